@@ -1,0 +1,34 @@
+# `make demo` shows the whole job on this machine, `make test` runs every test. Both do their own set-up.
+.PHONY: help demo test lint setup setup-dev clean bench-prewarm bench-forecast
+
+PYTHON := .venv/bin/python
+
+help:  ## list the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
+
+demo: setup  ## a real MySQL replica comes up warm before the peak, takes traffic and is retired (about 9 minutes)
+	$(PYTHON) -m demo
+
+test: setup-dev lint  ## every test, linter and type check
+	$(PYTHON) -m localcloud images
+	$(PYTHON) -m pytest
+
+lint: setup-dev  ## ruff, mypy, import-linter
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+bench-forecast: setup-dev  ## the forecast against the reference protocol, figures in build/bench/forecast.json
+	$(PYTHON) -m bench.forecast
+
+bench-prewarm: setup-dev  ## prewarm methods on cold volumes, figures in build/bench/prewarm.json
+	$(PYTHON) -m bench.prewarm
+
+clean:  ## remove what the local cloud left on this machine (processes, mounts, loop devices, namespaces)
+	$(PYTHON) -m localcloud clean
+
+setup:
+	@scripts/setup local
+
+setup-dev:
+	@scripts/setup dev
