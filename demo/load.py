@@ -1,0 +1,134 @@
+"""A real read load through the read endpoint: sysbench, at the rate that the trace asks for.
+
+sysbench keeps its connections open for a whole run, so the load is a chain of short runs: that bounds the
+lifetime of a connection, as a pool in front of a real application does, and lets the rate follow the trace.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from demo.trace import Trace
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where and as whom to read."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    database: str
+    tables: int
+    table_size: int
+
+    def sysbench(self, test: str, threads: int, seconds: float, rate: float) -> list[str]:
+        """The command line of one run; rate in transactions per second."""
+        return [
+            "sysbench", test,
+            "--db-driver=mysql",
+            f"--mysql-host={self.host}", f"--mysql-port={self.port}",
+            f"--mysql-user={self.user}", f"--mysql-password={self.password}", f"--mysql-db={self.database}",
+            f"--tables={self.tables}", f"--table-size={self.table_size}",
+            f"--threads={threads}", f"--time={max(1, round(seconds))}", f"--rate={max(1, round(rate))}",
+            "--mysql-ignore-errors=none", "--percentile=99", "--db-ps-mode=disable",
+            "run",
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Burst:
+    """One sysbench run: what was asked, what was answered."""
+
+    started_at: datetime
+    finished_at: datetime
+    asked_queries_per_s: float
+    queries: int
+    failed: int
+    latency_p99_ms: float | None
+    real_seconds: float
+    error: str | None
+
+    @property
+    def queries_per_s(self) -> float:
+        """Answered queries per second of the sysbench run's own clock."""
+        return self.queries / self.real_seconds if self.real_seconds else 0.0
+
+
+_FIELDS = {
+    "queries": r"queries:\s+(\d+)",
+    "ignored": r"ignored errors:\s+(\d+)",
+    "reconnects": r"reconnects:\s+(\d+)",
+    "seconds": r"total time:\s+([\d.]+)s",
+    "p99": r"99th percentile:\s+([\d.]+)",
+}
+
+
+def parse_sysbench(output: str) -> dict[str, float]:
+    """The figures of a sysbench 1.0 report; a figure that the report does not hold is absent."""
+    found = {name: re.search(pattern, output) for name, pattern in _FIELDS.items()}
+    return {name: float(match.group(1)) for name, match in found.items() if match}
+
+
+class ReadLoad(threading.Thread):
+    """Reads through the endpoint, run after run, until stopped."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        trace: Trace,
+        now: Callable[[], datetime],
+        burst_seconds: float = 4.0,
+        threads: int = 8,
+        test: str = "oltp_point_select",
+    ) -> None:
+        super().__init__(name="read-load", daemon=True)
+        self._endpoint, self._trace, self._now = endpoint, trace, now
+        self._burst_seconds, self._threads, self._test = burst_seconds, threads, test
+        self._stopping = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        self.bursts: list[Burst] = []
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            self.bursts.append(self._burst())
+
+    def stop(self) -> None:
+        """Let the run in progress end, then stop."""
+        self._stopping.set()
+        self.join(self._burst_seconds + 15)
+
+    def abort(self) -> None:
+        """Stop at once."""
+        self._stopping.set()
+        if self._process is not None:
+            self._process.kill()
+
+    def _burst(self) -> Burst:
+        asked = self._trace.at(self._now())
+        started_at = self._now()
+        command = self._endpoint.sysbench(self._test, self._threads, self._burst_seconds, asked)
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        output, _ = self._process.communicate()
+        figures = parse_sysbench(output)
+        fatal = [line for line in output.splitlines() if line.startswith("FATAL")]
+        failed = int(figures.get("ignored", 0) + figures.get("reconnects", 0))
+        if self._process.returncode != 0:
+            failed += max(1, len(fatal))
+        return Burst(
+            started_at, self._now(), asked, int(figures.get("queries", 0)), failed, figures.get("p99"),
+            figures.get("seconds", self._burst_seconds), fatal[0] if fatal else None,
+        )  # fmt: skip
+
+
+def totals(bursts: Sequence[Burst]) -> tuple[int, int]:
+    """Queries answered and queries failed."""
+    return sum(b.queries for b in bursts), sum(b.failed for b in bursts)
