@@ -1,0 +1,1 @@
+"""What moto lacks or does differently from AWS, one module per service; each has `install(cloud)`."""

@@ -1,0 +1,119 @@
+"""Failures on request: make a Lambda invocation or an AWS API action fail, before it acts or after.
+
+A target is `<service>:<Action>` as botocore names them (`ec2:CreateVolume`, `elbv2:RegisterTargets`) or
+`lambda:<function name or handler name>`, where the handler name is the last part of the handler's module
+(`create_volumes`). `after` is the nasty one: the action takes effect, and the caller sees the error.
+`duplicate` on `events:<rule name>` delivers each matched event twice, as at-least-once delivery may.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+When = Literal["before", "after", "duplicate"]
+FIELDS = ("target", "error", "message", "times", "when")
+
+
+@dataclass
+class Fault:
+    """One failure to inject. times is how many are left; -1 means until cleared."""
+
+    target: str
+    error: str
+    message: str
+    times: int
+    when: When
+
+    def as_dict(self) -> dict[str, Any]:
+        return {field: getattr(self, field) for field in FIELDS}
+
+
+class Faults:
+    """The failures asked for, oldest first; safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._faults: list[Fault] = []
+        self._lock = threading.Lock()
+
+    def add(
+        self,
+        target: str,
+        error: str = "InternalFailure",
+        message: str | None = None,
+        times: int = 1,
+        when: When = "before",
+    ) -> Fault:
+        """Ask for a failure. Raises ValueError naming the field that is wrong."""
+        service, _, action = str(target).partition(":")
+        if not service or not action:
+            raise ValueError(f"target: must be <service>:<Action> or lambda:<function>, not {target!r}")
+        if isinstance(times, bool) or not isinstance(times, int) or (times < 1 and times != -1):
+            raise ValueError(f"times: must be a positive whole number, or -1 for always, not {times!r}")
+        if when not in ("before", "after", "duplicate"):
+            raise ValueError(f"when: must be before, after or duplicate, not {when!r}")
+        if when == "duplicate" and service != "events":
+            raise ValueError("when: duplicate is for targets events:<rule name>")
+        fault = Fault(target, error, message or f"{error} injected into {target}", times, when)
+        with self._lock:
+            self._faults.append(fault)
+        return fault
+
+    def add_from(self, document: Mapping[str, Any]) -> Fault:
+        """As `add`, from the JSON body of POST /_peaker/faults."""
+        unknown = sorted(set(document) - set(FIELDS))
+        if unknown:
+            raise ValueError(f"{unknown[0]}: unknown field; there are {', '.join(FIELDS)}")
+        if "target" not in document:
+            raise ValueError("target: required")
+        return self.add(**{key: document[key] for key in FIELDS if key in document})
+
+    def take(self, *targets: str) -> Fault | None:
+        """The first failure asked for any of these targets, counted as used."""
+        wanted = {target.lower() for target in targets}
+        with self._lock:
+            for fault in self._faults:
+                if fault.target.lower() in wanted and fault.times != 0:
+                    if fault.times > 0:
+                        fault.times -= 1
+                    return fault
+        return None
+
+    def all(self) -> list[Fault]:
+        """Failures that are still to come."""
+        with self._lock:
+            return [fault for fault in self._faults if fault.times != 0]
+
+    def clear(self) -> int:
+        """Forget them all; returns how many were still to come."""
+        pending = len(self.all())
+        with self._lock:
+            self._faults.clear()
+        return pending
+
+
+def install(cloud: LocalCloud) -> None:
+    """Look for a failure around every API action that moto answers (Lambda invocations have their own)."""
+    from moto.core.exceptions import ServiceException
+    from moto.core.responses import ActionResult, BaseResponse
+
+    original = cast(Callable[[Any], Any], BaseResponse.call_action)
+
+    def call_action(self: Any) -> Any:
+        fault = cloud.faults.take(f"{self.service_name}:{self._get_action()}")
+        if fault is None:
+            return original(self)
+        if fault.when == "after":
+            original(self)
+        status, headers, body = self.serialized(ActionResult(ServiceException(fault.error, fault.message)))
+        headers["status"] = status
+        status, headers, body = self._transform_response(self.response_headers, (body, headers))
+        headers, body = self._enrich_response(headers, body)
+        return status, headers, body
+
+    cloud.patch(BaseResponse, "call_action", call_action)

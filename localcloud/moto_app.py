@@ -1,0 +1,36 @@
+"""The WSGI application of the local cloud: our admin endpoints under /_peaker/, moto for all the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+from localcloud.admin import PREFIX, admin_application
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+WsgiApplication = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+
+@cache
+def moto_application() -> DomainDispatcherApplication:
+    """moto's dispatcher; its Flask apps are costly to make and hold no state, so one serves every cloud."""
+    return DomainDispatcherApplication(create_backend_app)
+
+
+def application(cloud: LocalCloud) -> WsgiApplication:
+    """Route a request to the admin endpoints or to moto."""
+    admin = admin_application(cloud)
+    moto = moto_application()
+
+    def route(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if environ.get("PATH_INFO", "").startswith(PREFIX):
+            return admin(environ, start_response)
+        answer: Iterable[bytes] = moto(environ, start_response)
+        return answer
+
+    return route

@@ -1,0 +1,278 @@
+"""The local cloud's control plane: moto behind our own listener, with the extensions that make it act.
+
+    with LocalCloud(dataplane=None, state_dir=tmp_path) as cloud:
+        boto3.client("ec2", endpoint_url=cloud.endpoint_url)
+
+moto keeps its state in the process, so one LocalCloud may be open per process at a time. Everything that is
+changed in moto while it is open goes through `patch` and is put back when it closes.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import importlib.util
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar
+
+import boto3
+from botocore.config import Config
+from werkzeug.serving import BaseWSGIServer, make_server
+
+from localcloud import faults
+from localcloud.clock import CloudClock
+from localcloud.dataplane import DataPlane
+from localcloud.faults import Faults
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+IP_FREEBIND = 15  # linux/in.h; lets us listen on the hosts' bridge address before the bridge exists
+RESOURCE_EXTENSIONS = ("ec2", "ebs", "ssm", "elbv2")
+CONTROL_EXTENSIONS: tuple[str, ...] = ()
+
+
+class LocalCloudError(Exception):
+    """The local cloud cannot start or go on: says what failed and what to do."""
+
+
+@dataclass(frozen=True)
+class CloudSettings:
+    """What is fixed for one run of the local cloud."""
+
+    account_id: str = "123456789012"
+    region: str = "us-east-1"
+    seed: int = 77
+    describe_delay_seconds: float = 0.3  # real seconds that a describe may lag behind a create (EC2)
+    snapshot_seconds: float = 1.0  # real seconds that a snapshot stays pending
+    bridge_address: str = "10.77.0.1"
+
+
+class LocalCloud:
+    """A control plane on 127.0.0.1 (and `extra_addresses`) in front of a data plane.
+
+    Use it as a context manager; leaving it stops every thread and worker and puts moto back. The data plane
+    is closed with it unless `owns_dataplane` is False.
+
+    For extensions: `dataplane`, `clock`, `state_dir`, `settings`, `closing`, `endpoint_url`, `client()`,
+    `faults`, `patch()`, `on_close()`, `background()`, `put_event()`.
+    """
+
+    _open: ClassVar[LocalCloud | None] = None
+
+    def __init__(
+        self,
+        dataplane: DataPlane | None,
+        state_dir: Path,
+        port: int = 0,
+        clock_scale: float = 1.0,
+        *,
+        extra_addresses: Sequence[str] = (),
+        settings: CloudSettings | None = None,
+        owns_dataplane: bool = True,
+    ) -> None:
+        if any(address in ("0.0.0.0", "::", "") for address in extra_addresses):
+            raise LocalCloudError("The local cloud has no access control: it listens on named addresses only.")
+        self.dataplane = dataplane
+        self.state_dir = Path(state_dir).resolve()
+        self.settings = settings or CloudSettings()
+        self.closing = threading.Event()
+        self.state_dir.mkdir(parents=True, exist_ok=True)
+        self.clock = CloudClock(self.state_dir / "clock.json", clock_scale)
+        self.faults = Faults()
+        self.port = port
+        self._addresses = (LOOPBACK, *extra_addresses)
+        self._owns_dataplane = owns_dataplane
+        self._callbacks: list[Callable[[], None]] = []
+        self._threads: list[threading.Thread] = []
+        self._servers: list[BaseWSGIServer] = []
+        self._clients: dict[str, Any] = {}
+        self._clients_lock = threading.Lock()
+
+    # -- for extensions ------------------------------------------------------------------------------------
+
+    @property
+    def endpoint_url(self) -> str:
+        """Where the AWS API is, e.g. http://127.0.0.1:4566."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def client(self, service: str) -> Any:
+        """A boto3 client for this cloud, made once per service; safe to share between threads."""
+        with self._clients_lock:
+            if service not in self._clients:
+                self._clients[service] = boto3.client(  # type: ignore[call-overload]
+                    service,
+                    endpoint_url=self.endpoint_url,
+                    region_name=self.settings.region,
+                    aws_access_key_id="local",
+                    aws_secret_access_key="local",
+                    config=Config(retries={"total_max_attempts": 1}, max_pool_connections=32),
+                )
+            return self._clients[service]
+
+    def patch(self, owner: Any, name: str, replacement: Any) -> Any:
+        """Replace an attribute of moto until the cloud closes; returns the original.
+
+        Raises LocalCloudError when the attribute does not exist: moto has moved.
+        """
+        if name not in vars(owner) and not hasattr(owner, name):
+            raise LocalCloudError(f"moto has no {getattr(owner, '__name__', owner)}.{name}: is it moto 5.2.5?")
+        raw = vars(owner).get(name, _ABSENT)
+        original = getattr(owner, name)
+        setattr(owner, name, replacement)
+
+        def restore() -> None:
+            if raw is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, raw)
+
+        self.on_close(restore)
+        return original
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call this when the cloud closes; the last one registered goes first."""
+        self._callbacks.append(callback)
+
+    def background(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        """Run `work` in a daemon thread; it should return soon after `closing` is set. Its errors are logged."""
+
+        def guarded() -> None:
+            try:
+                work()
+            except Exception:  # top boundary of the thread: report, or nobody hears of it
+                if not self.closing.is_set():
+                    log.exception("background work %s failed", name)
+
+        thread = threading.Thread(target=guarded, name=f"peaker-{name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return thread
+
+    def put_event(
+        self, source: str, detail_type: str, detail: Mapping[str, Any], resources: Sequence[str] = ()
+    ) -> None:
+        """Put an AWS service event on the default bus; rules see it as they see the real one."""
+        raise LocalCloudError("events are not installed")
+
+    def describe(self) -> dict[str, Any]:
+        """What runs: for GET /_peaker/state and `localcloud status`."""
+        return {
+            "endpoint": self.endpoint_url,
+            "state_dir": str(self.state_dir),
+            "clock": self.clock.as_dict(),
+            "faults": [fault.as_dict() for fault in self.faults.all()],
+        }
+
+    # -- life cycle ----------------------------------------------------------------------------------------
+
+    def __enter__(self) -> LocalCloud:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Reset moto, install the extensions and listen. Raises LocalCloudError when it cannot."""
+        if LocalCloud._open is not None:
+            raise LocalCloudError("Another LocalCloud is open in this process: close it first.")
+        LocalCloud._open = self
+        try:
+            _reset_moto()
+            self._listen()
+            self._install_extensions()
+            for server in self._servers:
+                self.background(f"listener-{server.host}", server.serve_forever)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Stop listening, stop threads and workers, restore moto, close the data plane. Safe to call twice."""
+        if self.closing.is_set():
+            return
+        self.closing.set()
+        self.clock.wake()
+        for server in self._servers:
+            server.shutdown()
+            server.server_close()
+        failures = self._run_callbacks()
+        if self.dataplane is not None and self._owns_dataplane:
+            self.dataplane.close()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout=5)
+        _reset_moto()
+        if LocalCloud._open is self:
+            LocalCloud._open = None
+        if failures:
+            raise LocalCloudError(f"The local cloud closed with errors: {failures}")
+
+    def _run_callbacks(self) -> list[str]:
+        failures = []
+        while self._callbacks:
+            callback = self._callbacks.pop()
+            try:
+                callback()
+            except Exception as error:  # the others must still run; reported when all have
+                log.exception("closing failed")
+                failures.append(repr(error))
+        return failures
+
+    def _install_extensions(self) -> None:
+        faults.install(self)
+        for name in (*CONTROL_EXTENSIONS, *RESOURCE_EXTENSIONS):
+            module = f"localcloud.extensions.{name}"
+            if importlib.util.find_spec(module) is None:
+                log.warning("extension %s is not there", name)
+                continue
+            importlib.import_module(module).install(self)
+
+    def _listen(self) -> None:
+        from localcloud.moto_app import application
+
+        app = application(self)
+        for address in self._addresses:
+            listener = _bound_socket(address, self.port)
+            self.port = listener.getsockname()[1]
+            server = make_server(address, self.port, app, threaded=True, fd=listener.detach())
+            server.daemon_threads = True  # type: ignore[attr-defined]
+            self._servers.append(server)
+
+
+_ABSENT = object()
+
+
+def _bound_socket(address: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if address != LOOPBACK:
+        listener.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
+    try:
+        listener.bind((address, port))
+        listener.listen(256)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise LocalCloudError(
+                f"Port {port} on {address} is taken. Stop what uses it (ss -ltnp 'sport = :{port}') "
+                "or choose another with --port."
+            ) from error
+        raise LocalCloudError(f"Cannot listen on {address}:{port}: {error.strerror}") from error
+    return listener
+
+
+def _reset_moto() -> None:
+    from moto.core.base_backend import BackendDict
+
+    BackendDict.reset()
