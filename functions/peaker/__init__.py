@@ -1,0 +1,1 @@
+"""Peaker's control plane: the code behind its Lambda functions."""

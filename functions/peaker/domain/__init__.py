@@ -1,0 +1,1 @@
+"""What Peaker knows and decides. Pure: no boto3, clock, environment or network; time is an argument."""

@@ -1,0 +1,118 @@
+"""The settings of one cluster, as deployed; environments/schema.py carries the same fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+# EBS refuses a provisioned initialization rate outside 100 to 300 MiB/s (botocore, ec2:CreateVolume).
+InitializationRate = Annotated[int, Field(ge=100, le=300)]
+
+
+class Settings(BaseModel):
+    """Base of all settings: immutable, and an unknown field is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class VolumeSettings(Settings):
+    """One data volume of a replica; the order in the cluster is the order of attachment."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,15}$")
+    device: str = Field(pattern=r"^/dev/sd[f-p]$")
+    mount_point: str = Field(pattern=r"^/[A-Za-z0-9/_.-]+$")
+    filesystem: Literal["xfs", "ext4"]
+    volume_type: Literal["gp3", "io2"]
+    iops: int = Field(ge=100, le=256_000)
+    throughput_mib_per_s: int = Field(ge=125, le=4_000)
+
+
+class ReadEndpointSettings(Settings):
+    """Where clients read: a network load balancer and its target group."""
+
+    kind: Literal["nlb"]
+    port: int = Field(ge=1, le=65_535)
+    listener_port: int = Field(ge=1, le=65_535)
+    health_port: int = Field(ge=1, le=65_535)
+    target_group_arn: str | None = None
+
+
+class LoadMetricSettings(Settings):
+    """The CloudWatch metric that is the cluster's read load."""
+
+    namespace: str = Field(min_length=1)
+    name: str = Field(min_length=1)
+    statistic: Literal["Average", "Sum", "Maximum", "Minimum", "SampleCount"]
+    period_seconds: int = Field(ge=60)
+    dimensions: dict[str, str]
+
+
+class ForecastSettings(Settings):
+    """Which quantile of the forecast must be served, and how often it is made."""
+
+    quantile: float = Field(gt=0.5, lt=1.0)
+    schedule_minutes: int = Field(ge=1)
+
+
+class GateSettings(Settings):
+    """What a replica must show before it serves (I5)."""
+
+    lag_seconds: float = Field(ge=0)
+    lag_samples: int = Field(ge=1)
+    storage_await_ratio: float = Field(ge=1.0)
+
+
+class DrainSettings(Settings):
+    """How long connections may take to end, and whether they may be cut after that."""
+
+    limit_seconds: int = Field(ge=0)
+    allow_forced: bool
+
+
+class LimitSettings(Settings):
+    """Ceilings that a run may not pass (I12), and the time a replica is kept at least."""
+
+    max_hourly_cost_usd: float = Field(gt=0)
+    minimum_lifetime_minutes: int = Field(ge=0)
+    prewarm_deadline_minutes: int = Field(ge=1)
+
+
+class ClusterSettings(Settings):
+    """One cluster. Loads are in load-metric units, rates in MiB/s, times in the unit that the name says."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,23}$")
+    engine: Literal["mysql", "mariadb"]
+    mode: Literal["act", "observe"]
+    min_replicas: int = Field(ge=1)
+    max_replicas: int = Field(ge=1)
+    image_id: str = Field(pattern=r"^ami-[0-9a-f]{8,17}$")
+    instance_type: str = Field(min_length=1)
+    security_group_ids: tuple[str, ...] = Field(min_length=1)
+    instance_profile: str | None = None
+    subnets: dict[str, str] = Field(min_length=1)
+    volumes: tuple[VolumeSettings, ...] = Field(min_length=1)
+    initialization_rate_mib_per_s: InitializationRate | None = None
+    read_endpoint: ReadEndpointSettings
+    load_metric: LoadMetricSettings
+    capacity_per_replica: float = Field(gt=0)
+    forecast: ForecastSettings
+    gates: GateSettings
+    drain: DrainSettings
+    limits: LimitSettings
+    environment: str = Field(min_length=1)
+    region: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> ClusterSettings:
+        if self.max_replicas < self.min_replicas:
+            raise ValueError(f"max_replicas {self.max_replicas} is below min_replicas {self.min_replicas}")
+        names = [volume.name for volume in self.volumes]
+        devices = [volume.device for volume in self.volumes]
+        if len(set(names)) < len(names) or len(set(devices)) < len(devices):
+            raise ValueError("volumes: names and devices must be unique")
+        return self
+
+    def volume(self, name: str) -> VolumeSettings:
+        """The volume of that name; KeyError when the cluster has none."""
+        return {volume.name: volume for volume in self.volumes}[name]

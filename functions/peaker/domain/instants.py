@@ -1,0 +1,27 @@
+"""Points in time: always aware and in UTC, written as ISO 8601 to the second or finer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def require_utc(instant: datetime) -> datetime:
+    """The instant in UTC. Raises ValueError for a naive one, because its zone would be a guess."""
+    if instant.tzinfo is None:
+        raise ValueError(f"{instant.isoformat()} has no time zone; pass an aware datetime")
+    return instant.astimezone(UTC)
+
+
+def to_iso(instant: datetime) -> str:
+    """ISO 8601 with milliseconds and a Z; sorts as text in order of time."""
+    return require_utc(instant).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def from_iso(text: str) -> datetime:
+    """The inverse of to_iso; accepts any ISO 8601 text that carries a zone."""
+    return require_utc(datetime.fromisoformat(text))
+
+
+def seconds_between(start: datetime, end: datetime) -> float:
+    """Seconds from start to end; negative when end is earlier."""
+    return (require_utc(end) - require_utc(start)).total_seconds()

@@ -1,0 +1,1 @@
+"""One module per Lambda function; its entry point is `handler`."""

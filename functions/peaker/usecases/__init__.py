@@ -1,0 +1,1 @@
+"""One file per workflow step: gathers through ports, decides with the domain, acts through ports."""
