@@ -1,11 +1,23 @@
-"""What the use cases ask of the world. Each method states its guarantee; adapters raise domain errors only."""
+"""What the use cases ask of the world. Methods state their guarantee; adapters raise domain errors only."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from peaker.domain.cluster import ClusterSettings
+from peaker.domain.fleet import ReplicaRow
+from peaker.domain.inventory import (
+    CommandOutcome,
+    Instance,
+    InstanceSpec,
+    Snapshot,
+    TargetHealth,
+    Volume,
+    VolumeSpec,
+)
+from peaker.domain.ledger import Holder, LeaseRow, ResourceKind, ResourceRow, ResourceState, RunRow, StepRow
 
 
 class Clock(Protocol):
@@ -23,3 +35,173 @@ class ClusterDirectory(Protocol):
 
     def names(self) -> list[str]:
         """The clusters of this environment, sorted."""
+
+
+class Compute(Protocol):
+    """Instances. A list never holds an instance that EC2 no longer knows; terminated ones may appear."""
+
+    def instances_of_cluster(self, cluster: str) -> list[Instance]:
+        """All with the cluster's tag, terminated ones left out."""
+
+    def instances_of_run(self, run_id: str) -> list[Instance]:
+        """All that carry the run's tag, terminated ones left out."""
+
+    def instance(self, instance_id: str) -> Instance:
+        """One instance. Raises ResourceNotFound."""
+
+    def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
+        """Launch one. The same token gives the same instance. Raises CapacityUnavailable."""
+
+    def terminate(self, instance_id: str) -> None:
+        """Begin to terminate. An unknown or terminated id is not an error."""
+
+
+class Storage(Protocol):
+    """Volumes and snapshots."""
+
+    def volumes_of_instance(self, instance_id: str) -> list[Volume]:
+        """All that are attached to it, the root volume included."""
+
+    def volumes_of_run(self, run_id: str) -> list[Volume]:
+        """All that carry the run's tag and are not deleted."""
+
+    def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
+        """All that carry the run's tag."""
+
+    def create_snapshots(
+        self, instance_id: str, volume_ids: Sequence[str], tags: Mapping[str, str]
+    ) -> list[Snapshot]:
+        """Snapshot exactly these volumes of the instance at one instant. Not idempotent: look by tag first."""
+
+    def name_snapshot(self, snapshot_id: str, volume_name: str) -> None:
+        """Tag a snapshot with the name of its volume."""
+
+    def delete_snapshot(self, snapshot_id: str) -> None:
+        """Delete. An unknown id is not an error."""
+
+    def create_volume(self, spec: VolumeSpec, client_token: str) -> Volume:
+        """Create from a snapshot. The same token gives the same volume. Raises CapacityUnavailable on a quota."""
+
+    def attach(self, volume_id: str, instance_id: str, device: str) -> None:
+        """Begin to attach. Attached to this instance already is not an error; to another is VolumeFailed."""
+
+    def delete_volume(self, volume_id: str) -> None:
+        """Delete. An unknown id is not an error; a volume that is still attached raises UndoInProgress."""
+
+
+class CommandRunner(Protocol):
+    """Systems Manager commands on hosts."""
+
+    def is_online(self, instance_id: str) -> bool:
+        """True when the agent answers now."""
+
+    def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
+        """Start the environment's document; returns the command id. Not idempotent: find() first."""
+
+    def find(self, instance_id: str, comment: str) -> str | None:
+        """The id of the newest command on that instance with exactly this comment, or None."""
+
+    def outcome(self, command_id: str, instance_id: str) -> CommandOutcome:
+        """How it stands; MISSING when Systems Manager does not know it yet."""
+
+    def cancel(self, command_id: str, instance_id: str) -> None:
+        """Ask to cancel. Best effort: a command that is over or unknown is not an error."""
+
+
+class TrafficRouter(Protocol):
+    """The read endpoint's target group."""
+
+    def register(self, settings: ClusterSettings, instance_id: str) -> None:
+        """Register; twice is once."""
+
+    def deregister(self, settings: ClusterSettings, instance_id: str) -> None:
+        """Begin to drain and take out. A target that is not registered is not an error."""
+
+    def health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
+        """State of every registered target by instance id; one that is missing is not registered."""
+
+
+class HostPackage(Protocol):
+    """The code that runs on hosts."""
+
+    def sha256(self) -> str:
+        """Hash of the package, hexadecimal."""
+
+    def download_url(self) -> str:
+        """A URL that a host may fetch for the next hour without credentials."""
+
+
+class Lease(Protocol):
+    """One operation per cluster at a time (I6)."""
+
+    def acquire(self, cluster: str, run_id: str, operation: str, now: datetime, until: datetime) -> Holder:
+        """Take the lease; the same run gets the same token again. Raises LeaseHeld with the holder and its end."""
+
+    def renew(self, holder: Holder, until: datetime) -> None:
+        """Move the end. Raises LeaseLost."""
+
+    def release(self, holder: Holder) -> None:
+        """Give it back. A lease that the run no longer holds is left alone, without error."""
+
+    def current(self, cluster: str, now: datetime) -> LeaseRow | None:
+        """Who holds it now, or None."""
+
+
+class Ledger(Protocol):
+    """What runs made. Every write carries the holder and raises LeaseLost when its lease has gone."""
+
+    def open_run(self, holder: Holder, run: RunRow) -> None:
+        """Write the run once; a second call changes nothing."""
+
+    def run(self, run_id: str) -> RunRow:
+        """Raises LedgerInconsistent when there is none."""
+
+    def save_plan(self, holder: Holder, plan: Mapping[str, Any]) -> None:
+        """Store the plan with the run."""
+
+    def save_facts(self, holder: Holder, facts: Mapping[str, Any]) -> None:
+        """Merge facts (donor, source, zone) into the run's; earlier keys of other names stay."""
+
+    def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
+        """Write the outcome; the last call counts."""
+
+    def start_step(self, holder: Holder, step: str, at: datetime) -> None:
+        """Record the start; the first one counts over all retries."""
+
+    def finish_step(self, holder: Holder, step: str, at: datetime, numbers: Mapping[str, Any]) -> None:
+        """Record the end and the numbers; the last call counts."""
+
+    def steps(self, run_id: str) -> list[StepRow]:
+        """All steps in order of their start."""
+
+    def intend(
+        self,
+        holder: Holder,
+        kind: ResourceKind,
+        name: str,
+        step: str,
+        at: datetime,
+        details: Mapping[str, Any],
+    ) -> ResourceRow:
+        """Write that the run is about to make it; returns the row that is there, also when it was there before."""
+
+    def made(self, holder: Holder, row: ResourceRow, resource_id: str, at: datetime) -> ResourceRow:
+        """Write the id that AWS gave; the details of `row` are stored too."""
+
+    def mark(self, holder: Holder, run_id: str, row: ResourceRow, state: ResourceState) -> None:
+        """Write a resource's state; the run may be an earlier one than the holder's (retirement)."""
+
+    def resources(self, run_id: str) -> list[ResourceRow]:
+        """All resources of the run in the order in which they were intended."""
+
+    def set_replica(self, holder: Holder, replica: ReplicaRow) -> None:
+        """Write the cluster's row of a replica."""
+
+    def replicas(self, cluster: str) -> dict[str, ReplicaRow]:
+        """All rows of the cluster's replicas by instance id, retired ones included."""
+
+    def save_receipt(self, holder: Holder, receipt: Mapping[str, Any]) -> None:
+        """Store the run's receipt; the last call counts."""
+
+    def receipt(self, run_id: str) -> dict[str, Any] | None:
+        """The stored receipt, or None."""

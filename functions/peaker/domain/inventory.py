@@ -1,0 +1,150 @@
+"""What EC2 and the read endpoint say exists, in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+OWNER_TAG = "peaker:owner"
+RUN_TAG = "peaker:run-id"
+CLUSTER_TAG = "peaker:cluster"
+ROLE_TAG = "peaker:role"
+LOAD_TAG = "peaker:load"
+VOLUME_TAG = "peaker:volume"
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An EC2 instance. `state` is EC2's word: pending, running, shutting-down, terminated, stopping, stopped."""
+
+    instance_id: str
+    state: str
+    private_ip: str
+    zone: str
+    instance_type: str
+    launched_at: datetime
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_gone(self) -> bool:
+        return self.state == "terminated"
+
+
+@dataclass(frozen=True)
+class Volume:
+    """An EBS volume. `state` is EC2's word: creating, available, in-use, deleting, deleted, error."""
+
+    volume_id: str
+    state: str
+    size_gib: int
+    volume_type: str
+    zone: str
+    iops: int | None = None
+    throughput_mib_per_s: int | None = None
+    instance_id: str | None = None
+    device: str | None = None
+    attachment_state: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str | None:
+        """The volume's name in the cluster settings (data, log), when it is tagged."""
+        return self.tags.get(VOLUME_TAG)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An EBS snapshot. `state` is EC2's word: pending, completed, error, recoverable, recovering."""
+
+    snapshot_id: str
+    state: str
+    source_volume_id: str
+    volume_size_gib: int
+    progress_percent: float
+    full_size_bytes: int | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+class TargetState(StrEnum):
+    """What the read endpoint thinks of a target; absent means that it is not registered."""
+
+    INITIAL = "initial"
+    HEALTHY = "healthy"
+    UNHEALTHY = "unhealthy"
+    DRAINING = "draining"
+    UNUSED = "unused"
+    UNAVAILABLE = "unavailable"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True)
+class TargetHealth:
+    """State of one target with the endpoint's own reason."""
+
+    state: TargetState
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class InstanceSpec:
+    """What to launch."""
+
+    image_id: str
+    instance_type: str
+    subnet_id: str
+    security_group_ids: tuple[str, ...]
+    instance_profile: str | None
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class VolumeSpec:
+    """What volume to make, from which snapshot; rates in MiB/s."""
+
+    snapshot_id: str
+    zone: str
+    size_gib: int
+    volume_type: str
+    iops: int
+    throughput_mib_per_s: int
+    initialization_rate_mib_per_s: int | None
+    tags: Mapping[str, str]
+
+
+class CommandStatus(StrEnum):
+    """How a host command stands; missing means that Systems Manager does not know it (yet)."""
+
+    PENDING = "Pending"
+    RUNNING = "InProgress"
+    DELAYED = "Delayed"
+    SUCCESS = "Success"
+    CANCELLING = "Cancelling"
+    CANCELLED = "Cancelled"
+    TIMED_OUT = "TimedOut"
+    FAILED = "Failed"
+    MISSING = "Missing"
+
+    @property
+    def is_over(self) -> bool:
+        return self in {
+            CommandStatus.SUCCESS,
+            CommandStatus.CANCELLED,
+            CommandStatus.TIMED_OUT,
+            CommandStatus.FAILED,
+        }
+
+
+@dataclass(frozen=True)
+class CommandOutcome:
+    """Status of a host command and what it printed (stdout only once it has ended)."""
+
+    status: CommandStatus
+    status_details: str = ""
+    stdout: str = ""
+    stderr: str = ""
+
+
+Numbers = dict[str, Any]
