@@ -1,0 +1,91 @@
+"""Where a state directory keeps what, and the commands that touch it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from localcloud.dataplane import DataPlaneError
+
+PACKAGES = "apt-get install -y gcc libc6-dev pkg-config libfuse3-dev xfsprogs util-linux mount kmod"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths of one block store."""
+
+    state_dir: Path
+
+    @classmethod
+    def of(cls, state_dir: Path) -> Layout:
+        """Resolved, because the kernel reports backing files and mounts by their real paths."""
+        return cls(state_dir.resolve())
+
+    @property
+    def pool_image(self) -> Path:
+        return self.state_dir / "pool.img"
+
+    @property
+    def pool(self) -> Path:
+        return self.state_dir / "pool"
+
+    @property
+    def volumes(self) -> Path:
+        return self.state_dir / "volumes"
+
+    @property
+    def socket(self) -> Path:
+        return self.state_dir / "coldvol.sock"
+
+    @property
+    def lock(self) -> Path:
+        return self.state_dir / "blockstore.lock"
+
+    @property
+    def log(self) -> Path:
+        return self.state_dir / "logs" / "coldvol.log"
+
+
+def run(argv: Sequence[str], *, timeout_seconds: float = 120) -> str:
+    """Run a command and return its stdout; DataPlaneError carries what it said when it fails."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_seconds, check=False)
+    except FileNotFoundError:
+        raise DataPlaneError(f"{argv[0]} is not installed. Remedy: {PACKAGES}") from None
+    except subprocess.TimeoutExpired:
+        raise DataPlaneError(f"{' '.join(argv)}: no end after {timeout_seconds:g} s") from None
+    if done.returncode != 0:
+        reason = done.stderr.strip() or f"exit status {done.returncode}"
+        raise DataPlaneError(f"{' '.join(argv)}: {reason}")
+    return done.stdout
+
+
+def check_machine() -> None:
+    """Raise DataPlaneError, naming the remedy, where this machine cannot carry volumes."""
+    if os.geteuid() != 0:
+        raise DataPlaneError("volumes need root (loop devices, mounts). Remedy: run as root")
+    for tool in ("mkfs.xfs", "losetup", "mount", "umount"):
+        if shutil.which(tool) is None:
+            raise DataPlaneError(f"{tool} is not installed. Remedy: {PACKAGES}")
+    for filesystem in ("xfs", "fuse"):
+        if not _kernel_has(filesystem):
+            raise DataPlaneError(f"this kernel has no {filesystem}. Remedy: modprobe {filesystem}, or another kernel")
+    for node in ("/dev/fuse", "/dev/loop-control"):
+        if not Path(node).exists():
+            raise DataPlaneError(f"{node} is missing. Remedy: modprobe {'fuse' if 'fuse' in node else 'loop'}")
+
+
+def _kernel_has(filesystem: str) -> bool:
+    if _is_listed(filesystem):
+        return True
+    if shutil.which("modprobe"):
+        subprocess.run(["modprobe", filesystem], capture_output=True, check=False)
+    return _is_listed(filesystem)
+
+
+def _is_listed(filesystem: str) -> bool:
+    return filesystem in Path("/proc/filesystems").read_text().split()

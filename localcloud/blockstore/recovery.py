@@ -1,0 +1,124 @@
+"""Finding and removing what a block store left when it was killed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from localcloud.blockstore.daemon import running_daemons
+from localcloud.blockstore.layout import Layout
+from localcloud.blockstore.loop import detach_loop, loops_of, loops_under, wait_until_free
+from localcloud.blockstore.mounts import abort_fuse, mounts, unmount
+from localcloud.dataplane import DataPlaneError
+
+_RELEASE_SECONDS = 5.0
+
+
+def cleanup(state_dir: Path) -> list[str]:
+    """Remove the loop devices, mounts and daemon that a killed store left under state_dir.
+
+    Returns what was removed, one phrase each. Snapshots stay. Raises DataPlaneError while a live process
+    uses the state directory.
+    """
+    layout = Layout.of(state_dir)
+    if not layout.state_dir.is_dir():
+        return []
+    with state_lock(layout):
+        return remove_leftovers(layout)
+
+
+@contextlib.contextmanager
+def state_lock(layout: Layout) -> Iterator[None]:
+    """Hold the state directory alone; the kernel frees it when the holder dies."""
+    descriptor = take_state_lock(layout)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def take_state_lock(layout: Layout) -> int:
+    """Lock the state directory; close the returned descriptor to give it back."""
+    descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.read(descriptor, 32).decode().strip() or "unknown"
+        os.close(descriptor)
+        raise DataPlaneError(
+            f"{layout.state_dir} is in use by process {holder}. Remedy: stop that local cloud, or use another state directory"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+    return descriptor
+
+
+def remove_leftovers(layout: Layout) -> list[str]:
+    """As cleanup(), for the holder of the lock."""
+    removed: list[str] = []
+    # The daemon first: then requests that wait for it end with an error, and nothing below can hang.
+    removed += [f"daemon {pid}" for pid in _kill_daemons(layout)]
+    volumes = dict(loops_under(layout.volumes))
+    removed += _unmount_filesystems_of(volumes)
+    removed += release_loops(volumes)
+    removed += _unmount_at(layout.volumes)
+    removed += release_pool(layout)
+    layout.socket.unlink(missing_ok=True)
+    return removed
+
+
+def release_loops(devices: dict[str, str]) -> list[str]:
+    """Detach loop devices (path to backing file), waiting a little for the kernel to give them back."""
+    for device in devices:
+        detach_loop(device)
+    held = wait_until_free(devices, _RELEASE_SECONDS)
+    return [
+        f"{device} of {file}" + (" (in use: ends with its last user)" if device in held else "")
+        for device, file in devices.items()
+    ]
+
+
+def release_pool(layout: Layout) -> list[str]:
+    """Unmount the pool and give its loop device back."""
+    removed = _unmount_at(layout.pool)
+    return removed + release_loops({device: str(layout.pool_image) for device in loops_of(layout.pool_image)})
+
+
+def _kill_daemons(layout: Layout) -> list[int]:
+    killed = running_daemons(layout)
+    for pid in killed:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + _RELEASE_SECONDS
+    while set(running_daemons(layout)) & set(killed):
+        if time.monotonic() > deadline:
+            # It waits inside the kernel for its own mount: the abort below ends that.
+            break
+        time.sleep(0.02)
+    return killed
+
+
+def _unmount_filesystems_of(devices: dict[str, str]) -> list[str]:
+    removed = []
+    for mount in reversed(mounts()):
+        if mount.source in devices:
+            unmount(mount.mount_point)
+            removed.append(f"mount {mount.mount_point}")
+    return removed
+
+
+def _unmount_at(folder: Path) -> list[str]:
+    removed = []
+    for mount in reversed(mounts()):
+        if mount.mount_point != str(folder):
+            continue
+        if mount.filesystem.startswith("fuse"):
+            abort_fuse(mount.device)
+        unmount(mount.mount_point)
+        removed.append(f"mount {mount.mount_point}")
+    return removed
