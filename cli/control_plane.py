@@ -1,0 +1,159 @@
+"""A deployed Peaker, as a person uses it: start a workflow, follow it, read what it recorded."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+from boto3.dynamodb.types import TypeDeserializer
+from botocore.config import Config
+
+_ENDED = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
+_deserialize = TypeDeserializer().deserialize
+
+
+class ControlPlaneError(Exception):
+    """What was asked for is not there; the message says what is, and what to do."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """A Step Functions execution. `failure` is (error, cause) of one that did not succeed."""
+
+    arn: str
+    status: str
+    output: Any
+    failure: tuple[str, str] | None
+
+    @property
+    def ended(self) -> bool:
+        return self.status in _ENDED
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """One environment in one region. `endpoint_url` is set for a local cloud and None for AWS."""
+
+    environment: str
+    region: str
+    endpoint_url: str | None = None
+
+    def client(self, service: str) -> Any:
+        """A boto3 client; on a local cloud with its own credentials, which are not secret."""
+        local = {"aws_access_key_id": "local", "aws_secret_access_key": "local"} if self.endpoint_url else {}
+        return boto3.client(  # type: ignore[call-overload]
+            service,
+            region_name=self.region,
+            endpoint_url=self.endpoint_url,
+            config=Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "max_attempts": 5}),
+            **local,
+        )
+
+    def state_machine_arn(self, name: str) -> str:
+        """The ARN of a workflow of this environment, e.g. scale_out."""
+        wanted = f"peaker-{self.environment}-{name}"
+        pages = self.client("stepfunctions").get_paginator("list_state_machines").paginate()
+        arns = {m["name"]: str(m["stateMachineArn"]) for page in pages for m in page["stateMachines"]}
+        if wanted not in arns:
+            raise ControlPlaneError(
+                f"no state machine {wanted} in {self.region}; there are: {', '.join(sorted(arns)) or 'none'}. "
+                f"Deploy it (npx cdk deploy -c env={self.environment}) or give --env and --region."
+            )
+        return arns[wanted]
+
+    def start(self, workflow: str, request: Mapping[str, Any]) -> str:
+        """Start a workflow as the console does; returns the execution's ARN."""
+        answer = self.client("stepfunctions").start_execution(
+            stateMachineArn=self.state_machine_arn(workflow),
+            name=f"manual-{uuid.uuid4()}",
+            input=json.dumps(dict(request)),
+        )
+        return str(answer["executionArn"])
+
+    def describe(self, execution_arn: str) -> Execution:
+        """The execution now."""
+        found = self.client("stepfunctions").describe_execution(executionArn=execution_arn)
+        failure = None
+        if found["status"] in _ENDED - {"SUCCEEDED"}:
+            failure = (str(found.get("error", found["status"])), str(found.get("cause", "")))
+        output = json.loads(found["output"]) if found.get("output") else None
+        return Execution(execution_arn, str(found["status"]), output, failure)
+
+    def wait(
+        self,
+        execution_arn: str,
+        limit_seconds: float,
+        progress: Callable[[str], None] | None = None,
+        poll_seconds: float = 1.0,
+    ) -> Execution:
+        """Follow an execution to its end, naming each state that it enters. Raises ControlPlaneError past the limit."""
+        deadline = time.monotonic() + limit_seconds
+        seen = 0
+        while True:
+            execution = self.describe(execution_arn)
+            if progress is not None:
+                states = list(self.entered_states(execution_arn))
+                for state in states[seen:]:
+                    progress(state)
+                seen = len(states)
+            if execution.ended:
+                return execution
+            if time.monotonic() > deadline:
+                raise ControlPlaneError(f"{execution_arn} still runs after {limit_seconds:.0f} s")
+            time.sleep(poll_seconds)
+
+    def entered_states(self, execution_arn: str) -> Iterator[str]:
+        """Names of the states that an execution has entered, in order."""
+        pages = self.client("stepfunctions").get_paginator("get_execution_history")
+        for page in pages.paginate(executionArn=execution_arn):
+            for event in page["events"]:
+                details = event.get("stateEnteredEventDetails")
+                if details:
+                    yield str(details["name"])
+
+    def executions(self, workflow: str) -> list[tuple[str, str]]:
+        """(ARN, status) of a workflow's executions, newest first."""
+        pages = (
+            self.client("stepfunctions")
+            .get_paginator("list_executions")
+            .paginate(stateMachineArn=self.state_machine_arn(workflow))
+        )
+        return [(str(e["executionArn"]), str(e["status"])) for page in pages for e in page["executions"]]
+
+    def runs(self, cluster: str) -> list[dict[str, Any]]:
+        """The runs of a cluster from the ledger, oldest first."""
+        return self._query(f"cluster#{cluster}", "run#")
+
+    def receipt(self, run_id: str) -> dict[str, Any]:
+        """The receipt of a run. Raises ControlPlaneError when there is none."""
+        rows = self._query(f"run#{run_id}", "receipt")
+        if not rows:
+            raise ControlPlaneError(
+                f"no receipt for run {run_id!r} in peaker-{self.environment}-ledger; `peaker runs CLUSTER` lists them"
+            )
+        document = rows[0].get("document", rows[0].get("receipt"))
+        parsed = json.loads(document) if isinstance(document, str) else document
+        assert isinstance(parsed, dict)
+        return parsed
+
+    def _query(self, pk: str, sk_prefix: str) -> list[dict[str, Any]]:
+        pages = (
+            self.client("dynamodb")
+            .get_paginator("query")
+            .paginate(
+                TableName=f"peaker-{self.environment}-ledger",
+                KeyConditionExpression="pk = :pk AND begins_with(sk, :sk)",
+                ExpressionAttributeValues={":pk": {"S": pk}, ":sk": {"S": sk_prefix}},
+                ConsistentRead=True,
+            )
+        )
+        return [
+            {key: _deserialize(value) for key, value in item.items()}
+            for page in pages
+            for item in page["Items"]
+        ]

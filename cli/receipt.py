@@ -1,0 +1,114 @@
+"""A run's receipt for a person: every step, its minutes and numbers, what was made and what it cost."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+_OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
+
+
+def duration(seconds: float | None) -> str:
+    """`3 h 12 min`, `4 min 05 s` or `7.2 s`; a dash for an unknown."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = timedelta(seconds=round(seconds))
+    hours, minutes = divmod(whole // timedelta(minutes=1), 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {round(seconds) % 60:02d} s"
+
+
+def render_receipt(receipt: dict[str, Any], real_seconds_per_cloud_second: float | None = None) -> RenderableType:
+    """A receipt as a panel. With a scaled clock, real durations stand beside the cloud's."""
+    style = _OUTCOME_STYLE.get(receipt["outcome"], "red")
+    head = Text.assemble(
+        (f"{receipt['operation']} of {receipt['cluster']}: ", "bold"), (receipt["outcome"], f"bold {style}"),
+        f"   {receipt['run_id']}\n",
+        f"why: {receipt['reason'] or 'started by hand'}\n",
+        f"from {_clock(receipt['started_at'])} to {_clock(receipt['finished_at'])}, {_both(receipt['seconds'], real_seconds_per_cloud_second)}",
+    )  # fmt: skip
+    parts: list[RenderableType] = [head, _steps(receipt, real_seconds_per_cloud_second), _resources(receipt)]
+    parts += [Text(line) for line in (_cost(receipt), _lead(receipt)) if line]
+    parts += [Text(f"note: {note}") for note in receipt.get("notes") or ()]
+    if receipt.get("failure"):
+        failure = receipt["failure"]
+        parts.append(
+            Text(f"failed at {failure['failed_step']}: {failure['error']}\n{failure['cause']}", style="red")
+        )
+    return Panel(Group(*parts), title="receipt", border_style=style, padding=(0, 1))
+
+
+def _steps(receipt: dict[str, Any], real: float | None) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("start")
+    table.add_column("step")
+    table.add_column("took" if real is None else "took (real)", justify="right")
+    table.add_column("numbers", overflow="fold")
+    for step in receipt["steps"]:
+        table.add_row(
+            _clock(step["started_at"]), step["step"], _both(step["seconds"], real), _numbers(step["numbers"])
+        )
+    return table
+
+
+def _resources(receipt: dict[str, Any]) -> Text:
+    made = [f"{r['kind']} {r['id'] or r['name']} ({r['state']})" for r in receipt["resources"]]
+    return Text("resources: " + (", ".join(made) if made else "none made"))
+
+
+def _cost(receipt: dict[str, Any]) -> str:
+    cost = receipt.get("cost")
+    if not cost:
+        return ""
+    kept = cost["per_month_if_kept"]
+    hourly = "unknown price" if cost["hourly"] is None else f"${cost['hourly']:.4f}/h"
+    so_far = "unknown" if cost["so_far"] is None else f"${cost['so_far']:.4f}"
+    line = f"cost: {so_far} for {cost['replica_hours']:.2f} replica-hours at {hourly} and ${cost['once']:.4f} once"
+    return line + ("" if kept is None else f"; keeping the replica on costs ${kept:.2f} a month")
+
+
+def _lead(receipt: dict[str, Any]) -> str:
+    lead = receipt.get("forecast_lead")
+    if not lead:
+        return ""
+    line = f"forecast lead: alarm at {_clock(lead['alarm_at'])}"
+    if lead["serving_at"]:
+        line += f", serving at {_clock(lead['serving_at'])} ({duration(lead['seconds_alarm_to_serving'])} later)"
+    if lead["load_crossed_at"]:
+        line += f", load over capacity at {_clock(lead['load_crossed_at'])}"
+    return line
+
+
+def _numbers(numbers: dict[str, Any]) -> str:
+    return "  ".join(f"{key}={_short(value)}" for key, value in numbers.items() if value not in (None, "", [], {}))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}".rstrip("0").rstrip(".")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_short(v) for v in value[:6]) + (", ..." if len(value) > 6 else "") + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {_short(v)}" for k, v in list(value.items())[:6]) + "}"
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _both(seconds: float | None, real: float | None) -> str:
+    if real is None or seconds is None:
+        return duration(seconds)
+    return f"{duration(seconds)} ({seconds * real:.1f} s)"
+
+
+def _clock(iso: str) -> str:
+    return datetime.fromisoformat(iso).strftime("%d %b %H:%M")
