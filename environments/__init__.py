@@ -1,0 +1,1 @@
+"""One YAML file per environment, and the typed schema that each must satisfy."""

@@ -1,0 +1,307 @@
+"""What an environment file may say, checked before anything is synthesized or deployed.
+
+A bad file is refused as a whole, with one line per fault: file, path of the field, what is wrong and the
+remedy. Sources for the limits: the EC2 and EBS service models (gp3: 3,000-80,000 IOPS, 125-2,000 MiB/s,
+initialization rate 100-300 MiB/s), the NLB name limit of 32 characters, CloudWatch's period rule.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+ENVIRONMENTS_DIRECTORY = Path(__file__).resolve().parent
+LOAD_BALANCER_NAME_LIMIT = 32
+GP3_MIB_PER_S_PER_IOPS = 0.25
+
+Port = Annotated[StrictInt, Field(ge=1, le=65535)]
+SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$")]
+SecurityGroupId = Annotated[str, Field(pattern=r"^sg-[0-9a-f]{8,17}$")]
+
+
+class EnvironmentFileError(Exception):
+    """The environment file cannot be used; the message has one line per fault, each with its remedy."""
+
+
+class Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Volume(Settings):
+    """A data volume; the order in the file is the order of attachment."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,15}$")
+    device: str = Field(pattern=r"^/dev/(sd[f-p]|xvd[f-p])$")
+    mount_point: str = Field(pattern=r"^/[A-Za-z0-9._/-]+$")
+    filesystem: Literal["xfs", "ext4"]
+    volume_type: Literal["gp3"]
+    iops: StrictInt = Field(ge=3000, le=80000)
+    throughput_mib_per_s: StrictInt = Field(ge=125, le=2000)
+
+    @field_validator("throughput_mib_per_s")
+    @classmethod
+    def _has_the_iops_it_needs(cls, throughput: int, info: ValidationInfo) -> int:
+        iops = info.data.get("iops")
+        if iops is not None and throughput > iops * GP3_MIB_PER_S_PER_IOPS:
+            needed = int(throughput / GP3_MIB_PER_S_PER_IOPS)
+            raise ValueError(f"must be <= 0.25 MiB/s per IOPS; {throughput} needs iops >= {needed}, got {iops}")
+        return throughput
+
+
+class ReadEndpoint(Settings):
+    kind: Literal["nlb"]
+    port: Port
+    listener_port: Port
+    health_port: Port
+
+
+class LoadMetric(Settings):
+    """The CloudWatch metric that says how much read load the cluster takes."""
+
+    namespace: str = Field(min_length=1, max_length=255)
+    name: str = Field(min_length=1, max_length=255)
+    statistic: Literal["Average", "Sum", "Maximum", "Minimum", "SampleCount"]
+    period_seconds: StrictInt = Field(ge=60, le=86400)
+    dimensions: Mapping[str, str] = Field(max_length=30)
+
+    @field_validator("period_seconds")
+    @classmethod
+    def _is_a_cloudwatch_period(cls, seconds: int) -> int:
+        if seconds % 60:
+            raise ValueError(f"must be a multiple of 60, got {seconds}")
+        return seconds
+
+
+class Forecast(Settings):
+    quantile: float = Field(gt=0.5, lt=1.0)
+    schedule_minutes: StrictInt = Field(ge=1, le=1440)
+
+
+class Gates(Settings):
+    """What a new replica must show before it is registered."""
+
+    lag_seconds: float = Field(gt=0)
+    lag_samples: StrictInt = Field(ge=1, le=100)
+    storage_await_ratio: float = Field(gt=1)
+
+
+class Drain(Settings):
+    limit_seconds: StrictInt = Field(ge=0, le=86400)
+    allow_forced: StrictBool
+
+
+class Limits(Settings):
+    max_hourly_cost_usd: float = Field(gt=0)
+    minimum_lifetime_minutes: StrictInt = Field(ge=0)
+    prewarm_deadline_minutes: StrictInt = Field(ge=1, le=2880)
+
+
+class Cluster(Settings):
+    """One MySQL cluster whose peak replicas Peaker makes and retires."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,19}$")
+    engine: Literal["mysql", "mariadb"]
+    mode: Literal["act", "observe"]
+    min_replicas: StrictInt = Field(ge=1)
+    max_replicas: StrictInt
+    image_id: str = Field(pattern=r"^ami-[0-9a-f]{8,17}$")
+    instance_type: str = Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$")
+    security_group_ids: tuple[SecurityGroupId, ...] = Field(min_length=1, max_length=5)
+    instance_profile: str | None = Field(default=None, pattern=r"^[\w+=,.@-]{1,128}$")
+    subnets: Mapping[str, SubnetId] = Field(min_length=1)
+    volumes: tuple[Volume, ...] = Field(min_length=1, max_length=11)
+    initialization_rate_mib_per_s: StrictInt | None = Field(default=None, ge=100, le=300)
+    read_endpoint: ReadEndpoint
+    load_metric: LoadMetric
+    capacity_per_replica: float = Field(gt=0)
+    forecast: Forecast
+    gates: Gates
+    drain: Drain
+    limits: Limits
+
+    @field_validator("max_replicas")
+    @classmethod
+    def _leaves_room(cls, ceiling: int, info: ValidationInfo) -> int:
+        floor = info.data.get("min_replicas")
+        if floor is not None and ceiling < floor:
+            raise ValueError(f"must be >= min_replicas ({floor}), got {ceiling}")
+        return ceiling
+
+    @field_validator("volumes")
+    @classmethod
+    def _have_places_of_their_own(cls, volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
+        for field in ("name", "device", "mount_point"):
+            taken = [str(getattr(volume, field)) for volume in volumes]
+            twice = sorted({value for value in taken if taken.count(value) > 1})
+            if twice:
+                raise ValueError(f"must each have their own {field}; {', '.join(twice)} is given twice")
+        if "data" not in {volume.name for volume in volumes}:
+            raise ValueError("must include the volume named data, which holds the datadir")
+        return volumes
+
+
+class Functions(Settings):
+    """`host` = this machine's own Python and processor, for the local cloud."""
+
+    python: Literal["3.13", "host"]
+    architecture: Literal["arm64", "host"]
+
+
+class Network(Settings):
+    vpc_id: str = Field(pattern=r"^vpc-[0-9a-f]{8,17}$")
+    subnet_ids: tuple[SubnetId, ...] | None = None
+
+
+class Environment(Settings):
+    """One deployment of Peaker: an account, a region, and the clusters that it looks after."""
+
+    environment: str = Field(pattern=r"^[a-z][a-z0-9]{0,9}$")
+    account: str = Field(pattern=r"^[0-9]{12}$")
+    region: str = Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9]$")
+    retain_state: StrictBool
+    functions: Functions
+    network: Network
+    alarm_email: str | None = Field(default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$")
+    clusters: tuple[Cluster, ...] = Field(min_length=1, max_length=20)
+
+    @field_validator("clusters")
+    @classmethod
+    def _fit_the_environment(cls, clusters: tuple[Cluster, ...], info: ValidationInfo) -> tuple[Cluster, ...]:
+        names = [cluster.name for cluster in clusters]
+        if len(set(names)) < len(names):
+            raise ValueError(f"must each have their own name, got {', '.join(names)}")
+        for index, cluster in enumerate(clusters):
+            _check_cluster_place(index, cluster, info.data)
+        return clusters
+
+    @property
+    def partition(self) -> str:
+        """The ARN partition that the region lies in."""
+        prefixes = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
+        return next((name for prefix, name in prefixes.items() if self.region.startswith(prefix)), "aws")
+
+    @classmethod
+    def parse(cls, document: object, source: str) -> Self:
+        """Check a parsed file; raises EnvironmentFileError that names `source` and each faulty field."""
+        if not isinstance(document, dict):
+            raise EnvironmentFileError(
+                f"{source}: must be a mapping of settings (environment, account, ...), got {_shown(document)}"
+            )
+        try:
+            return cls.model_validate(document)
+        except ValidationError as error:
+            lines = [f"{source}: {line}" for line in _fault_lines(error, cls)]
+            raise EnvironmentFileError("\n".join(lines)) from None
+
+
+def available_environments(directory: Path = ENVIRONMENTS_DIRECTORY) -> list[str]:
+    return sorted(path.stem for path in directory.glob("*.yaml"))
+
+
+def load_environment(name: str, directory: Path = ENVIRONMENTS_DIRECTORY) -> Environment:
+    """Read `<directory>/<name>.yaml`.
+
+    Raises EnvironmentFileError when there is no such file, when it is no YAML, when a setting is wrong, or
+    when the file describes an environment of another name.
+    """
+    path = directory / f"{name}.yaml"
+    source = f"{directory.name}/{path.name}"
+    if not path.is_file():
+        known = ", ".join(available_environments(directory)) or "none"
+        raise EnvironmentFileError(f"{source}: does not exist; known environments: {known}")
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise EnvironmentFileError(f"{source}: is not YAML: {' '.join(str(error).split())}") from error
+    environment = Environment.parse(document, source)
+    if environment.environment != name:
+        raise EnvironmentFileError(
+            f"{source}: environment: must be {name}, the name of the file, got {environment.environment}"
+        )
+    return environment
+
+
+def _check_cluster_place(index: int, cluster: Cluster, environment: Mapping[str, Any]) -> None:
+    prefix = f"peaker-{environment.get('environment', '')}-"
+    if len(prefix + cluster.name) > LOAD_BALANCER_NAME_LIMIT:
+        raise ValueError(
+            f"{index}.name: must be at most {LOAD_BALANCER_NAME_LIMIT - len(prefix)} characters, because the load "
+            f"balancer is called {prefix}<name> and AWS allows {LOAD_BALANCER_NAME_LIMIT}; got {cluster.name}"
+        )
+    region = environment.get("region")
+    foreign = [zone for zone in cluster.subnets if region and not zone.startswith(region)]
+    if foreign:
+        raise ValueError(f"{index}.subnets: must be zones of {region}, got {', '.join(foreign)}")
+
+
+def _fault_lines(error: ValidationError, model: type[BaseModel]) -> list[str]:
+    faults = [dict(fault) for fault in error.errors(include_url=False)]
+    return [_fault_line(fault, model) for fault in faults if not _follows_from_an_item(fault)]
+
+
+def _follows_from_an_item(fault: Mapping[str, Any]) -> bool:
+    # pydantic counts only the valid items of a list, so one bad item also makes the list "too short".
+    return fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"]
+
+
+def _fault_line(fault: Mapping[str, Any], model: type[BaseModel]) -> str:
+    path = [str(part) for part in fault["loc"]]
+    given = fault["input"]
+    context = fault.get("ctx") or {}
+    match fault["type"]:
+        case "missing":
+            return f"{'.'.join(path)}: is required: add it"
+        case "extra_forbidden":
+            return f"{'.'.join(path)}: is not a setting{_nearest(path, model)}"
+        case "literal_error":
+            return f"{'.'.join(path)}: must be {context['expected']}, got {_shown(given)}"
+        case "string_pattern_mismatch":
+            return f"{'.'.join(path)}: must match {context['pattern']}, got {_shown(given)}"
+        case "string_type":
+            return f"{'.'.join(path)}: must be text; write it in quotes, got {_shown(given)}"
+        case "value_error":
+            message = str(context["error"])
+            nested, _, rest = message.partition(": ")
+            # A check over several items names the item itself: clusters + "0.name".
+            return f"{'.'.join(path)}{'.' if nested[:1].isdigit() else ': '}{nested}{': ' if rest else ''}{rest}"
+        case _:
+            message = str(fault["msg"]).replace("Input should be", "must be")
+            return f"{'.'.join(path)}: {message[0].lower()}{message[1:]}, got {_shown(given)}"
+
+
+def _nearest(path: Sequence[str], model: type[BaseModel]) -> str:
+    fields = list(_model_at(path[:-1], model).model_fields)
+    near = difflib.get_close_matches(path[-1], fields, n=1)
+    return f"; did you mean {near[0]}?" if near else f": remove it; the settings here are {', '.join(fields)}"
+
+
+def _model_at(path: Sequence[str], model: type[BaseModel]) -> type[BaseModel]:
+    for part in path:
+        if part in model.model_fields:
+            model = _models_in(model.model_fields[part].annotation)[0]
+    return model
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if get_origin(annotation) is None:
+        return [annotation] if isinstance(annotation, type) and issubclass(annotation, BaseModel) else []
+    return [model for argument in get_args(annotation) for model in _models_in(argument)]
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,120 @@
+"""The CDK app of one environment: settings, bundles, one stage with its stacks, and the checks that synth runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import aws_cdk as cdk
+from aws_cdk import aws_lambda as lambda_
+from cdk_nag import AwsSolutionsChecks
+from constructs import Construct
+
+from environments.schema import Environment, load_environment
+from stacks.constructs.local_bundling import Target, bundle_functions
+from stacks.control_plane_stack import ControlPlaneStack, state_machine_names
+from stacks.host_package import HostPackage, build_host_package
+from stacks.naming import Names
+from stacks.observability_stack import ObservabilityStack
+from stacks.state_stack import StateStack
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+DEFAULT_ENVIRONMENT = "dev"
+# `-c bundle=sources` leaves the dependencies out, for tests of templates. Such a bundle does not run.
+BUNDLE_CONTEXT = "bundle"
+
+
+class PeakerStage(cdk.Stage):
+    """All stacks of one environment, in the order of their life cycles."""
+
+    def __init__(
+        self, scope: Construct, *, settings: Environment, code: lambda_.Code, host_package: HostPackage
+    ) -> None:
+        super().__init__(
+            scope,
+            f"Peaker-{settings.environment}",
+            env=cdk.Environment(account=settings.account, region=settings.region),
+        )
+        names = Names(settings)
+        state = StateStack(
+            self,
+            "State",
+            names=names,
+            synthesizer=_synthesizer(),
+            termination_protection=settings.retain_state,
+            description=f"Peaker {settings.environment}: the ledger of what each run made",
+        )
+        control_plane = ControlPlaneStack(
+            self,
+            "ControlPlane",
+            names=names,
+            code=code,
+            host_package=host_package,
+            synthesizer=_synthesizer(),
+            description=f"Peaker {settings.environment}: functions, workflows, documents, rules",
+        )
+        control_plane.add_stack_dependency(state)
+        observability = ObservabilityStack(
+            self,
+            "Observability",
+            names=names,
+            state_machines=state_machine_names(),
+            topic=control_plane.topic,
+            synthesizer=_synthesizer(),
+            description=f"Peaker {settings.environment}: dashboard and alarms",
+        )
+        observability.add_stack_dependency(control_plane)
+        cdk.Tags.of(self).add("peaker:environment", settings.environment)
+
+
+def build_app(
+    *,
+    context: Mapping[str, object] | None = None,
+    output: Path | None = None,
+    environment: str | None = None,
+) -> cdk.App:
+    """Compose the app; nothing is looked up, no credentials are needed.
+
+    The environment is `environment`, else the context value `env`, else dev. Raises EnvironmentFileError
+    when its file is wrong. cdk-nag findings make `synth()` fail.
+    """
+    app = cdk.App(
+        context={**_settings_of_cdk_json(), **(context or {})},
+        outdir=None if output is None else str(output),
+        analytics_reporting=False,
+    )
+    name = environment or app.node.try_get_context("env") or DEFAULT_ENVIRONMENT
+    settings = load_environment(str(name))
+    PeakerStage(
+        app,
+        settings=settings,
+        code=_function_code(settings, sources_only=app.node.try_get_context(BUNDLE_CONTEXT) == "sources"),
+        host_package=build_host_package(),
+    )
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    return app
+
+
+def _settings_of_cdk_json() -> dict[str, object]:
+    """The feature flags, which otherwise only the CDK command would pass on."""
+    settings: dict[str, object] = json.loads((REPOSITORY / "cdk.json").read_text(encoding="utf-8"))["context"]
+    return settings
+
+
+def _function_code(settings: Environment, *, sources_only: bool) -> lambda_.Code:
+    if sources_only:
+        target = None
+    elif settings.functions.python == "host":
+        target = Target.this_machine()
+    else:
+        target = Target.aws_lambda()
+    bundle = bundle_functions(target)
+    return lambda_.Code.from_asset(
+        str(bundle.path), asset_hash=bundle.digest, asset_hash_type=cdk.AssetHashType.CUSTOM
+    )
+
+
+def _synthesizer() -> cdk.DefaultStackSynthesizer:
+    # The CDK command checks the bootstrap version itself; the rule would make every template need a look-up.
+    return cdk.DefaultStackSynthesizer(generate_bootstrap_version_rule=False)

@@ -1,0 +1,104 @@
+"""An EventBridge rule that starts something: its input contract, retries, dead-letter queue and alarm together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as stepfunctions
+from constructs import Construct
+
+from stacks.constructs.acknowledgements import acknowledge_dead_letter_queue
+from stacks.constructs.operator_alarm import OperatorAlarm
+
+DELIVERY_ATTEMPTS = 5
+DEAD_LETTER_RETENTION = Duration.days(14)
+
+
+class EventRoute(Construct):
+    """Delivers an event, or a tick of a schedule, to a workflow or a function, or else to a queue with an alarm.
+
+    `payload` is what the target gets; its values may be `EventField.from_path(...)`. A target that the event
+    reaches late is worse than one it does not reach, hence `newest_seconds`: the oldest event still delivered.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        rule_name: str,
+        description: str,
+        target: stepfunctions.IStateMachine | lambda_.IFunction,
+        payload: Mapping[str, object],
+        newest_seconds: int,
+        pattern: events.EventPattern | None = None,
+        schedule: events.Schedule | None = None,
+        topic: sns.ITopic | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        queue = sqs.Queue(
+            self,
+            "DeadLetters",
+            queue_name=f"{rule_name}-undelivered",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=DEAD_LETTER_RETENTION,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        acknowledge_dead_letter_queue(queue)
+        self.rule = events.Rule(
+            self,
+            "Rule",
+            rule_name=rule_name,
+            description=description,
+            event_pattern=pattern,
+            schedule=schedule,
+        )
+        self.rule.add_target(_target(target, queue, payload, Duration.seconds(newest_seconds)))
+        OperatorAlarm(
+            self,
+            "NotDelivered",
+            name=f"{rule_name}-event-not-delivered",
+            summary=f"EventBridge could not deliver an event of the rule {rule_name}.",
+            runbook="event-not-delivered",
+            metric=cloudwatch.Metric(
+                namespace="AWS/SQS",
+                metric_name="ApproximateNumberOfMessagesVisible",
+                dimensions_map={"QueueName": f"{rule_name}-undelivered"},
+                statistic="Maximum",
+                period=Duration.minutes(5),
+            ),
+            topic=topic,
+        )
+
+
+def _target(
+    target: stepfunctions.IStateMachine | lambda_.IFunction,
+    queue: sqs.IQueue,
+    payload: Mapping[str, object],
+    newest: Duration,
+) -> events.IRuleTarget:
+    message = events.RuleTargetInput.from_object(dict(payload))
+    if isinstance(target, lambda_.Function):
+        return targets.LambdaFunction(
+            target,
+            event=message,
+            dead_letter_queue=queue,
+            retry_attempts=DELIVERY_ATTEMPTS,
+            max_event_age=newest,
+        )
+    assert isinstance(target, stepfunctions.StateMachine)
+    return targets.SfnStateMachine(
+        target,
+        input=message,
+        dead_letter_queue=queue,
+        retry_attempts=DELIVERY_ATTEMPTS,
+        max_event_age=newest,
+    )

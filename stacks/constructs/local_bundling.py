@@ -1,0 +1,169 @@
+"""The functions' code as one reproducible zip, made with pip alone: no Docker, no compiler.
+
+Dependencies come from functions/requirements.txt, which pins the whole closure, as wheels for the platform
+that will run them. What differs between two builds is removed (byte code, scripts with the builder's
+interpreter path, pip's records), and so is what never runs in a function (tests, type stubs, headers).
+The zip's name is the hash of its inputs, so that an unchanged bundle is never built twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LAMBDA_PLATFORMS = ("manylinux_2_28_aarch64", "manylinux2014_aarch64")  # Amazon Linux 2023 has glibc 2.34
+LAMBDA_PYTHON = "3.13"
+# Changed whenever what follows would make another zip from the same inputs.
+BUNDLE_FORMAT = "1"
+
+_UNUSED_DIRECTORIES = {"__pycache__", "bin", "tests"}
+_UNUSED_SUFFIXES = {".pyc", ".pyi", ".c", ".h", ".pxd", ".a"}
+_BUILDER_RECORDS = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
+_EARLIEST_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+class BundlingError(Exception):
+    """The bundle cannot be made; the message says what was run and what to do."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The Python and platform that will run the bundle; without platforms: this machine."""
+
+    python: str
+    platforms: tuple[str, ...] = ()
+
+    @classmethod
+    def aws_lambda(cls) -> Target:
+        return cls(LAMBDA_PYTHON, LAMBDA_PLATFORMS)
+
+    @classmethod
+    def this_machine(cls) -> Target:
+        return cls(f"{sys.version_info.major}.{sys.version_info.minor}")
+
+    @property
+    def identity(self) -> str:
+        return f"{self.python} {' '.join(self.platforms) or platform.machine()}"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A zip file and the hash of what it was made from."""
+
+    path: Path
+    digest: str
+
+
+def bundle_functions(
+    target: Target | None,
+    *,
+    sources: Path = REPOSITORY / "functions",
+    package: str = "peaker",
+    builds: Path = REPOSITORY / "build" / "bundles",
+) -> Bundle:
+    """Zip `sources/package` with its dependencies; without a target, the sources alone (for template tests).
+
+    Raises BundlingError when pip finds no wheel for the target.
+    """
+    requirements = sources / "requirements.txt"
+    code = _digest_of_tree(sources / package)
+    if target is None:
+        digest = _digest("sources", code)
+    else:
+        dependencies_digest = _digest(target.identity, requirements.read_text(encoding="utf-8"))
+        digest = _digest(dependencies_digest, code)
+    bundle = Bundle(builds / f"{digest}.zip", digest)
+    if not bundle.path.is_file():
+        builds.mkdir(parents=True, exist_ok=True)
+        trees = [(sources / package, f"{package}/")]
+        if target is not None:
+            dependencies = builds / f"dependencies-{dependencies_digest}"
+            if not dependencies.is_dir():
+                _install(requirements, target, dependencies)
+            trees.append((dependencies, ""))
+        _write_zip(trees, bundle.path)
+    return bundle
+
+
+def _install(requirements: Path, target: Target, destination: Path) -> None:
+    staging = Path(tempfile.mkdtemp(prefix="installing-", dir=destination.parent))
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    # --no-deps: the file pins the closure, so that nothing unpinned can come in.
+    command += ["--no-deps", "--no-compile", "--only-binary=:all:", "--target", str(staging)]
+    if target.platforms:
+        command += ["--implementation", "cp", "--python-version", target.python]
+        for name in target.platforms:
+            command += ["--platform", name]
+    command += ["--requirement", str(requirements)]
+    try:
+        outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+        if outcome.returncode != 0:
+            reason = (outcome.stderr.strip() or outcome.stdout.strip())[-2000:]
+            raise BundlingError(
+                f"pip could not fetch {requirements.name} for Python {target.identity}: {reason}\n"
+                "Each requirement needs a wheel for that platform; check the package index (pip config list)."
+            )
+        _strip(staging)
+        try:
+            staging.rename(destination)
+        except OSError:
+            if not destination.is_dir():  # a synth at the same time may have been first
+                raise
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _strip(tree: Path) -> None:
+    for directory, names, files in os.walk(tree):
+        for name in [name for name in names if name in _UNUSED_DIRECTORIES]:
+            shutil.rmtree(Path(directory) / name)
+            names.remove(name)
+        for name in files:
+            path = Path(directory) / name
+            if path.suffix in _UNUSED_SUFFIXES or name in _BUILDER_RECORDS:
+                path.unlink()
+
+
+def _files(tree: Path) -> Iterator[Path]:
+    for path in sorted(tree.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path
+
+
+def _digest_of_tree(tree: Path) -> str:
+    digest = hashlib.sha256()
+    for path in _files(tree):
+        digest.update(f"{path.relative_to(tree)}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join((BUNDLE_FORMAT, *parts)).encode()).hexdigest()
+
+
+def _write_zip(trees: list[tuple[Path, str]], destination: Path) -> None:
+    handle, staging = tempfile.mkstemp(prefix="zipping-", suffix=".zip", dir=destination.parent)
+    os.close(handle)
+    try:
+        with zipfile.ZipFile(staging, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+            for tree, prefix in trees:
+                for path in _files(tree):
+                    entry = zipfile.ZipInfo(f"{prefix}{path.relative_to(tree)}", _EARLIEST_ZIP_TIME)
+                    entry.compress_type = zipfile.ZIP_DEFLATED
+                    entry.external_attr = 0o100644 << 16
+                    archive.writestr(entry, path.read_bytes())
+        Path(staging).chmod(0o644)
+        os.replace(staging, destination)
+    finally:
+        Path(staging).unlink(missing_ok=True)

@@ -1,0 +1,112 @@
+"""The only place where a Lambda function is made: runtime, role, logs, tracing and environment are decided here."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from environments.schema import Functions
+from stacks.constructs.acknowledgements import acknowledge_pinned_runtime, acknowledge_wildcards
+from stacks.function_catalogue import FunctionDefinition
+from stacks.naming import Names
+from stacks.permissions import Statement
+
+LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
+
+
+def runtime(functions: Functions) -> lambda_.Runtime:
+    """Python 3.13 on AWS; on the local cloud the Python that runs this synth, and later the functions."""
+    if functions.python != "host":
+        return lambda_.Runtime.PYTHON_3_13
+    return lambda_.Runtime(
+        f"python{sys.version_info.major}.{sys.version_info.minor}", lambda_.RuntimeFamily.PYTHON
+    )
+
+
+def architecture(functions: Functions) -> lambda_.Architecture:
+    on_arm = functions.architecture == "arm64" or platform.machine() in ("aarch64", "arm64")
+    return lambda_.Architecture.ARM_64 if on_arm else lambda_.Architecture.X86_64
+
+
+class PythonFunction(Construct):
+    """One function of the catalogue, with a role of its own that holds just these statements."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        definition: FunctionDefinition,
+        *,
+        names: Names,
+        code: lambda_.Code,
+        environment: Mapping[str, str],
+        statements: Iterable[Statement],
+    ) -> None:
+        super().__init__(scope, definition.pascal_name)
+        settings = names.environment
+        name = names.function(definition.name)
+        log_group = logs.LogGroup(
+            self,
+            "Logs",
+            log_group_name=f"/aws/lambda/{name}",
+            retention=LOG_RETENTION,
+            removal_policy=RemovalPolicy.RETAIN if settings.retain_state else RemovalPolicy.DESTROY,
+        )
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description=f"{name}: {definition.purpose}",
+        )
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            function_name=name,
+            description=definition.purpose,
+            runtime=runtime(settings.functions),
+            architecture=architecture(settings.functions),
+            handler=definition.handler,
+            code=code,
+            role=role.without_policy_updates(),
+            memory_size=definition.memory_mib,
+            timeout=Duration.seconds(definition.timeout_seconds),
+            environment=dict(environment),
+            tracing=lambda_.Tracing.ACTIVE,
+            logging_format=lambda_.LoggingFormat.JSON,
+            log_group=log_group,
+        )
+        granted = [*_own_logs_and_traces(names, name), *statements]
+        policy = iam.Policy(self, "Policy", statements=[_allow(statement) for statement in granted])
+        policy.attach_to_role(role)
+        self.function.node.add_dependency(policy)
+        acknowledge_wildcards(policy, granted)
+        acknowledge_pinned_runtime(self.function)
+
+
+def _own_logs_and_traces(names: Names, function_name: str) -> list[Statement]:
+    return [
+        Statement(
+            ("logs:CreateLogStream", "logs:PutLogEvents"),
+            (names.arn("logs", f"log-group:/aws/lambda/{function_name}:*"),),
+            wildcard_reason="The log streams of this function's own log group.",
+        ),
+        Statement(
+            ("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
+            ("*",),
+            wildcard_reason="AWS offers no resource-level permission for writing traces.",
+        ),
+    ]
+
+
+def _allow(statement: Statement) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        actions=list(statement.actions),
+        resources=list(statement.resources),
+        conditions={operator: dict(keys) for operator, keys in statement.conditions.items()} or None,
+    )

@@ -1,0 +1,257 @@
+"""What may be redeployed at any time: functions, workflows, documents, rules, and each cluster's settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from aws_cdk import CfnOutput, Duration, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_events as events
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3_assets as assets
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from aws_cdk import aws_ssm as ssm
+from aws_cdk import aws_stepfunctions as stepfunctions
+from constructs import Construct
+
+from environments.schema import Cluster
+from stacks.constructs.event_route import EventRoute
+from stacks.constructs.operator_alarm import runbook_description
+from stacks.constructs.python_function import PythonFunction
+from stacks.constructs.read_endpoint import ReadEndpoint
+from stacks.constructs.run_command_document import RunCommandDocument
+from stacks.constructs.workflow import Workflow, placeholders
+from stacks.function_catalogue import FUNCTIONS
+from stacks.host_package import HostPackage
+from stacks.naming import Names
+from stacks.permissions import METRIC_NAMESPACE, Deployment, command_statements, statements
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+STATE_MACHINES = REPOSITORY / "statemachines"
+DOCUMENTS = REPOSITORY / "ssm_documents"
+STATE_MACHINE_SUFFIX = ".asl.json"
+SCHEDULED_CHECK = Duration.hours(1)
+# An alarm's event is still worth acting on after this long; the scheduled check covers the rest.
+NEWEST_ALARM_EVENT_SECONDS = 3600
+
+
+def pascal_case(name: str) -> str:
+    return "".join(part.capitalize() for part in name.replace("-", "_").split("_"))
+
+
+def state_machine_names(directory: Path = STATE_MACHINES) -> list[str]:
+    return sorted(path.name.removesuffix(STATE_MACHINE_SUFFIX) for path in directory.glob("*" + STATE_MACHINE_SUFFIX))
+
+
+class ControlPlaneStack(Stack):
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        names: Names,
+        code: lambda_.Code,
+        host_package: HostPackage,
+        **stack: object,
+    ) -> None:
+        super().__init__(scope, construct_id, **stack)  # type: ignore[arg-type]
+        self._names = names
+        self.topic = self._operator_topic()
+        package = assets.Asset(self, "HostPackage", path=str(host_package.path), asset_hash=host_package.sha256)
+        endpoints = {
+            cluster.name: ReadEndpoint(
+                self, f"{pascal_case(cluster.name)}ReadEndpoint", names=names, cluster=cluster
+            )
+            for cluster in names.environment.clusters
+        }
+        for cluster in names.environment.clusters:
+            self._cluster_settings(cluster, endpoints[cluster.name])
+        for path in sorted(DOCUMENTS.glob("*.yaml")):
+            name = path.stem
+            RunCommandDocument(self, f"{pascal_case(name)}Document", name=names.document(name), path=path)
+
+        deployment = Deployment(
+            names=names,
+            target_group_arns=[endpoint.target_group_arn for endpoint in endpoints.values()],
+            host_package_object_arn=(
+                f"arn:{names.environment.partition}:s3:::{package.s3_bucket_name}/{package.s3_object_key}"
+            ),
+        )
+        environment = {
+            "PEAKER_ENVIRONMENT": names.environment.environment,
+            "LEDGER_TABLE": names.ledger_table,
+            "HOST_PACKAGE_BUCKET": package.s3_bucket_name,
+            "HOST_PACKAGE_KEY": package.s3_object_key,
+            "HOST_PACKAGE_SHA256": host_package.sha256,
+            "POWERTOOLS_SERVICE_NAME": "peaker",
+            "POWERTOOLS_METRICS_NAMESPACE": METRIC_NAMESPACE,
+            "LOG_LEVEL": "INFO",
+        }
+        self.functions = self._make_functions(code, environment, deployment)
+        self.workflows = self._make_workflows()
+        for cluster in names.environment.clusters:
+            self._routes(cluster)
+
+    def _operator_topic(self) -> sns.Topic | None:
+        email = self._names.environment.alarm_email
+        if email is None:
+            return None
+        topic = sns.Topic(
+            self, "OperatorAlarms", topic_name=f"{self._names.prefix}-operator-alarms", enforce_ssl=True
+        )
+        topic.add_subscription(subscriptions.EmailSubscription(email))
+        return topic
+
+    def _cluster_settings(self, cluster: Cluster, endpoint: ReadEndpoint) -> None:
+        environment = self._names.environment
+        settings = cluster.model_dump(mode="json")
+        settings |= {"environment": environment.environment, "region": environment.region}
+        settings["read_endpoint"]["target_group_arn"] = endpoint.target_group_arn
+        ssm.StringParameter(
+            self,
+            f"{pascal_case(cluster.name)}Settings",
+            parameter_name=self._names.cluster_parameter(cluster.name),
+            description=f"Settings of the cluster {cluster.name}, from environments/{environment.environment}.yaml",
+            string_value=json.dumps(settings, sort_keys=True, separators=(",", ":")),
+        )
+        CfnOutput(
+            self,
+            f"{pascal_case(cluster.name)}ReadEndpointName",
+            description=f"Where the readers of {cluster.name} connect, port {cluster.read_endpoint.listener_port}",
+            value=endpoint.dns_name,
+        )
+        CfnOutput(
+            self,
+            f"{pascal_case(cluster.name)}TargetGroup",
+            description=f"Where the base replicas of {cluster.name} have to be registered once",
+            value=endpoint.target_group_arn,
+        )
+
+    def _make_functions(
+        self, code: lambda_.Code, environment: Mapping[str, str], deployment: Deployment
+    ) -> dict[str, lambda_.Function]:
+        made = {}
+        for definition in FUNCTIONS:
+            granted = [s for permission in definition.permissions for s in statements(permission, deployment)]
+            granted += command_statements(definition.documents, deployment)
+            function = PythonFunction(
+                self,
+                definition,
+                names=self._names,
+                code=code,
+                environment=environment,
+                statements=granted,
+            )
+            made[definition.name] = function.function
+        return made
+
+    def _make_workflows(self) -> dict[str, stepfunctions.StateMachine]:
+        machines = state_machine_names()
+        children = {f"{pascal_case(name)}StateMachineArn": name for name in machines}
+        functions = {f"{f.pascal_name}Arn": self._names.function_arn(f.name) for f in FUNCTIONS}
+        made = {}
+        for name in machines:
+            path = STATE_MACHINES / f"{name}{STATE_MACHINE_SUFFIX}"
+            wanted = placeholders(path.read_text(encoding="utf-8"))
+            workflow = Workflow(
+                self,
+                f"{pascal_case(name)}Workflow",
+                name=name,
+                path=path,
+                names=self._names,
+                functions={key: arn for key, arn in functions.items() if key in wanted},
+                children={key: child for key, child in children.items() if key in wanted},
+                topic=self.topic,
+            )
+            made[name] = workflow.state_machine
+        return made
+
+    def _routes(self, cluster: Cluster) -> None:
+        self._act_on_alarm(
+            cluster, "replica-shortage", "ReplicaShortage", "scale_out", "fewer replicas than the load will need"
+        )
+        self._act_on_alarm(
+            cluster, "replica-surplus", "ReplicaSurplus", "scale_in", "more replicas than the load needs"
+        )
+        self._act_on_schedule(cluster)
+
+    def _act_on_alarm(self, cluster: Cluster, alarm: str, metric: str, workflow: str, finding: str) -> None:
+        name = self._names.cluster_alarm(cluster.name, alarm)
+        period = Duration.minutes(cluster.forecast.schedule_minutes)
+        cloudwatch.Alarm(
+            self,
+            f"{pascal_case(cluster.name)}{metric}",
+            alarm_name=name,
+            alarm_description=runbook_description(f"{cluster.name} has {finding}; starts {workflow}.", alarm),
+            metric=cloudwatch.Metric(
+                namespace=METRIC_NAMESPACE,
+                metric_name=metric,
+                dimensions_map={"Cluster": cluster.name},
+                statistic="Maximum",
+                period=period,
+            ),
+            threshold=0,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            evaluation_periods=1,
+            # I4: no answer from the forecast is no reason to add, and none to remove.
+            treat_missing_data=cloudwatch.TreatMissingData.MISSING,
+        )
+        EventRoute(
+            self,
+            f"{pascal_case(cluster.name)}{pascal_case(workflow)}OnAlarm",
+            rule_name=name,
+            description=f"Starts {workflow} when {cluster.name} has {finding}",
+            target=self.workflows[workflow],
+            pattern=events.EventPattern(
+                source=["aws.cloudwatch"],
+                detail_type=["CloudWatch Alarm State Change"],
+                # A muted alarm says so in muteDetail; mute rules exist to keep actions from starting.
+                detail={
+                    "alarmName": [name],
+                    "state": {"value": ["ALARM"]},
+                    "muteDetail": [{"exists": False}],
+                },
+            ),
+            payload={
+                "cluster": cluster.name,
+                "trigger": {
+                    "kind": "alarm",
+                    "alarm": events.EventField.from_path("$.detail.alarmName"),
+                    "reason": events.EventField.from_path("$.detail.state.reason"),
+                    "at": events.EventField.time,
+                },
+            },
+            newest_seconds=NEWEST_ALARM_EVENT_SECONDS,
+            topic=self.topic,
+        )
+
+    def _act_on_schedule(self, cluster: Cluster) -> None:
+        period = Duration.minutes(cluster.forecast.schedule_minutes)
+        EventRoute(
+            self,
+            f"{pascal_case(cluster.name)}ForecastOnSchedule",
+            rule_name=self._names.cluster_alarm(cluster.name, "forecast"),
+            description=f"Forecasts the load of {cluster.name}",
+            target=self.functions["forecast_load"],
+            schedule=events.Schedule.rate(period),
+            payload={"cluster": cluster.name},
+            newest_seconds=max(60, int(period.to_seconds())),
+            topic=self.topic,
+        )
+        EventRoute(
+            self,
+            f"{pascal_case(cluster.name)}ScaleOutOnSchedule",
+            rule_name=self._names.cluster_alarm(cluster.name, "scheduled-check"),
+            description=f"Starts scale_out for {cluster.name} every hour, in case an alarm's change was missed",
+            target=self.workflows["scale_out"],
+            schedule=events.Schedule.rate(SCHEDULED_CHECK),
+            payload={
+                "cluster": cluster.name,
+                "trigger": {"kind": "schedule", "at": events.EventField.time},
+            },
+            newest_seconds=int(SCHEDULED_CHECK.to_seconds()),
+            topic=self.topic,
+        )

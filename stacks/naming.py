@@ -1,0 +1,67 @@
+"""The physical names and ARNs of one environment; every name that a person or another stack uses is here.
+
+Names are fixed, so that policies can be read (and checked) without resolving references, and so that one
+`grep scale_out` finds the state machine, its file and its log group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from environments.schema import Environment
+
+
+@dataclass(frozen=True)
+class Names:
+    environment: Environment
+
+    @property
+    def prefix(self) -> str:
+        return f"peaker-{self.environment.environment}"
+
+    @property
+    def ledger_table(self) -> str:
+        return f"{self.prefix}-ledger"
+
+    def function(self, name: str) -> str:
+        return f"{self.prefix}-{name}"
+
+    def state_machine(self, name: str) -> str:
+        return f"{self.prefix}-{name}"
+
+    def document(self, name: str) -> str:
+        return f"Peaker-{self.environment.environment}-{name}"
+
+    def cluster_parameter(self, cluster: str) -> str:
+        return f"/peaker/{self.environment.environment}/clusters/{cluster}"
+
+    def cluster_alarm(self, cluster: str, alarm: str) -> str:
+        return f"{self.prefix}-{cluster}-{alarm}"
+
+    def read_endpoint(self, cluster: str) -> str:
+        return f"{self.prefix}-{cluster}"
+
+    def arn(self, service: str, resource: str, *, account: str | None = None) -> str:
+        """The ARN of a resource in this region; `account=""` for resources that have none in their ARN."""
+        owner = self.environment.account if account is None else account
+        return f"arn:{self.environment.partition}:{service}:{self.environment.region}:{owner}:{resource}"
+
+    @property
+    def ledger_table_arn(self) -> str:
+        return self.arn("dynamodb", f"table/{self.ledger_table}")
+
+    def function_arn(self, name: str) -> str:
+        return self.arn("lambda", f"function:{self.function(name)}")
+
+    def state_machine_arn(self, name: str) -> str:
+        return self.arn("states", f"stateMachine:{self.state_machine(name)}")
+
+    def document_arn(self, name: str) -> str:
+        return self.arn("ssm", f"document/{self.document(name)}")
+
+    def cluster_parameter_arn(self, cluster: str) -> str:
+        return self.arn("ssm", f"parameter{self.cluster_parameter(cluster)}")
+
+    def instance_profile_role_arn(self, instance_profile: str) -> str:
+        """The role of an instance profile; by IAM console convention it has the profile's own name."""
+        return f"arn:{self.environment.partition}:iam::{self.environment.account}:role/{instance_profile}"

@@ -1,0 +1,153 @@
+"""What people look at: one dashboard per environment, and the alarms on what the forecast and the undo report."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from environments.schema import Cluster
+from stacks.constructs.operator_alarm import OperatorAlarm
+from stacks.function_catalogue import FUNCTIONS
+from stacks.naming import Names
+from stacks.permissions import METRIC_NAMESPACE
+
+# A forecast is stale when this many scheduled ones in a row did not arrive.
+MISSED_FORECASTS = 3
+WIDGET_WIDTH = 12
+
+
+class ObservabilityStack(Stack):
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        names: Names,
+        state_machines: list[str],
+        topic: sns.ITopic | None,
+        **stack: object,
+    ) -> None:
+        super().__init__(scope, construct_id, **stack)  # type: ignore[arg-type]
+        self._names = names
+        self._topic = topic
+        dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=names.prefix)
+        for cluster in names.environment.clusters:
+            self._cluster_alarms(cluster)
+            dashboard.add_widgets(*self._cluster_widgets(cluster))
+        dashboard.add_widgets(*self._workflow_widgets(state_machines))
+        dashboard.add_widgets(*self._function_widgets())
+
+    def _cluster_alarms(self, cluster: Cluster) -> None:
+        period = Duration.minutes(cluster.forecast.schedule_minutes)
+        OperatorAlarm(
+            self,
+            f"{cluster.name}ForecastDegraded",
+            name=self._names.cluster_alarm(cluster.name, "forecast-degraded"),
+            summary=f"The forecast of {cluster.name} rests on too little or too old data.",
+            runbook="forecast-degraded",
+            metric=_metric(cluster, "ForecastDegraded", "Maximum", period),
+            topic=self._topic,
+        )
+        OperatorAlarm(
+            self,
+            f"{cluster.name}ForecastStale",
+            name=self._names.cluster_alarm(cluster.name, "forecast-stale"),
+            summary=f"No forecast of {cluster.name} was published {MISSED_FORECASTS} times in a row.",
+            runbook="forecast-stale",
+            metric=_metric(cluster, "ForecastDegraded", "SampleCount", period),
+            threshold=1,
+            comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            evaluation_periods=MISSED_FORECASTS,
+            missing_data=cloudwatch.TreatMissingData.BREACHING,
+            topic=self._topic,
+        )
+        OperatorAlarm(
+            self,
+            f"{cluster.name}UndoIncomplete",
+            name=self._names.cluster_alarm(cluster.name, "undo-incomplete"),
+            summary=f"A failed run of {cluster.name} left something behind that it could not delete.",
+            runbook="undo-incomplete",
+            metric=_metric(cluster, "UndoIncomplete", "Maximum", Duration.minutes(5)),
+            topic=self._topic,
+        )
+
+    def _cluster_widgets(self, cluster: Cluster) -> list[cloudwatch.IWidget]:
+        period = Duration.minutes(cluster.forecast.schedule_minutes)
+        load = cluster.load_metric
+        observed = cloudwatch.Metric(
+            namespace=load.namespace,
+            metric_name=load.name,
+            dimensions_map=dict(load.dimensions),
+            statistic=load.statistic,
+            period=Duration.seconds(load.period_seconds),
+            label="observed",
+        )
+        return [
+            cloudwatch.GraphWidget(
+                title=f"{cluster.name}: load, observed and forecast within the lead time",
+                left=[observed, _metric(cluster, "ForecastLoad", "Maximum", period)],
+                width=WIDGET_WIDTH,
+            ),
+            cloudwatch.GraphWidget(
+                title=f"{cluster.name}: replicas short (scale_out) and surplus (scale_in)",
+                left=[
+                    _metric(cluster, "ReplicaShortage", "Maximum", period),
+                    _metric(cluster, "ReplicaSurplus", "Maximum", period),
+                ],
+                width=WIDGET_WIDTH,
+            ),
+        ]
+
+    def _workflow_widgets(self, state_machines: list[str]) -> list[cloudwatch.IWidget]:
+        return [
+            cloudwatch.GraphWidget(
+                title=f"{name}: executions",
+                left=[
+                    cloudwatch.Metric(
+                        namespace="AWS/States",
+                        metric_name=metric,
+                        dimensions_map={"StateMachineArn": self._names.state_machine_arn(name)},
+                        statistic="Sum",
+                        period=Duration.minutes(5),
+                    )
+                    for metric in ("ExecutionsStarted", "ExecutionsSucceeded", "ExecutionsFailed")
+                ],
+                width=24 // max(1, len(state_machines)),
+            )
+            for name in state_machines
+        ]
+
+    def _function_widgets(self) -> list[cloudwatch.IWidget]:
+        def series(metric: str, statistic: str) -> list[cloudwatch.IMetric]:
+            return [
+                cloudwatch.Metric(
+                    namespace="AWS/Lambda",
+                    metric_name=metric,
+                    dimensions_map={"FunctionName": self._names.function(definition.name)},
+                    statistic=statistic,
+                    period=Duration.minutes(5),
+                    label=definition.name,
+                )
+                for definition in FUNCTIONS
+            ]
+
+        return [
+            cloudwatch.GraphWidget(
+                title="Functions: errors", left=series("Errors", "Sum"), width=WIDGET_WIDTH
+            ),
+            cloudwatch.GraphWidget(
+                title="Functions: longest duration", left=series("Duration", "Maximum"), width=WIDGET_WIDTH
+            ),
+        ]
+
+
+def _metric(cluster: Cluster, name: str, statistic: str, period: Duration) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace=METRIC_NAMESPACE,
+        metric_name=name,
+        dimensions_map={"Cluster": cluster.name},
+        statistic=statistic,
+        period=period,
+    )

@@ -1,0 +1,336 @@
+"""What a function may do on AWS, one entry per permission, each as narrow as AWS allows.
+
+Invariant I1 in IAM: whatever stops, detaches or deletes is conditioned on the tag `peaker:owner`, and whatever
+creates must put that tag on. A resource with a wildcard carries the reason; a statement without one is refused.
+Sources: the Service Authorization Reference for EC2, SSM, ELBv2, CloudWatch and DynamoDB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import assert_never
+
+from stacks.naming import Names
+
+OWNER_TAG = "peaker:owner"
+CLUSTER_TAG = "peaker:cluster"
+ROLE_TAG = "peaker:role"
+METRIC_NAMESPACE = "Peaker"
+
+NO_RESOURCE_LEVEL = "AWS offers no resource-level permission for these read-only actions."
+UNKNOWN_UNTIL_RUN = "The id exists only once the run has made it; the condition on the owner tag narrows it."
+
+
+class Permission(Enum):
+    READ_CLUSTER_SETTINGS = auto()
+    READ_LEDGER = auto()
+    WRITE_LEDGER = auto()
+    DESCRIBE_INSTANCES = auto()
+    DESCRIBE_INSTANCE_TYPES = auto()
+    DESCRIBE_VOLUMES = auto()
+    DESCRIBE_SNAPSHOTS = auto()
+    DESCRIBE_TARGET_HEALTH = auto()
+    DESCRIBE_MANAGED_HOSTS = auto()
+    READ_METRICS = auto()
+    PUBLISH_METRICS = auto()
+    READ_HOST_PACKAGE = auto()
+    CREATE_SNAPSHOTS = auto()
+    READ_SNAPSHOT_BLOCKS = auto()
+    LAUNCH_INSTANCES = auto()
+    CREATE_VOLUMES = auto()
+    ATTACH_VOLUMES = auto()
+    REGISTER_TARGETS = auto()
+    DEREGISTER_TARGETS = auto()
+    DELETE_RESOURCES = auto()
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One IAM allow statement. Raises ValueError for a wildcard action, or a wildcard without a reason."""
+
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+    conditions: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    wildcard_reason: str = ""
+
+    def __post_init__(self) -> None:
+        if any("*" in action for action in self.actions):
+            raise ValueError(f"an action must be named in full, got {', '.join(self.actions)}")
+        if self.wildcards and not self.wildcard_reason:
+            raise ValueError(f"{', '.join(self.wildcards)}: say why {', '.join(self.actions)} needs a wildcard")
+
+    @property
+    def wildcards(self) -> tuple[str, ...]:
+        return tuple(resource for resource in self.resources if "*" in resource)
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What the permissions of one environment refer to; the target groups and the package are its own."""
+
+    names: Names
+    target_group_arns: Sequence[str]
+    host_package_object_arn: str
+
+    @property
+    def owner(self) -> str:
+        return self.names.environment.environment
+
+    @property
+    def cluster_names(self) -> list[str]:
+        return [cluster.name for cluster in self.names.environment.clusters]
+
+    def ec2(self, kind: str) -> str:
+        return self.names.arn("ec2", f"{kind}/*")
+
+    @property
+    def any_snapshot(self) -> str:
+        return self.names.arn("ec2", "snapshot/*", account="")
+
+
+def statements(permission: Permission, deployment: Deployment) -> list[Statement]:
+    """The IAM statements of a permission in one environment."""
+    return _BUILDERS[permission](deployment)
+
+
+def command_statements(documents: Sequence[str], deployment: Deployment) -> list[Statement]:
+    """Run exactly these SSM documents, on hosts of this environment's clusters, and read their results."""
+    if not documents:
+        return []
+    return [
+        Statement(("ssm:SendCommand",), tuple(deployment.names.document_arn(name) for name in documents)),
+        Statement(
+            ("ssm:SendCommand",),
+            (deployment.ec2("instance"),),
+            {"StringEquals": {f"ssm:resourceTag/{CLUSTER_TAG}": deployment.cluster_names}},
+            "Hosts come and go; the condition narrows it to the hosts of this environment's clusters.",
+        ),
+        Statement(("ssm:GetCommandInvocation",), ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
+        Statement(
+            ("ssm:CancelCommand",),
+            ("*",),
+            wildcard_reason="AWS offers no resource-level permission for CancelCommand; it needs a command id.",
+        ),
+    ]
+
+
+def _read_only(*actions: str) -> Callable[[Deployment], list[Statement]]:
+    return lambda _: [Statement(actions, ("*",), wildcard_reason=NO_RESOURCE_LEVEL)]
+
+
+def _owned(deployment: Deployment) -> dict[str, Mapping[str, object]]:
+    return {"StringEquals": {f"aws:ResourceTag/{OWNER_TAG}": deployment.owner}}
+
+
+def _to_be_owned(deployment: Deployment) -> dict[str, Mapping[str, object]]:
+    return {"StringEquals": {f"aws:RequestTag/{OWNER_TAG}": deployment.owner}}
+
+
+def _tag_on_create(action: str, *resources: str) -> Statement:
+    return Statement(
+        ("ec2:CreateTags",),
+        resources,
+        {"StringEquals": {"ec2:CreateAction": action}},
+        f"Tags may be set only by {action}, on what it creates; the id does not exist before.",
+    )
+
+
+def _read_cluster_settings(deployment: Deployment) -> list[Statement]:
+    parameters = tuple(deployment.names.cluster_parameter_arn(name) for name in deployment.cluster_names)
+    return [Statement(("ssm:GetParameter", "ssm:GetParameters"), parameters)]
+
+
+def _read_ledger(deployment: Deployment) -> list[Statement]:
+    return [Statement(("dynamodb:GetItem", "dynamodb:Query"), (deployment.names.ledger_table_arn,))]
+
+
+def _write_ledger(deployment: Deployment) -> list[Statement]:
+    actions = ("GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem")
+    return [
+        Statement(tuple(f"dynamodb:{action}" for action in actions), (deployment.names.ledger_table_arn,))
+    ]
+
+
+def _publish_metrics(_: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("cloudwatch:PutMetricData",),
+            ("*",),
+            {"StringEquals": {"cloudwatch:namespace": METRIC_NAMESPACE}},
+            "PutMetricData has no resource; the condition narrows it to the namespace Peaker.",
+        )
+    ]
+
+
+def _read_host_package(deployment: Deployment) -> list[Statement]:
+    return [Statement(("s3:GetObject",), (deployment.host_package_object_arn,))]
+
+
+def _create_snapshots(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("ec2:CreateSnapshots",),
+            (deployment.ec2("instance"),),
+            # I2: the source is never snapshotted.
+            {
+                "StringEquals": {
+                    f"aws:ResourceTag/{CLUSTER_TAG}": deployment.cluster_names,
+                    f"aws:ResourceTag/{ROLE_TAG}": "replica",
+                }
+            },
+            "The donor is chosen at run time; the condition narrows it to replicas of this environment's clusters.",
+        ),
+        Statement(
+            ("ec2:CreateSnapshots",),
+            (deployment.ec2("volume"),),
+            wildcard_reason="CreateSnapshots takes only the volumes of the instance, which the statement above narrows.",
+        ),
+        Statement(
+            ("ec2:CreateSnapshots",), (deployment.any_snapshot,), _to_be_owned(deployment), UNKNOWN_UNTIL_RUN
+        ),
+        _tag_on_create("CreateSnapshots", deployment.any_snapshot),
+    ]
+
+
+def _read_snapshot_blocks(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("ebs:ListSnapshotBlocks",), (deployment.any_snapshot,), _owned(deployment), UNKNOWN_UNTIL_RUN
+        )
+    ]
+
+
+def _launch_instances(deployment: Deployment) -> list[Statement]:
+    environment = deployment.names.environment
+    arn = deployment.names.arn
+    given = {arn("ec2", f"image/{cluster.image_id}", account="") for cluster in environment.clusters}
+    for cluster in environment.clusters:
+        given |= {arn("ec2", f"subnet/{subnet}") for subnet in cluster.subnets.values()}
+        given |= {arn("ec2", f"security-group/{group}") for group in cluster.security_group_ids}
+    profiles = sorted({c.instance_profile for c in environment.clusters if c.instance_profile})
+    launch = [
+        Statement(
+            ("ec2:RunInstances",),
+            (deployment.ec2("instance"), deployment.ec2("volume")),
+            _to_be_owned(deployment),
+            UNKNOWN_UNTIL_RUN,
+        ),
+        Statement(("ec2:RunInstances",), tuple(sorted(given))),
+        Statement(
+            ("ec2:RunInstances",),
+            (deployment.ec2("network-interface"),),
+            wildcard_reason="The interface is made by the launch, in the subnets and groups named above.",
+        ),
+        _tag_on_create("RunInstances", deployment.ec2("instance"), deployment.ec2("volume")),
+    ]
+    if profiles:
+        roles = tuple(deployment.names.instance_profile_role_arn(profile) for profile in profiles)
+        to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+        launch.append(Statement(("iam:PassRole",), roles, to_ec2))
+    return launch
+
+
+def _create_volumes(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("ec2:CreateVolume",), (deployment.ec2("volume"),), _to_be_owned(deployment), UNKNOWN_UNTIL_RUN
+        ),
+        Statement(("ec2:CreateVolume",), (deployment.any_snapshot,), _owned(deployment), UNKNOWN_UNTIL_RUN),
+        _tag_on_create("CreateVolume", deployment.ec2("volume")),
+    ]
+
+
+def _attach_volumes(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("ec2:AttachVolume",),
+            (deployment.ec2("instance"), deployment.ec2("volume")),
+            _owned(deployment),
+            UNKNOWN_UNTIL_RUN,
+        ),
+        Statement(
+            ("ec2:ModifyInstanceAttribute",),
+            (deployment.ec2("instance"),),
+            _owned(deployment),
+            UNKNOWN_UNTIL_RUN,
+        ),
+    ]
+
+
+def _register_targets(deployment: Deployment) -> list[Statement]:
+    return [Statement(("elasticloadbalancing:RegisterTargets",), tuple(deployment.target_group_arns))]
+
+
+def _deregister_targets(deployment: Deployment) -> list[Statement]:
+    return [Statement(("elasticloadbalancing:DeregisterTargets",), tuple(deployment.target_group_arns))]
+
+
+def _delete_resources(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("ec2:TerminateInstances",), (deployment.ec2("instance"),), _owned(deployment), UNKNOWN_UNTIL_RUN
+        ),
+        Statement(
+            ("ec2:DetachVolume",),
+            (deployment.ec2("instance"), deployment.ec2("volume")),
+            _owned(deployment),
+            UNKNOWN_UNTIL_RUN,
+        ),
+        Statement(
+            ("ec2:DeleteVolume",), (deployment.ec2("volume"),), _owned(deployment), UNKNOWN_UNTIL_RUN
+        ),
+        Statement(
+            ("ec2:DeleteSnapshot",), (deployment.any_snapshot,), _owned(deployment), UNKNOWN_UNTIL_RUN
+        ),
+    ]
+
+
+def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
+    match permission:
+        case Permission.READ_CLUSTER_SETTINGS:
+            return _read_cluster_settings
+        case Permission.READ_LEDGER:
+            return _read_ledger
+        case Permission.WRITE_LEDGER:
+            return _write_ledger
+        case Permission.DESCRIBE_INSTANCES:
+            return _read_only("ec2:DescribeInstances", "ec2:DescribeInstanceStatus")
+        case Permission.DESCRIBE_INSTANCE_TYPES:
+            return _read_only("ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings")
+        case Permission.DESCRIBE_VOLUMES:
+            return _read_only("ec2:DescribeVolumes", "ec2:DescribeVolumeStatus")
+        case Permission.DESCRIBE_SNAPSHOTS:
+            return _read_only("ec2:DescribeSnapshots")
+        case Permission.DESCRIBE_TARGET_HEALTH:
+            return _read_only("elasticloadbalancing:DescribeTargetHealth")
+        case Permission.DESCRIBE_MANAGED_HOSTS:
+            return _read_only("ssm:DescribeInstanceInformation")
+        case Permission.READ_METRICS:
+            return _read_only("cloudwatch:GetMetricData")
+        case Permission.PUBLISH_METRICS:
+            return _publish_metrics
+        case Permission.READ_HOST_PACKAGE:
+            return _read_host_package
+        case Permission.CREATE_SNAPSHOTS:
+            return _create_snapshots
+        case Permission.READ_SNAPSHOT_BLOCKS:
+            return _read_snapshot_blocks
+        case Permission.LAUNCH_INSTANCES:
+            return _launch_instances
+        case Permission.CREATE_VOLUMES:
+            return _create_volumes
+        case Permission.ATTACH_VOLUMES:
+            return _attach_volumes
+        case Permission.REGISTER_TARGETS:
+            return _register_targets
+        case Permission.DEREGISTER_TARGETS:
+            return _deregister_targets
+        case Permission.DELETE_RESOURCES:
+            return _delete_resources
+        case _:
+            assert_never(permission)
+
+
+_BUILDERS = {permission: _builder(permission) for permission in Permission}
