@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -205,3 +206,19 @@ class Ledger(Protocol):
 
     def receipt(self, run_id: str) -> dict[str, Any] | None:
         """The stored receipt, or None."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """All that a use case may reach; `environment` is also the value of the owner tag."""
+
+    environment: str
+    clock: Clock
+    clusters: ClusterDirectory
+    compute: Compute
+    storage: Storage
+    commands: CommandRunner
+    endpoint: TrafficRouter
+    package: HostPackage
+    lease: Lease
+    ledger: Ledger

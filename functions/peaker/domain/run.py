@@ -98,10 +98,20 @@ class RecordStep(StepInput):
     failure: Failure | None = None
 
 
+class PlanStep(StepInput):
+    """PlanScaleOut: with a lease in act mode, without one in plan mode."""
+
+    count: int = 1
+    trigger: Trigger = Trigger()
+
+
 class Summary(BaseModel):
-    """Base of what a step returns: small, for the console."""
+    """What a step returns: a sentence for the console; its numbers go to the ledger and the receipt."""
 
     model_config = ConfigDict(frozen=True)
+
+    text: str
+    numbers: dict[str, Any] = {}
 
 
 def run_id(operation: Operation, cluster: str, started_at: datetime, execution_name: str) -> str:

@@ -1,0 +1,103 @@
+"""What a host command prints: the last line of its output is one JSON object."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from peaker.domain.errors import HostCommandFailed
+
+RESULT_VERSION = 1
+
+ResultT = TypeVar("ResultT", bound="HostResult")
+
+
+class HostResult(BaseModel):
+    """Base of the typed results; hosts may say more than is read here."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class DonorPrepared(HostResult):
+    """The donor's position and lag right before the snapshot."""
+
+    gtid_set: str
+    lag_seconds: float | None
+    server_uuid: str
+    buffer_pool_pages: int
+    data_bytes: int
+
+
+class PrewarmReport(HostResult):
+    """How far the engine is; rate and remaining time are None while they are not known."""
+
+    state: Literal["running", "done", "failed", "dead"]
+    blocks_done: int | None = None
+    blocks_total: int | None = None
+    bytes_read: int | None = None
+    rate_mib_per_s: float | None = None
+    eta_seconds: float | None = None
+    elapsed_seconds: float | None = None
+    message: str | None = None
+
+
+class StorageProof(HostResult):
+    """Whether the volumes answer at their own speed."""
+
+    verdict: Literal["warm", "not_warm", "unknown"]
+    await_first_ms: float | None = None
+    await_second_ms: float | None = None
+    ratio: float | None = None
+    cold_share_upper: float | None = None
+    reason: str | None = None
+
+
+class DrainReport(HostResult):
+    """Who is still on the replica right now."""
+
+    connections: int = Field(ge=0)
+    transactions: int = Field(ge=0)
+
+
+def last_json_line(stdout: str) -> dict[str, Any] | None:
+    """The object on the last non-empty line, or None when that line is not one."""
+    lines = [line for line in stdout.splitlines() if line.strip()]
+    if not lines:
+        return None
+    try:
+        document = json.loads(lines[-1])
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def parse_success(document: str, stdout: str) -> dict[str, Any]:
+    """The result without its envelope. Raises HostCommandFailed when there is none or it is not a success."""
+    result = last_json_line(stdout)
+    if result is None:
+        raise HostCommandFailed(f"{document}: the last line of the output is not JSON: {stdout[-300:]!r}")
+    if result.get("version") != RESULT_VERSION:
+        raise HostCommandFailed(
+            f"{document}: result version {result.get('version')!r}, this control plane reads {RESULT_VERSION}; "
+            "deploy functions and host package of one release"
+        )
+    if result.get("ok") is not True:
+        raise HostCommandFailed(failure_text(document, result))
+    return {key: value for key, value in result.items() if key not in {"version", "command", "ok"}}
+
+
+def failure_text(document: str, result: dict[str, Any] | None, otherwise: str = "") -> str:
+    """`assemble_storage: VolumeMissing: ...` from the host's own error, or what Systems Manager said."""
+    if result and result.get("error"):
+        return f"{document}: {result['error']}: {result.get('message', '')}"
+    return f"{document}: {otherwise or 'failed without a result'}"
+
+
+def typed(document: str, model: type[ResultT], numbers: dict[str, Any]) -> ResultT:
+    """The numbers as a model. Raises HostCommandFailed that names what is missing."""
+    try:
+        return model.model_validate(numbers)
+    except ValidationError as error:
+        raise HostCommandFailed(f"{document}: result does not fit: {error}") from error

@@ -1,0 +1,241 @@
+"""What a scale-out would do, where, at what price, and every reason against it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from peaker.domain.cluster import ClusterSettings, VolumeSettings
+from peaker.domain.donor import DonorChoice, choose_donor, data_volumes
+from peaker.domain.fleet import Observation, Replica
+from peaker.domain.instants import require_utc, to_iso
+from peaker.domain.ledger import LeaseRow
+from peaker.domain.prices import HOURS_PER_MONTH, PriceTable
+from peaker.domain.reading import Unknown
+
+RefusalCode = Literal[
+    "ceiling", "no_donor", "source_unknown", "budget", "price_unknown", "operation_running", "layout"
+]
+
+
+class PlanPart(BaseModel):
+    """Base of the plan's parts: immutable, written to the ledger as JSON."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Refusal(PlanPart):
+    """A rule that the run would break, with its numbers."""
+
+    code: RefusalCode
+    reason: str
+
+
+class PlannedVolume(PlanPart):
+    """One volume to make. The size is the donor's; the settings give the rest."""
+
+    name: str
+    device: str
+    mount_point: str
+    filesystem: str
+    size_gib: int
+    volume_type: str
+    iops: int
+    throughput_mib_per_s: int
+    initialization_rate_mib_per_s: int | None
+
+
+class Price(PlanPart):
+    """USD. `hourly` is None when the instance type has no known price."""
+
+    hourly: float | None
+    instance_hourly: float | None
+    volumes_hourly: float
+    once: float
+    per_month_if_kept: float | None
+    source: str
+
+
+class LeadTimeEstimate(PlanPart):
+    """Seconds from the decision to serving: the expectation, and its parts by step."""
+
+    seconds: float
+    parts: dict[str, float]
+
+
+class ScaleOutPlan(PlanPart):
+    """One replica to build; `count` says how many runs follow one another."""
+
+    cluster: str
+    planned_at: datetime
+    count: int
+    serving: int
+    building: int
+    max_replicas: int
+    donor: str | None
+    donor_reasons: tuple[str, ...]
+    zones: tuple[str, ...]
+    zone_reason: str
+    instance_type: str
+    image_id: str
+    volumes: tuple[PlannedVolume, ...]
+    lead_time: LeadTimeEstimate | None
+    ready_at: datetime | None
+    price: Price
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def refusal_text(self) -> str:
+        return "; ".join(f"{refusal.code}: {refusal.reason}" for refusal in self.refusals)
+
+
+def plan_scale_out(
+    observation: Observation,
+    settings: ClusterSettings,
+    prices: PriceTable,
+    now: datetime,
+    *,
+    count: int = 1,
+    lease: LeaseRow | None = None,
+    lead_time: LeadTimeEstimate | None = None,
+) -> ScaleOutPlan:
+    """The plan, with refusals instead of exceptions, so that plan mode shows all of them at once.
+
+    `lease` is another run's lease, if one is held. `lead_time` is None when there is nothing to estimate from.
+    """
+    choice = choose_donor(observation, settings)
+    volumes = _layout(choice.donor, settings)
+    price = _price(volumes, settings, prices)
+    zones, zone_reason = spread_zones(observation, settings)
+    return ScaleOutPlan(
+        cluster=settings.name,
+        planned_at=require_utc(now),
+        count=count,
+        serving=len(observation.serving),
+        building=len(observation.building),
+        max_replicas=settings.max_replicas,
+        donor=choice.donor.instance_id if choice.donor else None,
+        donor_reasons=tuple(f"{verdict.instance_id}: {verdict.reason}" for verdict in choice.verdicts),
+        zones=zones,
+        zone_reason=zone_reason,
+        instance_type=settings.instance_type,
+        image_id=settings.image_id,
+        volumes=volumes,
+        lead_time=lead_time,
+        ready_at=_later(now, lead_time),
+        price=price,
+        refusals=tuple(
+            refusal
+            for refusal in (
+                _running_operation(lease),
+                _ceiling(observation, settings, count),
+                _source(observation),
+                _no_donor(choice),
+                *_budget(observation, settings, price, count),
+            )
+            if refusal is not None
+        ),
+    )
+
+
+def spread_zones(observation: Observation, settings: ClusterSettings) -> tuple[tuple[str, ...], str]:
+    """The cluster's zones, the one with the fewest replicas first (then by name), and the count per zone."""
+    counts = Counter(replica.instance.zone for replica in observation.replicas)
+    zones = tuple(sorted(settings.subnets, key=lambda zone: (counts[zone], zone)))
+    shown = ", ".join(f"{zone} {counts[zone]}" for zone in zones)
+    return zones, f"fewest replicas first: {shown}"
+
+
+def _layout(donor: Replica | None, settings: ClusterSettings) -> tuple[PlannedVolume, ...]:
+    if donor is None:
+        return ()
+    sizes = {name: volume.size_gib for name, volume in data_volumes(donor, settings).items()}
+    return tuple(_planned(volume, sizes[volume.name], settings) for volume in settings.volumes)
+
+
+def _planned(volume: VolumeSettings, size_gib: int, settings: ClusterSettings) -> PlannedVolume:
+    rate = settings.initialization_rate_mib_per_s
+    return PlannedVolume(**volume.model_dump(), size_gib=size_gib, initialization_rate_mib_per_s=rate)
+
+
+def _price(volumes: tuple[PlannedVolume, ...], settings: ClusterSettings, prices: PriceTable) -> Price:
+    instance = prices.instance_hour(settings.instance_type)
+    per_volume = [
+        prices.volume_hour(one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s) for one in volumes
+    ]
+    once = sum(
+        prices.initialization(volume.size_gib, volume.initialization_rate_mib_per_s) for volume in volumes
+    )
+    instance_hourly = None if isinstance(instance, Unknown) else instance.value
+    hourly = None if instance_hourly is None else instance_hourly + sum(per_volume)
+    return Price(
+        hourly=None if hourly is None else round(hourly, 4),
+        instance_hourly=instance_hourly,
+        volumes_hourly=round(sum(per_volume), 4),
+        once=round(once, 4),
+        per_month_if_kept=None if hourly is None else round(hourly * HOURS_PER_MONTH, 2),
+        source=prices.source,
+    )
+
+
+def _later(now: datetime, lead_time: LeadTimeEstimate | None) -> datetime | None:
+    if lead_time is None:
+        return None
+    return datetime.fromtimestamp(require_utc(now).timestamp() + lead_time.seconds, require_utc(now).tzinfo)
+
+
+def _running_operation(lease: LeaseRow | None) -> Refusal | None:
+    if lease is None:
+        return None
+    return Refusal(
+        code="operation_running",
+        reason=f"{lease.operation} {lease.run_id} holds the lease until {to_iso(lease.held_until)} (I6)",
+    )
+
+
+def _ceiling(observation: Observation, settings: ClusterSettings, count: int) -> Refusal | None:
+    serving, building = len(observation.serving), len(observation.building)
+    if serving + building + count <= settings.max_replicas:
+        return None
+    return Refusal(
+        code="ceiling",
+        reason=f"{serving} serving + {building} building + {count} wanted exceeds max_replicas "
+        f"{settings.max_replicas} (I12)",
+    )
+
+
+def _source(observation: Observation) -> Refusal | None:
+    if not isinstance(observation.source, Unknown):
+        return None
+    return Refusal(code="source_unknown", reason=f"the source is unknown: {observation.source.why} (I4)")
+
+
+def _no_donor(choice: DonorChoice) -> Refusal | None:
+    if choice.donor is not None:
+        return None
+    return Refusal(code="no_donor", reason=f"no replica can be snapshotted: {choice.text} (I2)")
+
+
+def _budget(
+    observation: Observation, settings: ClusterSettings, price: Price, count: int
+) -> tuple[Refusal | None, ...]:
+    if price.hourly is None:
+        reason = f"{settings.instance_type} is not in the price table, so the budget cannot be checked (I4)"
+        return (Refusal(code="price_unknown", reason=reason),)
+    peak = len(observation.peak)
+    total, limit = price.hourly * (peak + count), settings.limits.max_hourly_cost_usd
+    if total <= limit:
+        return ()
+    reason = (
+        f"{peak} peak replicas + {count} wanted at ${price.hourly:.3f}/h are ${total:.2f}/h, "
+        f"max_hourly_cost_usd is {limit:g} (I12)"
+    )
+    return (Refusal(code="budget", reason=reason),)
+
+
+def as_document(plan: ScaleOutPlan) -> dict[str, Any]:
+    """The plan as JSON values."""
+    return plan.model_dump(mode="json")

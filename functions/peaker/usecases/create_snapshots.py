@@ -1,0 +1,46 @@
+"""CreateSnapshots: all data volumes of the donor at one instant."""
+
+from __future__ import annotations
+
+from peaker.domain.errors import SnapshotFailed
+from peaker.domain.inventory import Snapshot
+from peaker.domain.ledger import ResourceKind, ResourceRow
+from peaker.domain.run import StepInput, Summary
+from peaker.ports import Ports
+from peaker.usecases.held_lease import holder_of
+from peaker.usecases.resource_tags import resource_tags
+from peaker.usecases.run_facts import fact
+
+
+def create_snapshots(ports: Ports, step: StepInput) -> Summary:
+    """CreateSnapshots has no ClientToken: the run's tag is looked for before it is called (I10)."""
+    donor = fact(ports.ledger.run(step.run_id), "donor")
+    rows = _intend(ports, step, donor["volumes"])
+    snapshots = ports.storage.snapshots_of_run(step.run_id)
+    if not snapshots:
+        snapshots = ports.storage.create_snapshots(
+            donor["instance_id"], list(donor["volumes"].values()), resource_tags(ports, step)
+        )
+    made = {name: _record(ports, step, row, snapshots) for name, row in rows.items()}
+    return Summary(text=f"snapshots of {', '.join(made)} at one instant", numbers={"snapshots": made})
+
+
+def _intend(ports: Ports, step: StepInput, volumes: dict[str, str]) -> dict[str, ResourceRow]:
+    now = ports.clock.now()
+    return {
+        name: ports.ledger.intend(
+            holder_of(step), ResourceKind.SNAPSHOT, name, step.step, now, {"source_volume_id": volume_id}
+        )
+        for name, volume_id in volumes.items()
+    }
+
+
+def _record(ports: Ports, step: StepInput, row: ResourceRow, snapshots: list[Snapshot]) -> str:
+    source = row.details["source_volume_id"]
+    snapshot = next((one for one in snapshots if one.source_volume_id == source), None)
+    if snapshot is None:
+        raise SnapshotFailed(f"the snapshot set has no member of {source} ({row.name}); none of it is usable")
+    ports.storage.name_snapshot(snapshot.snapshot_id, row.name)
+    if row.resource_id is None:
+        ports.ledger.made(holder_of(step), row, snapshot.snapshot_id, ports.clock.now())
+    return snapshot.snapshot_id

@@ -1,0 +1,167 @@
+"""Take away what one run made, and nothing else. The only place of terminate, delete and deregister.
+
+Every destructive call passes `_confirm_ours` with freshly read tags immediately before it (I1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.errors import NotOwned
+from peaker.domain.inventory import OWNER_TAG, RUN_TAG, Instance, Snapshot, TargetState, Volume
+from peaker.domain.ledger import Holder, ResourceKind, ResourceRow, ResourceState, of_kind
+from peaker.ports import Ports
+from peaker.usecases.run_host_command import command_comment
+
+# An AWS call whose answer was lost may take this long to show in describe calls.
+LOST_ANSWER_GRACE = timedelta(minutes=2)
+_ATTACHED = {"attaching", "attached", "busy", "detaching"}
+
+
+@dataclass(frozen=True)
+class TearDown:
+    """What is torn down: one run's resources, on behalf of the lease's holder."""
+
+    ports: Ports
+    holder: Holder
+    settings: ClusterSettings
+    run_id: str
+
+
+def tear_down(job: TearDown) -> list[str]:
+    """Take the next step towards nothing being left; returns what is not gone yet, empty when all is.
+
+    Order: commands, target (and its draining), instance, volumes, snapshots. Call again until empty.
+    """
+    rows = job.ports.ledger.resources(job.run_id)
+    _cancel_commands(job, rows)
+    waiting = _remove_targets(job, rows)
+    if waiting:
+        return waiting
+    waiting = _terminate_instances(job, rows)
+    if waiting:
+        return waiting
+    waiting = _delete_volumes(job, rows)
+    return waiting or delete_snapshots(job, rows)
+
+
+def delete_snapshots(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
+    """Delete the run's snapshots; returns those that are not gone yet."""
+    found = job.ports.storage.snapshots_of_run(job.run_id)
+    mine = of_kind(rows, ResourceKind.SNAPSHOT)
+    for snapshot in found:
+        row = _row_of_snapshot(mine, snapshot)
+        _confirm_ours(job, snapshot.snapshot_id, snapshot.tags, row)
+        job.ports.storage.delete_snapshot(snapshot.snapshot_id)
+    return _settle(job, mine, [snapshot.snapshot_id for snapshot in found])
+
+
+def _cancel_commands(job: TearDown, rows: Sequence[ResourceRow]) -> None:
+    for row in of_kind(rows, ResourceKind.COMMAND):
+        if not row.is_open:
+            continue
+        instance_id = row.details["instance_id"]
+        command_id = row.resource_id or job.ports.commands.find(
+            instance_id, command_comment(job.run_id, row.name)
+        )
+        if command_id is not None:
+            job.ports.commands.cancel(command_id, instance_id)
+        job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
+
+
+def _remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
+    mine = [row for row in of_kind(rows, ResourceKind.TARGET) if row.state is not ResourceState.UNDONE]
+    if not mine:
+        return []
+    health = job.ports.endpoint.health(job.settings)
+    waiting: list[str] = []
+    for row in mine:
+        instance_id = str(row.details["instance_id"])
+        state = health[instance_id].state if instance_id in health else TargetState.ABSENT
+        if state is TargetState.ABSENT:
+            job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
+            continue
+        waiting.append(f"target {instance_id} {state.value}")
+        if state is not TargetState.DRAINING:
+            tags = job.ports.compute.instance(instance_id).tags
+            _confirm_ours(job, instance_id, tags, row)
+            job.ports.endpoint.deregister(job.settings, instance_id)
+    return waiting
+
+
+def _terminate_instances(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
+    found = job.ports.compute.instances_of_run(job.run_id)
+    mine = of_kind(rows, ResourceKind.INSTANCE)
+    for instance in found:
+        if instance.state != "shutting-down":
+            _confirm_ours(job, instance.instance_id, instance.tags, _row_of_instance(mine, instance))
+            job.ports.compute.terminate(instance.instance_id)
+    return _settle(job, mine, [instance.instance_id for instance in found])
+
+
+def _delete_volumes(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
+    found = job.ports.storage.volumes_of_run(job.run_id)
+    mine = of_kind(rows, ResourceKind.VOLUME)
+    for volume in found:
+        if volume.state != "deleting" and volume.attachment_state not in _ATTACHED:
+            _confirm_ours(job, volume.volume_id, volume.tags, _row_of_volume(mine, volume))
+            job.ports.storage.delete_volume(volume.volume_id)
+    for row in of_kind(rows, ResourceKind.ATTACHMENT):
+        if row.state is not ResourceState.UNDONE:
+            job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
+    return _settle(job, mine, [volume.volume_id for volume in found])
+
+
+def _settle(job: TearDown, rows: Sequence[ResourceRow], present: Sequence[str]) -> list[str]:
+    """Mark the rows undone once nothing is there; until then say what is waited for."""
+    if present:
+        return list(present)
+    now = job.ports.clock.now()
+    lost = [row for row in rows if _may_still_appear(row, now)]
+    if lost:
+        return [f"{row.kind.value} {row.name} (its answer was lost)" for row in lost]
+    for row in rows:
+        if row.state is not ResourceState.UNDONE:
+            job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
+    return []
+
+
+def _may_still_appear(row: ResourceRow, now: datetime) -> bool:
+    return row.state is ResourceState.INTENDED and now - row.intended_at < LOST_ANSWER_GRACE
+
+
+def _row_of_instance(rows: Sequence[ResourceRow], instance: Instance) -> ResourceRow | None:
+    return next((row for row in rows if row.resource_id in (None, instance.instance_id)), None)
+
+
+def _row_of_volume(rows: Sequence[ResourceRow], volume: Volume) -> ResourceRow | None:
+    by_id = [row for row in rows if row.resource_id == volume.volume_id]
+    by_name = [row for row in rows if row.resource_id is None and row.name == volume.name]
+    return next(iter((*by_id, *by_name)), None)
+
+
+def _row_of_snapshot(rows: Sequence[ResourceRow], snapshot: Snapshot) -> ResourceRow | None:
+    source = snapshot.source_volume_id
+    by_id = [row for row in rows if row.resource_id == snapshot.snapshot_id]
+    by_source = [
+        row for row in rows if row.resource_id is None and row.details.get("source_volume_id") == source
+    ]
+    return next(iter((*by_id, *by_source)), None)
+
+
+def _confirm_ours(
+    job: TearDown, resource_id: str, tags: Mapping[str, str], row: ResourceRow | None
+) -> None:
+    """I1: owner tag, run tag and ledger row agree. Raises NotOwned and leaves the resource alone."""
+    problems = []
+    if tags.get(OWNER_TAG) != job.ports.environment:
+        problems.append(f"tag {OWNER_TAG} is {tags.get(OWNER_TAG)!r}, not {job.ports.environment!r}")
+    if tags.get(RUN_TAG) != job.run_id:
+        problems.append(f"tag {RUN_TAG} is {tags.get(RUN_TAG)!r}, not {job.run_id!r}")
+    if row is None:
+        problems.append("the ledger has no row for it")
+    if problems:
+        raise NotOwned(f"{resource_id} is left alone (I1): {'; '.join(problems)}")
