@@ -1,0 +1,268 @@
+"""The forecast of a cluster's demand: a pure function of its history and the time.
+
+What it does with hard input, in one place (each has a test):
+- no points, or all missing: `reactive_only`, no quantiles. Unknown is not zero.
+- under 3 days of history: `reactive_only`. 3 to 14 days: `scale_out_only`. 14 days and more: `normal`.
+- a metric up to 15 minutes late (beyond its own period): carried on. Up to 60 minutes: longer level windows.
+  Later than that: `stale`, which forbids scale-in.
+- gaps: missing stays missing; medians over four weeks and longer level windows step over it.
+- one point above 3 x p99: not believed until a second one follows within three steps.
+- a level shift: the experts that follow the level gain weight within hours; until then the guard keeps the
+  upper bands at least at "what we see now persists in full", and forbids scale-in for a day.
+- a series of zeros or of one value: that value, with a band as wide as its past errors (none).
+- clock changes: times are seconds since the epoch, so no hour is lost or doubled; the shape's jump by one
+  hour is a deviation that the level views absorb, and a week later it is the shape.
+- a utilisation instead of a demand: said in the reasons; the coverage gate decides whether it is usable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .blend import BLEND, BlendSettings, FittedModels
+from .experts import HOLT_WINTERS, LAST_WEEK, LAST_WEEK_TREND, PERSISTENCE, YESTERDAY
+from .intervals import interpolate_knots
+from .panel import Panel, build_panel
+from .record import Record, knot_for, trailing_record
+from .series import Floats, Ints, LoadSeries
+from .windows import trailing_mean
+
+LEVELS = (0.5, 0.75, 0.9, 0.95, 0.975, 0.99)
+REACTIVE_ONLY_BELOW_DAYS = 3.0
+SCALE_OUT_ONLY_BELOW_DAYS = 14.0
+LATE_SECONDS = 900.0
+STALE_SECONDS = 3600.0
+GATE_SHIFT_BELOW = 0.88
+GATE_DEGRADED_BELOW = 0.85
+SWITCH_GAIN = 0.03
+_GUARDED_FROM = 0.9
+CHALLENGERS = (HOLT_WINTERS, LAST_WEEK_TREND, LAST_WEEK, YESTERDAY, PERSISTENCE)
+
+
+class Standing(StrEnum):
+    """What the forecast may be used for, from nothing to everything."""
+
+    REACTIVE_ONLY = "reactive_only"
+    DEGRADED = "degraded"
+    SCALE_OUT_ONLY = "scale_out_only"
+    NORMAL = "normal"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Load quantiles for the day ahead of `issued_at_seconds`, and how far they may be trusted.
+
+    quantiles[h, i] is the load under which the step ending at issued_at + (h + 1) * step stays with
+    probability levels[i]; None when there is no forecast (reactive_only). coverage is the trailing week's p95
+    coverage at the lead time; age_seconds is how old the newest point is beyond its own step.
+    """
+
+    issued_at_seconds: float
+    step_seconds: int
+    levels: tuple[float, ...]
+    quantiles: Floats | None
+    standing: Standing
+    model: str
+    reasons: tuple[str, ...]
+    coverage: float | None = None
+    age_seconds: float | None = None
+    last_load: float | None = None
+    shifted: bool = False
+    stale: bool = True
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    def quantile(self, level: float) -> Floats:
+        """The curve of one level, interpolated between the issued levels.
+
+        Raises ValueError when there is none.
+        """
+        if self.quantiles is None:
+            raise ValueError(f"there is no forecast: {'; '.join(self.reasons)}")
+        if not self.levels[0] <= level <= self.levels[-1]:
+            raise ValueError(f"level {level} is outside {self.levels[0]} to {self.levels[-1]}")
+        return np.array([np.interp(level, self.levels, row) for row in self.quantiles])
+
+    def highest(self, level: float, from_seconds: float, until_seconds: float) -> float:
+        """The highest quantile over the steps that overlap [from, until], seconds from the time of issue."""
+        curve = self.quantile(level)
+        first = int(np.clip(from_seconds // self.step_seconds, 0, len(curve) - 1))
+        last = int(np.clip(-(-until_seconds // self.step_seconds), first + 1, len(curve)))
+        return float(curve[first:last].max())
+
+
+@dataclass(frozen=True)
+class FittedForecaster:
+    """A fit that can issue forecasts for later origins of the same panel.
+
+    `forecast_demand` uses it for one origin.
+    """
+
+    models: FittedModels
+    model: str
+    record: Record | None
+    naive_record: Record | None
+    standing: Standing
+    excess: float
+    guard_limit: float
+    reasons: tuple[str, ...]
+
+    def issue(self, origins: Ints, horizons: Ints, levels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """(load quantiles [origin, horizon, level], level shift seen [origin])."""
+        models, panel = self.models, self.models.panel
+        offsets = models.bands(self.model).offsets(origins, levels)
+        if self.excess > 0:
+            upper = np.where(levels > 0.5, np.maximum(offsets, 0.0) * self.excess, 0.0)
+            offsets = offsets + upper
+        spread = interpolate_knots(horizons, models.grid.knots, offsets)
+        z = models.points(self.model, origins, horizons)[:, :, None] + spread
+        deviation = hour_deviation(panel)[origins]
+        shifted = np.nan_to_num(deviation, nan=0.0) > self.guard_limit
+        if shifted.any():
+            target = origins[:, None] + horizons[None, :]
+            persists = panel.profile_ahead[target] + np.nan_to_num(deviation)[:, None]
+            floor = np.where(shifted[:, None], persists, -np.inf)
+            z = np.where(levels >= _GUARDED_FROM, np.maximum(z, floor[:, :, None]), z)
+        return panel.load(np.maximum.accumulate(z, axis=2)), shifted
+
+
+def hour_deviation(panel: Panel) -> Floats:
+    """How far the last hour was above the profile, in z."""
+    deviation = panel.believed - panel.profile_ahead[: len(panel.believed)]
+    return trailing_mean(deviation, panel.steps(60))
+
+
+def fit_forecaster(
+    series: LoadSeries,
+    lead_seconds: float,
+    fit_steps: int | None = None,
+    settings: BlendSettings | None = None,
+) -> FittedForecaster:
+    """Fit every model, choose by the trailing week at the lead time, and apply the coverage gate."""
+    panel = build_panel(series, fit_steps)
+    models = FittedModels(panel, settings)
+    newest = panel.fit_steps - 1
+    knot = knot_for(models, max(1, round(lead_seconds / series.step_seconds)))
+    records = {}
+    for name in (BLEND, *CHALLENGERS):
+        record = trailing_record(models, name, knot, newest)
+        if record is not None:
+            records[name] = record
+    model, reasons = _choose(records)
+    record = records.get(model)
+    naive = [records[name] for name in (LAST_WEEK_TREND, LAST_WEEK, PERSISTENCE) if name in records]
+    best_naive = min(naive, key=lambda each: each.pinball95) if naive else None
+    excess = 0.0
+    standing = Standing.NORMAL
+    if record is not None and record.coverage95 < GATE_SHIFT_BELOW:
+        excess = record.excess95
+        reasons.append(f"p95 covered {record.coverage95:.0%} of the week: bands widened by {excess:.0%}")
+    if record is not None and record.coverage95 < GATE_DEGRADED_BELOW:
+        standing = Standing.DEGRADED
+        reasons.append(f"coverage {record.coverage95:.0%} is below {GATE_DEGRADED_BELOW:.0%}")
+    recent = hour_deviation(panel)[max(0, panel.fit_steps - 28 * panel.day) : panel.fit_steps]
+    recent = recent[np.isfinite(recent)]
+    guard = float(np.quantile(recent, 0.99)) if len(recent) > 24 else np.inf
+    return FittedForecaster(models, model, record, best_naive, standing, excess, guard, tuple(reasons))
+
+
+def forecast_demand(
+    series: LoadSeries,
+    lead_seconds: float,
+    *,
+    levels: Sequence[float] = LEVELS,
+    metric_name: str = "",
+    metric_unit: str = "",
+) -> Forecast:
+    """The forecast issued at the end of `series`, judged at `lead_seconds` (the lead time that triggers)."""
+    wanted = tuple(sorted(levels))
+    issued_at = series.end_seconds
+    seen = np.flatnonzero(np.isfinite(series.values))
+    reasons = [*_utilisation_reason(series, metric_name, metric_unit)]
+    if not len(seen):
+        return Forecast(
+            issued_at, series.step_seconds, wanted, None, Standing.REACTIVE_ONLY, "none",
+            (*reasons, "the metric has no points: nothing is known about the load"),
+        )  # fmt: skip
+    age = float(len(series.values) - 1 - seen[-1]) * series.step_seconds
+    last_load = float(series.values[seen[-1]])
+    stale = age > STALE_SECONDS
+    if age > LATE_SECONDS:
+        reasons.append(f"metric_{'stale' if stale else 'late'}: the newest point is {age / 60:.0f} min late")
+    trimmed = LoadSeries(
+        series.start_seconds + float(seen[0]) * series.step_seconds,
+        series.step_seconds,
+        series.values[seen[0] :],
+    )
+    days = trimmed.span_days()
+    if days < REACTIVE_ONLY_BELOW_DAYS:
+        reasons.append(
+            f"{days:.1f} days of history are under {REACTIVE_ONLY_BELOW_DAYS:.0f}: only the load itself counts"
+        )
+        return Forecast(
+            issued_at, series.step_seconds, wanted, None, Standing.REACTIVE_ONLY, "none", tuple(reasons),
+            age_seconds=age, last_load=last_load, stale=stale, numbers={"history_days": days},
+        )  # fmt: skip
+    fitted = fit_forecaster(trimmed, lead_seconds)
+    horizons = np.arange(1, trimmed.steps_per_day + 1)
+    loads, shifted = fitted.issue(np.array([len(trimmed.values) - 1]), horizons, np.array(wanted))
+    standing = fitted.standing
+    if days < SCALE_OUT_ONLY_BELOW_DAYS:
+        reasons.append(f"{days:.1f} days of history: it may add replicas, it may not remove any")
+        if standing is Standing.NORMAL:
+            standing = Standing.SCALE_OUT_ONLY
+    if shifted[0]:
+        reasons.append(
+            "level shift: the last hour was higher than 99 % of the last 28 days; no scale-in for a day"
+        )
+    return Forecast(
+        issued_at, series.step_seconds, wanted, loads[0], standing, fitted.model, (*reasons, *fitted.reasons),
+        coverage=fitted.record.coverage95 if fitted.record else None,
+        age_seconds=age, last_load=last_load, shifted=bool(shifted[0]), stale=stale,
+        numbers=_numbers(fitted, days),
+    )  # fmt: skip
+
+
+def _choose(records: Mapping[str, Record]) -> tuple[str, list[str]]:
+    """The blend, unless a challenger was at least 3 % better over the week."""
+    if BLEND not in records:
+        return BLEND, ["too few past origins to compare the models: the blend stands"]
+    blend = records[BLEND]
+    best = min(records.values(), key=lambda each: each.pinball95)
+    if best.pinball95 < (1 - SWITCH_GAIN) * blend.pinball95:
+        gain = 1 - best.pinball95 / blend.pinball95
+        return best.name, [f"{best.name} was {gain:.0%} better than the blend over {best.origins} origins"]
+    return BLEND, [f"the blend stands: no challenger was 3 % better over {blend.origins} origins"]
+
+
+def _numbers(fitted: FittedForecaster, days: float) -> dict[str, float]:
+    numbers = {"history_days": days, "band_excess": fitted.excess}
+    if fitted.record:
+        numbers |= {
+            "coverage90": fitted.record.coverage90,
+            "coverage95": fitted.record.coverage95,
+            "pinball95": fitted.record.pinball95,
+            "scored_origins": float(fitted.record.origins),
+        }
+    if fitted.record and fitted.naive_record and fitted.naive_record.pinball95 > 0:
+        numbers["skill_against_naive"] = 1 - fitted.record.pinball95 / fitted.naive_record.pinball95
+    return numbers
+
+
+def _utilisation_reason(series: LoadSeries, name: str, unit: str) -> list[str]:
+    """A percentage is shaped by the very scaling that it is to drive; say so."""
+    if unit.lower() == "percent" or "utili" in name.lower() or "percent" in name.lower():
+        what = f"{name or 'the metric'} is a utilisation"
+    else:
+        known = series.values[np.isfinite(series.values)]
+        if len(known) < 100 or known.max() > 100.0 or (known >= 99.0).mean() < 0.002:
+            return []
+        what = f"{name or 'the metric'} never exceeds 100 and often stands there, as a utilisation does"
+    return [
+        f"{what}: scaling itself changes it. "
+        "Forecast demand instead (queries/s, or CPU-seconds over all replicas)"
+    ]

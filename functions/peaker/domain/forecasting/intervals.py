@@ -1,0 +1,154 @@
+"""Split-conformal error bands.
+
+Past errors of a forecast, scaled by the error level of their time, as quantiles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .series import Floats, Ints
+
+_SMALLEST = 1e-6
+
+
+@dataclass(frozen=True)
+class BandSettings:
+    """How past errors count.
+
+    Recent ones more, those at the same time of day more, scaled to the error level of now.
+    """
+
+    recency_days: float = 14.0
+    hours_wide: float = 3.0
+    hours_floor: float = 0.25
+    scale_memory_days: float = 2.0
+    scale_share: float = 0.5
+    widest: float = 3.0
+
+
+@dataclass(frozen=True)
+class PastGrid:
+    """The past origins at which forecasts are scored.
+
+    Grid steps, their horizons (knots), and steps per day.
+    """
+
+    origins: Ints
+    knots: Ints
+    stride: int
+    day: int
+
+    def last_at(self, origins: Ints) -> Ints:
+        """Index of the last grid origin at or before each origin."""
+        found = np.searchsorted(self.origins, origins, side="right") - 1
+        return np.clip(found, 0, len(self.origins) - 1)
+
+    def discounted(self, values: Floats, memory_days: float) -> tuple[Floats, Floats]:
+        """(sum, weight) of values[..., origin, knot], halved per `memory_days`, over those known at each
+        origin.
+
+        A value for horizon k is known k steps after its origin; NaN does not count.
+        """
+        grow = 2.0 ** ((self.origins - self.origins[0]) / (memory_days * self.day))
+        seen = np.isfinite(values)
+        total = np.cumsum(np.where(seen, values, 0.0) * grow[:, None], axis=-2)
+        weight = np.cumsum(seen * grow[:, None], axis=-2)
+        known_total, known_weight = np.zeros_like(total), np.zeros_like(weight)
+        for k, knot in enumerate(self.knots):
+            lag = -(-int(knot) // self.stride)
+            if lag < len(self.origins):
+                known_total[..., lag:, k] = total[..., :-lag, k] / grow[lag:]
+                known_weight[..., lag:, k] = weight[..., :-lag, k] / grow[lag:]
+        return known_total, known_weight
+
+
+class ErrorBands:
+    """Quantiles of the error of one forecast, from its residuals (actual - forecast in z) on a grid of past
+    origins.
+    """
+
+    def __init__(self, grid: PastGrid, residual: Floats, settings: BandSettings) -> None:
+        self.grid = grid
+        self.residual = residual
+        self.settings = settings
+        self.scale = self._scale()
+
+    def _scale(self) -> Floats:
+        """The usual size of the error at each origin and knot, from errors known by then."""
+        size = np.abs(self.residual)
+        total, weight = self.grid.discounted(size, self.settings.scale_memory_days)
+        long_total, long_weight = self.grid.discounted(size, 1e4)
+        overall = long_total / np.maximum(long_weight, 1e-12)
+        prior = 0.25 * self.grid.day / self.grid.stride
+        recent = (total + prior * overall) / (weight + prior)
+        share = self.settings.scale_share
+        return np.asarray(
+            np.maximum(recent, _SMALLEST) ** share * np.maximum(overall, _SMALLEST) ** (1 - share),
+            dtype=float,
+        )
+
+    def offsets(self, origins: Ints, levels: Floats, knots: Ints | None = None) -> Floats:
+        """Error quantiles [origin, knot, level] with the errors known at the first of `origins`.
+
+        `knots` are indices into the grid's knots (all by default). A weighted quantile; upper levels carry
+        the finite-sample correction of split conformal prediction.
+        """
+        chosen = np.arange(len(self.grid.knots)) if knots is None else knots
+        result = np.zeros((len(origins), len(chosen), len(levels)))
+        at = self.grid.last_at(origins)
+        for place, k in enumerate(chosen):
+            known = self._known(int(k), int(origins.min()))
+            if len(known) < 2:
+                continue
+            residual = self.residual[known, k]
+            usual = max(_SMALLEST, float(np.median(np.abs(residual))))
+            widest = self.settings.widest
+            then = np.clip(self.scale[known, k] / usual, 1 / widest, widest)
+            now = np.clip(self.scale[at, k] / usual, 1 / widest, widest)
+            scaled = residual / then
+            order = np.argsort(scaled)
+            weight = self._weights(self.grid.origins[known[order]], origins)
+            result[:, place, :] = _weighted_quantiles(scaled[order], weight, levels) * now[:, None]
+        return result
+
+    def _known(self, k: int, origin: int) -> Ints:
+        return np.flatnonzero(
+            np.isfinite(self.residual[:, k]) & (self.grid.origins + self.grid.knots[k] <= origin)
+        )
+
+    def _weights(self, past: Ints, origins: Ints) -> Floats:
+        day, settings = self.grid.day, self.settings
+        apart = np.abs((origins[:, None] - past[None, :]) % day) / day * 24
+        apart = np.minimum(apart, 24 - apart)
+        near = settings.hours_floor + np.exp(-0.5 * (apart / settings.hours_wide) ** 2)
+        age_days = (int(origins.max()) - past) / day
+        return np.asarray(near * 0.5 ** (age_days / settings.recency_days)[None, :], dtype=float)
+
+
+def _weighted_quantiles(ordered: Floats, weight: Floats, levels: Floats) -> Floats:
+    """Quantiles of `ordered` for every row of `weight`."""
+    reach = np.cumsum(weight, axis=1)
+    whole = reach[:, -1]
+    place = (reach - 0.5 * weight) / whole[:, None]
+    correction = 1 + weight.max(axis=1) / whole
+    result = np.empty((len(weight), len(levels)))
+    for row in range(len(weight)):
+        wanted = np.where(levels > 0.5, np.minimum(1.0, levels * correction[row]), levels)
+        result[row] = np.interp(wanted, place[row], ordered)
+    return result
+
+
+def interpolate_knots(horizons: Ints, knots: Ints, values: Floats) -> Floats:
+    """values [O, K, T] at the knots to [O, H, T] at the horizons, linear in the log of the horizon."""
+    if len(knots) == 1:
+        return np.repeat(values, len(horizons), axis=1)
+    between, known = np.log(horizons.astype(float)), np.log(knots.astype(float))
+    right = np.clip(np.searchsorted(known, between), 1, len(known) - 1)
+    left = right - 1
+    part = np.clip((between - known[left]) / (known[right] - known[left]), 0.0, 1.0)
+    return np.asarray(
+        values[:, left] * (1 - part)[None, :, None] + values[:, right] * part[None, :, None], dtype=float
+    )

@@ -1,0 +1,76 @@
+"""Moving statistics over arrays with missing values (NaN), without a loop over time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from .series import Floats, Ints
+
+
+@contextmanager
+def all_missing_is_nan() -> Iterator[None]:
+    """numpy warns about a median or mean of nothing; here the answer NaN is what is wanted."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
+def _running(values: Floats) -> tuple[Floats, Floats]:
+    seen = np.isfinite(values)
+    totals = np.concatenate([[0.0], np.cumsum(np.where(seen, values, 0.0))])
+    counts = np.concatenate([[0.0], np.cumsum(seen)])
+    return totals, counts
+
+
+def _window_mean(values: Floats, first: Ints, last: Ints, least_share: float) -> Floats:
+    totals, counts = _running(values)
+    low, high = first, last
+    seen = counts[high] - counts[low]
+    mean = np.full(len(values), np.nan)
+    enough = seen >= np.maximum(1.0, least_share * (high - low))
+    np.divide(totals[high] - totals[low], seen, out=mean, where=enough)
+    return mean
+
+
+def trailing_mean(values: Floats, width: int, least_share: float = 0.34) -> Floats:
+    """Mean of the last `width` values up to and including each one; NaN where too few of them were seen."""
+    at = np.arange(len(values))
+    return _window_mean(values, np.maximum(0, at + 1 - width), at + 1, least_share)
+
+
+def centred_mean(values: Floats, half: int, least_share: float = 0.0) -> Floats:
+    """Mean of the values within `half` steps on either side; shorter at the ends."""
+    if half <= 0:
+        return values.copy()
+    at = np.arange(len(values))
+    last = np.minimum(len(values), at + half + 1)
+    return _window_mean(values, np.maximum(0, at - half), last, least_share)
+
+
+def trailing_median_of_three(values: Floats) -> Floats:
+    """Median of the last three values: one wild point does not move it."""
+    stacked = np.stack([values, shifted(values, 1), shifted(values, 2)])
+    with all_missing_is_nan():
+        return np.asarray(np.nanmedian(stacked, axis=0), dtype=float)
+
+
+def shifted(values: Floats, steps: int, length: int | None = None) -> Floats:
+    """values[i - steps] at i (the value `steps` ago), NaN before the beginning; as long as `length`."""
+    size = len(values) if length is None else length
+    moved = np.full(size, np.nan)
+    count = min(size - steps, len(values))
+    if count > 0:
+        moved[steps : steps + count] = values[:count]
+    return moved
+
+
+def first_known(*candidates: Floats) -> Floats:
+    """Element by element the first candidate that is not NaN."""
+    chosen = candidates[0].copy()
+    for candidate in candidates[1:]:
+        chosen = np.where(np.isfinite(chosen), chosen, candidate)
+    return chosen

@@ -1,0 +1,373 @@
+"""The scaling decision: how many replicas the cluster needs in time, and whether to add, remove, hold or
+alarm.
+
+A pure function of an observation, a forecast, a lead time, a policy and the state of earlier checks.
+Invariants: I3 (never below min_replicas), I4 (unknown means hold), I8 (a forecast adds, never removes;
+removal needs observed low load and a forecast that stays below), I12 (max_replicas is a ceiling).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from peaker.domain.forecasting import Forecast, Standing
+from peaker.domain.lead_time import LeadTime
+
+
+class Action(StrEnum):
+    SCALE_OUT = "scale_out"
+    SCALE_IN = "scale_in"
+    NONE = "none"
+
+
+class Outcome(StrEnum):
+    """act.
+
+    Do it. hold: leave the fleet as it is. alarm: a person must look, because the rules cannot be met.
+    """
+
+    ACT = "act"
+    HOLD = "hold"
+    ALARM = "alarm"
+
+
+def newsvendor_quantile(short_cost: float, spare_cost: float) -> float:
+    """The quantile to serve: cost of a replica-hour short against the cost of one spare, Cu / (Cu + Co).
+
+    Nine times as costly gives 0.90, 19 times 0.95, 99 times 0.99. Limited to 0.5 to 0.99.
+    """
+    if short_cost <= 0 or spare_cost <= 0:
+        raise ValueError(f"costs must be positive, got {short_cost} short and {spare_cost} spare")
+    return min(0.99, max(0.5, short_cost / (short_cost + spare_cost)))
+
+
+def minimum_lifetime_minutes(
+    hydration_cost_usd: float, replica_hour_usd: float, configured_minutes: float
+) -> float:
+    """A replica is kept at least as long as its hydration is worth in replica-hours, and as the settings say.
+
+    1 TiB on an r7g.4xlarge: 3.69 USD against 1.11 USD per hour, about 3.3 hours.
+    """
+    if replica_hour_usd <= 0:
+        return configured_minutes
+    return max(configured_minutes, 60 * hydration_cost_usd / replica_hour_usd)
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Load units that one warm replica serves safely, and where the figure comes from."""
+
+    per_replica: float
+    basis: str
+
+
+def measured_capacity(
+    configured: float,
+    *,
+    knee_load: float | None = None,
+    safe_rate: float | None = None,
+    knee_share: float = 0.8,
+) -> Capacity:
+    """The capacity from measurement: the lower of the knee (with a margin) and the highest load seen to be
+    safe.
+
+    The settings' figure stands until something was measured.
+    """
+    found: list[tuple[float, str]] = []
+    if knee_load is not None and knee_load > 0:
+        found.append((knee_load * knee_share, f"{knee_share:.0%} of the knee at {knee_load:g}"))
+    if safe_rate is not None and safe_rate > 0:
+        found.append((safe_rate, f"highest load served safely, {safe_rate:g}"))
+    if not found:
+        return Capacity(configured, "from the settings; nothing was measured yet")
+    value, basis = min(found)
+    return Capacity(value, basis)
+
+
+@dataclass(frozen=True)
+class ScalingPolicy:
+    """The rules of one cluster. Times in seconds unless the name says otherwise."""
+
+    min_replicas: int
+    max_replicas: int
+    capacity: Capacity
+    quantile: float = 0.95
+    period_seconds: float = 300.0
+    minimum_lifetime_seconds: float = 3600.0
+    low_checks_needed: int = 3
+    hysteresis: float = 0.05
+    degraded_headroom: float = 0.7
+    hold_after_trouble_seconds: float = 1800.0
+    hold_after_shift_seconds: float = 86_400.0
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Replicas now. `serving` includes the base replicas; None means that it is not known (I4)."""
+
+    serving: int | None
+    building: int = 0
+    draining: int = 0
+    peak_in_service_since: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something after which low load proves nothing: an error spike, a failover, a deploy."""
+
+    kind: str
+    at_seconds: float
+
+
+@dataclass(frozen=True)
+class CalendarOverride:
+    """A known event: the load is multiplied, or a number of replicas is asked for, from start to end."""
+
+    start_seconds: float
+    end_seconds: float
+    reason: str
+    factor: float = 1.0
+    replicas: int = 0
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What is seen now. load_now None means that the metric is missing or stale."""
+
+    now_seconds: float
+    load_now: float | None
+    fleet: Fleet
+    troubles: Sequence[Trouble] = ()
+    overrides: Sequence[CalendarOverride] = ()
+
+
+@dataclass(frozen=True)
+class CheckState:
+    """What earlier checks leave behind: low checks in a row, and when the last level shift was seen."""
+
+    low_checks: int = 0
+    shift_seen_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class ScalingDecision:
+    """What to do and why. shortage and surplus are replica counts; both are 0 unless the outcome is act."""
+
+    action: Action
+    outcome: Outcome
+    reason: str
+    required: int
+    shortage: int
+    surplus: int
+    numbers: Mapping[str, float]
+    state: CheckState
+
+
+def replicas_for(load: float, capacity_per_replica: float) -> int:
+    """Whole replicas that serve `load`; a hair above a whole number is that number."""
+    if capacity_per_replica <= 0:
+        raise ValueError(f"capacity per replica must be positive, got {capacity_per_replica}")
+    return max(0, math.ceil(load / capacity_per_replica - 1e-9))
+
+
+def decide(
+    observation: Observation,
+    forecast: Forecast,
+    lead_time: LeadTime,
+    policy: ScalingPolicy,
+    state: CheckState,
+) -> ScalingDecision:
+    """One check. Scale-out first; scale-in only when nothing at all speaks against it."""
+    shift_seen = observation.now_seconds if forecast.shifted else state.shift_seen_seconds
+    state = replace(state, shift_seen_seconds=shift_seen)
+    need = _need(observation, forecast, lead_time, policy)
+    fleet = observation.fleet
+    if fleet.serving is None:
+        return _decision(
+            Action.NONE,
+            Outcome.ALARM,
+            "it is not known how many replicas serve: nothing is done",
+            need,
+            0,
+            0,
+            state,
+        )
+    if observation.load_now is None and forecast.quantiles is None:
+        return _decision(
+            Action.NONE, Outcome.ALARM, "neither the load nor a forecast is known: nothing is done",
+            need, 0, 0, replace(state, low_checks=0),
+        )  # fmt: skip
+    coming = fleet.serving + fleet.building
+    missing = need.wanted - coming
+    if missing > 0:
+        return _scale_out(need, missing, coming, policy, replace(state, low_checks=0))
+    return _scale_in(observation, forecast, lead_time, policy, state, need)
+
+
+@dataclass(frozen=True)
+class _Need:
+    """Replicas wanted in time, before and after the limits, and the loads behind them."""
+
+    wanted: int
+    unlimited: int
+    by: str
+    numbers: dict[str, float]
+
+
+def _need(observation: Observation, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy) -> _Need:
+    lead = lead_time.p90_seconds
+    capacity = policy.capacity.per_replica
+    numbers = {
+        "lead_time_p90_seconds": lead,
+        "capacity_per_replica": capacity,
+        "serving": float(observation.fleet.serving if observation.fleet.serving is not None else -1),
+        "building": float(observation.fleet.building),
+    }
+    wanted: list[tuple[int, str]] = [(policy.min_replicas, "the floor min_replicas")]
+    if observation.load_now is not None:
+        numbers["load_now"] = observation.load_now
+        blind = forecast.standing in {Standing.DEGRADED, Standing.REACTIVE_ONLY}
+        headroom = policy.degraded_headroom if blind else 1.0
+        floor = replicas_for(observation.load_now / headroom, capacity)
+        how = f"the load of {observation.load_now:g} now" + (f" at {headroom:.0%} headroom" if blind else "")
+        wanted.append((floor, how))
+    if forecast.quantiles is not None:
+        # The forecast is issued at the end of the last full step; the decision may come later.
+        start = lead + max(0.0, observation.now_seconds - forecast.issued_at_seconds)
+        upper = forecast.highest(policy.quantile, start, start + policy.period_seconds)
+        middle = forecast.highest(0.5, start, start + policy.period_seconds)
+        factor = _factor(observation, lead, lead + policy.period_seconds)
+        numbers |= {"forecast_p50": middle * factor, "forecast_upper": upper * factor}
+        name = f"p{policy.quantile * 100:g} of the load in {lead / 60:.0f} min, {upper * factor:g}"
+        wanted.append((replicas_for(upper * factor, capacity), name))
+    for override in _active(observation, 0.0, lead + policy.period_seconds):
+        if override.replicas:
+            wanted.append((override.replicas, f"the calendar: {override.reason}"))
+    unlimited, by = max(wanted, key=lambda each: each[0])
+    numbers["unlimited"] = float(unlimited)
+    return _Need(min(unlimited, policy.max_replicas), unlimited, by, numbers)
+
+
+def _scale_out(
+    need: _Need, missing: int, coming: int, policy: ScalingPolicy, state: CheckState
+) -> ScalingDecision:
+    reason = f"{need.by}, takes {need.unlimited} replicas; {coming} serve or are being built"
+    if need.unlimited > policy.max_replicas:
+        short = need.unlimited - policy.max_replicas
+        reason += f"; max_replicas {policy.max_replicas} is the ceiling (I12), {short} short"
+    return _decision(Action.SCALE_OUT, Outcome.ACT, reason, need, missing, 0, state)
+
+
+def _scale_in(
+    observation: Observation, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy, state: CheckState,
+    need: _Need,
+) -> ScalingDecision:  # fmt: skip
+    serving = observation.fleet.serving or 0
+    if need.unlimited > policy.max_replicas:
+        reason = f"{need.by}, takes {need.unlimited} replicas, above max_replicas {policy.max_replicas} (I12)"
+        return _decision(Action.NONE, Outcome.ALARM, reason, need, 0, 0, replace(state, low_checks=0))
+    if serving <= policy.min_replicas:
+        return _decision(
+            Action.NONE, Outcome.HOLD, f"{serving} replicas serve, as needed by {need.by}", need, 0, 0,
+            replace(state, low_checks=0),
+        )  # fmt: skip
+    objection = _objection(observation, forecast, policy, state)
+    if objection:
+        return _decision(
+            Action.NONE, Outcome.HOLD, f"no scale-in: {objection}", need, 0, 0, replace(state, low_checks=0)
+        )
+    keep, why = _keep(observation, forecast, lead_time, policy, need)
+    # Replicas in flight count as coming, never as serving: only what serves may leave (I8).
+    surplus = min(serving - keep, _old_enough(observation, policy), serving - policy.min_replicas)
+    if serving - keep <= 0:
+        return _decision(
+            Action.NONE, Outcome.HOLD, f"{serving} replicas serve, as needed by {why}", need, 0, 0,
+            replace(state, low_checks=0),
+        )  # fmt: skip
+    checks = state.low_checks + 1
+    state = replace(state, low_checks=checks)
+    if checks < policy.low_checks_needed:
+        reason = (
+            f"{keep} replicas would do ({why}), seen {checks} of {policy.low_checks_needed} times in a row"
+        )
+        return _decision(Action.NONE, Outcome.HOLD, reason, need, 0, 0, state)
+    if surplus <= 0:
+        lifetime = policy.minimum_lifetime_seconds / 60
+        reason = f"{keep} replicas would do, but no peak replica has lived {lifetime:.0f} min"
+        return _decision(Action.NONE, Outcome.HOLD, reason, need, 0, 0, state)
+    reason = f"{keep} replicas do ({why}) in {checks} checks in a row; {serving} serve"
+    return _decision(Action.SCALE_IN, Outcome.ACT, reason, need, 0, surplus, state)
+
+
+def _objection(
+    observation: Observation, forecast: Forecast, policy: ScalingPolicy, state: CheckState
+) -> str | None:
+    """The first thing that forbids scale-in, or None."""
+    if observation.load_now is None or forecast.stale:
+        return "the load metric is missing or stale (I4)"
+    if observation.fleet.building:
+        return f"{observation.fleet.building} replicas are being built"
+    if observation.fleet.draining:
+        return f"{observation.fleet.draining} replicas are draining"
+    if forecast.standing is not Standing.NORMAL:
+        return f"the forecast is {forecast.standing}"
+    shift = state.shift_seen_seconds
+    if shift is not None and observation.now_seconds - shift < policy.hold_after_shift_seconds:
+        return f"a level shift was seen {(observation.now_seconds - shift) / 3600:.1f} h ago"
+    for trouble in observation.troubles:
+        age = observation.now_seconds - trouble.at_seconds
+        if 0 <= age < policy.hold_after_trouble_seconds:
+            return f"{trouble.kind} {age / 60:.0f} min ago: low load proves nothing"
+    return None
+
+
+def _keep(
+    observation: Observation, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy, need: _Need
+) -> tuple[int, str]:
+    """Replicas to keep.
+
+    For the load now and for the forecast until a replica given up could be rebuilt twice.
+    """
+    look_seconds = max(2 * lead_time.p90_seconds, 3600.0)
+    start = max(0.0, observation.now_seconds - forecast.issued_at_seconds)
+    upper = forecast.highest(policy.quantile, start, start + look_seconds)
+    upper *= _factor(observation, 0.0, look_seconds)
+    slack = 1 + policy.hysteresis
+    capacity = policy.capacity.per_replica
+    by_load = replicas_for((observation.load_now or 0.0) * slack, capacity)
+    by_forecast = replicas_for(upper * slack, capacity)
+    by_calendar = max((o.replicas for o in _active(observation, 0.0, look_seconds)), default=0)
+    choices = [
+        (by_forecast, f"p{policy.quantile * 100:g} of the next {look_seconds / 60:.0f} min is {upper:g}"),
+        (by_load, f"the load is {observation.load_now:g}"),
+        (by_calendar, "the calendar"),
+        (need.wanted, need.by),
+    ]
+    return max(choices, key=lambda each: each[0])
+
+
+def _old_enough(observation: Observation, policy: ScalingPolicy) -> int:
+    return sum(
+        observation.now_seconds - since >= policy.minimum_lifetime_seconds
+        for since in observation.fleet.peak_in_service_since.values()
+    )
+
+
+def _active(observation: Observation, from_seconds: float, until_seconds: float) -> list[CalendarOverride]:
+    start, end = observation.now_seconds + from_seconds, observation.now_seconds + until_seconds
+    return [each for each in observation.overrides if each.start_seconds <= end and each.end_seconds >= start]
+
+
+def _factor(observation: Observation, from_seconds: float, until_seconds: float) -> float:
+    """The highest calendar factor in the window; an override can only raise the need."""
+    return max((1.0, *(each.factor for each in _active(observation, from_seconds, until_seconds))))
+
+
+def _decision(
+    action: Action, outcome: Outcome, reason: str, need: _Need, shortage: int, surplus: int, state: CheckState
+) -> ScalingDecision:
+    numbers = {**need.numbers, "low_checks": float(state.low_checks)}
+    return ScalingDecision(action, outcome, reason, need.wanted, shortage, surplus, numbers, state)
