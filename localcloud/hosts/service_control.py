@@ -1,0 +1,468 @@
+#!/usr/bin/python3
+"""systemctl for hosts without systemd: starts and stops services from their unit files.
+
+Installed in machine images as /usr/bin/systemctl, so that what is written for systemd runs unchanged.
+Understands Type=simple, exec, notify and oneshot; ExecStartPre/ExecStart/ExecStartPost/ExecStop, User,
+Environment, EnvironmentFile, WorkingDirectory, RuntimeDirectory, LimitNOFILE and the start and stop time
+limits. Not there: dependencies, restart after a crash, start at boot. Output goes to /var/log/<unit>.log.
+Exit statuses are systemctl's: 0 done or active, 3 not active, 4 no such unit, 5 cannot be started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import resource
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_SERVICE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_UNKNOWN_UNIT = 4
+_NOT_ACTIVE = 3
+_TIME_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 0.001, "min": 60.0, "m": 60.0, "h": 3600.0}
+
+
+class ServiceError(Exception):
+    """A unit that cannot be read or did what it should not; the message is for the console."""
+
+    def __init__(self, message: str, exit_status: int = 1) -> None:
+        super().__init__(message)
+        self.exit_status = exit_status
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where units, states and logs are."""
+
+    unit_directories: tuple[Path, ...] = (
+        Path("/etc/systemd/system"),
+        Path("/run/systemd/system"),
+        Path("/usr/local/lib/systemd/system"),
+        Path("/usr/lib/systemd/system"),
+    )
+    state_directory: Path = Path("/run/services")
+    log_directory: Path = Path("/var/log")
+    runtime_directory: Path = Path("/run")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A service's unit file: every setting with its values in order."""
+
+    name: str
+    path: Path
+    settings: dict[str, list[str]] = field(default_factory=dict)
+
+    def last(self, key: str, default: str = "") -> str:
+        return self.settings.get(key, [default])[-1]
+
+    def all(self, key: str) -> list[str]:
+        return self.settings.get(key, [])
+
+    def seconds(self, key: str, default: float) -> float:
+        return parse_seconds(self.last(key) or self.last("TimeoutSec"), default)
+
+
+@dataclass(frozen=True)
+class State:
+    """What was started: the main process and when, as the kernel counts (guards against pid reuse)."""
+
+    pid: int
+    start_ticks: int
+    exited_ok: bool = False
+
+
+def parse_seconds(text: str, default: float) -> float:
+    """`90`, `5min 20s`, `infinity` as seconds."""
+    if not text:
+        return default
+    if text == "infinity":
+        return float("inf")
+    return sum(float(number) * _TIME_UNITS[unit] for number, unit in re.findall(r"([\d.]+)\s*([a-z]*)", text))
+
+
+def parse_unit(name: str, path: Path) -> Unit:
+    """Read a unit file. An empty assignment clears what came before, as in systemd."""
+    settings: dict[str, list[str]] = {}
+    joined = re.sub(r"\\\n\s*", " ", path.read_text())
+    for line in joined.splitlines():
+        line = line.strip()
+        if not line or line[0] in "#;[" or "=" not in line:
+            continue
+        key, value = (part.strip() for part in line.split("=", 1))
+        if value:
+            settings.setdefault(key, []).append(value)
+        else:
+            settings.pop(key, None)
+    return Unit(name, path, settings)
+
+
+def find_unit(layout: Layout, name: str) -> Unit:
+    """The unit of that name (with or without .service), with its drop-ins."""
+    full = name if name.endswith(".service") else f"{name}.service"
+    for directory in layout.unit_directories:
+        path = directory / full
+        if path.exists():
+            unit = parse_unit(path.resolve().name, path)
+            for parent in layout.unit_directories:
+                for drop_in in sorted((parent / f"{full}.d").glob("*.conf")):
+                    unit.settings.update(parse_unit(full, drop_in).settings)
+            return unit
+    raise ServiceError(f"Unit {full} could not be found.", _UNKNOWN_UNIT)
+
+
+class Services:
+    """The services of one host."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def start(self, name: str) -> None:
+        unit = find_unit(self._layout, name)
+        if self.active_state(unit) == "active":
+            return
+        self._make_runtime_directories(unit)
+        for command in unit.all("ExecStartPre"):
+            self._run(unit, command)
+        kind = unit.last("Type", "simple")
+        if kind == "oneshot":
+            for command in unit.all("ExecStart"):
+                self._run(unit, command)
+            if unit.last("RemainAfterExit") in ("yes", "true"):
+                self._save(unit, State(0, 0, exited_ok=True))
+        elif kind in ("simple", "exec", "notify"):
+            self._launch(unit, waits_for_ready=kind == "notify")
+        else:
+            raise ServiceError(f"{unit.name}: Type={kind} is not supported on this host", 5)
+        for command in unit.all("ExecStartPost"):
+            self._run(unit, command)
+
+    def stop(self, name: str) -> None:
+        unit = find_unit(self._layout, name)
+        state = self._load(unit)
+        if state and _is_alive(state):
+            for command in unit.all("ExecStop"):
+                self._run(unit, command)
+            self._terminate(unit, state)
+        self._state_path(unit).unlink(missing_ok=True)
+
+    def restart(self, name: str) -> None:
+        self.stop(name)
+        self.start(name)
+
+    def active_state(self, unit: Unit) -> str:
+        """active, failed (it ended by itself) or inactive."""
+        state = self._load(unit)
+        if state is None:
+            return "inactive"
+        return "active" if state.exited_ok or _is_alive(state) else "failed"
+
+    def is_active(self, name: str) -> str:
+        try:
+            return self.active_state(find_unit(self._layout, name))
+        except ServiceError:
+            return "inactive"
+
+    def reset_failed(self, name: str) -> None:
+        unit = find_unit(self._layout, name)
+        if self.active_state(unit) == "failed":
+            self._state_path(unit).unlink(missing_ok=True)
+
+    def properties(self, name: str) -> dict[str, str]:
+        """The few properties of `systemctl show` that scripts ask for."""
+        try:
+            unit = find_unit(self._layout, name)
+        except ServiceError:
+            return {"Id": name, "LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead", "MainPID": "0"}
+        state, active = self._load(unit), self.active_state(unit)
+        running = state is not None and active == "active"
+        return {
+            "Id": unit.name,
+            "LoadState": "loaded",
+            "ActiveState": active,
+            "SubState": {"active": "running", "failed": "failed"}.get(active, "dead"),
+            "MainPID": str(state.pid) if running and state else "0",
+            "FragmentPath": str(unit.path),
+        }
+
+    def log_path(self, unit_name: str) -> Path:
+        return self._layout.log_directory / f"{unit_name}.log"
+
+    def set_enabled(self, name: str, enabled: bool) -> None:
+        unit = find_unit(self._layout, name)
+        for target in unit.all("WantedBy"):
+            link = self._layout.unit_directories[0] / f"{target}.wants" / unit.name
+            link.unlink(missing_ok=True)
+            if enabled:
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(unit.path)
+
+    def is_enabled(self, name: str) -> bool:
+        unit = find_unit(self._layout, name)
+        return any(self._layout.unit_directories[0].glob(f"*.wants/{unit.name}"))
+
+    def _launch(self, unit: Unit, waits_for_ready: bool) -> None:
+        commands = unit.all("ExecStart")
+        if len(commands) != 1:
+            raise ServiceError(f"{unit.name}: exactly one ExecStart is needed, {len(commands)} given", 5)
+        environment = _environment(unit)
+        listener = None
+        if waits_for_ready:
+            listener = self._notify_socket(unit)
+            environment["NOTIFY_SOCKET"] = listener.getsockname()
+        process = self._spawn(unit, commands[0], environment)
+        self._save(unit, State(process.pid, _start_ticks(process.pid)))
+        try:
+            if listener is not None:
+                self._wait_until_ready(unit, process, listener)
+            elif _ended_within(process, 0.1):
+                raise ServiceError(self._failure(unit, f"ended at once with status {process.returncode}"))
+        finally:
+            if listener is not None:
+                Path(listener.getsockname()).unlink(missing_ok=True)
+                listener.close()
+
+    def _notify_socket(self, unit: Unit) -> socket.socket:
+        self._layout.state_directory.mkdir(parents=True, exist_ok=True)
+        path = self._layout.state_directory / f"{unit.name}.notify"
+        path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        listener.bind(str(path))
+        path.chmod(0o777)
+        listener.settimeout(0.2)
+        return listener
+
+    def _wait_until_ready(self, unit: Unit, process: subprocess.Popen[bytes], listener: socket.socket) -> None:
+        deadline = time.monotonic() + unit.seconds("TimeoutStartSec", 90)
+        while time.monotonic() < deadline:
+            try:
+                if b"READY=1" in listener.recv(4096).split(b"\n"):
+                    return
+            except TimeoutError:
+                if process.poll() is not None:
+                    raise ServiceError(self._failure(unit, f"ended with status {process.returncode}")) from None
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise ServiceError(self._failure(unit, "was not ready within TimeoutStartSec"))
+
+    def _failure(self, unit: Unit, what: str) -> str:
+        return f"Job for {unit.name} failed: it {what}. See {self.log_path(unit.name)}."
+
+    def _spawn(
+        self, unit: Unit, command: str, environment: dict[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        argv, _ignored, privileged = parse_command(command)
+        user = "" if privileged else unit.last("User")
+        limit = unit.last("LimitNOFILE")
+
+        def prepare() -> None:
+            if limit.isdigit():
+                resource.setrlimit(resource.RLIMIT_NOFILE, (int(limit), int(limit)))
+
+        with self.log_path(unit.name).open("ab") as log:
+            try:
+                return subprocess.Popen(
+                    argv,
+                    env=environment or _environment(unit),
+                    user=user or None,
+                    group=(unit.last("Group") or pwd.getpwnam(user).pw_gid) if user else None,
+                    extra_groups=[] if user else None,
+                    cwd=unit.last("WorkingDirectory", "/"),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    preexec_fn=prepare,
+                )
+            except (OSError, KeyError) as error:
+                raise ServiceError(f"Job for {unit.name} failed: {command}: {error}") from error
+
+    def _run(self, unit: Unit, command: str) -> None:
+        _argv, ignores_failure, _privileged = parse_command(command)
+        process = self._spawn(unit, command)
+        try:
+            status = process.wait(min(unit.seconds("TimeoutStartSec", 90), 1e6))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            status = process.wait()
+        if status != 0 and not ignores_failure:
+            raise ServiceError(self._failure(unit, f"had `{command}` end with status {status}"))
+
+    def _terminate(self, unit: Unit, state: State) -> None:
+        deadline = time.monotonic() + unit.seconds("TimeoutStopSec", 90)
+        stop_signal = getattr(signal, unit.last("KillSignal", "SIGTERM"))
+        only_main = unit.last("KillMode", "control-group") in ("mixed", "process")
+        _signal_quietly(state.pid, stop_signal, whole_group=not only_main)
+        while _is_alive(state) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        _signal_quietly(state.pid, signal.SIGKILL, whole_group=True)
+        while _is_alive(state):
+            time.sleep(0.01)
+
+    def _make_runtime_directories(self, unit: Unit) -> None:
+        user = unit.last("User")
+        for name in unit.last("RuntimeDirectory").split():
+            path = self._layout.runtime_directory / name
+            path.mkdir(parents=True, exist_ok=True)
+            if user:
+                account = pwd.getpwnam(user)
+                os.chown(path, account.pw_uid, account.pw_gid)
+
+    def _state_path(self, unit: Unit) -> Path:
+        return self._layout.state_directory / f"{unit.name}.json"
+
+    def _save(self, unit: Unit, state: State) -> None:
+        self._layout.state_directory.mkdir(parents=True, exist_ok=True)
+        path = self._state_path(unit)
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(vars(state)))
+        temporary.replace(path)
+
+    def _load(self, unit: Unit) -> State | None:
+        try:
+            return State(**json.loads(self._state_path(unit).read_text()))
+        except (FileNotFoundError, ValueError):
+            return None
+
+
+def parse_command(command: str) -> tuple[list[str], bool, bool]:
+    """An Exec line as (argv, a failure is ignored, runs as root); `$$` is a dollar, variables are not expanded."""
+    prefix = re.match(r"[-@:+!]*", command)
+    marks = prefix.group() if prefix else ""
+    argv = [word.replace("$$", "$") for word in shlex.split(command[len(marks) :])]
+    return argv, "-" in marks, "+" in marks or "!" in marks
+
+
+def _environment(unit: Unit) -> dict[str, str]:
+    environment = {"PATH": _SERVICE_PATH, "LANG": "C.UTF-8"}
+    user = unit.last("User")
+    if user:
+        account = pwd.getpwnam(user)
+        environment.update(USER=user, LOGNAME=user, HOME=account.pw_dir, SHELL=account.pw_shell)
+    for value in unit.all("Environment"):
+        environment.update(word.split("=", 1) for word in shlex.split(value) if "=" in word)
+    for value in unit.all("EnvironmentFile"):
+        path = Path(value.lstrip("-"))
+        if path.exists() or not value.startswith("-"):
+            words = shlex.split(path.read_text(), comments=True)
+            environment.update(word.split("=", 1) for word in words if "=" in word)
+    return environment
+
+
+def _start_ticks(pid: int) -> int:
+    """Field 22 of /proc/<pid>/stat, or 0 when the process is gone or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return 0 if fields[0] in "ZX" else int(fields[19])
+
+
+def _is_alive(state: State) -> bool:
+    return state.pid > 0 and state.start_ticks > 0 and _start_ticks(state.pid) == state.start_ticks
+
+
+def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return process.returncode != 0
+
+
+def _signal_quietly(pid: int, number: int, whole_group: bool) -> None:
+    try:
+        if whole_group:
+            os.killpg(pid, number)
+        else:
+            os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def main(arguments: list[str], layout: Layout | None = None) -> int:
+    """The command line."""
+    services = Services(layout or Layout())
+    flags = {word for word in arguments if word.startswith("-") and not word.startswith("-p")}
+    wanted = _property_names(arguments)
+    words = [word for word in arguments if not word.startswith("-") and word not in wanted]
+    if not words:
+        print("usage: systemctl start|stop|restart|is-active|status|enable|disable|show|daemon-reload [unit ...]")
+        return 1
+    try:
+        return _dispatch(services, words[0], words[1:], flags, wanted)
+    except ServiceError as error:
+        print(error, file=sys.stderr)
+        return error.exit_status
+
+
+def _property_names(arguments: list[str]) -> list[str]:
+    names: list[str] = []
+    for index, word in enumerate(arguments):
+        if word in ("-p", "--property") and index + 1 < len(arguments):
+            names.append(arguments[index + 1])
+        elif word.startswith("--property="):
+            names.append(word.split("=", 1)[1])
+    return names
+
+
+def _dispatch(services: Services, verb: str, units: list[str], flags: set[str], wanted: list[str]) -> int:
+    if verb in ("daemon-reload", "daemon-reexec"):
+        return 0
+    if verb == "is-active":
+        states = [services.is_active(unit) for unit in units]
+        if not flags & {"-q", "--quiet"}:
+            print("\n".join(states))
+        return 0 if "active" in states else _NOT_ACTIVE
+    if verb == "is-enabled":
+        enabled = [services.is_enabled(unit) for unit in units]
+        print("\n".join("enabled" if value else "disabled" for value in enabled))
+        return 0 if any(enabled) else 1
+    if verb in ("status", "show"):
+        return _print_properties(services, verb, units, flags, wanted)
+    actions = {
+        "start": [services.start],
+        "stop": [services.stop],
+        "restart": [services.restart],
+        "reset-failed": [services.reset_failed],
+        "enable": [lambda unit: services.set_enabled(unit, True)],
+        "disable": [lambda unit: services.set_enabled(unit, False)],
+    }
+    if verb not in actions:
+        raise ServiceError(f"Unknown command verb {verb} on this host.")
+    if "--now" in flags and verb in ("enable", "disable"):
+        actions[verb].append(services.start if verb == "enable" else services.stop)
+    for unit in units:
+        for action in actions[verb]:
+            action(unit)
+    return 0
+
+
+def _print_properties(services: Services, verb: str, units: list[str], flags: set[str], wanted: list[str]) -> int:
+    status = 0
+    for unit in units:
+        properties = services.properties(unit)
+        if verb == "show":
+            names = [name for group in wanted for name in group.split(",")] or list(properties)
+            for name in names:
+                value = properties.get(name, "")
+                print(value if "--value" in flags else f"{name}={value}")
+            continue
+        if properties["LoadState"] == "not-found":
+            raise ServiceError(f"Unit {unit}.service could not be found.", _UNKNOWN_UNIT)
+        print(f"{properties['Id']}: {properties['ActiveState']} ({properties['SubState']})")
+        print(f"  Main PID: {properties['MainPID']}; log: {services.log_path(properties['Id'])}")
+        status = status if properties["ActiveState"] == "active" else _NOT_ACTIVE
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
