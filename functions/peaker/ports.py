@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.fleet import ReplicaRow
@@ -19,6 +19,11 @@ from peaker.domain.inventory import (
     VolumeSpec,
 )
 from peaker.domain.ledger import Holder, LeaseRow, ResourceKind, ResourceRow, ResourceState, RunRow, StepRow
+
+if TYPE_CHECKING:  # these import numpy, which only the forecast needs
+    from peaker.domain.issued import IssuedForecast, LoadPoints
+    from peaker.domain.lead_time import PastSteps
+    from peaker.domain.scaling import CheckState
 
 
 class Clock(Protocol):
@@ -222,3 +227,46 @@ class Ports:
     package: HostPackage
     lease: Lease
     ledger: Ledger
+
+
+class LoadHistory(Protocol):
+    """The load metric's past."""
+
+    def points(self, settings: ClusterSettings, start: datetime, end: datetime) -> LoadPoints:
+        """Points of the periods that ended by `end`, in order of time; none is an empty answer, not an error."""
+
+
+class MetricPublisher(Protocol):
+    """Where the forecast's figures become metrics."""
+
+    def publish(self, cluster: str, at: datetime, values: Mapping[str, float]) -> None:
+        """Write each value with the dimension Cluster at the time `at`."""
+
+
+class ForecastRecords(Protocol):
+    """What the forecast remembers between its runs, per cluster."""
+
+    def check_state(self, cluster: str) -> CheckState:
+        """The state that the last check left; a new cluster's is the default."""
+
+    def save_check_state(self, cluster: str, state: CheckState) -> None:
+        """Store it; the last call counts."""
+
+    def save_issued(self, cluster: str, issued: IssuedForecast) -> None:
+        """Keep an issued forecast for scoring; it is forgotten after two weeks."""
+
+    def issued(self, cluster: str, since: datetime) -> list[IssuedForecast]:
+        """Forecasts issued since then, in order of time."""
+
+    def past_steps(self, cluster: str) -> PastSteps:
+        """Step durations of the last 20 scale-outs that put a replica into service, the newest last."""
+
+
+@dataclass(frozen=True)
+class ForecastPorts:
+    """What forecast_load reaches beyond the ports that every function has."""
+
+    common: Ports
+    history: LoadHistory
+    metrics: MetricPublisher
+    records: ForecastRecords

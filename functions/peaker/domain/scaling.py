@@ -240,7 +240,12 @@ def _need(observation: Observation, forecast: Forecast, lead_time: LeadTime, pol
         upper = forecast.highest(policy.quantile, start, start + policy.period_seconds)
         middle = forecast.highest(0.5, start, start + policy.period_seconds)
         factor = _factor(observation, lead, lead + policy.period_seconds)
-        numbers |= {"forecast_p50": middle * factor, "forecast_upper": upper * factor}
+        p95 = forecast.highest(0.95, start, start + policy.period_seconds)
+        numbers |= {
+            "forecast_p50": middle * factor,
+            "forecast_p95": p95 * factor,
+            "forecast_upper": upper * factor,
+        }
         name = f"p{policy.quantile * 100:g} of the load in {lead / 60:.0f} min, {upper * factor:g}"
         wanted.append((replicas_for(upper * factor, capacity), name))
     for override in _active(observation, 0.0, lead + policy.period_seconds):
@@ -262,9 +267,13 @@ def _scale_out(
 
 
 def _scale_in(
-    observation: Observation, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy, state: CheckState,
+    observation: Observation,
+    forecast: Forecast,
+    lead_time: LeadTime,
+    policy: ScalingPolicy,
+    state: CheckState,
     need: _Need,
-) -> ScalingDecision:  # fmt: skip
+) -> ScalingDecision:
     serving = observation.fleet.serving or 0
     if need.unlimited > policy.max_replicas:
         reason = f"{need.by}, takes {need.unlimited} replicas, above max_replicas {policy.max_replicas} (I12)"

@@ -201,7 +201,7 @@ def forecast_demand(
     days = trimmed.span_days()
     if days < REACTIVE_ONLY_BELOW_DAYS:
         reasons.append(
-            f"{days:.1f} days of history are under {REACTIVE_ONLY_BELOW_DAYS:.0f}: only the load itself counts"
+            f"{days:.1f} days of history, under {REACTIVE_ONLY_BELOW_DAYS:.0f}: only the load itself counts"
         )
         return Forecast(
             issued_at, series.step_seconds, wanted, None, Standing.REACTIVE_ONLY, "none", tuple(reasons),

@@ -145,10 +145,12 @@ def _seasonal_shape(series: LoadSeries, z: Floats, fitted: int, length: int) -> 
     penalty[0] = 0.0
     inputs, target = design[rows], z[rows]
     weight: Floats = np.ones(len(rows))
-    solution = np.zeros(design.shape[1])
+    solution: Floats = np.zeros(design.shape[1])
     for _ in range(3):
         weighted = inputs * weight[:, None]
-        solution = np.linalg.solve(weighted.T @ inputs + np.diag(penalty), weighted.T @ target)
+        solution = np.asarray(
+            np.linalg.solve(weighted.T @ inputs + np.diag(penalty), weighted.T @ target), dtype=float
+        )
         error = target - inputs @ solution
         spread = 1.4826 * float(np.median(np.abs(error))) + 1e-9
         weight = 1.0 / np.maximum(1.0, np.abs(error) / (1.345 * spread))

@@ -95,7 +95,7 @@ def ridge_forecast(
 
 def _robust_ridge(design: Floats, target: Floats, decay: Floats, strength: float) -> Floats:
     width = design.shape[1]
-    solution = np.zeros(width)
+    solution: Floats = np.zeros(width)
     if len(target) < width:
         return solution
     penalty = np.full(width, strength)
@@ -105,7 +105,9 @@ def _robust_ridge(design: Floats, target: Floats, decay: Floats, strength: float
     weight: Floats = decay
     for _ in range(_ROUNDS):
         weighted = inputs * weight[:, None]
-        solution = np.linalg.solve(weighted.T @ inputs + np.diag(penalty), weighted.T @ target)
+        solution = np.asarray(
+            np.linalg.solve(weighted.T @ inputs + np.diag(penalty), weighted.T @ target), dtype=float
+        )
         error = np.abs(target - inputs @ solution)
         spread = 1.4826 * float(np.median(error)) + 1e-9
         weight = decay / np.maximum(1.0, error / (_HUBER * spread))

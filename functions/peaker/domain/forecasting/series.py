@@ -145,3 +145,8 @@ def series_from_points(
     grid = np.full(count, np.nan)
     np.divide(totals, seen, out=grid, where=seen > 0)
     return LoadSeries(float(first), step, grid)
+
+
+def empty_series(now_seconds: float, step_seconds: int = SHORTEST_STEP_SECONDS) -> LoadSeries:
+    """A history without a single point, ending now."""
+    return LoadSeries(math.floor(now_seconds / step_seconds) * step_seconds, step_seconds, np.full(0, np.nan))
