@@ -974,6 +974,8 @@ static char *do_snapshot(char *arguments)
         } else {
             pairs[i].snapshot->next = snapshots;
             snapshots = pairs[i].snapshot;
+            fprintf(stderr, "coldvol: snapshot %s of %s, writes stood still %" PRIu64 " us\n", pairs[i].snapshot->id,
+                    pairs[i].volume->id, gate_ns / 1000);
         }
     }
     pthread_mutex_unlock(&table_lock);
@@ -983,7 +985,7 @@ static char *do_snapshot(char *arguments)
             close(pairs[i].fd);
         drop_volume(pairs[i].volume);
     }
-    return error ? error : say("ok {\"gate_us\": %" PRIu64 "}", gate_ns / 1000);
+    return error ? error : say("ok");
 }
 
 static char *do_delete_snapshot(char *arguments)

@@ -84,7 +84,8 @@ class Daemon:
                     status, _, rest = stream.readline().rstrip("\n").partition(" ")
         except OSError as error:
             raise DataPlaneError(
-                f"the volume daemon does not answer ({error}); see {self._layout.log}. Remedy: start the local cloud again"
+                f"the volume daemon does not answer ({error}); see {self._layout.log}. "
+                "Remedy: start the local cloud again"
             ) from error
         if status != "ok":
             raise DataPlaneError(rest or f"the volume daemon broke off {words[0]}; see {self._layout.log}")

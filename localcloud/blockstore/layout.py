@@ -73,10 +73,10 @@ def check_machine() -> None:
             raise DataPlaneError(f"{tool} is not installed. Remedy: {PACKAGES}")
     for filesystem in ("xfs", "fuse"):
         if not _kernel_has(filesystem):
-            raise DataPlaneError(f"this kernel has no {filesystem}. Remedy: modprobe {filesystem}, or another kernel")
-    for node in ("/dev/fuse", "/dev/loop-control"):
+            raise DataPlaneError(f"this kernel has no {filesystem}. Remedy: modprobe {filesystem}")
+    for node, module in (("/dev/fuse", "fuse"), ("/dev/loop-control", "loop")):
         if not Path(node).exists():
-            raise DataPlaneError(f"{node} is missing. Remedy: modprobe {'fuse' if 'fuse' in node else 'loop'}")
+            raise DataPlaneError(f"{node} is missing. Remedy: modprobe {module}")
 
 
 def _kernel_has(filesystem: str) -> bool:

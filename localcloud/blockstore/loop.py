@@ -11,7 +11,7 @@ from localcloud.blockstore.layout import run
 from localcloud.dataplane import BlockDevice, DataPlaneError
 
 EBS_MAX_IO_KIB = 256
-"""The largest I/O that an EBS volume takes at once; larger requests are split by the kernel (AWS EBS guide)."""
+"""The largest I/O that an EBS volume takes at once; the kernel splits larger ones (AWS EBS guide)."""
 
 
 def attach_loop(file: Path) -> BlockDevice:
@@ -19,7 +19,7 @@ def attach_loop(file: Path) -> BlockDevice:
     path = run(["losetup", "--direct-io=on", "--find", "--show", str(file)]).strip()
     if (_sysfs(path) / "loop" / "dio").read_text().strip() != "1":
         detach_loop(path)
-        raise DataPlaneError(f"{path}: no direct I/O to {file}; first reads would be hidden by the page cache")
+        raise DataPlaneError(f"{path}: no direct I/O to {file}; the page cache would hide first reads")
     number = os.stat(path).st_rdev
     return BlockDevice(path=path, major=os.major(number), minor=os.minor(number))
 
@@ -63,7 +63,7 @@ def loops_of(file: Path) -> list[str]:
 
 
 def wait_until_free(devices: dict[str, str], timeout_seconds: float) -> dict[str, str]:
-    """Wait for detached devices (path to backing file) to be given back; returns those that are still held."""
+    """Wait for detached devices (path to backing file) to be given back; returns those still held."""
     deadline = time.monotonic() + timeout_seconds
     while True:
         held = {path: file for path, file in devices.items() if backing_file(path) == file}

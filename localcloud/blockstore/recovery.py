@@ -51,7 +51,8 @@ def take_state_lock(layout: Layout) -> int:
         holder = os.read(descriptor, 32).decode().strip() or "unknown"
         os.close(descriptor)
         raise DataPlaneError(
-            f"{layout.state_dir} is in use by process {holder}. Remedy: stop that local cloud, or use another state directory"
+            f"{layout.state_dir} is in use by process {holder}. "
+            "Remedy: stop that local cloud, or use another state directory"
         ) from None
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())

@@ -11,7 +11,14 @@ from pathlib import Path
 
 from localcloud.blockstore.daemon import Daemon, build_daemon
 from localcloud.blockstore.layout import Layout, check_machine, run
-from localcloud.blockstore.loop import attach_loop, backing_file, detach_loop, loops_of, loops_under, split_as_ebs
+from localcloud.blockstore.loop import (
+    attach_loop,
+    backing_file,
+    detach_loop,
+    loops_of,
+    loops_under,
+    split_as_ebs,
+)
 from localcloud.blockstore.mounts import unmount
 from localcloud.blockstore.recovery import release_loops, release_pool, remove_leftovers, take_state_lock
 from localcloud.dataplane import BlockDevice, DataPlaneError, VolumeLimits, VolumeStat
@@ -141,7 +148,7 @@ class ColdBlockStore:
                 detach_loop(device.path)
 
     def stat(self, volume_id: str) -> VolumeStat:
-        """Hydration and counters now; a read or write is a request of at most 256 KiB, as the device saw it."""
+        """Hydration and counters now; reads and writes are requests of at most 256 KiB, as the device saw."""
         return VolumeStat(**json.loads(self._running().ask("stat", volume_id)))
 
     def close(self) -> None:
@@ -172,7 +179,8 @@ class ColdBlockStore:
         free_bytes = shutil.disk_usage(self._layout.state_dir).free
         if free_bytes < _MIN_FREE_BYTES:
             raise DataPlaneError(
-                f"{self._layout.state_dir} has {free_bytes // MIB} MiB free; volumes need 2048. Remedy: free some space"
+                f"{self._layout.state_dir} has {free_bytes // MIB} MiB free; volumes need 2048. "
+                "Remedy: free some space"
             )
         if not image.exists():
             _format_pool(image, pool_bytes)
@@ -198,12 +206,12 @@ def _format_pool(image: Path, pool_bytes: int) -> None:
 
 def _check_volume(volume_id: str, size_bytes: int, limits: VolumeLimits) -> None:
     if size_bytes <= 0 or size_bytes % _SECTOR_MULTIPLE:
-        raise DataPlaneError(f"volume {volume_id}: size {size_bytes} is not a positive multiple of 4096 bytes")
+        raise DataPlaneError(f"volume {volume_id}: {size_bytes} bytes is not a positive multiple of 4096")
     rates = (limits.iops, limits.throughput_mib_per_s, limits.base_latency_ms, limits.fetch_latency_ms)
     if min(rates) < 0 or (limits.initialization_rate_mib_per_s or 0) < 0:
         raise DataPlaneError(f"volume {volume_id}: a limit is negative: {limits}")
     if not 1 <= limits.fetch_parallel <= 1024:
-        raise DataPlaneError(f"volume {volume_id}: fetch_parallel {limits.fetch_parallel} is not within 1 to 1024")
+        raise DataPlaneError(f"volume {volume_id}: fetch_parallel {limits.fetch_parallel} is not in 1..1024")
 
 
 def _limit_words(limits: VolumeLimits) -> list[str]:
