@@ -1,0 +1,456 @@
+"""The commands: arguments in, one line of JSON out.
+
+Exit code 0 with {"version":1,"command":...,"ok":true,...}, or 1 with {"ok":false,"error":...,"message":...}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import sys
+import threading
+from dataclasses import asdict
+from typing import Any, Callable, Dict, List, NoReturn, Optional
+
+from peaker_host import (
+    database,
+    donor,
+    filesystem_maps,
+    health,
+    load_test,
+    manifest,
+    prewarm,
+    replication,
+    storage_proof,
+)
+from peaker_host.block_ranges import blocks_of_bytes, total
+from peaker_host.errors import HostError, InvalidArgument
+from peaker_host.mysql_client import admin_client
+from peaker_host.processes import Processes
+from peaker_host.settings import Settings, load_settings
+
+RESULT_VERSION = 1
+_RUN_ID = re.compile(r"^[0-9A-Za-z][0-9A-Za-z-]{0,79}$")
+_HOST_NAME = re.compile(r"^[0-9A-Za-z][0-9A-Za-z.:-]{0,252}$")
+_MAX_SERVER_ID = 2**32 - 1
+
+
+class Context:
+    """What every command gets: settings, the edge to other programs, and the arguments."""
+
+    def __init__(self, settings: Settings, processes: Processes, arguments: argparse.Namespace) -> None:
+        self.settings = settings
+        self.processes = processes
+        self.arguments = arguments
+
+    @staticmethod
+    def say(text: str) -> None:
+        """Progress for people, on standard error."""
+        prewarm.say_on_stderr(text)
+
+
+Command = Callable[[Context], Dict[str, Any]]
+
+
+def main(argv: List[str], processes: Optional[Processes] = None) -> int:
+    """Run one command; returns the exit code."""
+    try:
+        arguments = _parser().parse_args(argv)
+    except InvalidArgument as error:
+        return _fail(argv[0] if argv else "", "InvalidArgument", str(error), {})
+    command: Command = arguments.run
+    try:
+        settings = load_settings(arguments.settings)
+        result = command(Context(settings, processes or Processes(), arguments))
+    except HostError as error:
+        return _fail(arguments.command, type(error).__name__, str(error), error.numbers)
+    except Exception as error:  # the top boundary: reported by name, never swallowed
+        return _fail(arguments.command, "UnexpectedError", f"{type(error).__name__}: {error}", {})
+    _print({"version": RESULT_VERSION, "command": arguments.command, "ok": True, **result})
+    return 0
+
+
+def _fail(command: str, error: str, message: str, numbers: Dict[str, Any]) -> int:
+    _print(
+        {
+            "version": RESULT_VERSION,
+            "command": command,
+            "ok": False,
+            "error": error,
+            "message": message,
+            **numbers,
+        }
+    )
+    return 1
+
+
+def _print(result: Dict[str, Any]) -> None:
+    print(json.dumps(result, separators=(",", ":")), flush=True)
+
+
+def _prepare_donor(context: Context) -> Dict[str, Any]:
+    arguments = context.arguments
+    return donor.prepare_donor(
+        context.settings, context.processes, arguments.dump_percent, arguments.timeout_seconds, context.say
+    )
+
+
+def _assemble_storage(context: Context) -> Dict[str, Any]:
+    arguments = context.arguments
+    members = manifest.parse_volumes(arguments.volumes)
+    made = manifest.assemble(context.settings, arguments.run_id, members, arguments.wait_seconds, context.say)
+    return {
+        "members": [asdict(member) for member in made.members],
+        "bytes": sum(member.size_bytes for member in made.members),
+    }
+
+
+def _start_prewarm(context: Context) -> Dict[str, Any]:
+    arguments = context.arguments
+    request = _prewarm_request(arguments)
+    return prewarm.start(
+        context.settings, context.processes, request, arguments.block_list_url, arguments.settings
+    )
+
+
+def _prewarm(context: Context) -> Dict[str, Any]:
+    engine = prewarm.Engine(
+        context.settings, context.processes, _prewarm_request(context.arguments), context.say
+    )
+    prewarm.stop_on_signals(engine)
+    return engine.run()
+
+
+def _report_prewarm(context: Context) -> Dict[str, Any]:
+    return prewarm.report(context.settings, context.arguments.run_id)
+
+
+def _cancel_prewarm(context: Context) -> Dict[str, Any]:
+    return prewarm.cancel(context.settings, context.arguments.run_id)
+
+
+def _verify_storage(context: Context) -> Dict[str, Any]:
+    arguments = context.arguments
+    generator = random.Random(arguments.seed) if arguments.seed is not None else random.SystemRandom()
+    made = manifest.load_manifest(context.settings, arguments.run_id)
+    volumes = [_verify_member(context, member, generator) for member in made.members]
+    return _combined_proof(volumes)
+
+
+def _verify_member(context: Context, member: manifest.Member, generator: random.Random) -> Dict[str, Any]:
+    arguments = context.arguments
+    device = manifest.open_member(context.settings, member)
+    filesystem = filesystem_maps.open_map(member.filesystem, device.path, context.processes)
+    used = blocks_of_bytes(filesystem.used_ranges())
+    warmth = storage_proof.sample_warmth(
+        device.path,
+        device.size_bytes,
+        used,
+        arguments.sample_blocks,
+        arguments.await_ratio_limit,
+        generator,
+        lambda text: context.say(f"{member.name}: {text}"),
+    )
+    load: Optional[Dict[str, Any]] = None
+    if arguments.load_seconds > 0:
+        load = load_test.run_load_test(
+            context.processes, device, used, arguments.load_depth, arguments.load_seconds, generator
+        )
+        context.say(
+            f"{member.name}: r_await {load['iostat']['r_await']} ms at {load['iostat']['r/s']} reads/s"
+        )
+    return {
+        "name": member.name,
+        "volume_id": member.volume_id,
+        "used_blocks": total(used),
+        **asdict(warmth),
+        "load": load,
+    }
+
+
+def _combined_proof(volumes: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """The worst volume speaks for all."""
+    rank = {"warm": 0, "unknown": 1, "not_warm": 2}
+    worst = max(volumes, key=lambda volume: (rank[volume["verdict"]], volume["cold_share_upper"] or 0.0))
+    load = worst["load"] or {}
+    return {
+        "verdict": worst["verdict"],
+        "reason": f"{worst['name']}: {worst['reason']}",
+        "await_first_ms": worst["await_first_ms"],
+        "await_second_ms": worst["await_second_ms"],
+        "ratio": worst["ratio"],
+        "cold_share_upper": worst["cold_share_upper"],
+        "blocks_sampled": sum(volume["blocks_sampled"] for volume in volumes),
+        "iostat": load.get("iostat"),
+        "volumes": volumes,
+    }
+
+
+def _start_database(context: Context) -> Dict[str, Any]:
+    arguments = context.arguments
+    return database.start_database(
+        context.settings,
+        context.processes,
+        arguments.run_id,
+        arguments.server_id,
+        arguments.timeout_seconds,
+        context.say,
+    )
+
+
+def _start_replication(context: Context) -> Dict[str, Any]:
+    return replication.start_replication(
+        context.settings, context.processes, context.arguments.source_host, context.say
+    )
+
+
+def _wait_for_catch_up(context: Context) -> Dict[str, Any]:
+    arguments = context.arguments
+    return replication.wait_for_catch_up(
+        context.settings,
+        context.processes,
+        arguments.lag_gate_seconds,
+        arguments.lag_samples,
+        arguments.timeout_seconds,
+        context.say,
+    )
+
+
+def _load_buffer_pool(context: Context) -> Dict[str, Any]:
+    client = admin_client(context.settings, context.processes)
+    return donor.load_buffer_pool(client, context.arguments.timeout_seconds, context.say)
+
+
+def _drain_replica(context: Context) -> Dict[str, Any]:
+    return replication.client_activity(context.settings, context.processes)
+
+
+def _set_maintenance(context: Context) -> Dict[str, Any]:
+    return health.set_maintenance(context.settings, context.arguments.maintenance == "on")
+
+
+def _health(context: Context) -> Dict[str, Any]:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    server = health.serve(
+        context.settings, admin_client(context.settings, context.processes), context.arguments.port, stop
+    )
+    context.say(f"answering on port {server.server_address[1]}")
+    while not stop.wait(60):
+        pass
+    server.shutdown()
+    server.server_close()
+    return {"stopped": True}
+
+
+def _prewarm_request(arguments: argparse.Namespace) -> prewarm.PrewarmRequest:
+    request = prewarm.PrewarmRequest(
+        arguments.run_id, arguments.method, arguments.rate_limit_mib_per_s, arguments.remainder
+    )
+    prewarm.check_request(request)
+    return request
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of exiting, so that a wrong argument also gives a result line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        raise InvalidArgument(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="peaker_host",
+        description=__doc__,
+        epilog="Example: peaker_host.pyz report_prewarm --run-id scale-out-orders-20261121T0140-9f3a",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--settings", default=os.environ.get("PEAKER_HOST_SETTINGS", ""), help="path of host.json"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_storage_commands(commands)
+    _add_database_commands(commands)
+    return parser
+
+
+def _add_storage_commands(commands: Any) -> None:
+    add = _Adder(commands)
+    assemble = add(
+        "assemble_storage",
+        _assemble_storage,
+        "Wait for the volumes and check that they are the right ones",
+        '--run-id R --volumes \'[{"name":"data","volume_id":"vol-0a1b2c3d4e5f60718",'
+        '"device":"/dev/sdf","mount_point":"/var/lib/mysql","filesystem":"xfs"}]\'',
+    )
+    assemble.add_argument(
+        "--volumes", required=True, help="JSON list of name, volume_id, device, mount_point, filesystem"
+    )
+    assemble.add_argument(
+        "--wait-seconds", type=_positive_float, default=120.0, help="how long a volume may take to appear"
+    )
+    start = add(
+        "start_prewarm",
+        _start_prewarm,
+        "Start the prewarm engine in the background, or say that it runs",
+        "--run-id R --method used --rate-limit-mib-per-s 0",
+    )
+    _add_prewarm_arguments(start)
+    start.add_argument(
+        "--block-list-url", default="", help="where the snapshots' block list is; empty for none"
+    )
+    _add_prewarm_arguments(
+        add("prewarm", _prewarm, "Run the prewarm engine in the foreground", "--run-id R --method full")
+    )
+    add("report_prewarm", _report_prewarm, "Say how far the prewarm is", "--run-id R")
+    add("cancel_prewarm", _cancel_prewarm, "Stop the prewarm; starting it again resumes it", "--run-id R")
+    verify = add(
+        "verify_storage",
+        _verify_storage,
+        "Prove from a random sample that the volumes are warm",
+        "--run-id R --sample-blocks 411 --await-ratio-limit 1.5",
+    )
+    verify.add_argument(
+        "--sample-blocks", type=_positive_int, default=411, help="blocks per volume to begin with"
+    )
+    verify.add_argument(
+        "--await-ratio-limit", type=_positive_float, default=1.5, help="first against second reads"
+    )
+    verify.add_argument("--load-seconds", type=_count, default=5, help="length of the read load, 0 for none")
+    verify.add_argument(
+        "--load-depth", type=_positive_int, default=8, help="reads in flight of the read load"
+    )
+    verify.add_argument("--seed", type=int, default=None, help="makes the sample repeatable")
+
+
+def _add_database_commands(commands: Any) -> None:
+    add = _Adder(commands)
+    prepare = add(
+        "prepare_donor",
+        _prepare_donor,
+        "Check the donor, dump its page list, report its position",
+        "--run-id R",
+    )
+    prepare.add_argument(
+        "--dump-percent", type=_percent, default=100, help="share of the buffer pool to list"
+    )
+    prepare.add_argument("--timeout-seconds", type=_positive_float, default=120.0, help="for the dump")
+    start = add(
+        "start_database",
+        _start_database,
+        "Mount, take an own identity, start the server read-only",
+        "--run-id R --server-id 3141",
+    )
+    start.add_argument(
+        "--server-id", type=_server_id, required=True, help="unique in the cluster, 1 to 4294967295"
+    )
+    start.add_argument("--timeout-seconds", type=_positive_float, default=1800.0, help="until it answers")
+    join = add(
+        "start_replication",
+        _start_replication,
+        "Join the source by GTID",
+        "--run-id R --source-host 10.77.0.10",
+    )
+    join.add_argument("--source-host", type=_host_name, required=True, help="address of the source")
+    catch_up = add(
+        "wait_for_catch_up",
+        _wait_for_catch_up,
+        "Wait until the lag stays under its gate",
+        "--run-id R --lag-gate-seconds 5 --lag-samples 3 --timeout-seconds 3600",
+    )
+    catch_up.add_argument("--lag-gate-seconds", type=_count, default=5, help="highest lag that passes")
+    catch_up.add_argument("--lag-samples", type=_positive_int, default=3, help="good samples in a row")
+    catch_up.add_argument("--timeout-seconds", type=_positive_float, default=3600.0, help="then it fails")
+    load = add("load_buffer_pool", _load_buffer_pool, "Load the donor's hot pages into memory", "--run-id R")
+    load.add_argument("--timeout-seconds", type=_positive_float, default=1800.0, help="then it fails")
+    add("drain_replica", _drain_replica, "Count client connections and transactions now", "--run-id R")
+    maintenance = add(
+        "set_maintenance",
+        _set_maintenance,
+        "Make the health responder answer 404",
+        "--run-id R --maintenance on",
+    )
+    maintenance.add_argument("--maintenance", choices=("on", "off"), required=True)
+    responder = add("health", _health, "Answer health probes until stopped", "--port 9200", with_run_id=False)
+    responder.add_argument("--port", type=_port, default=9200)
+
+
+class _Adder:
+    """Adds commands that all carry a run id and an example."""
+
+    def __init__(self, commands: Any) -> None:
+        self._commands = commands
+
+    def __call__(
+        self, name: str, run: Command, summary: str, example: str, with_run_id: bool = True
+    ) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = self._commands.add_parser(
+            name,
+            help=summary,
+            description=summary + ".",
+            epilog=f"Example: peaker_host.pyz {name} {example}".replace("%", "%%"),
+        )
+        parser.set_defaults(run=run)
+        if with_run_id:
+            parser.add_argument("--run-id", type=_run_id, required=True, help="the run that asks")
+        return parser
+
+
+def _add_prewarm_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--method", choices=("used", "full", "blocks"), default="used", help="which blocks to read"
+    )
+    parser.add_argument(
+        "--rate-limit-mib-per-s", type=_not_negative, default=0.0, help="per volume, 0 for none"
+    )
+    parser.add_argument("--remainder", action="store_true", help="read the rest of the snapshot afterwards")
+
+
+def _typed(check: Callable[[str], Any], what: str) -> Callable[[str], Any]:
+    def convert(text: str) -> Any:
+        try:
+            return check(text)
+        except (ValueError, InvalidArgument) as error:
+            raise argparse.ArgumentTypeError(f"must be {what}, not {text!r}") from error
+
+    return convert
+
+
+def _within(convert: Callable[[str], Any], low: float, high: float) -> Callable[[str], Any]:
+    def check(text: str) -> Any:
+        value = convert(text)
+        if not low <= value <= high:
+            raise ValueError(text)
+        return value
+
+    return check
+
+
+def _matching(pattern: "re.Pattern[str]") -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if not pattern.match(text):
+            raise ValueError(text)
+        return text
+
+    return check
+
+
+_run_id = _typed(_matching(_RUN_ID), "a run id of letters, digits and hyphens, at most 80")
+_host_name = _typed(_matching(_HOST_NAME), "a host name or address")
+_positive_int = _typed(_within(int, 1, 10**9), "a whole number from 1")
+_count = _typed(_within(int, 0, 10**9), "a whole number from 0")
+_percent = _typed(_within(int, 1, 100), "a whole number from 1 to 100")
+_port = _typed(_within(int, 0, 65535), "a port")
+_server_id = _typed(_within(int, 1, _MAX_SERVER_ID), "a server id from 1 to 4294967295")
+_positive_float = _typed(_within(float, 1e-9, 1e12), "a number above 0")
+_not_negative = _typed(_within(float, 0, 1e9), "a number from 0")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,163 @@
+"""From restored volumes to a running, read-only server with an identity of its own."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Callable, Dict
+
+from peaker_host.devices import describe_device, mount_points, refuse_if_used
+from peaker_host.errors import DatabaseStartFailed, DeviceInUse, TornSnapshot
+from peaker_host.files import read_json, write_atomically, write_json
+from peaker_host.health_service import install_health_service
+from peaker_host.manifest import Member, load_manifest, open_member
+from peaker_host.mysql_client import MysqlClient, admin_client
+from peaker_host.processes import Processes
+from peaker_host.replica_status import DIALECTS
+from peaker_host.settings import Settings
+
+_MOUNT_OPTIONS = {"xfs": "nouuid,noatime", "ext4": "noatime"}
+_MOUNT_TIMEOUT_SECONDS = 900.0
+_TORN_CODE = "MY-011971"
+_TORN_TEXT = "is in the future"
+_LOG_TAIL_BYTES = 64 * 1024
+
+
+def start_database(
+    settings: Settings,
+    processes: Processes,
+    run_id: str,
+    server_id: int,
+    timeout_seconds: float,
+    say: Callable[[str], None],
+) -> Dict[str, Any]:
+    """Mount the volumes, give the copy its own identity, start the service, look for a torn snapshot."""
+    started = time.monotonic()
+    marker_path = settings.run_path(run_id, "database.json")
+    client = admin_client(settings, processes)
+    earlier = read_json(marker_path)
+    manifest = load_manifest(settings, run_id)
+    for member in manifest.members:
+        say(mount_member(settings, processes, member))
+    if earlier is None:
+        _take_identity(settings, processes, server_id)
+        write_json(marker_path, {"server_id": server_id})
+    log_path, log_offset = settings.error_log, _size(settings.error_log)
+    processes.run(
+        ["systemctl", "start", settings.mysql_service], timeout_seconds=timeout_seconds, check=False
+    )
+    if not client.wait_until_up(max(5.0, timeout_seconds - (time.monotonic() - started))):
+        raise DatabaseStartFailed(
+            f"{settings.mysql_service} does not answer: {_explain(settings, processes, log_offset)}"
+        )
+    _refuse_torn(settings, client, log_path, log_offset)
+    say("the database answers")
+    install_health_service(settings, processes)
+    facts = _identity(client, settings)
+    seconds = round(time.monotonic() - started, 3)
+    if earlier and "started_seconds" in earlier:
+        seconds = earlier["started_seconds"]
+    write_json(marker_path, {"server_id": server_id, "started_seconds": seconds})
+    return dict(facts, started_seconds=seconds, mounted=[member.mount_point for member in manifest.members])
+
+
+def mount_member(settings: Settings, processes: Processes, member: Member) -> str:
+    """Mount a volume at its place unless it is there already. Refuses a place that holds something else."""
+    device = describe_device(open_member(settings, member).path)
+    if member.mount_point in mount_points(device):
+        return f"{member.name}: already mounted at {member.mount_point}"
+    os.makedirs(member.mount_point, exist_ok=True)
+    if os.path.ismount(member.mount_point):
+        raise DeviceInUse(f"{member.mount_point} already carries another filesystem")
+    refuse_if_used(device, member.mount_point)
+    argv = [
+        "mount",
+        "-t",
+        member.filesystem,
+        "-o",
+        _MOUNT_OPTIONS[member.filesystem],
+        device.path,
+        member.mount_point,
+    ]
+    processes.run(argv, timeout_seconds=_MOUNT_TIMEOUT_SECONDS)
+    return f"{member.name}: mounted at {member.mount_point}"
+
+
+def replica_options(engine: str, server_id: int) -> str:
+    """The server's own settings as a replica that nobody has checked yet."""
+    dialect = DIALECTS[engine]
+    return (
+        "# Written by Peaker. This server is a peak replica.\n"
+        "[mysqld]\n"
+        f"server_id = {server_id}\n"
+        f"{dialect.skip_start_option}\n"
+        f"{dialect.read_only_options}\n"
+        "relay_log_recovery = ON\n"
+        "innodb_buffer_pool_load_at_startup = OFF\n"
+    )
+
+
+def _take_identity(settings: Settings, processes: Processes, server_id: int) -> None:
+    """A copy with its donor's server_uuid would end the donor's replication (error 1236)."""
+    processes.run(["systemctl", "stop", settings.mysql_service], timeout_seconds=120, check=False)
+    identity = os.path.join(settings.datadir, "auto.cnf")
+    if os.path.exists(identity):
+        os.unlink(identity)
+    write_atomically(
+        os.path.join(settings.config_dir, "zz-peaker.cnf"), replica_options(settings.engine, server_id)
+    )
+
+
+def _identity(client: MysqlClient, settings: Settings) -> Dict[str, Any]:
+    dialect = DIALECTS[settings.engine]
+    facts = client.json(
+        {
+            "server_uuid": dialect.server_uuid,
+            "server_id": "@@GLOBAL.server_id",
+            "version": "@@GLOBAL.version",
+            "read_only": dialect.read_only_expression,
+            "gtid_set": dialect.executed_set,
+        }
+    )
+    facts["server_id"], facts["read_only"] = int(facts["server_id"]), bool(int(facts["read_only"]))
+    facts["gtid_set"] = str(facts["gtid_set"]).replace("\n", "")
+    return facts
+
+
+def _refuse_torn(settings: Settings, client: MysqlClient, log_path: str, offset: int) -> None:
+    """InnoDB accepts connections on volumes of different instants; only its error log tells."""
+    if _TORN_TEXT in _tail(log_path, offset):
+        raise TornSnapshot(f"{log_path} holds {_TORN_CODE}: the volumes are not of one instant")
+    if settings.engine != "mysql":
+        return
+    seen = client.json({"torn": _torn_query()})
+    if int(seen["torn"]):
+        raise TornSnapshot(f"the error log holds {_TORN_CODE}: the volumes are not of one instant")
+
+
+def _torn_query() -> str:
+    return (
+        f"(SELECT COUNT(*) FROM performance_schema.error_log WHERE ERROR_CODE = '{_TORN_CODE}' AND LOGGED >= "
+        "NOW() - INTERVAL 60 + (SELECT VARIABLE_VALUE FROM performance_schema.global_status"
+        " WHERE VARIABLE_NAME = 'Uptime') SECOND)"
+    )
+
+
+def _explain(settings: Settings, processes: Processes, offset: int) -> str:
+    tail = _tail(settings.error_log, offset)
+    if not tail:
+        unit = settings.mysql_service
+        tail = processes.run(["systemctl", "status", "--no-pager", "-n", "20", unit], check=False).stdout
+    return tail.strip()[-1500:]
+
+
+def _size(path: str) -> int:
+    return os.path.getsize(path) if path and os.path.exists(path) else 0
+
+
+def _tail(path: str, offset: int) -> str:
+    if not path or not os.path.exists(path):
+        return ""
+    with open(path, "rb") as file:
+        file.seek(max(offset, os.path.getsize(path) - _LOG_TAIL_BYTES))
+        return file.read().decode("utf-8", "replace")

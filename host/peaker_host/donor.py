@@ -1,0 +1,186 @@
+"""Before the snapshot: is this a replica that may be snapshotted, and what is hot on it?"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from typing import Any, Callable, Dict, List
+
+from peaker_host.errors import BufferPoolTimeout, DonorIsSource, DonorNotReplicating
+from peaker_host.mysql_client import MysqlClient, admin_client
+from peaker_host.processes import Processes
+from peaker_host.replica_status import DIALECTS, ReplicaStatus, read_status
+from peaker_host.settings import Settings
+
+_FIFREEZE = 0xC0045877
+_FITHAW = 0xC0045878
+_FREEZE_LIMIT_SECONDS = 5
+_THAW_PROGRAM = (
+    "import fcntl,os,select,sys\n"
+    "d=os.open(sys.argv[1],os.O_RDONLY)\n"
+    "print('ready',flush=True)\n"
+    "select.select([sys.stdin],[],[],float(sys.argv[2]))\n"
+    "try:\n fcntl.ioctl(d,int(sys.argv[3]),0)\n"
+    "except OSError:\n pass\n"
+)
+
+
+def prepare_donor(
+    settings: Settings,
+    processes: Processes,
+    dump_percent: int,
+    timeout_seconds: float,
+    say: Callable[[str], None],
+) -> Dict[str, Any]:
+    """Dump the buffer pool's page list, write the filesystem maps out, and report the donor's position."""
+    client = admin_client(settings, processes)
+    status = _refuse_source(client, settings.engine)
+    pages = dump_buffer_pool(client, settings, dump_percent, timeout_seconds)
+    say(f"page list dumped: {pages} pages")
+    directories = data_directories(client, settings)
+    freezes = {path: freeze_for_a_moment(path) for path in _mount_roots(directories)}
+    dialect = DIALECTS[settings.engine]
+    facts = client.json(
+        {
+            "gtid_set": dialect.executed_set,
+            "server_uuid": dialect.server_uuid,
+            "server_id": "@@GLOBAL.server_id",
+            "buffer_pool_bytes": "@@GLOBAL.innodb_buffer_pool_size",
+        }
+    )
+    return {
+        "gtid_set": str(facts["gtid_set"]).replace("\n", ""),
+        "server_uuid": facts["server_uuid"],
+        "server_id": int(facts["server_id"]),
+        "lag_seconds": status.lag_seconds,
+        "source_host": status.source_host,
+        "buffer_pool_pages": pages,
+        "data_bytes": sum(_used_bytes(path) for path in _mount_roots(directories)),
+        "frozen_seconds": {path: round(seconds, 3) for path, seconds in freezes.items()},
+    }
+
+
+def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, timeout_seconds: float) -> int:
+    """Write ib_buffer_pool now. Returns the number of pages in it; raises BufferPoolTimeout."""
+    path = os.path.join(settings.datadir, "ib_buffer_pool")
+    before = os.stat(path).st_mtime_ns if os.path.exists(path) else 0
+    client.execute(
+        f"SET GLOBAL innodb_buffer_pool_dump_pct = {percent}", "SET GLOBAL innodb_buffer_pool_dump_now = ON"
+    )
+    deadline = time.monotonic() + timeout_seconds
+    while time.monotonic() < deadline:
+        status = _status_text(client, "Innodb_buffer_pool_dump_status")
+        fresh = os.path.exists(path) and os.stat(path).st_mtime_ns > before
+        if fresh and "completed" in status:
+            with open(path, "rb") as file:
+                return sum(1 for _ in file)
+        time.sleep(0.2)
+    raise BufferPoolTimeout(f"the page list was not dumped within {timeout_seconds:g} s")
+
+
+def load_buffer_pool(
+    client: MysqlClient, timeout_seconds: float, say: Callable[[str], None]
+) -> Dict[str, Any]:
+    """Load the pages named in ib_buffer_pool and wait. A second call finds them loaded and is quick."""
+    started = time.monotonic()
+    client.execute("SET GLOBAL innodb_buffer_pool_load_now = ON")
+    deadline = started + timeout_seconds
+    said = started
+    while time.monotonic() < deadline:
+        status = _status_text(client, "Innodb_buffer_pool_load_status")
+        if "completed" in status or "Cannot open" in status:
+            pages = _status_text(client, "Innodb_buffer_pool_pages_data")
+            return {
+                "pages": int(pages or 0),
+                "seconds": round(time.monotonic() - started, 3),
+                "page_list_found": "completed" in status,
+            }
+        if time.monotonic() - said >= 2:
+            said = time.monotonic()
+            say(status)
+        time.sleep(0.2)
+    raise BufferPoolTimeout(f"the buffer pool was not loaded within {timeout_seconds:g} s")
+
+
+def data_directories(client: MysqlClient, settings: Settings) -> List[str]:
+    """Where the server keeps data, redo log and binary logs."""
+    facts = client.json(
+        {
+            "datadir": "@@GLOBAL.datadir",
+            "redo": "@@GLOBAL.innodb_log_group_home_dir",
+            "binlog": "@@GLOBAL.log_bin_basename",
+        }
+    )
+    datadir = str(facts["datadir"] or settings.datadir)
+    binlog = os.path.dirname(str(facts["binlog"] or ""))
+    found = [datadir, os.path.join(datadir, str(facts["redo"] or ".")), binlog or datadir]
+    return [os.path.normpath(path) for path in found]
+
+
+def freeze_for_a_moment(path: str) -> float:
+    """Freeze and thaw a filesystem: its maps are then on the device. Returns for how long it stood, in seconds.
+
+    A second process thaws it when this one is killed in between or takes longer than the limit. A filesystem
+    that cannot be frozen (no right, not supported) is only synced.
+    """
+    guard = subprocess.Popen(
+        [sys.executable, "-c", _THAW_PROGRAM, path, str(_FREEZE_LIMIT_SECONDS), str(_FITHAW)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert guard.stdout is not None and guard.stdin is not None
+    guard.stdout.readline()
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    started = time.monotonic()
+    try:
+        os.sync()
+        started = time.monotonic()
+        fcntl.ioctl(descriptor, _FIFREEZE, 0)
+        fcntl.ioctl(descriptor, _FITHAW, 0)
+    except OSError:
+        return 0.0
+    finally:
+        guard.stdin.close()
+        guard.wait(timeout=_FREEZE_LIMIT_SECONDS + 5)
+        guard.stdout.close()
+        os.close(descriptor)
+    return time.monotonic() - started
+
+
+def _refuse_source(client: MysqlClient, engine: str) -> ReplicaStatus:
+    status = read_status(client, engine)
+    if status is None:
+        raise DonorIsSource(
+            "this server has no replication channel: it is a source and must not be snapshotted"
+        )
+    read_only = client.json({"read_only": DIALECTS[engine].read_only_expression})["read_only"]
+    if not int(read_only):
+        raise DonorIsSource("this server accepts writes: it must not be snapshotted as a replica")
+    if not status.running:
+        raise DonorNotReplicating(f"a replication thread does not run: {status.io_error or status.sql_error}")
+    return status
+
+
+def _status_text(client: MysqlClient, name: str) -> str:
+    rows = client.rows(f"SHOW GLOBAL STATUS LIKE '{name}'")
+    return (rows[0].get("Value") or "") if rows else ""
+
+
+def _mount_roots(directories: List[str]) -> List[str]:
+    """The mount points on which the directories lie, each once, never the root filesystem."""
+    roots = []
+    for path in directories:
+        while not os.path.ismount(path):
+            path = os.path.dirname(path)
+        if path != "/" and path not in roots:
+            roots.append(path)
+    return roots
+
+
+def _used_bytes(path: str) -> int:
+    facts = os.statvfs(path)
+    return (facts.f_blocks - facts.f_bfree) * facts.f_frsize

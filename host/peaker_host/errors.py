@@ -1,0 +1,117 @@
+"""Why a command refused or failed. The class name is the `error` of the result line and never changes meaning."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+
+class HostError(Exception):
+    """Base of every named failure. `numbers` goes into the result line beside the message."""
+
+    def __init__(self, message: str, numbers: Optional[Dict[str, Any]] = None) -> None:
+        super().__init__(message)
+        self.numbers: Dict[str, Any] = numbers or {}
+
+
+class InvalidArgument(HostError):
+    """A parameter has a value that the command cannot use."""
+
+
+class InvalidHostSettings(HostError):
+    """host.json is not readable JSON or holds an unknown or wrongly typed field."""
+
+
+class CommandFailed(HostError):
+    """A program that the host depends on ended with an error or did not end in time."""
+
+
+class ToolMissing(HostError):
+    """A program that the host depends on is not installed."""
+
+
+class DeviceNotFound(HostError):
+    """The volume did not appear on this host within the time given."""
+
+
+class WrongDevice(HostError):
+    """The device is not the volume that was asked for, or not a block device."""
+
+
+class DeviceInUse(HostError):
+    """The device is mounted at another place, or claimed by something else."""
+
+
+class NoFilesystem(HostError):
+    """The device carries no superblock, or another filesystem than the one expected."""
+
+
+class StorageNotAssembled(HostError):
+    """No manifest of this run's volumes: assemble_storage has not succeeded on this host."""
+
+
+class UnreadableFilesystem(HostError):
+    """The filesystem's free-space or file map could not be read or makes no sense."""
+
+
+class BlockListUnreadable(HostError):
+    """The snapshot's block list could not be fetched or is not in the stated format."""
+
+
+class PrewarmNotStarted(HostError):
+    """No prewarm of this run is known on this host."""
+
+
+class PrewarmAlreadyRunning(HostError):
+    """Another prewarm holds this host."""
+
+
+class ReadErrors(HostError):
+    """Some ranges could not be read after several tries."""
+
+
+class BenchmarkFailed(HostError):
+    """The load generator or iostat gave no usable result."""
+
+
+class DonorIsSource(HostError):
+    """The chosen donor has no replication channel or accepts writes: it must not be snapshotted."""
+
+
+class DonorNotReplicating(HostError):
+    """The donor is a replica, but one of its replication threads does not run."""
+
+
+class BufferPoolTimeout(HostError):
+    """The dump or load of the buffer pool's page list did not end in time."""
+
+
+class DatabaseUnreachable(HostError):
+    """The database did not answer in time."""
+
+
+class DatabaseStartFailed(HostError):
+    """The database did not come up. The message carries the end of its error log."""
+
+
+class TornSnapshot(HostError):
+    """InnoDB says that a log sequence number is in the future: the volumes are not of one instant."""
+
+
+class ReplicationNotConfigured(HostError):
+    """The data directory holds no replication user and no credentials file names one."""
+
+
+class BinlogsGone(HostError):
+    """The source no longer holds the binary logs that this replica needs."""
+
+
+class ErrantTransactions(HostError):
+    """This replica holds transactions that the source does not."""
+
+
+class ReplicationStopped(HostError):
+    """A replication thread stopped with an error."""
+
+
+class CatchUpTimeout(HostError):
+    """The lag did not stay under its gate within the time given."""

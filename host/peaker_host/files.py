@@ -1,0 +1,41 @@
+"""Files that are never seen half written."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import Any, Dict, Optional
+
+
+def write_atomically(path: str, text: str, mode: int = 0o644) -> None:
+    """Replace a file's content in one step, durable when the call returns."""
+    directory = os.path.dirname(path) or "."
+    os.makedirs(directory, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(prefix=".peaker-", dir=directory)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            os.fchmod(file.fileno(), mode)
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+        raise
+
+
+def write_json(path: str, content: Dict[str, Any]) -> None:
+    """Replace a JSON document in one step."""
+    write_atomically(path, json.dumps(content, separators=(",", ":")) + "\n")
+
+
+def read_json(path: str) -> Optional[Dict[str, Any]]:
+    """A JSON object from a file that `write_json` wrote; None when there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except FileNotFoundError:
+        return None
+    return content if isinstance(content, dict) else None

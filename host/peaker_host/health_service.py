@@ -1,0 +1,45 @@
+"""The systemd unit that keeps the health responder running."""
+
+from __future__ import annotations
+
+import os
+
+from peaker_host.files import write_atomically
+from peaker_host.processes import Processes, package_command
+from peaker_host.settings import Settings
+
+UNIT = "peaker-health.service"
+CURRENT_PACKAGE = "/opt/peaker/current/peaker_host.pyz"
+
+
+def install_health_service(settings: Settings, processes: Processes) -> None:
+    """Write the unit and (re)start it. Doing it again changes nothing but the responder's start time."""
+    path = os.path.join(settings.unit_dir, UNIT)
+    text = unit_text(settings)
+    unchanged = os.path.exists(path) and _read(path) == text
+    if not unchanged:
+        write_atomically(path, text)
+        processes.run(["systemctl", "daemon-reload"])
+        processes.run(["systemctl", "enable", UNIT], check=False)
+    processes.run(["systemctl", "start" if unchanged else "restart", UNIT])
+
+
+def unit_text(settings: Settings) -> str:
+    """The unit file. It follows the `current` link, so that a newer package is used after a restart."""
+    command = ["/usr/bin/python3", CURRENT_PACKAGE] if os.path.exists(CURRENT_PACKAGE) else package_command()
+    return (
+        "[Unit]\n"
+        "Description=Peaker health responder\n"
+        "After=network.target\n\n"
+        "[Service]\n"
+        f"ExecStart={' '.join(command)} health --port {settings.health_port}\n"
+        "Restart=always\n"
+        "RestartSec=1\n\n"
+        "[Install]\n"
+        "WantedBy=multi-user.target\n"
+    )
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()

@@ -1,0 +1,419 @@
+"""The prewarm engine of one run: plans the order per volume, reads all volumes in parallel, reports, resumes.
+
+Files of a run in the state directory: prewarm.lock (held while the engine runs), prewarm.json (latest progress,
+replaced at least once a second), prewarm.jsonl (one line per second), blocks.json (the snapshots' block list),
+prewarm.log. Journals are per volume: journals/<volume id>.journal.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import IO, Any, Callable, Dict, List, Optional
+
+from peaker_host import block_list, reading_order
+from peaker_host.block_ranges import Range, blocks_of_bytes
+from peaker_host.devices import BlockDevice
+from peaker_host.errors import (
+    HostError,
+    InvalidArgument,
+    PrewarmAlreadyRunning,
+    PrewarmNotStarted,
+    ReadErrors,
+)
+from peaker_host.files import read_json, write_json
+from peaker_host.filesystem_maps import open_map
+from peaker_host.journal import Journal
+from peaker_host.manifest import Manifest, Member, load_manifest, open_member
+from peaker_host.processes import Processes, package_command
+from peaker_host.reader_pool import RateLimiter, ReaderPool, requests_of
+from peaker_host.reading_order import Tier
+from peaker_host.settings import Settings
+
+MIB = 1024 * 1024
+_PROGRESS_SECONDS = 0.5
+_LOG_SECONDS = 1.0
+_START_TIMEOUT_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class PrewarmRequest:
+    """What is to be warmed and how. A rate limit of 0 means none; it holds for each volume."""
+
+    run_id: str
+    method: str
+    rate_limit_mib_per_s: float = 0.0
+    with_remainder: bool = False
+
+
+@dataclass
+class _VolumeWork:
+    """One volume while it is warmed."""
+
+    member: Member
+    device: BlockDevice
+    tiers: List[Tier]
+    journal: Journal
+    pool: ReaderPool
+    blocks_total: int
+    done_before: int
+    tier_done_before: List[int]
+    finished: bool = False
+
+
+def check_request(request: PrewarmRequest) -> None:
+    """Raise InvalidArgument with the field named."""
+    if request.method not in reading_order.METHODS:
+        raise InvalidArgument(
+            f"method: must be one of {', '.join(reading_order.METHODS)}, not {request.method!r}"
+        )
+    if request.rate_limit_mib_per_s < 0:
+        raise InvalidArgument("rate-limit-mib-per-s: must be 0 (no limit) or more")
+
+
+def start(
+    settings: Settings, processes: Processes, request: PrewarmRequest, block_list_url: str, settings_path: str
+) -> Dict[str, Any]:
+    """Check the devices, fetch the block list, start the engine in a session of its own.
+
+    An engine of this run that already runs is left alone. Raises what the checks raise, before any read.
+    """
+    check_request(request)
+    running = _holder(settings, request.run_id)
+    if running is not None:
+        return {"pid": running, "already_running": True}
+    finished = read_json(settings.run_path(request.run_id, "prewarm.json"))
+    if finished and finished.get("state") == "done" and finished.get("method") == request.method:
+        return {"pid": finished["pid"], "already_running": False, "already_done": True}
+    for member in load_manifest(settings, request.run_id).members:
+        open_member(settings, member)
+    _fetch_block_list(settings, request, block_list_url)
+    argv = package_command() + ["--settings", settings_path] if settings_path else package_command()
+    argv += ["prewarm", "--run-id", request.run_id, "--method", request.method]
+    argv += ["--rate-limit-mib-per-s", f"{request.rate_limit_mib_per_s:g}"]
+    if request.with_remainder:
+        argv.append("--remainder")
+    log_path = settings.run_path(request.run_id, "prewarm.log")
+    pid = processes.start_detached(argv, log_path)
+    _await_start(settings, request.run_id, pid, log_path)
+    return {"pid": pid, "already_running": False}
+
+
+def report(settings: Settings, run_id: str) -> Dict[str, Any]:
+    """The latest progress. State dead means that the engine is gone without having ended."""
+    progress = read_json(settings.run_path(run_id, "prewarm.json"))
+    if progress is None:
+        raise PrewarmNotStarted(f"no prewarm of run {run_id} is known on this host")
+    if progress["state"] == "running" and _holder(settings, run_id) is None:
+        latest = read_json(settings.run_path(run_id, "prewarm.json")) or progress
+        progress = dict(latest, state="dead") if latest["state"] == "running" else latest
+    return progress
+
+
+def cancel(settings: Settings, run_id: str, wait_seconds: float = 20.0) -> Dict[str, Any]:
+    """Ask the engine to stop and wait until it has; one that does not run is left as it is."""
+    pid = _holder(settings, run_id)
+    if pid is not None:
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + wait_seconds
+        while _holder(settings, run_id) is not None and time.monotonic() < deadline:
+            time.sleep(0.1)
+    return dict(report(settings, run_id), cancelled=pid is not None)
+
+
+class Engine:
+    """Warms the volumes of one manifest; one engine per host at a time."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        processes: Processes,
+        request: PrewarmRequest,
+        say: Callable[[str], None],
+    ) -> None:
+        check_request(request)
+        self._settings = settings
+        self._processes = processes
+        self._request = request
+        self._say = say
+        self._stop = threading.Event()
+        self._started = time.monotonic()
+        earlier = read_json(settings.run_path(request.run_id, "prewarm.json")) or {}
+        self._elapsed_before = float(earlier.get("elapsed_seconds", 0.0))
+        self._bytes_before = int(earlier.get("bytes_read", 0))
+        self._restarts = int(earlier.get("restarts", -1)) + 1
+        self._planning_seconds = 0.0
+        self._window = (time.monotonic(), 0)
+        self._rate = 0.0
+        self._works: List[_VolumeWork] = []
+        self._crashes: List[BaseException] = []
+
+    def stop(self) -> None:
+        """End soon: reads under way are finished and journalled."""
+        self._stop.set()
+
+    def run(self) -> Dict[str, Any]:
+        """Warm everything. Returns the final progress; raises ReadErrors or what the checks raise."""
+        lock = _take_lock(self._settings, self._request.run_id)
+        try:
+            return self._run_locked()
+        except HostError as error:
+            self._publish("failed", error)
+            raise
+        except Exception as error:
+            self._publish("failed", HostError(f"{type(error).__name__}: {error}"))
+            raise
+        finally:
+            for work in self._works:
+                work.journal.close()
+            lock.close()
+
+    def _run_locked(self) -> Dict[str, Any]:
+        self._publish("running")
+        manifest = load_manifest(self._settings, self._request.run_id)
+        self._plan(manifest)
+        self._planning_seconds = round(time.monotonic() - self._started, 3)
+        threads = [threading.Thread(target=self._warm, args=(work,)) for work in self._works]
+        for thread in threads:
+            thread.start()
+        self._watch(threads)
+        if self._crashes:
+            raise self._crashes[0]
+        failed = [
+            f"{work.member.name}: blocks {item.first_block}+{item.blocks} ({item.reason})"
+            for work in self._works
+            for item in work.pool.progress.failed
+        ]
+        if failed:
+            raise ReadErrors("could not be read after several tries: " + "; ".join(failed[:20]))
+        return self._publish("failed" if self._stop.is_set() and not self._all_done() else "done")
+
+    def _plan(self, manifest: Manifest) -> None:
+        devices = [open_member(self._settings, member) for member in manifest.members]
+        lists = _load_block_list(self._settings, self._request)
+        for member, device in zip(manifest.members, devices):
+            listed = block_list.of_volume(lists, member.volume_id, member.name)
+            tiers = self._order(member, device, listed)
+            self._works.append(self._work(member, device, tiers))
+            self._say(
+                f"{member.name}: "
+                + ", ".join(f"{tier.name} {sum(n for _, n in tier.ranges)}" for tier in tiers)
+            )
+
+    def _order(self, member: Member, device: BlockDevice, listed: Optional[List[Range]]) -> List[Tier]:
+        if self._request.method == "full":
+            return reading_order.order_full(device.size_bytes)
+        if self._request.method == "blocks":
+            if listed is None:
+                raise InvalidArgument(f"method blocks: the block list has nothing about {member.volume_id}")
+            return reading_order.order_blocks(listed, device.size_bytes)
+        filesystem = open_map(member.filesystem, device.path, self._processes)
+        used = blocks_of_bytes(filesystem.used_ranges())
+        hot, recovery = reading_order.database_tiers(device.path, filesystem, self._settings.engine)
+        return reading_order.order_used(
+            used, listed, hot, recovery, self._request.with_remainder, device.size_bytes
+        )
+
+    def _work(self, member: Member, device: BlockDevice, tiers: List[Tier]) -> _VolumeWork:
+        blocks = (device.size_bytes + 524287) // 524288
+        path = os.path.join(self._settings.state_dir, "journals", member.volume_id + ".journal")
+        journal = Journal(path, member.volume_id, member.uuid, blocks)
+        before = [
+            sum(1 for start, n in tier.ranges for b in range(start, start + n) if b in journal.done)
+            for tier in tiers
+        ]
+        limiter = RateLimiter(self._request.rate_limit_mib_per_s * MIB)
+        pool = ReaderPool(device.path, device.size_bytes, len(tiers), limiter, journal.append, self._stop)
+        total = reading_order.count_blocks(tiers)
+        return _VolumeWork(member, device, tiers, journal, pool, total, sum(before), before)
+
+    def _warm(self, work: _VolumeWork) -> None:
+        try:
+            requests = requests_of([tier.ranges for tier in work.tiers], work.journal.done.__contains__)
+            work.pool.run(requests)
+            work.finished = True
+        except BaseException as error:  # noqa: BLE001 - raised again by run()
+            self._crashes.append(error)
+            self._stop.set()
+
+    def _watch(self, threads: List[threading.Thread]) -> None:
+        logged = 0.0
+        path = self._settings.run_path(self._request.run_id, "prewarm.jsonl")
+        with open(path, "a", encoding="ascii") as log:
+            while any(thread.is_alive() for thread in threads):
+                deadline = time.monotonic() + _PROGRESS_SECONDS
+                for thread in threads:
+                    thread.join(max(0.0, deadline - time.monotonic()))
+                for work in self._works:
+                    work.journal.sync()
+                progress = self._publish("running")
+                if time.monotonic() - logged >= _LOG_SECONDS:
+                    logged = time.monotonic()
+                    _log_line(log, progress)
+                    self._say(_sentence(progress))
+
+    def _all_done(self) -> bool:
+        return all(
+            work.done_before + work.pool.progress.blocks_read == work.blocks_total for work in self._works
+        )
+
+    def _publish(self, state: str, error: Optional[HostError] = None) -> Dict[str, Any]:
+        progress = self._progress(state)
+        if error is not None:
+            progress["error"], progress["message"] = type(error).__name__, str(error)
+        elif state == "failed":
+            progress["error"], progress["message"] = (
+                "Cancelled",
+                "stopped before the end; start again to resume",
+            )
+        write_json(self._settings.run_path(self._request.run_id, "prewarm.json"), progress)
+        return progress
+
+    def _progress(self, state: str) -> Dict[str, Any]:
+        now = time.monotonic()
+        bytes_here = sum(work.pool.progress.bytes_read for work in self._works)
+        rate = self._measure_rate(now, bytes_here)
+        done = sum(work.done_before + work.pool.progress.blocks_read for work in self._works)
+        total = sum(work.blocks_total for work in self._works)
+        elapsed = now - self._started
+        mean = bytes_here / MIB / max(elapsed - self._planning_seconds, 0.001)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "state": state,
+            "run_id": self._request.run_id,
+            "method": self._request.method,
+            "pid": os.getpid(),
+            "blocks_done": done,
+            "blocks_total": total,
+            "bytes_read": self._bytes_before + bytes_here,
+            "rate_mib_per_s": round(mean if state == "done" else rate, 1),
+            "eta_seconds": _eta(total - done, rate, state),
+            "elapsed_seconds": round(self._elapsed_before + elapsed, 3),
+            "planning_seconds": self._planning_seconds,
+            "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
+            "restarts": self._restarts,
+            "volumes": [_volume_progress(work) for work in self._works],
+        }
+
+    def _measure_rate(self, now: float, bytes_here: int) -> float:
+        since, before = self._window
+        if now - since >= 0.4:
+            fresh = (bytes_here - before) / MIB / (now - since)
+            self._rate = fresh if self._rate == 0 else 0.6 * self._rate + 0.4 * fresh
+            self._window = (now, bytes_here)
+        return self._rate
+
+
+def stop_on_signals(engine: Engine) -> None:
+    """SIGTERM and SIGINT end the engine in order."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: engine.stop())
+
+
+def _volume_progress(work: _VolumeWork) -> Dict[str, Any]:
+    progress = work.pool.progress
+    return {
+        "name": work.member.name,
+        "volume_id": work.member.volume_id,
+        "blocks_total": work.blocks_total,
+        "blocks_done": work.done_before + progress.blocks_read,
+        "bytes_read": progress.bytes_read,
+        "depth": progress.depth,
+        "retries": progress.retries,
+        "failed_ranges": [[item.first_block, item.blocks, item.reason] for item in progress.failed[:50]],
+        "tiers": [
+            {"name": tier.name, "blocks": sum(n for _, n in tier.ranges), "done": before + done}
+            for tier, before, done in zip(work.tiers, work.tier_done_before, progress.tier_blocks)
+        ],
+    }
+
+
+def _eta(blocks_left: int, rate_mib_per_s: float, state: str) -> Optional[float]:
+    if state == "done":
+        return 0.0
+    return round(blocks_left * 0.5 / rate_mib_per_s, 1) if rate_mib_per_s > 0 else None
+
+
+def _sentence(progress: Dict[str, Any]) -> str:
+    eta = progress["eta_seconds"]
+    return (
+        f"{progress['blocks_done']} of {progress['blocks_total']} blocks, {progress['rate_mib_per_s']} MiB/s, "
+        f"{'unknown time' if eta is None else f'{eta:g} s'} left"
+    )
+
+
+def _log_line(log: IO[str], progress: Dict[str, Any]) -> None:
+    kept = {key: value for key, value in progress.items() if key != "volumes"}
+    log.write(json.dumps(dict(kept, at=round(time.time(), 3))) + "\n")
+    log.flush()
+
+
+def _fetch_block_list(settings: Settings, request: PrewarmRequest, url: str) -> None:
+    path = settings.run_path(request.run_id, "blocks.json")
+    if url:
+        block_list.fetch(url, path)
+        block_list.load(path)
+    elif request.method == "blocks" and not os.path.exists(path):
+        raise InvalidArgument("method blocks needs a block list: give block-list-url")
+
+
+def _load_block_list(settings: Settings, request: PrewarmRequest) -> Dict[str, List[Range]]:
+    path = settings.run_path(request.run_id, "blocks.json")
+    return block_list.load(path) if os.path.exists(path) else {}
+
+
+def _lock_path(settings: Settings) -> str:
+    os.makedirs(settings.state_dir, exist_ok=True)
+    return os.path.join(settings.state_dir, "prewarm.lock")
+
+
+def _take_lock(settings: Settings, run_id: str) -> IO[str]:
+    lock = open(_lock_path(settings), "a+", encoding="ascii")  # noqa: SIM115 - held until run() ends
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.close()
+        raise PrewarmAlreadyRunning("another prewarm runs on this host") from error
+    lock.truncate(0)
+    lock.write(f"{os.getpid()} {run_id}\n")
+    lock.flush()
+    return lock
+
+
+def _holder(settings: Settings, run_id: str) -> Optional[int]:
+    """Process id of the engine that runs now. Raises PrewarmAlreadyRunning when it is another run's."""
+    with open(_lock_path(settings), "a+", encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return None
+        except OSError:
+            lock.seek(0)
+            pid, _, holder = lock.read().strip().partition(" ")
+    if holder != run_id:
+        raise PrewarmAlreadyRunning(f"the prewarm of run {holder or 'unknown'} runs on this host")
+    return int(pid)
+
+
+def _await_start(settings: Settings, run_id: str, pid: int, log_path: str) -> None:
+    """Return when the engine has published its first progress or ended."""
+    deadline = time.monotonic() + _START_TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
+        progress = read_json(settings.run_path(run_id, "prewarm.json"))
+        if progress and progress["pid"] == pid:
+            return
+        time.sleep(0.05)
+    with open(log_path, encoding="utf-8", errors="replace") as log:
+        tail = log.read()[-500:]
+    raise PrewarmNotStarted(f"the engine (process {pid}) did not start: {tail.strip()}")
+
+
+def say_on_stderr(text: str) -> None:
+    """Progress for people and logs."""
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,278 @@
+"""Reads one device's blocks around the page cache with as many readers as the device rewards.
+
+Each reader is a thread with an aligned buffer of its own; preadv gives the interpreter lock away while the
+device works, so the readers run in parallel.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Callable, Iterable, Iterator, List, Optional, Tuple
+
+from peaker_host.block_ranges import BLOCK_BYTES, Range
+
+MAX_DEPTH = 64
+START_DEPTH = 8
+BLOCKS_PER_READ = 2
+_TRIES = 4
+_RETRY_SECONDS = 0.25
+_WINDOW_SECONDS = 0.5
+_GAIN = 1.08
+_PROBE_WINDOWS = 20
+
+Request = Tuple[int, int, int]
+"""(tier, first block, count)"""
+
+
+@dataclass(frozen=True)
+class FailedRange:
+    """Blocks that could not be read after several tries."""
+
+    first_block: int
+    blocks: int
+    reason: str
+
+
+@dataclass
+class PoolProgress:
+    """What one pool has done so far; only the pool writes it."""
+
+    bytes_read: int = 0
+    blocks_read: int = 0
+    retries: int = 0
+    depth: int = START_DEPTH
+    tier_blocks: List[int] = field(default_factory=list)
+    failed: List[FailedRange] = field(default_factory=list)
+
+
+class DepthController:
+    """Decides how many readers run: doubles while throughput rises by 8 %, else returns to the best depth seen.
+
+    Pure: `observe` is told the throughput of each window. From time to time it tries more again, because a
+    device that hydrates gets faster.
+    """
+
+    def __init__(self, start: int = START_DEPTH, limit: int = MAX_DEPTH) -> None:
+        self.depth = min(start, limit)
+        self._limit = limit
+        self._best_depth = self.depth
+        self._best_rate = 0.0
+        self._climbing = True
+        self._held = 0
+
+    def observe(self, bytes_per_second: float) -> int:
+        """Take in one window's throughput at the current depth; returns the depth for the next."""
+        if self._climbing:
+            self._climb(bytes_per_second)
+        else:
+            self._hold(bytes_per_second)
+        return self.depth
+
+    def _climb(self, rate: float) -> None:
+        if rate > self._best_rate * _GAIN:
+            self._best_rate, self._best_depth = rate, self.depth
+            if self.depth < self._limit:
+                self.depth = min(self._limit, self.depth * 2)
+                return
+        self.depth = self._best_depth
+        self._climbing = False
+        self._held = 0
+
+    def _hold(self, rate: float) -> None:
+        self._held += 1
+        self._best_rate += (rate - self._best_rate) * 0.2
+        if self._held >= _PROBE_WINDOWS and self.depth < self._limit:
+            self._best_depth = self.depth
+            self.depth = min(self._limit, self.depth * 2)
+            self._climbing = True
+
+
+class RateLimiter:
+    """A token bucket in bytes that holds a quarter of a second's worth. Zero or None means no limit."""
+
+    def __init__(self, bytes_per_second: Optional[float]) -> None:
+        self._rate = bytes_per_second or 0.0
+        self._lock = threading.Lock()
+        self._next = time.monotonic()
+
+    @property
+    def limited(self) -> bool:
+        """True when there is a limit at all."""
+        return self._rate > 0
+
+    def take(self, amount: int, stopped: threading.Event) -> None:
+        """Wait until `amount` bytes may be read, or until the pool is stopped."""
+        if self._rate <= 0:
+            return
+        with self._lock:
+            now = time.monotonic()
+            self._next = max(self._next, now - 0.25) + amount / self._rate
+            wait = self._next - now
+        if wait > 0:
+            stopped.wait(wait)
+
+
+class ReaderPool:
+    """Reads requests from one device. `on_read(first, count)` is called from the readers after each success."""
+
+    def __init__(
+        self,
+        path: str,
+        size_bytes: int,
+        tiers: int,
+        limiter: RateLimiter,
+        on_read: Callable[[int, int], None],
+        stop: threading.Event,
+    ) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+        self._size = size_bytes
+        self._limiter = limiter
+        self._on_read = on_read
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._controller = DepthController()
+        self._requests: Iterator[Request] = iter(())
+        self._exhausted = False
+        self._threads: List[threading.Thread] = []
+        self._crash: Optional[BaseException] = None
+        self.progress = PoolProgress(depth=self._controller.depth, tier_blocks=[0] * tiers)
+
+    def run(self, requests: Iterable[Request]) -> None:
+        """Read everything, or return early when stopped. Failed ranges are in `progress.failed`."""
+        self._requests = iter(requests)
+        try:
+            self._adapt()
+        finally:
+            with self._wake:
+                self._wake.notify_all()
+            for thread in self._threads:
+                thread.join()
+            os.close(self._descriptor)
+        if self._crash is not None:
+            raise self._crash
+
+    def _adapt(self) -> None:
+        """Start readers as the controller asks until all is read."""
+        self._grow(self._controller.depth)
+        window_start, window_bytes = time.monotonic(), 0
+        while not self._stop.is_set():
+            with self._wake:
+                if self._exhausted:
+                    return
+                self._wake.wait(_WINDOW_SECONDS)
+            now = time.monotonic()
+            if now - window_start < _WINDOW_SECONDS:
+                continue
+            done = self.progress.bytes_read
+            if not self._limiter.limited:
+                self._grow(self._controller.observe((done - window_bytes) / (now - window_start)))
+            window_start, window_bytes = now, done
+
+    def _grow(self, depth: int) -> None:
+        with self._wake:
+            self.progress.depth = depth
+            self._wake.notify_all()
+        while len(self._threads) < depth:
+            thread = threading.Thread(target=self._read_all, args=(len(self._threads),), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _read_all(self, number: int) -> None:
+        buffer = mmap.mmap(-1, BLOCKS_PER_READ * BLOCK_BYTES)
+        view = memoryview(buffer)
+        try:
+            while True:
+                request = self._next(number)
+                if request is None:
+                    return
+                self._read(view, request)
+        except BaseException as error:  # noqa: BLE001 - handed to run(), which raises it
+            with self._wake:
+                self._crash = self._crash or error
+                self._exhausted = True
+                self._wake.notify_all()
+        finally:
+            view.release()
+            buffer.close()
+
+    def _next(self, number: int) -> Optional[Request]:
+        with self._wake:
+            while number >= self.progress.depth and not self._exhausted and not self._stop.is_set():
+                self._wake.wait()
+            if self._exhausted or self._stop.is_set():
+                return None
+            request = next(self._requests, None)
+            if request is None:
+                self._exhausted = True
+                self._wake.notify_all()
+            return request
+
+    def _read(self, view: memoryview, request: Request) -> None:
+        tier, first, count = request
+        length = min((first + count) * BLOCK_BYTES, self._size) - first * BLOCK_BYTES
+        self._limiter.take(length, self._stop)
+        if self._stop.is_set():
+            return
+        try:
+            self._read_fully(view, first * BLOCK_BYTES, length)
+        except OSError:
+            for block in range(first, first + count):
+                self._read_one_again(view, tier, block)
+            return
+        self._finish(tier, first, count, length)
+
+    def _read_one_again(self, view: memoryview, tier: int, block: int) -> None:
+        """Retry a single block of a failed read, so that its neighbours are not lost with it."""
+        length = min((block + 1) * BLOCK_BYTES, self._size) - block * BLOCK_BYTES
+        reason = ""
+        for attempt in range(_TRIES):
+            try:
+                self._read_fully(view, block * BLOCK_BYTES, length)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                with self._lock:
+                    self.progress.retries += 1
+                if self._stop.wait(_RETRY_SECONDS * (2**attempt)):
+                    return
+                continue
+            self._finish(tier, block, 1, length)
+            return
+        with self._lock:
+            self.progress.failed.append(FailedRange(block, 1, reason))
+
+    def _read_fully(self, view: memoryview, offset: int, length: int) -> None:
+        done = 0
+        while done < length:
+            got = os.preadv(self._descriptor, [view[done:length]], offset + done)
+            if got == 0:
+                raise OSError(5, "the device ended before its size")
+            done += got
+
+    def _finish(self, tier: int, first: int, count: int, length: int) -> None:
+        self._on_read(first, count)
+        with self._lock:
+            progress = self.progress
+            progress.bytes_read += length
+            progress.blocks_read += count
+            progress.tier_blocks[tier] += count
+
+
+def requests_of(tiers: Iterable[List[Range]], is_done: Callable[[int], bool]) -> Iterator[Request]:
+    """The reads for block ranges in order, at most 1 MiB each, leaving out blocks that are done."""
+    for tier, ranges in enumerate(tiers):
+        for start, count in ranges:
+            block, end = start, start + count
+            while block < end:
+                if is_done(block):
+                    block += 1
+                    continue
+                length = 1
+                while length < BLOCKS_PER_READ and block + length < end and not is_done(block + length):
+                    length += 1
+                yield tier, block, length
+                block += length

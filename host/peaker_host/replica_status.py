@@ -1,0 +1,98 @@
+"""What a replica says about itself, in one form for MySQL 8.4/9.x and MariaDB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, Optional
+
+from peaker_host.mysql_client import MysqlClient
+
+
+@dataclass(frozen=True)
+class ReplicaStatus:
+    """One replication channel. `lag_seconds` is None when the server does not know it."""
+
+    source_host: str
+    source_port: int
+    user: str
+    io_running: bool
+    sql_running: bool
+    lag_seconds: Optional[int]
+    io_error_number: int
+    io_error: str
+    sql_error_number: int
+    sql_error: str
+
+    @property
+    def running(self) -> bool:
+        """Both threads run."""
+        return self.io_running and self.sql_running
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Statements and names that differ between the engines."""
+
+    show_status: str
+    start: str
+    stop: str
+    prefix: str
+    thread_prefix: str
+    lag_column: str
+    executed_set: str
+    server_uuid: str
+    skip_start_option: str
+    read_only_expression: str
+    read_only_options: str
+
+
+DIALECTS: Dict[str, Dialect] = {
+    "mysql": Dialect(
+        show_status="SHOW REPLICA STATUS",
+        start="START REPLICA",
+        stop="STOP REPLICA",
+        prefix="Source",
+        thread_prefix="Replica",
+        lag_column="Seconds_Behind_Source",
+        executed_set="@@GLOBAL.gtid_executed",
+        server_uuid="@@GLOBAL.server_uuid",
+        skip_start_option="skip_replica_start = ON",
+        read_only_expression="@@GLOBAL.super_read_only",
+        read_only_options="read_only = ON\nsuper_read_only = ON",
+    ),
+    "mariadb": Dialect(
+        show_status="SHOW SLAVE STATUS",
+        start="START SLAVE",
+        stop="STOP SLAVE",
+        prefix="Master",
+        thread_prefix="Slave",
+        lag_column="Seconds_Behind_Master",
+        executed_set="@@GLOBAL.gtid_current_pos",
+        server_uuid="CONCAT('server-', @@GLOBAL.server_id)",
+        skip_start_option="skip_slave_start = ON",
+        read_only_expression="@@GLOBAL.read_only",
+        read_only_options="read_only = ON",
+    ),
+}
+
+
+def read_status(client: MysqlClient, engine: str, timeout_seconds: float = 30.0) -> Optional[ReplicaStatus]:
+    """The (first) channel's status; None when the server is no replica."""
+    dialect = DIALECTS[engine]
+    rows = client.rows(dialect.show_status, timeout_seconds)
+    if not rows:
+        return None
+    row = rows[0]
+    lag = row.get(dialect.lag_column)
+    return ReplicaStatus(
+        source_host=row.get(f"{dialect.prefix}_Host") or "",
+        source_port=int(row.get(f"{dialect.prefix}_Port") or 3306),
+        user=row.get(f"{dialect.prefix}_User") or "",
+        io_running=row.get(f"{dialect.thread_prefix}_IO_Running") == "Yes",
+        sql_running=row.get(f"{dialect.thread_prefix}_SQL_Running") == "Yes",
+        lag_seconds=int(lag) if lag is not None else None,
+        io_error_number=int(row.get("Last_IO_Errno") or 0),
+        io_error=row.get("Last_IO_Error") or "",
+        sql_error_number=int(row.get("Last_SQL_Errno") or 0),
+        sql_error=row.get("Last_SQL_Error") or "",
+    )

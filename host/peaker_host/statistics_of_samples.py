@@ -1,0 +1,69 @@
+"""The little statistics that the storage proof needs, with its sources. Pure, standard library only."""
+
+from __future__ import annotations
+
+import math
+from typing import Callable, List, Sequence
+
+
+def binomial_upper(successes: int, trials: int, alpha: float) -> float:
+    """One-sided Clopper-Pearson upper bound: the share above which so few successes have probability <= alpha."""
+    if trials == 0 or successes >= trials:
+        return 1.0
+    return _solve(lambda share: _at_most(successes, trials, share) - alpha, 0.0, 1.0)
+
+
+def binomial_lower(successes: int, trials: int, alpha: float) -> float:
+    """One-sided Clopper-Pearson lower bound."""
+    if trials == 0 or successes == 0:
+        return 0.0
+    return 1.0 - binomial_upper(trials - successes, trials, alpha)
+
+
+def sample_size_to_see(share: float, alpha: float) -> int:
+    """Sample in which a share of at least `share` goes unseen with probability <= alpha (rule of three, exact)."""
+    return math.ceil(math.log(alpha) / math.log(1.0 - share))
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Linear interpolation between order statistics (type 7)."""
+    ordered = sorted(values)
+    position = (len(ordered) - 1) * share
+    low = int(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+
+
+def trimmed_mean(values: Sequence[float], share: float) -> float:
+    """Mean without the lowest and highest `share` of the values: a few spikes do not move it."""
+    ordered = sorted(values)
+    cut = int(len(ordered) * share)
+    kept: List[float] = ordered[cut : len(ordered) - cut] or ordered
+    return sum(kept) / len(kept)
+
+
+def _at_most(successes: int, trials: int, share: float) -> float:
+    """P(X <= successes) for a binomial variable, summed in logarithms."""
+    if share <= 0.0:
+        return 1.0
+    if share >= 1.0:
+        return 0.0
+    log_share, log_rest = math.log(share), math.log1p(-share)
+    base = math.lgamma(trials + 1)
+    return sum(
+        math.exp(
+            base - math.lgamma(k + 1) - math.lgamma(trials - k + 1) + k * log_share + (trials - k) * log_rest
+        )
+        for k in range(successes + 1)
+    )
+
+
+def _solve(falling: Callable[[float], float], low: float, high: float) -> float:
+    """Root of a falling function by bisection, to 1e-9."""
+    for _ in range(40):
+        middle = (low + high) / 2
+        if falling(middle) > 0:
+            low = middle
+        else:
+            high = middle
+    return high
