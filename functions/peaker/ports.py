@@ -19,6 +19,7 @@ from peaker.domain.inventory import (
     VolumeSpec,
 )
 from peaker.domain.ledger import Holder, LeaseRow, ResourceKind, ResourceRow, ResourceState, RunRow, StepRow
+from peaker.domain.reading import Reading
 
 if TYPE_CHECKING:  # these import numpy, which only the forecast needs
     from peaker.domain.issued import IssuedForecast, LoadPoints
@@ -213,6 +214,21 @@ class Ledger(Protocol):
         """The stored receipt, or None."""
 
 
+class LoadReadings(Protocol):
+    """What CloudWatch holds of a cluster's load, and what forecast_load published about it."""
+
+    def load(self, settings: ClusterSettings, now: datetime) -> Reading:
+        """The newest point of the load metric; Unknown when it is missing or older than three periods."""
+
+    def load_points(
+        self, settings: ClusterSettings, start: datetime, end: datetime
+    ) -> list[tuple[datetime, float]]:
+        """The points of the load metric from start to end, in order of time."""
+
+    def published(self, settings: ClusterSettings, name: str, now: datetime) -> Reading:
+        """The newest value of one of Peaker's own metrics; Unknown when three schedules have passed without one."""
+
+
 @dataclass(frozen=True)
 class Ports:
     """All that a use case may reach; `environment` is also the value of the owner tag."""
@@ -227,6 +243,7 @@ class Ports:
     package: HostPackage
     lease: Lease
     ledger: Ledger
+    readings: LoadReadings
 
 
 class LoadHistory(Protocol):

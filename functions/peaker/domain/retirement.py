@@ -15,10 +15,10 @@ from peaker.domain.reading import Reading, Unknown, describe
 
 @dataclass(frozen=True)
 class LoadEvidence:
-    """Observed load now and the most that the forecast expects, in load-metric units (I8)."""
+    """Observed load in load-metric units, and the replicas that load and forecast need within the lead time (I8)."""
 
     observed: Reading
-    forecast_peak: Reading
+    required_replicas: Reading
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,16 @@ def guard_load(load: LoadEvidence, observation: Observation, settings: ClusterSe
     remaining = len(observation.serving) - 1
     capacity = remaining * settings.capacity_per_replica
     reasons: list[str] = []
-    for name, reading in (("observed load", load.observed), ("forecast peak", load.forecast_peak)):
-        if isinstance(reading, Unknown):
-            reasons.append(f"I4: {name} is {describe(reading)}")
-        elif reading.value > capacity:
-            reasons.append(
-                f"I8: {name} {reading.value:g} exceeds {capacity:g}, the capacity of the {remaining} that remain"
-            )
+    if isinstance(load.observed, Unknown):
+        reasons.append(f"I4: the observed load is {describe(load.observed)}")
+    elif load.observed.value > capacity:
+        reasons.append(
+            f"I8: the observed load {load.observed.value:g} exceeds {capacity:g}, what the {remaining} that remain serve"
+        )
+    if isinstance(load.required_replicas, Unknown):
+        reasons.append(f"I4: the forecast's need is {describe(load.required_replicas)}")
+    elif load.required_replicas.value > remaining:
+        reasons.append(f"I8: the forecast needs {load.required_replicas.value:g} replicas, {remaining} would remain")
     return reasons
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -84,6 +85,16 @@ class Failure(Contract):
     error: str
     cause: str = ""
 
+    @property
+    def message(self) -> str:
+        """The error's own message: a Lambda function's cause is JSON with an errorMessage."""
+        try:
+            document = json.loads(self.cause)
+        except ValueError:
+            return f"{self.error}: {self.cause}"
+        found = document.get("errorMessage") if isinstance(document, dict) else None
+        return f"{self.error}: {found or self.cause}"
+
 
 class FailedStep(StepInput):
     """A compensation: what failed comes along."""
@@ -96,6 +107,12 @@ class RecordStep(StepInput):
 
     outcome: Literal["succeeded", "rolled_back", "rolled_forward", "undo_incomplete", "nothing_to_do"]
     failure: Failure | None = None
+
+
+class SelectStep(StepInput):
+    """SelectIdleReplica: with a lease in act mode, without one in plan mode; `replica` is the one asked for."""
+
+    replica: str | None = None
 
 
 class PlanStep(StepInput):

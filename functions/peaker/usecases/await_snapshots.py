@@ -18,7 +18,9 @@ def await_snapshots(ports: Ports, step: StepInput) -> Summary:
         raise SnapshotFailed(f"{', '.join(failed)} ended in error; none of the set is usable")
     if missing:
         raise SnapshotsPending(f"snapshots of {', '.join(missing)} do not show yet")
-    pending = [f"{one.snapshot_id} {one.progress_percent:g} %" for one in found.values() if one.state != "completed"]
+    pending = [
+        f"{one.snapshot_id} {one.progress_percent:g} %" for one in found.values() if one.state != "completed"
+    ]
     if pending:
         raise SnapshotsPending(", ".join(pending))
     sizes = {row.name: found[str(row.resource_id)].full_size_bytes for row in rows}

@@ -35,5 +35,6 @@ def choose_donor(ports: Ports, step: StepInput) -> Summary:
     ports.ledger.save_facts(holder_of(step), facts)
     verdicts = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
     return Summary(
-        text=f"donor {choice.donor.instance_id}", numbers={"donor": choice.donor.instance_id, "candidates": verdicts}
+        text=f"donor {choice.donor.instance_id}",
+        numbers={"donor": choice.donor.instance_id, "candidates": verdicts},
     )

@@ -18,7 +18,9 @@ def prepare_donor(ports: Ports, step: StepInput) -> Summary:
     prepared = typed("prepare_donor", DonorPrepared, numbers)
     if prepared.lag_seconds is None or prepared.lag_seconds > gate:
         shown = "unknown" if prepared.lag_seconds is None else f"{prepared.lag_seconds:g} s"
-        raise DonorLagging(f"{instance_id}: lag is {shown}, gate {gate:g} s; a replica of it would start late")
+        raise DonorLagging(
+            f"{instance_id}: lag is {shown}, gate {gate:g} s; a replica of it would start late"
+        )
     return Summary(
         text=f"{instance_id}: lag {prepared.lag_seconds:g} s, {prepared.buffer_pool_pages} pages listed",
         numbers=numbers,

@@ -49,9 +49,7 @@ def command_comment(run_id: str, row_name: str) -> str:
     return f"{run_id} {row_name}"[:100]
 
 
-def _current_row(
-    ports: Ports, step: StepInput, document: str, instance_id: str, repeat: bool
-) -> ResourceRow:
+def _current_row(ports: Ports, step: StepInput, document: str, instance_id: str, repeat: bool) -> ResourceRow:
     earlier = [
         row
         for row in of_kind(ports.ledger.resources(step.run_id), ResourceKind.COMMAND)

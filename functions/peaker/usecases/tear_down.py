@@ -152,9 +152,7 @@ def _row_of_snapshot(rows: Sequence[ResourceRow], snapshot: Snapshot) -> Resourc
     return next(iter((*by_id, *by_source)), None)
 
 
-def _confirm_ours(
-    job: TearDown, resource_id: str, tags: Mapping[str, str], row: ResourceRow | None
-) -> None:
+def _confirm_ours(job: TearDown, resource_id: str, tags: Mapping[str, str], row: ResourceRow | None) -> None:
     """I1: owner tag, run tag and ledger row agree. Raises NotOwned and leaves the resource alone."""
     problems = []
     if tags.get(OWNER_TAG) != job.ports.environment:

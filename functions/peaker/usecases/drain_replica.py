@@ -1,0 +1,36 @@
+"""DrainReplica: connections and transactions have ended by themselves, or the limit is reached."""
+
+from __future__ import annotations
+
+from peaker.domain.errors import DrainLimitReached, ReplicaDraining
+from peaker.domain.host_results import DrainReport, typed
+from peaker.domain.instants import seconds_between
+from peaker.domain.run import StepInput, Summary
+from peaker.ports import Ports
+from peaker.usecases.run_facts import host_id
+from peaker.usecases.run_host_command import run_host_command
+
+
+def drain_replica(ports: Ports, step: StepInput) -> Summary:
+    """Raises ReplicaDraining while clients are there, DrainLimitReached when they may not be cut off."""
+    instance_id = host_id(ports, step.run_id, "replica")
+    numbers = run_host_command(ports, step, "drain_replica", instance_id, {"RunId": step.run_id}, repeat=True)
+    report = typed("drain_replica", DrainReport, numbers)
+    waited = _waited_seconds(ports, step)
+    shown = f"{report.connections} connections, {report.transactions} transactions"
+    numbers = {**numbers, "waited_seconds": round(waited, 3), "forced": False}
+    if report.connections == 0 and report.transactions == 0:
+        return Summary(text=f"{instance_id} is idle", numbers=numbers)
+    drain = ports.clusters.settings(step.cluster).drain
+    if waited < drain.limit_seconds:
+        raise ReplicaDraining(f"{instance_id}: {shown} after {waited:.0f} s")
+    if not drain.allow_forced:
+        raise DrainLimitReached(
+            f"{instance_id}: {shown} after {waited:.0f} s, limit {drain.limit_seconds} s and allow_forced is off"
+        )
+    return Summary(text=f"{instance_id}: {shown} will be cut off", numbers={**numbers, "forced": True})
+
+
+def _waited_seconds(ports: Ports, step: StepInput) -> float:
+    started = next((row.started_at for row in ports.ledger.steps(step.run_id) if row.step == step.step), None)
+    return 0.0 if started is None else seconds_between(started, ports.clock.now())

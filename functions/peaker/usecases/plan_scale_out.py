@@ -1,0 +1,95 @@
+"""PlanScaleOut: what will be built, where, for how much, in what time; or every reason why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.errors import NoShortage, ScaleOutRefused
+from peaker.domain.fleet import Observation
+from peaker.domain.lead_time import PastSteps, predict_lead_time
+from peaker.domain.metric_names import REQUIRED_REPLICAS
+from peaker.domain.plan import LeadTimeEstimate, ScaleOutPlan, as_document
+from peaker.domain.plan import plan_scale_out as decide_plan
+from peaker.domain.prices import US_EAST_1
+from peaker.domain.reading import Known
+from peaker.domain.run import PlanStep, Summary
+from peaker.ports import Ports
+from peaker.usecases.forecast_load import lead_time_inputs
+from peaker.usecases.held_lease import holder_of
+from peaker.usecases.observe_fleet import observe_fleet
+
+
+class Planned(Summary):
+    """The plan, whole: it is the output of plan mode."""
+
+    plan: dict[str, Any]
+
+
+def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
+    """In act mode raises ScaleOutRefused, or NoShortage when an automatic run has nothing to build.
+
+    Without a fencing token it writes nothing and returns the plan with its refusals.
+    """
+    settings = ports.clusters.settings(step.cluster)
+    observation = observe_fleet(ports, settings, with_volumes=True)
+    plan = _decide(ports, step, settings, observation)
+    if step.fencing_token is None:
+        return Planned(text=_text(plan), plan=as_document(plan))
+    if step.trigger.kind != "manual":
+        _require_shortage(ports, settings, observation)
+    if plan.refusals:
+        raise ScaleOutRefused(f"{step.cluster}: {plan.refusal_text}")
+    ports.ledger.save_plan(holder_of(step), as_document(plan))
+    return Planned(text=_text(plan), plan=as_document(plan), numbers=_numbers(plan))
+
+
+def _decide(
+    ports: Ports, step: PlanStep, settings: ClusterSettings, observation: Observation
+) -> ScaleOutPlan:
+    now = ports.clock.now()
+    lease = ports.lease.current(step.cluster, now)
+    return decide_plan(
+        observation,
+        settings,
+        US_EAST_1,
+        now,
+        count=step.count,
+        lease=None if lease is None or lease.run_id == step.run_id else lease,
+        lead_time=_lead_time(ports, settings, observation),
+    )
+
+
+def _lead_time(ports: Ports, settings: ClusterSettings, observation: Observation) -> LeadTimeEstimate:
+    past = PastSteps()
+    lead = predict_lead_time(lead_time_inputs(settings, observation, past), past)
+    return LeadTimeEstimate(
+        seconds=round(lead.p50_seconds, 1),
+        parts={part.name: round(part.p50_seconds, 1) for part in lead.components},
+    )
+
+
+def _require_shortage(ports: Ports, settings: ClusterSettings, observation: Observation) -> None:
+    """An alarm may come late or twice. An unknown need does not stop it: adding is the safe side."""
+    required = ports.readings.published(settings, REQUIRED_REPLICAS, ports.clock.now())
+    coming = len(observation.serving) + len(observation.building)
+    if isinstance(required, Known) and required.value <= coming:
+        raise NoShortage(
+            f"{settings.name}: the forecast needs {required.value:g} replicas, {coming} serve or are being built"
+        )
+
+
+def _text(plan: ScaleOutPlan) -> str:
+    if plan.refusals:
+        return f"refused: {plan.refusal_text}"
+    zone = plan.zones[0] if plan.zones else "no zone"
+    return f"build {plan.count} x {plan.instance_type} in {zone} from {plan.donor} at ${plan.price.hourly}/h"
+
+
+def _numbers(plan: ScaleOutPlan) -> dict[str, Any]:
+    return {
+        "serving": plan.serving,
+        "hourly_usd": plan.price.hourly,
+        "lead_time_seconds": None if plan.lead_time is None else plan.lead_time.seconds,
+        "size_gib": sum(volume.size_gib for volume in plan.volumes),
+    }

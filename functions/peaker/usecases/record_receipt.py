@@ -1,0 +1,107 @@
+"""RecordReceipt, RecordFailure: the run's outcome and its receipt; what is no longer needed goes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from peaker.domain.errors import UndoInProgress
+from peaker.domain.ledger import ResourceKind, ResourceState, RunRow
+from peaker.domain.plan import Price, ScaleOutPlan
+from peaker.domain.receipt import Receipt, assemble_receipt
+from peaker.domain.run import RecordStep, Summary
+from peaker.ports import Ports
+from peaker.usecases.held_lease import holder_of
+from peaker.usecases.tear_down import TearDown, delete_snapshots
+
+_SERVING_KINDS = {
+    ResourceKind.INSTANCE,
+    ResourceKind.VOLUME,
+    ResourceKind.ATTACHMENT,
+    ResourceKind.TARGET,
+}
+
+
+class Recorded(Summary):
+    """The receipt in short, and the failure, if any, as a sentence for the end state."""
+
+    outcome: str
+    seconds: float
+    error: str
+    cause: str
+
+
+def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
+    """A scale-out that succeeded first deletes its snapshots: the volumes are hydrated and need them no more (I7).
+
+    Raises UndoInProgress until they are gone.
+    """
+    notes = _settle(ports, step)
+    run = ports.ledger.run(step.run_id)
+    receipt = _assemble(ports, step, run, notes)
+    ports.ledger.save_receipt(holder_of(step), receipt.model_dump(mode="json"))
+    ports.ledger.close_run(holder_of(step), step.outcome, receipt.finished_at)
+    failure = step.failure
+    return Recorded(
+        text=f"{step.run_id}: {step.outcome} after {receipt.seconds:.0f} s",
+        outcome=step.outcome,
+        seconds=receipt.seconds,
+        error=failure.error if failure else "",
+        cause=f"{failure.failed_step}: {failure.message}" if failure else "",
+    )
+
+
+def _settle(ports: Ports, step: RecordStep) -> list[str]:
+    if step.operation != "scale_out" or step.outcome != "succeeded":
+        return []
+    rows = ports.ledger.resources(step.run_id)
+    job = TearDown(ports, holder_of(step), ports.clusters.settings(step.cluster), step.run_id)
+    waiting = delete_snapshots(job, rows)
+    if waiting:
+        raise UndoInProgress(f"waiting for snapshots {', '.join(waiting)} to go")
+    for row in rows:
+        if row.kind in _SERVING_KINDS and row.state is not ResourceState.KEPT:
+            ports.ledger.mark(job.holder, step.run_id, row, ResourceState.KEPT)
+    return ["the run's snapshots were deleted after the volumes had been verified warm"]
+
+
+def _assemble(ports: Ports, step: RecordStep, run: RunRow, notes: list[str]) -> Receipt:
+    steps = ports.ledger.steps(step.run_id)
+    builder = _builder(ports, run)
+    return assemble_receipt(
+        run,
+        steps,
+        ports.ledger.resources(step.run_id),
+        outcome=step.outcome,
+        failure=step.failure,
+        price=_price(builder),
+        replica_since=_launched_at(run),
+        load_crossed_at=_load_crossed_at(ports, run),
+        notes=notes,
+        now=ports.clock.now(),
+    )
+
+
+def _builder(ports: Ports, run: RunRow) -> RunRow:
+    """The run that built the replica: this one, or for a retirement an earlier one."""
+    replica: dict[str, Any] = run.facts.get("replica") or {}
+    return ports.ledger.run(replica["run_id"]) if "run_id" in replica else run
+
+
+def _price(builder: RunRow) -> Price | None:
+    return ScaleOutPlan.model_validate(builder.plan).price if builder.plan else None
+
+
+def _launched_at(run: RunRow) -> datetime | None:
+    launched = (run.facts.get("replica") or {}).get("launched_at")
+    return None if launched is None else datetime.fromisoformat(launched)
+
+
+def _load_crossed_at(ports: Ports, run: RunRow) -> datetime | None:
+    """When the load first exceeded what the fleet served without the new replica, since the run began."""
+    if run.operation != "scale_out" or not run.plan:
+        return None
+    settings = ports.clusters.settings(run.cluster)
+    capacity = ScaleOutPlan.model_validate(run.plan).serving * settings.capacity_per_replica
+    points = ports.readings.load_points(settings, run.started_at, ports.clock.now())
+    return next((at for at, load in points if load > capacity), None)

@@ -1,0 +1,24 @@
+"""StartDatabase: MySQL runs on the warm copy, read-only, with an identity of its own."""
+
+from __future__ import annotations
+
+import hashlib
+
+from peaker.domain.run import StepInput, Summary
+from peaker.ports import Ports
+from peaker.usecases.run_facts import host_id
+from peaker.usecases.run_host_command import run_host_command
+
+
+def start_database(ports: Ports, step: StepInput) -> Summary:
+    """Fails when crash recovery or the error log shows a torn copy."""
+    instance_id = host_id(ports, step.run_id, "replica")
+    parameters = {"RunId": step.run_id, "ServerId": str(server_id(instance_id))}
+    numbers = run_host_command(ports, step, "start_database", instance_id, parameters)
+    return Summary(text=f"server_uuid {numbers.get('server_uuid')}", numbers=numbers)
+
+
+def server_id(instance_id: str) -> int:
+    """A server_id from 1 to 2^32 - 1 that is the instance's own; the same for every retry."""
+    digest = hashlib.sha256(instance_id.encode()).digest()
+    return int.from_bytes(digest[:4], "big") or 1

@@ -1,0 +1,32 @@
+"""UndoScaleOut: nothing of a failed run is left, and the serving fleet is as it was (I9)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from peaker.domain.errors import UndoInProgress
+from peaker.domain.fleet import ReplicaState
+from peaker.domain.run import FailedStep, Failure, Summary
+from peaker.ports import Ports
+from peaker.usecases.held_lease import holder_of
+from peaker.usecases.tear_down import TearDown, tear_down
+
+
+class Undone(Summary):
+    """The failure travels on to the record and to the end state."""
+
+    failure: Failure
+
+
+def undo_run(ports: Ports, step: FailedStep) -> Undone:
+    """Raises UndoInProgress, naming what is left, until EC2 and the endpoint show nothing of the run."""
+    holder = holder_of(step)
+    settings = ports.clusters.settings(step.cluster)
+    waiting = tear_down(TearDown(ports, holder, settings, step.run_id))
+    if waiting:
+        raise UndoInProgress(f"{step.run_id}: waiting for {', '.join(waiting)}")
+    for row in ports.ledger.replicas(step.cluster).values():
+        if row.run_id == step.run_id and row.state is not ReplicaState.RETIRED:
+            retired = replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())
+            ports.ledger.set_replica(holder, retired)
+    return Undone(text=f"nothing of {step.run_id} is left", failure=step.failure)
