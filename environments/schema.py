@@ -26,6 +26,8 @@ from pydantic import (
 
 ENVIRONMENTS_DIRECTORY = Path(__file__).resolve().parent
 LOAD_BALANCER_NAME_LIMIT = 32
+GP3_IOPS = range(3_000, 80_001)
+GP3_MAX_MIB_PER_S = 2_000
 GP3_MIB_PER_S_PER_IOPS = 0.25
 
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
@@ -44,21 +46,32 @@ class Settings(BaseModel):
 class Volume(Settings):
     """A data volume; the order in the file is the order of attachment."""
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,15}$")
-    device: str = Field(pattern=r"^/dev/(sd[f-p]|xvd[f-p])$")
-    mount_point: str = Field(pattern=r"^/[A-Za-z0-9._/-]+$")
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,15}$")
+    device: str = Field(pattern=r"^/dev/sd[f-p]$")
+    mount_point: str = Field(pattern=r"^/[A-Za-z0-9/_.-]+$")
     filesystem: Literal["xfs", "ext4"]
-    volume_type: Literal["gp3"]
-    iops: StrictInt = Field(ge=3000, le=80000)
-    throughput_mib_per_s: StrictInt = Field(ge=125, le=2000)
+    volume_type: Literal["gp3", "io2"]
+    iops: StrictInt = Field(ge=100, le=256_000)
+    throughput_mib_per_s: StrictInt = Field(ge=125, le=4_000)
+
+    @field_validator("iops")
+    @classmethod
+    def _suit_the_type(cls, iops: int, info: ValidationInfo) -> int:
+        if info.data.get("volume_type") == "gp3" and iops not in GP3_IOPS:
+            raise ValueError(f"must be {GP3_IOPS.start} to {GP3_IOPS.stop - 1} for gp3, got {iops}")
+        return iops
 
     @field_validator("throughput_mib_per_s")
     @classmethod
     def _has_the_iops_it_needs(cls, throughput: int, info: ValidationInfo) -> int:
         iops = info.data.get("iops")
-        if iops is not None and throughput > iops * GP3_MIB_PER_S_PER_IOPS:
-            needed = int(throughput / GP3_MIB_PER_S_PER_IOPS)
-            raise ValueError(f"must be <= 0.25 MiB/s per IOPS; {throughput} needs iops >= {needed}, got {iops}")
+        if info.data.get("volume_type") != "gp3" or iops is None:
+            return throughput
+        most = min(GP3_MAX_MIB_PER_S, int(iops * GP3_MIB_PER_S_PER_IOPS))
+        if throughput > most:
+            raise ValueError(
+                f"must be <= {most} for gp3 with {iops} IOPS (0.25 MiB/s each), got {throughput}"
+            )
         return throughput
 
 
@@ -239,8 +252,9 @@ def _check_cluster_place(index: int, cluster: Cluster, environment: Mapping[str,
     prefix = f"peaker-{environment.get('environment', '')}-"
     if len(prefix + cluster.name) > LOAD_BALANCER_NAME_LIMIT:
         raise ValueError(
-            f"{index}.name: must be at most {LOAD_BALANCER_NAME_LIMIT - len(prefix)} characters, because the load "
-            f"balancer is called {prefix}<name> and AWS allows {LOAD_BALANCER_NAME_LIMIT}; got {cluster.name}"
+            f"{index}.name: must be at most {LOAD_BALANCER_NAME_LIMIT - len(prefix)} characters, because the "
+            f"load balancer is called {prefix}<name> and AWS allows {LOAD_BALANCER_NAME_LIMIT}; "
+            f"got {cluster.name}"
         )
     region = environment.get("region")
     foreign = [zone for zone in cluster.subnets if region and not zone.startswith(region)]
@@ -255,7 +269,7 @@ def _fault_lines(error: ValidationError, model: type[BaseModel]) -> list[str]:
 
 def _follows_from_an_item(fault: Mapping[str, Any]) -> bool:
     # pydantic counts only the valid items of a list, so one bad item also makes the list "too short".
-    return fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"]
+    return bool(fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"])
 
 
 def _fault_line(fault: Mapping[str, Any], model: type[BaseModel]) -> str:
@@ -275,9 +289,8 @@ def _fault_line(fault: Mapping[str, Any], model: type[BaseModel]) -> str:
             return f"{'.'.join(path)}: must be text; write it in quotes, got {_shown(given)}"
         case "value_error":
             message = str(context["error"])
-            nested, _, rest = message.partition(": ")
-            # A check over several items names the item itself: clusters + "0.name".
-            return f"{'.'.join(path)}{'.' if nested[:1].isdigit() else ': '}{nested}{': ' if rest else ''}{rest}"
+            # A check over several items names the item itself: clusters + "0.name: must ...".
+            return f"{'.'.join(path)}{'.' if message[:1].isdigit() else ': '}{message}"
         case _:
             message = str(fault["msg"]).replace("Input should be", "must be")
             return f"{'.'.join(path)}: {message[0].lower()}{message[1:]}, got {_shown(given)}"

@@ -1,4 +1,4 @@
-"""The CDK app of one environment: settings, bundles, one stage with its stacks, and the checks that synth runs."""
+"""The CDK app of one environment: settings, bundles, one stage with its stacks, and the checks of synth."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ DOCUMENTS = REPOSITORY / "ssm_documents"
 STATE_MACHINE_SUFFIX = ".asl.json"
 SCHEDULED_CHECK = Duration.hours(1)
 # An alarm's event is still worth acting on after this long; the scheduled check covers the rest.
-NEWEST_ALARM_EVENT_SECONDS = 3600
+LONGEST_ALARM_EVENT_AGE_SECONDS = 3600
 
 
 def pascal_case(name: str) -> str:
@@ -43,7 +43,9 @@ def pascal_case(name: str) -> str:
 
 
 def state_machine_names(directory: Path = STATE_MACHINES) -> list[str]:
-    return sorted(path.name.removesuffix(STATE_MACHINE_SUFFIX) for path in directory.glob("*" + STATE_MACHINE_SUFFIX))
+    return sorted(
+        path.name.removesuffix(STATE_MACHINE_SUFFIX) for path in directory.glob("*" + STATE_MACHINE_SUFFIX)
+    )
 
 
 class ControlPlaneStack(Stack):
@@ -60,7 +62,9 @@ class ControlPlaneStack(Stack):
         super().__init__(scope, construct_id, **stack)  # type: ignore[arg-type]
         self._names = names
         self.topic = self._operator_topic()
-        package = assets.Asset(self, "HostPackage", path=str(host_package.path), asset_hash=host_package.sha256)
+        package = assets.Asset(
+            self, "HostPackage", path=str(host_package.path), asset_hash=host_package.sha256
+        )
         endpoints = {
             cluster.name: ReadEndpoint(
                 self, f"{pascal_case(cluster.name)}ReadEndpoint", names=names, cluster=cluster
@@ -114,13 +118,13 @@ class ControlPlaneStack(Stack):
             self,
             f"{pascal_case(cluster.name)}Settings",
             parameter_name=self._names.cluster_parameter(cluster.name),
-            description=f"Settings of the cluster {cluster.name}, from environments/{environment.environment}.yaml",
+            description=f"Settings of {cluster.name}, from environments/{environment.environment}.yaml",
             string_value=json.dumps(settings, sort_keys=True, separators=(",", ":")),
         )
         CfnOutput(
             self,
             f"{pascal_case(cluster.name)}ReadEndpointName",
-            description=f"Where the readers of {cluster.name} connect, port {cluster.read_endpoint.listener_port}",
+            description=f"Where readers of {cluster.name} connect, port {cluster.read_endpoint.listener_port}",
             value=endpoint.dns_name,
         )
         CfnOutput(
@@ -171,7 +175,11 @@ class ControlPlaneStack(Stack):
 
     def _routes(self, cluster: Cluster) -> None:
         self._act_on_alarm(
-            cluster, "replica-shortage", "ReplicaShortage", "scale_out", "fewer replicas than the load will need"
+            cluster,
+            "replica-shortage",
+            "ReplicaShortage",
+            "scale_out",
+            "fewer replicas than the load will need",
         )
         self._act_on_alarm(
             cluster, "replica-surplus", "ReplicaSurplus", "scale_in", "more replicas than the load needs"
@@ -224,7 +232,7 @@ class ControlPlaneStack(Stack):
                     "at": events.EventField.time,
                 },
             },
-            newest_seconds=NEWEST_ALARM_EVENT_SECONDS,
+            longest_age_seconds=LONGEST_ALARM_EVENT_AGE_SECONDS,
             topic=self.topic,
         )
 
@@ -238,20 +246,20 @@ class ControlPlaneStack(Stack):
             target=self.functions["forecast_load"],
             schedule=events.Schedule.rate(period),
             payload={"cluster": cluster.name},
-            newest_seconds=max(60, int(period.to_seconds())),
+            longest_age_seconds=max(60, int(period.to_seconds())),
             topic=self.topic,
         )
         EventRoute(
             self,
             f"{pascal_case(cluster.name)}ScaleOutOnSchedule",
             rule_name=self._names.cluster_alarm(cluster.name, "scheduled-check"),
-            description=f"Starts scale_out for {cluster.name} every hour, in case an alarm's change was missed",
+            description=f"Starts scale_out for {cluster.name} hourly, in case an alarm's change was missed",
             target=self.workflows["scale_out"],
             schedule=events.Schedule.rate(SCHEDULED_CHECK),
             payload={
                 "cluster": cluster.name,
                 "trigger": {"kind": "schedule", "at": events.EventField.time},
             },
-            newest_seconds=int(SCHEDULED_CHECK.to_seconds()),
+            longest_age_seconds=int(SCHEDULED_CHECK.to_seconds()),
             topic=self.topic,
         )

@@ -1,7 +1,7 @@
 """Every function: what it is for, what it may do, how much memory and time it gets.
 
-One row per module in functions/peaker/handlers, of the same name; a test compares the two. Each row lists only
-what that step needs. Host steps list the SSM documents that they may send.
+One row per module in functions/peaker/handlers, of the same name; a test compares the two. Each row lists
+only what that step needs. Host steps list the SSM documents that they may send.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ COMMON = (
             P.DESCRIBE_SNAPSHOTS,
             P.DEREGISTER_TARGETS,
             P.DELETE_RESOURCES,
+            P.CANCEL_COMMANDS,
             P.PUBLISH_METRICS,
         ),
     ),
@@ -101,7 +102,12 @@ SCALE_OUT = (
     ),
     F("assemble_storage", "Proves each volume on the host, mounts nothing", HOST_STEP, ("assemble_storage",)),
     F("start_prewarm", "Starts the prewarm engine on the host", HOST_STEP, ("start_prewarm",)),
-    F("report_prewarm", "Asks how far the prewarm has come", (*HOST_STEP, P.PUBLISH_METRICS), ("report_prewarm",)),
+    F(
+        "report_prewarm",
+        "Asks how far the prewarm has come",
+        (*HOST_STEP, P.PUBLISH_METRICS),
+        ("report_prewarm",),
+    ),
     F("verify_storage", "Proves that the storage is warm (I5)", HOST_STEP, ("verify_storage",)),
     F("start_database", "Starts MySQL as a replica of its own identity", HOST_STEP, ("start_database",)),
     F("start_replication", "Points the replica at the source (I11)", HOST_STEP, ("start_replication",)),
@@ -158,7 +164,14 @@ FORECAST = (
     F(
         "forecast_load",
         "Forecasts the load and publishes shortage and surplus",
-        (P.READ_CLUSTER_SETTINGS, P.READ_LEDGER, *FLEET, P.DESCRIBE_VOLUMES, P.READ_METRICS, P.PUBLISH_METRICS),
+        (
+            P.READ_CLUSTER_SETTINGS,
+            P.READ_LEDGER,
+            *FLEET,
+            P.DESCRIBE_VOLUMES,
+            P.READ_METRICS,
+            P.PUBLISH_METRICS,
+        ),
         memory_mib=1024,
         timeout_seconds=120,
     ),

@@ -1,4 +1,4 @@
-"""What people look at: one dashboard per environment, and the alarms on what the forecast and the undo report."""
+"""What people look at: a dashboard, and the alarms on what the forecast and the undo report."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What a function may do on AWS, one entry per permission, each as narrow as AWS allows.
 
-Invariant I1 in IAM: whatever stops, detaches or deletes is conditioned on the tag `peaker:owner`, and whatever
-creates must put that tag on. A resource with a wildcard carries the reason; a statement without one is refused.
+Invariant I1 in IAM: whatever stops, detaches or deletes is conditioned on the tag `peaker:owner`, and
+whatever creates must put that tag on. A resource with a wildcard carries the reason; a statement without one
+is refused.
 Sources: the Service Authorization Reference for EC2, SSM, ELBv2, CloudWatch and DynamoDB.
 """
 
@@ -17,6 +18,7 @@ from stacks.naming import Names
 OWNER_TAG = "peaker:owner"
 CLUSTER_TAG = "peaker:cluster"
 ROLE_TAG = "peaker:role"
+VOLUME_TAG = "peaker:volume"
 METRIC_NAMESPACE = "Peaker"
 
 NO_RESOURCE_LEVEL = "AWS offers no resource-level permission for these read-only actions."
@@ -33,6 +35,7 @@ class Permission(Enum):
     DESCRIBE_SNAPSHOTS = auto()
     DESCRIBE_TARGET_HEALTH = auto()
     DESCRIBE_MANAGED_HOSTS = auto()
+    CANCEL_COMMANDS = auto()
     READ_METRICS = auto()
     PUBLISH_METRICS = auto()
     READ_HOST_PACKAGE = auto()
@@ -59,7 +62,8 @@ class Statement:
         if any("*" in action for action in self.actions):
             raise ValueError(f"an action must be named in full, got {', '.join(self.actions)}")
         if self.wildcards and not self.wildcard_reason:
-            raise ValueError(f"{', '.join(self.wildcards)}: say why {', '.join(self.actions)} needs a wildcard")
+            actions = ", ".join(self.actions)
+            raise ValueError(f"{', '.join(self.wildcards)}: say why {actions} needs a wildcard")
 
     @property
     def wildcards(self) -> tuple[str, ...]:
@@ -107,11 +111,25 @@ def command_statements(documents: Sequence[str], deployment: Deployment) -> list
             {"StringEquals": {f"ssm:resourceTag/{CLUSTER_TAG}": deployment.cluster_names}},
             "Hosts come and go; the condition narrows it to the hosts of this environment's clusters.",
         ),
-        Statement(("ssm:GetCommandInvocation",), ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
+        *_follow_commands(deployment),
+    ]
+
+
+def _follow_commands(_: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("ssm:GetCommandInvocation", "ssm:ListCommands"), ("*",), wildcard_reason=NO_RESOURCE_LEVEL
+        ),
+    ]
+
+
+def _cancel_commands(deployment: Deployment) -> list[Statement]:
+    return [
+        *_follow_commands(deployment),
         Statement(
             ("ssm:CancelCommand",),
             ("*",),
-            wildcard_reason="AWS offers no resource-level permission for CancelCommand; it needs a command id.",
+            wildcard_reason="AWS offers no resource-level permission for CancelCommand.",
         ),
     ]
 
@@ -180,17 +198,24 @@ def _create_snapshots(deployment: Deployment) -> list[Statement]:
                     f"aws:ResourceTag/{ROLE_TAG}": "replica",
                 }
             },
-            "The donor is chosen at run time; the condition narrows it to replicas of this environment's clusters.",
+            "The donor is chosen at run time; the condition narrows it to replicas of these clusters.",
         ),
         Statement(
             ("ec2:CreateSnapshots",),
             (deployment.ec2("volume"),),
-            wildcard_reason="CreateSnapshots takes only the volumes of the instance, which the statement above narrows.",
+            wildcard_reason="It takes only volumes of the instance, which is narrowed by its tags.",
         ),
         Statement(
             ("ec2:CreateSnapshots",), (deployment.any_snapshot,), _to_be_owned(deployment), UNKNOWN_UNTIL_RUN
         ),
         _tag_on_create("CreateSnapshots", deployment.any_snapshot),
+        Statement(
+            ("ec2:CreateTags",),
+            (deployment.any_snapshot,),
+            {**_owned(deployment), "ForAllValues:StringEquals": {"aws:TagKeys": [VOLUME_TAG]}},
+            "CreateSnapshots gives all members the same tags, so each gets its volume's name after. "
+            + UNKNOWN_UNTIL_RUN,
+        ),
     ]
 
 
@@ -278,12 +303,8 @@ def _delete_resources(deployment: Deployment) -> list[Statement]:
             _owned(deployment),
             UNKNOWN_UNTIL_RUN,
         ),
-        Statement(
-            ("ec2:DeleteVolume",), (deployment.ec2("volume"),), _owned(deployment), UNKNOWN_UNTIL_RUN
-        ),
-        Statement(
-            ("ec2:DeleteSnapshot",), (deployment.any_snapshot,), _owned(deployment), UNKNOWN_UNTIL_RUN
-        ),
+        Statement(("ec2:DeleteVolume",), (deployment.ec2("volume"),), _owned(deployment), UNKNOWN_UNTIL_RUN),
+        Statement(("ec2:DeleteSnapshot",), (deployment.any_snapshot,), _owned(deployment), UNKNOWN_UNTIL_RUN),
     ]
 
 
@@ -307,6 +328,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _read_only("elasticloadbalancing:DescribeTargetHealth")
         case Permission.DESCRIBE_MANAGED_HOSTS:
             return _read_only("ssm:DescribeInstanceInformation")
+        case Permission.CANCEL_COMMANDS:
+            return _cancel_commands
         case Permission.READ_METRICS:
             return _read_only("cloudwatch:GetMetricData")
         case Permission.PUBLISH_METRICS:

@@ -1,4 +1,4 @@
-"""`scripts/synth <environment> [--output DIR]`: write the CloudFormation templates and assets of an environment."""
+"""`scripts/synth <environment> [--output DIR]`: write an environment's CloudFormation templates and assets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OutputDirectoryError(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns the exit status: 0, or 2 after one line per fault on stderr."""
+    """Returns the exit status: 0; 2 for wrong settings, 1 for findings in the templates, told on stderr."""
     parser = argparse.ArgumentParser(prog="scripts/synth", description=__doc__)
     parser.add_argument("environment", nargs="?", default=DEFAULT_ENVIRONMENT)
     parser.add_argument("--output", type=Path, help="default: cdk.out/<environment>")
@@ -34,6 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _clear(output)
         context = {"bundle": "sources"} if options.sources_only else {}
         build_app(environment=options.environment, output=output, context=context).synth()
+    except RuntimeError as error:
+        # Findings of cdk-nag and of CloudFormation's own checks are on stderr already, one by one.
+        if "ValidationFailed" not in str(error):
+            raise
+        print(f"{options.environment}: the templates have findings, see above", file=sys.stderr)
+        return 1
     except (EnvironmentFileError, BundlingError, WorkflowError, OutputDirectoryError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""An EventBridge rule that starts something: its input contract, retries, dead-letter queue and alarm together."""
+"""An EventBridge rule that starts something: input contract, retries, dead-letter queue and alarm together."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ DEAD_LETTER_RETENTION = Duration.days(14)
 
 
 class EventRoute(Construct):
-    """Delivers an event, or a tick of a schedule, to a workflow or a function, or else to a queue with an alarm.
+    """Delivers an event, or a tick of a schedule, to a workflow or a function; else to a queue with an alarm.
 
-    `payload` is what the target gets; its values may be `EventField.from_path(...)`. A target that the event
-    reaches late is worse than one it does not reach, hence `newest_seconds`: the oldest event still delivered.
+    `payload` is what the target gets; its values may be `EventField.from_path(...)`. An old event is worse
+    than none, hence `longest_age_seconds`: the age up to which it is still delivered.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class EventRoute(Construct):
         description: str,
         target: stepfunctions.IStateMachine | lambda_.IFunction,
         payload: Mapping[str, object],
-        newest_seconds: int,
+        longest_age_seconds: int,
         pattern: events.EventPattern | None = None,
         schedule: events.Schedule | None = None,
         topic: sns.ITopic | None = None,
@@ -61,7 +61,7 @@ class EventRoute(Construct):
             event_pattern=pattern,
             schedule=schedule,
         )
-        self.rule.add_target(_target(target, queue, payload, Duration.seconds(newest_seconds)))
+        self.rule.add_target(_target(target, queue, payload, Duration.seconds(longest_age_seconds)))
         OperatorAlarm(
             self,
             "NotDelivered",
@@ -83,7 +83,7 @@ def _target(
     target: stepfunctions.IStateMachine | lambda_.IFunction,
     queue: sqs.IQueue,
     payload: Mapping[str, object],
-    newest: Duration,
+    longest_age: Duration,
 ) -> events.IRuleTarget:
     message = events.RuleTargetInput.from_object(dict(payload))
     if isinstance(target, lambda_.Function):
@@ -92,7 +92,7 @@ def _target(
             event=message,
             dead_letter_queue=queue,
             retry_attempts=DELIVERY_ATTEMPTS,
-            max_event_age=newest,
+            max_event_age=longest_age,
         )
     assert isinstance(target, stepfunctions.StateMachine)
     return targets.SfnStateMachine(
@@ -100,5 +100,5 @@ def _target(
         input=message,
         dead_letter_queue=queue,
         retry_attempts=DELIVERY_ATTEMPTS,
-        max_event_age=newest,
+        max_event_age=longest_age,
     )

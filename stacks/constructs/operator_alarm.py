@@ -22,7 +22,7 @@ def runbook_description(summary: str, runbook: str) -> str:
 
 
 class OperatorAlarm(Construct):
-    """Goes off when the metric is at or above the threshold in one period; tells the topic, if there is one."""
+    """Goes off when the metric reaches the threshold in one period; tells the topic, if there is one."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The only place where a Lambda function is made: runtime, role, logs, tracing and environment are decided here."""
+"""The only place where a Lambda function is made: it decides runtime, role, logs, tracing, environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster's read endpoint: an internal Network Load Balancer whose targets Peaker registers and deregisters."""
+"""A cluster's read endpoint: an internal Network Load Balancer whose targets Peaker registers."""
 
 from __future__ import annotations
 

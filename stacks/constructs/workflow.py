@@ -178,7 +178,12 @@ def _statements(names: Names, functions: list[str], children: list[str]) -> list
             wildcard_reason="AWS offers no resource-level permission for vended log delivery.",
         ),
         Statement(
-            ("xray:PutTraceSegments", "xray:PutTelemetryRecords", "xray:GetSamplingRules", "xray:GetSamplingTargets"),
+            (
+                "xray:PutTraceSegments",
+                "xray:PutTelemetryRecords",
+                "xray:GetSamplingRules",
+                "xray:GetSamplingTargets",
+            ),
             ("*",),
             wildcard_reason="AWS offers no resource-level permission for writing traces.",
         ),
