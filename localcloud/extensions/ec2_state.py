@@ -110,6 +110,19 @@ class Ec2State:
         original: Callable[[Any], Any] = self.cloud.patch(owner, name, answer)
         return original
 
+    def add_action(self, owner: Any, name: str, action: Callable[[Any], Any]) -> None:
+        """Answer an API action that moto has not; should moto learn it, we learn of that here."""
+        from localcloud.server import LocalCloudError
+
+        if hasattr(owner, name):
+            raise LocalCloudError(f"moto now has {owner.__name__}.{name}: is it moto 5.2.5?")
+
+        def answer(response: Any) -> Any:
+            return action(response)
+
+        setattr(owner, name, answer)
+        self.cloud.on_close(lambda: delattr(owner, name))
+
 
 _states: WeakKeyDictionary[LocalCloud, Ec2State] = WeakKeyDictionary()
 
