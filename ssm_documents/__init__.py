@@ -1,0 +1,1 @@
+"""SSM Command documents and the model that checks them."""

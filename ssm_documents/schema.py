@@ -1,0 +1,220 @@
+"""The part of the SSM document schema 2.2 that Peaker uses, as a closed model.
+
+Nothing else checks a Command document before AWS does. The model refuses what AWS would refuse, and also what
+AWS would accept and what would hurt: parameters pasted into the shell text, unquoted variables, patterns that
+Java and Go read differently (the API checks with one, the agent with the other).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+MAX_DOCUMENT_BYTES = 64 * 1024
+MAX_EXECUTION_SECONDS = 172_800
+RESERVED_NAME_PREFIXES = ("aws", "amazon", "amzn", "AWSEC2", "AWSConfigRemediation", "AWSSupport")
+_MAX_REPETITION = 1000
+_FORBIDDEN_IN_PATTERNS = {
+    r"\(\?(?!:)": "groups that begin with (? other than (?:",
+    r"\\[1-9k]": "back references",
+    r"[*+?}]\+": "possessive quantifiers",
+    r"\\[ZGRXhHvVN]": "escapes that only one of the two engines knows",
+    r"&&": "intersections of character classes",
+}
+_VARIABLE = re.compile(r"\$\{?SSM_([A-Za-z0-9]+)\}?")
+
+
+class InvalidDocument(ValueError):
+    """A document that AWS would refuse or that is unsafe. The message names the file and the field."""
+
+
+def _safe_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{3,128}", name):
+        raise ValueError("must be 3 to 128 letters, digits, '_', '.' or '-'")
+    if name.lower().startswith(tuple(prefix.lower() for prefix in RESERVED_NAME_PREFIXES)):
+        raise ValueError(
+            f"begins with a prefix that AWS keeps for itself: {', '.join(RESERVED_NAME_PREFIXES)}"
+        )
+    return name
+
+
+def _portable_pattern(pattern: str) -> str:
+    if not (pattern.startswith("^") and pattern.endswith("$")):
+        raise ValueError("must be anchored: ^...$")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from error
+    without_classes = re.sub(r"\[(?:\\.|[^\]\\])*\]", "[]", pattern)
+    for forbidden, what in _FORBIDDEN_IN_PATTERNS.items():
+        subject = pattern if forbidden == "&&" else without_classes
+        if re.search(forbidden, subject):
+            raise ValueError(f"Java's and Go's regular expressions differ in {what}")
+    for low, high in re.findall(r"\{(\d+)(?:,(\d*))?\}", without_classes):
+        if int(high or low) > _MAX_REPETITION:
+            raise ValueError(f"Go refuses repetitions above {_MAX_REPETITION}")
+    return pattern
+
+
+def _seconds_text(value: str) -> str:
+    if not re.fullmatch(r"[1-9]\d*", value) or int(value) > MAX_EXECUTION_SECONDS:
+        raise ValueError(f"must be text of a whole number from 1 to {MAX_EXECUTION_SECONDS}")
+    return value
+
+
+def _shell_without_templates(line: str) -> str:
+    if "{{" in line or "}}" in line:
+        raise ValueError("must not paste parameters with {{ }}: use the environment variable $SSM_<Name>")
+    return line
+
+
+ParameterName = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]{0,49}$")]
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Parameter(_Closed):
+    """A parameter: text that reaches the shell as an environment variable, and a pattern it must match."""
+
+    type: Literal["String"]
+    description: Annotated[str, Field(min_length=1, max_length=2048)]
+    interpolationType: Literal["ENV_VAR"]
+    allowedPattern: Annotated[str, AfterValidator(_portable_pattern)]
+    default: str | None = None
+    minChars: Annotated[int, Field(ge=0)] | None = None
+    maxChars: Annotated[int, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _default_matches(self) -> Parameter:
+        if self.default is not None and not re.match(self.allowedPattern, self.default):
+            raise ValueError("default does not match allowedPattern")
+        return self
+
+
+class Precondition(_Closed):
+    """Where the step runs."""
+
+    StringEquals: tuple[Literal["platformType"], Literal["Linux"]]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _pair(cls, value: Any) -> Any:
+        if isinstance(value, dict) and isinstance(value.get("StringEquals"), list):
+            return {**value, "StringEquals": tuple(value["StringEquals"])}
+        return value
+
+
+class ShellInputs(_Closed):
+    """What a shell step runs and how long it may take."""
+
+    timeoutSeconds: Annotated[str, AfterValidator(_seconds_text)]
+    runCommand: Annotated[list[Annotated[str, AfterValidator(_shell_without_templates)]], Field(min_length=1)]
+    workingDirectory: str | None = None
+
+
+class Step(_Closed):
+    """One step. Only shell steps are used."""
+
+    action: Literal["aws:runShellScript"]
+    name: Annotated[str, Field(pattern=r"^[a-zA-Z0-9_]{3,128}$")]
+    precondition: Precondition
+    inputs: ShellInputs
+
+
+class Document(_Closed):
+    """A Command document."""
+
+    schemaVersion: Literal["2.2"]
+    description: Annotated[str, Field(min_length=1)]
+    parameters: Annotated[dict[ParameterName, Parameter], Field(default_factory=dict)]
+    mainSteps: Annotated[list[Step], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _variables_are_declared_quoted_and_used(self) -> Document:
+        text = "\n".join(line for step in self.mainSteps for line in step.inputs.runCommand)
+        used = {match.group(1) for match in _VARIABLE.finditer(text)}
+        unknown, unused = sorted(used - set(self.parameters)), sorted(set(self.parameters) - used)
+        if unknown:
+            raise ValueError(f"the shell uses $SSM_{unknown[0]}, but there is no parameter {unknown[0]}")
+        if unused:
+            raise ValueError(f"parameter {unused[0]} is never used as $SSM_{unused[0]}")
+        unquoted = _unquoted_variables(text)
+        if unquoted:
+            raise ValueError(f"$SSM_{unquoted[0]} must stand in double quotes")
+        names = [step.name for step in self.mainSteps]
+        if len(set(names)) != len(names):
+            raise ValueError("two steps have the same name")
+        return self
+
+
+def load_document(path: str | Path) -> dict[str, Any]:
+    """Read and check one document; its name is the file's name without the ending.
+
+    Raises InvalidDocument with the file, the field and the reason.
+    """
+    source = Path(path)
+    try:
+        _safe_name(source.stem)
+        content = yaml.safe_load(source.read_text(encoding="utf-8"))
+    except (ValueError, yaml.YAMLError) as error:
+        raise InvalidDocument(f"{source}: {error}") from error
+    check_document(content, str(source))
+    result: dict[str, Any] = content
+    return result
+
+
+def check_document(content: Any, place: str = "document") -> Document:
+    """Check a document's content. Raises InvalidDocument with every wrong field."""
+    size = len(json.dumps(content, default=str).encode())
+    if size > MAX_DOCUMENT_BYTES:
+        raise InvalidDocument(f"{place}: {size} bytes as JSON, AWS allows {MAX_DOCUMENT_BYTES}")
+    try:
+        return Document.model_validate(content)
+    except ValidationError as error:
+        reasons = "; ".join(
+            f"{'.'.join(str(part) for part in entry['loc']) or 'document'}: {entry['msg']}"
+            for entry in error.errors()
+        )
+        raise InvalidDocument(f"{place}: {reasons}") from error
+
+
+def check_document_name(name: str) -> str:
+    """The name under which a document is deployed. Raises InvalidDocument."""
+    try:
+        return _safe_name(name)
+    except ValueError as error:
+        raise InvalidDocument(f"{name}: {error}") from error
+
+
+def document_paths(directory: str | Path | None = None) -> list[Path]:
+    """All documents of a directory (default: this one), sorted by name."""
+    return sorted(Path(directory or Path(__file__).parent).glob("*.yaml"))
+
+
+def _unquoted_variables(text: str) -> list[str]:
+    """Variables outside double quotes. Inside single quotes a variable is not one, which is as wrong."""
+    found = []
+    quote = ""
+    skip = False
+    for index, character in enumerate(text):
+        if skip:
+            skip = False
+            continue
+        if character == "\\" and quote != "'":
+            skip = True
+        elif character in "'\"" and not quote:
+            quote = character
+        elif character == quote:
+            quote = ""
+        elif character == "$" and quote != '"':
+            match = _VARIABLE.match(text, index)
+            if match:
+                found.append(match.group(1))
+    return found

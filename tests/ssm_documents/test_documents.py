@@ -1,0 +1,204 @@
+"""The documents themselves: valid, clean shell, and saying what the host package understands."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from peaker_host import cli
+from ssm_documents.schema import document_paths, load_document
+
+ROOT = Path(__file__).resolve().parents[2]
+PATHS = document_paths()
+EXPECTED_PARAMETERS = {
+    "install_host_package": {"PackageUrl", "PackageSha256"},
+    "prepare_donor": {"RunId"},
+    "assemble_storage": {"RunId", "Volumes"},
+    "start_prewarm": {"RunId", "Method", "RateLimitMibPerS", "BlockListUrl"},
+    "report_prewarm": {"RunId"},
+    "verify_storage": {"RunId", "SampleBlocks", "AwaitRatioLimit"},
+    "start_database": {"RunId", "ServerId"},
+    "start_replication": {"RunId", "SourceHost"},
+    "wait_for_catch_up": {"RunId", "LagGateSeconds", "LagSamples", "TimeoutSeconds"},
+    "load_buffer_pool": {"RunId"},
+    "drain_replica": {"RunId"},
+    "set_maintenance": {"RunId", "Maintenance"},
+}
+VALUES = {
+    "RunId": "scale-out-orders-20261121T0140-9f3a",
+    "Volumes": '[{"name":"data","volume_id":"vol-0a1b2c3d4e5f60718","device":"/dev/sdf",'
+    '"mount_point":"/var/lib/mysql","filesystem":"xfs"}]',
+    "Method": "used",
+    "RateLimitMibPerS": "0",
+    "BlockListUrl": "http://10.77.0.1:4566/bucket/key?X-Amz-Signature=ab%2Fc&X-Amz-Date=20261121T000000Z",
+    "SampleBlocks": "411",
+    "AwaitRatioLimit": "1.5",
+    "ServerId": "3141",
+    "SourceHost": "10.77.0.10",
+    "LagGateSeconds": "5",
+    "LagSamples": "3",
+    "TimeoutSeconds": "600",
+    "Maintenance": "on",
+}
+
+
+def shell_of(document: dict[str, Any]) -> str:
+    return "\n".join(document["mainSteps"][0]["inputs"]["runCommand"]) + "\n"
+
+
+def test_the_documents_and_their_parameters_are_the_agreed_ones() -> None:
+    found = {path.stem: set(load_document(path)["parameters"]) for path in PATHS}
+    assert found == EXPECTED_PARAMETERS
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_the_step_has_the_document_s_name(path: Path) -> None:
+    assert [step["name"] for step in load_document(path)["mainSteps"]] == [path.stem]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_the_shell_is_clean_to_shellcheck(path: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.sh"
+    script.write_text(shell_of(load_document(path)))
+    environment_checks = "--exclude=SC2154"  # the SSM_ variables come from the agent
+    binary = Path(sys.executable).with_name("shellcheck")
+    done = subprocess.run(
+        [str(binary), environment_checks, "--shell=sh", str(script)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in PATHS if path.stem != "install_host_package"], ids=lambda path: path.stem
+)
+def test_the_shell_calls_a_command_that_the_host_package_accepts(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = load_document(path)
+    recorder = tmp_path / "python3"
+    recorder.write_text(f'#!{sys.executable}\nimport json,sys\nprint(json.dumps(sys.argv[1:]))\n')
+    recorder.chmod(0o755)
+    environment = {f"SSM_{name}": VALUES[name] for name in document["parameters"]}
+    done = subprocess.run(
+        ["/bin/sh", "-c", shell_of(document)],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    package, *arguments = json.loads(done.stdout)
+    assert package == "/opt/peaker/current/peaker_host.pyz"
+    parsed = cli._parser().parse_args(arguments)
+    assert parsed.command == path.stem
+    assert parsed.run_id == VALUES["RunId"]
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_the_sample_values_match_the_patterns(path: Path) -> None:
+    for name, parameter in load_document(path)["parameters"].items():
+        value = {"PackageUrl": VALUES["BlockListUrl"], "PackageSha256": "a" * 64, **VALUES}[name]
+        assert re.match(parameter["allowedPattern"], value), (name, value)
+
+
+HOSTILE = ("$(reboot)", "a;reboot", "a b", "`id`", "a\nb", "'", "../x")
+
+
+@pytest.mark.parametrize("name", ["RunId", "SourceHost", "Maintenance", "Method", "ServerId"])
+def test_hostile_values_match_no_pattern(name: str) -> None:
+    patterns = [
+        load_document(path)["parameters"][name]["allowedPattern"]
+        for path in PATHS
+        if name in load_document(path)["parameters"]
+    ]
+    assert patterns
+    assert not [(p, value) for p in patterns for value in HOSTILE if re.fullmatch(p, value)]
+
+
+class TestInstallHostPackage:
+    """The installer runs before the package exists, so it is tested as the shell it is."""
+
+    @pytest.fixture
+    def package(self, tmp_path: Path) -> Iterator[tuple[str, str]]:
+        content = b"the package"
+        (tmp_path / "www").mkdir()
+        (tmp_path / "www" / "package.pyz").write_bytes(content)
+
+        class Quiet(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        handler = functools.partial(Quiet, directory=str(tmp_path / "www"))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/package.pyz?X-Amz-Signature=x", hashlib.sha256(
+            content
+        ).hexdigest()
+        server.shutdown()
+        server.server_close()
+
+    def install(self, root: Path, url: str, sha256: str) -> tuple[int, dict[str, Any]]:
+        done = subprocess.run(
+            ["/bin/sh", "-c", shell_of(load_document(ROOT / "ssm_documents/install_host_package.yaml"))],
+            env={
+                "PATH": os.environ["PATH"],
+                "PEAKER_INSTALL_ROOT": str(root),
+                "SSM_PackageUrl": url,
+                "SSM_PackageSha256": sha256,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+    def test_installs_and_points_current_at_it_and_finds_it_the_second_time(
+        self, tmp_path: Path, package: tuple[str, str]
+    ) -> None:
+        url, sha256 = package
+        root = tmp_path / "opt"
+        assert self.install(root, url, sha256) == (
+            0,
+            {"version": 1, "command": "install_host_package", "ok": True, "installed": True, "sha256": sha256},
+        )
+        assert (root / "current" / "peaker_host.pyz").read_bytes() == b"the package"
+        code, second = self.install(root, url, sha256)
+        assert (code, second["installed"]) == (0, False)
+
+    def test_a_damaged_installation_is_replaced(self, tmp_path: Path, package: tuple[str, str]) -> None:
+        url, sha256 = package
+        root = tmp_path / "opt"
+        self.install(root, url, sha256)
+        (root / sha256 / "peaker_host.pyz").write_bytes(b"half a pack")
+        code, result = self.install(root, url, sha256)
+        assert (code, result["installed"]) == (0, True)
+        assert (root / "current" / "peaker_host.pyz").read_bytes() == b"the package"
+
+    def test_a_wrong_hash_is_refused_and_leaves_nothing(self, tmp_path: Path, package: tuple[str, str]) -> None:
+        root = tmp_path / "opt"
+        code, result = self.install(root, package[0], "0" * 64)
+        assert (code, result["error"]) == (1, "PackageHashMismatch")
+        assert not (root / "current").exists()
+
+    def test_an_unreachable_address_is_named_without_its_signature(self, tmp_path: Path) -> None:
+        code, result = self.install(tmp_path, "http://127.0.0.1:9/p?X-Amz-Signature=secret", "0" * 64)
+        assert (code, result["error"]) == (1, "PackageNotFetched")
+        assert "secret" not in json.dumps(result)
+
+    def test_the_program_compiles_on_the_oldest_python_we_support(self) -> None:
+            shell = shell_of(load_document(ROOT / "ssm_documents/install_host_package.yaml"))
+        program = shell.split("<<'PROGRAM'\n", 1)[1].rsplit("PROGRAM\n", 1)[0]
+        ast.parse(program, feature_version=(3, 9))
