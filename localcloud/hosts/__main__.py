@@ -11,9 +11,9 @@ from localcloud.hosts.images import RECIPES, ensure_image
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m localcloud.hosts", description="Build the machine images.")
+    parser = argparse.ArgumentParser(prog="python -m localcloud.hosts", description="Build machine images.")
     parser.add_argument("image_id", nargs="*", help=f"default: all ({', '.join(RECIPES)})")
-    parser.add_argument("--images", type=Path, default=Path(".localcloud/images"), help="where images are kept")
+    parser.add_argument("--images", type=Path, default=Path(".localcloud/images"), help="where they are kept")
     arguments = parser.parse_args()
     try:
         for image_id in arguments.image_id or RECIPES:

@@ -1,4 +1,4 @@
-"""Commands on a host: started in its namespaces, watched from outside, killed with everything they started."""
+"""Commands on a host: started in its namespaces, watched from outside, killed as a whole."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class HostCommand:
         threading.Thread(target=self._watch, name=f"host-command-{self._process.pid}", daemon=True).start()
 
     def wait(self, timeout_seconds: float | None = None) -> RunResult:
-        """Wait for the end; past the limit (counted from this call) the command is killed with its children."""
+        """Wait for the end; past the limit (counted from this call) it is killed with its children."""
         if not self._ended.wait(timeout_seconds):
             self._stop(timed_out=True)
             self._ended.wait()
@@ -70,7 +70,8 @@ class HostCommand:
 
     def _watch(self) -> None:
         stdout, stderr = self._process.stdout, self._process.stderr
-        assert stdout is not None and stderr is not None
+        assert stdout is not None
+        assert stderr is not None
         pidfd = os.pidfd_open(self._process.pid)
         try:
             with selectors.DefaultSelector() as selector:

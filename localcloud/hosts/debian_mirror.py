@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 from localcloud.dataplane import DataPlaneError
 
 _DEFAULT_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-_ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<components>.+)$")
+_ONE_LINE = re.compile(
+    r"^deb\s+(?:\[(?P<options>[^]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<components>.+)$"
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ def _one_line_sources(text: str) -> Iterator[_Source]:
     for line in text.splitlines():
         match = _ONE_LINE.match(line.split("#", 1)[0].strip())
         if match:
-            options = dict(option.split("=", 1) for option in (match["options"] or "").split() if "=" in option)
+            words = (match["options"] or "").split()
+            options = {name: value for name, _, value in (word.partition("=") for word in words)}
             yield _Source(
                 match["uri"],
                 (match["suite"],),

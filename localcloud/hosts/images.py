@@ -28,7 +28,7 @@ MARIADB_IMAGE_ID = "ami-0a77000000001011"
 
 _HERE = Path(__file__).parent
 _STAMP = Path("etc/peaker/image.json")
-# A number that no Debian package of the two suites takes, the same in every image: volumes move between hosts.
+# The same in every image, because volumes move between hosts; no Debian package takes it.
 _MYSQL_UID = 27306
 _COMMON_PACKAGES = (
     "e2fsprogs",
@@ -84,7 +84,10 @@ RECIPES: Mapping[str, ImageRecipe] = {
             MYSQL_IMAGE_ID, "mysql", "unstable", ("mysql-server-core", "mysql-client-core", *_COMMON_PACKAGES)
         ),
         ImageRecipe(
-            MARIADB_IMAGE_ID, "mariadb", "bookworm", ("mariadb-server-core", "mariadb-client-core", *_COMMON_PACKAGES)
+            MARIADB_IMAGE_ID,
+            "mariadb",
+            "bookworm",
+            ("mariadb-server-core", "mariadb-client-core", *_COMMON_PACKAGES),
         ),
     )
 }
@@ -95,7 +98,7 @@ def image_root(images_directory: Path, image_id: str) -> Path:
     root = images_directory / image_id
     if not (root / _STAMP).is_file():
         raise DataPlaneError(
-            f"machine image {image_id} is not in {images_directory}: build it with `python -m localcloud.hosts`"
+            f"machine image {image_id} is not in {images_directory}: build it: `python -m localcloud.hosts`"
         )
     return root
 
@@ -107,7 +110,7 @@ def ensure_image(image_id: str, images_directory: Path, progress: Progress = pri
     """
     recipe = RECIPES.get(image_id)
     if recipe is None:
-        raise DataPlaneError(f"no recipe for machine image {image_id}: known are {', '.join(sorted(RECIPES))}")
+        raise DataPlaneError(f"no recipe for image {image_id}: known are {', '.join(sorted(RECIPES))}")
     images_directory.mkdir(parents=True, exist_ok=True)
     root = images_directory / image_id
     with _locked(images_directory / f".{image_id}.lock"):
@@ -143,9 +146,7 @@ def remove_replaced_images(images_directory: Path) -> list[str]:
 
 
 def _is_current(stamp: _Stamp, recipe: ImageRecipe) -> bool:
-    return (
-        stamp.packages_sha256 == recipe.packages_sha256() and stamp.files_sha256 == recipe.files_sha256()
-    )
+    return stamp.packages_sha256 == recipe.packages_sha256() and stamp.files_sha256 == recipe.files_sha256()
 
 
 def _read_stamp(root: Path) -> _Stamp | None:

@@ -99,7 +99,7 @@ class NamespaceHosts:
             self._has_bridge = True
 
     def launch(self, spec: HostSpec) -> None:
-        """Start a host (under a second). Raises DataPlaneError for a missing image or a bad or taken address."""
+        """Start a host (under a second). DataPlaneError: no such image, or a bad or taken address."""
         with self._lock:
             known = self._hosts.get(spec.instance_id)
             if known is not None:
@@ -144,7 +144,7 @@ class NamespaceHosts:
         return host is not None and host.up
 
     def plug(self, instance_id: str, device_name: str, volume_id: str, device: BlockDevice) -> None:
-        """Show a volume in the host. The same volume again does nothing; a taken name raises DataPlaneError."""
+        """Show a volume in the host. Again: does nothing. A taken name raises DataPlaneError."""
         name = f"/dev/{device_name.removeprefix('/dev/')}"
         with self._lock:
             host = self._known(instance_id)
@@ -206,20 +206,21 @@ class NamespaceHosts:
             raise DataPlaneError(f"{spec.instance_id}: address {address} is not one for hosts in {network}")
         for other in self._hosts.values():
             if other.spec.private_ip == spec.private_ip:
-                raise DataPlaneError(f"{spec.instance_id}: {other.spec.instance_id} already has address {address}")
+                raise DataPlaneError(f"{spec.instance_id}: {other.spec.instance_id} has address {address}")
             if other.namespace == namespace_name(spec.instance_id):
                 raise DataPlaneError(
-                    f"{spec.instance_id} and {other.spec.instance_id} end alike: both would be {other.namespace}"
+                    f"{spec.instance_id} and {other.spec.instance_id} end alike: both are {other.namespace}"
                 )
 
     def _boot(self, host: _Host) -> None:
+        image = image_root(self._images, host.spec.image_id)
         with (host.directory / "boot.log").open("wb") as boot_log:
             host.starter = subprocess.Popen(
                 [
                     *("/usr/bin/nsenter", f"--net=/run/netns/{host.namespace}"),
                     *("/usr/bin/unshare", "--mount", "--uts", "--ipc", "--pid", "--fork"),
                     *("/bin/sh", str(_BOOT_SCRIPT)),
-                    *(str(image_root(self._images, host.spec.image_id)), str(host.directory), host.spec.hostname),
+                    *(str(image), str(host.directory), host.spec.hostname),
                 ],
                 env={**_HOST_ENVIRONMENT, **process_mark(self._state)},
                 stdin=subprocess.DEVNULL,
@@ -232,7 +233,7 @@ class NamespaceHosts:
         if not host.init_pid:
             said = (host.directory / "boot.log").read_text().strip()
             _kill(host)
-            raise DataPlaneError(f"host {host.spec.instance_id} did not boot: {said or 'no answer from its init'}")
+            raise DataPlaneError(f"host {host.spec.instance_id} did not boot: {said or 'no answer'}")
         for plug in host.plugs.values():
             _show(host, plug)
 
@@ -287,7 +288,7 @@ def _kill(host: _Host) -> None:
         starter.wait(KILL_LIMIT_SECONDS)
     except subprocess.TimeoutExpired as error:
         raise DataPlaneError(
-            f"host {host.spec.instance_id} does not die (process {host.init_pid}): is one of its volumes stuck?"
+            f"host {host.spec.instance_id} does not die (process {host.init_pid}): is a volume stuck?"
         ) from error
     host.starter, host.init_pid = None, 0
 

@@ -109,7 +109,8 @@ def remove_link(name: str) -> None:
 def links(namespace: str | None = None) -> Mapping[str, Mapping[str, Any]]:
     """Links by name, as `ip -json` shows them; empty for a namespace that is gone."""
     inside = ["-netns", namespace] if namespace else []
-    result = subprocess.run(["ip", *inside, "-json", "link", "show"], capture_output=True, text=True, check=False)
+    command = ["ip", *inside, "-json", "link", "show"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         return {}
     return {link["ifname"]: link for link in json.loads(result.stdout or "[]") if "ifname" in link}
@@ -147,12 +148,13 @@ def _ip(arguments: Sequence[str], text: str = "") -> None:
 
 
 def _refuse_overlap(plan: NetworkPlan) -> None:
-    output = subprocess.run(["ip", "-json", "-4", "route", "show"], capture_output=True, text=True, check=True).stdout
+    command = ["ip", "-json", "-4", "route", "show"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     for route in json.loads(output or "[]"):
         if route["dst"] == "default":
             continue
         if ipaddress.IPv4Network(route["dst"], strict=False).overlaps(plan.network):
             raise DataPlaneError(
-                f"network {plan.cidr} of the local cloud is in use: {route['dst']} goes to {route.get('dev')};"
-                " take that route or interface away"
+                f"network {plan.cidr} of the local cloud is in use: {route['dst']} goes to"
+                f" {route.get('dev')}; take that route or interface away"
             )

@@ -181,7 +181,13 @@ class Services:
         try:
             unit = find_unit(self._layout, name)
         except ServiceError:
-            return {"Id": name, "LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead", "MainPID": "0"}
+            return {
+                "Id": name,
+                "LoadState": "not-found",
+                "ActiveState": "inactive",
+                "SubState": "dead",
+                "MainPID": "0",
+            }
         state, active = self._load(unit), self.active_state(unit)
         running = state is not None and active == "active"
         return {
@@ -240,7 +246,9 @@ class Services:
         listener.settimeout(0.2)
         return listener
 
-    def _wait_until_ready(self, unit: Unit, process: subprocess.Popen[bytes], listener: socket.socket) -> None:
+    def _wait_until_ready(
+        self, unit: Unit, process: subprocess.Popen[bytes], listener: socket.socket
+    ) -> None:
         deadline = time.monotonic() + unit.seconds("TimeoutStartSec", 90)
         while time.monotonic() < deadline:
             try:
@@ -248,7 +256,8 @@ class Services:
                     return
             except TimeoutError:
                 if process.poll() is not None:
-                    raise ServiceError(self._failure(unit, f"ended with status {process.returncode}")) from None
+                    ended = f"ended with status {process.returncode}"
+                    raise ServiceError(self._failure(unit, ended)) from None
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         raise ServiceError(self._failure(unit, "was not ready within TimeoutStartSec"))
@@ -334,7 +343,7 @@ class Services:
 
 
 def parse_command(command: str) -> tuple[list[str], bool, bool]:
-    """An Exec line as (argv, a failure is ignored, runs as root); `$$` is a dollar, variables are not expanded."""
+    """An Exec line as (argv, failure ignored, runs as root); `$$` is a dollar, nothing is expanded."""
     prefix = re.match(r"[-@:+!]*", command)
     marks = prefix.group() if prefix else ""
     argv = [word.replace("$$", "$") for word in shlex.split(command[len(marks) :])]
@@ -348,13 +357,16 @@ def _environment(unit: Unit) -> dict[str, str]:
         account = pwd.getpwnam(user)
         environment.update(USER=user, LOGNAME=user, HOME=account.pw_dir, SHELL=account.pw_shell)
     for value in unit.all("Environment"):
-        environment.update(word.split("=", 1) for word in shlex.split(value) if "=" in word)
+        environment.update(_assignments(shlex.split(value)))
     for value in unit.all("EnvironmentFile"):
         path = Path(value.lstrip("-"))
         if path.exists() or not value.startswith("-"):
-            words = shlex.split(path.read_text(), comments=True)
-            environment.update(word.split("=", 1) for word in words if "=" in word)
+            environment.update(_assignments(shlex.split(path.read_text(), comments=True)))
     return environment
+
+
+def _assignments(words: list[str]) -> dict[str, str]:
+    return {name: value for name, mark, value in (word.partition("=") for word in words) if mark}
 
 
 def _start_ticks(pid: int) -> int:
@@ -395,7 +407,7 @@ def main(arguments: list[str], layout: Layout | None = None) -> int:
     wanted = _property_names(arguments)
     words = [word for word in arguments if not word.startswith("-") and word not in wanted]
     if not words:
-        print("usage: systemctl start|stop|restart|is-active|status|enable|disable|show|daemon-reload [unit ...]")
+        print("usage: start|stop|restart|is-active|status|show|enable|disable|daemon-reload [unit ...]")
         return 1
     try:
         return _dispatch(services, words[0], words[1:], flags, wanted)
@@ -446,7 +458,9 @@ def _dispatch(services: Services, verb: str, units: list[str], flags: set[str], 
     return 0
 
 
-def _print_properties(services: Services, verb: str, units: list[str], flags: set[str], wanted: list[str]) -> int:
+def _print_properties(
+    services: Services, verb: str, units: list[str], flags: set[str], wanted: list[str]
+) -> int:
     status = 0
     for unit in units:
         properties = services.properties(unit)
