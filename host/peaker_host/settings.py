@@ -24,7 +24,7 @@ class Settings:
     admin_defaults_file: str = "/etc/peaker/admin.cnf"
     replication_credentials_file: str = "/etc/peaker/replication.json"
     datadir: str = "/var/lib/mysql"
-    error_log: str = ""
+    error_log: str = "/var/log/mysql/error.log"
     state_dir: str = "/var/lib/peaker"
     by_id_dir: str = "/dev/disk/by-id"
     unit_dir: str = "/etc/systemd/system"

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from peaker_host import cli
+
 from ssm_documents.schema import document_paths, load_document
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,7 +182,7 @@ class TestInstallHostPackage:
         assert (code, second["installed"]) == (0, False)
 
     def test_a_damaged_installation_is_replaced(self, tmp_path: Path, package: tuple[str, str]) -> None:
-        name, (url, sha256) = "install_host_package", package
+        url, sha256 = package
         root = tmp_path / "opt"
         self.install(root, url, sha256)
         (root / sha256 / "peaker_host.pyz").write_bytes(b"half a pack")
