@@ -1,0 +1,114 @@
+"""CloudWatch: the load's history (GetMetricData, paged) and the forecast's figures (PutMetricData).
+
+Retention, from botocore's GetMetricData: points of under 60 s are kept for 3 hours, of 1 minute for 15 days, of 5
+minutes for 63 days, of 1 hour for 455 days. So the history is read in periods of 5 minutes or more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from peaker.adapters.aws_errors import translated
+from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
+from peaker.domain.issued import LoadPoints
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_cloudwatch.type_defs import MetricDataQueryTypeDef, MetricDatumTypeDef
+
+NAMESPACE = "Peaker"
+_SHORTEST_PERIOD_SECONDS = 300
+_UNITS = {
+    "LeadTimeSeconds": "Seconds",
+    "LoadAgeSeconds": "Seconds",
+    "RequiredReplicas": "Count",
+    "ServingReplicas": "Count",
+    "ReplicaShortage": "Count",
+    "ReplicaSurplus": "Count",
+}
+
+
+class CloudWatchLoadHistory:
+    """The load metric of a cluster, read only."""
+
+    def __init__(self, client: CloudWatchClient) -> None:
+        self._client = client
+
+    def points(self, settings: ClusterSettings, start: datetime, end: datetime) -> LoadPoints:
+        """Points of the periods that ended by `end`, in order of time. Raises Throttled, AwsUnavailable."""
+        return self.metric_points(settings.load_metric, start, end)
+
+    def metric_points(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:
+        """The same for a metric that belongs to no cluster yet (backtest)."""
+        period = query_period_seconds(metric.period_seconds)
+        first = math.floor(start.timestamp() / period) * period
+        last = math.floor(end.timestamp() / period) * period
+        times: list[float] = []
+        values: list[float] = []
+        pages = self._client.get_paginator("get_metric_data").paginate(
+            MetricDataQueries=[_query(metric, period)],
+            StartTime=first,
+            EndTime=last,
+            ScanBy="TimestampAscending",
+        )
+        with translated("cloudwatch:GetMetricData"):
+            for page in pages:
+                for result in page["MetricDataResults"]:
+                    times += [instant.timestamp() for instant in result["Timestamps"]]
+                    values += result["Values"]
+        # A Sum over a longer period than the settings' is brought back to the settings' period.
+        scale = metric.period_seconds / period if metric.statistic in {"Sum", "SampleCount"} else 1.0
+        order = np.argsort(np.asarray(times, dtype=float), kind="stable")
+        return LoadPoints(
+            np.asarray(times, dtype=float)[order], np.asarray(values, dtype=float)[order] * scale, float(period)
+        )
+
+
+def query_period_seconds(metric_period_seconds: int) -> int:
+    """The period to ask for: the metric's own, but 5 minutes at least and a multiple of them (retention)."""
+    periods = math.ceil(max(metric_period_seconds, _SHORTEST_PERIOD_SECONDS) / _SHORTEST_PERIOD_SECONDS)
+    return periods * _SHORTEST_PERIOD_SECONDS
+
+
+def _query(metric: LoadMetricSettings, period: int) -> MetricDataQueryTypeDef:
+    return {
+        "Id": "load",
+        "MetricStat": {
+            "Metric": {
+                "Namespace": metric.namespace,
+                "MetricName": metric.name,
+                "Dimensions": [{"Name": name, "Value": value} for name, value in metric.dimensions.items()],
+            },
+            "Period": period,
+            "Stat": metric.statistic,
+        },
+        "ReturnData": True,
+    }
+
+
+class CloudWatchMetricPublisher:
+    """The figures of the forecast as metrics of the namespace Peaker, dimension Cluster."""
+
+    def __init__(self, client: CloudWatchClient) -> None:
+        self._client = client
+
+    def publish(self, cluster: str, at: datetime, values: Mapping[str, float]) -> None:
+        """One PutMetricData call. Raises Throttled, AwsUnavailable."""
+        data: list[MetricDatumTypeDef] = [
+            {
+                "MetricName": name,
+                "Dimensions": [{"Name": "Cluster", "Value": cluster}],
+                "Timestamp": at,
+                "Value": float(value),
+                "Unit": _UNITS.get(name, "None"),  # type: ignore[typeddict-item]
+            }
+            for name, value in values.items()
+            if math.isfinite(value)
+        ]
+        with translated("cloudwatch:PutMetricData"):
+            self._client.put_metric_data(Namespace=NAMESPACE, MetricData=data)

@@ -1,0 +1,132 @@
+"""What the forecast remembers, in the ledger table: the check state, issued forecasts, past runs' durations.
+
+pk `cluster#<name>`; sk `forecast#state` and `forecast#issued#<time>` (two weeks, then DynamoDB forgets it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from peaker.adapters.aws_errors import translated
+from peaker.domain.instants import seconds_between, to_iso
+from peaker.domain.issued import IssuedForecast
+from peaker.domain.lead_time import PastSteps
+from peaker.domain.scaling import CheckState
+from peaker.ports import Ledger
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_STATE = "forecast#state"
+_ISSUED = "forecast#issued#"
+_KEPT_FOR = timedelta(days=14)
+_PAST_RUNS = 20
+
+
+class DynamoForecastRecords:
+    """The forecast's rows. Only forecast_load writes them, for one cluster at a time; the last write counts."""
+
+    def __init__(self, client: DynamoDBClient, table: str, ledger: Ledger) -> None:
+        self._client = client
+        self._table = table
+        self._ledger = ledger
+
+    def check_state(self, cluster: str) -> CheckState:
+        with translated("dynamodb:GetItem"):
+            answer = self._client.get_item(
+                TableName=self._table,
+                Key={"pk": {"S": f"cluster#{cluster}"}, "sk": {"S": _STATE}},
+                ConsistentRead=True,
+            )
+        item: Mapping[str, Any] = answer.get("Item", {})
+        return CheckState(
+            low_checks=int(_number(item, "low_checks") or 0),
+            shift_seen_seconds=_number(item, "shift_seen_seconds"),
+        )
+
+    def save_check_state(self, cluster: str, state: CheckState) -> None:
+        item: dict[str, Any] = {
+            "pk": {"S": f"cluster#{cluster}"},
+            "sk": {"S": _STATE},
+            "low_checks": {"N": str(state.low_checks)},
+        }
+        if state.shift_seen_seconds is not None:
+            item["shift_seen_seconds"] = {"N": repr(float(state.shift_seen_seconds))}
+        with translated("dynamodb:PutItem"):
+            self._client.put_item(TableName=self._table, Item=item)
+
+    def save_issued(self, cluster: str, issued: IssuedForecast) -> None:
+        at = datetime.fromtimestamp(issued.issued_at_seconds, UTC)
+        item: dict[str, Any] = {
+            "pk": {"S": f"cluster#{cluster}"},
+            "sk": {"S": f"{_ISSUED}{to_iso(at)}"},
+            "issued_at_seconds": {"N": repr(float(issued.issued_at_seconds))},
+            "target_seconds": {"N": repr(float(issued.target_seconds))},
+            "p50": {"N": f"{issued.p50:.9g}"},
+            "p95": {"N": f"{issued.p95:.9g}"},
+            "model": {"S": issued.model},
+            "required": {"N": str(issued.required)},
+            "expires_at": {"N": str(int((at + _KEPT_FOR).timestamp()))},
+        }
+        with translated("dynamodb:PutItem"):
+            self._client.put_item(TableName=self._table, Item=item)
+
+    def issued(self, cluster: str, since: datetime) -> list[IssuedForecast]:
+        return [
+            IssuedForecast(
+                issued_at_seconds=float(item["issued_at_seconds"]["N"]),
+                target_seconds=float(item["target_seconds"]["N"]),
+                p50=float(item["p50"]["N"]),
+                p95=float(item["p95"]["N"]),
+                model=item["model"]["S"],
+                required=int(item["required"]["N"]),
+            )
+            for item in self._range(cluster, f"{_ISSUED}{to_iso(since)}", f"{_ISSUED}~")
+        ]
+
+    def past_steps(self, cluster: str) -> PastSteps:
+        """Runs that are too young, failed, or are no scale_out teach nothing about the lead time."""
+        seconds: dict[str, list[float]] = {}
+        hydrated: list[float] = []
+        for run_id in self._recent_runs(cluster):
+            run = self._ledger.run(run_id)
+            if run.operation != "scale_out" or run.outcome != "succeeded":
+                continue
+            for step in self._ledger.steps(run_id):
+                if step.finished_at is None:
+                    continue
+                seconds.setdefault(step.step, []).append(seconds_between(step.started_at, step.finished_at))
+                if "bytes_read" in step.numbers:
+                    hydrated.append(float(step.numbers["bytes_read"]))
+        return PastSteps(seconds, hydrated)
+
+    def _recent_runs(self, cluster: str) -> list[str]:
+        """Ids of the newest runs, the newest last."""
+        with translated("dynamodb:Query"):
+            answer = self._client.query(
+                TableName=self._table,
+                KeyConditionExpression="pk = :pk AND begins_with(sk, :run)",
+                ExpressionAttributeValues={":pk": {"S": f"cluster#{cluster}"}, ":run": {"S": "run#"}},
+                ScanIndexForward=False,
+                Limit=2 * _PAST_RUNS,
+            )
+        return [item["sk"]["S"].rsplit("#", 1)[1] for item in reversed(answer["Items"])]
+
+    def _range(self, cluster: str, first: str, last: str) -> list[Mapping[str, Any]]:
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk AND sk BETWEEN :first AND :last",
+            ExpressionAttributeValues={
+                ":pk": {"S": f"cluster#{cluster}"},
+                ":first": {"S": first},
+                ":last": {"S": last},
+            },
+        )
+        with translated("dynamodb:Query"):
+            return [item for page in pages for item in page["Items"]]
+
+
+def _number(item: Mapping[str, Any], name: str) -> float | None:
+    return float(item[name]["N"]) if name in item else None
