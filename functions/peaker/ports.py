@@ -229,6 +229,13 @@ class LoadReadings(Protocol):
         """The newest value of one of Peaker's own metrics; Unknown when three schedules have passed without one."""
 
 
+class PastRuns(Protocol):
+    """What earlier runs took."""
+
+    def past_steps(self, cluster: str) -> PastSteps:
+        """Step durations of the last 20 scale-outs that put a replica into service, the newest last."""
+
+
 @dataclass(frozen=True)
 class Ports:
     """All that a use case may reach; `environment` is also the value of the owner tag."""
@@ -244,6 +251,7 @@ class Ports:
     lease: Lease
     ledger: Ledger
     readings: LoadReadings
+    past_runs: PastRuns
 
 
 class LoadHistory(Protocol):

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from peaker.domain.errors import SnapshotFailed
+from peaker.domain.errors import SnapshotFailed, SnapshotsPending
 from peaker.domain.inventory import Snapshot
-from peaker.domain.ledger import ResourceKind, ResourceRow
+from peaker.domain.ledger import ResourceKind, ResourceRow, of_kind
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
+from peaker.usecases.lost_answers import may_still_appear
 from peaker.usecases.resource_tags import resource_tags
 from peaker.usecases.run_facts import fact
 
 
 def create_snapshots(ports: Ports, step: StepInput) -> Summary:
-    """CreateSnapshots has no ClientToken: the run's tag is looked for before it is called (I10)."""
+    """CreateSnapshots has no ClientToken: the run's tag is looked for before it is called (I10).
+
+    Raises SnapshotsPending while an earlier call without an answer may have made them.
+    """
     donor = fact(ports.ledger.run(step.run_id), "donor")
+    earlier = of_kind(ports.ledger.resources(step.run_id), ResourceKind.SNAPSHOT)
     rows = _intend(ports, step, donor["volumes"])
     snapshots = ports.storage.snapshots_of_run(step.run_id)
     if not snapshots:
+        if any(may_still_appear(row, ports.clock.now()) for row in earlier):
+            raise SnapshotsPending("an earlier call's answer was lost; its snapshots may still show")
         snapshots = ports.storage.create_snapshots(
             donor["instance_id"], list(donor["volumes"].values()), resource_tags(ports, step)
         )

@@ -7,7 +7,7 @@ from typing import Any
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import NoShortage, ScaleOutRefused
 from peaker.domain.fleet import Observation
-from peaker.domain.lead_time import PastSteps, predict_lead_time
+from peaker.domain.lead_time import predict_lead_time
 from peaker.domain.metric_names import REQUIRED_REPLICAS
 from peaker.domain.plan import LeadTimeEstimate, ScaleOutPlan, as_document
 from peaker.domain.plan import plan_scale_out as decide_plan
@@ -61,7 +61,7 @@ def _decide(
 
 
 def _lead_time(ports: Ports, settings: ClusterSettings, observation: Observation) -> LeadTimeEstimate:
-    past = PastSteps()
+    past = ports.past_runs.past_steps(settings.name)
     lead = predict_lead_time(lead_time_inputs(settings, observation, past), past)
     return LeadTimeEstimate(
         seconds=round(lead.p50_seconds, 1),

@@ -7,7 +7,7 @@ and number as its comment: a call that finds an intent without a command id look
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from peaker.domain.errors import HostCommandFailed, HostCommandRunning
 from peaker.domain.host_results import failure_text, last_json_line, parse_success
@@ -16,6 +16,10 @@ from peaker.domain.ledger import ResourceKind, ResourceRow, ResourceState, of_ki
 from peaker.domain.run import StepInput
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
+
+
+# A command of a lost answer shows in ListCommands within seconds; documents may run twice, so this is enough.
+RESEND_AFTER = timedelta(minutes=1)
 
 
 def run_host_command(
@@ -71,7 +75,11 @@ def _found_again(ports: Ports, step: StepInput, row: ResourceRow) -> ResourceRow
     if row.resource_id is not None:
         return row
     command_id = ports.commands.find(row.details["instance_id"], command_comment(step.run_id, row.name))
-    return row if command_id is None else _made(ports, step, row, command_id, ports.clock.now())
+    if command_id is not None:
+        return _made(ports, step, row, command_id, ports.clock.now())
+    if ports.clock.now() - row.intended_at < RESEND_AFTER:
+        raise HostCommandRunning(f"{row.name}: an earlier call's answer was lost; its command may still show")
+    return row
 
 
 def _send(ports: Ports, step: StepInput, row: ResourceRow, parameters: Mapping[str, str]) -> ResourceRow:

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import NotOwned
 from peaker.domain.inventory import OWNER_TAG, RUN_TAG, Instance, Snapshot, TargetState, Volume
 from peaker.domain.ledger import Holder, ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.ports import Ports
+from peaker.usecases.lost_answers import may_still_appear
 from peaker.usecases.run_host_command import command_comment
 
-# An AWS call whose answer was lost may take this long to show in describe calls.
-LOST_ANSWER_GRACE = timedelta(minutes=2)
 _ATTACHED = {"attaching", "attached", "busy", "detaching"}
 
 
@@ -120,17 +118,13 @@ def _settle(job: TearDown, rows: Sequence[ResourceRow], present: Sequence[str]) 
     if present:
         return list(present)
     now = job.ports.clock.now()
-    lost = [row for row in rows if _may_still_appear(row, now)]
+    lost = [row for row in rows if may_still_appear(row, now)]
     if lost:
         return [f"{row.kind.value} {row.name} (its answer was lost)" for row in lost]
     for row in rows:
         if row.state is not ResourceState.UNDONE:
             job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
     return []
-
-
-def _may_still_appear(row: ResourceRow, now: datetime) -> bool:
-    return row.state is ResourceState.INTENDED and now - row.intended_at < LOST_ANSWER_GRACE
 
 
 def _row_of_instance(rows: Sequence[ResourceRow], instance: Instance) -> ResourceRow | None:

@@ -1,0 +1,80 @@
+"""AWS's errors as the domain's, translated in this one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from peaker.domain.errors import (
+    AwsCallRejected,
+    AwsUnavailable,
+    CapacityUnavailable,
+    PeakerError,
+    ResourceNotFound,
+    Throttled,
+)
+
+THROTTLING = frozenset(
+    {
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "SlowDown",
+        "SnapshotCreationPerVolumeRateExceeded",
+        "Throttling",
+        "ThrottlingException",
+        "ThrottledException",
+        "TooManyRequestsException",
+        "TransactionConflictException",
+        "TransactionInProgressException",
+        "ProvisionedThroughputExceededException",
+    }
+)
+# Only what another zone, another rate or another time can cure (ec2:RunInstances, ec2:CreateVolume).
+CAPACITY = frozenset(
+    {
+        "InsufficientCapacity",
+        "InsufficientInstanceCapacity",
+        "InsufficientVolumeCapacity",
+        "InstanceLimitExceeded",
+        "MaxIOPSLimitExceeded",
+        "VcpuLimitExceeded",
+        "VolumeInitializationRateLimitExceeded",
+        "VolumeLimitExceeded",
+    }
+)
+NOT_FOUND = frozenset({"InvocationDoesNotExist", "InvalidCommandId", "ParameterNotFound"})
+UNAVAILABLE = frozenset({"InternalError", "InternalFailure", "InternalServerError", "Unavailable"})
+
+
+@contextmanager
+def translated(action: str) -> Iterator[None]:
+    """Run one AWS call; `action` (`ec2:RunInstances`) goes into the message."""
+    try:
+        yield
+    except ClientError as error:
+        raise domain_error(action, error) from error
+    except BotoCoreError as error:
+        raise AwsUnavailable(f"{action}: no answer: {error}") from error
+
+
+def error_code(error: ClientError) -> str:
+    """AWS's code, e.g. InvalidVolume.NotFound."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def domain_error(action: str, error: ClientError) -> PeakerError:
+    """The domain error for AWS's answer; its message keeps AWS's code and text."""
+    code = error_code(error)
+    text = f"{action}: {code}: {error.response.get('Error', {}).get('Message', '')}"
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    if code in THROTTLING:
+        return Throttled(text)
+    if code in CAPACITY:
+        return CapacityUnavailable(text)
+    if code in NOT_FOUND or code.endswith((".NotFound", "NotFoundException")):
+        return ResourceNotFound(text)
+    if code in UNAVAILABLE or status >= 500:
+        return AwsUnavailable(text)
+    return AwsCallRejected(text)

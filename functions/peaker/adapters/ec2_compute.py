@@ -1,0 +1,98 @@
+"""Instances through EC2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from peaker.adapters.aws_errors import translated
+from peaker.domain.errors import ResourceNotFound
+from peaker.domain.inventory import CLUSTER_TAG, RUN_TAG, VOLUME_TAG, Instance, InstanceSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mypy_boto3_ec2 import EC2Client
+    from mypy_boto3_ec2.type_defs import FilterTypeDef, InstanceTypeDef, TagTypeDef
+
+_NOT_GONE = ["pending", "running", "shutting-down", "stopping", "stopped"]
+
+
+class Ec2Compute:
+    """Port Compute."""
+
+    def __init__(self, ec2: EC2Client) -> None:
+        self._ec2 = ec2
+
+    def instances_of_cluster(self, cluster: str) -> list[Instance]:
+        return self._describe([{"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]}])
+
+    def instances_of_run(self, run_id: str) -> list[Instance]:
+        return self._describe([{"Name": f"tag:{RUN_TAG}", "Values": [run_id]}])
+
+    def instance(self, instance_id: str) -> Instance:
+        with translated("ec2:DescribeInstances"):
+            answer = self._ec2.describe_instances(InstanceIds=[instance_id])
+        found = [one for group in answer["Reservations"] for one in group["Instances"]]
+        if not found:
+            raise ResourceNotFound(f"ec2:DescribeInstances: no instance {instance_id}")
+        return _instance(found[0])
+
+    def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
+        profile: dict[str, Any] = (
+            {"IamInstanceProfile": {"Name": spec.instance_profile}} if spec.instance_profile else {}
+        )
+        with translated("ec2:RunInstances"):
+            answer = self._ec2.run_instances(
+                ImageId=spec.image_id,
+                InstanceType=spec.instance_type,  # type: ignore[arg-type]
+                SubnetId=spec.subnet_id,
+                SecurityGroupIds=list(spec.security_group_ids),
+                MinCount=1,
+                MaxCount=1,
+                ClientToken=client_token,
+                EbsOptimized=True,
+                MetadataOptions={"HttpTokens": "required", "HttpEndpoint": "enabled"},
+                TagSpecifications=[
+                    {"ResourceType": "instance", "Tags": tag_list(spec.tags)},
+                    {"ResourceType": "volume", "Tags": tag_list({**spec.tags, VOLUME_TAG: "root"})},
+                ],
+                **profile,
+            )
+        return _instance(answer["Instances"][0])
+
+    def terminate(self, instance_id: str) -> None:
+        try:
+            with translated("ec2:TerminateInstances"):
+                self._ec2.terminate_instances(InstanceIds=[instance_id])
+        except ResourceNotFound:
+            return
+
+    def _describe(self, filters: Sequence[FilterTypeDef]) -> list[Instance]:
+        wanted: list[FilterTypeDef] = [*filters, {"Name": "instance-state-name", "Values": _NOT_GONE}]
+        pages = self._ec2.get_paginator("describe_instances").paginate(Filters=wanted)
+        with translated("ec2:DescribeInstances"):
+            return [
+                _instance(one) for page in pages for group in page["Reservations"] for one in group["Instances"]
+            ]
+
+
+def tag_list(tags: Mapping[str, str]) -> list[TagTypeDef]:
+    """Tags as EC2 takes them."""
+    return [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
+
+
+def tag_dict(tags: Sequence[TagTypeDef] | None) -> dict[str, str]:
+    """Tags as EC2 gives them."""
+    return {tag.get("Key", ""): tag.get("Value", "") for tag in tags or []}
+
+
+def _instance(raw: InstanceTypeDef) -> Instance:
+    return Instance(
+        instance_id=raw["InstanceId"],
+        state=raw["State"]["Name"],
+        private_ip=raw.get("PrivateIpAddress", ""),
+        zone=raw["Placement"]["AvailabilityZone"],
+        instance_type=raw["InstanceType"],
+        launched_at=raw["LaunchTime"],
+        tags=tag_dict(raw.get("Tags")),
+    )

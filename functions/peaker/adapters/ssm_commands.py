@@ -1,0 +1,71 @@
+"""Host commands through Systems Manager."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from peaker.adapters.aws_errors import translated
+from peaker.domain.errors import AwsCallRejected, ResourceNotFound
+from peaker.domain.inventory import CommandOutcome, CommandStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mypy_boto3_ssm import SSMClient
+
+# How long a command may wait for the agent; the run time limit is in the document.
+DELIVERY_TIMEOUT_SECONDS = 600
+
+
+class SsmCommands:
+    """Port CommandRunner. Documents are named Peaker-<environment>-<document>."""
+
+    def __init__(self, ssm: SSMClient, environment: str) -> None:
+        self._ssm = ssm
+        self._environment = environment
+
+    def is_online(self, instance_id: str) -> bool:
+        with translated("ssm:DescribeInstanceInformation"):
+            answer = self._ssm.describe_instance_information(
+                Filters=[{"Key": "InstanceIds", "Values": [instance_id]}]
+            )
+        return any(one.get("PingStatus") == "Online" for one in answer["InstanceInformationList"])
+
+    def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
+        with translated("ssm:SendCommand"):
+            answer = self._ssm.send_command(
+                DocumentName=f"Peaker-{self._environment}-{document}",
+                InstanceIds=[instance_id],
+                Parameters={name: [value] for name, value in parameters.items()},
+                Comment=comment,
+                TimeoutSeconds=DELIVERY_TIMEOUT_SECONDS,
+            )
+        return answer["Command"]["CommandId"]
+
+    def find(self, instance_id: str, comment: str) -> str | None:
+        pages = self._ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
+        with translated("ssm:ListCommands"):
+            commands = [one for page in pages for one in page["Commands"] if one.get("Comment") == comment]
+        newest = max(commands, key=lambda one: one["RequestedDateTime"], default=None)
+        return None if newest is None else newest["CommandId"]
+
+    def outcome(self, command_id: str, instance_id: str) -> CommandOutcome:
+        try:
+            with translated("ssm:GetCommandInvocation"):
+                answer = self._ssm.get_command_invocation(CommandId=command_id, InstanceId=instance_id)
+        except ResourceNotFound:
+            return CommandOutcome(CommandStatus.MISSING)
+        return CommandOutcome(
+            status=CommandStatus(answer["Status"]),
+            status_details=answer.get("StatusDetails", ""),
+            stdout=answer.get("StandardOutputContent", ""),
+            stderr=answer.get("StandardErrorContent", ""),
+        )
+
+    def cancel(self, command_id: str, instance_id: str) -> None:
+        try:
+            with translated("ssm:CancelCommand"):
+                self._ssm.cancel_command(CommandId=command_id, InstanceIds=[instance_id])
+        except (ResourceNotFound, AwsCallRejected):
+            # AWS gives no guarantee either; what ends the command for certain is that its host goes.
+            return

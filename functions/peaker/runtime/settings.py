@@ -1,0 +1,36 @@
+"""The environment of a function, typed; a missing variable is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+class MissingVariable(Exception):
+    """The function lacks an environment variable that the stack must set."""
+
+
+@dataclass(frozen=True)
+class FunctionSettings:
+    """What the stack gives every function."""
+
+    environment: str
+    ledger_table: str
+    package_bucket: str
+    package_key: str
+    package_sha256: str
+
+    @classmethod
+    def from_environment(cls, variables: Mapping[str, str]) -> FunctionSettings:
+        """Raises MissingVariable that lists all that are missing."""
+        names = {
+            "environment": "PEAKER_ENVIRONMENT",
+            "ledger_table": "LEDGER_TABLE",
+            "package_bucket": "HOST_PACKAGE_BUCKET",
+            "package_key": "HOST_PACKAGE_KEY",
+            "package_sha256": "HOST_PACKAGE_SHA256",
+        }
+        missing = [name for name in names.values() if not variables.get(name)]
+        if missing:
+            raise MissingVariable(f"environment variables are missing: {', '.join(missing)}; deploy again")
+        return cls(**{field: variables[name] for field, name in names.items()})

@@ -1,0 +1,116 @@
+"""What every handler does around its use case: parse, log, record the step in the ledger, emit, answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from aws_lambda_powertools.utilities.parser import parse
+
+from peaker.domain.errors import NotYet, PeakerError, Retryable
+from peaker.domain.instants import seconds_between
+from peaker.domain.ledger import StepRow
+from peaker.domain.run import ExecutionRequest, RecordStep, StepInput, Summary
+from peaker.ports import Ports
+from peaker.runtime import wiring
+from peaker.runtime.telemetry import Metric, emit, logger
+from peaker.usecases.held_lease import holder_of, lease_end
+
+InputT = TypeVar("InputT", bound=StepInput)
+Handler = Callable[[dict[str, Any], object], dict[str, Any]]
+
+
+def step(use_case: Callable[[Ports, InputT], Summary], model: type[InputT]) -> Handler:
+    """A handler whose step is recorded: the first start over all retries, the end, and the numbers.
+
+    Without a fencing token nothing is recorded, because nothing may be written. Errors of the domain leave
+    under their class names, which the workflows match.
+    """
+
+    def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+        given = parse(event=event, model=model)
+        with logger.append_context_keys(
+            run_id=given.run_id, cluster=given.cluster, step=given.step, function=use_case.__name__
+        ):
+            return _reported(use_case, given)
+
+    return handler
+
+
+def unrecorded(use_case: Callable[[Ports, InputT], Summary], model: type[InputT]) -> Handler:
+    """A handler whose step is not recorded: ReleaseLease gives away the right to write."""
+
+    def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+        given = parse(event=event, model=model)
+        with logger.append_context_keys(run_id=given.run_id, cluster=given.cluster, step=given.step):
+            answer = use_case(wiring.ports(), given)
+            logger.info(answer.text)
+            return _public(answer)
+
+    return handler
+
+
+def validation(use_case: Callable[[Ports, ExecutionRequest], Summary]) -> Handler:
+    """The handler of ValidateRequest: there is no run yet, so nothing is recorded."""
+
+    def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+        given = parse(event=event, model=ExecutionRequest)
+        with logger.append_context_keys(step="ValidateRequest", execution=given.execution_name):
+            answer = use_case(wiring.ports(), given)
+            logger.info(answer.text)
+            return _public(answer)
+
+    return handler
+
+
+def _reported(use_case: Callable[[Ports, InputT], Summary], given: InputT) -> dict[str, Any]:
+    ports = wiring.ports()
+    try:
+        answer = _recorded(ports, use_case, given)
+    except NotYet as waiting:
+        logger.info(str(waiting), extra={"not_yet": type(waiting).__name__})
+        raise
+    except Retryable as refused:
+        logger.warning(str(refused), extra={"error": type(refused).__name__})
+        raise
+    except PeakerError as error:
+        logger.error(str(error), extra={"error": type(error).__name__})
+        emit(given.cluster, {Metric.STEP_FAILED: 1})
+        raise
+    logger.info(answer.text, extra={"numbers": answer.numbers})
+    return _public(answer)
+
+
+def _recorded(ports: Ports, use_case: Callable[[Ports, InputT], Summary], given: InputT) -> Summary:
+    if given.fencing_token is None:
+        return use_case(ports, given)
+    holder = holder_of(given)
+    started_at = ports.clock.now()
+    ports.lease.renew(holder, lease_end(started_at))
+    ports.ledger.start_step(holder, given.step, started_at)
+    answer = use_case(ports, given)
+    finished_at = ports.clock.now()
+    ports.ledger.finish_step(holder, given.step, finished_at, answer.numbers)
+    _emit(ports, given, answer, finished_at)
+    return answer
+
+
+def _emit(ports: Ports, given: StepInput, answer: Summary, finished_at: datetime) -> None:
+    row = next((one for one in ports.ledger.steps(given.run_id) if one.step == given.step), None)
+    values = {Metric.STEP_SECONDS: _seconds(row, finished_at)}
+    if isinstance(given, RecordStep):
+        outcome = Metric.RUN_SUCCEEDED if given.outcome == "succeeded" else Metric.RUN_FAILED
+        values[outcome] = 1.0
+    rate = answer.numbers.get("rate_mib_per_s")
+    if isinstance(rate, int | float):
+        values[Metric.PREWARM_MIB_PER_S] = float(rate)
+    emit(given.cluster, values)
+
+
+def _seconds(row: StepRow | None, finished_at: datetime) -> float:
+    return 0.0 if row is None else seconds_between(row.started_at, finished_at)
+
+
+def _public(answer: Summary) -> dict[str, Any]:
+    return answer.model_dump(mode="json", exclude={"numbers"})

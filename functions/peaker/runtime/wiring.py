@@ -1,0 +1,54 @@
+"""The composition: adapters behind ports, made once per warm function and only when they are used."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+import boto3
+
+from peaker.adapters.aws_clients import CLIENT_CONFIG
+from peaker.adapters.cloudwatch_readings import CloudWatchReadings
+from peaker.adapters.dynamodb_items import LedgerTable
+from peaker.adapters.dynamodb_lease import DynamoDbLease
+from peaker.adapters.dynamodb_ledger import DynamoDbLedger
+from peaker.adapters.ec2_compute import Ec2Compute
+from peaker.adapters.ec2_storage import Ec2Storage
+from peaker.adapters.elb_read_endpoint import ElbReadEndpoint
+from peaker.adapters.forecast_records import DynamoForecastRecords
+from peaker.adapters.parameter_clusters import ParameterClusters
+from peaker.adapters.s3_host_package import S3HostPackage
+from peaker.adapters.ssm_commands import SsmCommands
+from peaker.ports import Ports
+from peaker.runtime.clock import clock_from_environment
+from peaker.runtime.settings import FunctionSettings
+
+
+@lru_cache(maxsize=1)
+def ports() -> Ports:
+    """All ports on AWS. Raises MissingVariable when the environment is incomplete."""
+    settings = FunctionSettings.from_environment(os.environ)
+    ec2 = boto3.client("ec2", config=CLIENT_CONFIG)
+    ssm = boto3.client("ssm", config=CLIENT_CONFIG)
+    dynamodb = boto3.client("dynamodb", config=CLIENT_CONFIG)
+    table = LedgerTable(dynamodb, settings.ledger_table)
+    ledger = DynamoDbLedger(table)
+    return Ports(
+        environment=settings.environment,
+        clock=clock_from_environment(),
+        clusters=ParameterClusters(ssm, settings.environment),
+        compute=Ec2Compute(ec2),
+        storage=Ec2Storage(ec2),
+        commands=SsmCommands(ssm, settings.environment),
+        endpoint=ElbReadEndpoint(boto3.client("elbv2", config=CLIENT_CONFIG)),
+        package=S3HostPackage(
+            boto3.client("s3", config=CLIENT_CONFIG),
+            settings.package_bucket,
+            settings.package_key,
+            settings.package_sha256,
+        ),
+        lease=DynamoDbLease(table),
+        ledger=ledger,
+        readings=CloudWatchReadings(boto3.client("cloudwatch", config=CLIENT_CONFIG)),
+        past_runs=DynamoForecastRecords(dynamodb, settings.ledger_table, ledger),
+    )
