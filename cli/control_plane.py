@@ -50,7 +50,9 @@ class ControlPlane:
             service,
             region_name=self.region,
             endpoint_url=self.endpoint_url,
-            config=Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "max_attempts": 5}),
+            config=Config(
+                connect_timeout=5, read_timeout=60, retries={"mode": "standard", "max_attempts": 5}
+            ),
             **local,
         )
 

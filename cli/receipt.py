@@ -26,7 +26,9 @@ def duration(seconds: float | None) -> str:
     return f"{minutes} min {round(seconds) % 60:02d} s"
 
 
-def render_receipt(receipt: dict[str, Any], real_seconds_per_cloud_second: float | None = None) -> RenderableType:
+def render_receipt(
+    receipt: dict[str, Any], real_seconds_per_cloud_second: float | None = None
+) -> RenderableType:
     """A receipt as a panel. With a scaled clock, real durations stand beside the cloud's."""
     style = _OUTCOME_STYLE.get(receipt["outcome"], "red")
     head = Text.assemble(
@@ -81,14 +83,18 @@ def _lead(receipt: dict[str, Any]) -> str:
         return ""
     line = f"forecast lead: alarm at {_clock(lead['alarm_at'])}"
     if lead["serving_at"]:
-        line += f", serving at {_clock(lead['serving_at'])} ({duration(lead['seconds_alarm_to_serving'])} later)"
+        line += (
+            f", serving at {_clock(lead['serving_at'])} ({duration(lead['seconds_alarm_to_serving'])} later)"
+        )
     if lead["load_crossed_at"]:
         line += f", load over capacity at {_clock(lead['load_crossed_at'])}"
     return line
 
 
 def _numbers(numbers: dict[str, Any]) -> str:
-    return "  ".join(f"{key}={_short(value)}" for key, value in numbers.items() if value not in (None, "", [], {}))
+    return "  ".join(
+        f"{key}={_short(value)}" for key, value in numbers.items() if value not in (None, "", [], {})
+    )
 
 
 def _short(value: Any) -> str:

@@ -114,9 +114,7 @@ class ReadLoad(threading.Thread):
         asked = self._trace.at(self._now())
         started_at = self._now()
         command = self._endpoint.sysbench(self._test, self._threads, self._burst_seconds, asked)
-        self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         output, _ = self._process.communicate()
         figures = parse_sysbench(output)
         fatal = [line for line in output.splitlines() if line.startswith("FATAL")]

@@ -86,9 +86,7 @@ class Observer(threading.Thread):
         states = [d["TargetHealth"]["State"] for d in health["TargetHealthDescriptions"]]
         bursts = self._load.bursts
         answered = bursts[-1].queries_per_s if bursts else None
-        self.samples.append(
-            Sample(now, self._demand_at(now), answered, states.count("healthy"), len(states))
-        )
+        self.samples.append(Sample(now, self._demand_at(now), answered, states.count("healthy"), len(states)))
         self._publish_demand(now)
         for workflow in WORKFLOWS:
             self._follow(workflow)

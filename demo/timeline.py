@@ -62,12 +62,30 @@ def _draw_load(axis: plt.Axes, picture: Picture) -> None:
     times = [s.at for s in picture.samples]
     capacity = [s.serving_replicas * picture.capacity_per_replica for s in picture.samples]
     axis.fill_between(times, capacity, step="post", color=CAPACITY, alpha=0.10)
-    axis.step(times, capacity, where="post", color=CAPACITY, lw=2, label="capacity of the replicas in service")
-    axis.plot(times, [s.asked_queries_per_s for s in picture.samples], color=DEMAND, lw=2, label="read demand")
+    axis.step(
+        times, capacity, where="post", color=CAPACITY, lw=2, label="capacity of the replicas in service"
+    )
+    axis.plot(
+        times, [s.asked_queries_per_s for s in picture.samples], color=DEMAND, lw=2, label="read demand"
+    )
     if picture.forecast:
         ahead = [t for t, _, _ in picture.forecast]
-        axis.plot(ahead, [p50 for _, p50, _ in picture.forecast], color=FORECAST, ls=":", lw=1.4, label="forecast p50, one lead time ahead")
-        axis.plot(ahead, [p95 for _, _, p95 in picture.forecast], color=FORECAST, ls="--", lw=1.4, label="forecast p95, one lead time ahead")
+        axis.plot(
+            ahead,
+            [p50 for _, p50, _ in picture.forecast],
+            color=FORECAST,
+            ls=":",
+            lw=1.4,
+            label="forecast p50, one lead time ahead",
+        )
+        axis.plot(
+            ahead,
+            [p95 for _, _, p95 in picture.forecast],
+            color=FORECAST,
+            ls="--",
+            lw=1.4,
+            label="forecast p95, one lead time ahead",
+        )
     _mark(axis, picture.alarm_at, "forecast alarm", ALARM)
     _mark(axis, picture.crossed_at, "demand passes\nbase capacity", DEMAND)
     axis.set_ylabel("queries per second")

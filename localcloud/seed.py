@@ -59,14 +59,23 @@ for pair in /dev/sdf:/var/lib/mysql /dev/sdg:/var/lib/mysql-log; do
     mkfs.xfs -q -f "${{pair%%:*}}"; mkdir -p "${{pair##*:}}"; mount "${{pair%%:*}}" "${{pair##*:}}"
     chown mysql:mysql "${{pair##*:}}"
 done
-mysqld --initialize-insecure --user=mysql >/var/log/initialise.log 2>&1 || {{ tail -n 20 /var/log/initialise.log >&2; exit 1; }}
+# Nothing here outlives a failure: the fill needs no binary log and no durable commits.
+cat >/etc/mysql/conf.d/seed.cnf <<'CNF'
+[mysqld]
+skip_log_bin
+innodb_flush_log_at_trx_commit=0
+innodb_doublewrite=OFF
+innodb_buffer_pool_size=1G
+CNF
+mysqld --initialize-insecure --user=mysql >/var/log/initialise.log 2>&1 || {{
+    tail -n 20 /var/log/initialise.log >&2; exit 1
+}}
 systemctl start mysql
 for attempt in $(seq 150); do
     mysqladmin --defaults-extra-file=/etc/peaker/admin.cnf ping >/dev/null 2>&1 && break; sleep 0.2
 done
 mysql --defaults-extra-file=/etc/peaker/admin.cnf <<'SQL'
 SET GLOBAL super_read_only = OFF; SET GLOBAL read_only = OFF;
-SET sql_log_bin = 0;
 CREATE USER '{REPLICATION_USER}'@'%' IDENTIFIED BY '{REPLICATION_PASSWORD}';
 GRANT REPLICATION SLAVE ON *.* TO '{REPLICATION_USER}'@'%';
 CREATE DATABASE orders;
@@ -104,9 +113,7 @@ def load_seed(state_dir: Path, dataset: Dataset) -> Seed | None:
     return Seed(dataset, tuple(SeedSnapshot(**entry) for entry in document["snapshots"]))
 
 
-def make_seed(
-    plane: DataPlane, state_dir: Path, dataset: Dataset, progress: Callable[[str], None]
-) -> Seed:
+def make_seed(plane: DataPlane, state_dir: Path, dataset: Dataset, progress: Callable[[str], None]) -> Seed:
     """Make the dataset on a host of its own and snapshot its volumes. Leaves only the snapshots."""
     recipe = recipe_hash(dataset)
     names = {"data": ("vol-0a7700000005eed0d", "/dev/sdf", dataset.data_gib),
@@ -127,9 +134,7 @@ def make_seed(
         _fill(dataset)
         progress("clean shutdown and snapshots")
         _on_host(plane, _FINISH)
-        plane.volumes.create_snapshots(
-            {names[s.name][0]: s.snapshot_id for s in snapshots}
-        )
+        plane.volumes.create_snapshots({names[s.name][0]: s.snapshot_id for s in snapshots})
     finally:
         plane.hosts.terminate(_SEED_HOST.instance_id)
         for volume_id, _, _ in names.values():

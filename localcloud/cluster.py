@@ -1,0 +1,285 @@
+"""Brings up the cluster that Peaker then finds: a source and a base replica, with data, behind the endpoint.
+
+Everything goes through the AWS APIs of the local cloud, and the storage through Peaker's own SSM documents.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from localcloud import seed
+
+SCRIPT_DOCUMENT = "LocalCloud-RunScript"
+SOURCE_ADDRESS, BASE_REPLICA_ADDRESS = "10.77.1.10", "10.77.2.10"
+_ADMIN = "mysql --defaults-extra-file=/etc/peaker/admin.cnf"
+_AFTER_CREATE = (
+    "InvalidInstanceID.NotFound",
+    "InvalidVolume.NotFound",
+    "InvalidInstanceId",
+    "IncorrectState",
+)
+
+
+class BringUpError(Exception):
+    """The cluster did not come up; the message names the host, the step and what it said."""
+
+
+@dataclass(frozen=True)
+class RunningCluster:
+    """The cluster as it stands before Peaker acts."""
+
+    name: str
+    source_id: str
+    source_address: str
+    base_replica_id: str
+    base_replica_address: str
+    target_group_arn: str
+    listener_port: int
+
+
+class Hosts:
+    """Commands on hosts through SSM, as an operator sends them."""
+
+    def __init__(self, ssm: Any, environment: str) -> None:
+        self._ssm, self._environment = ssm, environment
+
+    def ensure_script_document(self) -> None:
+        """The one document of our own: it runs a script."""
+        content = {
+            "schemaVersion": "2.2",
+            "description": "Run a script on a host of the local cloud",
+            "parameters": {"Script": {"type": "String", "interpolationType": "ENV_VAR"}},
+            "mainSteps": [
+                {
+                    "action": "aws:runShellScript",
+                    "name": "run",
+                    "inputs": {"timeoutSeconds": "300", "runCommand": ['exec bash -euc "$SSM_Script"']},
+                }
+            ],
+        }
+        if not _exists(lambda: self._ssm.describe_document(Name=SCRIPT_DOCUMENT)):
+            self._ssm.create_document(
+                Name=SCRIPT_DOCUMENT,
+                Content=json.dumps(content),
+                DocumentType="Command",
+                DocumentFormat="JSON",
+            )
+
+    def await_online(self, instance_id: str, limit_seconds: float = 30) -> None:
+        """Until the host takes commands."""
+        deadline = time.monotonic() + limit_seconds
+        filters = [{"Key": "InstanceIds", "Values": [instance_id]}]
+        while time.monotonic() < deadline:
+            found = self._ssm.describe_instance_information(Filters=filters)["InstanceInformationList"]
+            if any(entry["PingStatus"] == "Online" for entry in found):
+                return
+            time.sleep(0.2)
+        raise BringUpError(f"{instance_id} is not online in SSM after {limit_seconds:.0f} s")
+
+    def script(self, instance_id: str, script: str) -> str:
+        """Run a script as root; returns its output."""
+        return self._run(instance_id, SCRIPT_DOCUMENT, {"Script": script})
+
+    def document(self, instance_id: str, name: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+        """Run one of Peaker's documents; returns its result."""
+        output = self._run(instance_id, f"Peaker-{self._environment}-{name}", parameters)
+        result: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+        return result
+
+    def _run(self, instance_id: str, document: str, parameters: Mapping[str, str]) -> str:
+        command_id = self._ssm.send_command(
+            InstanceIds=[instance_id],
+            DocumentName=document,
+            Parameters={name: [value] for name, value in parameters.items()},
+        )["Command"]["CommandId"]
+        while True:
+            time.sleep(0.2)
+            try:
+                found = self._ssm.get_command_invocation(CommandId=command_id, InstanceId=instance_id)
+            except self._ssm.exceptions.InvocationDoesNotExist:
+                continue
+            if found["Status"] == "Success":
+                return str(found["StandardOutputContent"])
+            if found["Status"] in ("Failed", "TimedOut", "Cancelled"):
+                said = found["StandardErrorContent"] or found["StandardOutputContent"]
+                raise BringUpError(
+                    f"{document} on {instance_id} ended {found['StatusDetails']}: {said.strip()}"
+                )
+
+
+def bring_up(
+    client: Callable[[str], Any],
+    environment: str,
+    settings: Mapping[str, Any],
+    kept: seed.Seed,
+    progress: Callable[[str], None],
+) -> RunningCluster:
+    """Make the source and the base replica, register the replica, return when reads are served.
+
+    `settings` is the cluster's deployed block (SSM parameter), `client` makes boto3 clients.
+    """
+    ec2, elbv2 = client("ec2"), client("elbv2")
+    hosts = Hosts(client("ssm"), environment)
+    hosts.ensure_script_document()
+    zones = sorted(settings["subnets"])
+    progress("launching source and base replica")
+    source = _launch(ec2, settings, zones[0], SOURCE_ADDRESS, "source")
+    replica = _launch(ec2, settings, zones[-1], BASE_REPLICA_ADDRESS, "replica")
+    progress("restoring their volumes, warming and starting MySQL")
+    with ThreadPoolExecutor(2) as pool:
+        jobs = [
+            pool.submit(_start_database, client, hosts, settings, kept, *host)
+            for host in ((source, zones[0], 1), (replica, zones[-1], 2))
+        ]
+        for job in jobs:
+            job.result()
+    progress("replication")
+    hosts.script(source, _make_source())
+    hosts.script(replica, _make_replica())
+    target_group_arn = str(settings["read_endpoint"]["target_group_arn"])
+    elbv2.register_targets(TargetGroupArn=target_group_arn, Targets=[{"Id": replica}])
+    _await_serving(elbv2, target_group_arn, progress)
+    return RunningCluster(
+        str(settings["name"]), source, SOURCE_ADDRESS, replica, BASE_REPLICA_ADDRESS, target_group_arn,
+        int(settings["read_endpoint"]["listener_port"]),
+    )  # fmt: skip
+
+
+def _launch(ec2: Any, settings: Mapping[str, Any], zone: str, address: str, role: str) -> str:
+    tags = {"Name": f"{settings['name']}-{role}", "peaker:cluster": settings["name"], "peaker:role": role}
+    if role == "replica":
+        tags["peaker:load"] = "base"
+    answer = ec2.run_instances(
+        ImageId=settings["image_id"], InstanceType=settings["instance_type"], MinCount=1, MaxCount=1,
+        SubnetId=settings["subnets"][zone], PrivateIpAddress=address,
+        SecurityGroupIds=list(settings["security_group_ids"]),
+        TagSpecifications=[{"ResourceType": "instance", "Tags": _tags(tags)}],
+    )  # fmt: skip
+    return str(answer["Instances"][0]["InstanceId"])
+
+
+def _start_database(
+    client: Callable[[str], Any],
+    hosts: Hosts,
+    settings: Mapping[str, Any],
+    kept: seed.Seed,
+    instance_id: str,
+    zone: str,
+    server_id: int,
+) -> None:
+    hosts.await_online(instance_id)
+    volumes = _attach_seed(client("ec2"), settings, kept, instance_id, zone)
+    run = {"RunId": f"bring-up-{server_id}"}
+    hosts.document(instance_id, "install_host_package", _host_package(client))
+    hosts.document(instance_id, "assemble_storage", {**run, "Volumes": json.dumps(volumes)})
+    hosts.document(instance_id, "start_prewarm", run)
+    _await_warm(hosts, instance_id, run)
+    hosts.document(instance_id, "start_database", {**run, "ServerId": str(server_id)})
+
+
+def _attach_seed(
+    ec2: Any, settings: Mapping[str, Any], kept: seed.Seed, instance_id: str, zone: str
+) -> list[dict[str, str]]:
+    snapshots = {snapshot.name: snapshot for snapshot in kept.snapshots}
+    attached = []
+    for volume in settings["volumes"]:
+        tags = {"peaker:cluster": settings["name"], "peaker:volume": volume["name"]}
+        volume_id = ec2.create_volume(
+            AvailabilityZone=zone, SnapshotId=snapshots[volume["name"]].snapshot_id,
+            VolumeType=volume["volume_type"], Iops=volume["iops"], Throughput=volume["throughput_mib_per_s"],
+            TagSpecifications=[{"ResourceType": "volume", "Tags": _tags(tags)}],
+        )["VolumeId"]  # fmt: skip
+        _retried(ec2.attach_volume, Device=volume["device"], InstanceId=instance_id, VolumeId=volume_id)
+        entry = {key: volume[key] for key in ("name", "device", "mount_point", "filesystem")}
+        attached.append({**entry, "volume_id": volume_id})
+    return attached
+
+
+def _host_package(client: Callable[[str], Any]) -> dict[str, str]:
+    functions = client("lambda").get_paginator("list_functions").paginate()
+    variables = next(
+        f["Environment"]["Variables"]
+        for page in functions
+        for f in page["Functions"]
+        if "HOST_PACKAGE_KEY" in f.get("Environment", {}).get("Variables", {})
+    )
+    url = client("s3").generate_presigned_url(
+        "get_object",
+        Params={"Bucket": variables["HOST_PACKAGE_BUCKET"], "Key": variables["HOST_PACKAGE_KEY"]},
+    )
+    return {
+        "PackageUrl": url.replace("127.0.0.1", "10.77.0.1"),
+        "PackageSha256": variables["HOST_PACKAGE_SHA256"],
+    }
+
+
+def _await_warm(hosts: Hosts, instance_id: str, run: Mapping[str, str], limit_seconds: float = 120) -> None:
+    deadline = time.monotonic() + limit_seconds
+    while time.monotonic() < deadline:
+        report = hosts.document(instance_id, "report_prewarm", run)
+        if report["state"] == "done":
+            return
+        if report["state"] in ("failed", "dead"):
+            raise BringUpError(f"prewarm on {instance_id}: {report}")
+        time.sleep(0.5)
+    raise BringUpError(f"prewarm on {instance_id} is not done after {limit_seconds:.0f} s")
+
+
+def _make_source() -> str:
+    return (
+        "printf '[mysqld]\\nread_only=OFF\\nsuper_read_only=OFF\\n' >/etc/mysql/conf.d/zz-source.cnf\n"
+        f"{_ADMIN} -e 'SET GLOBAL super_read_only=OFF; SET GLOBAL read_only=OFF'\n"
+    )
+
+
+def _make_replica() -> str:
+    return (
+        f"{_ADMIN} -e \"CHANGE REPLICATION SOURCE TO SOURCE_HOST='{SOURCE_ADDRESS}', "
+        f"SOURCE_USER='{seed.REPLICATION_USER}', SOURCE_PASSWORD='{seed.REPLICATION_PASSWORD}', "
+        'SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1; START REPLICA"\n'
+    )
+
+
+def _await_serving(
+    elbv2: Any, target_group_arn: str, progress: Callable[[str], None], limit_seconds: float = 60
+) -> None:
+    progress("waiting for the endpoint's health checks")
+    deadline = time.monotonic() + limit_seconds
+    while time.monotonic() < deadline:
+        described = elbv2.describe_target_health(TargetGroupArn=target_group_arn)["TargetHealthDescriptions"]
+        if described and all(d["TargetHealth"]["State"] == "healthy" for d in described):
+            return
+        time.sleep(0.3)
+    raise BringUpError(f"the base replica is not healthy after {limit_seconds:.0f} s: {described}")
+
+
+def _retried(call: Callable[..., Any], limit_seconds: float = 20, **arguments: Any) -> Any:
+    """Again while EC2 does not see yet what was just created."""
+    deadline = time.monotonic() + limit_seconds
+    while True:
+        try:
+            return call(**arguments)
+        except Exception as error:
+            code = getattr(error, "response", {}).get("Error", {}).get("Code")
+            if code not in _AFTER_CREATE or time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
+
+
+def _exists(describe: Callable[[], Any]) -> bool:
+    try:
+        describe()
+    except Exception as error:
+        if getattr(error, "response", {}).get("Error", {}).get("Code") != "InvalidDocument":
+            raise
+        return False
+    return True
+
+
+def _tags(tags: Mapping[str, str]) -> Sequence[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
