@@ -45,6 +45,7 @@
 #define CATCH_UP_NS 2000000ull   /* a schedule may lag 2 ms behind, so that wake-up jitter costs no rate */
 #define FETCH_SIGMA 0.35         /* lognormal; p99 is 2.26 times the median */
 #define COLD UINT64_MAX
+#define ZEROS (-1)
 #define MAX_FETCHERS 1024
 #define COMPLETION_THREADS 3
 #define READER_THREADS 16
@@ -68,6 +69,7 @@ struct volume {
     char snapshot_id[ID_BYTES + 1]; /* empty: made blank */
     fuse_ino_t ino;
     int fd;
+    int origin_fd;            /* the snapshot it was made from, -1: none */
     uint64_t size;
     uint64_t blocks;
     struct limits limits;
@@ -75,6 +77,7 @@ struct volume {
     uint64_t *ready_ns;       /* per block: 0 local, COLD, else when its fetch ends */
     uint8_t *covered;         /* per block: which 64 KiB parts of a cold block were overwritten whole */
     uint8_t *present;         /* bitmap: blocks that a snapshot of this volume holds */
+    uint8_t *written;         /* bitmap: blocks that are not as they were in the origin */
     uint64_t iops_ns, bytes_ns; /* when the next I/O, the next byte, may start */
     uint64_t slot_ns[MAX_FETCHERS];
     uint64_t hydration_ns, hydration_cursor;
@@ -94,9 +97,9 @@ struct snapshot {
 struct completion {
     uint64_t due_ns, sequence;
     fuse_req_t request;
-    struct volume *volume;
-    uint64_t offset;
+    int fd; /* where a read's data is; ZEROS: nowhere */
     uint32_t size;
+    uint64_t offset;
     bool is_write;
 };
 
@@ -194,7 +197,8 @@ static uint64_t fetch_block(struct volume *v, uint64_t b, uint64_t now)
     v->slot_ns[slot] = v->ready_ns[b] = end;
     v->cold_fetches++;
     uint64_t start = b * BLOCK_BYTES; /* the pool's own disk works while the modelled fetch runs */
-    posix_fadvise(v->fd, (off_t)start, (off_t)min_u64(BLOCK_BYTES, v->size - start), POSIX_FADV_WILLNEED);
+    int fd = bit_get(v->written, b) ? v->fd : v->origin_fd;
+    posix_fadvise(fd, (off_t)start, (off_t)min_u64(BLOCK_BYTES, v->size - start), POSIX_FADV_WILLNEED);
     return end;
 }
 
@@ -232,6 +236,7 @@ static uint64_t fetch_for_write(struct volume *v, uint64_t from, uint64_t to, ui
     uint64_t ready = now;
     for (uint64_t b = from / BLOCK_BYTES; b * BLOCK_BYTES < to; b++) {
         bit_set(v->present, b);
+        bit_set(v->written, b);
         if (!v->ready_ns[b])
             continue;
         v->covered[b] |= parts_of(v, b, from, to, true);
@@ -253,7 +258,20 @@ static uint64_t take_turn(uint64_t *schedule_ns, uint64_t cost, uint64_t rate, u
     return start;
 }
 
-static uint64_t due_ns(struct volume *v, uint64_t offset, uint64_t size, bool is_write)
+/* Where to read [from, to). What is as in the snapshot is read there, so that all volumes made from it share
+ * one copy in this machine's memory. Decided on arrival: a write that comes later may be missed, as on a disk. */
+static int fd_of(const struct volume *v, uint64_t from, uint64_t to)
+{
+    bool present = false, written = false;
+    for (uint64_t b = from / BLOCK_BYTES; b * BLOCK_BYTES < to; b++) {
+        present |= bit_get(v->present, b);
+        written |= bit_get(v->written, b);
+    }
+    return written ? v->fd : present ? v->origin_fd : ZEROS;
+}
+
+/* When the request may be answered, and for a read in *fd from where. */
+static uint64_t due_ns(struct volume *v, uint64_t offset, uint64_t size, bool is_write, int *fd)
 {
     uint64_t now = now_ns();
     pthread_mutex_lock(&v->model);
@@ -266,7 +284,7 @@ static uint64_t due_ns(struct volume *v, uint64_t offset, uint64_t size, bool is
     if (is_write)
         v->writes++, v->write_bytes += size;
     else
-        v->reads++, v->read_bytes += size;
+        v->reads++, v->read_bytes += size, *fd = fd_of(v, offset, offset + size);
     pthread_mutex_unlock(&v->model);
     return max_u64(max_u64(start, ready), now) + v->limits.base_ns;
 }
@@ -315,7 +333,9 @@ static void free_volume(struct volume *v)
 {
     if (v->fd >= 0)
         close(v->fd);
-    free(v->ready_ns), free(v->covered), free(v->present);
+    if (v->origin_fd >= 0)
+        close(v->origin_fd);
+    free(v->ready_ns), free(v->covered), free(v->present), free(v->written);
     pthread_mutex_destroy(&v->model);
     pthread_rwlock_destroy(&v->gate);
     free(v);
@@ -410,15 +430,21 @@ static char *thread_buffer(void)
 /* Reads and answers. With may_wait false it returns false where the pool's own disk would have to be read. */
 static bool answer_read(const struct completion *c, bool may_wait)
 {
+    static const char zeros[MAX_REQUEST_BYTES];
+    if (c->fd == ZEROS) {
+        fuse_reply_buf(c->request, zeros, c->size);
+        return true;
+    }
     char *buffer = thread_buffer();
     size_t got = 0;
     while (got < c->size) {
         struct iovec part = {buffer + got, c->size - got};
-        ssize_t n = preadv2(c->volume->fd, &part, 1, (off_t)(c->offset + got), may_wait ? 0 : RWF_NOWAIT);
+        ssize_t n = preadv2(c->fd, &part, 1, (off_t)(c->offset + got), may_wait ? 0 : RWF_NOWAIT);
         if (n > 0) {
             got += (size_t)n;
-        } else if (n == 0) {
-            break;
+        } else if (n == 0) { /* the volume is larger than its origin */
+            memset(buffer + got, 0, c->size - got);
+            got = c->size;
         } else if (errno == EINTR) {
             continue;
         } else if (!may_wait) {
@@ -621,8 +647,8 @@ static void on_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, s
         return;
     }
     size = min_u64(min_u64(size, MAX_REQUEST_BYTES), v->size - (uint64_t)offset);
-    struct completion c = {.due_ns = due_ns(v, (uint64_t)offset, size, false), .request = req, .volume = v,
-                           .offset = (uint64_t)offset, .size = (uint32_t)size};
+    struct completion c = {.request = req, .offset = (uint64_t)offset, .size = (uint32_t)size};
+    c.due_ns = due_ns(v, c.offset, size, false, &c.fd);
     answer_when_due(c);
 }
 
@@ -653,15 +679,14 @@ static void on_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t si
         return;
     }
     pthread_rwlock_rdlock(&v->gate);
-    uint64_t due = due_ns(v, (uint64_t)offset, size, true);
+    struct completion c = {.request = req, .size = (uint32_t)size, .is_write = true};
+    c.due_ns = due_ns(v, (uint64_t)offset, size, true, NULL);
     int error = write_all(v->fd, data, size, offset);
     pthread_rwlock_unlock(&v->gate);
     if (error) {
         fuse_reply_err(req, error);
         return;
     }
-    struct completion c = {.due_ns = due, .request = req, .volume = v, .offset = (uint64_t)offset,
-                           .size = (uint32_t)size, .is_write = true};
     answer_when_due(c);
 }
 
@@ -722,13 +747,14 @@ static struct volume *new_volume(const char *id, uint64_t size, struct limits li
 {
     struct volume *v = must_alloc(1, sizeof *v);
     strcpy(v->id, id);
-    v->fd = -1;
+    v->fd = v->origin_fd = -1;
     v->size = size;
     v->blocks = blocks_of(size);
     v->limits = limits;
     v->ready_ns = must_alloc(v->blocks, sizeof *v->ready_ns);
     v->covered = must_alloc(v->blocks, 1);
     v->present = must_alloc(bitmap_bytes(v->blocks), 1);
+    v->written = must_alloc(bitmap_bytes(v->blocks), 1);
     v->random_state = 0x9e3779b97f4a7c15ull;
     for (const char *c = id; *c; c++)
         v->random_state = (v->random_state ^ (uint8_t)*c) * 1099511628211ull;
@@ -761,13 +787,8 @@ static bool fill_volume_file(struct volume *v, const char *snapshot_id)
     if (v->fd < 0)
         return false;
     if (*snapshot_id) {
-        int from = open_at(O_RDONLY, "snapshots/%s.img", snapshot_id);
-        bool cloned = from >= 0 && clone_file(from, v->fd);
-        int error = errno;
-        if (from >= 0)
-            close(from);
-        errno = error;
-        if (!cloned)
+        v->origin_fd = open_at(O_RDONLY, "snapshots/%s.img", snapshot_id);
+        if (v->origin_fd < 0 || !clone_file(v->origin_fd, v->fd))
             return false;
     }
     return ftruncate(v->fd, (off_t)v->size) == 0;

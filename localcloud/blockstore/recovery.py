@@ -17,6 +17,17 @@ from localcloud.blockstore.mounts import abort_fuse, mounts, unmount
 from localcloud.dataplane import DataPlaneError
 
 _RELEASE_SECONDS = 5.0
+_held_locks: set[int] = set()
+
+
+def _leave_locks_to_parent() -> None:
+    for descriptor in _held_locks:
+        os.close(descriptor)
+    _held_locks.clear()
+
+
+# A worker forked off without exec must not keep the directory locked when its parent is killed.
+os.register_at_fork(after_in_child=_leave_locks_to_parent)
 
 
 def cleanup(state_dir: Path) -> list[str]:
@@ -39,11 +50,11 @@ def state_lock(layout: Layout) -> Iterator[None]:
     try:
         yield
     finally:
-        os.close(descriptor)
+        give_state_lock(descriptor)
 
 
 def take_state_lock(layout: Layout) -> int:
-    """Lock the state directory; close the returned descriptor to give it back."""
+    """Lock the state directory; the returned descriptor is for give_state_lock."""
     descriptor = os.open(layout.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -56,7 +67,14 @@ def take_state_lock(layout: Layout) -> int:
         ) from None
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
+    _held_locks.add(descriptor)
     return descriptor
+
+
+def give_state_lock(descriptor: int) -> None:
+    """Unlock the state directory."""
+    _held_locks.discard(descriptor)
+    os.close(descriptor)
 
 
 def remove_leftovers(layout: Layout) -> list[str]:

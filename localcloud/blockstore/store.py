@@ -20,7 +20,13 @@ from localcloud.blockstore.loop import (
     split_as_ebs,
 )
 from localcloud.blockstore.mounts import unmount
-from localcloud.blockstore.recovery import release_loops, release_pool, remove_leftovers, take_state_lock
+from localcloud.blockstore.recovery import (
+    give_state_lock,
+    release_loops,
+    release_pool,
+    remove_leftovers,
+    take_state_lock,
+)
 from localcloud.dataplane import BlockDevice, DataPlaneError, VolumeLimits, VolumeStat
 
 BLOCK_BYTES = 512 * 1024
@@ -166,7 +172,7 @@ class ColdBlockStore:
             remove_leftovers(self._layout)
         self._layout.socket.unlink(missing_ok=True)
         release_pool(self._layout)
-        os.close(self._lock_descriptor)
+        give_state_lock(self._lock_descriptor)
         self._lock_descriptor = None
 
     def _running(self) -> Daemon:

@@ -235,6 +235,15 @@ def test_a_snapshot_lists_the_blocks_that_were_ever_written(store: ColdBlockStor
     assert store.read_snapshot_block(second, 19) == content
 
 
+def test_random_writes_on_a_restored_volume_read_back(store: ColdBlockStore, names: list[str]) -> None:
+    source, replica, _, snapshot, _ = names
+    seed_snapshot(store, source, snapshot, 16 * MIB, range(0, 32, 3))
+    fast = VolumeLimits(iops=0, throughput_mib_per_s=0, base_latency_ms=0.1, fetch_latency_ms=2)
+    store.create_volume(replica, 24 * MIB, fast, snapshot)
+    device = store.attach(replica).path
+    fio(device, "--rw=randwrite", "--bs=4k", "--iodepth=16", "--verify=crc32c", "--do_verify=1", "--size=24M")
+
+
 def test_blocks_outside_the_snapshot_read_as_zeros_without_a_fetch(
     store: ColdBlockStore, names: list[str]
 ) -> None:
@@ -256,7 +265,9 @@ def test_writing_a_whole_cold_block_makes_it_local_and_a_part_of_it_fetches(
     with DirectFile(store.attach(replica).path) as device:
         device.write(0, b"z" * BLOCK)
         assert (store.stat(replica).blocks_cold, store.stat(replica).cold_fetches) == (31, 0)
+        before = store.read_snapshot_block(snapshot, 5)
         device.write(5 * BLOCK, b"z" * 16384)
+        assert device.read(5 * BLOCK, BLOCK) == b"z" * 16384 + before[16384:]
         assert (store.stat(replica).blocks_cold, store.stat(replica).cold_fetches) == (30, 1)
 
 
@@ -397,7 +408,7 @@ def test_snapshots_are_there_after_a_restart_and_volumes_are_not(state_dir: Path
 
 
 OWNER = """
-    import sys, time
+    import os, sys, time
     from pathlib import Path
     from localcloud.blockstore import ColdBlockStore
     from localcloud.dataplane import VolumeLimits
@@ -405,28 +416,32 @@ OWNER = """
     store.create_volume("vol-a", 320 << 20, VolumeLimits(base_latency_ms=0, iops=0))
     store.create_volume("vol-b", 4 << 20, VolumeLimits(base_latency_ms=3000))
     store.create_snapshots({"vol-a": "snap-golden"})
-    print(store.attach("vol-a").path, store.attach("vol-b").path, flush=True)
+    worker = os.fork()
+    if worker == 0:
+        time.sleep(600)
+    print(worker, store.attach("vol-a").path, store.attach("vol-b").path, flush=True)
     time.sleep(600)
 """
 
 
 @contextlib.contextmanager
 def owner_process(state_dir: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A process with an open store; yields it and its two devices."""
+    """A process with an open store; yields it and its two devices. A worker that it forked outlives it."""
     owner = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(OWNER), str(state_dir)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=CHECKOUT,
     )
+    assert owner.stdout is not None
+    worker, *devices = owner.stdout.readline().split()
     try:
-        assert owner.stdout is not None
-        yield owner, owner.stdout.readline().split()
+        yield owner, devices
     finally:
         owner.kill()
         owner.wait()
-        assert owner.stdout is not None
         owner.stdout.close()
+        os.kill(int(worker), signal.SIGKILL)
 
 
 def test_cleanup_removes_all_that_a_killed_owner_left(state_dir: Path) -> None:
