@@ -35,7 +35,8 @@ def render_receipt(
         (f"{receipt['operation']} of {receipt['cluster']}: ", "bold"), (receipt["outcome"], f"bold {style}"),
         f"   {receipt['run_id']}\n",
         f"why: {receipt['reason'] or 'started by hand'}\n",
-        f"from {_clock(receipt['started_at'])} to {_clock(receipt['finished_at'])}, {_both(receipt['seconds'], real_seconds_per_cloud_second)}",
+        f"from {_clock(receipt['started_at'])} to {_clock(receipt['finished_at'])}, ",
+        _both(receipt["seconds"], real_seconds_per_cloud_second),
     )  # fmt: skip
     parts: list[RenderableType] = [head, _steps(receipt, real_seconds_per_cloud_second), _resources(receipt)]
     parts += [Text(line) for line in (_cost(receipt), _lead(receipt)) if line]

@@ -1,0 +1,53 @@
+"""`make demo`: a real replica comes up warm before the peak, takes reads, and is retired after it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from demo.day import DemoFailed, DemoOptions, run_day
+from demo.trace import TraceError
+from localcloud.cluster import BringUpError
+from localcloud.dataplane import DataPlaneError
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the demonstration; 0 when every check of its summary holds."""
+    parser = argparse.ArgumentParser(
+        prog="python -m demo",
+        description=__doc__,
+        epilog="Example: python -m demo --scale 240 --port 4600",
+    )
+    parser.add_argument("--scale", type=float, default=200.0, help="cloud seconds per real second (default 200)")
+    parser.add_argument("--port", type=int, default=4566, help="port of the local cloud on 127.0.0.1")
+    parser.add_argument(
+        "--trace", type=Path, default=CHECKOUT / "data/traces/nyc_taxi.csv", help="CSV of timestamp,value (UTC)"
+    )
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "build/demo", help="where the results go")
+    given = parser.parse_args(arguments)
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    if os.geteuid() != 0:
+        console.print("the demo makes block devices, mounts and namespaces: run it as root (sudo make demo)")
+        return 2
+    if not 10 <= given.scale <= 1000:
+        console.print(f"--scale: must be between 10 and 1000, got {given.scale}")
+        return 2
+    options = DemoOptions(CHECKOUT, given.output, given.trace, given.scale, given.port)
+    try:
+        return 0 if run_day(options, console) else 1
+    except (DemoFailed, TraceError, DataPlaneError, BringUpError) as error:
+        console.print(f"[bold red]the demo stopped:[/] {error}")
+        return 1
+    except KeyboardInterrupt:
+        console.print("interrupted; everything it started is cleaned up")
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,110 @@
+"""The local cloud as the demonstration uses it: started, deployed to, asked for its clock, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+START_LIMIT_SECONDS = 90
+STOP_LIMIT_SECONDS = 60
+
+
+class LocalCloudFailed(Exception):
+    """The local cloud did not start or answer; the message holds what it printed."""
+
+
+@dataclass(frozen=True)
+class RunningCloud:
+    """A local cloud process and its admin endpoints."""
+
+    endpoint_url: str
+    process: subprocess.Popen[bytes]
+
+    def admin(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """GET, or POST a body to, an endpoint under /_peaker/."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.endpoint_url}/_peaker/{path}", data=data)
+        request.add_header("Content-Type", "application/json")
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                document: dict[str, Any] = json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise LocalCloudFailed(f"/_peaker/{path}: {error.read().decode()}") from error
+        return document
+
+    def set_clock(self, scale: float, now: datetime | None = None) -> None:
+        """Set the clock's scale and, where given, its time."""
+        body: dict[str, Any] = {"scale": scale}
+        if now is not None:
+            body["now"] = now.isoformat()
+        self.admin("clock", body)
+
+
+class CloudTime:
+    """The cloud's clock, read from the file that the local cloud keeps."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def now(self) -> datetime:
+        """Cloud time, aware UTC."""
+        clock = json.loads(self._path.read_text())
+        passed = (time.time() - clock["anchor_real"]) * clock["scale"]
+        return datetime.fromtimestamp(clock["anchor_cloud"] + passed, UTC)
+
+
+@contextmanager
+def local_cloud(checkout: Path, state_dir: Path, port: int) -> Iterator[RunningCloud]:
+    """Start the local cloud, stop it at the end whatever happens."""
+    state_dir.mkdir(parents=True, exist_ok=True)
+    log_path = state_dir / "server.log"
+    command = [sys.executable, "-m", "localcloud", "serve", "--port", str(port), "--state", str(state_dir)]
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=checkout, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    try:
+        cloud = RunningCloud(f"http://127.0.0.1:{port}", process)
+        _await_ready(cloud, log_path)
+        yield cloud
+    finally:
+        _stop(process)
+
+
+def _await_ready(cloud: RunningCloud, log_path: Path) -> None:
+    deadline = time.monotonic() + START_LIMIT_SECONDS
+    while time.monotonic() < deadline:
+        if cloud.process.poll() is not None:
+            raise LocalCloudFailed(log_path.read_text(errors="replace").strip()[-2000:])
+        try:
+            cloud.admin("health")
+        except (OSError, LocalCloudFailed):
+            time.sleep(0.2)
+            continue
+        return
+    raise LocalCloudFailed(f"not ready after {START_LIMIT_SECONDS} s; see {log_path}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_LIMIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)
+
+
+Say = Callable[[str], None]
