@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from moto.core.exceptions import ServiceException
+
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
@@ -32,6 +34,10 @@ class Fault:
 
     def as_dict(self) -> dict[str, Any]:
         return {field: getattr(self, field) for field in FIELDS}
+
+
+class InjectedFailure(ServiceException):
+    """An AWS error that was asked for. Defined here, so that moto serialises codes that no model names."""
 
 
 class Faults:
@@ -99,7 +105,6 @@ class Faults:
 
 def install(cloud: LocalCloud) -> None:
     """Look for a failure around every API action that moto answers (Lambda invocations have their own)."""
-    from moto.core.exceptions import ServiceException
     from moto.core.responses import ActionResult, BaseResponse
 
     original = cast(Callable[[Any], Any], BaseResponse.call_action)
@@ -110,7 +115,7 @@ def install(cloud: LocalCloud) -> None:
             return original(self)
         if fault.when == "after":
             original(self)
-        status, headers, body = self.serialized(ActionResult(ServiceException(fault.error, fault.message)))
+        status, headers, body = self.serialized(ActionResult(InjectedFailure(fault.error, fault.message)))
         headers["status"] = status
         status, headers, body = self._transform_response(self.response_headers, (body, headers))
         headers, body = self._enrich_response(headers, body)

@@ -18,6 +18,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar
@@ -36,7 +37,10 @@ log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 IP_FREEBIND = 15  # linux/in.h; lets us listen on the hosts' bridge address before the bridge exists
 RESOURCE_EXTENSIONS = ("ec2", "ebs", "ssm", "elbv2")
-CONTROL_EXTENSIONS: tuple[str, ...] = ()
+CONTROL_EXTENSIONS: tuple[str, ...] = (
+    "stepfunctions",
+    "lambda_runtime",
+)
 
 
 class LocalCloudError(Exception):
@@ -93,6 +97,7 @@ class LocalCloud:
         self._callbacks: list[Callable[[], None]] = []
         self._threads: list[threading.Thread] = []
         self._servers: list[BaseWSGIServer] = []
+        self._serving = False
         self._clients: dict[str, Any] = {}
         self._clients_lock = threading.Lock()
 
@@ -102,6 +107,18 @@ class LocalCloud:
     def endpoint_url(self) -> str:
         """Where the AWS API is, e.g. http://127.0.0.1:4566."""
         return f"http://{LOOPBACK}:{self.port}"
+
+    @property
+    def host_endpoint_url(self) -> str:
+        """Where hosts can reach it: the bridge's address when we listen there and it exists, else loopback."""
+        for address in self._addresses[1:]:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                try:
+                    probe.bind((address, 0))
+                except OSError:
+                    continue
+            return f"http://{address}:{self.port}"
+        return self.endpoint_url
 
     def client(self, service: str) -> Any:
         """A boto3 client for this cloud, made once per service; safe to share between threads."""
@@ -188,11 +205,13 @@ class LocalCloud:
             raise LocalCloudError("Another LocalCloud is open in this process: close it first.")
         LocalCloud._open = self
         try:
+            self._log_to_files()
             _reset_moto()
             self._listen()
             self._install_extensions()
             for server in self._servers:
-                self.background(f"listener-{server.host}", server.serve_forever)
+                self.background(f"listener-{server.host}", partial(server.serve_forever, 0.05))
+            self._serving = True
         except BaseException:
             self.close()
             raise
@@ -204,7 +223,8 @@ class LocalCloud:
         self.closing.set()
         self.clock.wake()
         for server in self._servers:
-            server.shutdown()
+            if self._serving:  # shutdown() of a server that never served waits for ever
+                server.shutdown()
             server.server_close()
         failures = self._run_callbacks()
         if self.dataplane is not None and self._owns_dataplane:
@@ -228,6 +248,20 @@ class LocalCloud:
                 log.exception("closing failed")
                 failures.append(repr(error))
         return failures
+
+    def _log_to_files(self) -> None:
+        """moto and werkzeug are talkative: their logs go to files of the state directory."""
+        folder = self.state_dir / "logs"
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, level in (("moto", logging.WARNING), ("werkzeug", logging.INFO)):
+            logger = logging.getLogger(name)
+            handler = logging.FileHandler(folder / f"{name}.log")
+            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+            before = (logger.level, logger.propagate)
+            logger.addHandler(handler)
+            logger.setLevel(level)
+            logger.propagate = False
+            self.on_close(lambda args=(logger, handler, before): _restore_logger(*args))  # type: ignore[misc]
 
     def _install_extensions(self) -> None:
         faults.install(self)
@@ -270,6 +304,13 @@ def _bound_socket(address: str, port: int) -> socket.socket:
             ) from error
         raise LocalCloudError(f"Cannot listen on {address}:{port}: {error.strerror}") from error
     return listener
+
+
+def _restore_logger(logger: logging.Logger, handler: logging.Handler, before: tuple[int, bool]) -> None:
+    logger.removeHandler(handler)
+    handler.close()
+    logger.setLevel(before[0])
+    logger.propagate = before[1]
 
 
 def _reset_moto() -> None:

@@ -1,0 +1,181 @@
+"""The Lambda runtime inside the function's process: a fork server, and the workers that it forks.
+
+Standard library only and importable by nobody: it is run as `python -I -S lambda_runtime_worker.py`, so that a
+function sees its own bundle, the packages that AWS's runtime has (boto3), and nothing of this checkout.
+
+The fork server reads {"spawn": ...} lines from its standard input's socket, each with the worker's channel.
+A worker reads one invocation per line from its channel and answers with {"log": ...} lines and one {"result": ...}.
+"""
+
+import importlib
+import io
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+
+PRELOADED = ("boto3", "pydantic", "aws_lambda_powertools", "aws_lambda_powertools.utilities.parser")
+WARM_MODELS = ("dynamodb", "ec2", "ssm", "elbv2", "cloudwatch", "s3", "stepfunctions")
+
+
+class ChannelWriter(io.TextIOBase):
+    """Standard output of a function: whole lines, in order, ahead of the result."""
+
+    def __init__(self, channel):
+        self._channel = channel
+        self._pending = ""
+
+    def writable(self):
+        return True
+
+    def write(self, text):
+        self._pending += text
+        *lines, self._pending = self._pending.split("\n")
+        for line in lines:
+            send(self._channel, {"log": line})
+        return len(text)
+
+    def finish_line(self):
+        if self._pending:
+            send(self._channel, {"log": self._pending})
+            self._pending = ""
+
+
+class Context:
+    """What a handler gets as its second argument (the Lambda guide, "Python context object")."""
+
+    client_context = None
+    identity = None
+
+    def __init__(self, invocation):
+        self._deadline = invocation["deadline"]
+        self.aws_request_id = invocation["request_id"]
+        self.function_name = os.environ["AWS_LAMBDA_FUNCTION_NAME"]
+        self.function_version = os.environ["AWS_LAMBDA_FUNCTION_VERSION"]
+        self.invoked_function_arn = invocation["arn"]
+        self.memory_limit_in_mb = os.environ["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"]
+        self.log_group_name = os.environ["AWS_LAMBDA_LOG_GROUP_NAME"]
+        self.log_stream_name = os.environ["AWS_LAMBDA_LOG_STREAM_NAME"]
+
+    def get_remaining_time_in_millis(self):
+        return max(0, int((self._deadline - time.time()) * 1000))
+
+
+def send(channel, message):
+    channel.write(json.dumps(message).encode() + b"\n")
+    channel.flush()
+
+
+def error_result(error):
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename != __file__]
+    return {
+        "errorType": type(error).__name__,
+        "errorMessage": str(error),
+        "stackTrace": traceback.format_list(own),
+    }
+
+
+def load_handler(name):
+    """The handler function, or the error that AWS reports when it cannot be had."""
+    module_name, _, function_name = name.rpartition(".")
+    try:
+        module = importlib.import_module(module_name.replace("/", "."))
+    except ImportError as error:
+        return None, dict(
+            error_result(error),
+            errorType="Runtime.ImportModuleError",
+            errorMessage="Unable to import module '%s': %s" % (module_name, error),
+        )
+    except Exception as error:  # any error of the function's own code is the function's error
+        return None, error_result(error)
+    handler = getattr(module, function_name, None)
+    if handler is None:
+        message = "Handler '%s' missing on module '%s'" % (function_name, module_name)
+        return None, {"errorType": "Runtime.HandlerNotFound", "errorMessage": message, "stackTrace": []}
+    return handler, None
+
+
+def invoke(handler, invocation):
+    try:
+        answer = handler(invocation["event"], Context(invocation))
+    except Exception as error:  # the function's error is its answer
+        return {"error": error_result(error)}
+    try:
+        return {"value": json.dumps(answer)}
+    except (TypeError, ValueError) as error:
+        result = error_result(error)
+        message = "Unable to marshal response: %s" % error
+        return {"error": dict(result, errorType="Runtime.MarshalError", errorMessage=message)}
+
+
+def run_worker(descriptor, spec):
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with open("/dev/null") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.environ.clear()
+    os.environ.update(spec["environment"])
+    time.tzset()
+    os.chdir(spec["task_root"])
+    channel_in = os.fdopen(descriptor, "rb")
+    channel = os.fdopen(os.dup(descriptor), "wb")
+    sys.stdout = sys.stderr = writer = ChannelWriter(channel)
+    sys.__stdout__ = sys.__stderr__ = writer
+    handler, broken = load_handler(spec["handler"])
+    for line in channel_in:
+        invocation = json.loads(line)
+        result = {"error": broken} if broken else invoke(handler, invocation)
+        writer.finish_line()
+        send(channel, {"result": result})
+        if broken:
+            break
+
+
+def preload():
+    """Import what nearly every function imports, once, before forking."""
+    loaded = []
+    for name in PRELOADED:
+        try:
+            importlib.import_module(name)
+            loaded.append(name)
+        except ImportError:
+            pass  # this bundle does without
+    if "boto3" in loaded:
+        import boto3
+
+        boto3.setup_default_session()
+        loader = boto3.DEFAULT_SESSION._session.get_component("data_loader")
+        for service in WARM_MODELS:
+            loader.load_service_model(service, "service-2")
+        loader.load_data("endpoints")
+    return loaded
+
+
+def main():
+    task_root, runtime_packages = sys.argv[1:3]
+    sys.path[:0] = [task_root]
+    sys.path.append(runtime_packages)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the server's to handle
+    control = socket.socket(fileno=os.dup(0))
+    control.sendall(json.dumps({"ready": preload()}).encode() + b"\n")
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1)
+        if not message:
+            return
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            try:
+                run_worker(descriptors[0], json.loads(message))
+            finally:
+                os._exit(0)
+        os.close(descriptors[0])
+        control.sendall(json.dumps({"pid": pid}).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()
