@@ -287,6 +287,8 @@ def _fault_line(fault: Mapping[str, Any], model: type[BaseModel]) -> str:
             return f"{'.'.join(path)}: must match {context['pattern']}, got {_shown(given)}"
         case "string_type":
             return f"{'.'.join(path)}: must be text; write it in quotes, got {_shown(given)}"
+        case "too_short":
+            return f"{'.'.join(path)}: must have at least {context['min_length']}, got {_shown(given)}"
         case "value_error":
             message = str(context["error"])
             # A check over several items names the item itself: clusters + "0.name: must ...".

@@ -124,7 +124,7 @@ class ControlPlaneStack(Stack):
         CfnOutput(
             self,
             f"{pascal_case(cluster.name)}ReadEndpointName",
-            description=f"Where readers of {cluster.name} connect, port {cluster.read_endpoint.listener_port}",
+            description=f"Where readers of {cluster.name} connect, on {cluster.read_endpoint.listener_port}",
             value=endpoint.dns_name,
         )
         CfnOutput(

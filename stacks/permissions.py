@@ -40,7 +40,6 @@ class Permission(Enum):
     PUBLISH_METRICS = auto()
     READ_HOST_PACKAGE = auto()
     CREATE_SNAPSHOTS = auto()
-    READ_SNAPSHOT_BLOCKS = auto()
     LAUNCH_INSTANCES = auto()
     CREATE_VOLUMES = auto()
     ATTACH_VOLUMES = auto()
@@ -219,14 +218,6 @@ def _create_snapshots(deployment: Deployment) -> list[Statement]:
     ]
 
 
-def _read_snapshot_blocks(deployment: Deployment) -> list[Statement]:
-    return [
-        Statement(
-            ("ebs:ListSnapshotBlocks",), (deployment.any_snapshot,), _owned(deployment), UNKNOWN_UNTIL_RUN
-        )
-    ]
-
-
 def _launch_instances(deployment: Deployment) -> list[Statement]:
     environment = deployment.names.environment
     arn = deployment.names.arn
@@ -338,8 +329,6 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _read_host_package
         case Permission.CREATE_SNAPSHOTS:
             return _create_snapshots
-        case Permission.READ_SNAPSHOT_BLOCKS:
-            return _read_snapshot_blocks
         case Permission.LAUNCH_INSTANCES:
             return _launch_instances
         case Permission.CREATE_VOLUMES:

@@ -1,4 +1,4 @@
-"""`scripts/synth <environment> [--output DIR]`: write an environment's CloudFormation templates and assets."""
+"""`scripts/synth <environment> [--output DIR]`: write an environment's templates and assets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An EventBridge rule that starts something: input contract, retries, dead-letter queue and alarm together."""
+"""An EventBridge rule that starts something: input, retries, dead-letter queue and alarm together."""
 
 from __future__ import annotations
 

@@ -1,0 +1,78 @@
+"""Every function is made the same way, and the catalogue is the code's."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from stacks.function_catalogue import FUNCTIONS
+from tests.infrastructure.conftest import Assembly
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+HANDLERS = REPOSITORY / "functions" / "peaker" / "handlers"
+DOCUMENTS = REPOSITORY / "ssm_documents"
+ENVIRONMENT_VARIABLES = {
+    "PEAKER_ENVIRONMENT",
+    "LEDGER_TABLE",
+    "HOST_PACKAGE_BUCKET",
+    "HOST_PACKAGE_KEY",
+    "HOST_PACKAGE_SHA256",
+    "POWERTOOLS_SERVICE_NAME",
+    "POWERTOOLS_METRICS_NAMESPACE",
+    "LOG_LEVEL",
+}
+
+
+def test_catalogue_has_one_row_per_handler() -> None:
+    handlers = {path.stem for path in HANDLERS.glob("*.py") if not path.stem.startswith("_")}
+    assert {definition.name for definition in FUNCTIONS} == handlers
+
+
+def test_catalogue_names_only_documents_that_exist_and_leaves_none_out() -> None:
+    named = {document for definition in FUNCTIONS for document in definition.documents}
+    assert named == {path.stem for path in DOCUMENTS.glob("*.yaml")}
+
+
+def test_every_catalogue_row_is_a_function(assembly: Assembly) -> None:
+    names = {function["FunctionName"] for function in assembly.properties("AWS::Lambda::Function")}
+    assert names == {f"peaker-{assembly.environment}-{definition.name}" for definition in FUNCTIONS}
+
+
+def test_every_function_traces_logs_json_and_ends_in_time(assembly: Assembly) -> None:
+    for function in assembly.properties("AWS::Lambda::Function"):
+        assert function["TracingConfig"] == {"Mode": "Active"}
+        assert function["LoggingConfig"]["LogFormat"] == "JSON"
+        assert 10 <= function["Timeout"] <= 300
+        assert 128 <= function["MemorySize"] <= 1024
+        assert set(function["Environment"]["Variables"]) == ENVIRONMENT_VARIABLES
+
+
+@pytest.mark.parametrize("environment", ["dev", "prod"])
+def test_functions_on_aws_are_python_3_13_on_arm64(assemblies: dict[str, Assembly], environment: str) -> None:
+    for function in assemblies[environment].properties("AWS::Lambda::Function"):
+        assert (function["Runtime"], function["Architectures"]) == ("python3.13", ["arm64"])
+
+
+def test_functions_share_one_bundle(assembly: Assembly) -> None:
+    functions = assembly.properties("AWS::Lambda::Function")
+    assert len({json.dumps(function["Code"], sort_keys=True) for function in functions}) == 1
+
+
+def test_every_function_has_a_role_of_its_own(assembly: Assembly) -> None:
+    functions = assembly.properties("AWS::Lambda::Function")
+    assert len({json.dumps(function["Role"]) for function in functions}) == len(functions)
+
+
+def test_every_log_group_ends_its_logs(assembly: Assembly) -> None:
+    groups = assembly.properties("AWS::Logs::LogGroup")
+    assert groups
+    assert all(group["RetentionInDays"] == 90 for group in groups)
+
+
+def test_handlers_path_is_the_modules(assembly: Assembly) -> None:
+    for function in assembly.properties("AWS::Lambda::Function"):
+        name = re.sub(rf"^peaker-{assembly.environment}-", "", function["FunctionName"])
+        assert function["Handler"] == f"peaker.handlers.{name}.handler"

@@ -1,0 +1,148 @@
+"""Who may do what: no wildcard action, no wildcard resource without a reason, I1 and I2 also in IAM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from environments.schema import load_environment
+from stacks.function_catalogue import FUNCTIONS
+from stacks.naming import Names
+from stacks.permissions import Deployment, Permission, Statement, command_statements, statements
+from tests.infrastructure.conftest import Assembly
+
+DEPLOYMENT = Deployment(
+    names=Names(load_environment("prod")),
+    target_group_arns=[
+        "arn:aws:elasticloadbalancing:us-east-1:222222222222:targetgroup/peaker-prod-orders/1"
+    ],
+    host_package_object_arn="arn:aws:s3:::assets/package.pyz",
+)
+DESTRUCTIVE = {"TerminateInstances", "StopInstances", "DetachVolume", "DeleteVolume", "DeleteSnapshot"}
+ATTACHING = {"AttachVolume", "ModifyInstanceAttribute"}
+CREATING = {"RunInstances", "CreateVolume", "CreateSnapshots"}
+GIVEN_BY_THE_USER = ("subnet/", "security-group/", "image/")
+
+
+def all_statements() -> Iterator[Statement]:
+    for permission in Permission:
+        yield from statements(permission, DEPLOYMENT)
+    for definition in FUNCTIONS:
+        yield from command_statements(definition.documents, DEPLOYMENT)
+
+
+def ec2_statements(actions: set[str]) -> list[Statement]:
+    wanted = {f"ec2:{action}" for action in actions}
+    return [statement for statement in all_statements() if wanted & set(statement.actions)]
+
+
+def allowed(assembly: Assembly) -> Iterator[tuple[str, dict[str, Any]]]:
+    for logical_id, policy in assembly.resources("AWS::IAM::Policy"):
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+            if statement["Effect"] == "Allow":
+                yield logical_id, statement
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def test_no_policy_allows_a_wildcard_action(assembly: Assembly) -> None:
+    wide = [
+        (name, s["Action"]) for name, s in allowed(assembly) if any("*" in a for a in listed(s["Action"]))
+    ]
+    assert wide == []
+
+
+def test_no_managed_policy_is_attached(assembly: Assembly) -> None:
+    assert [role for role in assembly.properties("AWS::IAM::Role") if role.get("ManagedPolicyArns")] == []
+
+
+def test_every_resource_is_wild_only_for_actions_that_aws_cannot_narrow(assembly: Assembly) -> None:
+    narrowable = set()
+    for _, statement in allowed(assembly):
+        if "*" in listed(statement["Resource"]) and not statement.get("Condition"):
+            narrowable |= set(listed(statement["Action"]))
+    read_only = ("ec2:Describe", "elasticloadbalancing:Describe", "cloudwatch:Get", "ssm:Get", "ssm:List")
+    delivery = ("logs:", "xray:", "ssm:Describe", "ssm:CancelCommand")
+    assert [action for action in sorted(narrowable) if not action.startswith((*read_only, *delivery))] == []
+
+
+def test_wildcard_resource_without_a_reason_is_refused() -> None:
+    with pytest.raises(ValueError, match="say why ec2:DescribeVolumes needs a wildcard"):
+        Statement(("ec2:DescribeVolumes",), ("*",))
+
+
+def test_wildcard_action_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be named in full, got ec2:Describe"):
+        Statement(("ec2:Describe*",), ("arn:aws:ec2:us-east-1:1:volume/vol-1",))
+
+
+def test_nothing_is_deleted_without_the_owner_tag() -> None:
+    """I1"""
+    found = ec2_statements(DESTRUCTIVE | ATTACHING)
+    assert {action for s in found for action in s.actions} >= {"ec2:TerminateInstances", "ec2:DeleteVolume"}
+    for statement in found:
+        assert statement.conditions == {"StringEquals": {"aws:ResourceTag/peaker:owner": "prod"}}
+
+
+def test_whatever_is_made_gets_the_owner_tag() -> None:
+    """I1"""
+    for statement in ec2_statements(CREATING):
+        if all(any(kind in resource for kind in GIVEN_BY_THE_USER) for resource in statement.resources):
+            continue
+        made = [r for r in statement.resources if r.endswith(("instance/*", "volume/*", "snapshot/*"))]
+        condition = statement.conditions.get("StringEquals", {})
+        reads_its_origin = "ec2:CreateSnapshots" in statement.actions and not made[0].endswith("snapshot/*")
+        if made and not reads_its_origin:
+            assert condition in (
+                {"aws:RequestTag/peaker:owner": "prod"},
+                {"aws:ResourceTag/peaker:owner": "prod"},  # the snapshot that a volume is made from
+            )
+
+
+def test_tags_are_set_only_on_what_a_call_creates_or_on_own_snapshots() -> None:
+    """I1: nobody can put the owner tag on what Peaker did not make."""
+    for statement in ec2_statements({"CreateTags"}):
+        condition = statement.conditions["StringEquals"]
+        if "ec2:CreateAction" in condition:
+            continue
+        assert condition == {"aws:ResourceTag/peaker:owner": "prod"}
+        assert statement.conditions["ForAllValues:StringEquals"] == {"aws:TagKeys": ["peaker:volume"]}
+
+
+def test_only_replicas_are_snapshotted() -> None:
+    """I2"""
+    [of_instances] = [
+        s for s in ec2_statements({"CreateSnapshots"}) if any("instance/" in r for r in s.resources)
+    ]
+    assert of_instances.conditions["StringEquals"]["aws:ResourceTag/peaker:role"] == "replica"
+
+
+def test_only_undo_and_retirement_delete() -> None:
+    """I1"""
+    may_delete = {d.name for d in FUNCTIONS if Permission.DELETE_RESOURCES in d.permissions}
+    assert may_delete == {"undo_run", "retire_replica"}
+
+
+def test_commands_reach_only_own_documents_and_hosts_of_own_clusters() -> None:
+    documents, hosts = command_statements(["prepare_donor"], DEPLOYMENT)[:2]
+    assert documents.resources == ("arn:aws:ssm:us-east-1:222222222222:document/Peaker-prod-prepare_donor",)
+    assert hosts.conditions == {"StringEquals": {"ssm:resourceTag/peaker:cluster": ["orders"]}}
+
+
+def test_only_the_replicas_role_is_passed_and_only_to_ec2() -> None:
+    [statement] = [s for s in all_statements() if "iam:PassRole" in s.actions]
+    assert statement.resources == ("arn:aws:iam::222222222222:role/peaker-replica",)
+    assert statement.conditions == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+
+
+def test_metrics_are_written_only_under_our_namespace() -> None:
+    [statement] = [s for s in all_statements() if "cloudwatch:PutMetricData" in s.actions]
+    assert statement.conditions == {"StringEquals": {"cloudwatch:namespace": "Peaker"}}
+
+
+def test_every_permission_is_used() -> None:
+    assert {p for definition in FUNCTIONS for p in definition.permissions} == set(Permission)

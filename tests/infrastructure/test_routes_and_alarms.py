@@ -1,0 +1,140 @@
+"""What starts a run, and what wakes a person."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from stacks.constructs.operator_alarm import RUNBOOKS, runbook_description
+from tests.infrastructure.conftest import Assembly, Resource
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def rules(assembly: Assembly) -> dict[str, Resource]:
+    return {rule["Name"]: rule for rule in assembly.properties("AWS::Events::Rule")}
+
+
+def alarms(assembly: Assembly) -> dict[str, Resource]:
+    return {alarm["AlarmName"]: alarm for alarm in assembly.properties("AWS::CloudWatch::Alarm")}
+
+
+def test_every_rule_has_a_dead_letter_queue_and_bounded_retries(assembly: Assembly) -> None:
+    found = rules(assembly)
+    assert len(found) == 4
+    for rule in found.values():
+        [target] = rule["Targets"]
+        assert target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][1] == "Arn"
+        assert target["RetryPolicy"]["MaximumRetryAttempts"] == 5
+        assert 60 <= target["RetryPolicy"]["MaximumEventAgeInSeconds"] <= 3600
+
+
+def test_every_rule_has_an_alarm_on_its_dead_letter_queue(assembly: Assembly) -> None:
+    watched = {
+        alarm["Dimensions"][0]["Value"]
+        for alarm in alarms(assembly).values()
+        if alarm.get("Namespace") == "AWS/SQS"
+    }
+    assert watched == {f"{name}-undelivered" for name in rules(assembly)}
+    assert watched == {queue["QueueName"] for queue in assembly.properties("AWS::SQS::Queue")}
+
+
+@pytest.mark.parametrize(
+    ("alarm", "metric"), [("replica-shortage", "ReplicaShortage"), ("replica-surplus", "ReplicaSurplus")]
+)
+def test_trigger_alarm_watches_the_forecasts_metric(assembly: Assembly, alarm: str, metric: str) -> None:
+    properties = alarms(assembly)[f"peaker-{assembly.environment}-orders-{alarm}"]
+    schedule_minutes = 15 if assembly.environment == "local" else 5
+    assert properties["Namespace"] == "Peaker"
+    assert properties["MetricName"] == metric
+    assert properties["Dimensions"] == [{"Name": "Cluster", "Value": "orders"}]
+    assert (properties["ComparisonOperator"], properties["Threshold"]) == ("GreaterThanThreshold", 0)
+    assert properties["Period"] == 60 * schedule_minutes
+    # I4: missing data neither adds nor removes.
+    assert properties["TreatMissingData"] == "missing"
+
+
+@pytest.mark.parametrize(
+    ("rule", "workflow"), [("replica-shortage", "ScaleOut"), ("replica-surplus", "ScaleIn")]
+)
+def test_alarm_event_starts_its_workflow_with_the_trigger_named(
+    assembly: Assembly, rule: str, workflow: str
+) -> None:
+    name = f"peaker-{assembly.environment}-orders-{rule}"
+    properties = rules(assembly)[name]
+    assert properties["EventPattern"]["detail"] == {
+        "alarmName": [name],
+        "state": {"value": ["ALARM"]},
+        "muteDetail": [{"exists": False}],
+    }
+    [target] = properties["Targets"]
+    assert target["Arn"]["Ref"].startswith(f"{workflow}WorkflowStateMachine")
+    # Placeholders stand unquoted: EventBridge quotes and escapes strings itself.
+    filled = re.sub(r"<[\w-]+>", '"text"', target["InputTransformer"]["InputTemplate"])
+    assert json.loads(filled) == {
+        "cluster": "orders",
+        "trigger": {"kind": "alarm", "alarm": "text", "reason": "text", "at": "text"},
+    }
+
+
+def test_forecast_runs_on_the_clusters_schedule(assembly: Assembly) -> None:
+    rule = rules(assembly)[f"peaker-{assembly.environment}-orders-forecast"]
+    expected = "rate(15 minutes)" if assembly.environment == "local" else "rate(5 minutes)"
+    assert rule["ScheduleExpression"] == expected
+    assert json.loads(rule["Targets"][0]["Input"]) == {"cluster": "orders"}
+
+
+def test_scale_out_is_also_checked_every_hour(assembly: Assembly) -> None:
+    rule = rules(assembly)[f"peaker-{assembly.environment}-orders-scheduled-check"]
+    assert rule["ScheduleExpression"] == "rate(1 hour)"
+    assert '"kind":"schedule"' in rule["Targets"][0]["InputTransformer"]["InputTemplate"]
+
+
+def test_every_alarm_names_a_runbook_that_exists(assembly: Assembly) -> None:
+    for name, alarm in alarms(assembly).items():
+        found = re.search(r"Runbook: (docs/runbooks/[a-z-]+\.md)$", alarm["AlarmDescription"])
+        assert found, name
+        assert (REPOSITORY / found[1]).is_file(), name
+        assert name.endswith(Path(found[1]).stem), name
+
+
+def test_every_runbook_is_an_alarms_and_says_what_to_do(assembly: Assembly) -> None:
+    named = {
+        re.findall(r"[a-z-]+(?=\.md$)", alarm["AlarmDescription"])[0] for alarm in alarms(assembly).values()
+    }
+    assert named == {path.stem for path in RUNBOOKS.glob("*.md")}
+    for path in RUNBOOKS.glob("*.md"):
+        headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+        assert headings == [path.stem, "Confirm", "First actions", "Escalate"]
+
+
+def test_alarm_without_runbook_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"docs/runbooks/no-such-alarm.md, which does not exist"):
+        runbook_description("Something is wrong.", "no-such-alarm")
+
+
+def test_missing_forecast_is_an_alarm(assembly: Assembly) -> None:
+    alarm = alarms(assembly)[f"peaker-{assembly.environment}-orders-forecast-stale"]
+    assert alarm["TreatMissingData"] == "breaching"
+    assert alarm["EvaluationPeriods"] == 3
+
+
+def test_failed_and_timed_out_workflows_are_alarms(assembly: Assembly) -> None:
+    for workflow in ("scale_out", "scale_in"):
+        for end in ("failed", "timed-out"):
+            assert f"peaker-{assembly.environment}-{workflow}-workflow-{end}" in alarms(assembly)
+
+
+def test_operator_alarms_reach_the_address_of_the_environment(prod: Assembly) -> None:
+    [subscription] = prod.properties("AWS::SNS::Subscription")
+    assert subscription["Endpoint"] == "dba-on-call@example.com"
+    triggers = {"peaker-prod-orders-replica-shortage", "peaker-prod-orders-replica-surplus"}
+    silent = {name for name, alarm in alarms(prod).items() if not alarm.get("AlarmActions")}
+    assert silent == triggers
+
+
+def test_environment_without_address_has_no_topic(local: Assembly) -> None:
+    assert local.properties("AWS::SNS::Topic") == []

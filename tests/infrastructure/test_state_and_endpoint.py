@@ -1,0 +1,96 @@
+"""The ledger, the read endpoint and the deployed settings of a cluster."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from environments.schema import Cluster, load_environment
+from tests.infrastructure.conftest import Assembly
+
+
+def test_ledger_is_recoverable_encrypted_and_expires_rows(assembly: Assembly) -> None:
+    [table] = assembly.properties("AWS::DynamoDB::Table")
+    assert [(key["AttributeName"], key["KeyType"]) for key in table["KeySchema"]] == [
+        ("pk", "HASH"),
+        ("sk", "RANGE"),
+    ]
+    assert table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] is True
+    assert table["SSESpecification"] == {"SSEEnabled": True}
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+
+
+def test_ledger_outlives_the_stack_where_state_is_kept(assembly: Assembly) -> None:
+    [(_, table)] = assembly.resources("AWS::DynamoDB::Table")
+    kept = assembly.environment == "prod"
+    assert table["DeletionPolicy"] == ("Retain" if kept else "Delete")
+    assert table["Properties"].get("DeletionProtectionEnabled", False) == kept
+
+
+def test_read_endpoint_is_an_internal_tcp_load_balancer(assembly: Assembly) -> None:
+    [balancer] = assembly.properties("AWS::ElasticLoadBalancingV2::LoadBalancer")
+    assert (balancer["Type"], balancer["Scheme"]) == ("network", "internal")
+    [listener] = assembly.properties("AWS::ElasticLoadBalancingV2::Listener")
+    assert (listener["Protocol"], listener["Port"]) == (
+        "TCP",
+        13306 if assembly.environment == "local" else 3306,
+    )
+
+
+def test_targets_are_asked_for_their_health_over_http(assembly: Assembly) -> None:
+    [group] = assembly.properties("AWS::ElasticLoadBalancingV2::TargetGroup")
+    assert (group["Protocol"], group["Port"], group["TargetType"]) == ("TCP", 3306, "instance")
+    assert (group["HealthCheckProtocol"], group["HealthCheckPort"], group["HealthCheckPath"]) == (
+        "HTTP",
+        "9200",
+        "/health",
+    )
+    attributes = {pair["Key"]: pair["Value"] for pair in group["TargetGroupAttributes"]}
+    assert attributes["deregistration_delay.timeout_seconds"] == "900"
+
+
+def resolved(value: Any) -> str:
+    """The text of a property, with every reference replaced by its logical id."""
+    if isinstance(value, str):
+        return value
+    separator, parts = value["Fn::Join"]
+    return str(separator).join(part if isinstance(part, str) else str(part["Ref"]) for part in parts)
+
+
+def test_cluster_settings_are_deployed_with_place_and_target_group(assembly: Assembly) -> None:
+    [parameter] = assembly.properties("AWS::SSM::Parameter")
+    assert parameter["Name"] == f"/peaker/{assembly.environment}/clusters/orders"
+    settings = json.loads(resolved(parameter["Value"]))
+    assert (settings.pop("environment"), settings.pop("region")) == (assembly.environment, "us-east-1")
+    assert settings["read_endpoint"].pop("target_group_arn").startswith("OrdersReadEndpointTargets")
+    [cluster] = load_environment(assembly.environment).clusters
+    assert Cluster.model_validate(settings) == cluster
+
+
+def test_settings_fit_a_standard_parameter(assembly: Assembly) -> None:
+    [parameter] = assembly.properties("AWS::SSM::Parameter")
+    arn_characters = 200
+    assert len(resolved(parameter["Value"])) + arn_characters < 4096
+
+
+def test_local_environment_has_only_what_the_local_cloud_knows(local: Assembly) -> None:
+    kinds = {r["Type"] for t in local.templates.values() for r in t["Resources"].values()}
+    assert kinds == {
+        "AWS::CloudWatch::Alarm",
+        "AWS::CloudWatch::Dashboard",
+        "AWS::DynamoDB::Table",
+        "AWS::ElasticLoadBalancingV2::Listener",
+        "AWS::ElasticLoadBalancingV2::LoadBalancer",
+        "AWS::ElasticLoadBalancingV2::TargetGroup",
+        "AWS::Events::Rule",
+        "AWS::IAM::Policy",
+        "AWS::IAM::Role",
+        "AWS::Lambda::Function",
+        "AWS::Lambda::Permission",
+        "AWS::Logs::LogGroup",
+        "AWS::SQS::Queue",
+        "AWS::SQS::QueuePolicy",
+        "AWS::SSM::Document",
+        "AWS::SSM::Parameter",
+        "AWS::StepFunctions::StateMachine",
+    }

@@ -1,0 +1,118 @@
+"""Synth itself: reproducible, without findings, and strict about findings."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_sqs as sqs
+from cdk_nag import AwsSolutionsChecks
+from cfnlint.api import lint_all
+from constructs import IConstruct
+
+from stacks.application import build_app
+from stacks.synth import main
+from tests.infrastructure.conftest import Assembly, synthesize
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and path.name != "tree.json"
+    }
+
+
+def test_two_synths_write_the_same_templates_and_assets(prod: Assembly, tmp_path: Path) -> None:
+    again = synthesize("prod", tmp_path / "again")
+    first, second = files_of(prod.directory), files_of(again.directory)
+    assert set(first) == set(second)
+    assert [name for name in first if first[name] != second[name]] == []
+
+
+@pytest.mark.parametrize("environment", ["dev", "prod"])
+def test_cfn_lint_finds_no_error(assemblies: dict[str, Assembly], environment: str) -> None:
+    for path in assemblies[environment].template_paths.values():
+        errors = [str(match) for match in lint_all(path.read_text()) if match.rule.severity == "error"]
+        assert errors == []
+
+
+def stacks_of(construct: IConstruct) -> list[cdk.Stack]:
+    return [child for child in construct.node.find_all() if isinstance(child, cdk.Stack)]
+
+
+def test_nag_finds_nothing(tmp_path: Path) -> None:
+    app = build_app(environment="prod", output=tmp_path, context={"bundle": "sources"})
+    stacks = stacks_of(app)
+    assert len(stacks) == 3
+    for stack in stacks:
+        report = AwsSolutionsChecks(app).validate_scope(stack)
+        assert [violation.rule_name for violation in report.violations] == []
+
+
+def test_finding_fails_synth_and_is_in_the_report(tmp_path: Path) -> None:
+    app = build_app(environment="prod", output=tmp_path, context={"bundle": "sources"})
+    sqs.Queue(stacks_of(app)[0], "Unencrypted", encryption=sqs.QueueEncryption.UNENCRYPTED)
+    with pytest.raises(RuntimeError, match="ValidationFailed"):
+        app.synth()
+    assert "AwsSolutions-SQS4" in (tmp_path / "validation-report.json").read_text()
+
+
+def test_every_acknowledgement_has_a_reason_and_stands_on_one_resource(tmp_path: Path) -> None:
+    app = build_app(environment="prod", output=tmp_path, context={"bundle": "sources"})
+    found = 0
+    for construct in app.node.find_all():
+        for entry in construct.node.metadata:
+            if entry.type != cdk.Validations.ACKNOWLEDGED_RULES_METADATA_KEY:
+                continue
+            assert not isinstance(construct, cdk.Stack | cdk.Stage | cdk.App)
+            for reason in dict(entry.data).values():
+                found += 1
+                assert len(str(reason)) > 20
+    assert found > 50
+
+
+def test_wrong_environment_ends_with_one_line_and_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["staging", "--output", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.startswith(
+        "environments/staging.yaml: does not exist; known environments:"
+    )
+
+
+def test_output_directory_with_other_things_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    assert main(["dev", "--output", str(tmp_path)]) == 2
+    assert "is not empty and not the output of a synth" in capsys.readouterr().err
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_synth_runs_on_the_packaged_node_whatever_the_machine_has() -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "JSII_NODE"}
+    program = "import stacks, os, subprocess; print(subprocess.check_output([os.environ['JSII_NODE'], '-v']))"
+    outcome = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "v24." in outcome.stdout
+
+
+def test_templates_name_no_account_but_their_own(assembly: Assembly) -> None:
+    accounts = {"dev": "111111111111", "prod": "222222222222", "local": "123456789012"}
+    text = json.dumps(assembly.templates)
+    assert accounts[assembly.environment] in text
+    assert [a for name, a in accounts.items() if name != assembly.environment and a in text] == []
