@@ -1,4 +1,4 @@
-"""Remove what a killed local cloud left on this machine: processes, namespaces, links, mounts, devices, files.
+"""Remove what a killed local cloud left: processes, namespaces, links, mounts, devices, files.
 
 Ours is told from what is not by marks that survive a kill: processes carry the state directory in their
 environment, links in their alias, mounts and devices lie under it. Nothing of another checkout is touched.

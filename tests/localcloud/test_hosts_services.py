@@ -1,0 +1,174 @@
+"""The systemctl of the machine images, on unit files in a temporary folder."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from localcloud.hosts.service_control import Layout, Services, main, parse_seconds
+
+NOTIFIES = (
+    "import os, socket, time; time.sleep(0.3); s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM);"
+    " s.sendto(b'STATUS=up\\nREADY=1', os.environ['NOTIFY_SOCKET']); time.sleep(60)"
+)
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    for name in ("etc", "lib", "log", "run"):
+        (tmp_path / name).mkdir()
+    return Layout(
+        (tmp_path / "etc", tmp_path / "lib"), tmp_path / "state", tmp_path / "log", tmp_path / "run"
+    )
+
+
+class Units:
+    """Writes unit files and stops what the test left running."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.names: list[str] = []
+
+    def write(self, name: str, service: str, directory: int = 1) -> None:
+        path = self.layout.unit_directories[directory] / f"{name}.service"
+        path.write_text(
+            f"[Unit]\nDescription=x\n[Service]\n{service}\n[Install]\nWantedBy=multi-user.target\n"
+        )
+        self.names.append(name)
+
+    def run(self, *arguments: str) -> int:
+        return main(list(arguments), self.layout)
+
+    def log(self, name: str) -> str:
+        return (self.layout.log_directory / f"{name}.service.log").read_text()
+
+
+@pytest.fixture
+def units(layout: Layout):  # type: ignore[no-untyped-def]
+    units = Units(layout)
+    yield units
+    for name in units.names:
+        Services(layout).stop(name)
+
+
+def test_a_service_starts_is_active_and_stops(units: Units, capsys: pytest.CaptureFixture[str]) -> None:
+    units.write("web", "ExecStart=/bin/sh -c 'echo serving $$NAME; exec sleep 60'\nEnvironment=NAME=peaker")
+    assert units.run("is-active", "web") == 3
+    assert units.run("start", "web.service") == 0
+    assert units.run("start", "web") == 0
+    assert units.run("is-active", "web") == 0
+    assert units.run("status", "web") == 0
+    assert units.run("stop", "web") == 0
+    assert units.run("is-active", "web") == 3
+    assert units.run("stop", "web") == 0
+    assert units.log("web") == "serving peaker\n"
+    printed = capsys.readouterr().out.splitlines()
+    assert (printed[0], printed[1], printed[-1]) == ("inactive", "active", "inactive")
+
+
+def test_a_service_that_ends_by_itself_is_failed_until_reset(
+    units: Units, capsys: pytest.CaptureFixture[str]
+) -> None:
+    units.write("crash", "ExecStart=/bin/sh -c 'sleep 0.3; exit 1'")
+    assert units.run("start", "crash") == 0
+    time.sleep(0.6)
+    assert units.run("is-active", "crash") == 3
+    assert capsys.readouterr().out == "failed\n"
+    units.run("reset-failed", "crash")
+    units.run("is-active", "crash")
+    assert capsys.readouterr().out == "inactive\n"
+
+
+def test_a_service_that_cannot_start_says_where_to_look(
+    units: Units, capsys: pytest.CaptureFixture[str]
+) -> None:
+    units.write("broken", "ExecStart=/bin/sh -c 'echo no such disk >&2; exit 7'")
+    assert units.run("start", "broken") == 1
+    assert "broken.service.log" in capsys.readouterr().err
+    assert units.log("broken") == "no such disk\n"
+
+
+def test_a_failing_preparation_keeps_the_service_from_starting(units: Units, layout: Layout) -> None:
+    marker = layout.runtime_directory / "started"
+    units.write(
+        "picky", f"ExecStartPre=-/bin/false\nExecStartPre=/bin/false\nExecStart=/usr/bin/touch {marker}"
+    )
+    assert units.run("start", "picky") == 1
+    assert not marker.exists()
+
+
+def test_a_notifying_service_has_started_when_it_says_so(units: Units) -> None:
+    units.write("db", f'Type=notify\nExecStart=/usr/bin/env python3 -c "{NOTIFIES}"')
+    started = time.monotonic()
+    assert units.run("start", "db") == 0
+    assert time.monotonic() - started >= 0.3
+    assert units.run("is-active", "db") == 0
+
+
+def test_a_notifying_service_that_dies_or_hangs_is_a_failed_start(
+    units: Units, capsys: pytest.CaptureFixture[str]
+) -> None:
+    units.write("dies", "Type=notify\nExecStart=/bin/sh -c 'exit 3'")
+    units.write("hangs", "Type=notify\nTimeoutStartSec=500ms\nExecStart=/bin/sleep 60")
+    assert units.run("start", "dies") == 1
+    assert "status 3" in capsys.readouterr().err
+    assert units.run("start", "hangs") == 1
+    assert "TimeoutStartSec" in capsys.readouterr().err
+    assert units.run("is-active", "hangs") == 3
+
+
+def test_a_service_that_ignores_the_stop_signal_is_killed_at_the_limit(units: Units) -> None:
+    units.write("stubborn", "TimeoutStopSec=300ms\nExecStart=/bin/sh -c 'trap \"\" TERM; sleep 60; sleep 60'")
+    units.run("start", "stubborn")
+    started = time.monotonic()
+    assert units.run("stop", "stubborn") == 0
+    assert 0.3 <= time.monotonic() - started < 5
+    assert units.run("is-active", "stubborn") == 3
+
+
+def test_a_unit_in_etc_wins_and_a_drop_in_changes_it(units: Units, layout: Layout) -> None:
+    units.write("web", "ExecStart=/bin/echo from lib", directory=1)
+    units.write("web", "Type=oneshot\nExecStart=/bin/echo from etc", directory=0)
+    drop_in = layout.unit_directories[0] / "web.service.d" / "more.conf"
+    drop_in.parent.mkdir()
+    drop_in.write_text("[Service]\nExecStart=\nExecStart=/bin/echo from drop-in\n")
+    assert units.run("start", "web") == 0
+    assert units.log("web") == "from drop-in\n"
+
+
+def test_enable_links_the_unit_and_now_starts_it(units: Units, layout: Layout) -> None:
+    units.write("web", "ExecStart=/bin/sleep 60")
+    assert units.run("is-enabled", "web") == 1
+    assert units.run("enable", "--now", "web") == 0
+    assert (layout.unit_directories[0] / "multi-user.target.wants" / "web.service").is_symlink()
+    assert units.run("is-enabled", "web") == 0
+    assert units.run("is-active", "--quiet", "web") == 0
+    assert units.run("disable", "--now", "web") == 0
+    assert units.run("is-active", "web") == 3
+
+
+def test_show_prints_properties(units: Units, capsys: pytest.CaptureFixture[str]) -> None:
+    units.write("web", "ExecStart=/bin/sleep 60")
+    units.run("start", "web")
+    assert units.run("show", "-p", "ActiveState", "--value", "web") == 0
+    assert units.run("show", "--property=LoadState,MainPID", "absent") == 0
+    assert capsys.readouterr().out == "active\nLoadState=not-found\nMainPID=0\n"
+
+
+def test_unknown_units_types_and_verbs_are_errors(units: Units) -> None:
+    units.write("old", "Type=forking\nExecStart=/bin/true")
+    assert units.run("start", "absent") == 4
+    assert units.run("status", "absent") == 4
+    assert units.run("start", "old") == 5
+    assert units.run("isolate", "x") == 1
+    assert units.run("daemon-reload") == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("", 90.0), ("5", 5.0), ("5min 20s", 320.0), ("250ms", 0.25), ("infinity", float("inf"))],
+)
+def test_time_spans(text: str, seconds: float) -> None:
+    assert parse_seconds(text, 90.0) == seconds
