@@ -24,10 +24,15 @@ def main(arguments: list[str] | None = None) -> int:
         description=__doc__,
         epilog="Example: python -m demo --scale 240 --port 4600",
     )
-    parser.add_argument("--scale", type=float, default=200.0, help="cloud seconds per real second (default 200)")
+    parser.add_argument(
+        "--scale", type=float, default=200.0, help="cloud seconds per real second (default 200)"
+    )
     parser.add_argument("--port", type=int, default=4566, help="port of the local cloud on 127.0.0.1")
     parser.add_argument(
-        "--trace", type=Path, default=CHECKOUT / "data/traces/nyc_taxi.csv", help="CSV of timestamp,value (UTC)"
+        "--trace",
+        type=Path,
+        default=CHECKOUT / "data/traces/nyc_taxi.csv",
+        help="CSV of timestamp,value (UTC)",
     )
     parser.add_argument("--output", type=Path, default=CHECKOUT / "build/demo", help="where the results go")
     given = parser.parse_args(arguments)

@@ -1,0 +1,289 @@
+"""What the day showed: receipts, checks, the picture and one JSON document."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from cli.control_plane import ControlPlane
+from cli.receipt import duration
+from demo.load import totals
+from demo.observer import ExecutionTrail, Observer
+from demo.timeline import Bar, Picture, draw
+from localcloud import seed
+from localcloud.cluster import RunningCluster
+
+
+@dataclass(frozen=True)
+class Check:
+    """One claim of the demonstration."""
+
+    claim: str
+    holds: bool
+    value: str
+
+
+@dataclass
+class Day:
+    """What happened, gathered while the local cloud ran."""
+
+    settings: dict[str, Any]
+    cluster: RunningCluster
+    load: Any
+    observer: Observer
+    cloud_started: datetime
+    plan: Any = None
+    plan_changed_nothing: bool = False
+    servers_seen: list[set[str]] = field(default_factory=list)
+    receipts: list[dict[str, Any]] = field(default_factory=list)
+    forecast: list[tuple[datetime, float, float]] = field(default_factory=list)
+    resources_at_end: dict[str, list[str]] = field(default_factory=dict)
+    replicas_at_end: list[str] = field(default_factory=list)
+
+    def resources(self, control: ControlPlane) -> dict[str, list[str]]:
+        """Ids of instances, volumes and snapshots that are there now."""
+        ec2 = control.client("ec2")
+        instances = [
+            i["InstanceId"]
+            for reservation in ec2.describe_instances()["Reservations"]
+            for i in reservation["Instances"]
+            if i["State"]["Name"] not in ("terminated", "shutting-down")
+        ]
+        volumes = [v["VolumeId"] for v in ec2.describe_volumes()["Volumes"]]
+        snapshots = [s["SnapshotId"] for s in ec2.describe_snapshots(OwnerIds=["self"])["Snapshots"]]
+        return {"instances": sorted(instances), "volumes": sorted(volumes), "snapshots": sorted(snapshots)}
+
+    def ask_endpoint_for_servers(self, questions: int = 24) -> None:
+        """Which servers answer through the endpoint, each asked on a connection of its own."""
+        command = [
+            "mariadb", "--batch", "--skip-column-names", "--host=127.0.0.1",
+            f"--port={self.cluster.listener_port}", f"--user={seed.APPLICATION_USER}",
+            f"--password={seed.APPLICATION_PASSWORD}", "--execute=SELECT @@server_uuid",
+        ]  # fmt: skip
+        answers = [subprocess.run(command, capture_output=True, text=True) for _ in range(questions)]
+        self.servers_seen.append({a.stdout.strip() for a in answers if a.returncode == 0})
+
+    def automatic_runs(self, before: dict[str, int]) -> dict[str, list[ExecutionTrail]]:
+        """Executions since the part by hand that did more than look, by workflow."""
+        return {
+            workflow: [
+                trail
+                for trail in self.observer.trails_of(workflow)[count:]
+                if any(state in ("SnapshotAndLaunch", "DeregisterReplica") for _, state in trail.states)
+            ]
+            for workflow, count in before.items()
+        }
+
+    def read_back(self, control: ControlPlane) -> None:
+        """Receipts, the forecast's points and what is still there, read before the cloud stops."""
+        self.resources_at_end = self.resources(control)
+        self.replicas_at_end = [
+            d["Target"]["Id"]
+            for d in control.client("elbv2").describe_target_health(
+                TargetGroupArn=self.cluster.target_group_arn
+            )["TargetHealthDescriptions"]
+        ]
+        for run in control.runs(self.cluster.name):
+            receipt = control.receipt(str(run["run_id"]))
+            if receipt["outcome"] != "nothing_to_do":
+                self.receipts.append(receipt)
+        self.forecast = _forecast_points(control, self.cluster.name, self.cloud_started)
+
+    # -- derived -------------------------------------------------------------------------------------------
+
+    @property
+    def by_alarm(self) -> dict[str, Any] | None:
+        """The receipt of the scale_out that the forecast's alarm started."""
+        found = [
+            r for r in self.receipts if r["operation"] == "scale_out" and r["trigger"].get("kind") == "alarm"
+        ]
+        return found[0] if found else None
+
+    @property
+    def alarm_at(self) -> datetime | None:
+        receipt = self.by_alarm
+        return None if receipt is None else _time(receipt["trigger"]["at"])
+
+    @property
+    def serving_at(self) -> datetime | None:
+        """When the endpoint first sent reads to the replica that the alarm's run built."""
+        receipt = self.by_alarm
+        healthy = [s for s in (receipt or {"steps": []})["steps"] if s["step"] == "AwaitHealthy"]
+        if not healthy or healthy[0]["seconds"] is None:
+            return None
+        return _time(healthy[0]["started_at"]) + timedelta(seconds=healthy[0]["seconds"])
+
+    @property
+    def crossed_at(self) -> datetime | None:
+        """When demand first passed what the base replica serves, after the alarm."""
+        limit = float(self.settings["capacity_per_replica"])
+        after = self.alarm_at or self.cloud_started
+        return next(
+            (s.at for s in self.observer.samples if s.at > after and s.asked_queries_per_s > limit), None
+        )
+
+
+def check_day(day: Day, left: Sequence[str]) -> list[Check]:
+    """Every claim with what was measured."""
+    queries, failed = totals(day.load.bursts)
+    checks = [
+        Check("read queries failed", failed == 0 and queries > 0, f"{failed} of {queries:,}"),
+        Check("plan mode changed nothing", day.plan_changed_nothing, _plan_text(day.plan)),
+        Check(
+            "replica warm before demand passed capacity",
+            None not in (day.serving_at, day.crossed_at) and day.serving_at < day.crossed_at,  # type: ignore[operator]
+            _lead_text(day),
+        ),
+    ]
+    built = [r for r in day.receipts if r["operation"] == "scale_out"]
+    retired = [r for r in day.receipts if r["operation"] == "scale_in"]
+    checks += [
+        Check(
+            "runs succeeded",
+            all(r["outcome"] == "succeeded" for r in day.receipts) and len(built) >= 2 and len(retired) >= 2,
+            f"{len(built)} built, {len(retired)} retired",
+        ),
+        Check(
+            "the new replica answered through the endpoint",
+            bool(day.servers_seen) and all(len(seen) >= 2 for seen in day.servers_seen),
+            "; ".join(f"{len(seen)} servers answered" for seen in day.servers_seen),
+        ),
+        Check(
+            "only the base replica is left in service",
+            day.replicas_at_end == [day.cluster.base_replica_id],
+            ", ".join(day.replicas_at_end),
+        ),
+        Check("peak volumes and snapshots are deleted", *_storage_gone(day)),
+        Check(
+            "nothing left on this machine",
+            not left,
+            ", ".join(left) or "no process, mount, device, namespace",
+        ),
+    ]
+    return checks
+
+
+def _storage_gone(day: Day) -> tuple[bool, str]:
+    counts = {kind: len(ids) for kind, ids in day.resources_at_end.items()}
+    hosts = 2
+    per_host = len(day.settings["volumes"]) + 1
+    holds = (
+        counts["instances"] == hosts
+        and counts["volumes"] <= hosts * per_host
+        and counts["snapshots"] == len(day.settings["volumes"])
+    )
+    return holds, ", ".join(f"{count} {kind}" for kind, count in counts.items())
+
+
+def _plan_text(plan: Any) -> str:
+    if not isinstance(plan, dict):
+        return "no plan"
+    price = (plan.get("plan") or plan).get("price") or {}
+    return f"a plan at ${price['hourly']:.4f}/h" if price.get("hourly") is not None else "a plan"
+
+
+def _lead_text(day: Day) -> str:
+    if day.alarm_at is None or day.crossed_at is None or day.serving_at is None:
+        return f"alarm {day.alarm_at}, serving {day.serving_at}, passed {day.crossed_at}"
+    lead = (day.crossed_at - day.alarm_at).total_seconds()
+    spare = (day.crossed_at - day.serving_at).total_seconds()
+    return (
+        f"alarm {day.alarm_at:%H:%M}, serving {day.serving_at:%H:%M}, passed {day.crossed_at:%H:%M}: "
+        f"{duration(lead)} ahead, ready {duration(spare)} early"
+        if spare >= 0
+        else f"alarm {day.alarm_at:%H:%M}, passed {day.crossed_at:%H:%M}, serving {day.serving_at:%H:%M}: too late"
+    )
+
+
+def draw_day(day: Day, output: Path) -> Path:
+    """The timeline as PNG."""
+    runs = []
+    for receipt in day.receipts:
+        bars = [
+            Bar(receipt["operation"], step["step"], _time(step["started_at"]),
+                _time(step["started_at"]) + timedelta(seconds=step["seconds"] or 0))
+            for step in receipt["steps"]
+        ]  # fmt: skip
+        how = receipt["trigger"].get("kind", "manual")
+        runs.append((f"{receipt['operation']} ({how})", bars))
+    path = output / "timeline.png"
+    draw(
+        Picture(
+            day.observer.samples, float(day.settings["capacity_per_replica"]), day.forecast, day.alarm_at,
+            day.crossed_at, runs, f"Peaker: cluster {day.cluster.name}, {day.cloud_started:%A %d %B %Y}",
+        ),
+        path,
+    )  # fmt: skip
+    return path
+
+
+def print_summary(day: Day, checks: Sequence[Check], picture: Path, output: Path, console: Console) -> bool:
+    """Print the checks, write summary.json; True when all hold."""
+    table = Table(box=None, pad_edge=False, header_style="bold", title="Summary", title_justify="left")
+    for column in ("", "claim", "measured"):
+        table.add_column(column, overflow="fold")
+    for check in checks:
+        table.add_row("[green]holds[/]" if check.holds else "[bold red]FAILS[/]", check.claim, check.value)
+    console.print(table)
+    queries, failed = totals(day.load.bursts)
+    document = {
+        "checks": [asdict(check) for check in checks],
+        "queries": queries,
+        "failed_queries": failed,
+        "load_errors": sorted({b.error for b in day.load.bursts if b.error}),
+        "alarm_at": _iso(day.alarm_at),
+        "serving_at": _iso(day.serving_at),
+        "crossed_at": _iso(day.crossed_at),
+        "plan": day.plan,
+        "receipts": day.receipts,
+    }
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "summary.json").write_text(json.dumps(document, indent=1, default=str))
+    console.print(f"timeline: {picture}\nsummary:  {output / 'summary.json'}")
+    return all(check.holds for check in checks)
+
+
+def _forecast_points(
+    control: ControlPlane, cluster: str, start: datetime
+) -> list[tuple[datetime, float, float]]:
+    """(target time, p50, p95) of the published forecasts, moved ahead by the lead time they were made for."""
+    names = ("ForecastLoadP50", "ForecastLoadP95", "LeadTimeSeconds")
+    queries = [
+        {
+            "Id": f"q{index}",
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": "Peaker", "MetricName": name, "Dimensions": [{"Name": "Cluster", "Value": cluster}],
+                },
+                "Period": 300,
+                "Stat": "Average",
+            },
+        }
+        for index, name in enumerate(names)
+    ]  # fmt: skip
+    found = control.client("cloudwatch").get_metric_data(
+        MetricDataQueries=queries,
+        StartTime=start,
+        EndTime=start + timedelta(days=2),
+        ScanBy="TimestampAscending",
+    )
+    series = [dict(zip(r["Timestamps"], r["Values"], strict=True)) for r in found["MetricDataResults"]]
+    shared = sorted(set(series[0]) & set(series[1]) & set(series[2])) if len(series) == 3 else []
+    return [(t + timedelta(seconds=series[2][t]), series[0][t], series[1][t]) for t in shared]
+
+
+def _time(iso: str) -> datetime:
+    moment = datetime.fromisoformat(iso)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
