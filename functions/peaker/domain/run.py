@@ -66,10 +66,9 @@ class StepInput(Contract):
 
 
 class RequestedStep(StepInput):
-    """AcquireLease, and the plan without a lease: the request itself comes along."""
+    """AcquireLease: the request itself comes along."""
 
     request: ExecutionInput
-    started_at: datetime
 
 
 class HostStep(StepInput):
@@ -85,15 +84,28 @@ class Failure(Contract):
     error: str
     cause: str = ""
 
+    def innermost(self) -> Failure:
+        """The failure as a person reads it: its own step and message, out of the wrappings of the workflow.
+
+        A Lambda function's cause is JSON with errorMessage; a branch's is a failure of its own; a child
+        workflow's is the description of its execution with Error and Cause.
+        """
+        document = _json_object(self.cause)
+        if "failed_step" in document:
+            return Failure.model_validate(document).innermost()
+        if "errorMessage" in document:
+            return self.model_copy(update={"cause": str(document["errorMessage"])})
+        if "Error" in document and "Cause" in document:
+            step, _, cause = str(document["Cause"]).partition(": ")
+            error = str(document["Error"])
+            inner = Failure(failed_step=f"{self.failed_step}/{step}", error=error, cause=cause or step)
+            return inner.innermost()
+        return self
+
     @property
-    def message(self) -> str:
-        """The error's own message: a Lambda function's cause is JSON with an errorMessage."""
-        try:
-            document = json.loads(self.cause)
-        except ValueError:
-            return f"{self.error}: {self.cause}"
-        found = document.get("errorMessage") if isinstance(document, dict) else None
-        return f"{self.error}: {found or self.cause}"
+    def sentence(self) -> str:
+        """`VerifyStorage: StorageNotWarm: ...`"""
+        return f"{self.failed_step}: {self.error}: {self.cause}"
 
 
 class FailedStep(StepInput):
@@ -152,6 +164,14 @@ def parse_execution_input(given: Any) -> ExecutionInput:
         raise InvalidRequest(
             f"{problems}. Allowed fields: {', '.join(ExecutionInput.model_fields)}"
         ) from error
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def _problem(item: Any) -> str:

@@ -25,7 +25,7 @@ def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
         run_id=step.run_id,
         cluster=step.cluster,
         operation=step.operation,
-        started_at=step.started_at,
+        started_at=now,
         request=step.request.model_dump(mode="json"),
     )
     ports.ledger.open_run(holder, run)

@@ -9,7 +9,7 @@ from peaker.domain.errors import UndoInProgress
 from peaker.domain.ledger import ResourceKind, ResourceState, RunRow
 from peaker.domain.plan import Price, ScaleOutPlan
 from peaker.domain.receipt import Receipt, assemble_receipt
-from peaker.domain.run import RecordStep, Summary
+from peaker.domain.run import Failure, RecordStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.tear_down import TearDown, delete_snapshots
@@ -38,16 +38,16 @@ def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
     """
     notes = _settle(ports, step)
     run = ports.ledger.run(step.run_id)
-    receipt = _assemble(ports, step, run, notes)
+    failure = None if step.failure is None else step.failure.innermost()
+    receipt = _assemble(ports, step, run, failure, notes)
     ports.ledger.save_receipt(holder_of(step), receipt.model_dump(mode="json"))
     ports.ledger.close_run(holder_of(step), step.outcome, receipt.finished_at)
-    failure = step.failure
     return Recorded(
         text=f"{step.run_id}: {step.outcome} after {receipt.seconds:.0f} s",
         outcome=step.outcome,
         seconds=receipt.seconds,
         error=failure.error if failure else "",
-        cause=f"{failure.failed_step}: {failure.message}" if failure else "",
+        cause=failure.sentence if failure else "",
     )
 
 
@@ -65,7 +65,9 @@ def _settle(ports: Ports, step: RecordStep) -> list[str]:
     return ["the run's snapshots were deleted after the volumes had been verified warm"]
 
 
-def _assemble(ports: Ports, step: RecordStep, run: RunRow, notes: list[str]) -> Receipt:
+def _assemble(
+    ports: Ports, step: RecordStep, run: RunRow, failure: Failure | None, notes: list[str]
+) -> Receipt:
     steps = ports.ledger.steps(step.run_id)
     builder = _builder(ports, run)
     return assemble_receipt(
@@ -73,7 +75,7 @@ def _assemble(ports: Ports, step: RecordStep, run: RunRow, notes: list[str]) -> 
         steps,
         ports.ledger.resources(step.run_id),
         outcome=step.outcome,
-        failure=step.failure,
+        failure=failure,
         price=_price(builder),
         replica_since=_launched_at(run),
         load_crossed_at=_load_crossed_at(ports, run),

@@ -21,10 +21,10 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     """Raises TargetNotHealthy until the replica serves again."""
     chosen = ports.ledger.run(step.run_id).facts.get("replica")
     if chosen is None:
-        return Restored(text="no replica was chosen", restored=True, failure=step.failure)
+        return Restored(text="no replica was chosen", restored=True, failure=step.failure.innermost())
     instance_id = str(chosen["instance_id"])
     if is_leaving(ports, instance_id):
-        return Restored(text=f"{instance_id} terminates already", restored=False, failure=step.failure)
+        return Restored(text=f"{instance_id} terminates already", restored=False, failure=step.failure.innermost())
     settings = ports.clusters.settings(step.cluster)
     ports.endpoint.register(settings, instance_id)
     require_healthy(ports, settings, instance_id)
@@ -32,4 +32,4 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
         step.cluster, instance_id, str(chosen["run_id"]), ReplicaState.IN_SERVICE, ports.clock.now()
     )
     ports.ledger.set_replica(holder_of(step), row)
-    return Restored(text=f"{instance_id} serves again", restored=True, failure=step.failure)
+    return Restored(text=f"{instance_id} serves again", restored=True, failure=step.failure.innermost())

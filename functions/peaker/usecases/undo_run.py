@@ -29,4 +29,4 @@ def undo_run(ports: Ports, step: FailedStep) -> Undone:
         if row.run_id == step.run_id and row.state is not ReplicaState.RETIRED:
             retired = replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())
             ports.ledger.set_replica(holder, retired)
-    return Undone(text=f"nothing of {step.run_id} is left", failure=step.failure)
+    return Undone(text=f"nothing of {step.run_id} is left", failure=step.failure.innermost())

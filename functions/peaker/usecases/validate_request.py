@@ -16,7 +16,6 @@ class ValidatedRequest(Summary):
     mode: Mode
     mode_reason: str
     automatic: bool
-    started_at: str
     request: ExecutionInput
 
 
@@ -42,6 +41,5 @@ def validate_request(ports: Ports, given: ExecutionRequest) -> ValidatedRequest:
         mode="plan" if observing else request.mode,
         mode_reason=f"{settings.name} is in mode observe" if observing else "as requested",
         automatic=request.trigger.kind != "manual",
-        started_at=given.started_at.isoformat(),
         request=request,
     )
