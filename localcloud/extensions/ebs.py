@@ -676,7 +676,7 @@ class DirectActions:
         first = self._snapshot(response._get_param("FirstSnapshotId"))
         second = self._snapshot(response._get_param("SecondSnapshotId"))
         if first.volume_id != second.volume_id:
-            raise _direct_error(
+            raise DirectError(
                 "ValidationException", "UNRELATED_SNAPSHOTS", "The snapshots are not of the same volume."
             )
         before, after = set(self._indices(first)), set(self._indices(second))
@@ -702,13 +702,11 @@ class DirectActions:
         snapshot = self._snapshot(response._get_param("SnapshotId"))
         index = int(response._get_param("BlockIndex"))
         if response._get_param("BlockToken") != _block_token(snapshot.id, index):
-            raise _direct_error("ValidationException", "INVALID_BLOCK_TOKEN", "The block token is not valid.")
+            raise DirectError("ValidationException", "INVALID_BLOCK_TOKEN", "The block token is not valid.")
         try:
             content = self.state.dataplane.volumes.read_snapshot_block(snapshot.id, index)
         except DataPlaneError as error:
-            raise _direct_error(
-                "ResourceNotFoundException", "SNAPSHOT_BLOCK_NOT_FOUND", str(error)
-            ) from error
+            raise DirectError("ResourceNotFoundException", "SNAPSHOT_BLOCK_NOT_FOUND", str(error)) from error
         return ActionResult(
             {
                 "DataLength": len(content),
@@ -721,13 +719,13 @@ class DirectActions:
     def _snapshot(self, snapshot_id: str) -> EbsSnapshot:
         snapshot = self.state.backend.snapshots.get(snapshot_id)
         if not isinstance(snapshot, EbsSnapshot):
-            raise _direct_error(
+            raise DirectError(
                 "ResourceNotFoundException",
                 "SNAPSHOT_NOT_FOUND",
                 f"The snapshot {snapshot_id} does not exist.",
             )
         if snapshot.status != "completed":
-            raise _direct_error(
+            raise DirectError(
                 "ValidationException", "INVALID_SNAPSHOT_ID", f"The snapshot {snapshot_id} is pending."
             )
         return snapshot
@@ -745,7 +743,7 @@ class DirectActions:
     def _page(self, response: Any, indices: Iterable[int]) -> tuple[list[int], str | None]:
         size = int(response._get_param("MaxResults") or 10_000)
         if not 100 <= size <= 10_000:
-            raise _direct_error(
+            raise DirectError(
                 "ValidationException", "INVALID_PARAMETER_VALUE", "MaxResults must be between 100 and 10000."
             )
         start = int(response._get_param("NextToken") or response._get_param("StartingBlockIndex") or 0)
@@ -764,10 +762,12 @@ def _block_token(snapshot_id: str, index: int) -> str:
     return base64.b64encode(hashlib.sha256(f"{snapshot_id}/{index}".encode()).digest()).decode()
 
 
-def _direct_error(code: str, reason: str, message: str) -> ServiceException:
-    error = ServiceException(code, message)
-    error.Reason = reason  # type: ignore[attr-defined]
-    return error
+class DirectError(ServiceException):
+    """An error of the EBS direct APIs, which has a reason besides its code."""
+
+    def __init__(self, code: str, reason: str, message: str) -> None:
+        super().__init__(code, message)
+        self.Reason = reason
 
 
 def install(cloud: LocalCloud) -> None:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult
 from moto.ec2.utils import filter_reservations
+from moto.ssm.exceptions import SSMException
 from moto.ssm.models import ssm_backends
 
 from localcloud.dataplane import DataPlaneError, RunningCommand, RunResult
@@ -410,8 +410,8 @@ def _delivery_seconds(value: Any) -> int:
     return int(value)
 
 
-def _error(code: str, message: str) -> ServiceException:
-    return ServiceException(code, message)
+def _error(code: str, message: str) -> SSMException:
+    return SSMException(code, message)
 
 
 # -- API actions ---------------------------------------------------------------------------------------------
