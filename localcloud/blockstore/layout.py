@@ -68,7 +68,7 @@ def check_machine() -> None:
     """Raise DataPlaneError, naming the remedy, where this machine cannot carry volumes."""
     if os.geteuid() != 0:
         raise DataPlaneError("volumes need root (loop devices, mounts). Remedy: run as root")
-    for tool in ("mkfs.xfs", "losetup", "mount", "umount"):
+    for tool in ("mkfs.xfs", "losetup", "mount", "umount", "fstrim"):
         if shutil.which(tool) is None:
             raise DataPlaneError(f"{tool} is not installed. Remedy: {PACKAGES}")
     for filesystem in ("xfs", "fuse"):
