@@ -70,19 +70,19 @@ def main(argv: List[str], processes: Optional[Processes] = None) -> int:
         return _fail(arguments.command, type(error).__name__, str(error), error.numbers)
     except Exception as error:  # the top boundary: reported by name, never swallowed
         return _fail(arguments.command, "UnexpectedError", f"{type(error).__name__}: {error}", {})
-    _print({"version": RESULT_VERSION, "command": arguments.command, "ok": True, **result})
+    _print({**result, "version": RESULT_VERSION, "command": arguments.command, "ok": True})
     return 0
 
 
 def _fail(command: str, error: str, message: str, numbers: Dict[str, Any]) -> int:
     _print(
         {
+            **numbers,
             "version": RESULT_VERSION,
             "command": command,
             "ok": False,
             "error": error,
             "message": message,
-            **numbers,
         }
     )
     return 1

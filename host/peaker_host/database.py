@@ -114,7 +114,7 @@ def _identity(client: MysqlClient, settings: Settings) -> Dict[str, Any]:
         {
             "server_uuid": dialect.server_uuid,
             "server_id": "@@GLOBAL.server_id",
-            "version": "@@GLOBAL.version",
+            "server_version": "@@GLOBAL.version",
             "read_only": dialect.read_only_expression,
             "gtid_set": dialect.executed_set,
         }

@@ -132,7 +132,8 @@ def freeze_for_a_moment(path: str) -> float:
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
-    assert guard.stdout is not None and guard.stdin is not None
+    assert guard.stdout is not None
+    assert guard.stdin is not None
     guard.stdout.readline()
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     started = time.monotonic()

@@ -95,7 +95,7 @@ def start(
     for member in load_manifest(settings, request.run_id).members:
         open_member(settings, member)
     _fetch_block_list(settings, request, block_list_url)
-    argv = package_command() + ["--settings", settings_path] if settings_path else package_command()
+    argv = [*package_command(), *(["--settings", settings_path] if settings_path else [])]
     argv += ["prewarm", "--run-id", request.run_id, "--method", request.method]
     argv += ["--rate-limit-mib-per-s", f"{request.rate_limit_mib_per_s:g}"]
     if request.with_remainder:

@@ -57,7 +57,7 @@ DIALECTS: Dict[str, Dialect] = {
         executed_set="@@GLOBAL.gtid_executed",
         server_uuid="@@GLOBAL.server_uuid",
         skip_start_option="skip_replica_start = ON",
-        read_only_expression="@@GLOBAL.super_read_only",
+        read_only_expression="IF(@@GLOBAL.super_read_only, 1, 0)",
         read_only_options="read_only = ON\nsuper_read_only = ON",
     ),
     "mariadb": Dialect(
@@ -67,10 +67,10 @@ DIALECTS: Dict[str, Dialect] = {
         prefix="Master",
         thread_prefix="Slave",
         lag_column="Seconds_Behind_Master",
-        executed_set="@@GLOBAL.gtid_current_pos",
+        executed_set="@@GLOBAL.gtid_slave_pos",
         server_uuid="CONCAT('server-', @@GLOBAL.server_id)",
         skip_start_option="skip_slave_start = ON",
-        read_only_expression="@@GLOBAL.read_only",
+        read_only_expression="IF(@@GLOBAL.read_only, 1, 0)",
         read_only_options="read_only = ON",
     ),
 }

@@ -62,6 +62,8 @@ def start_replication(
     before = read_status(client, settings.engine)
     joined = before is not None and before.running and before.source_host == source_host
     if not joined:
+        if settings.engine == "mariadb" and not executed:
+            executed = _adopt_binlog_position(client)
         for statement in join_statements(settings.engine, source_host, credentials):
             client.execute(statement)
         say(f"the channel points at {source_host}")
@@ -201,6 +203,14 @@ def _source_position(
     return SourcePosition(_one_line(facts["executed"]), _one_line(facts["purged"]))
 
 
+def _adopt_binlog_position(client: MysqlClient) -> str:
+    """A copy of a source has no replica position of its own: its binary log's end is where it stands."""
+    position = _one_line(client.json({"gtid": "@@GLOBAL.gtid_binlog_pos"})["gtid"])
+    if position:
+        client.execute("STOP SLAVE", "RESET SLAVE ALL", f"SET GLOBAL gtid_slave_pos = {sql_text(position)}")
+    return position
+
+
 def _check_positions(position: SourcePosition, executed: str) -> None:
     if not is_subset(position.purged, executed):
         missing = count_missing(position.purged, executed)
@@ -237,8 +247,10 @@ def _raise_stopped(status: ReplicaStatus, numbers: Dict[str, Any]) -> None:
     if status.io_error_number == _BINLOGS_GONE_ERROR and "server_uuid" not in status.io_error:
         raise BinlogsGone(f"the source no longer has what this replica needs: {status.io_error}", numbers)
     why = status.sql_error or status.io_error or "no error is recorded"
-    threads = f"receiver {'runs' if status.io_running else 'stopped'}, applier {'runs' if status.sql_running else 'stopped'}"
-    raise ReplicationStopped(f"{threads}: {why}", numbers)
+    receiver, applier = (
+        "runs" if running else "stopped" for running in (status.io_running, status.sql_running)
+    )
+    raise ReplicationStopped(f"receiver {receiver}, applier {applier}: {why}", numbers)
 
 
 def _target(

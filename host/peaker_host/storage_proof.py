@@ -13,8 +13,9 @@ import mmap
 import os
 import random
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from peaker_host.block_ranges import BLOCK_BYTES, Range, nth_blocks, total
 from peaker_host.statistics_of_samples import (
@@ -31,9 +32,12 @@ MISS_PROBABILITY = 1e-3
 """How often, at most, a volume at the limit may be called warm, over all looks together."""
 _LOOKS = 4
 _ALPHA = MISS_PROBABILITY / _LOOKS
+_NOISE_ALPHA = 0.005
 _READ_BYTES = 16384
 _CHUNK_BLOCKS = 64
-_MARGIN_MS = 2.0
+_MARGINS_MS = (2.0, 4.0, 8.0)
+_NOISE_SHARE = 0.003
+_REAL_TIME_PRIORITY = 10
 _TRIM = 0.05
 
 
@@ -67,20 +71,20 @@ def sample_warmth(
 ) -> Warmth:
     """Draw blocks without replacement, read each twice, judge; draw more while the verdict is open."""
     blocks = total(used_blocks)
-    order = list(range(blocks))
-    generator.shuffle(order)
+    wanted = max(first_sample, sample_size_to_see(COLD_SHARE_LIMIT, _ALPHA))
+    order = generator.sample(range(blocks), min(blocks, wanted * 2 ** (_LOOKS - 1)))
     first: List[float] = []
     second: List[float] = []
     verdict = judge(first, second, blocks, ratio_limit)
-    wanted = max(first_sample, sample_size_to_see(COLD_SHARE_LIMIT, _ALPHA))
     for look in range(_LOOKS):
         picked = order[len(first) : min(blocks, wanted * 2**look)]
         for start in range(0, len(picked), _CHUNK_BLOCKS):
             chunk = nth_blocks(used_blocks, sorted(picked[start : start + _CHUNK_BLOCKS]))
             generator.shuffle(chunk)
             offsets = [_offset_in(block, size_bytes, generator) for block in chunk]
-            first += read_latencies_ms(path, offsets)
-            second += read_latencies_ms(path, offsets)
+            with _undisturbed():
+                first += read_latencies_ms(path, offsets)
+                second += read_latencies_ms(path, offsets)
         verdict = judge(first, second, blocks, ratio_limit)
         say(f"{len(first)} of {blocks} blocks read twice: {verdict.verdict}, {verdict.reason}")
         if verdict.verdict != "unknown" or len(first) >= blocks:
@@ -96,7 +100,7 @@ def judge(first: Sequence[float], second: Sequence[float], blocks_used: int, rat
         )
     sampled = len(first)
     median = quantile(second, 0.5)
-    limit = median + max(_MARGIN_MS, median / 2)
+    limit = slow_limit_ms(second)
     slow_first = sum(1 for latency in first if latency > limit)
     slow_second = sum(1 for latency in second if latency > limit)
     lower, upper = _cold_share(slow_first, slow_second, sampled, sampled >= blocks_used)
@@ -125,6 +129,17 @@ def judge(first: Sequence[float], second: Sequence[float], blocks_used: int, rat
     )
 
 
+def slow_limit_ms(second: Sequence[float]) -> float:
+    """Above this a read counts as slow. Depends on the second reads alone, so that it cannot favour a verdict."""
+    median = quantile(second, 0.5)
+    limits = [median + max(margin, median / 2) for margin in _MARGINS_MS]
+    allowed = max(1.0, _NOISE_SHARE * len(second))
+    for limit in limits:
+        if sum(1 for latency in second if latency > limit) <= allowed:
+            return limit
+    return limits[-1]
+
+
 def read_latencies_ms(path: str, offsets: Sequence[int]) -> List[float]:
     """Time of one direct read of 16 KiB at each offset, one after the other."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
@@ -143,6 +158,24 @@ def read_latencies_ms(path: str, offsets: Sequence[int]) -> List[float]:
     return latencies
 
 
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Real-time priority for this thread, so that waiting for a processor is not taken for a slow device.
+
+    The thread sleeps while the device works, so it starves nobody. Without the right it goes on as it is.
+    """
+    try:
+        before = os.sched_getscheduler(0), os.sched_getparam(0)
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_REAL_TIME_PRIORITY))
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, *before)
+
+
 def _offset_in(block: int, size_bytes: int, generator: random.Random) -> int:
     """A 16 KiB page inside the block and inside the device."""
     end = min((block + 1) * BLOCK_BYTES, size_bytes)
@@ -151,18 +184,17 @@ def _offset_in(block: int, size_bytes: int, generator: random.Random) -> int:
 
 
 def _cold_share(slow_first: int, slow_second: int, sampled: int, all_sampled: bool) -> Tuple[float, float]:
-    """Bounds of the cold share. Slow second reads are noise and tell how many slow first reads may be noise."""
-    noise_low, noise_high = (
-        binomial_lower(slow_second, sampled, _ALPHA / 2),
-        binomial_upper(slow_second, sampled, 0.005),
-    )
+    """Bounds of the cold share. Slow second reads tell how many slow first reads may be noise."""
+    noise_high = binomial_upper(slow_second, sampled, _NOISE_ALPHA)
     if all_sampled:
         share = slow_first / sampled
-        return max(0.0, share - noise_high if slow_second else share), share
-    plain = binomial_upper(slow_first, sampled, _ALPHA)
-    without_noise = binomial_upper(slow_first, sampled, _ALPHA / 2) - noise_low
-    lower = binomial_lower(slow_first, sampled, 0.005) - (noise_high if slow_second else 0.0)
-    return max(0.0, lower), max(0.0, min(plain, without_noise if slow_second else plain))
+        return max(0.0, share - noise_high), share
+    lower = binomial_lower(slow_first, sampled, _NOISE_ALPHA) - noise_high
+    upper = binomial_upper(slow_first, sampled, _ALPHA)
+    if slow_second:
+        noise_low = binomial_lower(slow_second, sampled, _ALPHA / 2)
+        upper = min(upper, binomial_upper(slow_first, sampled, _ALPHA / 2) - noise_low)
+    return max(0.0, lower), max(0.0, upper)
 
 
 def _verdict(
