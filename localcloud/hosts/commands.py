@@ -16,6 +16,7 @@ from localcloud.dataplane import RunResult
 OUTPUT_LIMIT_BYTES = 1024 * 1024
 # A background child may keep the pipes open for ever; what was written before the end has arrived by then.
 _DRAIN_SECONDS = 0.2
+_LEADER_SECONDS = 2.0
 
 
 class HostCommand:
@@ -60,6 +61,14 @@ class HostCommand:
     def cancel(self) -> None:
         """Kill the command and its children. After its end this does nothing."""
         self._stop(timed_out=False)
+
+    def has_ended(self) -> bool:
+        """True when wait() would return at once."""
+        return self._ended.is_set()
+
+    def await_end(self, seconds: float) -> bool:
+        """Wait for the end without killing; False when it did not come."""
+        return self._ended.wait(seconds)
 
     def _stop(self, timed_out: bool) -> None:
         with self._stop_lock:
@@ -132,21 +141,31 @@ def _shell_status(returncode: int) -> int:
 
 
 def kill_session(leader_pid: int) -> None:
-    """SIGKILL a session leader, its session and all its descendants.
+    """SIGKILL the session and all descendants of nsenter (the leader), which then ends by itself.
 
-    They are stopped first, so that none forks unseen. A daemon that left the session and was adopted by the
-    host's init is not among them, as on a real host.
+    nsenter must bury its child: were it dead, the child would stay a zombie of the host until the machine's
+    own process 1 looks. All are stopped first, so that none forks unseen. A daemon that left the session and
+    was adopted by the host's init is not among them, as on a real host.
     """
-    seen: set[int] = set()
-    while True:
-        members = _session_and_descendants(leader_pid) - seen
-        if not members:
-            break
+    seen = {leader_pid}
+    while members := _session_and_descendants(leader_pid) - seen:
         for pid in members:
             _send(pid, signal.SIGSTOP)
         seen |= members
-    for pid in seen:
+    for pid in seen - {leader_pid}:
         _send(pid, signal.SIGKILL)
+    deadline = time.monotonic() + _LEADER_SECONDS
+    while _runs(leader_pid):
+        # It may have stopped itself with its child.
+        _send(leader_pid, signal.SIGCONT if time.monotonic() < deadline else signal.SIGKILL)
+        time.sleep(0.005)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _session_and_descendants(leader_pid: int) -> set[int]:

@@ -34,7 +34,8 @@ from localcloud.hosts.network import (
 from localcloud.hosts.state_lock import StateLock, process_mark
 
 BOOT_LIMIT_SECONDS = 15.0
-KILL_LIMIT_SECONDS = 15.0
+# Unmounting flushes what is dirty, through the limits of the volumes.
+KILL_LIMIT_SECONDS = 60.0
 _BOOT_SCRIPT = Path(__file__).with_name("host_boot.sh")
 _HOST_ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -62,8 +63,12 @@ class _Host:
     directory: Path
     namespace: str
     plugs: dict[str, _Plug] = field(default_factory=dict)
+    commands: list[HostCommand] = field(default_factory=list)
     starter: subprocess.Popen[str] | None = None
     init_pid: int = 0
+    terminated: bool = False
+    # Slow work on one host must not keep the others waiting.
+    lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def up(self) -> bool:
@@ -101,41 +106,46 @@ class NamespaceHosts:
     def launch(self, spec: HostSpec) -> None:
         """Start a host (under a second). DataPlaneError: no such image, or a bad or taken address."""
         with self._lock:
-            known = self._hosts.get(spec.instance_id)
-            if known is not None:
-                if not known.up:
-                    self._boot(known)
-                return
-            self._check(spec)
-            image_root(self._images, spec.image_id)
-            self.prepare_network()
-            host = _Host(spec, self._state / "instances" / spec.instance_id, namespace_name(spec.instance_id))
+            host = self._hosts.get(spec.instance_id)
+            is_new = host is None
+            if host is None:
+                host = self._new_host(spec)
+                # Held before others can see the host half made.
+                host.lock.acquire()
+                self._hosts[spec.instance_id] = host
+        if not is_new:
+            self.start(spec.instance_id)
+            return
+        try:
             _make_writable_layer(host)
-            try:
-                connect(self._plan, self._state, host.namespace, spec.private_ip)
-                self._boot(host)
-            except DataPlaneError:
-                self._discard(host)
-                raise
-            self._hosts[spec.instance_id] = host
+            connect(self._plan, self._state, host.namespace, spec.private_ip)
+            self._boot(host)
+        except DataPlaneError:
+            self._discard(host)
+            raise
+        finally:
+            host.lock.release()
 
     def stop(self, instance_id: str) -> None:
         """Kill the host's processes; keep its files, address and volumes."""
-        with self._lock:
-            _kill(self._known(instance_id))
+        host = self._known(instance_id)
+        with host.lock:
+            _kill(host)
 
     def start(self, instance_id: str) -> None:
         """Start a stopped host again; its volumes are shown again, nothing is mounted."""
-        with self._lock:
-            host = self._known(instance_id)
+        host = self._known(instance_id)
+        with host.lock:
+            if host.terminated:
+                raise DataPlaneError(f"{instance_id} was terminated")
             if not host.up:
                 self._boot(host)
 
     def terminate(self, instance_id: str) -> None:
         """Kill the host and delete its files. An unknown id is not an error."""
-        with self._lock:
-            host = self._hosts.pop(instance_id, None)
-            if host is not None:
+        host = self._hosts.get(instance_id)
+        if host is not None:
+            with host.lock:
                 self._discard(host)
 
     def is_up(self, instance_id: str) -> bool:
@@ -146,8 +156,8 @@ class NamespaceHosts:
     def plug(self, instance_id: str, device_name: str, volume_id: str, device: BlockDevice) -> None:
         """Show a volume in the host. Again: does nothing. A taken name raises DataPlaneError."""
         name = f"/dev/{device_name.removeprefix('/dev/')}"
-        with self._lock:
-            host = self._known(instance_id)
+        host = self._known(instance_id)
+        with host.lock:
             if volume_id in host.plugs:
                 return
             if any(plug.device_name == name for plug in host.plugs.values()):
@@ -162,8 +172,8 @@ class NamespaceHosts:
 
     def unplug(self, instance_id: str, volume_id: str) -> None:
         """Take the nodes away; what is mounted stays mounted. An unknown volume is not an error."""
-        with self._lock:
-            host = self._known(instance_id)
+        host = self._known(instance_id)
+        with host.lock:
             plug = host.plugs.pop(volume_id, None)
             if plug is not None and host.up:
                 for path in _paths(host, plug):
@@ -173,27 +183,51 @@ class NamespaceHosts:
         self, instance_id: str, argv: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> RunningCommand:
         """Run argv as root in the host, with a login-like environment and what is given added to it."""
-        with self._lock:
-            host = self._known(instance_id)
+        host = self._known(instance_id)
+        with host.lock:
             if not host.up:
                 raise DataPlaneError(f"{instance_id} is not up: no command can run there")
             merged = {**_HOST_ENVIRONMENT, **process_mark(self._state), **(environment or {})}
-            return HostCommand(host.init_pid, argv, merged)
+            command = HostCommand(host.init_pid, argv, merged)
+            host.commands = [*(known for known in host.commands if not known.has_ended()), command]
+            return command
 
     def close(self) -> None:
         """Terminate every host; remove bridge and namespaces. Safe to call twice."""
-        with self._lock:
-            for instance_id in list(self._hosts):
+        failures: list[DataPlaneError] = []
+        for instance_id in list(self._hosts):
+            try:
                 self.terminate(instance_id)
+            except DataPlaneError as error:
+                failures.append(error)
+        with self._lock:
             if self._has_bridge:
                 remove_link(self._plan.bridge)
                 self._has_bridge = False
             self._state_lock.release()
+        if failures:
+            raise failures[0]
 
     def _known(self, instance_id: str) -> _Host:
         host = self._hosts.get(instance_id)
         if host is None:
             raise DataPlaneError(f"there is no host {instance_id}")
+        return host
+
+    def _new_host(self, spec: HostSpec) -> _Host:
+        self._check(spec)
+        image_root(self._images, spec.image_id)
+        self.prepare_network()
+        host = _Host(spec, self._state / "instances" / spec.instance_id, namespace_name(spec.instance_id))
+        if host.namespace in namespaces():
+            raise DataPlaneError(
+                f"network namespace {host.namespace} already exists: `python -m localcloud.cleanup` if it is"
+                f" this checkout's, or else `ip netns delete {host.namespace}`"
+            )
+        if host.directory.exists():
+            raise DataPlaneError(
+                f"{host.directory} is left from an earlier run: clean up with `python -m localcloud.cleanup`"
+            )
         return host
 
     def _check(self, spec: HostSpec) -> None:
@@ -239,17 +273,16 @@ class NamespaceHosts:
 
     def _discard(self, host: _Host) -> None:
         _kill(host)
+        host.terminated = True
         if host.namespace in namespaces():
             disconnect(host.namespace)
         if host.directory.exists():
             shutil.rmtree(host.directory)
+        with self._lock:
+            self._hosts.pop(host.spec.instance_id, None)
 
 
 def _make_writable_layer(host: _Host) -> None:
-    if host.directory.exists():
-        raise DataPlaneError(
-            f"{host.directory} is left from an earlier run: clean up with `python -m localcloud.cleanup`"
-        )
     etc = host.directory / "upper" / "etc"
     etc.mkdir(parents=True)
     (host.directory / "work").mkdir()
@@ -257,6 +290,8 @@ def _make_writable_layer(host: _Host) -> None:
     spec = host.spec
     (etc / "hostname").write_text(f"{spec.hostname}\n")
     (etc / "hosts").write_text(f"127.0.0.1 localhost\n{spec.private_ip} {spec.hostname}\n")
+    # No name server is reachable; without this file a lookup would ask the machine's and wait.
+    (etc / "resolv.conf").write_text("# none\n")
     # As cloud-init leaves it: tools on the host can tell who they are.
     (etc / "peaker").mkdir()
     (etc / "peaker" / "instance-id").write_text(f"{spec.instance_id}\n")
@@ -290,7 +325,10 @@ def _kill(host: _Host) -> None:
         raise DataPlaneError(
             f"host {host.spec.instance_id} does not die (process {host.init_pid}): is a volume stuck?"
         ) from error
-    host.starter, host.init_pid = None, 0
+    # nsenter is outside the host's processes but inside its mounts until it has ended.
+    for command in host.commands:
+        command.await_end(KILL_LIMIT_SECONDS)
+    host.starter, host.init_pid, host.commands = None, 0, []
 
 
 def _device_directory(host: _Host) -> Path:

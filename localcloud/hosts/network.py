@@ -71,8 +71,6 @@ def ensure_bridge(plan: NetworkPlan, state_directory: Path) -> None:
 
 def connect(plan: NetworkPlan, state_directory: Path, namespace: str, address: str) -> None:
     """A network namespace with one interface, eth0, at that address."""
-    if namespace in namespaces():
-        raise DataPlaneError(f"network namespace {namespace} already exists: ip netns delete {namespace}")
     alias = link_alias(state_directory)
     batch(
         [

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from localcloud.cleanup import leftovers
 from localcloud.dataplane import BlockDevice, DataPlaneError, HostSpec, RunResult
 from localcloud.hosts import NamespaceHosts, NetworkPlan
+from localcloud.hosts.network import namespace_name, namespaces
 from tests.localcloud.real_machine import IMAGES, address, built_mysql_image, new_instance_id, own_network
 
 pytestmark = pytest.mark.real
@@ -167,7 +169,7 @@ def test_stop_keeps_files_and_volumes_and_start_brings_them_back(
 
 def test_killing_the_init_kills_everything_in_the_host(hosts: NamespaceHosts, launch: Launcher) -> None:
     instance_id = launch()
-    assert launch.run(instance_id, "setsid sleep 4711 > /dev/null 2>&1 &").exit_code == 0
+    assert launch.run(instance_id, "setsid sleep 4711 > /dev/null 2>&1 & sleep 0.3").exit_code == 0
     command = hosts.start_command(instance_id, ["sleep", "4712"])
     assert _machine_processes("sleep 4711")
 
@@ -267,6 +269,30 @@ def test_launching_a_running_host_again_does_nothing(hosts: NamespaceHosts, laun
     init = hosts._hosts[instance_id].init_pid
     hosts.launch(HostSpec(instance_id, built_mysql_image(), address(NETWORK, 4), "again"))
     assert hosts._hosts[instance_id].init_pid == init
+
+
+def test_a_namespace_of_someone_else_is_refused_and_left_alone(hosts: NamespaceHosts) -> None:
+    instance_id = new_instance_id()
+    name = namespace_name(instance_id)
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        with pytest.raises(DataPlaneError, match=f"{name} already exists"):
+            hosts.launch(HostSpec(instance_id, built_mysql_image(), address(NETWORK, 8), "x"))
+        assert name in namespaces()
+    finally:
+        subprocess.run(["ip", "netns", "delete", name], check=True)
+
+
+def test_hosts_launch_side_by_side(hosts: NamespaceHosts) -> None:
+    specs = [
+        HostSpec(new_instance_id(), built_mysql_image(), address(NETWORK, n), f"h{n}") for n in range(20, 24)
+    ]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(hosts.launch, specs))
+        names = [hosts.start_command(spec.instance_id, ["hostname"]).wait(5).stdout.strip() for spec in specs]
+        list(pool.map(hosts.terminate, [spec.instance_id for spec in specs]))
+    assert names == [spec.hostname for spec in specs]
+    assert not any(hosts.is_up(spec.instance_id) for spec in specs)
 
 
 def test_a_bridge_or_network_of_someone_else_is_refused(tmp_path: Path, hosts: NamespaceHosts) -> None:
