@@ -30,6 +30,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 from localcloud import faults
 from localcloud.clock import CloudClock
 from localcloud.dataplane import DataPlane
+from localcloud.extensions.cloudwatch import MetricStore
 from localcloud.faults import Faults
 
 log = logging.getLogger(__name__)
@@ -37,10 +38,16 @@ log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 IP_FREEBIND = 15  # linux/in.h; lets us listen on the hosts' bridge address before the bridge exists
 RESOURCE_EXTENSIONS = ("ec2", "ebs", "ssm", "elbv2")
-CONTROL_EXTENSIONS: tuple[str, ...] = (
+CONTROL_EXTENSIONS = (
+    "moto_clock",
+    "cloudwatch",
+    "eventbridge",
     "stepfunctions",
     "lambda_runtime",
+    "alarms",
+    "schedules",
 )
+EventSender = Callable[[str, str, Mapping[str, Any], Sequence[str]], None]
 
 
 class LocalCloudError(Exception):
@@ -66,7 +73,7 @@ class LocalCloud:
     is closed with it unless `owns_dataplane` is False.
 
     For extensions: `dataplane`, `clock`, `state_dir`, `settings`, `closing`, `endpoint_url`, `client()`,
-    `faults`, `patch()`, `on_close()`, `background()`, `put_event()`.
+    `faults`, `metrics`, `patch()`, `add_action()`, `on_close()`, `when_ready()`, `background()`, `put_event()`.
     """
 
     _open: ClassVar[LocalCloud | None] = None
@@ -91,6 +98,7 @@ class LocalCloud:
         self.state_dir.mkdir(parents=True, exist_ok=True)
         self.clock = CloudClock(self.state_dir / "clock.json", clock_scale)
         self.faults = Faults()
+        self.metrics = MetricStore()
         self.port = port
         self._addresses = (LOOPBACK, *extra_addresses)
         self._owns_dataplane = owns_dataplane
@@ -98,6 +106,8 @@ class LocalCloud:
         self._threads: list[threading.Thread] = []
         self._servers: list[BaseWSGIServer] = []
         self._serving = False
+        self._event_sender: EventSender | None = None
+        self._ready: list[Callable[[], Any]] = []
         self._clients: dict[str, Any] = {}
         self._clients_lock = threading.Lock()
 
@@ -168,6 +178,7 @@ class LocalCloud:
                 if not self.closing.is_set():
                     log.exception("background work %s failed", name)
 
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
         thread = threading.Thread(target=guarded, name=f"peaker-{name}", daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -177,7 +188,25 @@ class LocalCloud:
         self, source: str, detail_type: str, detail: Mapping[str, Any], resources: Sequence[str] = ()
     ) -> None:
         """Put an AWS service event on the default bus; rules see it as they see the real one."""
-        raise LocalCloudError("events are not installed")
+        if self._event_sender is None:
+            raise LocalCloudError("events are not installed yet")
+        self._event_sender(source, detail_type, detail, resources)
+
+    def deliver_events_with(self, sender: EventSender) -> None:
+        """Called by the EventBridge extension: how `put_event` reaches the bus."""
+        self._event_sender = sender
+
+    def when_ready(self, callback: Callable[[], Any]) -> None:
+        """Call this when every extension is installed and the server is about to listen."""
+        self._ready.append(callback)
+
+    def add_action(self, response_class: Any, name: str, action: Callable[..., Any]) -> None:
+        """Give moto an API action that it lacks (or replace one it has) until the cloud closes."""
+        if hasattr(response_class, name):
+            self.patch(response_class, name, action)
+        else:
+            setattr(response_class, name, action)
+            self.on_close(lambda: delattr(response_class, name))
 
     def describe(self) -> dict[str, Any]:
         """What runs: for GET /_peaker/state and `localcloud status`."""
@@ -209,6 +238,8 @@ class LocalCloud:
             _reset_moto()
             self._listen()
             self._install_extensions()
+            for callback in self._ready:
+                callback()
             for server in self._servers:
                 self.background(f"listener-{server.host}", partial(server.serve_forever, 0.05))
             self._serving = True
