@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from localcloud.deploy import deploy
 from rich.console import Console
 
 from cli.control_plane import ControlPlane, Execution
@@ -24,7 +25,6 @@ from demo.writes import SourceWrites
 from localcloud import seed
 from localcloud.cleanup import clean, leftovers
 from localcloud.cluster import RunningCluster, bring_up
-from localcloud.deploy import deploy
 from localcloud.prepare import prepare
 
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
@@ -120,7 +120,8 @@ def _day_on(
     start = TRACE_DAY + (moved.times[0] - trace.times[0]) + DAY_STARTS
     _load_history(cloud, settings["load_metric"], moved, start)
     say(
-        f"{HISTORY_DAYS} days of the trace's history are in CloudWatch; one day from {start:%A %H:%M}, {options.scale:g} times faster"
+        f"{HISTORY_DAYS} days of the trace's history are in CloudWatch; "
+        f"one day from {start:%A %H:%M}, {options.scale:g} times faster"
     )
     cloud.set_clock(options.scale, start)
     cloud_time = CloudTime(options.state_dir / "clock.json")
