@@ -27,6 +27,13 @@ from pathlib import Path
 _SERVICE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _UNKNOWN_UNIT = 4
 _NOT_ACTIVE = 3
+_OPTIONS_WITH_VALUE = {
+    "-n": "lines",
+    "--lines": "lines",
+    "-p": "property",
+    "--property": "property",
+    "-t": "type",
+}
 _TIME_UNITS = {"": 1.0, "s": 1.0, "sec": 1.0, "ms": 0.001, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 
@@ -400,33 +407,46 @@ def _signal_quietly(pid: int, number: int, whole_group: bool) -> None:
         return
 
 
+@dataclass
+class _Arguments:
+    """A command line, sorted out."""
+
+    words: list[str] = field(default_factory=list)
+    flags: set[str] = field(default_factory=set)
+    values: dict[str, list[str]] = field(default_factory=dict)
+
+
+def _parse_arguments(arguments: list[str]) -> _Arguments:
+    parsed = _Arguments()
+    rest = iter(arguments)
+    for word in rest:
+        name, mark, value = word.partition("=")
+        if not word.startswith("-"):
+            parsed.words.append(word)
+        elif name in _OPTIONS_WITH_VALUE:
+            given = value if mark else next(rest, "")
+            parsed.values.setdefault(_OPTIONS_WITH_VALUE[name], []).append(given)
+        else:
+            parsed.flags.add(word)
+    return parsed
+
+
 def main(arguments: list[str], layout: Layout | None = None) -> int:
     """The command line."""
     services = Services(layout or Layout())
-    flags = {word for word in arguments if word.startswith("-") and not word.startswith("-p")}
-    wanted = _property_names(arguments)
-    words = [word for word in arguments if not word.startswith("-") and word not in wanted]
-    if not words:
+    parsed = _parse_arguments(arguments)
+    if not parsed.words:
         print("usage: start|stop|restart|is-active|status|show|enable|disable|daemon-reload [unit ...]")
         return 1
     try:
-        return _dispatch(services, words[0], words[1:], flags, wanted)
+        return _dispatch(services, parsed.words[0], parsed.words[1:], parsed)
     except ServiceError as error:
         print(error, file=sys.stderr)
         return error.exit_status
 
 
-def _property_names(arguments: list[str]) -> list[str]:
-    names: list[str] = []
-    for index, word in enumerate(arguments):
-        if word in ("-p", "--property") and index + 1 < len(arguments):
-            names.append(arguments[index + 1])
-        elif word.startswith("--property="):
-            names.append(word.split("=", 1)[1])
-    return names
-
-
-def _dispatch(services: Services, verb: str, units: list[str], flags: set[str], wanted: list[str]) -> int:
+def _dispatch(services: Services, verb: str, units: list[str], options: _Arguments) -> int:
+    flags = options.flags
     if verb in ("daemon-reload", "daemon-reexec"):
         return 0
     if verb == "is-active":
@@ -439,7 +459,7 @@ def _dispatch(services: Services, verb: str, units: list[str], flags: set[str], 
         print("\n".join("enabled" if value else "disabled" for value in enabled))
         return 0 if any(enabled) else 1
     if verb in ("status", "show"):
-        return _print_properties(services, verb, units, flags, wanted)
+        return _print_properties(services, verb, units, options)
     actions = {
         "start": [services.start],
         "stop": [services.stop],
@@ -458,24 +478,30 @@ def _dispatch(services: Services, verb: str, units: list[str], flags: set[str], 
     return 0
 
 
-def _print_properties(
-    services: Services, verb: str, units: list[str], flags: set[str], wanted: list[str]
-) -> int:
+def _print_properties(services: Services, verb: str, units: list[str], options: _Arguments) -> int:
     status = 0
     for unit in units:
         properties = services.properties(unit)
         if verb == "show":
-            names = [name for group in wanted for name in group.split(",")] or list(properties)
+            groups = options.values.get("property", [])
+            names = [name for group in groups for name in group.split(",")] or list(properties)
             for name in names:
                 value = properties.get(name, "")
-                print(value if "--value" in flags else f"{name}={value}")
+                print(value if "--value" in options.flags else f"{name}={value}")
             continue
         if properties["LoadState"] == "not-found":
-            raise ServiceError(f"Unit {unit}.service could not be found.", _UNKNOWN_UNIT)
-        print(f"{properties['Id']}: {properties['ActiveState']} ({properties['SubState']})")
-        print(f"  Main PID: {properties['MainPID']}; log: {services.log_path(properties['Id'])}")
+            raise ServiceError(f"Unit {unit} could not be found.", _UNKNOWN_UNIT)
+        _print_status(services, properties, int(options.values.get("lines", ["10"])[-1]))
         status = status if properties["ActiveState"] == "active" else _NOT_ACTIVE
     return status
+
+
+def _print_status(services: Services, properties: dict[str, str], line_count: int) -> None:
+    log = services.log_path(properties["Id"])
+    print(f"{properties['Id']}: {properties['ActiveState']} ({properties['SubState']})")
+    print(f"  Main PID: {properties['MainPID']}; log: {log}")
+    if log.exists() and line_count:
+        print("\n".join(log.read_text(errors="replace").splitlines()[-line_count:]))
 
 
 if __name__ == "__main__":

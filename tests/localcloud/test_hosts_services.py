@@ -157,6 +157,18 @@ def test_show_prints_properties(units: Units, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "active\nLoadState=not-found\nMainPID=0\n"
 
 
+def test_status_shows_the_end_of_the_log(units: Units, capsys: pytest.CaptureFixture[str]) -> None:
+    units.write("web", "ExecStart=/bin/sh -c 'echo one; echo two; echo three; exec sleep 60'")
+    units.run("start", "web")
+    capsys.readouterr()
+    assert units.run("status", "--no-pager", "-n", "2", "web") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "web.service: active (running)"
+    assert lines[-2:] == ["two", "three"]
+    units.run("stop", "web")
+    assert units.run("status", "web") == 3
+
+
 def test_unknown_units_types_and_verbs_are_errors(units: Units) -> None:
     units.write("old", "Type=forking\nExecStart=/bin/true")
     assert units.run("start", "absent") == 4
