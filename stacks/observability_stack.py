@@ -13,6 +13,7 @@ from stacks.function_catalogue import FUNCTIONS
 from stacks.naming import Names
 from stacks.permissions import METRIC_NAMESPACE
 
+SERVICE_NAME = "peaker"
 # A forecast is stale when this many scheduled ones in a row did not arrive.
 MISSED_FORECASTS = 3
 WIDGET_WIDTH = 12
@@ -69,7 +70,14 @@ class ObservabilityStack(Stack):
             name=self._names.cluster_alarm(cluster.name, "undo-incomplete"),
             summary=f"A failed run of {cluster.name} left something behind that it could not delete.",
             runbook="undo-incomplete",
-            metric=_metric(cluster, "UndoIncomplete", "Maximum", Duration.minutes(5)),
+            metric=cloudwatch.Metric(
+                namespace=METRIC_NAMESPACE,
+                metric_name="UndoIncomplete",
+                # Written by a step through Powertools, which adds the service.
+                dimensions_map={"Cluster": cluster.name, "service": SERVICE_NAME},
+                statistic="Maximum",
+                period=Duration.minutes(5),
+            ),
             topic=self._topic,
         )
 

@@ -27,10 +27,9 @@ UNKNOWN_UNTIL_RUN = "The id exists only once the run has made it; the condition 
 
 class Permission(Enum):
     READ_CLUSTER_SETTINGS = auto()
-    READ_LEDGER = auto()
     WRITE_LEDGER = auto()
+    KEEP_FORECASTS = auto()
     DESCRIBE_INSTANCES = auto()
-    DESCRIBE_INSTANCE_TYPES = auto()
     DESCRIBE_VOLUMES = auto()
     DESCRIBE_SNAPSHOTS = auto()
     DESCRIBE_TARGET_HEALTH = auto()
@@ -45,7 +44,9 @@ class Permission(Enum):
     ATTACH_VOLUMES = auto()
     REGISTER_TARGETS = auto()
     DEREGISTER_TARGETS = auto()
-    DELETE_RESOURCES = auto()
+    TERMINATE_INSTANCES = auto()
+    DELETE_VOLUMES = auto()
+    DELETE_SNAPSHOTS = auto()
 
 
 @dataclass(frozen=True)
@@ -116,20 +117,15 @@ def command_statements(documents: Sequence[str], deployment: Deployment) -> list
 
 def _follow_commands(_: Deployment) -> list[Statement]:
     return [
-        Statement(
-            ("ssm:GetCommandInvocation", "ssm:ListCommands"), ("*",), wildcard_reason=NO_RESOURCE_LEVEL
-        ),
+        Statement(("ssm:GetCommandInvocation", "ssm:ListCommands"), ("*",), wildcard_reason=NO_RESOURCE_LEVEL)
     ]
 
 
-def _cancel_commands(deployment: Deployment) -> list[Statement]:
+def _cancel_commands(_: Deployment) -> list[Statement]:
+    no_resource = "AWS offers no resource-level permission for CancelCommand."
     return [
-        *_follow_commands(deployment),
-        Statement(
-            ("ssm:CancelCommand",),
-            ("*",),
-            wildcard_reason="AWS offers no resource-level permission for CancelCommand.",
-        ),
+        Statement(("ssm:ListCommands",), ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
+        Statement(("ssm:CancelCommand",), ("*",), wildcard_reason=no_resource),
     ]
 
 
@@ -155,19 +151,30 @@ def _tag_on_create(action: str, *resources: str) -> Statement:
 
 
 def _read_cluster_settings(deployment: Deployment) -> list[Statement]:
-    parameters = tuple(deployment.names.cluster_parameter_arn(name) for name in deployment.cluster_names)
-    return [Statement(("ssm:GetParameter", "ssm:GetParameters"), parameters)]
+    names = deployment.names
+    parameters = tuple(names.cluster_parameter_arn(name) for name in deployment.cluster_names)
+    # Listing by path is authorized on the path itself; with or without the slash at its end.
+    path = names.cluster_parameter_arn("")
+    return [
+        Statement(("ssm:GetParameter",), parameters),
+        Statement(("ssm:GetParametersByPath",), (path, path.rstrip("/"))),
+    ]
 
 
-def _read_ledger(deployment: Deployment) -> list[Statement]:
-    return [Statement(("dynamodb:GetItem", "dynamodb:Query"), (deployment.names.ledger_table_arn,))]
-
-
-def _write_ledger(deployment: Deployment) -> list[Statement]:
-    actions = ("GetItem", "Query", "PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem")
+def _ledger_statement(deployment: Deployment, *actions: str) -> list[Statement]:
     return [
         Statement(tuple(f"dynamodb:{action}" for action in actions), (deployment.names.ledger_table_arn,))
     ]
+
+
+def _write_ledger(deployment: Deployment) -> list[Statement]:
+    # A transaction is authorized by the actions of its parts.
+    actions = ("GetItem", "Query", "PutItem", "UpdateItem", "ConditionCheckItem")
+    return _ledger_statement(deployment, *actions)
+
+
+def _keep_forecasts(deployment: Deployment) -> list[Statement]:
+    return _ledger_statement(deployment, "GetItem", "Query", "PutItem")
 
 
 def _publish_metrics(_: Deployment) -> list[Statement]:
@@ -265,13 +272,7 @@ def _attach_volumes(deployment: Deployment) -> list[Statement]:
             (deployment.ec2("instance"), deployment.ec2("volume")),
             _owned(deployment),
             UNKNOWN_UNTIL_RUN,
-        ),
-        Statement(
-            ("ec2:ModifyInstanceAttribute",),
-            (deployment.ec2("instance"),),
-            _owned(deployment),
-            UNKNOWN_UNTIL_RUN,
-        ),
+        )
     ]
 
 
@@ -283,19 +284,11 @@ def _deregister_targets(deployment: Deployment) -> list[Statement]:
     return [Statement(("elasticloadbalancing:DeregisterTargets",), tuple(deployment.target_group_arns))]
 
 
-def _delete_resources(deployment: Deployment) -> list[Statement]:
-    return [
-        Statement(
-            ("ec2:TerminateInstances",), (deployment.ec2("instance"),), _owned(deployment), UNKNOWN_UNTIL_RUN
-        ),
-        Statement(
-            ("ec2:DetachVolume",),
-            (deployment.ec2("instance"), deployment.ec2("volume")),
-            _owned(deployment),
-            UNKNOWN_UNTIL_RUN,
-        ),
-        Statement(("ec2:DeleteVolume",), (deployment.ec2("volume"),), _owned(deployment), UNKNOWN_UNTIL_RUN),
-        Statement(("ec2:DeleteSnapshot",), (deployment.any_snapshot,), _owned(deployment), UNKNOWN_UNTIL_RUN),
+def _delete_owned(
+    action: str, resource: Callable[[Deployment], str]
+) -> Callable[[Deployment], list[Statement]]:
+    return lambda deployment: [
+        Statement((action,), (resource(deployment),), _owned(deployment), UNKNOWN_UNTIL_RUN)
     ]
 
 
@@ -303,16 +296,14 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
     match permission:
         case Permission.READ_CLUSTER_SETTINGS:
             return _read_cluster_settings
-        case Permission.READ_LEDGER:
-            return _read_ledger
         case Permission.WRITE_LEDGER:
             return _write_ledger
+        case Permission.KEEP_FORECASTS:
+            return _keep_forecasts
         case Permission.DESCRIBE_INSTANCES:
-            return _read_only("ec2:DescribeInstances", "ec2:DescribeInstanceStatus")
-        case Permission.DESCRIBE_INSTANCE_TYPES:
-            return _read_only("ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings")
+            return _read_only("ec2:DescribeInstances")
         case Permission.DESCRIBE_VOLUMES:
-            return _read_only("ec2:DescribeVolumes", "ec2:DescribeVolumeStatus")
+            return _read_only("ec2:DescribeVolumes")
         case Permission.DESCRIBE_SNAPSHOTS:
             return _read_only("ec2:DescribeSnapshots")
         case Permission.DESCRIBE_TARGET_HEALTH:
@@ -339,8 +330,12 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _register_targets
         case Permission.DEREGISTER_TARGETS:
             return _deregister_targets
-        case Permission.DELETE_RESOURCES:
-            return _delete_resources
+        case Permission.TERMINATE_INSTANCES:
+            return _delete_owned("ec2:TerminateInstances", lambda deployment: deployment.ec2("instance"))
+        case Permission.DELETE_VOLUMES:
+            return _delete_owned("ec2:DeleteVolume", lambda deployment: deployment.ec2("volume"))
+        case Permission.DELETE_SNAPSHOTS:
+            return _delete_owned("ec2:DeleteSnapshot", lambda deployment: deployment.any_snapshot)
         case _:
             assert_never(permission)
 

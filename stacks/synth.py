@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from environments.schema import EnvironmentFileError
+from ssm_documents.schema import InvalidDocument
 from stacks.application import DEFAULT_ENVIRONMENT, REPOSITORY, build_app
 from stacks.constructs.local_bundling import BundlingError
 from stacks.constructs.workflow import WorkflowError
@@ -40,7 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"{options.environment}: the templates have findings, see above", file=sys.stderr)
         return 1
-    except (EnvironmentFileError, BundlingError, WorkflowError, OutputDirectoryError) as error:
+    except (
+        EnvironmentFileError,
+        BundlingError,
+        WorkflowError,
+        InvalidDocument,
+        OutputDirectoryError,
+    ) as error:
         print(error, file=sys.stderr)
         return 2
     print(output)

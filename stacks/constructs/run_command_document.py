@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
@@ -14,17 +13,16 @@ from ssm_documents.schema import load_document
 class RunCommandDocument(Construct):
     """One Command document; a changed file becomes a new version of the same document.
 
-    Raises what `load_document` raises when the file breaks the schema.
+    Raises InvalidDocument when the file breaks the schema.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, name: str, path: Path) -> None:
         super().__init__(scope, construct_id)
-        load_document(path)
         ssm.CfnDocument(
             self,
             "Document",
             name=name,
-            content=yaml.safe_load(path.read_text(encoding="utf-8")),
+            content=load_document(path),
             document_type="Command",
             document_format="YAML",
             target_type="/AWS::EC2::Instance",

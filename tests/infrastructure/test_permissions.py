@@ -121,10 +121,11 @@ def test_only_replicas_are_snapshotted() -> None:
     assert of_instances.conditions["StringEquals"]["aws:ResourceTag/peaker:role"] == "replica"
 
 
-def test_only_undo_and_retirement_delete() -> None:
+def test_only_undo_and_retirement_terminate_and_delete_volumes() -> None:
     """I1"""
-    may_delete = {d.name for d in FUNCTIONS if Permission.DELETE_RESOURCES in d.permissions}
-    assert may_delete == {"undo_run", "retire_replica"}
+    for permission in (Permission.TERMINATE_INSTANCES, Permission.DELETE_VOLUMES):
+        may = {definition.name for definition in FUNCTIONS if permission in definition.permissions}
+        assert may == {"undo_run", "retire_replica"}
 
 
 def test_commands_reach_only_own_documents_and_hosts_of_own_clusters() -> None:

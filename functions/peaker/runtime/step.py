@@ -102,6 +102,8 @@ def _emit(ports: Ports, given: StepInput, answer: Summary, finished_at: datetime
     if isinstance(given, RecordStep):
         outcome = Metric.RUN_SUCCEEDED if given.outcome == "succeeded" else Metric.RUN_FAILED
         values[outcome] = 1.0
+        if given.outcome == "undo_incomplete":
+            values[Metric.UNDO_INCOMPLETE] = 1.0
     rate = answer.numbers.get("rate_mib_per_s")
     if isinstance(rate, int | float):
         values[Metric.PREWARM_MIB_PER_S] = float(rate)

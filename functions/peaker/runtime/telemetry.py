@@ -19,6 +19,7 @@ class Metric(StrEnum):
     STEP_FAILED = "StepFailed"
     RUN_SUCCEEDED = "RunSucceeded"
     RUN_FAILED = "RunFailed"
+    UNDO_INCOMPLETE = "UndoIncomplete"
     PREWARM_MIB_PER_S = "PrewarmMibPerS"
 
 
@@ -27,6 +28,7 @@ UNITS: Mapping[Metric, MetricUnit] = {
     Metric.STEP_FAILED: MetricUnit.Count,
     Metric.RUN_SUCCEEDED: MetricUnit.Count,
     Metric.RUN_FAILED: MetricUnit.Count,
+    Metric.UNDO_INCOMPLETE: MetricUnit.Count,
     Metric.PREWARM_MIB_PER_S: MetricUnit.MegabytesPerSecond,
 }
 

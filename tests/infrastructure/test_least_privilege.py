@@ -1,0 +1,59 @@
+"""Each function may do exactly what its step does: nothing is missing on AWS, and nothing is left over.
+
+What a step does is read from its source (see step_calls.py), so a new call without its permission fails here,
+not at three in the morning; moto never refuses anything.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from stacks.control_plane_stack import DOCUMENTS
+from stacks.function_catalogue import FUNCTIONS, FunctionDefinition
+from stacks.permissions import command_statements, statements
+from tests.infrastructure.step_calls import actions_of, reach_of_handler
+from tests.infrastructure.test_permissions import DEPLOYMENT
+
+# Making a resource with tags, or an instance with a profile, needs more than the call itself.
+IMPLIED = {
+    "ec2:RunInstances": {"ec2:CreateTags", "iam:PassRole"},
+    "ec2:CreateVolume": {"ec2:CreateTags"},
+}
+WRITE_LEDGER = {
+    f"dynamodb:{name}" for name in ("GetItem", "Query", "PutItem", "UpdateItem", "ConditionCheckItem")
+}
+KEEP_FORECASTS = {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem"}
+# ValidateRequest runs before there is a run; forecast_load keeps rows of its own.
+LEDGER = {"validate_request": set[str](), "forecast_load": KEEP_FORECASTS}
+
+
+def granted(definition: FunctionDefinition) -> set[str]:
+    found = [s for permission in definition.permissions for s in statements(permission, DEPLOYMENT)]
+    found += command_statements(definition.documents, DEPLOYMENT)
+    return {action for statement in found for action in statement.actions}
+
+
+def needed(definition: FunctionDefinition) -> set[str]:
+    actions = {action for call in reach_of_handler(definition.name).calls for action in actions_of(call)}
+    for action in list(actions):
+        actions |= IMPLIED.get(action, set())
+    return actions | LEDGER.get(definition.name, WRITE_LEDGER)
+
+
+@pytest.mark.parametrize("definition", FUNCTIONS, ids=lambda definition: definition.name)
+def test_function_may_do_exactly_what_its_step_does(definition: FunctionDefinition) -> None:
+    missing, left_over = needed(definition) - granted(definition), granted(definition) - needed(definition)
+    assert not missing, f"stacks/function_catalogue.py: {definition.name} also needs {sorted(missing)}"
+    assert not left_over, f"stacks/function_catalogue.py: {definition.name} never uses {sorted(left_over)}"
+
+
+@pytest.mark.parametrize("definition", FUNCTIONS, ids=lambda definition: definition.name)
+def test_function_may_send_exactly_the_documents_that_its_step_names(definition: FunctionDefinition) -> None:
+    every = {path.stem for path in DOCUMENTS.glob("*.yaml")}
+    assert set(definition.documents) == reach_of_handler(definition.name).texts & every
+
+
+def test_every_port_is_read() -> None:
+    """The source reader sees what it should: the calls of the two most dangerous steps."""
+    assert {"compute.terminate", "storage.delete_volume"} <= reach_of_handler("undo_run").calls
+    assert actions_of("storage.create_snapshots") >= {"ec2:CreateSnapshots", "ec2:DescribeVolumes"}
