@@ -29,6 +29,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from localcloud.extensions.embedded_metrics import metrics_in
 from localcloud.faults import InjectedFailure
+from localcloud.hosts.state_lock import process_mark
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -260,7 +261,13 @@ class LambdaRuntime:
                 stderr=output,
                 start_new_session=True,
                 cwd=task_root,
-                env={"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "en_US.UTF-8", "TZ": "UTC"},
+                env={
+                    "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+                    "LANG": "en_US.UTF-8",
+                    "TZ": "UTC",
+                    # After a kill of the server, clean-up finds it and its workers by this.
+                    **process_mark(self._root.parent),
+                },
             )
         theirs.close()
         reader = ours.makefile("rb")
