@@ -11,3 +11,7 @@ CLIENT_CONFIG = Config(
     retries={"mode": "standard", "total_max_attempts": 3},
     user_agent_extra="peaker",
 )
+
+# For calls without a ClientToken (CreateSnapshots, AttachVolume, SendCommand): a try whose answer was lost must be
+# looked for before the next one, which the use cases do; botocore would just send it again.
+SINGLE_TRY_CONFIG = CLIENT_CONFIG.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))

@@ -23,8 +23,9 @@ _IN_USE = {"VolumeInUse", "InvalidSnapshot.InUse"}
 class Ec2Storage:
     """Port Storage."""
 
-    def __init__(self, ec2: EC2Client) -> None:
+    def __init__(self, ec2: EC2Client, ec2_single_try: EC2Client) -> None:
         self._ec2 = ec2
+        self._ec2_single_try = ec2_single_try
 
     def volumes_of_instance(self, instance_id: str) -> list[Volume]:
         return self._volumes("attachment.instance-id", instance_id)
@@ -57,7 +58,7 @@ class Ec2Storage:
         if unwanted:
             specification["ExcludeDataVolumeIds"] = unwanted
         with translated("ec2:CreateSnapshots"):
-            answer = self._ec2.create_snapshots(
+            answer = self._ec2_single_try.create_snapshots(
                 InstanceSpecification=specification,
                 Description=f"Peaker {tags.get(RUN_TAG, '')}",
                 TagSpecifications=[{"ResourceType": "snapshot", "Tags": tag_list(tags)}],
@@ -97,7 +98,7 @@ class Ec2Storage:
     def attach(self, volume_id: str, instance_id: str, device: str) -> None:
         with translated("ec2:AttachVolume"):
             try:
-                self._ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device=device)
+                self._ec2_single_try.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device=device)
             except ClientError as error:
                 if error_code(error) not in {"VolumeInUse", "InvalidVolume.ZoneMismatch"}:
                     raise

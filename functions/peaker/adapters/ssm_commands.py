@@ -20,8 +20,9 @@ DELIVERY_TIMEOUT_SECONDS = 600
 class SsmCommands:
     """Port CommandRunner. Documents are named Peaker-<environment>-<document>."""
 
-    def __init__(self, ssm: SSMClient, environment: str) -> None:
+    def __init__(self, ssm: SSMClient, ssm_single_try: SSMClient, environment: str) -> None:
         self._ssm = ssm
+        self._ssm_single_try = ssm_single_try
         self._environment = environment
 
     def is_online(self, instance_id: str) -> bool:
@@ -33,7 +34,7 @@ class SsmCommands:
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
         with translated("ssm:SendCommand"):
-            answer = self._ssm.send_command(
+            answer = self._ssm_single_try.send_command(
                 DocumentName=f"Peaker-{self._environment}-{document}",
                 InstanceIds=[instance_id],
                 Parameters={name: [value] for name, value in parameters.items()},

@@ -44,7 +44,7 @@ def _identity(donor: Mapping[str, Any], replica: Mapping[str, Any]) -> list[str]
 def _replication(numbers: Mapping[str, Any]) -> list[str]:
     return [
         f"StartReplication: {thread} is {numbers.get(thread, 'missing')}, must be true"
-        for thread in ("io_thread_running", "sql_thread_running")
+        for thread in ("io_running", "sql_running")
         if numbers.get(thread) is not True
     ]
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import boto3
 
-from peaker.adapters.aws_clients import CLIENT_CONFIG
+from peaker.adapters.aws_clients import CLIENT_CONFIG, SINGLE_TRY_CONFIG
 from peaker.adapters.cloudwatch_readings import CloudWatchReadings
 from peaker.adapters.dynamodb_items import LedgerTable
 from peaker.adapters.dynamodb_lease import DynamoDbLease
@@ -38,8 +38,10 @@ def ports() -> Ports:
         clock=clock_from_environment(),
         clusters=ParameterClusters(ssm, settings.environment),
         compute=Ec2Compute(ec2),
-        storage=Ec2Storage(ec2),
-        commands=SsmCommands(ssm, settings.environment),
+        storage=Ec2Storage(ec2, boto3.client("ec2", config=SINGLE_TRY_CONFIG)),
+        commands=SsmCommands(
+            ssm, boto3.client("ssm", config=SINGLE_TRY_CONFIG), settings.environment
+        ),
         endpoint=ElbReadEndpoint(boto3.client("elbv2", config=CLIENT_CONFIG)),
         package=S3HostPackage(
             boto3.client("s3", config=CLIENT_CONFIG),

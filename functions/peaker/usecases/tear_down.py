@@ -138,12 +138,9 @@ def _row_of_volume(rows: Sequence[ResourceRow], volume: Volume) -> ResourceRow |
 
 
 def _row_of_snapshot(rows: Sequence[ResourceRow], snapshot: Snapshot) -> ResourceRow | None:
+    """By the volume it was taken of: a call whose answer was lost may have made a second one of it."""
     source = snapshot.source_volume_id
-    by_id = [row for row in rows if row.resource_id == snapshot.snapshot_id]
-    by_source = [
-        row for row in rows if row.resource_id is None and row.details.get("source_volume_id") == source
-    ]
-    return next(iter((*by_id, *by_source)), None)
+    return next((row for row in rows if row.details.get("source_volume_id") == source), None)
 
 
 def _confirm_ours(job: TearDown, resource_id: str, tags: Mapping[str, str], row: ResourceRow | None) -> None:

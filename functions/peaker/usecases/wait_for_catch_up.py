@@ -13,12 +13,12 @@ TIMEOUT_SECONDS = 6 * 3600
 
 
 def wait_for_catch_up(ports: Ports, step: StepInput) -> Summary:
-    """The host samples; both threads must run at every sample."""
+    """The host samples; both threads must run at every sample. Its gate is in whole seconds: rounded down."""
     gates = ports.clusters.settings(step.cluster).gates
     instance_id = host_id(ports, step.run_id, "replica")
     parameters = {
         "RunId": step.run_id,
-        "LagGateSeconds": f"{gates.lag_seconds:g}",
+        "LagGateSeconds": str(int(gates.lag_seconds)),
         "LagSamples": str(gates.lag_samples),
         "TimeoutSeconds": str(TIMEOUT_SECONDS),
     }

@@ -1,0 +1,393 @@
+"""The real workflows, functions and SSM documents on the local cloud with a simulated data plane.
+
+Nothing is bundled: the functions' package holds one module that leads Python to this checkout.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import yaml
+
+from localcloud.server import CloudSettings, LocalCloud
+from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
+from tests.support.host_answers import HostAnswers
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = "local"
+TABLE = "peaker-ledger"
+BUCKET = "peaker-packages"
+ROLE = "arn:aws:iam::123456789012:role/peaker"
+LISTENER_PORTS = iter(range(20_000, 30_000))
+WORKFLOWS = ("prewarm", "scale_out", "scale_in")
+PACKAGE_SHA256 = "ab" * 32
+
+
+@dataclass
+class Cluster:
+    """A cluster that a test works on: a source, one base replica with two volumes, a read endpoint."""
+
+    name: str
+    source_id: str
+    base_id: str
+    target_group_arn: str
+    settings: dict[str, Any]
+
+
+class WorkflowCloud:
+    """An open local cloud with everything deployed, and what tests ask of it."""
+
+    def __init__(self, cloud: LocalCloud, plane: SimulatedDataPlane, answers: HostAnswers) -> None:
+        self.cloud = cloud
+        self.plane = plane
+        self.answers = answers
+        self.machines: dict[str, str] = {}
+        self._clusters = 0
+
+    def client(self, service: str) -> Any:
+        return self.cloud.client(service)
+
+    # -- deployment ------------------------------------------------------------------------------------------
+
+    def deploy(self) -> None:
+        self.client("dynamodb").create_table(
+            TableName=TABLE,
+            KeySchema=[
+                {"AttributeName": "pk", "KeyType": "HASH"},
+                {"AttributeName": "sk", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[
+                {"AttributeName": "pk", "AttributeType": "S"},
+                {"AttributeName": "sk", "AttributeType": "S"},
+            ],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        self.client("s3").create_bucket(Bucket=BUCKET)
+        self._deploy_role()
+        self._deploy_documents()
+        functions = self._deploy_functions()
+        for name in WORKFLOWS:
+            self.machines[name] = self._deploy_workflow(name, functions)
+
+    def _deploy_role(self) -> None:
+        self.client("iam").create_role(RoleName="peaker", AssumeRolePolicyDocument="{}")
+        self.client("iam").create_instance_profile(InstanceProfileName="peaker-replica")
+
+    def _deploy_documents(self) -> None:
+        for path in sorted((ROOT / "ssm_documents").glob("*.yaml")):
+            self.client("ssm").create_document(
+                Name=f"Peaker-{ENVIRONMENT}-{path.stem}",
+                Content=json.dumps(yaml.safe_load(path.read_text(encoding="utf-8"))),
+                DocumentType="Command",
+                DocumentFormat="JSON",
+            )
+
+    def _deploy_functions(self) -> dict[str, str]:
+        code = _leading_package()
+        arns = {}
+        for path in sorted((ROOT / "functions" / "peaker" / "handlers").glob("[a-z]*.py")):
+            answer = self.client("lambda").create_function(
+                FunctionName=f"peaker-{path.stem}",
+                Runtime="python3.13",
+                Role=ROLE,
+                Handler=f"peaker.handlers.{path.stem}.handler",
+                Code={"ZipFile": code},
+                Timeout=60,
+                MemorySize=256,
+                Environment={"Variables": _variables()},
+            )
+            arns[_pascal(path.stem)] = answer["FunctionArn"]
+        return arns
+
+    def _deploy_workflow(self, name: str, functions: dict[str, str]) -> str:
+        definition = (ROOT / "statemachines" / f"{name}.asl.json").read_text(encoding="utf-8")
+        for function, arn in functions.items():
+            definition = definition.replace(f"${{{function}Arn}}", arn)
+        definition = definition.replace("${PrewarmStateMachineArn}", self.machines.get("prewarm", ""))
+        answer = self.client("stepfunctions").create_state_machine(
+            name=f"peaker-{name}", definition=definition, roleArn=ROLE
+        )
+        return str(answer["stateMachineArn"])
+
+    # -- clusters --------------------------------------------------------------------------------------------
+
+    def cluster(self, **changes: Any) -> Cluster:
+        """A new cluster, healthy and serving; `changes` go over the local environment's settings."""
+        self._clusters += 1
+        name = f"c{self._clusters:03d}"
+        group = self._read_endpoint(name)
+        settings = _settings(name, group, changes)
+        self.client("ssm").put_parameter(
+            Name=f"/peaker/{ENVIRONMENT}/clusters/{name}", Value=json.dumps(settings), Type="String"
+        )
+        source = self._host(settings, "us-east-1a", {"peaker:role": "source"})
+        base = self._host(settings, "us-east-1b", {"peaker:role": "replica", "peaker:load": "base"})
+        self._data_volumes(settings, base, "us-east-1b")
+        self.client("elbv2").register_targets(TargetGroupArn=group, Targets=[{"Id": base, "Port": 3306}])
+        cluster = Cluster(name, source, base, group, settings)
+        self.eventually(lambda: self.health(cluster).get(base) == "healthy")
+        return cluster
+
+    def _read_endpoint(self, name: str) -> str:
+        elbv2 = self.client("elbv2")
+        group = elbv2.create_target_group(
+            Name=f"t-{name}",
+            Protocol="TCP",
+            Port=3306,
+            VpcId="vpc-0a77000000000001",
+            HealthCheckProtocol="HTTP",
+            HealthCheckPort="9200",
+            HealthCheckPath="/",
+            HealthCheckIntervalSeconds=5,
+            HealthCheckTimeoutSeconds=2,
+            HealthyThresholdCount=2,
+            UnhealthyThresholdCount=2,
+        )["TargetGroups"][0]["TargetGroupArn"]
+        elbv2.modify_target_group_attributes(
+            TargetGroupArn=group, Attributes=[{"Key": "deregistration_delay.timeout_seconds", "Value": "30"}]
+        )
+        balancer = elbv2.create_load_balancer(
+            Name=f"l-{name}", Type="network", Subnets=["subnet-0a7700000000001a", "subnet-0a7700000000001b"]
+        )["LoadBalancers"][0]["LoadBalancerArn"]
+        elbv2.create_listener(
+            LoadBalancerArn=balancer,
+            Protocol="TCP",
+            Port=next(LISTENER_PORTS),
+            DefaultActions=[{"Type": "forward", "TargetGroupArn": group}],
+        )
+        return str(group)
+
+    def _host(self, settings: dict[str, Any], zone: str, tags: dict[str, str]) -> str:
+        ec2 = self.client("ec2")
+        answer = ec2.run_instances(
+            ImageId=settings["image_id"],
+            InstanceType=settings["instance_type"],
+            MinCount=1,
+            MaxCount=1,
+            SubnetId=settings["subnets"][zone],
+            TagSpecifications=[_tags("instance", {"peaker:cluster": settings["name"], **tags})],
+        )
+        instance_id = str(answer["Instances"][0]["InstanceId"])
+        self.eventually(lambda: self.instance_state(instance_id) == "running")
+        return instance_id
+
+    def _data_volumes(self, settings: dict[str, Any], instance_id: str, zone: str, **tags: str) -> list[str]:
+        ec2 = self.client("ec2")
+        made = []
+        for volume in settings["volumes"]:
+            all_tags = {"peaker:cluster": settings["name"], "peaker:volume": volume["name"], **tags}
+            volume_id = ec2.create_volume(
+                AvailabilityZone=zone, Size=4, VolumeType="gp3", TagSpecifications=[_tags("volume", all_tags)]
+            )["VolumeId"]
+            self.eventually(lambda one=volume_id: self._volume_state(one) == "available")
+            ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device=volume["device"])
+            self.eventually(lambda one=volume_id: self._volume_state(one) == "in-use")
+            made.append(str(volume_id))
+        return made
+
+    def set_load(self, cluster: Cluster, load: float, required_replicas: float) -> None:
+        """Recent points of the load metric and of what forecast_load publishes."""
+        now = self.cloud.clock.now()
+        metric = cluster.settings["load_metric"]
+        dimensions = [{"Name": name, "Value": value} for name, value in metric["dimensions"].items()]
+        self.client("cloudwatch").put_metric_data(
+            Namespace=metric["namespace"],
+            MetricData=[
+                {"MetricName": metric["name"], "Dimensions": dimensions, "Timestamp": now, "Value": load}
+            ],
+        )
+        self.client("cloudwatch").put_metric_data(
+            Namespace="Peaker",
+            MetricData=[
+                {
+                    "MetricName": "RequiredReplicas",
+                    "Dimensions": [{"Name": "Cluster", "Value": cluster.name}],
+                    "Timestamp": now,
+                    "Value": required_replicas,
+                }
+            ],
+        )
+
+    # -- executions ------------------------------------------------------------------------------------------
+
+    def run(self, workflow: str, given: Any, *, limit_seconds: float = 60) -> dict[str, Any]:
+        """Start an execution and wait for its end; returns DescribeExecution with the parsed output."""
+        stepfunctions = self.client("stepfunctions")
+        arn = stepfunctions.start_execution(stateMachineArn=self.machines[workflow], input=json.dumps(given))[
+            "executionArn"
+        ]
+        deadline = time.monotonic() + limit_seconds
+        while True:
+            answer: dict[str, Any] = stepfunctions.describe_execution(executionArn=arn)
+            if answer["status"] != "RUNNING":
+                break
+            if time.monotonic() > deadline:
+                stepfunctions.stop_execution(executionArn=arn)
+                raise AssertionError(
+                    f"{workflow} did not end in {limit_seconds} s; last: {self.last_events(arn)}"
+                )
+            time.sleep(0.03)
+        answer["document"] = json.loads(answer["output"]) if answer.get("output") else None
+        return answer
+
+    def last_events(self, arn: str, count: int = 8) -> list[Any]:
+        events = self.client("stepfunctions").get_execution_history(
+            executionArn=arn, reverseOrder=True, maxResults=200
+        )["events"]
+        return [
+            {key: value for key, value in event.items() if key not in {"timestamp", "id", "previousEventId"}}
+            for event in events[:count]
+        ]
+
+    def last_state(self, execution: dict[str, Any]) -> str:
+        """The state in which the execution ended."""
+        pages = (
+            self.client("stepfunctions")
+            .get_paginator("get_execution_history")
+            .paginate(executionArn=execution["executionArn"])
+        )
+        entered = [
+            event["stateEnteredEventDetails"]["name"]
+            for page in pages
+            for event in page["events"]
+            if "stateEnteredEventDetails" in event
+        ]
+        return str(entered[-1])
+
+    # -- what there is ---------------------------------------------------------------------------------------
+
+    def health(self, cluster: Cluster) -> dict[str, str]:
+        answer = self.client("elbv2").describe_target_health(TargetGroupArn=cluster.target_group_arn)
+        return {
+            one["Target"]["Id"]: one["TargetHealth"]["State"] for one in answer["TargetHealthDescriptions"]
+        }
+
+    def instance_state(self, instance_id: str) -> str:
+        found = self.client("ec2").describe_instances(
+            Filters=[{"Name": "instance-id", "Values": [instance_id]}]
+        )
+        states = [one["State"]["Name"] for group in found["Reservations"] for one in group["Instances"]]
+        return states[0] if states else ""
+
+    def _volume_state(self, volume_id: str) -> str:
+        found = self.client("ec2").describe_volumes(Filters=[{"Name": "volume-id", "Values": [volume_id]}])
+        return found["Volumes"][0]["State"] if found["Volumes"] else ""
+
+    def made_by_peaker(self, cluster: Cluster) -> list[str]:
+        """Ids of everything of the cluster that carries the owner tag and is not gone."""
+        ec2 = self.client("ec2")
+        filters = [
+            {"Name": "tag:peaker:cluster", "Values": [cluster.name]},
+            {"Name": "tag-key", "Values": ["peaker:owner"]},
+        ]
+        instances = [
+            one["InstanceId"]
+            for group in ec2.describe_instances(Filters=filters)["Reservations"]
+            for one in group["Instances"]
+            if one["State"]["Name"] != "terminated"
+        ]
+        volumes = [one["VolumeId"] for one in ec2.describe_volumes(Filters=filters)["Volumes"]]
+        snapshots = [
+            one["SnapshotId"]
+            for one in ec2.describe_snapshots(OwnerIds=["self"], Filters=filters)["Snapshots"]
+        ]
+        return [*instances, *volumes, *snapshots]
+
+    def lease_is_free(self, cluster: Cluster) -> bool:
+        item = (
+            self.client("dynamodb")
+            .get_item(TableName=TABLE, Key={"pk": {"S": f"cluster#{cluster.name}"}, "sk": {"S": "lease"}})
+            .get("Item")
+        )
+        return item is None or item["run_id"]["S"] == "-"
+
+    def rows(self, pk: str) -> list[dict[str, Any]]:
+        """The plain items of one partition of the ledger."""
+        answer = self.client("dynamodb").query(
+            TableName=TABLE, KeyConditionExpression="pk = :pk", ExpressionAttributeValues={":pk": {"S": pk}}
+        )
+        return [
+            {name: next(iter(value.values())) for name, value in item.items()} for item in answer["Items"]
+        ]
+
+    def runs(self, cluster: Cluster) -> list[str]:
+        return [row["run_id"] for row in self.rows(f"cluster#{cluster.name}") if row["sk"].startswith("run#")]
+
+    def receipt(self, run_id: str) -> dict[str, Any]:
+        found = [row for row in self.rows(f"run#{run_id}") if row["sk"] == "receipt"]
+        return dict(json.loads(found[0]["document"]))
+
+    @staticmethod
+    def eventually(look: Any, seconds: float = 15.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not look():
+            assert time.monotonic() < deadline, f"not true within {seconds} s"
+            time.sleep(0.02)
+
+
+@contextmanager
+def workflow_cloud(state_dir: Path, clock_scale: float = 600.0) -> Iterator[WorkflowCloud]:
+    """Open a cloud with everything deployed; nothing is left of it afterwards."""
+    answers = HostAnswers()
+    plane = simulated_dataplane(answers)
+    settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.05)
+    with LocalCloud(plane, state_dir, clock_scale=clock_scale, settings=settings) as cloud:
+        workflows = WorkflowCloud(cloud, plane, answers)
+        workflows.deploy()
+        yield workflows
+
+
+def _leading_package() -> bytes:
+    """A deployment package that leads to this checkout's functions and this environment's packages.
+
+    Its module `pydantic` is found first, puts the real paths in front and hands over to the real pydantic.
+    """
+    paths = [str(ROOT / "functions"), str(Path(pydantic.__file__).parents[1])]
+    module = f"import sys\nsys.path[:0] = {paths!r}\ndel sys.modules['pydantic']\nimport pydantic\n"
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("pydantic.py", (2026, 1, 1, 0, 0, 0)), module)
+    return packed.getvalue()
+
+
+def _variables() -> dict[str, str]:
+    return {
+        "PEAKER_ENVIRONMENT": ENVIRONMENT,
+        "LEDGER_TABLE": TABLE,
+        "HOST_PACKAGE_BUCKET": BUCKET,
+        "HOST_PACKAGE_KEY": "peaker_host.pyz",
+        "HOST_PACKAGE_SHA256": PACKAGE_SHA256,
+        "POWERTOOLS_SERVICE_NAME": "peaker",
+        "POWERTOOLS_METRICS_NAMESPACE": "Peaker",
+        "LOG_LEVEL": "INFO",
+    }
+
+
+def _settings(name: str, target_group_arn: str, changes: dict[str, Any]) -> dict[str, Any]:
+    environment = yaml.safe_load((ROOT / "environments" / "local.yaml").read_text(encoding="utf-8"))
+    settings: dict[str, Any] = {**environment["clusters"][0], "name": name, **changes}
+    settings["environment"] = ENVIRONMENT
+    settings["region"] = environment["region"]
+    settings["load_metric"] = {**settings["load_metric"], "dimensions": {"Cluster": name}}
+    settings["read_endpoint"] = {**settings["read_endpoint"], "target_group_arn": target_group_arn}
+    return settings
+
+
+def _tags(resource_type: str, tags: dict[str, str]) -> dict[str, Any]:
+    return {
+        "ResourceType": resource_type,
+        "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+    }
+
+
+def _pascal(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
