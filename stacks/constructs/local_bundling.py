@@ -1,7 +1,7 @@
 """The functions' code as one reproducible zip, made with pip alone: no Docker, no compiler.
 
-Dependencies come from functions/requirements.txt, which pins the whole closure, as wheels for the platform
-that will run them. What differs between two builds is removed (byte code, scripts with the builder's
+Dependencies come from functions/requirements.txt, and constraints.txt pins what those need in turn, as wheels
+for the platform that will run them. What differs between two builds is removed (byte code, scripts with the builder's
 interpreter path, pip's records), and so is what never runs in a function (tests, type stubs, headers).
 The zip's name is the hash of its inputs, so that an unchanged bundle is never built twice.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 LAMBDA_PLATFORMS = ("manylinux_2_28_aarch64", "manylinux2014_aarch64")  # Amazon Linux 2023 has glibc 2.34
 LAMBDA_PYTHON = "3.13"
 # Changed whenever what follows would make another zip from the same inputs.
-BUNDLE_FORMAT = "1"
+BUNDLE_FORMAT = "2"
+# Older bundles than this many are forgotten; a second synth at the same time still finds its own.
+KEPT_BUNDLES = 8
 
 _UNUSED_DIRECTORIES = {"__pycache__", "bin", "tests"}
 _UNUSED_SUFFIXES = {".pyc", ".pyi", ".c", ".h", ".pxd", ".a"}
@@ -57,6 +60,31 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Locks:
+    """What the functions need, and the exact version of everything that those need in turn."""
+
+    requirements: Path
+    constraints: Path
+
+    @property
+    def text(self) -> str:
+        return "\0".join(path.read_text(encoding="utf-8") for path in (self.requirements, self.constraints))
+
+    def unpinned(self, installed: Path) -> list[str]:
+        """Distributions in the directory that neither file pins to their version."""
+        pinned = {_pin(line) for line in self.text.replace("\0", "\n").splitlines() if "==" in line}
+        found = [path.name.removesuffix(".dist-info") for path in installed.glob("*.dist-info")]
+        return sorted(one for one in found if _pin("==".join(one.rsplit("-", 1))) not in pinned)
+
+
+def _pin(requirement: str) -> str:
+    """`Typing_Extensions[x]==4.1  # why` as `typing-extensions==4.1`."""
+    name, _, version = requirement.partition("==")
+    plain = re.sub(r"[-_.]+", "-", name.split("[")[0]).strip().lower()
+    return f"{plain}=={version.split()[0].strip(';')}"
+
+
+@dataclass(frozen=True)
 class Bundle:
     """A zip file and the hash of what it was made from."""
 
@@ -69,18 +97,19 @@ def bundle_functions(
     *,
     sources: Path = REPOSITORY / "functions",
     package: str = "peaker",
+    constraints: Path = REPOSITORY / "constraints.txt",
     builds: Path = REPOSITORY / "build" / "bundles",
 ) -> Bundle:
     """Zip `sources/package` with its dependencies; without a target, the sources alone (for template tests).
 
-    Raises BundlingError when pip finds no wheel for the target.
+    Raises BundlingError when pip finds no wheel for the target, or when a dependency is not pinned.
     """
-    requirements = sources / "requirements.txt"
+    locks = Locks(sources / "requirements.txt", constraints)
     code = _digest_of_tree(sources / package)
     if target is None:
         digest = _digest("sources", code)
     else:
-        dependencies_digest = _digest(target.identity, requirements.read_text(encoding="utf-8"))
+        dependencies_digest = _digest(target.identity, locks.text)
         digest = _digest(dependencies_digest, code)
     bundle = Bundle(builds / f"{digest}.zip", digest)
     if not bundle.path.is_file():
@@ -89,30 +118,32 @@ def bundle_functions(
         if target is not None:
             dependencies = builds / f"dependencies-{dependencies_digest}"
             if not dependencies.is_dir():
-                _install(requirements, target, dependencies)
+                _install(locks, target, dependencies)
             trees.append((dependencies, ""))
         _write_zip(trees, bundle.path)
+        _forget_old(builds)
     return bundle
 
 
-def _install(requirements: Path, target: Target, destination: Path) -> None:
+def _install(locks: Locks, target: Target, destination: Path) -> None:
     staging = Path(tempfile.mkdtemp(prefix="installing-", dir=destination.parent))
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    # --no-deps: the file pins the closure, so that nothing unpinned can come in.
-    command += ["--no-deps", "--no-compile", "--only-binary=:all:", "--target", str(staging)]
+    command += ["--no-compile", "--only-binary=:all:", "--target", str(staging)]
     if target.platforms:
         command += ["--implementation", "cp", "--python-version", target.python]
         for name in target.platforms:
             command += ["--platform", name]
-    command += ["--requirement", str(requirements)]
+    command += ["--requirement", str(locks.requirements), "--constraint", str(locks.constraints)]
     try:
         outcome = subprocess.run(command, capture_output=True, text=True, check=False)
         if outcome.returncode != 0:
             reason = (outcome.stderr.strip() or outcome.stdout.strip())[-2000:]
             raise BundlingError(
-                f"pip could not fetch {requirements.name} for Python {target.identity}: {reason}\n"
+                f"pip could not fetch {locks.requirements.name} for Python {target.identity}: {reason}\n"
                 "Each requirement needs a wheel for that platform; check the package index (pip config list)."
             )
+        if unpinned := locks.unpinned(staging):
+            raise BundlingError(f"{locks.constraints.name} does not pin {', '.join(unpinned)}: add them")
         _strip(staging)
         try:
             staging.rename(destination)
@@ -132,6 +163,12 @@ def _strip(tree: Path) -> None:
             path = Path(directory) / name
             if path.suffix in _UNUSED_SUFFIXES or name in _BUILDER_RECORDS:
                 path.unlink()
+
+
+def _forget_old(builds: Path) -> None:
+    by_age = sorted(builds.glob("*.zip"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in by_age[KEPT_BUNDLES:]:
+        path.unlink(missing_ok=True)
 
 
 def _files(tree: Path) -> Iterator[Path]:

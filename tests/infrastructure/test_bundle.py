@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stacks.constructs.local_bundling import BundlingError, Target, bundle_functions
+from stacks.constructs.local_bundling import KEPT_BUNDLES, Bundle, BundlingError, Target, bundle_functions
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LAMBDA_UNZIPPED_LIMIT_MIB = 250
@@ -38,7 +38,12 @@ def sources(tmp_path: Path) -> Path:
     (functions / "peaker").mkdir(parents=True)
     (functions / "peaker" / "__init__.py").write_text("")
     (functions / "requirements.txt").write_text(f"{wheel}\n")
+    (functions / "constraints.txt").write_text("dependency==1.0\n")
     return functions
+
+
+def bundled(sources: Path, builds: Path, target: Target | None = None) -> Bundle:
+    return bundle_functions(target, sources=sources, constraints=sources / "constraints.txt", builds=builds)
 
 
 def names(bundle: Path) -> list[str]:
@@ -47,7 +52,7 @@ def names(bundle: Path) -> list[str]:
 
 
 def test_bundle_has_code_and_dependencies_but_nothing_that_never_runs(sources: Path, tmp_path: Path) -> None:
-    bundle = bundle_functions(Target.this_machine(), sources=sources, builds=tmp_path / "builds")
+    bundle = bundled(sources, tmp_path / "builds", Target.this_machine())
     assert names(bundle.path) == [
         "peaker/__init__.py",
         "dependency/__init__.py",
@@ -58,24 +63,24 @@ def test_bundle_has_code_and_dependencies_but_nothing_that_never_runs(sources: P
 
 
 def test_two_builds_are_the_same_bytes(sources: Path, tmp_path: Path) -> None:
-    first = bundle_functions(Target.this_machine(), sources=sources, builds=tmp_path / "first")
+    first = bundled(sources, tmp_path / "first", Target.this_machine())
     (sources / "peaker" / "__pycache__").mkdir()
     (sources / "peaker" / "__pycache__" / "x.pyc").write_bytes(b"differs")
-    second = bundle_functions(Target.this_machine(), sources=sources, builds=tmp_path / "second")
+    second = bundled(sources, tmp_path / "second", Target.this_machine())
     assert first.digest == second.digest
     assert first.path.read_bytes() == second.path.read_bytes()
 
 
 def test_bundle_is_built_once(sources: Path, tmp_path: Path) -> None:
-    first = bundle_functions(None, sources=sources, builds=tmp_path)
+    first = bundled(sources, tmp_path)
     built_at = first.path.stat().st_mtime_ns
-    assert bundle_functions(None, sources=sources, builds=tmp_path).path.stat().st_mtime_ns == built_at
+    assert bundled(sources, tmp_path).path.stat().st_mtime_ns == built_at
 
 
 def test_changed_code_is_another_bundle(sources: Path, tmp_path: Path) -> None:
-    before = bundle_functions(None, sources=sources, builds=tmp_path)
+    before = bundled(sources, tmp_path)
     (sources / "peaker" / "__init__.py").write_text("CHANGED = True\n")
-    assert bundle_functions(None, sources=sources, builds=tmp_path).digest != before.digest
+    assert bundled(sources, tmp_path).digest != before.digest
 
 
 def test_another_target_is_another_bundle() -> None:
@@ -85,26 +90,42 @@ def test_another_target_is_another_bundle() -> None:
 def test_missing_wheel_says_which_and_for_what(sources: Path, tmp_path: Path) -> None:
     (sources / "requirements.txt").write_text("--no-index\nno-such-package==1.0\n")
     with pytest.raises(BundlingError, match=r"for Python 3.13 manylinux.*no-such-package==1.0") as refusal:
-        bundle_functions(Target.aws_lambda(), sources=sources, builds=tmp_path / "builds")
+        bundled(sources, tmp_path / "builds", Target.aws_lambda())
     assert "needs a wheel for that platform" in str(refusal.value)
     assert list((tmp_path / "builds").iterdir()) == []
 
 
-def test_real_bundle_fits_lambda_and_its_handlers_import(tmp_path: Path) -> None:
-    """Against this machine's wheels, since those for arm64 cannot run here."""
+def test_dependency_that_is_not_pinned_is_refused(sources: Path, tmp_path: Path) -> None:
+    (sources / "constraints.txt").write_text("dependency>=1.0\n")
+    with pytest.raises(BundlingError, match=r"constraints.txt does not pin dependency-1.0: add them"):
+        bundled(sources, tmp_path / "builds", Target.this_machine())
+
+
+def test_old_bundles_are_forgotten(sources: Path, tmp_path: Path) -> None:
+    for version in range(KEPT_BUNDLES + 2):
+        (sources / "peaker" / "__init__.py").write_text(f"VERSION = {version}\n")
+        newest = bundled(sources, tmp_path / "builds")
+    kept = list((tmp_path / "builds").glob("*.zip"))
+    assert len(kept) == KEPT_BUNDLES
+    assert newest.path in kept
+
+
+def test_real_bundle_fits_lambda_and_stands_alone(tmp_path: Path) -> None:
+    """With this machine's wheels, since those for arm64 cannot run here, and without its site-packages."""
     bundle = bundle_functions(Target.this_machine())
     with zipfile.ZipFile(bundle.path) as archive:
         unzipped_bytes = sum(entry.file_size for entry in archive.infolist())
         archive.extractall(tmp_path)
     assert unzipped_bytes < LAMBDA_UNZIPPED_LIMIT_MIB * 2**20
     program = (
-        "import sys, importlib, pathlib; sys.path.insert(0, '.');"
-        "import numpy, pydantic, aws_lambda_powertools as p;"
-        "here = pathlib.Path.cwd();"
-        "assert all(pathlib.Path(m.__file__).is_relative_to(here) for m in (numpy, pydantic, p));"
-        "print(numpy.linalg.lstsq(numpy.eye(2), numpy.ones(2), rcond=None)[0])"
+        "import sys; sys.path.insert(0, '.')\n"
+        "import numpy, jmespath\n"
+        "from aws_lambda_powertools import Logger, Metrics\n"
+        "from aws_lambda_powertools.utilities.parser import parse\n"
+        "from peaker.domain.cluster import ClusterSettings\n"
+        "print(numpy.linalg.lstsq(numpy.eye(2), numpy.ones(2), rcond=None)[0])\n"
     )
     outcome = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-I", "-S", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert outcome.stdout == "[1. 1.]\n", outcome.stderr
