@@ -294,7 +294,7 @@ class SimulatedHosts:
 
     def plug(self, instance_id: str, device_name: str, volume_id: str, device: BlockDevice) -> None:
         with self._lock:
-            host = self._running(instance_id)
+            host = self._host(instance_id)
             owner = {name: volume for volume, name in host.plugged.items()}.get(device_name)
             if owner not in (None, volume_id):
                 raise DataPlaneError(f"{instance_id}: {device_name} is taken by {owner}.")
@@ -302,8 +302,7 @@ class SimulatedHosts:
 
     def unplug(self, instance_id: str, volume_id: str) -> None:
         with self._lock:
-            if instance_id in self._hosts:
-                self._hosts[instance_id].plugged.pop(volume_id, None)
+            self._host(instance_id).plugged.pop(volume_id, None)
 
     def start_command(
         self, instance_id: str, argv: Sequence[str], environment: Mapping[str, str] | None = None

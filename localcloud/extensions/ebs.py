@@ -177,7 +177,7 @@ def attach(
 
 
 def plug(state: Ec2State, attachment: EbsAttachment) -> None:
-    """Show an attached volume in its host, which must be up. Raises DataPlaneError."""
+    """Show an attached volume in its host, which may be stopped. Raises DataPlaneError."""
     volume = attachment.volume
     if volume.in_store:
         device = state.dataplane.volumes.attach(volume.id)
@@ -191,6 +191,15 @@ def unplug(state: Ec2State, attachment: EbsAttachment) -> None:
     if volume.in_store:
         state.dataplane.hosts.unplug(attachment.instance.id, volume.id)
         state.dataplane.volumes.detach(volume.id)
+
+
+def release(state: Ec2State, attachment: EbsAttachment, delete: bool) -> None:
+    """Let go of a volume whose host is gone; delete it, or make it available. Raises DataPlaneError."""
+    if attachment.volume.in_store:
+        state.dataplane.volumes.detach(attachment.volume.id)
+    forget_attachment(state, attachment)
+    if delete:
+        delete_volume(state, attachment.volume)
 
 
 def forget_attachment(state: Ec2State, attachment: EbsAttachment) -> None:
@@ -378,15 +387,12 @@ class EbsActions:
             _check_attach_allowed(state, volume, instance, device)
             response.error_on_dryrun()
             attachment = attach(state, volume, instance, device, delete_on_termination=False)
-        if instance.state == "running":  # a stopped one gets its volumes when it starts
-            try:
-                with state.machine_lock(instance.id):
-                    plug(state, attachment)
-            except DataPlaneError as error:
-                forget_attachment(state, attachment)
-                raise ec2_error("InternalError", str(error)) from error
-        else:
-            attachment.settled_at = time.monotonic() + state.transition_seconds
+        try:
+            with state.machine_lock(instance.id):
+                plug(state, attachment)
+        except DataPlaneError as error:
+            forget_attachment(state, attachment)
+            raise ec2_error("InternalError", str(error)) from error
         return ActionResult(_describe_attachment(attachment))
 
     def detach_volume(self, response: Any) -> ActionResult:

@@ -7,7 +7,6 @@ with a subnet in each of two zones, and two images. moto keeps the records; the 
 from __future__ import annotations
 
 import copy
-import ipaddress
 import logging
 import os
 import platform
@@ -138,10 +137,10 @@ class Instances:
             try:
                 if first:
                     state.dataplane.hosts.launch(_host_spec(instance))
+                    for attachment in ebs.attachments_of(state, instance):
+                        ebs.plug(state, attachment)
                 else:
                     state.dataplane.hosts.start(instance.id)
-                for attachment in ebs.attachments_of(state, instance):
-                    ebs.plug(state, attachment)
             except DataPlaneError as error:
                 log.error("%s did not start: %s", instance.id, error)
                 reason = StateReason(f"Server.InternalError: {error}", "Server.InternalError")
@@ -163,8 +162,6 @@ class Instances:
             with self.state.machine_lock(instance.id):
                 self.state.dataplane.hosts.stop(instance.id)
                 self._running_since.pop(instance.id, None)
-                for attachment in ebs.attachments_of(self.state, instance):
-                    ebs.unplug(self.state, attachment)
                 original(instance)
 
         self.state.cloud.background(f"stop-{instance.id}", work)
@@ -187,8 +184,6 @@ class Instances:
             with self.state.machine_lock(instance.id):
                 self.state.dataplane.hosts.stop(instance.id)
                 self.state.dataplane.hosts.start(instance.id)
-                for attachment in ebs.attachments_of(self.state, instance):
-                    ebs.plug(self.state, attachment)
                 self._running_since[instance.id] = time.monotonic()
 
         self.state.cloud.background(f"reboot-{instance.id}", work)
@@ -214,14 +209,10 @@ class Instances:
         state.dataplane.hosts.terminate(instance.id)
         self._running_since.pop(instance.id, None)
         for attachment in ebs.attachments_of(state, instance):
-            delete = attachment.delete_on_termination
             try:
-                ebs.unplug(state, attachment)
-                if delete:
-                    ebs.delete_volume(state, attachment.volume)
+                ebs.release(state, attachment, attachment.delete_on_termination)
             except DataPlaneError:
                 log.exception("%s was not released from %s", attachment.volume.id, instance.id)
-            ebs.forget_attachment(state, attachment)
         self.original_terminate(instance)
         if reason is not None:
             instance.state_reason = reason
@@ -342,10 +333,10 @@ class Ec2Actions:
         interfaces = request.get("NetworkInterfaces", [])
         subnet_id = request.get("SubnetId") or next((n.get("SubnetId") for n in interfaces), None)
         subnet = backend.get_subnet(subnet_id) if subnet_id else None
-        if subnet is None or subnet.cidr.network_address not in ipaddress.ip_network(VPC_CIDR):
+        if subnet is None or subnet.vpc_id == backend.default_vpc.id:
             raise ec2_error(
                 "UnsupportedOperation",
-                f"The local cloud's hosts live in {VPC_CIDR}: name a SubnetId of {', '.join(SUBNETS)}.",
+                f"The local cloud has no hosts in a default VPC: name a SubnetId, {' or '.join(SUBNETS)}.",
             )
         for mapping in self.mappings(response):
             self._check_mapping(mapping, image_id)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from conftest import SUBNET_B, ResourceCloud, eventually
 
 from localcloud.dataplane import DataPlaneError
 from localcloud.extensions.ebs import register_snapshot
 from localcloud.extensions.ec2_state import ec2_state
+from tests.localcloud.resources import SUBNET_B, ResourceCloud, eventually
 
 BLOCK = 512 * 1024
 
@@ -218,7 +218,7 @@ def test_a_volume_is_not_attached_to_an_instance_that_shuts_down(aws: ResourceCl
 
 def test_a_failed_attachment_leaves_the_volume_available(aws: ResourceCloud) -> None:
     instance_id, volume_id = aws.launched(), aws.available_volume()
-    aws.plane.hosts.crash(instance_id)
+    aws.plane.hosts.terminate(instance_id)  # behind EC2's back
     with pytest.raises(ClientError) as error:
         aws.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device="/dev/sdf")
     assert code_of(error) == "InternalError"

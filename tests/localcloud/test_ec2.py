@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from conftest import IMAGE, SUBNET_B, ResourceCloud, eventually
 
 from localcloud.extensions.ec2 import SECURITY_GROUP_ID, SUBNETS, VPC_ID
+from tests.localcloud.resources import IMAGE, SUBNET_B, ResourceCloud, eventually
 
 
 def code_of(error: pytest.ExceptionInfo[ClientError]) -> str:

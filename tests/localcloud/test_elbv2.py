@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from conftest import SUBNET_A, ResourceCloud, eventually
 
 from localcloud.dataplane import ReadEndpointSpec
 from localcloud.extensions.ec2 import VPC_ID
+from tests.localcloud.resources import SUBNET_A, ResourceCloud, eventually
 
 HEALTH_PORT = 9200
 

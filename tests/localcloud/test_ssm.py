@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from conftest import ResourceCloud, eventually
 
 from localcloud.dataplane import RunResult
 from localcloud.simulated_dataplane import After
+from tests.localcloud.resources import ResourceCloud, eventually
 
 ENDED = ("Success", "Failed", "TimedOut", "Cancelled")
 
