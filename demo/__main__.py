@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from demo.day import DemoFailed, DemoOptions, run_day
+from demo.local_cloud import LocalCloudFailed
 from demo.trace import TraceError
 from localcloud.cluster import BringUpError
 from localcloud.dataplane import DataPlaneError
@@ -46,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = DemoOptions(CHECKOUT, given.output, given.trace, given.scale, given.port)
     try:
         return 0 if run_day(options, console) else 1
-    except (DemoFailed, TraceError, DataPlaneError, BringUpError) as error:
+    except (DemoFailed, LocalCloudFailed, TraceError, DataPlaneError, BringUpError) as error:
         console.print(f"[bold red]the demo stopped:[/] {error}")
         return 1
     except KeyboardInterrupt:

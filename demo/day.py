@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from localcloud.deploy import deploy
+from localcloud.hosts.state_lock import process_mark
 from rich.console import Console
 
 from cli.control_plane import ControlPlane, Execution
 from cli.receipt import render_receipt
 from demo.load import Endpoint, ReadLoad
-from demo.local_cloud import CloudTime, RunningCloud, local_cloud
+from demo.local_cloud import CloudTime, RunningCloud, await_end_of_earlier, local_cloud
 from demo.observer import Observer
 from demo.summary import Day, check_day, draw_day, print_summary
 from demo.trace import Trace, read_trace, weeks_until
@@ -75,6 +76,7 @@ def run_day(options: DemoOptions, console: Console) -> bool:
     """Run it all; True when every check holds. Leaves nothing behind, also when it fails."""
     trace = read_trace(options.trace, QUERIES_PER_S_PER_UNIT)
     say = Narrator(console)
+    await_end_of_earlier(options.state_dir)
     for line in clean(options.state_dir):
         say(f"left by an earlier run, removed: {line}")
     say.chapter("Set-up")
@@ -126,7 +128,7 @@ def _day_on(
     cloud.set_clock(options.scale, start)
     cloud_time = CloudTime(options.state_dir / "clock.json")
     say.cloud_time = cloud_time.now
-    return _watch(control, cloud, settings, cluster, moved, cloud_time, say)
+    return _watch(control, options.state_dir, settings, cluster, moved, cloud_time, say)
 
 
 def _settings(control: ControlPlane) -> dict[str, Any]:
@@ -145,7 +147,7 @@ def _load_history(cloud: RunningCloud, metric: dict[str, Any], trace: Trace, sta
 
 def _watch(
     control: ControlPlane,
-    cloud: RunningCloud,
+    state_dir: Path,
     settings: dict[str, Any],
     cluster: RunningCluster,
     trace: Trace,
@@ -157,8 +159,9 @@ def _watch(
         "127.0.0.1", cluster.listener_port, seed.APPLICATION_USER, seed.APPLICATION_PASSWORD,
         dataset.database, dataset.tables, dataset.table_size,
     )  # fmt: skip
-    load = ReadLoad(endpoint, trace, clock.now)
-    writes = SourceWrites(cluster.source_address)
+    mark = process_mark(state_dir)
+    load = ReadLoad(endpoint, trace, clock.now, mark)
+    writes = SourceWrites(cluster.source_address, mark)
     observer = Observer(
         control, load, clock.now, trace.at, cluster.target_group_arn, settings["load_metric"], say
     )

@@ -6,10 +6,11 @@ lifetime of a connection, as a pool in front of a real application does, and let
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -84,12 +85,14 @@ class ReadLoad(threading.Thread):
         endpoint: Endpoint,
         trace: Trace,
         now: Callable[[], datetime],
+        process_mark: Mapping[str, str],
         burst_seconds: float = 4.0,
         threads: int = 8,
         test: str = "oltp_point_select",
     ) -> None:
         super().__init__(name="read-load", daemon=True)
         self._endpoint, self._trace, self._now = endpoint, trace, now
+        self._environment = {**os.environ, **process_mark}
         self._burst_seconds, self._threads, self._test = burst_seconds, threads, test
         self._stopping = threading.Event()
         self._process: subprocess.Popen[str] | None = None
@@ -114,7 +117,9 @@ class ReadLoad(threading.Thread):
         asked = self._trace.at(self._now())
         started_at = self._now()
         command = self._endpoint.sysbench(self._test, self._threads, self._burst_seconds, asked)
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self._environment
+        )
         output, _ = self._process.communicate()
         figures = parse_sysbench(output)
         fatal = [line for line in output.splitlines() if line.startswith("FATAL")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -10,15 +11,19 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from localcloud.hosts.state_lock import live_server
+
 START_LIMIT_SECONDS = 90
 STOP_LIMIT_SECONDS = 60
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class LocalCloudFailed(Exception):
@@ -73,7 +78,12 @@ def local_cloud(checkout: Path, state_dir: Path, port: int) -> Iterator[RunningC
     command = [sys.executable, "-m", "localcloud", "serve", "--port", str(port), "--state", str(state_dir)]
     with log_path.open("wb") as log:
         process = subprocess.Popen(
-            command, cwd=checkout, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            command,
+            cwd=checkout,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_stop_with_parent,
         )
     try:
         cloud = RunningCloud(f"http://127.0.0.1:{port}", process)
@@ -97,6 +107,22 @@ def _await_ready(cloud: RunningCloud, log_path: Path) -> None:
     raise LocalCloudFailed(f"not ready after {START_LIMIT_SECONDS} s; see {log_path}")
 
 
+def _stop_with_parent() -> None:
+    """The local cloud cleans up after itself when the demonstration is killed."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def await_end_of_earlier(state_dir: Path, limit_seconds: float = 30) -> None:
+    """Wait for a local cloud whose demonstration was killed. Raises LocalCloudFailed when one goes on running."""
+    deadline = time.monotonic() + limit_seconds
+    while (owner := live_server(state_dir)) is not None:
+        if time.monotonic() > deadline:
+            raise LocalCloudFailed(
+                f"a local cloud runs in {state_dir} (process {owner}): stop it first, `kill {owner}`"
+            )
+        time.sleep(0.3)
+
+
 def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
@@ -105,6 +131,3 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
-
-
-Say = Callable[[str], None]

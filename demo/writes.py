@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
+from collections.abc import Mapping
 
 from localcloud import seed
 
@@ -13,9 +15,10 @@ WRITES_PER_S = 20
 class SourceWrites(threading.Thread):
     """sysbench updates on the source until stopped."""
 
-    def __init__(self, source_address: str) -> None:
+    def __init__(self, source_address: str, process_mark: Mapping[str, str]) -> None:
         super().__init__(name="source-writes", daemon=True)
         self._address = source_address
+        self._environment = {**os.environ, **process_mark}
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -28,7 +31,9 @@ class SourceWrites(threading.Thread):
             f"--table-size={dataset.table_size}", "--threads=1", f"--rate={WRITES_PER_S}", "--time=3600", "run",
         ]  # fmt: skip
         while not self._stopping.is_set():
-            self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self._environment
+            )
             self._process.wait()
             self._stopping.wait(1.0)
 
