@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from localcloud.deploy import deploy
-from localcloud.hosts.state_lock import process_mark
 from rich.console import Console
 
 from cli.control_plane import ControlPlane, Execution
@@ -26,6 +25,7 @@ from demo.writes import SourceWrites
 from localcloud import seed
 from localcloud.cleanup import clean, leftovers
 from localcloud.cluster import RunningCluster, bring_up
+from localcloud.hosts.state_lock import process_mark
 from localcloud.prepare import prepare
 
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"

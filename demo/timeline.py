@@ -12,6 +12,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.dates as mdates
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
 
 from demo.observer import Sample
 
@@ -58,7 +59,7 @@ def draw(picture: Picture, path: Path) -> None:
     plt.close(figure)
 
 
-def _draw_load(axis: plt.Axes, picture: Picture) -> None:
+def _draw_load(axis: Axes, picture: Picture) -> None:
     times = [s.at for s in picture.samples]
     capacity = [s.serving_replicas * picture.capacity_per_replica for s in picture.samples]
     axis.fill_between(times, capacity, step="post", color=CAPACITY, alpha=0.10)
@@ -95,7 +96,7 @@ def _draw_load(axis: plt.Axes, picture: Picture) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _mark(axis: plt.Axes, at: datetime | None, text: str, color: str) -> None:
+def _mark(axis: Axes, at: datetime | None, text: str, color: str) -> None:
     if at is None:
         return
     axis.axvline(mdates.date2num(at), color=color, lw=1.2)
@@ -105,7 +106,7 @@ def _mark(axis: plt.Axes, at: datetime | None, text: str, color: str) -> None:
     )  # fmt: skip
 
 
-def _draw_runs(axis: plt.Axes, runs: Sequence[tuple[str, Sequence[Bar]]]) -> None:
+def _draw_runs(axis: Axes, runs: Sequence[tuple[str, Sequence[Bar]]]) -> None:
     for row, (_, bars) in enumerate(runs):
         for index, bar in enumerate(bars):
             start, end = mdates.date2num(bar.start), mdates.date2num(bar.end)
