@@ -441,8 +441,8 @@ def install(cloud: LocalCloud) -> None:
     """Seed the fixed ids; with a data plane, make instances real."""
     from moto.ec2.responses.instances import InstanceResponse
 
-    with mock.patch.dict(os.environ, {"MOTO_EC2_LOAD_DEFAULT_AMIS": "false"}):
-        seed_network_and_images(cloud)
+    os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"  # 650 images that no host could start from
+    seed_network_and_images(cloud)
     if cloud.dataplane is None:
         return
     state = ec2_state(cloud)

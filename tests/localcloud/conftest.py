@@ -19,5 +19,5 @@ def aws(tmp_path: Path) -> Iterator[ResourceCloud]:
 @pytest.fixture
 def slow_aws(tmp_path: Path) -> Iterator[ResourceCloud]:
     """As `aws`, with delays long enough to look at what is in between."""
-    with open_cloud(tmp_path, describe_delay_seconds=1.5, snapshot_seconds=4.0) as opened:
+    with open_cloud(tmp_path, describe_delay_seconds=1.2, snapshot_seconds=2.5) as opened:
         yield opened

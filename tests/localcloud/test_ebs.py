@@ -261,8 +261,7 @@ def test_detach_refusals(aws: ResourceCloud) -> None:
 # -- snapshots -----------------------------------------------------------------------------------------------
 
 
-def test_snapshots_of_an_instance_are_of_one_instant(slow_aws: ResourceCloud) -> None:
-    aws = slow_aws
+def test_snapshots_of_an_instance_are_of_one_instant(aws: ResourceCloud) -> None:
     instance_id = aws.launched()
     data = aws.attached_volume(instance_id, "/dev/sdf", TagSpecifications=[
         {"ResourceType": "volume", "Tags": [tag("peaker:volume", "data")]}
