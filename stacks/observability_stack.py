@@ -66,6 +66,16 @@ class ObservabilityStack(Stack):
         )
         OperatorAlarm(
             self,
+            f"{cluster.name}RulesCannotBeMet",
+            name=self._names.cluster_alarm(cluster.name, "rules-cannot-be-met"),
+            summary=f"The load of {cluster.name} cannot be served within its rules, or cannot be read.",
+            runbook="rules-cannot-be-met",
+            metric=_metric(cluster, "DecisionAlarm", "Maximum", period),
+            evaluation_periods=2,
+            topic=self._topic,
+        )
+        OperatorAlarm(
+            self,
             f"{cluster.name}UndoIncomplete",
             name=self._names.cluster_alarm(cluster.name, "undo-incomplete"),
             summary=f"A failed run of {cluster.name} left something behind that it could not delete.",
@@ -104,6 +114,20 @@ class ObservabilityStack(Stack):
                     _metric(cluster, "ReplicaShortage", "Maximum", period),
                     _metric(cluster, "ReplicaSurplus", "Maximum", period),
                 ],
+                width=WIDGET_WIDTH,
+            ),
+            cloudwatch.GraphWidget(
+                title=f"{cluster.name}: replicas required and serving",
+                left=[
+                    _metric(cluster, "RequiredReplicas", "Maximum", period),
+                    _metric(cluster, "ServingReplicas", "Minimum", period),
+                ],
+                width=WIDGET_WIDTH,
+            ),
+            cloudwatch.GraphWidget(
+                title=f"{cluster.name}: lead time, and how often the forecast covered the load",
+                left=[_metric(cluster, "LeadTimeSeconds", "Maximum", period)],
+                right=[_metric(cluster, "ForecastCoverage", "Minimum", period)],
                 width=WIDGET_WIDTH,
             ),
         ]

@@ -122,6 +122,16 @@ def test_missing_forecast_is_an_alarm(assembly: Assembly) -> None:
     assert alarm["EvaluationPeriods"] == 3
 
 
+def test_every_metric_of_ours_that_is_watched_is_published(assembly: Assembly) -> None:
+    [dashboard] = assembly.properties("AWS::CloudWatch::Dashboard")
+    shown = set(re.findall(r'"Peaker","(\w+)"', json.dumps(dashboard["DashboardBody"]).replace("\\", "")))
+    watched = {a["MetricName"] for a in alarms(assembly).values() if a.get("Namespace") == "Peaker"}
+    assert {"ReplicaShortage", "UndoIncomplete"} <= watched
+    assert "LeadTimeSeconds" in shown
+    sources = "".join(path.read_text() for path in (REPOSITORY / "functions" / "peaker").rglob("*.py"))
+    assert {name for name in watched | shown if f'"{name}"' not in sources} == set()
+
+
 def test_failed_and_timed_out_workflows_are_alarms(assembly: Assembly) -> None:
     for workflow in ("scale_out", "scale_in"):
         for end in ("failed", "timed-out"):
