@@ -46,6 +46,7 @@ CONTROL_EXTENSIONS = (
     "lambda_runtime",
     "alarms",
     "schedules",
+    "cloudformation",
 )
 EventSender = Callable[[str, str, Mapping[str, Any], Sequence[str]], None]
 
