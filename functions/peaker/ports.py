@@ -22,9 +22,8 @@ from peaker.domain.ledger import Holder, LeaseRow, ResourceKind, ResourceRow, Re
 from peaker.domain.reading import Reading
 
 if TYPE_CHECKING:  # these import numpy, which only the forecast needs
-    from peaker.domain.issued import IssuedForecast, LoadPoints
+    from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
     from peaker.domain.lead_time import PastSteps
-    from peaker.domain.scaling import CheckState
 
 
 class Clock(Protocol):
@@ -144,9 +143,6 @@ class Lease(Protocol):
     def acquire(self, cluster: str, run_id: str, operation: str, now: datetime, until: datetime) -> Holder:
         """Take the lease; the same run gets the same token again. Raises LeaseHeld with the holder and its end."""
 
-    def renew(self, holder: Holder, until: datetime) -> None:
-        """Move the end. Raises LeaseLost."""
-
     def release(self, holder: Holder) -> None:
         """Give it back. A lease that the run no longer holds is left alone, without error."""
 
@@ -172,8 +168,8 @@ class Ledger(Protocol):
     def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
         """Write the outcome; the last call counts."""
 
-    def start_step(self, holder: Holder, step: str, at: datetime) -> None:
-        """Record the start; the first one counts over all retries."""
+    def start_step(self, holder: Holder, step: str, at: datetime, lease_until: datetime) -> None:
+        """Record the start, of which the first counts over all retries, and move the end of the lease."""
 
     def finish_step(self, holder: Holder, step: str, at: datetime, numbers: Mapping[str, Any]) -> None:
         """Record the end and the numbers; the last call counts."""

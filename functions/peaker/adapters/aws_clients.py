@@ -1,7 +1,10 @@
-"""How this control plane talks to AWS: short timeouts, standard retries."""
+"""How this control plane talks to AWS: short timeouts, standard retries, clients made on first use."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import boto3
 from botocore.config import Config
 
 # A function runs for up to 60 s; three tries of a call must fit. States retry what still fails.
@@ -11,7 +14,27 @@ CLIENT_CONFIG = Config(
     retries={"mode": "standard", "total_max_attempts": 3},
     user_agent_extra="peaker",
 )
-
 # For calls without a ClientToken (CreateSnapshots, AttachVolume, SendCommand): a try whose answer was lost must be
 # looked for before the next one, which the use cases do; botocore would just send it again.
 SINGLE_TRY_CONFIG = CLIENT_CONFIG.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
+
+
+class LazyClient:
+    """A boto3 client that is made when it is first used: a cold function pays only for the services it calls."""
+
+    def __init__(self, service: str, config: Config) -> None:
+        self._service = service
+        self._config = config
+        self._client: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._client is None:
+            # The service name is data here, which the typed overloads of boto3.client do not take.
+            make: Any = boto3.client
+            self._client = make(self._service, config=self._config)
+        return getattr(self._client, name)
+
+
+def lazy_client(service: str, config: Config = CLIENT_CONFIG) -> Any:
+    """A LazyClient, typed so that it passes for the client it becomes."""
+    return LazyClient(service, config)

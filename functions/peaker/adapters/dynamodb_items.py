@@ -101,8 +101,12 @@ class LedgerTable:
         *,
         keep: frozenset[str] = frozenset(),
         must_exist: bool = False,
+        lease_until: str | None = None,
     ) -> None:
-        """Set attributes; those in `keep` only where they are not set yet. Raises LeaseLost without the lease."""
+        """Set attributes; those in `keep` only where they are not set yet. Raises LeaseLost without the lease.
+
+        `lease_until` moves the end of the lease in the same transaction.
+        """
         names = {f"#{index}": name for index, name in enumerate(values)}
         wire = {f":{index}": value for index, value in enumerate(values.values())}
         sets = [
@@ -118,7 +122,7 @@ class LedgerTable:
         }
         if must_exist:
             update["ConditionExpression"] = "attribute_exists(pk)"
-        self._transact(holder, [{"Update": update}])  # type: ignore[typeddict-item]
+        self._transact(holder, [{"Update": update}], lease_until)  # type: ignore[typeddict-item]
 
     def update_if(
         self,
@@ -150,17 +154,10 @@ class LedgerTable:
             raise
         return self._plain(answer["Attributes"])
 
-    def _transact(self, holder: Holder, writes: list[TransactWriteItemTypeDef]) -> None:
-        lease: TransactWriteItemTypeDef = {
-            "ConditionCheck": {
-                "TableName": self._table,
-                "Key": self._wire({"pk": cluster_key(holder.cluster), "sk": "lease"}),
-                "ConditionExpression": "run_id = :run AND fencing_token = :token",
-                "ExpressionAttributeValues": self._wire(
-                    {":run": holder.run_id, ":token": holder.fencing_token}
-                ),
-            }
-        }
+    def _transact(
+        self, holder: Holder, writes: list[TransactWriteItemTypeDef], lease_until: str | None = None
+    ) -> None:
+        lease = self._lease_condition(holder, lease_until)
         with translated("dynamodb:TransactWriteItems"):
             try:
                 self._dynamodb.transact_write_items(TransactItems=[lease, *writes])
@@ -168,6 +165,19 @@ class LedgerTable:
                 if error_code(error) != "TransactionCanceledException":
                     raise
                 raise _cancelled(holder, error) from error
+
+    def _lease_condition(self, holder: Holder, lease_until: str | None) -> TransactWriteItemTypeDef:
+        values = {":run": holder.run_id, ":token": holder.fencing_token, ":until": lease_until}
+        condition: Any = {
+            "TableName": self._table,
+            "Key": self._wire({"pk": cluster_key(holder.cluster), "sk": "lease"}),
+            "ConditionExpression": "run_id = :run AND fencing_token = :token",
+            "ExpressionAttributeValues": self._wire(values),
+        }
+        if lease_until is None:
+            return {"ConditionCheck": condition}
+        condition["UpdateExpression"] = "SET held_until = :until"
+        return {"Update": condition}
 
     def _wire(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {name: self._serializer.serialize(value) for name, value in values.items() if value is not None}

@@ -7,10 +7,9 @@ only ever grows.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from peaker.adapters.dynamodb_items import ConditionFailed, LedgerTable, cluster_key
-from peaker.domain.errors import LeaseHeld, LeaseLost, Throttled
+from peaker.domain.errors import LeaseHeld, Throttled
 from peaker.domain.instants import from_iso, to_iso
 from peaker.domain.ledger import Holder, LeaseRow
 
@@ -46,15 +45,16 @@ class DynamoDbLease:
             return self._taken(cluster, run_id, now)
         return Holder(cluster, run_id, int(item["fencing_token"]))
 
-    def renew(self, holder: Holder, until: datetime) -> None:
-        self._as_holder(holder, "SET held_until = :until", {":until": to_iso(until)})
-
     def release(self, holder: Holder) -> None:
         try:
-            self._as_holder(
-                holder, "SET run_id = :nobody, operation = :nobody", {":nobody": _NOBODY}
+            self._table.update_if(
+                cluster_key(holder.cluster),
+                "lease",
+                "SET run_id = :nobody, operation = :nobody",
+                "run_id = :run AND fencing_token = :token",
+                {":nobody": _NOBODY, ":run": holder.run_id, ":token": holder.fencing_token},
             )
-        except LeaseLost:
+        except ConditionFailed:
             return
 
     def current(self, cluster: str, now: datetime) -> LeaseRow | None:
@@ -79,15 +79,3 @@ class DynamoDbLease:
             f"{cluster}: {held.operation} {held.run_id} holds the lease until {to_iso(held.held_until)}; "
             "wait for it to end (I6)"
         )
-
-    def _as_holder(self, holder: Holder, expression: str, values: dict[str, Any]) -> None:
-        try:
-            self._table.update_if(
-                cluster_key(holder.cluster),
-                "lease",
-                expression,
-                "run_id = :run AND fencing_token = :token",
-                {**values, ":run": holder.run_id, ":token": holder.fencing_token},
-            )
-        except ConditionFailed as lost:
-            raise LeaseLost(f"{holder.run_id} holds the lease of {holder.cluster} no more") from lost

@@ -88,13 +88,14 @@ class DynamoDbLedger:
         self._update_run(holder, ended)
         self._table.update(holder, cluster_key(holder.cluster), _index_key(started_at, holder.run_id), ended)
 
-    def start_step(self, holder: Holder, step: str, at: datetime) -> None:
+    def start_step(self, holder: Holder, step: str, at: datetime, lease_until: datetime) -> None:
         self._table.update(
             holder,
             run_key(holder.run_id),
             f"step#{step}",
             {"step": step, "started_at": to_iso(at), "expires_at": expiry(at)},
             keep=frozenset({"started_at", "expires_at"}),
+            lease_until=to_iso(lease_until),
         )
 
     def finish_step(self, holder: Holder, step: str, at: datetime, numbers: Mapping[str, Any]) -> None:

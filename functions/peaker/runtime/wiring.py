@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-import boto3
-
-from peaker.adapters.aws_clients import CLIENT_CONFIG, SINGLE_TRY_CONFIG
+from peaker.adapters.aws_clients import SINGLE_TRY_CONFIG, lazy_client
 from peaker.adapters.cloudwatch_readings import CloudWatchReadings
 from peaker.adapters.dynamodb_items import LedgerTable
 from peaker.adapters.dynamodb_lease import DynamoDbLease
@@ -28,9 +26,9 @@ from peaker.runtime.settings import FunctionSettings
 def ports() -> Ports:
     """All ports on AWS. Raises MissingVariable when the environment is incomplete."""
     settings = FunctionSettings.from_environment(os.environ)
-    ec2 = boto3.client("ec2", config=CLIENT_CONFIG)
-    ssm = boto3.client("ssm", config=CLIENT_CONFIG)
-    dynamodb = boto3.client("dynamodb", config=CLIENT_CONFIG)
+    ec2 = lazy_client("ec2")
+    ssm = lazy_client("ssm")
+    dynamodb = lazy_client("dynamodb")
     table = LedgerTable(dynamodb, settings.ledger_table)
     ledger = DynamoDbLedger(table)
     return Ports(
@@ -38,19 +36,19 @@ def ports() -> Ports:
         clock=clock_from_environment(),
         clusters=ParameterClusters(ssm, settings.environment),
         compute=Ec2Compute(ec2),
-        storage=Ec2Storage(ec2, boto3.client("ec2", config=SINGLE_TRY_CONFIG)),
+        storage=Ec2Storage(ec2, lazy_client("ec2", SINGLE_TRY_CONFIG)),
         commands=SsmCommands(
-            ssm, boto3.client("ssm", config=SINGLE_TRY_CONFIG), settings.environment
+            ssm, lazy_client("ssm", SINGLE_TRY_CONFIG), settings.environment
         ),
-        endpoint=ElbReadEndpoint(boto3.client("elbv2", config=CLIENT_CONFIG)),
+        endpoint=ElbReadEndpoint(lazy_client("elbv2")),
         package=S3HostPackage(
-            boto3.client("s3", config=CLIENT_CONFIG),
+            lazy_client("s3"),
             settings.package_bucket,
             settings.package_key,
             settings.package_sha256,
         ),
         lease=DynamoDbLease(table),
         ledger=ledger,
-        readings=CloudWatchReadings(boto3.client("cloudwatch", config=CLIENT_CONFIG)),
+        readings=CloudWatchReadings(lazy_client("cloudwatch")),
         past_runs=DynamoForecastRecords(dynamodb, settings.ledger_table, ledger),
     )

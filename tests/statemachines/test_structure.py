@@ -1,0 +1,171 @@
+"""The state machine files are whole; and each check finds the defect that it is there for."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from peaker.domain import errors
+from statemachines import structure
+
+FOLDER = Path(structure.__file__).parent
+FILES = sorted(FOLDER.glob("*.asl.json"))
+HANDLERS = FOLDER.parent / "functions" / "peaker" / "handlers"
+ABSTRACT = {"PeakerError", "NotYet", "Retryable", "Refused", "Failed"}
+RAISED = {name for name, kind in vars(errors).items() if inspect.isclass(kind)} - ABSTRACT
+
+CHECKS: dict[str, Callable[[Any], list[str]]] = {
+    "dangling": structure.dangling_targets,
+    "unreachable": structure.unreachable_states,
+    "unguarded": structure.unguarded_tasks,
+    "comments": structure.missing_comments,
+    "errors": lambda machine: structure.unknown_errors(machine, RAISED),
+    "shadowed": structure.shadowed_retries,
+    "steps": structure.misnamed_steps,
+    "integrations": structure.wrong_integrations,
+    "portable": structure.not_portable,
+}
+
+GOOD: dict[str, Any] = {
+    "QueryLanguage": "JSONata",
+    "StartAt": "DrainReplica",
+    "States": {
+        "DrainReplica": {
+            "Type": "Task",
+            "Comment": "Drains.",
+            "Resource": "arn:aws:states:::lambda:invoke",
+            "Arguments": {
+                "FunctionName": "${DrainReplicaArn}",
+                "Payload": {"operation": "scale_in", "step": "DrainReplica"},
+            },
+            "TimeoutSeconds": 60,
+            "Retry": [{"ErrorEquals": ["ReplicaDraining"]}],
+            "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Failed"}],
+            "Next": "Done",
+        },
+        "Failed": {"Type": "Fail", "Comment": "No."},
+        "Done": {"Type": "Succeed", "Comment": "Yes."},
+    },
+}
+
+
+def broken(*path: str, value: Any) -> dict[str, Any]:
+    """The good machine with one field changed; the value ... deletes it."""
+    machine = copy.deepcopy(GOOD)
+    place: Any = machine
+    for key in path[:-1]:
+        place = place[key]
+    if value is ...:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return machine
+
+
+TASK = ("States", "DrainReplica")
+SDK = "arn:aws:states:::aws-sdk:"
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("dangling", broken(*TASK, "Next", value="Dnoe"), "Dnoe is no state"),
+    ("dangling", broken("StartAt", value="Drain"), "StartAt Drain is no state"),
+    ("dangling", broken(*TASK, "Catch", value=[{"ErrorEquals": ["States.ALL"], "Next": "Gone"}]), "Gone"),
+    (
+        "dangling",
+        broken("States", "Wait", value={"Type": "Wait", "Comment": "w", "Seconds": 1}),
+        "machine.Wait: has neither Next nor End",
+    ),
+    ("unreachable", broken("States", "Island", value={"Type": "Succeed", "Comment": "i"}), "machine.Island"),
+    ("unguarded", broken(*TASK, "TimeoutSeconds", value=...), "has no TimeoutSeconds"),
+    ("unguarded", broken(*TASK, "Retry", value=...), "has no Retry"),
+    ("unguarded", broken(*TASK, "Catch", value=...), "has no Catch"),
+    ("unguarded", broken(*TASK, "Catch", value=[{"ErrorEquals": ["LeaseHeld"], "Next": "Failed"}]), "States.ALL"),
+    ("comments", broken("States", "Done", "Comment", value=...), "machine.Done: has no Comment"),
+    ("errors", broken(*TASK, "Retry", value=[{"ErrorEquals": ["ReplicaDrained"]}]), "nobody raises ReplicaDrained"),
+    ("errors", broken(*TASK, "Retry", value=[{"ErrorEquals": ["NotYet"]}]), "nobody raises NotYet"),
+    (
+        "shadowed",
+        broken(*TASK, "Retry", value=[{"ErrorEquals": ["Throttled"]}, {"ErrorEquals": ["Throttled"]}]),
+        "Throttled is retried by two rules",
+    ),
+    ("steps", broken(*TASK, "Arguments", "Payload", "step", value="Drain"), "says step Drain"),
+    ("integrations", broken(*TASK, "Resource", value="arn:aws:states:::lamda:invoke"), "unknown integration"),
+    ("integrations", broken(*TASK, "Resource", value=f"{SDK}ec3:describeVolumes"), "no AWS service ec3"),
+    ("integrations", broken(*TASK, "Resource", value=f"{SDK}ec2:describeVolume"), "has no action describeVolume"),
+    ("integrations", broken(*TASK, "Resource", value=f"{SDK}ec2:describeVolumes"), "no argument FunctionName"),
+    ("portable", broken("QueryLanguage", value="JSONPath"), "QueryLanguage must be JSONata"),
+    ("portable", broken("States", "Done", "Output", value="{% 1 %}"), "Output of Succeed"),
+    ("portable", broken(*TASK, "Output", value="{% 1 +\n 1 %}"), "spans lines"),
+]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("check", CHECKS, ids=str)
+def test_the_files_are_whole(path: Path, check: str) -> None:
+    assert CHECKS[check](structure.load(path)) == []
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=str)
+def test_a_good_machine_passes(check: str) -> None:
+    assert CHECKS[check](GOOD) == []
+
+
+@pytest.mark.parametrize(("check", "machine", "expected"), BAD, ids=[f"{b[0]}-{b[2]}"[:60] for b in BAD])
+def test_each_check_finds_its_defect(check: str, machine: dict[str, Any], expected: str) -> None:
+    assert [problem for problem in CHECKS[check](machine) if expected in problem]
+
+
+def test_defects_inside_a_branch_are_found_too() -> None:
+    parallel = {"Type": "Parallel", "Comment": "p", "Branches": [broken(*TASK, "Next", value="Nowhere")], "Next": "Done"}
+    machine = {**GOOD, "StartAt": "Both", "States": {"Both": parallel, "Done": GOOD["States"]["Done"]}}
+    assert structure.dangling_targets(machine) == ["machine.Both[0].DrainReplica: Nowhere is no state"]
+
+
+def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_function() -> None:
+    wanted = set().union(*(structure.placeholders(path) for path in FILES)) - {"PrewarmStateMachineArn"}
+    functions = {
+        "".join(part.capitalize() for part in path.stem.split("_")) + "Arn" for path in HANDLERS.glob("[a-z]*.py")
+    }
+    assert wanted == functions - {"ForecastLoadArn"}
+
+
+def test_errors_that_workflows_name_are_raised_somewhere() -> None:
+    source = "\n".join(
+        path.read_text(encoding="utf-8") for path in (FOLDER.parent / "functions" / "peaker").rglob("*.py")
+    )
+    named = {
+        name
+        for path in FILES
+        for state in structure.states(structure.load(path))
+        for rule in (*state.body.get("Retry", []), *state.body.get("Catch", []))
+        for name in rule["ErrorEquals"]
+        if name in RAISED
+    }
+    assert {name for name in named if f"{name}(" not in source.replace(f"class {name}(", "")} == set()
+
+
+def test_every_not_yet_error_is_retried_by_a_workflow() -> None:
+    waiting = {
+        name
+        for name, kind in vars(errors).items()
+        if inspect.isclass(kind) and issubclass(kind, errors.NotYet) and name != "NotYet"
+    }
+    retried = {
+        name
+        for path in FILES
+        for state in structure.states(structure.load(path))
+        for rule in state.body.get("Retry", [])
+        for name in rule["ErrorEquals"]
+    }
+    assert waiting <= retried
+
+
+def test_history_stays_under_the_limit_of_step_functions() -> None:
+    # 25,000 events per execution; an attempt of a Lambda task costs five (scheduled, started, failed and two more).
+    for path in FILES:
+        for state in structure.states(structure.load(path)):
+            attempts = sum(rule.get("MaxAttempts", 3) for rule in state.body.get("Retry", []))
+            assert attempts * 5 < 25_000, state.place
