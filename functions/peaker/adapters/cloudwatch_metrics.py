@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from peaker.adapters.aws_errors import translated
 from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
@@ -48,25 +46,22 @@ class CloudWatchLoadHistory:
         period = query_period_seconds(metric.period_seconds)
         first = math.floor(start.timestamp() / period) * period
         last = math.floor(end.timestamp() / period) * period
-        times: list[float] = []
-        values: list[float] = []
+        found: list[tuple[float, float]] = []
         pages = self._client.get_paginator("get_metric_data").paginate(
             MetricDataQueries=[_query(metric, period)],
-            StartTime=first,
-            EndTime=last,
+            StartTime=datetime.fromtimestamp(first, UTC),
+            EndTime=datetime.fromtimestamp(last, UTC),
             ScanBy="TimestampAscending",
         )
         with translated("cloudwatch:GetMetricData"):
             for page in pages:
                 for result in page["MetricDataResults"]:
-                    times += [instant.timestamp() for instant in result["Timestamps"]]
-                    values += result["Values"]
+                    instants = (instant.timestamp() for instant in result["Timestamps"])
+                    found += zip(instants, result["Values"], strict=True)
         # A Sum over a longer period than the settings' is brought back to the settings' period.
         scale = metric.period_seconds / period if metric.statistic in {"Sum", "SampleCount"} else 1.0
-        order = np.argsort(np.asarray(times, dtype=float), kind="stable")
-        return LoadPoints(
-            np.asarray(times, dtype=float)[order], np.asarray(values, dtype=float)[order] * scale, float(period)
-        )
+        found.sort()
+        return LoadPoints([at for at, _ in found], [value * scale for _, value in found], float(period))
 
 
 def query_period_seconds(metric_period_seconds: int) -> int:

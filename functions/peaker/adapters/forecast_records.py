@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
 from peaker.domain.instants import seconds_between, to_iso
-from peaker.domain.issued import IssuedForecast
+from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.lead_time import PastSteps
-from peaker.domain.scaling import CheckState
 from peaker.ports import Ledger
 
 if TYPE_CHECKING:

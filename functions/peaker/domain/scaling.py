@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from peaker.domain.forecasting import Forecast, Standing
+from peaker.domain.issued import CheckState
 from peaker.domain.lead_time import LeadTime
 
 
@@ -142,14 +143,6 @@ class Observation:
     fleet: Fleet
     troubles: Sequence[Trouble] = ()
     overrides: Sequence[CalendarOverride] = ()
-
-
-@dataclass(frozen=True)
-class CheckState:
-    """What earlier checks leave behind: low checks in a row, and when the last level shift was seen."""
-
-    low_checks: int = 0
-    shift_seen_seconds: float | None = None
 
 
 @dataclass(frozen=True)

@@ -19,24 +19,16 @@ from peaker.domain.forecasting import (
     forecast_demand,
     series_from_points,
 )
+from peaker.domain.forecasting.scoring import LEAST_SCORED, Score, score_issued
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS, empty_series
 from peaker.domain.instants import to_iso
-from peaker.domain.issued import LEAST_SCORED, IssuedForecast, Score, score_issued
-from peaker.domain.lead_time import (
-    MIB,
-    Hydration,
-    LeadTime,
-    LeadTimeInputs,
-    PastSteps,
-    VolumeToHydrate,
-    predict_lead_time,
-)
+from peaker.domain.issued import CheckState, IssuedForecast
+from peaker.domain.lead_time import LeadTime, predict_lead_time
 from peaker.domain.ledger import LeaseRow
 from peaker.domain.prices import US_EAST_1, PriceTable
 from peaker.domain.reading import Known
 from peaker.domain.scaling import (
     Capacity,
-    CheckState,
     Fleet,
     Observation,
     Outcome,
@@ -46,9 +38,9 @@ from peaker.domain.scaling import (
     minimum_lifetime_minutes,
 )
 from peaker.ports import ForecastPorts
+from peaker.usecases.lead_time_inputs import GIB, lead_time_inputs, volume_bytes
 from peaker.usecases.observe_fleet import observe_fleet
 
-_GIB = 1024.0**3
 _SCORED_FOR = timedelta(days=7)
 
 
@@ -105,36 +97,11 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     return _report(settings, now, observation, forecast, lead_time, decision, score)
 
 
-def lead_time_inputs(
-    settings: ClusterSettings, observed: FleetObservation | None, past: PastSteps
-) -> LeadTimeInputs:
-    """What the lead time depends on: the bytes of the last prewarm, else the sizes of a replica's volumes."""
-    rate = settings.initialization_rate_mib_per_s
-    sizes = _volume_bytes(settings, observed)
-    newest = past.hydrated_bytes[-1] if past.hydrated_bytes else None
-    whole = sum(sizes.values())
-    share = min(1.0, newest / whole) if newest is not None and whole > 0 else 1.0
-    volumes = tuple(
-        VolumeToHydrate(
-            volume.name,
-            sizes.get(volume.name, 0.0) * share,
-            # Without a provisioned rate the prewarm reads as fast as the volume gives.
-            float(rate or volume.throughput_mib_per_s) * MIB,
-        )
-        for volume in settings.volumes
-    )
-    return LeadTimeInputs(
-        volumes=volumes,
-        hydration=Hydration.PROVISIONED_RATE if rate else Hydration.DEFAULT,
-        trigger_seconds=60.0 * (settings.forecast.schedule_minutes + 1),
-    )
-
-
 def scaling_policy(
     settings: ClusterSettings, prices: PriceTable, observed: FleetObservation | None
 ) -> ScalingPolicy:
     """The cluster's rules; the minimum lifetime is at least what the hydration is worth in replica-hours."""
-    gib = sum(_volume_bytes(settings, observed).values()) / _GIB
+    gib = sum(volume_bytes(settings, observed).values()) / GIB
     hydration_usd = prices.initialization(gib, settings.initialization_rate_mib_per_s)
     hourly = prices.instance_hour(settings.instance_type)
     replica_hour = hourly.value if isinstance(hourly, Known) else 0.0
@@ -147,16 +114,6 @@ def scaling_policy(
         period_seconds=60.0 * settings.forecast.schedule_minutes,
         minimum_lifetime_seconds=60.0 * minutes,
     )
-
-
-def _volume_bytes(settings: ClusterSettings, observed: FleetObservation | None) -> dict[str, float]:
-    """Bytes per volume name, from the replica that has the most of them."""
-    sizes: dict[str, float] = {}
-    for replica in observed.replicas if observed else ():
-        for volume in replica.volumes:
-            if volume.name is not None:
-                sizes[volume.name] = max(sizes.get(volume.name, 0.0), volume.size_gib * _GIB)
-    return sizes
 
 
 def _history(ports: ForecastPorts, settings: ClusterSettings, now: datetime) -> LoadSeries:

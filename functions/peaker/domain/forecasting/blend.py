@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .experts import DSR, HOLT_WINTERS, SHAPE_LEVEL, fitted_experts, naive_experts
+from .experts import DSR, HOLT_WINTERS, SHAPE_LEVEL, Expert, fitted_experts, naive_experts
 from .intervals import BandSettings, ErrorBands, PastGrid, interpolate_knots
 from .panel import Panel
 from .ridge import Features, RidgeModel, build_features, fit_ridge, ridge_forecast
@@ -17,6 +17,7 @@ from .smoothing import smooth_panel
 BLEND = "blend"
 KNOT_MINUTES = (5, 15, 30, 60, 90, 120, 180, 240, 360, 540, 720, 1080, 1440)
 _MOST_ORIGINS = 1400
+_BEYOND_HISTORY = 1.5
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class BlendSettings:
         default_factory=lambda: {DSR: 1.0, HOLT_WINTERS: 1.0, SHAPE_LEVEL: 1.0}
     )
     other_prior: float = 0.3
+    fold_days: int = 7
     bands: BandSettings = field(default_factory=BandSettings)
 
 
@@ -48,9 +50,11 @@ class FittedModels:
         stride = max(-(-(count - first) // _MOST_ORIGINS), panel.steps(30))
         self.grid = PastGrid(np.arange(first, count, stride), knots[knots <= day], stride, day)
         features = build_features(panel)
-        folds = ((self.grid.origins // day) % 2).astype(np.int64)
+        folds = ((self.grid.origins // (self.settings.fold_days * day)) % 2).astype(np.int64)
         ridge = fit_ridge(panel, features, self.grid.origins, folds, self.grid.knots)
-        self.experts = [*fitted_experts(panel, features, ridge, smooth_panel(panel)), *naive_experts(panel)]
+        fitted = fitted_experts(panel, features, ridge, smooth_panel(panel))
+        self._low, self._high = _plausible(panel)
+        self.experts = [self._bounded(expert) for expert in (*fitted, *naive_experts(panel))]
         self.names = [expert.name for expert in self.experts]
         self._past = self._past_forecasts(features, ridge, folds)
         padded = np.concatenate([panel.z, np.full(day + 1, np.nan)])
@@ -88,7 +92,14 @@ class FittedModels:
         """
         offsets = self.bands(name).offsets(origins, levels)
         spread = interpolate_knots(horizons, self.grid.knots, offsets)
-        return np.asarray(self.points(name, origins, horizons)[:, :, None] + spread, dtype=float)
+        return np.minimum(self.points(name, origins, horizons)[:, :, None] + spread, self._high)
+
+    def _bounded(self, expert: Expert) -> Expert:
+        """The expert kept within what the history makes plausible: an extrapolation may not run away."""
+        return Expert(
+            expert.name,
+            lambda origins, horizons: np.clip(expert.forecast(origins, horizons), self._low, self._high),
+        )
 
     def _past_forecasts(self, features: Features, ridge: RidgeModel, folds: Ints) -> Floats:
         """Forecasts [expert, origin, knot].
@@ -101,7 +112,8 @@ class FittedModels:
         for fold in (0, 1):
             rows = np.flatnonzero((origins < self.panel.fit_steps) & (folds == fold))
             if len(rows):
-                past[at, rows] = ridge_forecast(features, knots, ridge.halves[fold], origins[rows], knots)
+                honest = ridge_forecast(features, knots, ridge.halves[fold], origins[rows], knots)
+                past[at, rows] = np.clip(honest, self._low, self._high)
         return past
 
     def _expert_weights(self) -> Floats:
@@ -116,3 +128,11 @@ class FittedModels:
         prior = np.array([self.settings.priors.get(name, self.settings.other_prior) for name in self.names])
         raw = prior[:, None, None] * (loss / loss.min(axis=0, keepdims=True)) ** -self.settings.power
         return np.asarray(raw / raw.sum(axis=0, keepdims=True), dtype=float)
+
+
+def _plausible(panel: Panel) -> tuple[float, float]:
+    """The range of the fitted history in z, wider by a factor of 1.5 in load at either end."""
+    known = panel.believed[: panel.fit_steps]
+    known = known[np.isfinite(known)]
+    margin = float(np.log(_BEYOND_HISTORY))
+    return float(known.min()) - margin, float(known.max()) + margin

@@ -22,11 +22,16 @@ class BandSettings:
     """
 
     recency_days: float = 14.0
+    young_share: float = 0.25
     hours_wide: float = 3.0
     hours_floor: float = 0.25
     scale_memory_days: float = 2.0
     scale_share: float = 0.5
-    widest: float = 3.0
+    quietest_then: float = 0.8
+    noisiest_then: float = 3.0
+    quietest_now: float = 0.33
+    noisiest_now: float = 1.6
+    widen: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -105,13 +110,14 @@ class ErrorBands:
                 continue
             residual = self.residual[known, k]
             usual = max(_SMALLEST, float(np.median(np.abs(residual))))
-            widest = self.settings.widest
-            then = np.clip(self.scale[known, k] / usual, 1 / widest, widest)
-            now = np.clip(self.scale[at, k] / usual, 1 / widest, widest)
+            limits = self.settings
+            then = np.clip(self.scale[known, k] / usual, limits.quietest_then, limits.noisiest_then)
+            now = np.clip(self.scale[at, k] / usual, limits.quietest_now, limits.noisiest_now)
             scaled = residual / then
             order = np.argsort(scaled)
             weight = self._weights(self.grid.origins[known[order]], origins)
-            result[:, place, :] = _weighted_quantiles(scaled[order], weight, levels) * now[:, None]
+            offset = _weighted_quantiles(scaled[order], weight, levels) * now[:, None]
+            result[:, place, :] = np.where(levels > 0.5, np.maximum(offset, offset * limits.widen), offset)
         return result
 
     def _known(self, k: int, origin: int) -> Ints:
@@ -125,7 +131,9 @@ class ErrorBands:
         apart = np.minimum(apart, 24 - apart)
         near = settings.hours_floor + np.exp(-0.5 * (apart / settings.hours_wide) ** 2)
         age_days = (int(origins.max()) - past) / day
-        return np.asarray(near * 0.5 ** (age_days / settings.recency_days)[None, :], dtype=float)
+        # A young history forgets sooner: its first forecasts were made from almost nothing.
+        half_life = min(settings.recency_days, settings.young_share * (int(origins.max()) / day))
+        return np.asarray(near * 0.5 ** (age_days / half_life)[None, :], dtype=float)
 
 
 def _weighted_quantiles(ordered: Floats, weight: Floats, levels: Floats) -> Floats:
