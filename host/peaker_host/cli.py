@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any, Callable, Dict, List, NoReturn, Optional
 
@@ -27,7 +28,8 @@ from peaker_host import (
     replication,
     storage_proof,
 )
-from peaker_host.block_ranges import blocks_of_bytes, total
+from peaker_host.block_ranges import Range, blocks_of_bytes, intersection
+from peaker_host.devices import BlockDevice
 from peaker_host.errors import HostError, InvalidArgument
 from peaker_host.mysql_client import admin_client
 from peaker_host.processes import Processes
@@ -134,18 +136,35 @@ def _cancel_prewarm(context: Context) -> Dict[str, Any]:
 
 
 def _verify_storage(context: Context) -> Dict[str, Any]:
+    """Sample one volume after the other; then load all at once, as the database will."""
     arguments = context.arguments
     generator = random.Random(arguments.seed) if arguments.seed is not None else random.SystemRandom()
     made = manifest.load_manifest(context.settings, arguments.run_id)
-    volumes = [_verify_member(context, member, generator) for member in made.members]
-    return _combined_proof(volumes)
+    proofs = [_sample_member(context, member, generator) for member in made.members]
+    if arguments.load_seconds > 0:
+        with ThreadPoolExecutor(len(proofs)) as loads:
+            running = [loads.submit(_load_member, context, proof, generator) for proof in proofs]
+            for proof, load in zip(proofs, running):
+                proof.numbers["load"] = load.result()
+    return _combined_proof([proof.numbers for proof in proofs])
 
 
-def _verify_member(context: Context, member: manifest.Member, generator: random.Random) -> Dict[str, Any]:
+class _Proof:
+    """One volume's proof while it is made."""
+
+    def __init__(self, device: BlockDevice, used: List[Range], numbers: Dict[str, Any]) -> None:
+        self.device = device
+        self.used = used
+        self.numbers = numbers
+
+
+def _sample_member(context: Context, member: manifest.Member, generator: random.Random) -> _Proof:
     arguments = context.arguments
     device = manifest.open_member(context.settings, member)
-    filesystem = filesystem_maps.open_map(member.filesystem, device.path, context.processes)
-    used = blocks_of_bytes(filesystem.used_ranges())
+    used_bytes, unreadable = filesystem_maps.used_or_all(
+        member.filesystem, device.path, device.size_bytes, context.processes
+    )
+    used = intersection(blocks_of_bytes(used_bytes), blocks_of_bytes([(0, device.size_bytes)]))
     warmth = storage_proof.sample_warmth(
         device.path,
         device.size_bytes,
@@ -155,21 +174,18 @@ def _verify_member(context: Context, member: manifest.Member, generator: random.
         generator,
         lambda text: context.say(f"{member.name}: {text}"),
     )
-    load: Optional[Dict[str, Any]] = None
-    if arguments.load_seconds > 0:
-        load = load_test.run_load_test(
-            context.processes, device, used, arguments.load_depth, arguments.load_seconds, generator
-        )
-        context.say(
-            f"{member.name}: r_await {load['iostat']['r_await']} ms at {load['iostat']['r/s']} reads/s"
-        )
-    return {
-        "name": member.name,
-        "volume_id": member.volume_id,
-        "used_blocks": total(used),
-        **asdict(warmth),
-        "load": load,
-    }
+    facts = {"name": member.name, "volume_id": member.volume_id, "map_unreadable": unreadable}
+    return _Proof(device, used, {**facts, **asdict(warmth), "load": None})
+
+
+def _load_member(context: Context, proof: _Proof, generator: random.Random) -> Dict[str, Any]:
+    arguments = context.arguments
+    load = load_test.run_load_test(
+        context.processes, proof.device, proof.used, arguments.load_depth, arguments.load_seconds, generator
+    )
+    seen = load["iostat"]
+    context.say(f"{proof.numbers['name']}: r_await {seen['r_await']} ms at {seen['r/s']} reads/s")
+    return load
 
 
 def _combined_proof(volumes: List[Dict[str, Any]]) -> Dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Dict, Iterable, List, Tuple
 
 from peaker_host.block_ranges import Range, complement, merged
-from peaker_host.errors import UnreadableFilesystem
+from peaker_host.errors import CommandFailed, ToolMissing, UnreadableFilesystem
 from peaker_host.processes import Processes
 
 FileExtents = List[Tuple[int, int, int]]
@@ -224,6 +224,14 @@ class ExtMap(FilesystemMap):
         first, _, last = run.partition("-")
         blocks = int(last or first) - int(first) + 1
         return int(first) * self._block_bytes, blocks * self._block_bytes
+
+
+def used_or_all(kind: str, path: str, size_bytes: int, processes: Processes) -> Tuple[List[Range], str]:
+    """Allocated byte ranges, or the whole device and the reason why its map could not be read."""
+    try:
+        return open_map(kind, path, processes).used_ranges(), ""
+    except (UnreadableFilesystem, ToolMissing, CommandFailed) as error:
+        return [(0, size_bytes)], f"{type(error).__name__}: {error}"
 
 
 def device_ranges(extents: FileExtents, offset: int, length: int) -> List[Range]:

@@ -17,7 +17,7 @@ from peaker_host.devices import (
     refuse_if_not_volume,
     refuse_if_used,
 )
-from peaker_host.errors import DeviceNotFound, InvalidArgument, NoFilesystem, StorageNotAssembled
+from peaker_host.errors import DeviceNotFound, InvalidArgument, NoFilesystem, StorageNotAssembled, WrongDevice
 from peaker_host.files import read_json, write_json
 from peaker_host.settings import Settings
 
@@ -99,7 +99,9 @@ def open_member(settings: Settings, member: Member) -> BlockDevice:
     device = describe_device(by_id_path(settings.by_id_dir, member.volume_id))
     refuse_if_not_volume(device, member.volume_id, settings.by_id_dir)
     refuse_if_used(device, member.mount_point)
-    _refuse_other_filesystem(device.path, member)
+    uuid = _refuse_other_filesystem(device.path, member)
+    if uuid != member.uuid:
+        raise WrongDevice(f"{device.path} carries the filesystem {uuid}; {member.uuid} was assembled")
     return device
 
 

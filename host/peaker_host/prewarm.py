@@ -29,7 +29,7 @@ from peaker_host.errors import (
     ReadErrors,
 )
 from peaker_host.files import read_json, write_json
-from peaker_host.filesystem_maps import open_map
+from peaker_host.filesystem_maps import open_map, used_or_all
 from peaker_host.journal import Journal
 from peaker_host.manifest import Manifest, Member, load_manifest, open_member
 from peaker_host.processes import Processes, package_command
@@ -153,6 +153,7 @@ class Engine:
         self._window = (time.monotonic(), 0)
         self._rate = 0.0
         self._works: List[_VolumeWork] = []
+        self._fallbacks: Dict[str, str] = {}
         self._crashes: List[BaseException] = []
 
     def stop(self) -> None:
@@ -214,9 +215,18 @@ class Engine:
             if listed is None:
                 raise InvalidArgument(f"method blocks: the block list has nothing about {member.volume_id}")
             return reading_order.order_blocks(listed, device.size_bytes)
-        filesystem = open_map(member.filesystem, device.path, self._processes)
-        used = blocks_of_bytes(filesystem.used_ranges())
-        hot, recovery = reading_order.database_tiers(device.path, filesystem, self._settings.engine)
+        used_bytes, unreadable = used_or_all(
+            member.filesystem, device.path, device.size_bytes, self._processes
+        )
+        hot: List[Range] = []
+        recovery: List[Range] = []
+        if unreadable:
+            self._fallbacks[member.volume_id] = unreadable
+            self._say(f"{member.name}: everything in the snapshot is read, because: {unreadable}")
+        else:
+            filesystem = open_map(member.filesystem, device.path, self._processes)
+            hot, recovery = reading_order.database_tiers(device.path, filesystem, self._settings.engine)
+        used = blocks_of_bytes(used_bytes)
         return reading_order.order_used(
             used, listed, hot, recovery, self._request.with_remainder, device.size_bytes
         )
@@ -299,7 +309,10 @@ class Engine:
             "planning_seconds": self._planning_seconds,
             "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
             "restarts": self._restarts,
-            "volumes": [_volume_progress(work) for work in self._works],
+            "volumes": [
+                dict(_volume_progress(work), map_unreadable=self._fallbacks.get(work.member.volume_id, ""))
+                for work in self._works
+            ],
         }
 
     def _measure_rate(self, now: float, bytes_here: int) -> float:

@@ -1,0 +1,188 @@
+"""The verdict: on simulated latencies of known coldness, and on a real cold volume."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import MIB, RUN_ID, Host
+
+from localcloud.blockstore import ColdBlockStore
+from localcloud.dataplane import VolumeLimits
+from peaker_host import storage_proof
+from peaker_host.block_ranges import BLOCK_BYTES
+from peaker_host.storage_proof import COLD_SHARE_LIMIT, Warmth, judge, sample_warmth, slow_limit_ms
+
+Noise = Callable[[random.Random], float]
+Capture = pytest.CaptureFixture[str]
+
+
+def quiet(generator: random.Random) -> float:
+    return generator.gauss(0.83, 0.03)
+
+
+def busy(generator: random.Random) -> float:
+    """A machine that is short of processors: 15 % of the reads wait 2 to 8 ms for one."""
+    return quiet(generator) + (generator.uniform(0, 8) if generator.random() < 0.15 else 0.0)
+
+
+def spiky(generator: random.Random) -> float:
+    return quiet(generator) + (generator.uniform(20, 200) if generator.random() < 0.003 else 0.0)
+
+
+MACHINES: dict[str, Noise] = {"quiet": quiet, "busy": busy, "spiky": spiky}
+
+
+def prove(monkeypatch: pytest.MonkeyPatch, blocks: int, cold_share: float, noise: Noise, seed: int) -> Warmth:
+    """The proof on a volume whose latencies are made up; cold reads wait a lognormal fetch of 30 ms median."""
+    generator = random.Random(seed)
+    cold = set(generator.sample(range(blocks), round(blocks * cold_share)))
+
+    def latencies(_path: str, offsets: list[int]) -> list[float]:
+        result = []
+        for offset in offsets:
+            block = offset // BLOCK_BYTES
+            fetch = generator.lognormvariate(3.4, 0.35) if block in cold else 0.0
+            cold.discard(block)
+            result.append(noise(generator) + fetch)
+        return result
+
+    monkeypatch.setattr(storage_proof, "read_latencies_ms", latencies)
+    return sample_warmth("", blocks * BLOCK_BYTES, [(0, blocks)], 300, 1.5, generator, lambda _: None)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("blocks", [150, 1810, 20_000])
+@pytest.mark.parametrize("cold_share", [0.02, 0.03, 0.1, 1.0])
+def test_a_volume_with_two_percent_cold_or_more_is_never_called_warm(
+    monkeypatch: pytest.MonkeyPatch, machine: str, blocks: int, cold_share: float
+) -> None:
+    for seed in range(12):
+        proof = prove(monkeypatch, blocks, cold_share, MACHINES[machine], seed)
+        assert proof.verdict != "warm", proof
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("blocks", [150, 1810, 20_000])
+def test_a_warm_volume_is_called_warm(monkeypatch: pytest.MonkeyPatch, machine: str, blocks: int) -> None:
+    verdicts = [prove(monkeypatch, blocks, 0.0, MACHINES[machine], seed).verdict for seed in range(12)]
+    assert verdicts.count("warm") >= 11, verdicts
+    assert "not_warm" not in verdicts
+
+
+@pytest.mark.parametrize("machine", ["quiet", "spiky"])
+@pytest.mark.parametrize("cold_share", [0.1, 0.5, 1.0])
+def test_a_cold_volume_is_called_not_warm_with_bounds_around_the_truth(
+    monkeypatch: pytest.MonkeyPatch, machine: str, cold_share: float
+) -> None:
+    for seed in range(8):
+        proof = prove(monkeypatch, 50_000, cold_share, MACHINES[machine], seed)
+        assert proof.verdict == "not_warm"
+        assert proof.cold_share_lower is not None
+        assert proof.cold_share_upper is not None
+        assert proof.cold_share_lower <= cold_share <= proof.cold_share_upper + 0.005
+
+
+def test_one_slow_first_read_does_not_condemn_a_volume() -> None:
+    verdict = judge([0.8] * 410 + [40.0], [0.8] * 411, 100_000, 1.5)
+    assert verdict.verdict == "unknown"
+
+
+def test_the_first_sample_is_large_enough_for_a_certain_warm() -> None:
+    assert judge([0.8] * 411, [0.8] * 411, 100_000, 1.5).verdict == "warm"
+    assert judge([0.8] * 380, [0.8] * 380, 100_000, 1.5).verdict == "unknown"
+
+
+def test_when_every_block_was_read_the_share_is_counted() -> None:
+    at_limit = judge([0.8] * 98 + [30.0] * 2, [0.8] * 100, 100, 1.5)
+    below = judge([0.8] * 99 + [30.0], [0.8] * 100, 100, 1.5)
+    assert (at_limit.cold_share_upper, at_limit.verdict == "warm") == (COLD_SHARE_LIMIT, False)
+    assert (below.cold_share_upper, below.verdict) == (0.01, "warm")
+
+
+def test_slower_first_reads_without_slow_ones_are_not_called_warm() -> None:
+    assert judge([1.5] * 411, [0.8] * 411, 100_000, 1.5).verdict == "unknown"
+
+
+def test_nothing_sampled_is_unknown() -> None:
+    assert judge([], [], 0, 1.5).verdict == "unknown"
+
+
+def test_the_margin_follows_the_noise_of_the_second_reads_alone() -> None:
+    assert slow_limit_ms([1.0] * 400) == 3.0
+    assert slow_limit_ms([1.0] * 380 + [4.0] * 20) == 5.0
+    assert slow_limit_ms([1.0] * 300 + [20.0] * 100) == 9.0
+    assert slow_limit_ms([10.0] * 400) == 15.0
+
+
+@pytest.fixture
+def cold_store(tmp_path: Path) -> Iterator[ColdBlockStore]:
+    with ColdBlockStore(tmp_path / "store", pool_bytes=8 << 30) as store:
+        yield store
+
+
+@pytest.mark.real
+def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
+    host: Host, cold_store: ColdBlockStore, capsys: Capture, tmp_path: Path
+) -> None:
+    source, restored = "vol-0000000000000c01d", "vol-0000000000000c02d"
+    cold_store.create_volume(
+        source, 1024 * MIB, VolumeLimits(iops=0, throughput_mib_per_s=0, base_latency_ms=0)
+    )
+    device = cold_store.attach(source).path
+    subprocess.run(["mkfs.xfs", "-q", device], check=True)
+    point = tmp_path / "m"
+    point.mkdir()
+    subprocess.run(["mount", device, str(point)], check=True)
+    try:
+        (point / "t.ibd").write_bytes(bytes(240 * MIB))
+        (point / "gone.ibd").write_bytes(bytes(120 * MIB))
+        subprocess.run(["sync", "-f", str(point)], check=True)
+        (point / "gone.ibd").unlink()
+    finally:
+        subprocess.run(["umount", str(point)], check=True)
+    cold_store.detach(source)
+    cold_store.create_snapshots({source: "snap-1"})
+    cold_store.create_volume(restored, 1024 * MIB, VolumeLimits(), "snap-1")
+    try:
+        host.link(restored, cold_store.attach(restored).path)
+        request = json.loads(host.request())
+        request.append(
+            {
+                "name": "data",
+                "volume_id": restored,
+                "device": "/dev/sdf",
+                "mount_point": str(tmp_path / "place"),
+                "filesystem": "xfs",
+            }
+        )
+        common = ("--run-id", RUN_ID)
+        assert host.call(capsys, "assemble_storage", *common, "--volumes", json.dumps(request))["ok"]
+        cold = host.call(capsys, "verify_storage", *common, "--load-seconds", "0", "--seed", "1")
+        assert cold["verdict"] == "not_warm"
+        assert cold["ratio"] > 5
+        stat = cold_store.stat(restored)
+        warmed = host.call(capsys, "prewarm", *common)
+        assert warmed["rate_mib_per_s"] >= 0.9 * 125
+        warm = host.call(capsys, "verify_storage", *common, "--load-seconds", "2")
+        assert warm["verdict"] == "warm", warm
+        check_load(warm)
+        after = cold_store.stat(restored)
+        assert 0 < after.blocks_cold < stat.blocks_cold, "what was deleted stays cold"
+    finally:
+        cold_store.detach(restored)
+
+
+def check_load(proof: dict[str, Any]) -> None:
+    """iostat, the kernel and fio are three witnesses of one load."""
+    load = proof["volumes"][0]["load"]
+    assert proof["iostat"]["r_await"] == pytest.approx(load["diskstats"]["r_await_ms"], rel=0.3)
+    assert load["diskstats"]["reads"] == pytest.approx(load["fio"]["reads"], rel=0.02)
+    assert load["fio"]["iops"] > 500
+    assert proof["iostat"]["rareq-sz"] == pytest.approx(16, rel=0.05)
+    assert load["nvme"] is None
