@@ -457,10 +457,11 @@ class EbsActions:
         instance = _instance(self.state, specification["InstanceId"])
         attached = {attachment.volume.id: attachment for attachment in attachments_of(self.state, instance)}
         excluded = set(specification.get("ExcludeDataVolumeIds", []))
-        unknown = sorted(excluded - set(attached))
+        data = {volume_id for volume_id, a in attached.items() if a.device != instance.root_device_name}
+        unknown = sorted(excluded - data)
         if unknown:
             raise ec2_error(
-                "InvalidParameterValue", f"The volume {unknown[0]} is not attached to instance {instance.id}"
+                "InvalidParameterValue", f"{unknown[0]} is not a data volume of instance {instance.id}"
             )
         volumes = [
             attachment.volume

@@ -7,6 +7,7 @@ with a subnet in each of two zones, and two images. moto keeps the records; the 
 from __future__ import annotations
 
 import copy
+import ipaddress
 import logging
 import os
 import platform
@@ -272,6 +273,16 @@ def _zone(instance: Any) -> str:
     return str(instance.placement.availability_zone)
 
 
+def _check_address(subnet: Any, address: str | None) -> None:
+    """A wanted private address must be one of the subnet's that nobody has."""
+    if address is None:
+        return
+    if ipaddress.ip_address(address) not in subnet.cidr:
+        raise ec2_error("InvalidParameterValue", f"Address {address} does not fall within the subnet's range")
+    if address in subnet._subnet_ips:
+        raise ec2_error("InvalidIPAddress.InUse", f"Address {address} is in use.")
+
+
 def _host_spec(instance: Any) -> HostSpec:
     address = str(instance.private_ip)
     return HostSpec(instance.id, instance.image_id, address, "ip-" + address.replace(".", "-"))
@@ -303,7 +314,6 @@ class Ec2Actions:
 
     def run_instances(self, response: Any) -> ActionResult:
         request = response.params
-        self._check_launch(response)
         result: ActionResult = self.state.once(
             "RunInstances", request, request.get("ClientToken"), lambda: self._run(response)
         )
@@ -317,6 +327,7 @@ class Ec2Actions:
         return result
 
     def _run(self, response: Any) -> ActionResult:
+        self._check_launch(response)
         assert self.original_run is not None
         return self.original_run(response)
 
@@ -338,6 +349,7 @@ class Ec2Actions:
                 "UnsupportedOperation",
                 f"The local cloud has no hosts in a default VPC: name a SubnetId, {' or '.join(SUBNETS)}.",
             )
+        _check_address(subnet, request.get("PrivateIpAddress"))
         for mapping in self.mappings(response):
             self._check_mapping(mapping, image_id)
 

@@ -112,6 +112,6 @@ class ResourceCloud:
 def open_cloud(state_dir: Path, **settings: float) -> Iterator[ResourceCloud]:
     """A local cloud on a simulated data plane, with short delays unless `settings` says otherwise."""
     plane = simulated_dataplane()
-    chosen = CloudSettings(**{"describe_delay_seconds": 0.2, "snapshot_seconds": 0.3, **settings})  # type: ignore[arg-type]
+    chosen = CloudSettings(**{"describe_delay_seconds": 0.1, "snapshot_seconds": 0.2, **settings})  # type: ignore[arg-type]
     with LocalCloud(plane, state_dir, settings=chosen) as cloud:
         yield ResourceCloud(cloud, plane)

@@ -306,6 +306,17 @@ def test_data_volumes_can_be_left_out(aws: ResourceCloud) -> None:
     assert [snapshot["VolumeId"] for snapshot in answer] == [data]
 
 
+def test_the_root_volume_is_not_a_data_volume_to_leave_out(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    aws.attached_volume(instance_id)
+    mappings = aws.instance(instance_id)["BlockDeviceMappings"]
+    root = next(m["Ebs"]["VolumeId"] for m in mappings if m["DeviceName"] == "/dev/xvda")
+    specification = {"InstanceId": instance_id, "ExcludeBootVolume": True, "ExcludeDataVolumeIds": [root]}
+    with pytest.raises(ClientError) as error:
+        aws.ec2.create_snapshots(InstanceSpecification=specification)
+    assert code_of(error) == "InvalidParameterValue"
+
+
 def test_the_root_volume_is_not_snapshotted(aws: ResourceCloud) -> None:
     instance_id = aws.launched()
     aws.attached_volume(instance_id)

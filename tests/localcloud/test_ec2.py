@@ -164,6 +164,20 @@ def test_a_client_token_of_a_terminated_instance_is_refused(aws: ResourceCloud) 
     assert code_of(error) == "IdempotentInstanceTerminated"
 
 
+def test_a_wanted_address_is_given_and_not_given_twice(aws: ResourceCloud) -> None:
+    wanted = {"PrivateIpAddress": "10.77.1.200", "ClientToken": "run-1-launch"}
+    first = aws.launch(**wanted)
+    eventually(lambda: aws.instance(first))
+    assert aws.instance(first)["PrivateIpAddress"] == "10.77.1.200"
+    assert aws.launch(**wanted) == first
+    with pytest.raises(ClientError) as error:
+        aws.launch(PrivateIpAddress="10.77.1.200")
+    assert code_of(error) == "InvalidIPAddress.InUse"
+    with pytest.raises(ClientError) as error:
+        aws.launch(PrivateIpAddress="10.77.2.200")
+    assert code_of(error) == "InvalidParameterValue"
+
+
 def test_dry_run_launches_nothing(aws: ResourceCloud) -> None:
     with pytest.raises(ClientError) as error:
         aws.launch(DryRun=True)
