@@ -1,0 +1,23 @@
+"""One local cloud with everything deployed serves all execution tests; each test has a cluster of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.workflow_cloud import WorkflowCloud, workflow_cloud
+
+
+@pytest.fixture(scope="session")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkflowCloud]:
+    with workflow_cloud(tmp_path_factory.mktemp("cloud")) as cloud:
+        yield cloud
+
+
+@pytest.fixture
+def cloud(deployed: WorkflowCloud) -> Iterator[WorkflowCloud]:
+    """The cloud without faults and with healthy hosts."""
+    yield deployed
+    deployed.cloud.faults.clear()
+    deployed.answers.healthy()

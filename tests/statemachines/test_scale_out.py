@@ -1,0 +1,240 @@
+"""scale_out on the local cloud: the real workflow, functions and documents; hosts answer from a script."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.host_answers import DONOR_UUID
+from tests.support.workflow_cloud import Cluster, WorkflowCloud
+
+
+def alarm(**more: Any) -> dict[str, Any]:
+    return {"kind": "alarm", "alarm": "orders-shortage", "reason": "forecast", "at": "2026-11-21T01:00:00Z", **more}
+
+
+def assert_untouched(cloud: WorkflowCloud, cluster: Cluster) -> None:
+    """Nothing of any run is there, the lease is free, and the serving fleet is what it was."""
+    assert cloud.made_by_peaker(cluster) == []
+    assert cloud.lease_is_free(cluster)
+    assert cloud.health(cluster) == {cluster.base_id: "healthy"}
+
+
+@pytest.fixture(scope="module")
+def built(deployed: WorkflowCloud) -> tuple[Cluster, dict[str, Any]]:
+    """A cluster after a scale-out that an alarm began."""
+    cluster = deployed.cluster()
+    deployed.set_load(cluster, 150, 2)
+    execution = deployed.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
+    return cluster, execution
+
+
+def test_a_replica_is_built_and_serves(cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]) -> None:
+    cluster, execution = built
+    assert execution["status"] == "SUCCEEDED", execution
+    assert cloud.last_state(execution) == "ReplicaInService"
+    assert sorted(cloud.health(cluster).values()) == ["healthy", "healthy"]
+    assert cloud.lease_is_free(cluster)
+
+
+def test_instance_and_volumes_remain_and_the_snapshots_are_gone(
+    cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]
+) -> None:
+    kinds = sorted(one.split("-")[0] for one in cloud.made_by_peaker(built[0]))
+    assert kinds == ["i", "vol", "vol", "vol"]  # data, log and the root volume
+    receipt = cloud.receipt(cloud.runs(built[0])[0])
+    assert {row["state"] for row in receipt["resources"] if row["kind"] == "snapshot"} == {"undone"}
+    assert receipt["kept_nothing_else"] is True
+    assert any("snapshots were deleted" in note for note in receipt["notes"])
+
+
+def test_volumes_follow_the_zone_with_the_fewest_replicas(
+    cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]
+) -> None:
+    cluster, _ = built
+    volumes = cloud.client("ec2").describe_volumes(
+        Filters=[{"Name": "tag:peaker:cluster", "Values": [cluster.name]}, {"Name": "tag-key", "Values": ["peaker:owner"]}]
+    )["Volumes"]
+    # The base replica is in us-east-1b.
+    assert {volume["AvailabilityZone"] for volume in volumes} == {"us-east-1a"}
+
+
+def test_everything_that_was_made_carries_the_run_id(
+    cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]
+) -> None:
+    cluster, _ = built
+    run_id = cloud.runs(cluster)[0]
+    made = cloud.made_by_peaker(cluster)
+    tags = cloud.client("ec2").describe_tags(Filters=[{"Name": "resource-id", "Values": made}])["Tags"]
+    runs = {tag["ResourceId"]: tag["Value"] for tag in tags if tag["Key"] == "peaker:run-id"}
+    assert runs == dict.fromkeys(made, run_id)
+    assert {tag["Value"] for tag in tags if tag["Key"] == "peaker:owner"} == {"local"}
+
+
+def test_the_receipt_has_every_step_its_numbers_the_cost_and_the_lead(
+    cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]
+) -> None:
+    receipt = cloud.receipt(cloud.runs(built[0])[0])
+    steps = {step["step"]: step for step in receipt["steps"]}
+    expected = [
+        "PlanScaleOut", "ChooseDonor", "InstallOnDonor", "PrepareDonor", "CreateSnapshots", "AwaitSnapshots",
+        "LaunchReplica", "AwaitInstanceOnline", "InstallOnReplica", "CreateVolumes", "AttachVolumes",
+        "AssembleStorage", "StartPrewarm", "ReportPrewarm", "VerifyStorage", "StartDatabase", "StartReplication",
+        "WaitForCatchUp", "LoadBufferPool", "RegisterReplica", "AwaitHealthy",
+    ]  # fmt: skip
+    assert set(expected) <= set(steps)
+    assert all(steps[name]["seconds"] > 0 for name in expected)
+    assert steps["VerifyStorage"]["numbers"]["await_first_ms"] == 0.71
+    assert steps["ReportPrewarm"]["numbers"]["rate_mib_per_s"] == 250.0
+    assert receipt["cost"]["hourly"] > 0.126
+    assert receipt["cost"]["per_month_if_kept"] == pytest.approx(receipt["cost"]["hourly"] * 730, rel=0.01)
+    assert receipt["forecast_lead"]["seconds_alarm_to_serving"] > 0
+
+
+def test_plan_mode_returns_the_plan_and_writes_nothing(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    execution = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan", "count": 2})
+    assert execution["status"] == "SUCCEEDED", execution
+    plan = execution["document"]
+    assert plan["donor"] == cluster.base_id
+    assert plan["zones"][0] == "us-east-1a"
+    assert plan["price"]["hourly"] > 0.126
+    assert plan["lead_time"]["seconds"] > 0
+    assert plan["refusals"] == []
+    assert cloud.rows(f"cluster#{cluster.name}") == []
+    assert_untouched(cloud, cluster)
+
+
+def test_plan_mode_shows_all_refusals_at_once(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster(max_replicas=1, instance_type="r6i.metal")
+    execution = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan"})
+    assert {refusal["code"] for refusal in execution["document"]["refusals"]} == {"ceiling", "price_unknown"}
+
+
+def test_a_cluster_in_mode_observe_is_only_planned(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster(mode="observe")
+    execution = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
+    assert cloud.last_state(execution) == "PlanReturned"
+    assert cloud.rows(f"cluster#{cluster.name}") == []
+
+
+BAD_INPUTS = [
+    ({}, "InvalidRequest", "cluster: field required"),
+    ({"cluster": 7}, "InvalidRequest", "cluster: input should be a valid string"),
+    ([], "InvalidRequest", "input: input should be a valid dictionary"),
+    ({"cluster": "nowhere"}, "UnknownCluster", "'nowhere' is not one of this environment's clusters: c"),
+    ({"cluster": "{name}", "count": 0}, "InvalidRequest", "count: input should be greater than or equal to 1"),
+    ({"cluster": "{name}", "count": -1}, "InvalidRequest", "count: "),
+    ({"cluster": "{name}", "count": "two"}, "InvalidRequest", "count: input should be a valid integer"),
+    ({"cluster": "{name}", "count": 4}, "InvalidRequest", "count: 4 exceeds max_replicas"),
+    ({"cluster": "{name}", "clutser": 1}, "InvalidRequest", "clutser: no such field, remove it"),
+    ({"cluster": "{name}", "mode": "dry"}, "InvalidRequest", "mode: input should be 'act' or 'plan'"),
+    ({"cluster": "{name}", "replica": "i-0a77000000000001"}, "InvalidRequest", "replica: only scale_in"),
+]
+
+
+@pytest.mark.parametrize(("given", "error", "text"), BAD_INPUTS, ids=[json.dumps(one[0])[:40] for one in BAD_INPUTS])
+def test_a_wrong_input_fails_at_once_with_the_field_named(
+    cloud: WorkflowCloud, built: tuple[Cluster, Any], given: Any, error: str, text: str
+) -> None:
+    before = len(cloud.runs(built[0]))
+    given = json.loads(json.dumps(given).replace("{name}", built[0].name))
+    execution = cloud.run("scale_out", given)
+    assert (execution["status"], execution["error"]) == ("FAILED", error)
+    assert text in execution["cause"]
+    assert cloud.last_state(execution) == "RequestRejected"
+    assert len(cloud.runs(built[0])) == before
+
+
+def test_a_second_run_fails_while_the_lease_is_held_and_an_alarm_has_nothing_to_do(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    hold_lease(cloud, cluster)
+    by_hand = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (by_hand["status"], by_hand["error"]) == ("FAILED", "LeaseHeld")
+    assert "another-run" in by_hand["cause"]
+    by_alarm = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
+    assert (by_alarm["status"], cloud.last_state(by_alarm)) == ("SUCCEEDED", "NothingToDo")
+    planned = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan"})
+    assert [refusal["code"] for refusal in planned["document"]["refusals"]] == ["operation_running"]
+    assert cloud.made_by_peaker(cluster) == []
+
+
+def test_an_alarm_that_comes_too_late_has_nothing_to_do(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    cloud.set_load(cluster, 50, 1)
+    execution = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
+    assert (execution["status"], cloud.last_state(execution)) == ("SUCCEEDED", "NothingToDo")
+    assert cloud.receipt(cloud.runs(cluster)[0])["outcome"] == "nothing_to_do"
+    assert_untouched(cloud, cluster)
+
+
+def test_a_cluster_without_a_replica_is_refused_with_the_reason(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    cloud.client("elbv2").deregister_targets(
+        TargetGroupArn=cluster.target_group_arn, Targets=[{"Id": cluster.base_id, "Port": 3306}]
+    )
+    cloud.client("ec2").terminate_instances(InstanceIds=[cluster.base_id])
+    cloud.eventually(lambda: cloud.instance_state(cluster.base_id) in ("", "terminated"))
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (execution["status"], execution["error"]) == ("FAILED", "ScaleOutRefused")
+    assert "no_donor" in execution["cause"]
+    assert cloud.made_by_peaker(cluster) == []
+    assert cloud.lease_is_free(cluster)
+
+
+def test_two_replicas_are_two_runs_one_after_the_other(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    execution = cloud.run("scale_out", {"cluster": cluster.name, "count": 2}, limit_seconds=120)
+    assert execution["status"] == "SUCCEEDED", execution
+    first, second = sorted(cloud.runs(cluster))
+    assert second == f"{first}-2"
+    assert list(cloud.health(cluster).values()).count("healthy") == 3
+
+
+def test_a_dead_prewarm_engine_is_started_again(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    cloud.answers.script("report_prewarm", {"state": "dead"}, {"state": "running", "eta_seconds": 100})
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert execution["status"] == "SUCCEEDED", execution
+    asked = [document for document, _ in cloud.answers.asked if document == "start_prewarm"]
+    assert len(asked) >= 2
+
+
+HOST_FAILURES = [
+    ("prepare_donor", {"lag_seconds": 60}, "DonorLagging", "PrepareDonor"),
+    ("prepare_donor", {"lag_seconds": None}, "DonorLagging", "PrepareDonor"),
+    ("verify_storage", {"verdict": "not_warm"}, "StorageNotWarm", "VerifyStorage"),
+    ("verify_storage", {"verdict": "unknown"}, "StorageNotWarm", "VerifyStorage"),
+    ("report_prewarm", {"state": "failed", "message": "I/O error"}, "PrewarmFailed", "Prewarm/ReportPrewarm"),
+    ("start_database", {"server_uuid": DONOR_UUID}, "RegistrationRefused", "RegisterReplica"),
+    ("start_replication", {"sql_running": False}, "RegistrationRefused", "RegisterReplica"),
+]
+
+
+@pytest.mark.parametrize(("document", "answer", "error", "step"), HOST_FAILURES)
+def test_a_replica_that_is_not_proven_is_taken_away_again(
+    cloud: WorkflowCloud, document: str, answer: dict[str, Any], error: str, step: str
+) -> None:
+    cluster = cloud.cluster()
+    cloud.answers.script(document, answer)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (execution["status"], execution["error"]) == ("FAILED", error)
+    assert cloud.last_state(execution) == "ScaleOutRolledBack"
+    assert step in execution["cause"]
+    assert_untouched(cloud, cluster)
+
+
+def hold_lease(cloud: WorkflowCloud, cluster: Cluster) -> None:
+    cloud.client("dynamodb").put_item(
+        TableName="peaker-ledger",
+        Item={
+            "pk": {"S": f"cluster#{cluster.name}"},
+            "sk": {"S": "lease"},
+            "run_id": {"S": "another-run"},
+            "operation": {"S": "scale_in"},
+            "fencing_token": {"N": "7"},
+            "held_until": {"S": "2099-01-01T00:00:00.000Z"},
+        },
+    )
