@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from peaker_host import cli
 from peaker_host.processes import Completed, Processes
 from peaker_host.settings import Settings

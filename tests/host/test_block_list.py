@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from peaker_host.block_list import fetch, load, of_volume
 from peaker_host.errors import BlockListUnreadable
 

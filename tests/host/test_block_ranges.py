@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
-
 from peaker_host.block_ranges import (
     BLOCK_BYTES,
     blocks_of_bytes,
@@ -30,7 +31,7 @@ def test_merged_ranges_hold_the_same_numbers_and_neither_touch_nor_overlap(
 ) -> None:
     result = merged(ranges)
     assert members(result) == members(ranges)
-    assert all(a + n < b for (a, n), (b, _) in zip(result, result[1:], strict=False))
+    assert all(a + n < b for (a, n), (b, _) in itertools.pairwise(result))
     assert total(result) == len(members(ranges))
 
 

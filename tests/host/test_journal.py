@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 from peaker_host import journal as journal_module
 from peaker_host.journal import BlockSet, Journal
 

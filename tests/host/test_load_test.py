@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from conftest import ScriptedProcesses
-
 from peaker_host.block_ranges import BLOCK_BYTES
 from peaker_host.devices import BlockDevice
 from peaker_host.errors import BenchmarkFailed

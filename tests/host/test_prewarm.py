@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from conftest import BLOCK, MIB, RUN_ID, Host, Volume
-
 from peaker_host.block_ranges import blocks_of_bytes, total
 from peaker_host.devices import describe_device
 from peaker_host.filesystem_maps import open_map
@@ -55,8 +54,10 @@ def sectors_read(volume: Volume) -> int:
 def engine(host: Host, *arguments: str) -> subprocess.Popen[str]:
     """The engine as a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "peaker_host", "--settings", str(host.settings_path), "prewarm"]
-        + ["--run-id", RUN_ID, *arguments],
+        [
+            *(sys.executable, "-m", "peaker_host", "--settings", str(host.settings_path)),
+            *("prewarm", "--run-id", RUN_ID, *arguments),
+        ],
         cwd=HOST_PACKAGES,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

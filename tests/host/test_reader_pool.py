@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from peaker_host.block_ranges import BLOCK_BYTES
 from peaker_host.reader_pool import (
     DepthController,

@@ -6,7 +6,6 @@ import struct
 
 import pytest
 from conftest import MIB, Host
-
 from peaker_host.block_ranges import BLOCK_BYTES, each_block
 from peaker_host.filesystem_maps import FileEntry, open_map
 from peaker_host.processes import Processes

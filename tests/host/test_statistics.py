@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pytest
-
 from peaker_host.statistics_of_samples import (
     binomial_lower,
     binomial_upper,

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from conftest import MIB, RUN_ID, Host
-
-from localcloud.blockstore import ColdBlockStore
-from localcloud.dataplane import VolumeLimits
 from peaker_host import storage_proof
 from peaker_host.block_ranges import BLOCK_BYTES
 from peaker_host.storage_proof import COLD_SHARE_LIMIT, Warmth, judge, sample_warmth, slow_limit_ms
+
+from localcloud.blockstore import ColdBlockStore
+from localcloud.dataplane import VolumeLimits
 
 Noise = Callable[[random.Random], float]
 Capture = pytest.CaptureFixture[str]

@@ -1,0 +1,521 @@
+"""Donor, database, replication and drain against a scripted client."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import MIB, RUN_ID, Host, ScriptedProcesses, json_row, table
+from peaker_host import cli, donor
+from peaker_host.errors import (
+    BinlogsGone,
+    BufferPoolTimeout,
+    CatchUpTimeout,
+    CommandFailed,
+    DatabaseStartFailed,
+    DatabaseUnreachable,
+    DonorIsSource,
+    DonorNotReplicating,
+    ErrantTransactions,
+    ReplicationNotConfigured,
+    ReplicationStopped,
+    TornSnapshot,
+)
+from peaker_host.gtid_sets import count_missing, count_missing_mariadb, is_subset
+from peaker_host.mysql_client import MysqlClient, RemoteLogin, admin_client, sql_text
+from peaker_host.replica_status import read_status
+from peaker_host.replication import (
+    Credentials,
+    client_activity,
+    is_good,
+    join_statements,
+    start_replication,
+    wait_for_catch_up,
+)
+from peaker_host.settings import Settings
+
+A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
+RUNNING = {
+    "Source_Host": "10.77.1.10",
+    "Source_User": "repl",
+    "Source_Port": "3306",
+    "Replica_IO_Running": "Yes",
+    "Replica_SQL_Running": "Yes",
+    "Seconds_Behind_Source": "0",
+    "Last_IO_Errno": "0",
+    "Last_IO_Error": "",
+    "Last_SQL_Errno": "0",
+    "Last_SQL_Error": "",
+}
+
+
+HOST_PACKAGES = Path(__file__).resolve().parents[2] / "host"
+_FREEZE_AND_DIE = """
+import fcntl, os, signal, sys
+from peaker_host import donor
+class Dying:
+    @staticmethod
+    def ioctl(descriptor, request, argument):
+        fcntl.ioctl(descriptor, request, argument)
+        os.kill(os.getpid(), signal.SIGKILL)
+donor.fcntl = Dying
+donor.freeze_for_a_moment(sys.argv[1])
+"""
+
+
+def status(**changes: Any) -> str:
+    return table({**RUNNING, **changes})
+
+
+def quiet(_text: str) -> None:
+    pass
+
+
+class TestGtidSets:
+    def test_missing_transactions_are_counted_over_sources_and_gaps(self) -> None:
+        assert count_missing(f"{A}:1-10:15,\n{B}:1-3", f"{A}:1-4:15") == 9
+
+    def test_a_tag_is_a_source_of_its_own(self) -> None:
+        assert count_missing(f"{A}:1-5:blue:1-2", f"{A}:1-5:green:1-2") == 2
+
+    def test_case_and_the_empty_set(self) -> None:
+        assert is_subset(f"{A.upper()}:1-3", f"{A}:1-3")
+        assert is_subset("", f"{A}:1")
+        assert count_missing(f"{A}:1-3", "") == 3
+
+    def test_mariadb_positions_compare_by_domain(self) -> None:
+        assert count_missing_mariadb("0-1-21,1-7-5", "0-3-18") == 8
+        assert count_missing_mariadb("0-1-21", "0-2-30") == 0
+
+
+class TestClient:
+    def test_null_escapes_and_column_names(self, programs: ScriptedProcesses) -> None:
+        programs.on("SELECT", answer="a\tb\tc\nNULL\tx\\ty\\\\z\\n\t\n")
+        rows = MysqlClient(programs, "mysql", "/f").rows("SELECT 1")
+        assert rows == [{"a": None, "b": "x\ty\\z\n", "c": ""}]
+
+    def test_an_error_of_the_client_is_an_unreachable_database(self, programs: ScriptedProcesses) -> None:
+        programs.on("mysql", answer=CommandFailed("mysql ended with exit code 1: ERROR 2002"))
+        with pytest.raises(DatabaseUnreachable, match="ERROR 2002"):
+            MysqlClient(programs, "mysql", "/f").rows("SELECT 1")
+
+    def test_no_rows_is_an_empty_list(self, programs: ScriptedProcesses) -> None:
+        programs.on("SHOW", answer="")
+        assert read_status(MysqlClient(programs, "mysql", "/f"), "mysql") is None
+
+    def test_statements_and_passwords_never_stand_on_the_command_line(
+        self, programs: ScriptedProcesses
+    ) -> None:
+        seen: dict[str, Any] = {}
+
+        def look(text: str) -> str:
+            path = text.split("--defaults-extra-file=")[1].split()[0]
+            seen.update(content=Path(path).read_text(), mode=os.stat(path).st_mode & 0o777, path=path)
+            return json_row(x=1)
+
+        programs.on("SELECT", answer=look)
+        with RemoteLogin(Settings(), programs, "10.0.0.1", 3306, "repl", 'se"c\\ret') as client:
+            client.json({"x": "1"})
+        assert 'password="se\\"c\\\\ret"' in seen["content"]
+        assert seen["mode"] == 0o600
+        assert not os.path.exists(seen["path"])
+        assert all("ret" not in " ".join(argv) for argv, _ in programs.calls)
+
+    def test_text_is_quoted(self) -> None:
+        assert sql_text("a'b\\c") == "'a''b\\\\c'"
+
+
+class TestPrepareDonor:
+    def test_a_server_without_a_channel_is_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
+        programs.on("SHOW REPLICA STATUS", answer="")
+        with pytest.raises(DonorIsSource):
+            donor.prepare_donor(host.settings, programs, 100, 1, quiet)
+        assert not programs.said("SET GLOBAL")
+
+    def test_a_writable_replica_is_refused_as_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
+        programs.on("SHOW REPLICA STATUS", answer=status()).on(
+            "super_read_only", answer=json_row(read_only=0)
+        )
+        with pytest.raises(DonorIsSource, match="accepts writes"):
+            donor.prepare_donor(host.settings, programs, 100, 1, quiet)
+
+    def test_a_stopped_replica_is_refused(self, host: Host, programs: ScriptedProcesses) -> None:
+        programs.on("SHOW REPLICA STATUS", answer=status(Replica_SQL_Running="No", Last_SQL_Error="dup"))
+        programs.on("super_read_only", answer=json_row(read_only=1))
+        with pytest.raises(DonorNotReplicating, match="dup"):
+            donor.prepare_donor(host.settings, programs, 100, 1, quiet)
+
+    def test_the_dump_counts_only_when_the_file_is_new(self, host: Host, programs: ScriptedProcesses) -> None:
+        data = Path(host.settings.datadir)
+        data.mkdir()
+        old = data / "ib_buffer_pool"
+        old.write_text("1,1\n")
+        programs.on("SET GLOBAL").on(
+            "dump_status", answer=table({"Variable_name": "x", "Value": "dump completed at 251121  1:02:03"})
+        )
+        with pytest.raises(BufferPoolTimeout):
+            donor.dump_buffer_pool(admin_client(host.settings, programs), host.settings, 100, 0.5)
+
+        def dump(_text: str) -> str:
+            time.sleep(0.02)
+            old.write_text("1,1\n1,2\n2,9\n")
+            return ""
+
+        programs.on("dump_now", answer=dump)
+        assert donor.dump_buffer_pool(admin_client(host.settings, programs), host.settings, 25, 5) == 3
+        assert programs.said("dump_pct = 25")
+
+    @pytest.mark.real
+    def test_the_report_has_position_size_and_pages(self, host: Host, programs: ScriptedProcesses) -> None:
+        volume = host.volume(300 * MIB, "xfs")
+        with host.mounted(volume) as point:
+            host.configure(datadir=str(point))
+
+            def dump(_text: str) -> str:
+                (point / "ib_buffer_pool").write_text("1,1\n1,2\n")
+                return ""
+
+            programs.on("SHOW REPLICA STATUS", answer=status(Seconds_Behind_Source="2"))
+            programs.on(
+                "gtid_executed",
+                answer=json_row(gtid_set=f"{A}:1-9,\n{B}:1", server_uuid=B, server_id=2, buffer_pool_bytes=1),
+            )
+            programs.on("datadir", answer=json_row(datadir=str(point), redo="./", binlog=f"{point}/binlog"))
+            programs.on("super_read_only", answer=json_row(read_only=1))
+            programs.on("dump_status", answer=table({"n": "x", "Value": "completed"}))
+            programs.on("dump_now", answer=dump)
+            found = donor.prepare_donor(host.settings, programs, 100, 5, quiet)
+        assert (found["gtid_set"], found["lag_seconds"], found["buffer_pool_pages"]) == (
+            f"{A}:1-9,{B}:1",
+            2,
+            2,
+        )
+        assert 0 < found["data_bytes"] < 300 * MIB
+        assert 0 < found["frozen_seconds"][str(point)] < 5
+
+    @pytest.mark.real
+    def test_a_filesystem_frozen_by_a_process_that_is_killed_is_thawed(self, host: Host) -> None:
+        volume = host.volume(300 * MIB, "ext4")
+        with host.mounted(volume) as point:
+            killed = subprocess.run(
+                [sys.executable, "-c", _FREEZE_AND_DIE, str(point)], cwd=HOST_PACKAGES, check=False
+            )
+            assert killed.returncode == -signal.SIGKILL
+            subprocess.run(["touch", str(point / "writes go on")], check=True, timeout=20)
+
+
+class TestStartReplication:
+    def source(self, programs: ScriptedProcesses, executed: str, purged: str, mine: str) -> None:
+        programs.on("SHOW REPLICA STATUS", answer=status())
+        programs.on(
+            "slave_master_info",
+            answer=table({"User_name": "repl", "User_password": "secret", "Port": "3306"}),
+        )
+        programs.on("gtid", "@@GLOBAL.gtid_executed", answer=json_row(gtid=mine))
+        programs.on("gtid_purged", answer=json_row(executed=executed, purged=purged))
+        programs.on("STOP REPLICA").on("CHANGE REPLICATION SOURCE").on("START REPLICA")
+
+    def test_it_joins_by_gtid_with_the_stored_user(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        stopped = status(Replica_IO_Running="No", Replica_SQL_Running="No")
+        answers = [stopped, stopped.replace("No", "Connecting", 1), status(), status()]
+        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
+        found = start_replication(host.settings, programs, "10.77.1.10", quiet)
+        (change,) = programs.said("CHANGE REPLICATION SOURCE")
+        for part in ("'10.77.1.10'", "'repl'", "'secret'", "AUTO_POSITION = 1", "GET_SOURCE_PUBLIC_KEY = 1"):
+            assert part in change
+        assert (found["gtid_behind"], found["source_checked"], found["already_running"]) == (10, True, False)
+
+    def test_a_channel_that_already_runs_is_left_alone(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        assert start_replication(host.settings, programs, "10.77.1.10", quiet)["already_running"]
+        assert not programs.said("CHANGE REPLICATION SOURCE")
+
+    def test_purged_binary_logs_are_found_before_the_channel_is_touched(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, f"{A}:1-30", f"{A}:1-25", f"{A}:1-20")
+        with pytest.raises(BinlogsGone, match="purged 5 transactions"):
+            start_replication(host.settings, programs, "10.77.1.10", quiet)
+        assert not programs.said("STOP REPLICA")
+
+    def test_transactions_that_the_source_lacks_are_refused(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20,{B}:1-2")
+        with pytest.raises(ErrantTransactions, match="2 transactions"):
+            start_replication(host.settings, programs, "10.77.1.10", quiet)
+
+    def test_a_source_that_does_not_let_us_ask_is_joined_and_error_1236_still_named(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, "", "", f"{A}:1-20")
+        programs.on("gtid_purged", answer=CommandFailed("Access denied"))
+        programs.on(
+            "SHOW REPLICA STATUS",
+            answer=status(
+                Replica_IO_Running="No", Last_IO_Errno="1236", Last_IO_Error="purged required binary logs"
+            ),
+        )
+        with pytest.raises(BinlogsGone, match="purged required"):
+            start_replication(host.settings, programs, "10.77.1.10", quiet)
+
+    def test_a_duplicate_server_uuid_is_not_mistaken_for_missing_binary_logs(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        programs.on(
+            "SHOW REPLICA STATUS",
+            answer=status(
+                Replica_IO_Running="No",
+                Last_IO_Errno="1236",
+                Last_IO_Error="A replica with the same server_uuid/server_id has connected",
+            ),
+        )
+        with pytest.raises(ReplicationStopped, match="same server_uuid"):
+            start_replication(host.settings, programs, "10.77.1.10", quiet)
+
+    def test_without_any_user_it_says_where_one_is_looked_for(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        programs.on("slave_master_info", answer="")
+        with pytest.raises(ReplicationNotConfigured, match=r"replication\.json"):
+            start_replication(host.settings, programs, "10.77.1.10", quiet)
+
+    def test_a_credentials_file_comes_before_what_is_stored(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        Path(host.settings.replication_credentials_file).write_text('{"user": "other", "password": "p"}')
+        programs.on("SHOW REPLICA STATUS", answer=status(Source_Host="old"))
+        start_replication(host.settings, programs, "10.77.1.10", quiet)
+        assert "'other'" in programs.said("CHANGE REPLICATION SOURCE")[0]
+
+    def test_mariadb_makes_its_channel_anew_from_its_own_position(self) -> None:
+        statements = join_statements("mariadb", "10.0.0.1", Credentials("repl", "p", 3306))
+        assert statements[:2] == ["STOP SLAVE", "RESET SLAVE ALL"]
+        assert "MASTER_USE_GTID = slave_pos" in statements[2]
+
+    def test_a_mariadb_copy_of_a_source_starts_at_the_end_of_its_binary_log(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        host.configure(engine="mariadb")
+        Path(host.settings.replication_credentials_file).write_text('{"user": "r", "password": "p"}')
+        renamed = status().replace("Source", "Master").replace("Replica", "Slave")
+        answers = ["", renamed, renamed]
+        programs.on("SHOW SLAVE STATUS", answer=lambda _: answers.pop(0))
+        programs.on("gtid_slave_pos", answer=json_row(gtid=""))
+        programs.on("gtid_binlog_pos", answer=json_row(gtid="0-1-21", executed="0-1-22", purged=""))
+        programs.on("STOP SLAVE").on("RESET SLAVE").on("CHANGE MASTER").on("START SLAVE")
+        found = start_replication(host.settings, programs, "10.0.0.1", quiet)
+        assert programs.said("SET GLOBAL gtid_slave_pos = '0-1-21'")
+        assert (found["gtid_set"], found["gtid_behind"]) == ("0-1-21", 1)
+
+
+class TestWaitForCatchUp:
+    def run(self, host: Host, programs: ScriptedProcesses, **limits: Any) -> dict[str, Any]:
+        return wait_for_catch_up(
+            host.settings,
+            programs,
+            limits.get("gate", 5),
+            limits.get("needed", 3),
+            limits.get("timeout", 20),
+            quiet,
+        )
+
+    def replica(self, programs: ScriptedProcesses, lags: list[Any], mine: list[str]) -> None:
+        def next_status(_: str) -> str:
+            lag = lags.pop(0) if len(lags) > 1 else lags[0]
+            return status(Seconds_Behind_Source=lag)
+
+        programs.on(
+            "slave_master_info", answer=table({"User_name": "r", "User_password": "p", "Port": "3306"})
+        )
+        programs.on(
+            "@@GLOBAL.gtid_executed",
+            answer=lambda _: json_row(gtid=mine.pop(0) if len(mine) > 1 else mine[0]),
+        )
+        programs.on("gtid_purged", answer=json_row(executed=f"{A}:1-30", purged=""))
+        programs.on("SHOW REPLICA STATUS", answer=next_status)
+
+    @pytest.fixture(autouse=True)
+    def fast(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("peaker_host.replication._SAMPLE_SECONDS", 0.01)
+
+    def test_it_needs_n_good_samples_in_a_row(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.replica(programs, [9, 9, 2, 7, 3, 1, 0], [f"{A}:1-12", f"{A}:1-30"])
+        found = self.run(host, programs)
+        assert [sample["lag_seconds"] for sample in found["samples"]] == [9, 2, 7, 3, 1, 0]
+        assert found["gtid_behind_at_start"] == 18
+
+    def test_no_lag_before_anything_was_received_does_not_count(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.replica(programs, [0], [f"{A}:1-12"] * 4 + [f"{A}:1-30"])
+        found = self.run(host, programs)
+        assert [sample["gtid_behind"] for sample in found["samples"]] == [18, 18, 18, 0, 0, 0]
+
+    def test_an_unknown_lag_is_not_zero(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.replica(programs, [None], [f"{A}:1-30"])
+        with pytest.raises(CatchUpTimeout) as failed:
+            self.run(host, programs, timeout=0.3)
+        assert failed.value.numbers["samples"][-1]["lag_seconds"] is None
+
+    def test_a_stopped_thread_ends_the_wait_at_once(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.replica(programs, [0], [f"{A}:1-30"])
+        programs.on("SHOW REPLICA STATUS", answer=status(Replica_SQL_Running="No", Last_SQL_Error="key 1062"))
+        with pytest.raises(ReplicationStopped, match="key 1062"):
+            self.run(host, programs)
+
+    def test_a_source_that_purges_meanwhile_is_named(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.replica(programs, [0], [f"{A}:1-12"])
+        programs.on(
+            "SHOW REPLICA STATUS",
+            answer=status(Replica_IO_Running="No", Last_IO_Errno="1236", Last_IO_Error="purged"),
+        )
+        with pytest.raises(BinlogsGone):
+            self.run(host, programs)
+
+    @pytest.mark.parametrize(
+        ("sample", "good"),
+        [
+            ({"running": True, "lag_seconds": 5, "gtid_behind": 0}, True),
+            ({"running": True, "lag_seconds": 6, "gtid_behind": 0}, False),
+            ({"running": False, "lag_seconds": 0, "gtid_behind": 0}, False),
+            ({"running": True, "lag_seconds": None, "gtid_behind": 0}, False),
+            ({"running": True, "lag_seconds": 0, "gtid_behind": 1}, False),
+        ],
+    )
+    def test_what_makes_a_sample_good(self, sample: dict[str, Any], good: bool) -> None:
+        assert is_good(sample, 5) is good
+
+
+class TestStartDatabase:
+    @pytest.fixture
+    def ready(
+        self, host: Host, programs: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> ScriptedProcesses:
+        volume = host.volume(300 * MIB, "xfs")
+        place = host.root / "place0"
+        host.configure(datadir=str(place))
+        with host.mounted(volume) as point:
+            (point / "auto.cnf").write_text("[auto]\nserver-uuid=donor\n")
+        assembled = host.call(
+            capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", host.request(volume)
+        )
+        assert assembled["ok"]
+        real = type(programs).__mro__[1]()
+        programs.on("mount -t", answer=lambda text: real.run(text.split()).stdout)
+        programs.on("systemctl").on("SELECT 1", answer=table({"1": 1}))
+        programs.on("performance_schema.error_log", answer=json_row(torn=0))
+        programs.on(
+            "server_version",
+            answer=json_row(
+                server_uuid=A, server_id=7, server_version="9.7.4", read_only=1, gtid_set=f"{B}:1-5"
+            ),
+        )
+        yield programs
+        if os.path.ismount(place):
+            real.run(["umount", str(place)])
+
+    def start(
+        self, host: Host, programs: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> dict[str, Any]:
+        cli.main(
+            ["--settings", str(host.settings_path), "start_database", "--run-id", RUN_ID, "--server-id", "7"]
+            + ["--timeout-seconds", "5"],
+            programs,
+        )
+        result: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        return result
+
+    @pytest.mark.real
+    def test_a_copy_gets_its_own_identity_once_and_starts_read_only(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        first = self.start(host, ready, capsys)
+        assert (first["ok"], first["server_uuid"], first["read_only"]) == (True, A, True)
+        identity = Path(host.settings.datadir) / "auto.cnf"
+        assert not identity.exists()
+        options = (Path(host.settings.config_dir) / "zz-peaker.cnf").read_text().splitlines()
+        for option in ("server_id = 7", "skip_replica_start = ON", "super_read_only = ON"):
+            assert option in options
+        order = [" ".join(argv[1:3]) for argv, _ in ready.calls if argv[0] == "systemctl"]
+        assert order[:2] == ["stop mysql", "start mysql"]
+        assert order[-1] == "restart peaker-health.service"
+        identity.write_text("[auto]\nserver-uuid=own\n")
+        second = self.start(host, ready, capsys)
+        assert second["started_seconds"] == first["started_seconds"]
+        assert identity.exists(), "an own identity is never taken away"
+
+    @pytest.mark.real
+    def test_a_log_sequence_number_in_the_future_is_a_torn_snapshot(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        ready.on("performance_schema.error_log", answer=json_row(torn=1))
+        assert self.start(host, ready, capsys)["error"] == TornSnapshot.__name__
+
+    @pytest.mark.real
+    def test_the_same_in_the_log_file(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        log = Path(host.settings.error_log)
+        log.write_text("old: log sequence number 1 is in the future!\n")
+
+        def start(_text: str) -> str:
+            log.write_text(log.read_text() + "Page log sequence number 2 is in the future!\n")
+            return ""
+
+        assert self.start(host, ready, capsys)["ok"], "an old line says nothing about this start"
+        ready.on("systemctl start mysql", answer=start)
+        assert self.start(host, ready, capsys)["error"] == "TornSnapshot"
+
+    @pytest.mark.real
+    def test_a_server_that_does_not_come_up_shows_its_log(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        ready.on("SELECT 1", answer=CommandFailed("no"))
+        ready.on(
+            "systemctl start mysql", answer=lambda _: Path(host.settings.error_log).write_text("boom") and ""
+        )
+        result = self.start(host, ready, capsys)
+        assert result["error"] == DatabaseStartFailed.__name__
+        assert "boom" in result["message"]
+
+    @pytest.mark.real
+    def test_a_place_that_holds_another_filesystem_is_refused(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        other = host.volume(300 * MIB, "xfs")
+        place = host.settings.datadir
+        os.makedirs(place, exist_ok=True)
+        type(ready).__mro__[1]().run(["mount", other.path, place])
+        assert self.start(host, ready, capsys)["error"] == "DeviceInUse"
+
+
+class TestDrain:
+    def test_it_counts_what_the_server_says(self, host: Host, programs: ScriptedProcesses) -> None:
+        programs.on("PROCESSLIST", answer=json_row(connections=4, running=1, transactions=2))
+        assert client_activity(host.settings, programs) == {"connections": 4, "running": 1, "transactions": 2}
+
+
+class TestBufferPoolLoad:
+    def test_it_waits_for_the_end(self, host: Host, programs: ScriptedProcesses) -> None:
+        answers = ["Loaded 10/90 pages", "Buffer pool(s) load completed at 251121"]
+        programs.on("load_now")
+        programs.on("load_status", answer=lambda _: table({"n": "x", "Value": answers.pop(0)}))
+        programs.on("pages_data", answer=table({"n": "x", "Value": "90"}))
+        found = donor.load_buffer_pool(admin_client(host.settings, programs), 5, quiet)
+        assert (found["pages"], found["page_list_found"]) == (90, True)
+
+    def test_it_gives_up_in_time(self, host: Host, programs: ScriptedProcesses) -> None:
+        programs.on("load_now").on("load_status", answer=table({"n": "x", "Value": "Loaded 1/90 pages"}))
+        with pytest.raises(BufferPoolTimeout):
+            donor.load_buffer_pool(admin_client(host.settings, programs), 0.5, quiet)
