@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,14 @@ class Volume:
     volume_id: str
     path: str
     image: Path
+
+
+def unmount(point: Path) -> None:
+    """Unmount; a process that is just ending may hold the place for a moment."""
+    deadline = time.monotonic() + 5
+    while subprocess.run(["umount", str(point)], check=False).returncode and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not os.path.ismount(point)
 
 
 class Host:
@@ -92,7 +101,7 @@ class Host:
         try:
             yield point
         finally:
-            subprocess.run(["umount", str(point)], check=True)
+            unmount(point)
 
     def request(self, *volumes: Volume, filesystem: str = "xfs") -> str:
         """The Volumes parameter for these volumes."""

@@ -63,7 +63,8 @@ def test_one_sample(
     programs.on("read_only", answer=json_row(read_only=read_only))
     programs.on("SHOW REPLICA STATUS", answer=status(**changes))
     problem = take_sample(admin_client(host.settings, programs), "mysql", 30).problem
-    assert (why in problem) and bool(problem) is bool(why)
+    assert why in problem
+    assert bool(problem) is bool(why)
 
 
 def test_no_channel_and_no_answer_are_bad(host: Host, programs: ScriptedProcesses) -> None:

@@ -428,11 +428,9 @@ class TestStartDatabase:
     def start(
         self, host: Host, programs: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
     ) -> dict[str, Any]:
-        cli.main(
-            ["--settings", str(host.settings_path), "start_database", "--run-id", RUN_ID, "--server-id", "7"]
-            + ["--timeout-seconds", "5"],
-            programs,
-        )
+        limits = ("--server-id", "7", "--timeout-seconds", "5")
+        command = ("start_database", "--run-id", RUN_ID, *limits)
+        cli.main(["--settings", str(host.settings_path), *command], programs)
         result: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
         return result
 
