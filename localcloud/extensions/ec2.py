@@ -26,6 +26,7 @@ from moto.ec2.models.instances import Instance, InstanceState, StateReason
 from localcloud.dataplane import DataPlaneError, HostSpec
 from localcloud.extensions import ebs
 from localcloud.extensions.ec2_state import Ec2State, ec2_error, ec2_state
+from localcloud.extensions.resource_hooks import check_resource_hooks
 from localcloud.extensions.volume_spec import volume_spec
 
 if TYPE_CHECKING:
@@ -453,6 +454,7 @@ def install(cloud: LocalCloud) -> None:
     """Seed the fixed ids; with a data plane, make instances real."""
     from moto.ec2.responses.instances import InstanceResponse
 
+    check_resource_hooks()
     os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"  # 650 images that no host could start from
     seed_network_and_images(cloud)
     if cloud.dataplane is None:

@@ -5,9 +5,9 @@ moto keeps the documents and the Parameter Store. Time limits are real seconds: 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
+import logging
 import random
 import threading
 import time
@@ -35,6 +35,8 @@ from localcloud.extensions.ec2_state import Ec2State, ec2_state
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
+
+log = logging.getLogger(__name__)
 
 STDOUT_CHARACTERS = 24_000
 STDERR_CHARACTERS = 8_000
@@ -313,27 +315,28 @@ class RunCommand:
         self._notify(command, invocation)
 
     def _notify(self, command: Command, invocation: Invocation) -> None:
-        """The two events that AWS sends, best effort as there."""
-        from localcloud.server import LocalCloudError
+        """The two events that AWS sends, best effort as there: a failing rule must not stop the command."""
+        try:
+            self._put_events(command, invocation)
+        except Exception:
+            log.exception("no event for %s on %s", command.command_id, invocation.instance_id)
 
+    def _put_events(self, command: Command, invocation: Invocation) -> None:
         detail = {
             "command-id": command.command_id,
             "document-name": command.document.document.name,
             "requested-date-time": command.requested_at.isoformat(),
+            "status": invocation.status,
         }
-        with contextlib.suppress(LocalCloudError):
-            self.cloud.put_event(
-                "aws.ssm",
-                "EC2 Command Invocation Status-change Notification",
-                {**detail, "instance-id": invocation.instance_id, "status": invocation.status},
-            )
-            if len({other.status for other in command.invocations}) == 1:
-                parameters = json.dumps(dict(command.request.get("Parameters") or {}))
-                self.cloud.put_event(
-                    "aws.ssm",
-                    "EC2 Command Status-change Notification",
-                    {**detail, "parameters": parameters, "status": invocation.status},
-                )
+        self.cloud.put_event(
+            "aws.ssm",
+            "EC2 Command Invocation Status-change Notification",
+            {**detail, "instance-id": invocation.instance_id},
+        )
+        if len({other.status for other in command.invocations}) == 1:
+            parameters = json.dumps(dict(command.request.get("Parameters") or {}))
+            detail["parameters"] = parameters
+            self.cloud.put_event("aws.ssm", "EC2 Command Status-change Notification", detail)
 
     def _store_output(self, command: Command, invocation: Invocation, run: StepRun) -> None:
         bucket = command.request.get("OutputS3BucketName")

@@ -392,3 +392,18 @@ def test_parameter_store_is_there(aws: ResourceCloud) -> None:
     aws.ssm.put_parameter(Name="/peaker/local/clusters/orders", Value="{}", Type="String")
     answer = aws.ssm.get_parameter(Name="/peaker/local/clusters/orders")
     assert answer["Parameter"]["Value"] == "{}"
+
+
+def test_the_end_of_a_command_is_an_event(aws: ResourceCloud) -> None:
+    queue_url = aws.sqs.create_queue(QueueName="commands")["QueueUrl"]
+    attributes = aws.sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])["Attributes"]
+    pattern = {"source": ["aws.ssm"], "detail": {"status": ["Success"], "instance-id": [{"exists": True}]}}
+    aws.events.put_rule(Name="commands", EventPattern=json.dumps(pattern))
+    aws.events.put_targets(Rule="commands", Targets=[{"Id": "queue", "Arn": attributes["QueueArn"]}])
+    instance_id = aws.launched()
+    command_id = send(aws, instance_id, document(aws, step("true")))
+    messages = eventually(lambda: aws.sqs.receive_message(QueueUrl=queue_url).get("Messages"))
+    event = json.loads(messages[0]["Body"])
+    assert event["detail-type"] == "EC2 Command Invocation Status-change Notification"
+    assert event["detail"]["command-id"] == command_id
+    assert event["detail"]["instance-id"] == instance_id
