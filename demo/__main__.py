@@ -9,12 +9,23 @@ from pathlib import Path
 
 from rich.console import Console
 
+from cli.control_plane import ControlPlaneError
 from demo.day import DemoFailed, DemoOptions, run_day
 from demo.local_cloud import LocalCloudFailed
 from demo.trace import TraceError
 from localcloud.cluster import BringUpError
 from localcloud.dataplane import DataPlaneError
+from localcloud.deploy import DeployFailed
 
+_STOPS = (
+    DemoFailed,
+    LocalCloudFailed,
+    DeployFailed,
+    TraceError,
+    DataPlaneError,
+    BringUpError,
+    ControlPlaneError,
+)
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -47,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = DemoOptions(CHECKOUT, given.output, given.trace, given.scale, given.port)
     try:
         return 0 if run_day(options, console) else 1
-    except (DemoFailed, LocalCloudFailed, TraceError, DataPlaneError, BringUpError) as error:
+    except _STOPS as error:
         console.print(f"[bold red]the demo stopped:[/] {error}")
         return 1
     except KeyboardInterrupt:

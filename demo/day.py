@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from localcloud.deploy import deploy
 from rich.console import Console
 
 from cli.control_plane import ControlPlane, Execution
@@ -25,6 +24,7 @@ from demo.writes import SourceWrites
 from localcloud import seed
 from localcloud.cleanup import clean, leftovers
 from localcloud.cluster import RunningCluster, bring_up
+from localcloud.deploy import deploy
 from localcloud.hosts.state_lock import process_mark
 from localcloud.prepare import prepare
 
@@ -112,7 +112,7 @@ def _day_on(
     control = ControlPlane(ENVIRONMENT, REGION, cloud.endpoint_url)
     say.chapter("The local cloud and the cluster that Peaker finds")
     say(f"local cloud on {cloud.endpoint_url}; deploying {templates.relative_to(options.checkout)}")
-    deploy(templates, cloud.endpoint_url, progress=say)
+    deploy(templates, cloud.endpoint_url, progress=lambda line: say(line.split(" to s3://")[0]))
     settings = _settings(control)
     cluster = bring_up(control.client, ENVIRONMENT, settings, kept, say)
     say(

@@ -62,7 +62,7 @@ class Hosts:
                 }
             ],
         }
-        if not _exists(lambda: self._ssm.describe_document(Name=SCRIPT_DOCUMENT)):
+        if not _exists(lambda: self._ssm.describe_document(Name=SCRIPT_DOCUMENT), "InvalidDocument"):
             self._ssm.create_document(
                 Name=SCRIPT_DOCUMENT,
                 Content=json.dumps(content),
@@ -124,6 +124,7 @@ def bring_up(
     `settings` is the cluster's deployed block (SSM parameter), `client` makes boto3 clients.
     """
     ec2, elbv2 = client("ec2"), client("elbv2")
+    _ensure_instance_profile(client("iam"), settings["instance_profile"])
     hosts = Hosts(client("ssm"), environment)
     hosts.ensure_script_document()
     zones = sorted(settings["subnets"])
@@ -148,6 +149,21 @@ def bring_up(
         str(settings["name"]), source, SOURCE_ADDRESS, replica, BASE_REPLICA_ADDRESS, target_group_arn,
         int(settings["read_endpoint"]["listener_port"]),
     )  # fmt: skip
+
+
+def _ensure_instance_profile(iam: Any, name: str) -> None:
+    """The hosts' profile, with a role of the same name, as an account has it before Peaker comes."""
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        ],
+    }
+    if _exists(lambda: iam.get_instance_profile(InstanceProfileName=name), "NoSuchEntity"):
+        return
+    iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust))
+    iam.create_instance_profile(InstanceProfileName=name)
+    iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
 
 
 def _launch(ec2: Any, settings: Mapping[str, Any], zone: str, address: str, role: str) -> str:
@@ -271,11 +287,11 @@ def _retried(call: Callable[..., Any], limit_seconds: float = 20, **arguments: A
         time.sleep(0.2)
 
 
-def _exists(describe: Callable[[], Any]) -> bool:
+def _exists(describe: Callable[[], Any], absent: str) -> bool:
     try:
         describe()
     except Exception as error:
-        if getattr(error, "response", {}).get("Error", {}).get("Code") != "InvalidDocument":
+        if getattr(error, "response", {}).get("Error", {}).get("Code") != absent:
             raise
         return False
     return True
