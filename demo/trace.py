@@ -83,5 +83,5 @@ def _value(path: Path, line: int, text: str | None) -> float:
 
 
 def weeks_until(trace_day: datetime, today: datetime) -> timedelta:
-    """Whole weeks from the trace's day to the last such weekday that is not after today."""
-    return timedelta(weeks=(today - trace_day).days // 7)
+    """Whole weeks from the trace's day to the first such weekday after today: a cloud's clock never goes back."""
+    return timedelta(weeks=(today - trace_day).days // 7 + 1)
