@@ -153,6 +153,7 @@ class Engine:
         self._window = (time.monotonic(), 0)
         self._rate = 0.0
         self._works: List[_VolumeWork] = []
+        self._threads: List[threading.Thread] = []
         self._fallbacks: Dict[str, str] = {}
         self._crashes: List[BaseException] = []
 
@@ -172,6 +173,9 @@ class Engine:
             self._publish("failed", HostError(f"{type(error).__name__}: {error}"))
             raise
         finally:
+            self._stop.set()
+            for thread in self._threads:
+                thread.join()
             for work in self._works:
                 work.journal.close()
             lock.close()
@@ -181,10 +185,10 @@ class Engine:
         manifest = load_manifest(self._settings, self._request.run_id)
         self._plan(manifest)
         self._planning_seconds = round(time.monotonic() - self._started, 3)
-        threads = [threading.Thread(target=self._warm, args=(work,)) for work in self._works]
-        for thread in threads:
+        self._threads = [threading.Thread(target=self._warm, args=(work,)) for work in self._works]
+        for thread in self._threads:
             thread.start()
-        self._watch(threads)
+        self._watch(self._threads)
         if self._crashes:
             raise self._crashes[0]
         failed = [

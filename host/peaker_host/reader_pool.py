@@ -215,9 +215,10 @@ class ReaderPool:
     def _read(self, view: memoryview, request: Request) -> None:
         tier, first, count = request
         length = min((first + count) * BLOCK_BYTES, self._size) - first * BLOCK_BYTES
-        self._limiter.take(length, self._stop)
-        if self._stop.is_set():
-            return
+        if self._limiter.limited:
+            self._limiter.take(length, self._stop)
+            if self._stop.is_set():
+                return
         try:
             self._read_fully(view, first * BLOCK_BYTES, length)
         except OSError:
@@ -246,7 +247,7 @@ class ReaderPool:
             self.progress.failed.append(FailedRange(block, 1, reason))
 
     def _read_fully(self, view: memoryview, offset: int, length: int) -> None:
-        done = 0
+        done = os.preadv(self._descriptor, [view if length == len(view) else view[:length]], offset)
         while done < length:
             got = os.preadv(self._descriptor, [view[done:length]], offset + done)
             if got == 0:

