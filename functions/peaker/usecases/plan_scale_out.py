@@ -12,7 +12,7 @@ from peaker.domain.metric_names import REQUIRED_REPLICAS
 from peaker.domain.plan import LeadTimeEstimate, ScaleOutPlan, as_document
 from peaker.domain.plan import plan_scale_out as decide_plan
 from peaker.domain.prices import US_EAST_1
-from peaker.domain.reading import Known
+from peaker.domain.reading import Known, Unknown
 from peaker.domain.run import PlanStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.lead_time_inputs import lead_time_inputs
@@ -37,7 +37,7 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
     if step.fencing_token is None:
         return Planned(text=_text(plan), plan=as_document(plan))
     if step.trigger.kind != "manual":
-        _require_shortage(ports, settings, observation)
+        _require_shortage(ports, step, settings, observation)
     if plan.refusals:
         raise ScaleOutRefused(f"{step.cluster}: {plan.refusal_text}")
     ports.ledger.save_plan(holder_of(step), as_document(plan))
@@ -69,10 +69,18 @@ def _lead_time(ports: Ports, settings: ClusterSettings, observation: Observation
     )
 
 
-def _require_shortage(ports: Ports, settings: ClusterSettings, observation: Observation) -> None:
-    """An alarm may come late or twice. An unknown need does not stop it: adding is the safe side."""
+def _require_shortage(
+    ports: Ports, step: PlanStep, settings: ClusterSettings, observation: Observation
+) -> None:
+    """An alarm may come late or twice; the schedule asks without a reason of its own.
+
+    An unknown need does not stop an alarm, which saw it moments ago: adding is the safe side. The schedule
+    holds on it (I4).
+    """
     required = ports.readings.published(settings, REQUIRED_REPLICAS, ports.clock.now())
     coming = len(observation.serving) + len(observation.building)
+    if isinstance(required, Unknown) and step.trigger.kind == "schedule":
+        raise NoShortage(f"{settings.name}: the forecast's need is unknown ({required.why}), nothing is built (I4)")
     if isinstance(required, Known) and required.value <= coming:
         raise NoShortage(
             f"{settings.name}: the forecast needs {required.value:g} replicas, {coming} serve or are being built"

@@ -1,0 +1,98 @@
+"""The `peaker` command: what Peaker would do, what it did, and what it would have done."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+from rich.console import Console
+from rich.table import Table
+
+from cli.backtest import backtest_command
+from cli.control_plane import ControlPlane, ControlPlaneError
+from cli.plan import render_plan
+from cli.receipt import render_receipt
+
+app = typer.Typer(
+    name="peaker",
+    help="Warm MySQL read replicas before the peak, gone after it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+Environment = Annotated[str, typer.Option("--env", help="Environment that was deployed, e.g. prod.")]
+Region = Annotated[str, typer.Option("--region", help="AWS region.")]
+Endpoint = Annotated[
+    str | None, typer.Option("--endpoint", help="AWS API of a local cloud, e.g. http://127.0.0.1:4566.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the document itself.")]
+PLAN_LIMIT_SECONDS = 180
+
+app.command("backtest")(backtest_command)
+
+
+@app.command(epilog="Example: peaker plan orders --env prod --region eu-west-1")
+def plan(
+    cluster: str,
+    environment: Environment = "dev",
+    region: Region = "us-east-1",
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a scale_out of CLUSTER would do now, when, at what price; nothing is touched."""
+    control = ControlPlane(environment, region, endpoint)
+    execution = control.wait(
+        control.start("scale_out", {"cluster": cluster, "mode": "plan"}), PLAN_LIMIT_SECONDS
+    )
+    if execution.failure is not None:
+        error, cause = execution.failure
+        raise ControlPlaneError(f"{error}: {cause}")
+    _show(execution.output, as_json, render_plan)
+
+
+@app.command(epilog="Example: peaker runs orders --env prod")
+def runs(
+    cluster: str, environment: Environment = "dev", region: Region = "us-east-1", endpoint: Endpoint = None
+) -> None:
+    """List the runs of CLUSTER, oldest first."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("run", "operation", "started"):
+        table.add_column(column)
+    for run in ControlPlane(environment, region, endpoint).runs(cluster):
+        table.add_row(str(run["run_id"]), str(run.get("operation", "")), str(run["sk"]).split("#")[1])
+    Console().print(table)
+
+
+@app.command(epilog="Example: peaker receipt scale-out-orders-20261121T014000-9f3a --env prod")
+def receipt(
+    run_id: str,
+    environment: Environment = "dev",
+    region: Region = "us-east-1",
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a run's receipt: each step, its minutes and numbers, what was made, what it cost."""
+    _show(ControlPlane(environment, region, endpoint).receipt(run_id), as_json, render_receipt)
+
+
+def _show(document: Any, as_json: bool, render: Any) -> None:
+    if as_json:
+        typer.echo(json.dumps(document, indent=1, default=str))
+    else:
+        Console().print(render(document))
+
+
+def main() -> None:
+    """Entry point; expected failures are one line on stderr and exit status 1."""
+    try:
+        app()
+    except (ControlPlaneError, ClientError, BotoCoreError) as error:
+        print(f"peaker: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

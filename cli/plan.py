@@ -1,0 +1,55 @@
+"""A scale-out plan for a person: what, from which donor, ready when, at what price, and every refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from cli.receipt import duration
+
+
+def render_plan(answer: dict[str, Any]) -> RenderableType:
+    """The output of a plan-mode execution as a panel."""
+    plan = answer["plan"]
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    price, lead = plan["price"], plan["lead_time"]
+    table.add_row("build", f"{plan['count']} x {plan['instance_type']} in {', '.join(plan['zones'][:1])}")
+    table.add_row(
+        "fleet", f"{plan['serving']} serving, {plan['building']} building, at most {plan['max_replicas']}"
+    )
+    table.add_row("donor", plan["donor"] or "none")
+    for volume in plan["volumes"]:
+        table.add_row(f"volume {volume['name']}", _volume(volume))
+    table.add_row("lead time", duration(lead["seconds"]) if lead else "unknown")
+    if lead:
+        parts = sorted(lead["parts"].items(), key=lambda part: -part[1])
+        table.add_row("", ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts[:5]))
+    table.add_row("ready at", plan["ready_at"] or "unknown")
+    table.add_row("price", _price(price))
+    refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
+    verdict = Text("would be built", style="green")
+    return Panel(Group(table, *(refusals or [verdict])), title=f"plan for {plan['cluster']}", padding=(0, 1))
+
+
+def _volume(volume: dict[str, Any]) -> str:
+    rate = volume["initialization_rate_mib_per_s"]
+    hydration = "hydrated on demand" if rate is None else f"hydrated at {rate} MiB/s"
+    return (
+        f"{volume['size_gib']} GiB {volume['volume_type']}, {volume['iops']} IOPS, "
+        f"{volume['throughput_mib_per_s']} MiB/s, {hydration}"
+    )
+
+
+def _price(price: dict[str, Any]) -> str:
+    if price["hourly"] is None:
+        return "unknown"
+    return (
+        f"${price['hourly']:.4f} an hour, ${price['once']:.4f} once; "
+        f"${price['per_month_if_kept']:.2f} a month if it were kept"
+    )
