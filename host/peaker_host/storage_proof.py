@@ -38,7 +38,7 @@ _CHUNK_BLOCKS = 64
 _MARGINS_MS = (2.0, 4.0, 8.0)
 _NOISE_SHARE = 0.003
 _REAL_TIME_PRIORITY = 10
-_TRIM = 0.05
+_TRIM = 0.1
 
 
 @dataclass(frozen=True)
