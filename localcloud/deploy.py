@@ -130,19 +130,23 @@ def _stacks(folder: Path) -> Iterator[StackArtifact]:
                 name=properties.get("stackName", name),
                 template=folder / properties["templateFile"],
                 assets=manifests[0] if manifests else None,
-                depends_on=tuple(other for other in depends if artifacts.get(other, {}).get("type") == STACK_ARTIFACT),
+                depends_on=tuple(
+                    other for other in depends if artifacts.get(other, {}).get("type") == STACK_ARTIFACT
+                ),
                 parameters=properties.get("parameters", {}),
                 tags=properties.get("tags", {}),
             )
 
 
 def _in_order(stacks: list[StackArtifact]) -> list[StackArtifact]:
-    waiting, ordered = list(stacks), []
+    waiting, ordered = list(stacks), list[StackArtifact]()
     while waiting:
         done = {stack.id for stack in ordered}
         ready = [stack for stack in waiting if set(stack.depends_on) <= done]
         if not ready:
-            raise DeployFailed(f"stacks depend on each other in a circle: {[stack.name for stack in waiting]}")
+            raise DeployFailed(
+                f"stacks depend on each other in a circle: {[stack.name for stack in waiting]}"
+            )
         ordered += ready
         waiting = [stack for stack in waiting if stack not in ready]
     return ordered
@@ -208,7 +212,9 @@ def _deploy_stack(stack: StackArtifact, clients: _Clients, progress: Callable[[s
         "StackName": stack.name,
         "TemplateBody": stack.template.read_text(),
         "Capabilities": ["CAPABILITY_NAMED_IAM"],
-        "Parameters": [{"ParameterKey": key, "ParameterValue": value} for key, value in stack.parameters.items()],
+        "Parameters": [
+            {"ParameterKey": key, "ParameterValue": value} for key, value in stack.parameters.items()
+        ],
         "Tags": [{"Key": key, "Value": value} for key, value in stack.tags.items()],
     }
     current = _describe(clients, stack.name)
@@ -232,12 +238,12 @@ def _deploy_stack(stack: StackArtifact, clients: _Clients, progress: Callable[[s
 
 def _describe(clients: _Clients, name: str) -> dict[str, Any] | None:
     try:
-        stack: dict[str, Any] = clients.cloudformation.describe_stacks(StackName=name)["Stacks"][0]
+        found = clients.cloudformation.describe_stacks(StackName=name)["Stacks"]
     except ClientError as error:
         if "does not exist" in error.response["Error"]["Message"]:
             return None
         raise
-    return stack
+    return dict(found[0])
 
 
 def _wait(clients: _Clients, stack_id: str) -> dict[str, Any]:
@@ -258,7 +264,8 @@ def _explain(clients: _Clients, stack_id: str, stack: dict[str, Any]) -> str:
     failures = [
         f"  {event['LogicalResourceId']} ({event['ResourceType']}): {event.get('ResourceStatusReason', '')}"
         for event in reversed(events)
-        if event["ResourceStatus"].endswith("_FAILED") and event["ResourceType"] != "AWS::CloudFormation::Stack"
+        if event["ResourceStatus"].endswith("_FAILED")
+        and event["ResourceType"] != "AWS::CloudFormation::Stack"
     ]
     reason = [f"  {stack['StackStatusReason']}"] if stack.get("StackStatusReason") and not failures else []
     return "\n".join([f"stack {stack['StackName']} ended {stack['StackStatus']}:", *failures, *reason])

@@ -13,7 +13,6 @@ import errno
 import importlib
 import importlib.util
 import logging
-import os
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,7 @@ import boto3
 from botocore.config import Config
 from werkzeug.serving import BaseWSGIServer, make_server
 
-from localcloud import faults
+from localcloud import faults, selftest
 from localcloud.clock import CloudClock
 from localcloud.dataplane import DataPlane
 from localcloud.extensions.cloudwatch import MetricStore
@@ -37,7 +36,7 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 IP_FREEBIND = 15  # linux/in.h; lets us listen on the hosts' bridge address before the bridge exists
-RESOURCE_EXTENSIONS = ("ec2", "ebs", "ssm", "elbv2")
+RESOURCE_EXTENSIONS = ("ec2", "ebs", "ssm", "elbv2", "kept_snapshots", "dynamodb")
 CONTROL_EXTENSIONS = (
     "moto_clock",
     "cloudwatch",
@@ -91,7 +90,9 @@ class LocalCloud:
         owns_dataplane: bool = True,
     ) -> None:
         if any(address in ("0.0.0.0", "::", "") for address in extra_addresses):
-            raise LocalCloudError("The local cloud has no access control: it listens on named addresses only.")
+            raise LocalCloudError(
+                "The local cloud has no access control: it listens on named addresses only."
+            )
         self.dataplane = dataplane
         self.state_dir = Path(state_dir).resolve()
         self.settings = settings or CloudSettings()
@@ -151,7 +152,9 @@ class LocalCloud:
         Raises LocalCloudError when the attribute does not exist: moto has moved.
         """
         if name not in vars(owner) and not hasattr(owner, name):
-            raise LocalCloudError(f"moto has no {getattr(owner, '__name__', owner)}.{name}: is it moto 5.2.5?")
+            raise LocalCloudError(
+                f"moto has no {getattr(owner, '__name__', owner)}.{name}: is it moto 5.2.5?"
+            )
         raw = vars(owner).get(name, _ABSENT)
         original = getattr(owner, name)
         setattr(owner, name, replacement)
@@ -235,6 +238,7 @@ class LocalCloud:
             raise LocalCloudError("Another LocalCloud is open in this process: close it first.")
         LocalCloud._open = self
         try:
+            selftest.check()
             self._log_to_files()
             _reset_moto()
             self._listen()

@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from localcloud.extensions.cloudwatch import MetricKey, MetricStore, metric_key, statistic
@@ -105,7 +106,12 @@ def rule_of(alarm: Any) -> AlarmRule:
     if alarm.comparison_operator not in COMPARISONS:
         raise ValueError(f"comparison operator {alarm.comparison_operator} is not evaluated")
     periods = int(alarm.evaluation_periods)
-    shared = (periods, int(alarm.datapoints_to_alarm or periods), float(alarm.threshold), alarm.comparison_operator)
+    shared = (
+        periods,
+        int(alarm.datapoints_to_alarm or periods),
+        float(alarm.threshold),
+        alarm.comparison_operator,
+    )
     missing = alarm.treat_missing_data or "missing"
     if alarm.metric_data_queries:
         stats = [query.metric_stat for query in alarm.metric_data_queries if query.metric_stat is not None]
@@ -127,15 +133,23 @@ def reason_of(rule: AlarmRule, verdict: Verdict) -> str:
     known = [value for value in verdict.points if value is not None]
     if verdict.state == "INSUFFICIENT_DATA" or not known:
         missing = "no datapoints were received"
-        return f"Insufficient Data: {missing}." if verdict.state == "INSUFFICIENT_DATA" else f"Threshold: {missing}."
+        return (
+            f"Insufficient Data: {missing}."
+            if verdict.state == "INSUFFICIENT_DATA"
+            else f"Threshold: {missing}."
+        )
     breaching = sum(rule.breaches(value) for value in known)
     word = COMPARISONS[rule.comparison][1]
     if verdict.state == "ALARM":
-        count = f"{breaching} out of the last {rule.evaluation_periods} datapoints [{', '.join(map(str, known))}]"
+        count = (
+            f"{breaching} out of the last {rule.evaluation_periods} datapoints [{', '.join(map(str, known))}]"
+        )
         compared = f"{'was' if breaching == 1 else 'were'} {word} the threshold ({rule.threshold})"
     else:
         count = f"{len(known)} datapoint(s) [{', '.join(map(str, known))}]"
-        compared = f"did not breach: {rule.datapoints_to_alarm} must be {word} the threshold ({rule.threshold})"
+        compared = (
+            f"did not breach: {rule.datapoints_to_alarm} must be {word} the threshold ({rule.threshold})"
+        )
     return f"Threshold Crossed: {count} {compared}."
 
 
@@ -223,12 +237,22 @@ def _metrics_block(alarm: Any) -> list[dict[str, Any]]:
         ]
     metric = {"namespace": alarm.namespace, "name": alarm.metric_name, "dimensions": _pairs(alarm.dimensions)}
     stat = alarm.statistic or alarm.extended_statistic
-    return [{"id": "m1", "metricStat": {"metric": metric, "period": alarm.period, "stat": stat}, "returnData": True}]
+    return [
+        {
+            "id": "m1",
+            "metricStat": {"metric": metric, "period": alarm.period, "stat": stat},
+            "returnData": True,
+        }
+    ]
 
 
 def _metric_stat(stat: Any) -> dict[str, Any]:
     metric = stat.metric
-    block = {"namespace": metric.namespace, "name": metric.metric_name, "dimensions": _pairs(metric.dimensions)}
+    block = {
+        "namespace": metric.namespace,
+        "name": metric.metric_name,
+        "dimensions": _pairs(metric.dimensions),
+    }
     return {"metric": block, "period": stat.period, "stat": stat.stat}
 
 
@@ -245,7 +269,10 @@ def _act(cloud: LocalCloud, alarm: Any, detail: dict[str, Any], old_state: str) 
     for arn in _actions(alarm):
         service = arn.split(":")[2]
         if service == "sns":
-            deliver(cloud, Delivery(alarm.alarm_arn, arn, json.dumps(_sns_message(cloud, alarm, detail, old_state))))
+            deliver(
+                cloud,
+                Delivery(alarm.alarm_arn, arn, json.dumps(_sns_message(cloud, alarm, detail, old_state))),
+            )
         elif service == "lambda":
             event = {
                 "source": "aws.cloudwatch",
@@ -300,7 +327,13 @@ def install(cloud: LocalCloud) -> None:
         alarm = original_put(self, name, *rest, **named)
         alarm.state_value = "INSUFFICIENT_DATA"
         if known is not None:  # an update keeps the state and the history
-            for attribute in ("state_value", "state_reason", "state_reason_data", "state_updated_timestamp", "history"):
+            for attribute in (
+                "state_value",
+                "state_reason",
+                "state_reason_data",
+                "state_updated_timestamp",
+                "history",
+            ):
                 setattr(alarm, attribute, getattr(known, attribute))
         return alarm
 
@@ -317,10 +350,7 @@ def install(cloud: LocalCloud) -> None:
     def describe_alarm_history(self: Any) -> Any:
         wanted = self._get_param("AlarmName")
         items = [
-            item
-            for alarm in _alarms(cloud)
-            if wanted in (None, alarm.name)
-            for item in _history_items(alarm)
+            item for alarm in _alarms(cloud) if wanted in (None, alarm.name) for item in _history_items(alarm)
         ]
         items.sort(key=lambda item: item["Timestamp"], reverse=True)
         return ActionResult({"AlarmHistoryItems": items[: int(self._get_param("MaxRecords") or 100)]})
@@ -338,7 +368,7 @@ def _history_items(alarm: Any) -> list[dict[str, Any]]:
         (alarm.state_value, alarm.state_reason, alarm.state_updated_timestamp),
     ]
     items = []
-    for (old, _, _), (new, reason, at) in zip(states, states[1:], strict=False):
+    for (old, _, _), (new, reason, at) in pairwise(states):
         data = {"oldState": {"stateValue": old}, "newState": {"stateValue": new, "stateReason": reason}}
         items.append(
             {

@@ -20,7 +20,13 @@ import yaml
 from botocore.exceptions import BotoCoreError, ClientError
 
 from localcloud.extensions.cloudformation_resources import RESOURCE_TYPES, Made, Request
-from localcloud.extensions.cloudformation_template import Scope, TemplateError, condition, creation_order, resolve
+from localcloud.extensions.cloudformation_template import (
+    Scope,
+    TemplateError,
+    condition,
+    creation_order,
+    resolve,
+)
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -99,7 +105,9 @@ class Stacks:
             if any(stack.name == name and not stack.deleted for stack in self._stacks.values()):
                 raise _error("AlreadyExistsException", f"Stack [{name}] already exists")
             settings = self._cloud.settings
-            arn = f"arn:aws:cloudformation:{settings.region}:{settings.account_id}:stack/{name}/{uuid.uuid4()}"
+            arn = (
+                f"arn:aws:cloudformation:{settings.region}:{settings.account_id}:stack/{name}/{uuid.uuid4()}"
+            )
             stack = Stack(name, arn, template, body, parameters, tags, self._cloud.clock.now())
             self._scope(stack, template)
             self._stacks[arn] = stack
@@ -135,7 +143,9 @@ class Stacks:
         """By name (the live one) or by id (also a deleted one). Raises ValidationError."""
         stack = self._stacks.get(name)
         if stack is None:
-            stack = next((item for item in self._stacks.values() if item.name == name and not item.deleted), None)
+            stack = next(
+                (item for item in self._stacks.values() if item.name == name and not item.deleted), None
+            )
         if stack is None:
             raise _validation(f"Stack with id {name} does not exist")
         return stack
@@ -212,7 +222,9 @@ class Stacks:
             return
         entry = StackResource(name, resource["Type"], template=resource, properties=properties)
         stack.resources[name] = entry
-        self._run(stack, entry, "CREATE", lambda request: RESOURCE_TYPES[entry.type].create(request), properties)
+        self._run(
+            stack, entry, "CREATE", lambda request: RESOURCE_TYPES[entry.type].create(request), properties
+        )
 
     def _change(
         self, stack: Stack, entry: StackResource, resource: Mapping[str, Any], properties: Mapping[str, Any]
@@ -225,7 +237,12 @@ class Stacks:
         if update is None or replaced:
             # The new one may want the old one's name, so the old one goes first (AWS would refuse).
             old = self._request(stack, entry, entry.properties)
-            self._run(stack, entry, "UPDATE", lambda request: (kind.delete(old, made), kind.create(request))[1], properties)
+
+            def replace(request: Request) -> Made:
+                kind.delete(old, made)
+                return kind.create(request)
+
+            self._run(stack, entry, "UPDATE", replace, properties)
         else:
             self._run(stack, entry, "UPDATE", lambda request: update(request, made), properties)
         entry.template = resource
@@ -319,7 +336,9 @@ class Stacks:
     def _attribute(self, stack: Stack, name: str, attribute: str) -> Any:
         attributes = self._made(stack, name).attributes
         if attribute not in attributes:
-            raise TemplateError(f"{name} has no attribute {attribute} in the local cloud; it has {sorted(attributes)}")
+            raise TemplateError(
+                f"{name} has no attribute {attribute} in the local cloud; it has {sorted(attributes)}"
+            )
         return attributes[attribute]
 
     def _import(self, name: str) -> Any:
@@ -352,7 +371,9 @@ class Stacks:
         physical_id = entry.made.physical_id if entry.made else ""
         self._event(stack, entry.logical_id, entry.type, physical_id, status, reason)
 
-    def _event(self, stack: Stack, logical_id: str, kind: str, physical_id: str, status: str, reason: str) -> None:
+    def _event(
+        self, stack: Stack, logical_id: str, kind: str, physical_id: str, status: str, reason: str
+    ) -> None:
         stack.events.append(
             {
                 "StackId": stack.id,
@@ -415,7 +436,12 @@ def install(cloud: LocalCloud) -> None:
         return {item["ParameterKey"]: item.get("ParameterValue", "") for item in given}
 
     def arguments(self: Any) -> tuple[str, str, dict[str, str], list[dict[str, str]]]:
-        return self._get_param("StackName"), body_of(self), parameters_of(self), self._get_param("Tags", []) or []
+        return (
+            self._get_param("StackName"),
+            body_of(self),
+            parameters_of(self),
+            self._get_param("Tags", []) or [],
+        )
 
     def create_stack(self: Any) -> Any:
         return ActionResult({"StackId": stacks.create(*arguments(self)).id})
@@ -438,13 +464,19 @@ def install(cloud: LocalCloud) -> None:
     def resources_of(self: Any) -> list[dict[str, Any]]:
         stack = stacks.get(self._get_param("StackName"))
         wanted = self._get_param("LogicalResourceId")
-        return [_resource(stack, entry) for entry in stack.resources.values() if wanted in (None, entry.logical_id)]
+        return [
+            _resource(stack, entry)
+            for entry in stack.resources.values()
+            if wanted in (None, entry.logical_id)
+        ]
 
     def describe_stack_resource(self: Any) -> Any:
         found = resources_of(self)
         if not found:
             raise _validation(f"Resource {self._get_param('LogicalResourceId')} does not exist")
-        return ActionResult({"StackResourceDetail": {**found[0], "LastUpdatedTimestamp": found[0]["Timestamp"]}})
+        return ActionResult(
+            {"StackResourceDetail": {**found[0], "LastUpdatedTimestamp": found[0]["Timestamp"]}}
+        )
 
     def describe_stack_resources(self: Any) -> Any:
         return ActionResult({"StackResources": resources_of(self)})
@@ -488,7 +520,9 @@ def _stack(stack: Stack) -> dict[str, Any]:
         "CreationTime": stack.created,
         "StackStatus": stack.status,
         "Outputs": stack.outputs,
-        "Parameters": [{"ParameterKey": key, "ParameterValue": value} for key, value in stack.parameters.items()],
+        "Parameters": [
+            {"ParameterKey": key, "ParameterValue": value} for key, value in stack.parameters.items()
+        ],
         "Tags": {tag["Key"]: tag["Value"] for tag in stack.tags},  # moto turns it into the API's list
         "Description": stack.template.get("Description", ""),
         "DisableRollback": False,

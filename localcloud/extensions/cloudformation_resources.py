@@ -104,7 +104,9 @@ def call(request: Request, service: str, action: str, *ignored: str, **overrides
 def _coerce(value: Any, shape: Shape) -> Any:
     """CloudFormation's loose scalars ("5", "true") as the API wants them."""
     if isinstance(shape, StructureShape) and isinstance(value, Mapping):
-        return {name: _coerce(item, shape.members[name]) for name, item in value.items() if name in shape.members}
+        return {
+            name: _coerce(item, shape.members[name]) for name, item in value.items() if name in shape.members
+        }
     if isinstance(shape, ListShape) and isinstance(value, list):
         return [_coerce(item, shape.member) for item in value]
     if isinstance(shape, MapShape) and isinstance(value, Mapping):
@@ -177,7 +179,14 @@ def _create_function(request: Request) -> Made:
 def _update_function(request: Request, made: Made) -> Made:
     client = request.client("lambda")
     client.update_function_code(FunctionName=made.physical_id, **_code(request))
-    ignored = ("Code", "Tags", "Architectures", "ReservedConcurrentExecutions", "RuntimeManagementConfig", "PackageType")
+    ignored = (
+        "Code",
+        "Tags",
+        "Architectures",
+        "ReservedConcurrentExecutions",
+        "RuntimeManagementConfig",
+        "PackageType",
+    )
     call(request, "lambda", "update_function_configuration", *ignored, FunctionName=made.physical_id)
     return made
 
@@ -206,7 +215,9 @@ def _definition(request: Request) -> str:
     properties = request.properties
     if "DefinitionS3Location" in properties:
         place = properties["DefinitionS3Location"]
-        text = request.client("s3").get_object(Bucket=place["Bucket"], Key=place["Key"])["Body"].read().decode()
+        text = (
+            request.client("s3").get_object(Bucket=place["Bucket"], Key=place["Key"])["Body"].read().decode()
+        )
     else:
         text = properties.get("DefinitionString") or json.dumps(properties["Definition"])
     for name, value in properties.get("DefinitionSubstitutions", {}).items():
@@ -229,7 +240,9 @@ def _create_machine(request: Request) -> Made:
 
 def _update_machine(request: Request, made: Made) -> Made:
     request.client("stepfunctions").update_state_machine(
-        stateMachineArn=made.physical_id, definition=_definition(request), roleArn=request.properties["RoleArn"]
+        stateMachineArn=made.physical_id,
+        definition=_definition(request),
+        roleArn=request.properties["RoleArn"],
     )
     return made
 
@@ -249,13 +262,23 @@ def _content(request: Request) -> str:
 def _create_document(request: Request) -> Made:
     name = request.name("Name", 128)
     ignored = ("UpdateMethod",)
-    call(request, "ssm", "create_document", *ignored, Name=name, Content=_content(request), Tags=_tag_list(request))
+    call(
+        request,
+        "ssm",
+        "create_document",
+        *ignored,
+        Name=name,
+        Content=_content(request),
+        Tags=_tag_list(request),
+    )
     return Made(name)
 
 
 def _update_document(request: Request, made: Made) -> Made:
     client, name = request.client("ssm"), made.physical_id
-    arguments = {key: request.properties[key] for key in ("DocumentFormat", "TargetType") if key in request.properties}
+    arguments = {
+        key: request.properties[key] for key in ("DocumentFormat", "TargetType") if key in request.properties
+    }
     try:
         answer = client.update_document(
             Name=name, Content=_content(request), DocumentVersion="$LATEST", **arguments
@@ -348,7 +371,9 @@ def _delete_target_group(request: Request, made: Made) -> None:
 
 
 def _create_listener(request: Request) -> Made:
-    answer = call(request, "elbv2", "create_listener", "ListenerAttributes", Tags=_tag_list(request))["Listeners"][0]
+    answer = call(request, "elbv2", "create_listener", "ListenerAttributes", Tags=_tag_list(request))[
+        "Listeners"
+    ][0]
     return Made(answer["ListenerArn"], {"ListenerArn": answer["ListenerArn"]})
 
 
@@ -433,7 +458,9 @@ def _delete_alarm(request: Request, made: Made) -> None:
 
 
 def _put_dashboard(request: Request, name: str) -> Made:
-    request.client("cloudwatch").put_dashboard(DashboardName=name, DashboardBody=request.properties["DashboardBody"])
+    request.client("cloudwatch").put_dashboard(
+        DashboardName=name, DashboardBody=request.properties["DashboardBody"]
+    )
     return Made(name)
 
 
@@ -445,7 +472,9 @@ def _create_log_group(request: Request) -> Made:
     name, client = request.name("LogGroupName", 512), request.client("logs")
     client.create_log_group(logGroupName=name, tags=_tag_map(request))
     if "RetentionInDays" in request.properties:
-        client.put_retention_policy(logGroupName=name, retentionInDays=int(request.properties["RetentionInDays"]))
+        client.put_retention_policy(
+            logGroupName=name, retentionInDays=int(request.properties["RetentionInDays"])
+        )
     return Made(name, {"Arn": request.arn("logs", f"log-group:{name}:*")})
 
 
@@ -459,7 +488,11 @@ def _delete_log_group(request: Request, made: Made) -> None:
 
 def _create_table(request: Request) -> Made:
     name, client = request.name("TableName", 255), request.client("dynamodb")
-    later = ("TimeToLiveSpecification", "PointInTimeRecoverySpecification", "ContributorInsightsSpecification")
+    later = (
+        "TimeToLiveSpecification",
+        "PointInTimeRecoverySpecification",
+        "ContributorInsightsSpecification",
+    )
     encryption = request.properties.get("SSESpecification")
     answer = call(
         request,
@@ -504,7 +537,8 @@ def _create_queue(request: Request) -> Made:
     name, client = request.name("QueueName", 80), request.client("sqs")
     given = {key: value for key, value in request.properties.items() if key not in ("QueueName", "Tags")}
     attributes = {
-        key: json.dumps(value) if isinstance(value, dict | list | bool) else str(value) for key, value in given.items()
+        key: json.dumps(value) if isinstance(value, dict | list | bool) else str(value)
+        for key, value in given.items()
     }
     url = client.create_queue(QueueName=name, Attributes=attributes, tags=_tag_map(request))["QueueUrl"]
     arn = client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
@@ -657,21 +691,27 @@ RESOURCE_TYPES: dict[str, ResourceType] = {
     "AWS::IAM::ManagedPolicy": ResourceType(_create_managed_policy, _delete_managed_policy),
     "AWS::IAM::Policy": ResourceType(delete=_delete_policy, **_named(_put_policy, "PolicyName")),
     "AWS::IAM::Role": ResourceType(_create_role, _delete_role, _update_role, ("RoleName", "Path")),
-    "AWS::Lambda::Function": ResourceType(_create_function, _delete_function, _update_function, ("FunctionName",)),
+    "AWS::Lambda::Function": ResourceType(
+        _create_function, _delete_function, _update_function, ("FunctionName",)
+    ),
     "AWS::Lambda::Permission": ResourceType(_create_permission, _delete_permission),
     "AWS::Logs::LogGroup": ResourceType(_create_log_group, _delete_log_group),
     "AWS::S3::Bucket": ResourceType(_create_bucket, _delete_bucket),
     "AWS::SNS::Subscription": ResourceType(_create_subscription, _delete_subscription),
     "AWS::SNS::Topic": ResourceType(_create_topic, _delete_topic),
     "AWS::SQS::Queue": ResourceType(_create_queue, _delete_queue),
-    "AWS::SSM::Document": ResourceType(_create_document, _delete_document, _update_document, ("Name", "DocumentType")),
+    "AWS::SSM::Document": ResourceType(
+        _create_document, _delete_document, _update_document, ("Name", "DocumentType")
+    ),
     "AWS::SSM::Parameter": ResourceType(
         lambda request: _put_parameter(request, overwrite=False),
         _delete_parameter,
         lambda request, made: _put_parameter(request, overwrite=True),
         ("Name",),
     ),
-    "AWS::Scheduler::Schedule": ResourceType(_create_schedule, _delete_schedule, _update_schedule, ("Name", "GroupName")),
+    "AWS::Scheduler::Schedule": ResourceType(
+        _create_schedule, _delete_schedule, _update_schedule, ("Name", "GroupName")
+    ),
     "AWS::Scheduler::ScheduleGroup": ResourceType(_create_schedule_group, _delete_schedule_group),
     "AWS::StepFunctions::StateMachine": ResourceType(
         _create_machine, _delete_machine, _update_machine, ("StateMachineName", "StateMachineType")

@@ -71,7 +71,9 @@ def statistic(samples: Sequence[Sample], name: str) -> float:
     if name == "Sum":
         return sum(sample.value * sample.count for sample in samples)
     if name == "Average":
-        return sum(sample.value * sample.count for sample in samples) / sum(sample.count for sample in samples)
+        return sum(sample.value * sample.count for sample in samples) / sum(
+            sample.count for sample in samples
+        )
     if name == "Minimum":
         return min(sample.low for sample in samples)
     if name == "Maximum":
@@ -79,7 +81,9 @@ def statistic(samples: Sequence[Sample], name: str) -> float:
     match = PERCENTILE.match(name)
     if match:
         return _percentile(samples, float(match.group(1)))
-    raise ValueError(f"the local cloud has no statistic {name!r}; it has Average, Sum, Minimum, Maximum, SampleCount, pNN")
+    raise ValueError(
+        f"the local cloud has no statistic {name!r}; it has Average, Sum, Minimum, Maximum, SampleCount, pNN"
+    )
 
 
 def _percentile(samples: Sequence[Sample], percent: float) -> float:
@@ -126,7 +130,7 @@ class MetricStore:
                 grouped.setdefault(at // period * period, []).append(sample)
         return [(at, statistic(samples, name)) for at, samples in sorted(grouped.items())]
 
-    def keys(self) -> list[MetricKey]:
+    def metrics(self) -> list[MetricKey]:
         with self._lock:
             return list(self._series)
 
@@ -195,16 +199,23 @@ def install(cloud: LocalCloud) -> None:
         if start is None or end is None or start >= end:
             raise ValidationError("The parameter EndTime must be greater than StartTime.")
         results = [_metric_result(store, query, start, end, scan_by) for query in queries]
-        shown = [result for result, query in zip(results, queries, strict=True) if query.get("ReturnData", True)]
+        shown = [
+            result for result, query in zip(results, queries, strict=True) if query.get("ReturnData", True)
+        ]
         if sum(len(result["values"]) for result in shown) > LARGEST_ANSWER:
-            raise ValidationError(f"The local cloud answers at most {LARGEST_ANSWER} points at once: split the time.")
+            raise ValidationError(
+                f"The local cloud answers at most {LARGEST_ANSWER} points at once: split the time."
+            )
         return shown
 
     def get_metric_statistics(self: Any) -> Any:
         start, end = _aware(self._get_param("StartTime")), _aware(self._get_param("EndTime"))
         if start is None or end is None or start >= end:
             raise InvalidParameterValue("The parameter StartTime must be less than the parameter EndTime.")
-        plain, extended = self._get_param("Statistics", []) or [], self._get_param("ExtendedStatistics", []) or []
+        plain, extended = (
+            self._get_param("Statistics", []) or [],
+            self._get_param("ExtendedStatistics", []) or [],
+        )
         if not plain and not extended:
             raise InvalidParameterValue("Must specify either Statistics or ExtendedStatistics")
         name = self._get_param("MetricName")
@@ -220,7 +231,7 @@ def install(cloud: LocalCloud) -> None:
 
     def get_filtered_metrics(self: Any, metric_name: str, namespace: str, dimensions: Any) -> list[Any]:
         found = []
-        for known_namespace, known_name, known_dimensions in store.keys():
+        for known_namespace, known_name, known_dimensions in store.metrics():
             pairs = [{"Name": key, "Value": value} for key, value in known_dimensions]
             datum = MetricDatumBase(known_namespace, known_name, pairs, None)
             if datum.filter(namespace=namespace, name=metric_name, dimensions=dimensions or []):
@@ -273,7 +284,9 @@ def _periods(
 def _samples(datum: dict[str, Any]) -> list[Sample]:
     if datum.get("Values"):
         counts = datum.get("Counts") or [1.0] * len(datum["Values"])
-        return [Sample(float(value), float(count)) for value, count in zip(datum["Values"], counts, strict=True)]
+        return [
+            Sample(float(value), float(count)) for value, count in zip(datum["Values"], counts, strict=True)
+        ]
     if datum.get("StatisticValues"):
         stats = {name: float(value) for name, value in datum["StatisticValues"].items()}
         average = stats["Sum"] / stats["SampleCount"] if stats["SampleCount"] else 0.0

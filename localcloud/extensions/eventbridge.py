@@ -67,7 +67,9 @@ class Delivery:
 
 def deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str = "") -> None:
     """Deliver in the background, with retries and dead-letter queue."""
-    cloud.background(f"deliver-{fault_target or delivery.target_arn}", lambda: _deliver(cloud, delivery, fault_target))
+    cloud.background(
+        f"deliver-{fault_target or delivery.target_arn}", lambda: _deliver(cloud, delivery, fault_target)
+    )
 
 
 def _deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None:
@@ -118,8 +120,14 @@ def _send(cloud: LocalCloud, delivery: Delivery) -> None:
         cloud.client("sns").publish(TopicArn=arn, Message=payload)
     elif service == "events" and resource.startswith("event-bus/"):
         event = json.loads(payload)
-        entry = {"Source": event["source"], "DetailType": event["detail-type"], "Detail": json.dumps(event["detail"])}
-        cloud.client("events").put_events(Entries=[{**entry, "EventBusName": resource.removeprefix("event-bus/")}])
+        entry = {
+            "Source": event["source"],
+            "DetailType": event["detail-type"],
+            "Detail": json.dumps(event["detail"]),
+        }
+        cloud.client("events").put_events(
+            Entries=[{**entry, "EventBusName": resource.removeprefix("event-bus/")}]
+        )
     elif service == "logs":
         _send_to_log_group(cloud, resource.removeprefix("log-group:").removesuffix(":*"), payload)
     elif service == "scheduler" and resource.startswith("aws-sdk:"):
@@ -165,7 +173,9 @@ def _give_up(cloud: LocalCloud, delivery: Delivery, code: str, message: str) -> 
     cloud.client("sqs").send_message(
         QueueUrl=cloud.client("sqs").get_queue_url(QueueName=queue_arn.rsplit(":", 1)[-1])["QueueUrl"],
         MessageBody=delivery.payload,
-        MessageAttributes={key: {"DataType": "String", "StringValue": value} for key, value in attributes.items()},
+        MessageAttributes={
+            key: {"DataType": "String", "StringValue": value} for key, value in attributes.items()
+        },
     )
 
 

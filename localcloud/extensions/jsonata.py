@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from jsonata import Jsonata
 from jsonata.jexception import JException
+from jsonata.jsonata import Jsonata
 from jsonata.utils import Utils
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def install(cloud: LocalCloud) -> None:
     def failure(env: Any, cause: str) -> Exception:
         name = StatesErrorName(typ=StatesErrorNameType.StatesQueryEvaluationError)
         details = EvaluationFailedEventDetails(cause=cause, error=name.error_name)
-        event_details = EventDetails(evaluationFailedEventDetails=details)
+        event_details = EventDetails(evaluationFailedEventDetails=details)  # type: ignore[typeddict-item]
         env.event_manager.add_event(
             context=env.event_history_context,
             event_type=HistoryEventType.EvaluationFailed,
@@ -163,7 +163,9 @@ def install(cloud: LocalCloud) -> None:
 
 def _states(env: Any) -> dict[str, Any]:
     """`$states` as an expression sees it: plain JSON, times as text."""
-    data = {key: value for key, value in env.states._states_data.items() if value is not None or key == "input"}
+    data = {
+        key: value for key, value in env.states._states_data.items() if value is not None or key == "input"
+    }
     plain: dict[str, Any] = json.loads(json.dumps(data, default=_text))
     return plain
 

@@ -7,6 +7,7 @@ forked from it, which stay warm. Timeouts are real seconds. Memory size and arch
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import io
 import json
@@ -40,7 +41,10 @@ WORKER = Path(__file__).with_name("lambda_runtime_worker.py")
 # What AWS's Python runtime brings along; a function may rely on these without bundling them.
 RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six.py")
 LARGEST_PAYLOAD_BYTES = 6 * 1024 * 1024
-ASYNC_RETRY_CLOUD_SECONDS = (60, 120)  # the Lambda guide, "How Lambda handles errors with asynchronous invocation"
+ASYNC_RETRY_CLOUD_SECONDS = (
+    60,
+    120,
+)  # the Lambda guide, "How Lambda handles errors with asynchronous invocation"
 PRELOAD_TIMEOUT_SECONDS = 120
 TAIL_BYTES = 4096
 
@@ -72,10 +76,8 @@ class Worker:
     log_stream: str
 
     def kill(self) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.reader.close()
         self.channel.close()
 
@@ -102,10 +104,8 @@ class ForkServer:
         return Worker(json.loads(line)["pid"], ours, ours.makefile("rb"), log_stream)
 
     def close(self) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)  # workers are in its process group
-        except ProcessLookupError:
-            pass
         self.process.wait()
         self.reader.close()
         self.control.close()
@@ -163,7 +163,9 @@ class LambdaRuntime:
             result = self._exchange(worker, function, request_id, event, lines)
         except WorkerTimedOut:
             worker.kill()
-            message = f"RequestId: {request_id} Error: Task timed out after {float(function.timeout):.2f} seconds"
+            message = (
+                f"RequestId: {request_id} Error: Task timed out after {float(function.timeout):.2f} seconds"
+            )
             outcome = _failure("Sandbox.Timedout", message, "\n".join(lines))
         except WorkerDied:
             worker.kill()
@@ -183,7 +185,12 @@ class LambdaRuntime:
         self, worker: Worker, function: Any, request_id: str, event: Any, lines: list[str]
     ) -> dict[str, Any]:
         deadline = time.time() + float(function.timeout)
-        invocation = {"request_id": request_id, "event": event, "deadline": deadline, "arn": function.function_arn}
+        invocation = {
+            "request_id": request_id,
+            "event": event,
+            "deadline": deadline,
+            "arn": function.function_arn,
+        }
         try:
             worker.channel.settimeout(None)
             worker.channel.sendall(json.dumps(invocation).encode() + b"\n")
@@ -256,7 +263,7 @@ class LambdaRuntime:
         with (self._logs / "lambda_runtime.log").open("ab") as output:
             process = subprocess.Popen(
                 argv,
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -317,7 +324,11 @@ class LambdaRuntime:
             "PEAKER_CLOCK_FILE": str(self._cloud.clock.path or ""),
             "TZ": ":UTC",
         }
-        base = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "en_US.UTF-8", "POWERTOOLS_TRACE_DISABLED": "true"}
+        base = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "LANG": "en_US.UTF-8",
+            "POWERTOOLS_TRACE_DISABLED": "true",
+        }
         return {**base, **{key: str(value) for key, value in function.environment_vars.items()}, **reserved}
 
 
@@ -328,7 +339,12 @@ def handler_name(function: Any) -> str:
 
 
 def _fingerprint(function: Any) -> str:
-    seen = [function.code_sha_256, function.handler, function.timeout, sorted(function.environment_vars.items())]
+    seen = [
+        function.code_sha_256,
+        function.handler,
+        function.timeout,
+        sorted(function.environment_vars.items()),
+    ]
     return hashlib.sha256(json.dumps(seen, default=str).encode()).hexdigest()
 
 
@@ -338,7 +354,9 @@ def _outcome(result: dict[str, Any], lines: list[str]) -> Outcome:
         return Outcome(json.dumps(result["error"]).encode(), "Unhandled", tail)
     payload = str(result["value"]).encode()
     if len(payload) > LARGEST_PAYLOAD_BYTES:
-        message = f"Response payload size exceeded maximum allowed payload size ({LARGEST_PAYLOAD_BYTES} bytes)."
+        message = (
+            f"Response payload size exceeded maximum allowed payload size ({LARGEST_PAYLOAD_BYTES} bytes)."
+        )
         return _failure("Function.ResponseSizeTooLarge", message, tail)
     return Outcome(payload, None, tail)
 
@@ -382,7 +400,9 @@ def install(cloud: LocalCloud) -> None:
         if kind == "DryRun":
             return b""
         if kind == "Event":
-            cloud.background(f"invoke-{function.function_name}", lambda: _invoke_later(cloud, runtime, function, body))
+            cloud.background(
+                f"invoke-{function.function_name}", lambda: _invoke_later(cloud, runtime, function, body)
+            )
             return b""
         outcome = runtime.invoke(function, body)
         response_headers["x-amz-executed-version"] = "$LATEST"

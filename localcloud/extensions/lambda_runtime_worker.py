@@ -7,6 +7,8 @@ The fork server reads {"spawn": ...} lines from its standard input's socket, eac
 A worker reads one invocation per line from its channel and answers with {"log": ...} lines and one {"result": ...}.
 """
 
+from __future__ import annotations
+
 import importlib
 import io
 import json
@@ -16,6 +18,8 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable
+from typing import Any, BinaryIO
 
 PRELOADED = ("boto3", "pydantic", "aws_lambda_powertools", "aws_lambda_powertools.utilities.parser")
 WARM_MODELS = ("dynamodb", "ec2", "ssm", "elbv2", "cloudwatch", "s3", "stepfunctions")
@@ -24,21 +28,21 @@ WARM_MODELS = ("dynamodb", "ec2", "ssm", "elbv2", "cloudwatch", "s3", "stepfunct
 class ChannelWriter(io.TextIOBase):
     """Standard output of a function: whole lines, in order, ahead of the result."""
 
-    def __init__(self, channel):
+    def __init__(self, channel: BinaryIO) -> None:
         self._channel = channel
         self._pending = ""
 
-    def writable(self):
+    def writable(self) -> bool:
         return True
 
-    def write(self, text):
+    def write(self, text: str) -> int:
         self._pending += text
         *lines, self._pending = self._pending.split("\n")
         for line in lines:
             send(self._channel, {"log": line})
         return len(text)
 
-    def finish_line(self):
+    def finish_line(self) -> None:
         if self._pending:
             send(self._channel, {"log": self._pending})
             self._pending = ""
@@ -50,7 +54,7 @@ class Context:
     client_context = None
     identity = None
 
-    def __init__(self, invocation):
+    def __init__(self, invocation: dict[str, Any]) -> None:
         self._deadline = invocation["deadline"]
         self.aws_request_id = invocation["request_id"]
         self.function_name = os.environ["AWS_LAMBDA_FUNCTION_NAME"]
@@ -60,16 +64,16 @@ class Context:
         self.log_group_name = os.environ["AWS_LAMBDA_LOG_GROUP_NAME"]
         self.log_stream_name = os.environ["AWS_LAMBDA_LOG_STREAM_NAME"]
 
-    def get_remaining_time_in_millis(self):
+    def get_remaining_time_in_millis(self) -> int:
         return max(0, int((self._deadline - time.time()) * 1000))
 
 
-def send(channel, message):
+def send(channel: BinaryIO, message: dict[str, Any]) -> None:
     channel.write(json.dumps(message).encode() + b"\n")
     channel.flush()
 
 
-def error_result(error):
+def error_result(error: BaseException) -> dict[str, Any]:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename != __file__]
     return {
@@ -79,7 +83,7 @@ def error_result(error):
     }
 
 
-def load_handler(name):
+def load_handler(name: str) -> tuple[Callable[..., Any] | None, dict[str, Any] | None]:
     """The handler function, or the error that AWS reports when it cannot be had."""
     module_name, _, function_name = name.rpartition(".")
     try:
@@ -88,18 +92,18 @@ def load_handler(name):
         return None, dict(
             error_result(error),
             errorType="Runtime.ImportModuleError",
-            errorMessage="Unable to import module '%s': %s" % (module_name, error),
+            errorMessage=f"Unable to import module '{module_name}': {error}",
         )
     except Exception as error:  # any error of the function's own code is the function's error
         return None, error_result(error)
     handler = getattr(module, function_name, None)
     if handler is None:
-        message = "Handler '%s' missing on module '%s'" % (function_name, module_name)
+        message = f"Handler '{function_name}' missing on module '{module_name}'"
         return None, {"errorType": "Runtime.HandlerNotFound", "errorMessage": message, "stackTrace": []}
     return handler, None
 
 
-def invoke(handler, invocation):
+def invoke(handler: Callable[..., Any], invocation: dict[str, Any]) -> dict[str, Any]:
     try:
         answer = handler(invocation["event"], Context(invocation))
     except Exception as error:  # the function's error is its answer
@@ -108,11 +112,11 @@ def invoke(handler, invocation):
         return {"value": json.dumps(answer)}
     except (TypeError, ValueError) as error:
         result = error_result(error)
-        message = "Unable to marshal response: %s" % error
+        message = f"Unable to marshal response: {error}"
         return {"error": dict(result, errorType="Runtime.MarshalError", errorMessage=message)}
 
 
-def run_worker(descriptor, spec):
+def run_worker(descriptor: int, spec: dict[str, Any]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with open("/dev/null") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -122,19 +126,20 @@ def run_worker(descriptor, spec):
     os.chdir(spec["task_root"])
     channel_in = os.fdopen(descriptor, "rb")
     channel = os.fdopen(os.dup(descriptor), "wb")
-    sys.stdout = sys.stderr = writer = ChannelWriter(channel)
-    sys.__stdout__ = sys.__stderr__ = writer
+    writer = ChannelWriter(channel)
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+        setattr(sys, name, writer)
     handler, broken = load_handler(spec["handler"])
     for line in channel_in:
         invocation = json.loads(line)
-        result = {"error": broken} if broken else invoke(handler, invocation)
+        result = invoke(handler, invocation) if handler else {"error": broken}
         writer.finish_line()
         send(channel, {"result": result})
-        if broken:
+        if handler is None:
             break
 
 
-def preload():
+def preload() -> list[str]:
     """Import what nearly every function imports, once, before forking."""
     loaded = []
     for name in PRELOADED:
@@ -146,15 +151,16 @@ def preload():
     if "boto3" in loaded:
         import boto3
 
-        boto3.setup_default_session()
-        loader = boto3.DEFAULT_SESSION._session.get_component("data_loader")
+        session = boto3.Session()
+        boto3.DEFAULT_SESSION = session
+        loader = session._session.get_component("data_loader")
         for service in WARM_MODELS:
             loader.load_service_model(service, "service-2")
         loader.load_data("endpoints")
     return loaded
 
 
-def main():
+def main() -> None:
     task_root, runtime_packages = sys.argv[1:3]
     sys.path[:0] = [task_root]
     sys.path.append(runtime_packages)

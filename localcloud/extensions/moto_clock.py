@@ -53,7 +53,9 @@ def install(cloud: LocalCloud) -> None:
     """Put every listed module on the cloud clock."""
     cloud_datetime = _datetime_class(cloud.clock)
     module_proxy = ModuleType("datetime")
-    vars(module_proxy).update({name: value for name, value in vars(real_datetime).items() if name[:2] != "__"})
+    vars(module_proxy).update(
+        {name: value for name, value in vars(real_datetime).items() if name[:2] != "__"}
+    )
     vars(module_proxy)["datetime"] = cloud_datetime
     for name in MODULES:
         module = importlib.import_module(name)

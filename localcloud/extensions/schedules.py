@@ -24,7 +24,9 @@ CRON = re.compile(r"^cron\((\S+) (\S+) (\S+) (\S+) (\S+) (\S+)\)$")
 AT = re.compile(r"^at\((\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})\)$")
 UNIT_SECONDS = {"minute": 60, "hour": 3600, "day": 86400}
 MONTHS = {name.upper(): number for number, name in enumerate(calendar.month_abbr) if name}
-WEEKDAYS = {name: number for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"), start=1)}
+WEEKDAYS = {
+    name: number for number, name in enumerate(("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"), start=1)
+}
 LONGEST_SEARCH_DAYS = 366 * 8
 LONGEST_PAUSE_REAL_SECONDS = 0.25
 
@@ -110,7 +112,9 @@ class _CronFields:
         return _is_week_day(self.week_days, day)
 
 
-def _values(field: str, low: int, high: int, text: str, names: dict[str, int] | None = None) -> frozenset[int]:
+def _values(
+    field: str, low: int, high: int, text: str, names: dict[str, int] | None = None
+) -> frozenset[int]:
     found: set[int] = set()
     for part in field.upper().split(","):
         span, _, step_text = part.partition("/")
@@ -227,7 +231,9 @@ class Scheduler:
                     fire = _rule_firing(self._cloud, rule)
                     yield rule.arn, signature, rule.scheduled_expression, UTC, fire
 
-    def _schedules(self, now: datetime) -> Iterator[tuple[str, tuple[Any, ...], str, tzinfo, Callable[[datetime], None]]]:
+    def _schedules(
+        self, now: datetime
+    ) -> Iterator[tuple[str, tuple[Any, ...], str, tzinfo, Callable[[datetime], None]]]:
         from moto.scheduler.models import scheduler_backends
 
         backend = scheduler_backends[self._cloud.settings.account_id][self._cloud.settings.region]
@@ -236,7 +242,12 @@ class Scheduler:
                 if schedule.state != "ENABLED" or not _within(schedule, now):
                     continue
                 zone = ZoneInfo(schedule.schedule_expression_timezone)
-                signature = (schedule.schedule_expression, str(zone), id(schedule), schedule.last_modified_date)
+                signature = (
+                    schedule.schedule_expression,
+                    str(zone),
+                    id(schedule),
+                    schedule.last_modified_date,
+                )
                 fire = _schedule_firing(self._cloud, group, schedule)
                 yield schedule.arn, signature, schedule.schedule_expression, zone, fire
 

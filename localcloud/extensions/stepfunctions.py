@@ -11,7 +11,7 @@ import sys
 import threading
 import uuid
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 from botocore import xform_name
@@ -85,7 +85,7 @@ def _install_clients(cloud: LocalCloud) -> None:
     def client_for(region: str, service: str, state_credentials: Any = None) -> Any:
         with lock:
             if (region, service) not in clients:
-                clients[region, service] = boto3.client(
+                clients[region, service] = boto3.client(  # type: ignore[call-overload]
                     service,
                     region_name=region,
                     endpoint_url=cloud.endpoint_url,
@@ -170,7 +170,10 @@ def _install_integrations(cloud: LocalCloud) -> None:
         return name if "_" in name else xform_name(name[:1].upper() + name[1:])
 
     def normalise_parameters(
-        self: Any, parameters: dict[str, Any], boto_service_name: str | None = None, service_action_name: str | None = None
+        self: Any,
+        parameters: dict[str, Any],
+        boto_service_name: str | None = None,
+        service_action_name: str | None = None,
     ) -> None:
         operation = _operation(
             self._get_boto_service_name(boto_service_name), self._get_boto_service_action(service_action_name)
@@ -233,8 +236,8 @@ def _install_executions(cloud: LocalCloud) -> None:
 
     starting = threading.Lock()
     original_start = StepFunctionsParserBackend.start_execution
-    original_reflect = BaseExecutionWorkerCommunication._reflect_execution_status
-    original_stop = Execution.stop
+    original_reflect: Any = BaseExecutionWorkerCommunication._reflect_execution_status
+    original_stop: Any = Execution.stop
     original_describe = StepFunctionResponse.describe_execution
 
     def start_execution(
@@ -253,7 +256,7 @@ def _install_executions(cloud: LocalCloud) -> None:
             raise InvalidExecutionInput(f"Invalid State Machine Execution Input: '{error}'") from error
         with starting:  # or two callers with one name both start
             known = len(self.describe_state_machine(state_machine_arn).executions)
-            execution = original_start(self, state_machine_arn, name or str(uuid.uuid4()), text, trace_header)
+            execution = original_start(self, state_machine_arn, name or str(uuid.uuid4()), text, trace_header or "")
             is_new = len(self.describe_state_machine(state_machine_arn).executions) > known
         if is_new:
             _announce(cloud, execution)
@@ -288,7 +291,7 @@ def _install_executions(cloud: LocalCloud) -> None:
         answer = original_describe(self)
         execution = self.stepfunction_backend.describe_execution(self._get_param("executionArn"))
         if execution.stop_date is not None:
-            answer.result["stopDate"] = execution.stop_date
+            answer = ActionResult({**cast(dict[str, Any], answer.result), "stopDate": execution.stop_date})
         return answer
 
     cloud.patch(StepFunctionsParserBackend, "start_execution", start_execution)
