@@ -1,129 +1,14 @@
-"""Loop devices that are volumes, a host of its own under tmp_path, and programs that answer from a script."""
+"""Fixtures of the host package's tests."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import subprocess
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from peaker_host import cli
-from peaker_host.processes import Completed, Processes
-from peaker_host.settings import Settings
-
-BLOCK = 512 * 1024
-MIB = 1024 * 1024
-RUN_ID = "scale-out-orders-20261121T0140-9f3a"
-
-
-@dataclass(frozen=True)
-class Volume:
-    """A loop device over a sparse file, known by a volume id."""
-
-    volume_id: str
-    path: str
-    image: Path
-
-
-def unmount(point: Path) -> None:
-    """Unmount; a process that is just ending may hold the place for a moment."""
-    deadline = time.monotonic() + 5
-    while subprocess.run(["umount", str(point)], check=False).returncode and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not os.path.ismount(point)
-
-
-class Host:
-    """A host's state directory, by-id links and volumes."""
-
-    def __init__(self, root: Path, volumes: contextlib.ExitStack) -> None:
-        self.root = root
-        self._volumes = volumes
-        self._count = 0
-        self.settings = Settings(
-            state_dir=str(root / "state"),
-            by_id_dir=str(root / "by-id"),
-            config_dir=str(root / "conf.d"),
-            unit_dir=str(root / "units"),
-            datadir=str(root / "data"),
-            error_log=str(root / "error.log"),
-            admin_defaults_file=str(root / "admin.cnf"),
-            replication_credentials_file=str(root / "replication.json"),
-        )
-        (root / "by-id").mkdir()
-        self.settings_path = root / "host.json"
-        self.configure()
-
-    def configure(self, **changes: Any) -> None:
-        """Change settings and write them where a separate process finds them."""
-        self.settings = replace(self.settings, **changes)
-        self.settings_path.write_text(json.dumps(self.settings.__dict__))
-
-    def volume(self, size_bytes: int, mkfs: str | None = None, *mkfs_arguments: str) -> Volume:
-        """A new volume, formatted when asked, with its by-id link."""
-        self._count += 1
-        volume_id = f"vol-0e57{self._count:013x}"
-        image = self.root / f"{volume_id}.img"
-        with image.open("wb") as file:
-            file.truncate(size_bytes)
-        if mkfs:
-            subprocess.run(
-                [f"mkfs.{mkfs}", "-q", *mkfs_arguments, str(image)], check=True, capture_output=True
-            )
-        path = subprocess.run(
-            ["losetup", "--direct-io=on", "-f", "--show", str(image)],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
-        self._volumes.callback(subprocess.run, ["losetup", "-d", path], check=False)
-        self.link(volume_id, path)
-        return Volume(volume_id, path, image)
-
-    def link(self, volume_id: str, path: str) -> None:
-        """Point the by-id link of a volume at a device."""
-        link = self.root / "by-id" / f"nvme-Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}"
-        link.unlink(missing_ok=True)
-        link.symlink_to(path)
-
-    @contextlib.contextmanager
-    def mounted(self, volume: Volume) -> Iterator[Path]:
-        """The volume's filesystem, unmounted in the end."""
-        point = self.root / f"mnt-{volume.volume_id}"
-        point.mkdir(exist_ok=True)
-        subprocess.run(["mount", volume.path, str(point)], check=True)
-        try:
-            yield point
-        finally:
-            unmount(point)
-
-    def request(self, *volumes: Volume, filesystem: str = "xfs") -> str:
-        """The Volumes parameter for these volumes."""
-        return json.dumps(
-            [
-                {
-                    "name": f"volume{index}",
-                    "volume_id": volume.volume_id,
-                    "device": "/dev/sdf",
-                    "mount_point": str(self.root / f"place{index}"),
-                    "filesystem": filesystem,
-                }
-                for index, volume in enumerate(volumes)
-            ]
-        )
-
-    def call(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-        """Run a command in this process; its result line."""
-        code = cli.main(["--settings", str(self.settings_path), *arguments])
-        result: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
-        assert (code == 0) is result["ok"]
-        return result
+from host_bench import Host, ScriptedProcesses
 
 
 @pytest.fixture
@@ -134,59 +19,6 @@ def host(tmp_path: Path) -> Iterator[Host]:
         yield Host(tmp_path, volumes)
 
 
-Answer = str | Exception | Callable[[str], str]
-
-
-class ScriptedProcesses(Processes):
-    """Answers programs by the first rule whose words all occur in the command line or its input."""
-
-    def __init__(self) -> None:
-        self.rules: list[tuple[tuple[str, ...], Answer]] = []
-        self.calls: list[tuple[list[str], str]] = []
-
-    def on(self, *words: str, answer: Answer = "") -> ScriptedProcesses:
-        """Add a rule; later rules win."""
-        self.rules.insert(0, (words, answer))
-        return self
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        input_text: str | None = None,
-        timeout_seconds: float = 60.0,
-        check: bool = True,
-        environment: dict[str, str] | None = None,
-    ) -> Completed:
-        self.calls.append((list(argv), input_text or ""))
-        text = " ".join([*argv, input_text or ""])
-        for words, answer in self.rules:
-            if all(word in text for word in words):
-                if isinstance(answer, Exception):
-                    raise answer
-                return Completed(0, answer(text) if callable(answer) else answer, "")
-        raise AssertionError(f"no rule for {text}")
-
-    def said(self, *words: str) -> list[str]:
-        """The inputs and command lines in which all the words occur."""
-        lines = [" ".join([*argv, given]) for argv, given in self.calls]
-        return [line for line in lines if all(word in line for word in words)]
-
-
 @pytest.fixture
 def programs() -> ScriptedProcesses:
     return ScriptedProcesses()
-
-
-def table(*rows: dict[str, Any]) -> str:
-    """Rows as the client's batch mode prints them."""
-    if not rows:
-        return ""
-    lines = ["\t".join(rows[0])]
-    lines += ["\t".join("NULL" if value is None else str(value) for value in row.values()) for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def json_row(**values: Any) -> str:
-    """The answer to SELECT JSON_OBJECT(...) AS result."""
-    return table({"result": json.dumps(values).replace("\\", "\\\\")})

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import MIB, Host, ScriptedProcesses, Volume
+from host_bench import MIB, Host, ScriptedProcesses, Volume
 from peaker_host.block_ranges import difference, total
 from peaker_host.donor import freeze_for_a_moment
 from peaker_host.errors import UnreadableFilesystem

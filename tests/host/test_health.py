@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import Host, ScriptedProcesses, json_row
+from host_bench import Host, ScriptedProcesses, json_row, status
 from peaker_host.errors import CommandFailed
 from peaker_host.health import HealthState, Sample, serve, set_maintenance, take_sample
 from peaker_host.health_service import UNIT, install_health_service
 from peaker_host.mysql_client import admin_client
-from test_mysql_commands import status
 
 GOOD, BAD = Sample("", 0), Sample("lag 99 s is over 30 s", 99)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ScriptedProcesses
+from host_bench import ScriptedProcesses
 from peaker_host.block_ranges import BLOCK_BYTES
 from peaker_host.devices import BlockDevice
 from peaker_host.errors import BenchmarkFailed

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MIB, RUN_ID, Host, ScriptedProcesses, json_row, table
+from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, json_row, status, table
 from peaker_host import cli, donor
 from peaker_host.errors import (
     BinlogsGone,
@@ -42,20 +42,6 @@ from peaker_host.replication import (
 from peaker_host.settings import Settings
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
-RUNNING = {
-    "Source_Host": "10.77.1.10",
-    "Source_User": "repl",
-    "Source_Port": "3306",
-    "Replica_IO_Running": "Yes",
-    "Replica_SQL_Running": "Yes",
-    "Seconds_Behind_Source": "0",
-    "Last_IO_Errno": "0",
-    "Last_IO_Error": "",
-    "Last_SQL_Errno": "0",
-    "Last_SQL_Error": "",
-}
-
-
 HOST_PACKAGES = Path(__file__).resolve().parents[2] / "host"
 _FREEZE_AND_DIE = """
 import fcntl, os, signal, sys
@@ -68,10 +54,6 @@ class Dying:
 donor.fcntl = Dying
 donor.freeze_for_a_moment(sys.argv[1])
 """
-
-
-def status(**changes: Any) -> str:
-    return table({**RUNNING, **changes})
 
 
 def quiet(_text: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BLOCK, MIB, RUN_ID, Host, Volume
+from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.block_ranges import blocks_of_bytes, total
 from peaker_host.devices import describe_device
 from peaker_host.filesystem_maps import open_map

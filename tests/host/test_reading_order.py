@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from conftest import MIB, Host
+from host_bench import MIB, Host
 from peaker_host.block_ranges import BLOCK_BYTES, each_block
 from peaker_host.filesystem_maps import FileEntry, open_map
 from peaker_host.processes import Processes

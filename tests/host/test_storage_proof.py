@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MIB, RUN_ID, Host
+from host_bench import MIB, RUN_ID, Host
 from peaker_host import storage_proof
 from peaker_host.block_ranges import BLOCK_BYTES
 from peaker_host.storage_proof import COLD_SHARE_LIMIT, Warmth, judge, sample_warmth, slow_limit_ms
