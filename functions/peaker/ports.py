@@ -140,8 +140,13 @@ class HostPackage(Protocol):
 class Lease(Protocol):
     """One operation per cluster at a time (I6)."""
 
-    def acquire(self, cluster: str, run_id: str, operation: str, now: datetime, until: datetime) -> Holder:
-        """Take the lease; the same run gets the same token again. Raises LeaseHeld with the holder and its end."""
+    def acquire(
+        self, cluster: str, run_id: str, operation: str, now: datetime, until: datetime, *, fence: bool = False
+    ) -> Holder:
+        """Take the lease; the same run gets the same token again, or with `fence` the next one.
+
+        Raises LeaseHeld with the holder and the end of its lease.
+        """
 
     def release(self, holder: Holder) -> None:
         """Give it back. A lease that the run no longer holds is left alone, without error."""

@@ -22,16 +22,19 @@ class DynamoDbLease:
     def __init__(self, table: LedgerTable) -> None:
         self._table = table
 
-    def acquire(self, cluster: str, run_id: str, operation: str, now: datetime, until: datetime) -> Holder:
+    def acquire(
+        self, cluster: str, run_id: str, operation: str, now: datetime, until: datetime, *, fence: bool = False
+    ) -> Holder:
         held = self.current(cluster, now)
-        if held is not None and held.run_id == run_id:
+        if held is not None and held.run_id == run_id and not fence:
             return Holder(cluster, run_id, held.fencing_token)
         try:
             item = self._table.update_if(
                 cluster_key(cluster),
                 "lease",
                 "SET run_id = :run, operation = :operation, held_until = :until ADD fencing_token :one",
-                "attribute_not_exists(pk) OR run_id = :nobody OR held_until <= :now",
+                "attribute_not_exists(pk) OR run_id = :nobody OR held_until <= :now"
+                + (" OR run_id = :run" if fence else ""),
                 {
                     ":run": run_id,
                     ":operation": operation,

@@ -69,6 +69,7 @@ class RequestedStep(StepInput):
     """AcquireLease: the request itself comes along."""
 
     request: ExecutionInput
+    fence: bool = False
 
 
 class HostStep(StepInput):

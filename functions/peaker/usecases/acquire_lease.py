@@ -18,9 +18,15 @@ class LeaseAcquired(Summary):
 
 
 def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
-    """Raises LeaseHeld with the holder and the end of its lease."""
+    """Raises LeaseHeld with the holder and the end of its lease.
+
+    With `fence` a run that holds the lease gets a new token: what is still under way with the old one (a function
+    of a branch that was stopped) cannot write its next intent, and so makes nothing that the undo does not see.
+    """
     now = ports.clock.now()
-    holder = ports.lease.acquire(step.cluster, step.run_id, step.operation, now, lease_end(now))
+    holder = ports.lease.acquire(
+        step.cluster, step.run_id, step.operation, now, lease_end(now), fence=step.fence
+    )
     run = RunRow(
         run_id=step.run_id,
         cluster=step.cluster,

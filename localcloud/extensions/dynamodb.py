@@ -1,0 +1,93 @@
+"""DynamoDB transactions that other writers do not lose by: a failed one takes back its own items and no more.
+
+moto copies the whole table before each item of a transaction and puts the copy back when it fails. That undoes what
+others wrote meanwhile, and costs more with every row. Here the items of the transaction are kept, and writes wait.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+WRITES = ("put_item", "update_item", "delete_item")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An item as it was; None when there was none."""
+
+    table: str
+    key: Mapping[str, Any]
+    item: Any
+
+
+def install(cloud: LocalCloud) -> None:
+    """Replace moto's transactions and make single writes wait for them."""
+    import moto.dynamodb.models as models
+    from moto.dynamodb.models import DynamoDBBackend
+    from moto.dynamodb.models.table import Table
+
+    lock = threading.RLock()
+    own_copies = SimpleNamespace(
+        deepcopy=lambda value, memo=None: value if isinstance(value, Table) else copy.deepcopy(value, memo),
+        copy=copy.copy,
+    )
+    cloud.patch(models, "copy", own_copies)
+    original = DynamoDBBackend.transact_write_items
+
+    def transact_write_items(self: Any, transact_items: Sequence[Mapping[str, Any]]) -> None:
+        with lock:
+            kept = [one for entry in transact_items for one in _keep(self, entry)]
+            try:
+                original(self, list(transact_items))  # type: ignore[arg-type]
+            except BaseException:
+                for one in kept:
+                    _put_back(self, one)
+                raise
+
+    cloud.patch(DynamoDBBackend, "transact_write_items", transact_write_items)
+    for name in WRITES:
+        cloud.patch(DynamoDBBackend, name, _waiting(getattr(DynamoDBBackend, name), lock))
+
+
+def _waiting(write: Callable[..., Any], lock: AbstractContextManager[Any]) -> Callable[..., Any]:
+    def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return write(self, *args, **kwargs)
+
+    return locked
+
+
+def _keep(backend: Any, entry: Mapping[str, Any]) -> list[Kept]:
+    """The item that one entry of a transaction may change; nothing for an entry that moto will refuse."""
+    operation, body = next(iter(entry.items()))
+    name = body.get("TableName")
+    table = backend.tables.get(name)
+    if table is None or operation == "ConditionCheck":
+        return []
+    source = body.get("Item", {}) if operation == "Put" else body.get("Key", {})
+    attributes = [table.hash_key_attr, *([table.range_key_attr] if table.range_key_attr else [])]
+    if any(attribute not in source for attribute in attributes):
+        return []
+    key = {attribute: source[attribute] for attribute in attributes}
+    return [Kept(name, key, copy.deepcopy(backend.get_item(name, key)))]
+
+
+def _put_back(backend: Any, kept: Kept) -> None:
+    table = backend.tables[kept.table]
+    hash_key, range_key = backend.get_keys_value(table, kept.key)
+    if kept.item is None:
+        if table.get_item(hash_key, range_key) is not None:
+            table.delete_item(hash_key, range_key)
+    elif range_key is None:
+        table.items[hash_key] = kept.item
+    else:
+        table.items[hash_key][range_key] = kept.item

@@ -1,0 +1,92 @@
+"""DynamoDB transactions of the local cloud: all or nothing, and never at another writer's cost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from localcloud.server import LocalCloud
+
+TABLE = "rows"
+
+
+@pytest.fixture
+def dynamodb(tmp_path: Path) -> Iterator[Any]:
+    with LocalCloud(None, tmp_path) as cloud:
+        client = cloud.client("dynamodb")
+        client.create_table(
+            TableName=TABLE,
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+            AttributeDefinitions=[
+                {"AttributeName": "pk", "AttributeType": "S"},
+                {"AttributeName": "sk", "AttributeType": "S"},
+            ],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        yield client
+
+
+def key(sk: str) -> dict[str, Any]:
+    return {"pk": {"S": "p"}, "sk": {"S": sk}}
+
+
+def put(sk: str, value: str) -> dict[str, Any]:
+    return {"Put": {"TableName": TABLE, "Item": {**key(sk), "value": {"S": value}}}}
+
+
+def update(sk: str, value: str) -> dict[str, Any]:
+    return {
+        "Update": {
+            "TableName": TABLE,
+            "Key": key(sk),
+            "UpdateExpression": "SET #v = :v",
+            "ExpressionAttributeNames": {"#v": "value"},
+            "ExpressionAttributeValues": {":v": {"S": value}},
+        }
+    }
+
+
+def refuse(sk: str) -> dict[str, Any]:
+    return {
+        "ConditionCheck": {"TableName": TABLE, "Key": key(sk), "ConditionExpression": "attribute_exists(pk)"}
+    }
+
+
+def values(dynamodb: Any) -> dict[str, str]:
+    return {item["sk"]["S"]: item["value"]["S"] for item in dynamodb.scan(TableName=TABLE)["Items"]}
+
+
+def test_a_transaction_writes_all_its_items(dynamodb: Any) -> None:
+    dynamodb.transact_write_items(TransactItems=[put("a", "1"), put("b", "2")])
+    dynamodb.transact_write_items(TransactItems=[update("a", "3"), refuse("b")])
+    assert values(dynamodb) == {"a": "3", "b": "2"}
+
+
+def test_a_refused_transaction_leaves_its_items_as_they_were(dynamodb: Any) -> None:
+    dynamodb.transact_write_items(TransactItems=[put("a", "1")])
+    with pytest.raises(ClientError) as error:
+        dynamodb.transact_write_items(
+            TransactItems=[update("a", "2"), put("new", "2"), update("made", "2"), refuse("none")]
+        )
+    reasons = error.value.response["CancellationReasons"]
+    assert [reason["Code"] for reason in reasons] == ["None", "None", "None", "ConditionalCheckFailed"]
+    assert values(dynamodb) == {"a": "1"}
+
+
+def test_refused_transactions_take_nothing_from_other_writers(dynamodb: Any) -> None:
+    def refused() -> None:
+        for number in range(30):
+            with pytest.raises(ClientError):
+                dynamodb.transact_write_items(TransactItems=[put(f"never{number}", "x"), refuse("none")])
+
+    thread = threading.Thread(target=refused)
+    thread.start()
+    for number in range(60):
+        dynamodb.put_item(TableName=TABLE, Item={**key(f"kept{number:02d}"), "value": {"S": "1"}})
+    thread.join()
+    assert values(dynamodb) == {f"kept{number:02d}": "1" for number in range(60)}

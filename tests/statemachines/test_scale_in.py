@@ -1,0 +1,164 @@
+"""scale_in on the local cloud: retired when the load allows it, put back when anything fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.workflow_cloud import Cluster, WorkflowCloud
+
+FATAL = "AwsCallRejected"
+
+
+@pytest.fixture
+def idle(cloud: WorkflowCloud) -> tuple[Cluster, str]:
+    """A cluster with a peak replica that nobody needs."""
+    cluster = cloud.cluster()
+    peak = cloud.peak_replica(cluster)
+    cloud.set_load(cluster, 50, 1)
+    return cluster, peak
+
+
+def assert_still_serving(cloud: WorkflowCloud, cluster: Cluster, peak: str) -> None:
+    assert cloud.health(cluster) == {cluster.base_id: "healthy", peak: "healthy"}
+    assert cloud.lease_is_free(cluster)
+    assert len(cloud.made_by_peaker(cluster)) == 3
+    rows = {row["sk"]: row for row in cloud.rows(f"cluster#{cluster.name}")}
+    assert rows[f"replica#{peak}"]["state"] == "in_service"
+
+
+def test_an_idle_peak_replica_goes_with_all_that_was_made_for_it(
+    cloud: WorkflowCloud, idle: tuple[Cluster, str]
+) -> None:
+    cluster, peak = idle
+    cloud.answers.script("drain_replica", {"connections": 3, "transactions": 1}, {"connections": 1})
+    execution = cloud.run("scale_in", {"cluster": cluster.name})
+    assert execution["status"] == "SUCCEEDED", execution
+    assert cloud.last_state(execution) == "ReplicaRetired"
+    assert cloud.made_by_peaker(cluster) == []
+    assert cloud.health(cluster) == {cluster.base_id: "healthy"}
+    assert cloud.lease_is_free(cluster)
+    run_id = next(run for run in cloud.runs(cluster) if run.startswith("scale-in"))
+    receipt = cloud.receipt(run_id)
+    steps = {step["step"]: step for step in receipt["steps"]}
+    assert set(steps) >= {"SelectIdleReplica", "GuardRetirement", "DeregisterReplica", "DrainReplica", "RetireReplica"}
+    assert steps["DrainReplica"]["numbers"]["connections"] == 0
+    rows = {row["sk"]: row for row in cloud.rows(f"cluster#{cluster.name}")}
+    assert rows[f"replica#{peak}"]["state"] == "retired"
+
+
+def test_a_base_replica_is_never_chosen(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster(min_replicas=1)
+    cloud.set_load(cluster, 0, 0)
+    execution = cloud.run("scale_in", {"cluster": cluster.name, "replica": cluster.base_id})
+    assert (execution["status"], execution["error"]) == ("FAILED", "NoIdleReplica")
+    assert "base load, permanent" in execution["cause"]
+    automatic = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
+    assert cloud.last_state(automatic) == "NothingToDo"
+    assert cloud.health(cluster) == {cluster.base_id: "healthy"}
+
+
+def test_plan_mode_names_the_replica_and_changes_nothing(cloud: WorkflowCloud, idle: tuple[Cluster, str]) -> None:
+    cluster, peak = idle
+    execution = cloud.run("scale_in", {"cluster": cluster.name, "mode": "plan"})
+    assert (execution["document"]["replica"], execution["document"]["objections"]) == (peak, [])
+    assert_still_serving(cloud, cluster, peak)
+
+
+@pytest.mark.parametrize(
+    ("load", "required", "reason"),
+    [
+        (150.0, 1, "I8: the observed load 150 exceeds 100"),
+        (50.0, 2, "I8: the forecast needs 2 replicas, 1 would remain"),
+        (None, None, "I4: the observed load is unknown"),
+    ],
+)
+def test_load_or_forecast_or_ignorance_forbid_it(
+    cloud: WorkflowCloud, load: float | None, required: float | None, reason: str
+) -> None:
+    cluster = cloud.cluster()
+    peak = cloud.peak_replica(cluster)
+    if load is not None and required is not None:
+        cloud.set_load(cluster, load, required)
+    by_hand = cloud.run("scale_in", {"cluster": cluster.name})
+    assert (by_hand["status"], by_hand["error"]) == ("FAILED", "RetirementRefused")
+    assert reason in by_hand["cause"]
+    by_alarm = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
+    assert (by_alarm["status"], cloud.last_state(by_alarm)) == ("SUCCEEDED", "NothingToDo")
+    assert_still_serving(cloud, cluster, peak)
+
+
+def test_the_floor_is_kept(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster(min_replicas=2)
+    peak = cloud.peak_replica(cluster)
+    cloud.set_load(cluster, 0, 0)
+    execution = cloud.run("scale_in", {"cluster": cluster.name})
+    assert "I3: 1 other replicas serve, min_replicas is 2" in execution["cause"]
+    assert_still_serving(cloud, cluster, peak)
+
+
+def test_clients_that_stay_past_the_limit_bring_the_replica_back(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster(drain={"limit_seconds": 60, "allow_forced": False})
+    peak = cloud.peak_replica(cluster)
+    cloud.set_load(cluster, 50, 1)
+    cloud.answers.script("drain_replica", *([{"connections": 2}] * 200))
+    execution = cloud.run("scale_in", {"cluster": cluster.name})
+    assert (execution["status"], execution["error"]) == ("FAILED", "DrainLimitReached")
+    assert cloud.last_state(execution) == "ScaleInRolledBack"
+    assert_still_serving(cloud, cluster, peak)
+
+
+@pytest.mark.parametrize(
+    ("handler", "when", "step"),
+    [
+        ("select_idle_replica", "before", "SelectIdleReplica"),
+        ("guard_retirement", "before", "GuardRetirement"),
+        ("deregister_replica", "before", "DeregisterReplica"),
+        ("deregister_replica", "after", "DeregisterReplica"),
+        ("drain_replica", "before", "DrainReplica"),
+        ("retire_replica", "before", "RetireReplica"),
+    ],
+)
+def test_a_fault_brings_the_replica_back(
+    cloud: WorkflowCloud, idle: tuple[Cluster, str], handler: str, when: Any, step: str
+) -> None:
+    cluster, peak = idle
+    cloud.cloud.faults.add(f"lambda:{handler}", FATAL, "on purpose", when=when)
+    execution = cloud.run("scale_in", {"cluster": cluster.name})
+    assert (execution["status"], execution["error"]) == ("FAILED", FATAL)
+    assert cloud.last_state(execution) == "ScaleInRolledBack"
+    assert f"{step}: {FATAL}: on purpose" in execution["cause"]
+    assert_still_serving(cloud, cluster, peak)
+
+
+@pytest.mark.parametrize("handler", ["retire_replica", "record_receipt"])
+def test_a_fault_past_the_point_of_no_return_finishes_the_retirement(
+    cloud: WorkflowCloud, idle: tuple[Cluster, str], handler: str
+) -> None:
+    cluster, _ = idle
+    # The function's first call answers RetirementInProgress; the fault replaces a later answer.
+    if handler == "retire_replica":
+        cloud.cloud.faults.add("ec2:DeleteVolume", "UnauthorizedOperation")
+    else:
+        cloud.cloud.faults.add(f"lambda:{handler}", FATAL)
+    execution = cloud.run("scale_in", {"cluster": cluster.name})
+    assert execution["status"] == "FAILED"
+    assert cloud.last_state(execution) == "ReplicaRetiredAfterFailure"
+    assert cloud.made_by_peaker(cluster) == []
+    assert cloud.health(cluster) == {cluster.base_id: "healthy"}
+    assert cloud.lease_is_free(cluster)
+
+
+def test_two_at_once_one_works_and_the_other_is_told(cloud: WorkflowCloud, idle: tuple[Cluster, str]) -> None:
+    cluster, _ = idle
+    stepfunctions = cloud.client("stepfunctions")
+    cloud.answers.script("drain_replica", *([{"connections": 1}] * 3))
+    first = stepfunctions.start_execution(
+        stateMachineArn=cloud.machines["scale_in"], input=f'{{"cluster": "{cluster.name}"}}'
+    )["executionArn"]
+    cloud.eventually(lambda: not cloud.lease_is_free(cluster))
+    second = cloud.run("scale_in", {"cluster": cluster.name})
+    assert (second["status"], second["error"]) == ("FAILED", "LeaseHeld")
+    cloud.eventually(lambda: stepfunctions.describe_execution(executionArn=first)["status"] != "RUNNING", 60)
+    assert stepfunctions.describe_execution(executionArn=first)["status"] == "SUCCEEDED"

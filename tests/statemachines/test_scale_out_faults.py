@@ -1,0 +1,159 @@
+"""A fault at every task state of scale_out: nothing of the run remains, and the serving fleet is as it was (I9)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from statemachines import structure
+from tests.support.workflow_cloud import Cluster, WorkflowCloud
+
+MACHINE = structure.load(Path(structure.__file__).parent / "scale_out.asl.json")
+# An error that no state retries: the state fails at once.
+FATAL = "AwsCallRejected"
+# Compensations and what comes before the lease have tests of their own below.
+ELSEWHERE = {
+    "ValidateRequest", "PlanOnly", "AcquireLease", "FenceScaleOut", "ReleaseUnseenLease", "ReleaseLease", "UndoScaleOut",
+    "RecordFailure", "ReleaseLeaseAfterFailure", "RecordUndoIncomplete", "ReleaseLeaseAfterIncompleteUndo",
+    "RecordNothingToDo", "ReleaseUnusedLease",
+}  # fmt: skip
+# States whose function makes something: the fault comes after the effect, too.
+EFFECTS = (
+    "CreateSnapshots", "LaunchReplica", "CreateVolumes", "AttachVolumes", "RegisterReplica", "RecordReceipt",
+)  # fmt: skip
+
+
+def handler_of(state: structure.State) -> str:
+    function = str(state.body["Arguments"]["FunctionName"])
+    name = re.sub(r"^\$\{|Arn\}$", "", function)
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
+
+
+TASKS = {
+    state.name: handler_of(state)
+    for state in structure.states(MACHINE)
+    if state.body["Type"] == "Task" and "FunctionName" in state.body["Arguments"]
+}
+CASES = [(name, "before") for name in TASKS if name not in ELSEWHERE and name != "InstallOnReplica"]
+CASES += [(name, "after") for name in EFFECTS]
+
+
+def assert_untouched(cloud: WorkflowCloud, cluster: Cluster) -> None:
+    assert cloud.made_by_peaker(cluster) == []
+    assert cloud.lease_is_free(cluster)
+    assert cloud.health(cluster) == {cluster.base_id: "healthy"}
+
+
+def test_every_task_state_is_tried() -> None:
+    tried = {name for name, _ in CASES} | ELSEWHERE | {"InstallOnReplica"}
+    assert tried == set(TASKS)
+
+
+@pytest.mark.parametrize(("step", "when"), CASES)
+def test_a_fault_leaves_nothing_behind(cloud: WorkflowCloud, step: str, when: str) -> None:
+    cluster = cloud.cluster()
+    cloud.cloud.faults.add(f"lambda:{TASKS[step]}", FATAL, "on purpose", when=when)  # type: ignore[arg-type]
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (execution["status"], execution["error"]) == ("FAILED", FATAL)
+    assert cloud.last_state(execution) == "ScaleOutRolledBack"
+    assert execution["cause"].startswith(f"ScaleOutRolledBack: {step}: {FATAL}: on purpose")
+    assert_untouched(cloud, cluster)
+    receipt = cloud.receipt(cloud.runs(cluster)[0])
+    assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_back", step)
+    assert receipt["kept_nothing_else"] is True
+
+
+@pytest.mark.parametrize(
+    ("document", "step"),
+    [("install_host_package", "InstallOnReplica"), ("report_prewarm", "Prewarm/ReportPrewarm")],
+)
+def test_a_command_that_fails_on_the_new_host_leaves_nothing_behind(
+    cloud: WorkflowCloud, document: str, step: str
+) -> None:
+    cluster = cloud.cluster()
+    # The donor's answer comes first, so that only the new host fails.
+    good = [{"ok": True}] if document == "install_host_package" else []
+    cloud.answers.script(document, *good, {"ok": False, "error": "DiskFull", "message": "no space"})
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (execution["status"], execution["error"]) == ("FAILED", "HostCommandFailed")
+    assert execution["cause"] == f"ScaleOutRolledBack: {step}: HostCommandFailed: {document}: DiskFull: no space"
+    assert_untouched(cloud, cluster)
+
+
+def test_lost_answers_and_throttling_are_survived_without_a_second_of_anything(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    for action in ("ec2:CreateSnapshots", "ec2:RunInstances", "ec2:CreateVolume", "ec2:AttachVolume",
+                   "ssm:SendCommand", "elbv2:RegisterTargets", "dynamodb:TransactWriteItems"):  # fmt: skip
+        cloud.cloud.faults.add(action, "InternalError", when="after")
+    cloud.cloud.faults.add("ec2:DescribeVolumes", "RequestLimitExceeded", times=4)
+    execution = cloud.run("scale_out", {"cluster": cluster.name}, limit_seconds=120)
+    assert execution["status"] == "SUCCEEDED", execution
+    kinds = sorted(one.split("-")[0] for one in cloud.made_by_peaker(cluster))
+    assert kinds == ["i", "vol", "vol", "vol"]
+
+
+def test_no_capacity_in_the_first_zone_goes_to_the_next(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    cloud.cloud.faults.add("ec2:RunInstances", "InsufficientInstanceCapacity")
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert execution["status"] == "SUCCEEDED", execution
+    steps = {step["step"]: step for step in cloud.receipt(cloud.runs(cluster)[0])["steps"]}
+    assert steps["LaunchReplica"]["numbers"]["zone"] == "us-east-1b"
+
+
+def test_no_capacity_in_any_zone_fails_with_both_named(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    cloud.cloud.faults.add("ec2:RunInstances", "InsufficientInstanceCapacity", times=2)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert execution["error"] == "CapacityUnavailable"
+    assert "us-east-1a" in execution["cause"]
+    assert "us-east-1b" in execution["cause"]
+    assert_untouched(cloud, cluster)
+
+
+def test_the_lease_goes_back_when_its_answer_was_lost(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    cloud.cloud.faults.add("lambda:acquire_lease", FATAL, when="after")
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (execution["status"], cloud.last_state(execution)) == ("FAILED", "LeaseNotAcquired")
+    assert_untouched(cloud, cluster)
+
+
+def test_a_fault_before_the_lease_ends_at_once(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    cloud.cloud.faults.add("lambda:validate_request", FATAL)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (execution["status"], cloud.last_state(execution)) == ("FAILED", "RequestRejected")
+    assert cloud.rows(f"cluster#{cluster.name}") == []
+
+
+def test_an_undo_that_cannot_finish_says_so_and_still_frees_the_lease(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    cloud.cloud.faults.add("lambda:create_volumes", FATAL)
+    cloud.cloud.faults.add("lambda:undo_run", "NotOwned", "on purpose")
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (execution["status"], cloud.last_state(execution)) == ("FAILED", "ScaleOutUndoIncomplete")
+    assert "CreateVolumes failed, then the undo" in execution["cause"]
+    assert cloud.lease_is_free(cluster)
+    assert cloud.receipt(cloud.runs(cluster)[0])["outcome"] == "undo_incomplete"
+
+
+def test_a_record_that_cannot_be_written_hides_nothing(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    cloud.cloud.faults.add("lambda:choose_donor", FATAL)
+    cloud.cloud.faults.add("lambda:record_receipt", FATAL)
+    cloud.cloud.faults.add("lambda:release_lease", FATAL)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert cloud.last_state(execution) == "ScaleOutRolledBack"
+    assert "ChooseDonor" in execution["cause"]
+    assert cloud.made_by_peaker(cluster) == []
+
+
+def test_a_lease_that_cannot_go_back_after_success_is_said(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    cloud.cloud.faults.add("lambda:release_lease", FATAL)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (execution["status"], cloud.last_state(execution)) == ("FAILED", "LeaseNotReleased")
+    assert list(cloud.health(cluster).values()) == ["healthy", "healthy"]
