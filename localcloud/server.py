@@ -214,11 +214,15 @@ class LocalCloud:
 
     def describe(self) -> dict[str, Any]:
         """What runs: for GET /_peaker/state and `localcloud status`."""
+        from localcloud.extensions import stepfunctions
+
         return {
             "endpoint": self.endpoint_url,
             "state_dir": str(self.state_dir),
             "clock": self.clock.as_dict(),
             "faults": [fault.as_dict() for fault in self.faults.all()],
+            "metric_points": self.metrics.count(),
+            "running_executions": [item.exec_arn for item in stepfunctions.running()],
         }
 
     # -- life cycle ----------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def evaluate(expression: str, bindings: Mapping[str, Any], now: datetime) -> Any
         raise
     except JException as error:
         raise EvaluationError(f"The JSONata expression '{expression}' failed: {error}") from error
-    except (TypeError, ValueError, KeyError, IndexError, AttributeError, RecursionError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         # what jsonata-python lets through when a function meets a type it does not expect
         raise EvaluationError(f"The JSONata expression '{expression}' failed: {error!r}") from error
     if result is None:

@@ -256,7 +256,9 @@ def _install_executions(cloud: LocalCloud) -> None:
             raise InvalidExecutionInput(f"Invalid State Machine Execution Input: '{error}'") from error
         with starting:  # or two callers with one name both start
             known = len(self.describe_state_machine(state_machine_arn).executions)
-            execution = original_start(self, state_machine_arn, name or str(uuid.uuid4()), text, trace_header or "")
+            execution = original_start(
+                self, state_machine_arn, name or str(uuid.uuid4()), text, trace_header or ""
+            )
             is_new = len(self.describe_state_machine(state_machine_arn).executions) > known
         if is_new:
             _announce(cloud, execution)
@@ -290,9 +292,12 @@ def _install_executions(cloud: LocalCloud) -> None:
     def describe_execution(self: Any) -> Any:
         answer = original_describe(self)
         execution = self.stepfunction_backend.describe_execution(self._get_param("executionArn"))
+        description = cast(dict[str, Any], answer.result)
         if execution.stop_date is not None:
-            answer = ActionResult({**cast(dict[str, Any], answer.result), "stopDate": execution.stop_date})
-        return answer
+            description["stopDate"] = execution.stop_date
+        if execution.status == "SUCCEEDED":
+            description["output"] = json.dumps(execution.output)  # moto leaves the quotes off a text
+        return ActionResult(description)
 
     cloud.patch(StepFunctionsParserBackend, "start_execution", start_execution)
     cloud.patch(BaseExecutionWorkerCommunication, "terminated", terminated)
@@ -308,7 +313,7 @@ def _children(execution: Any) -> list[Any]:
         details = event.get("taskSubmittedEventDetails") or {}
         if "startExecution.sync" in str(details.get("resource", "")):
             started.append(json.loads(details["output"]).get("ExecutionArn"))
-    return [other for other in executions() if other.exec_arn in started and other.status == "RUNNING"]
+    return [other for other in running() if other.exec_arn in started]
 
 
 def executions() -> list[Any]:
@@ -323,10 +328,14 @@ def executions() -> list[Any]:
     return found
 
 
+def running() -> list[Any]:
+    """The executions that have not ended."""
+    return [execution for execution in executions() if execution.status == "RUNNING"]
+
+
 def _abort_running(cloud: LocalCloud) -> None:
-    for execution in executions():
-        if execution.status == "RUNNING":
-            execution.stop(cloud.clock.now(), "LocalCloudClosed", "The local cloud was closed.")
+    for execution in running():
+        execution.stop(cloud.clock.now(), "LocalCloudClosed", "The local cloud was closed.")
 
 
 def _announce(cloud: LocalCloud, execution: Any) -> None:

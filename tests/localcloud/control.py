@@ -1,0 +1,136 @@
+"""A local cloud without a data plane, and the calls that tests of its control plane begin with."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from localcloud.server import LocalCloud
+
+ROLE = "arn:aws:iam::123456789012:role/tests"
+TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+}
+_numbers = itertools.count(1)
+
+
+def unique(stem: str) -> str:
+    """A name that no other test uses."""
+    return f"{stem}-{next(_numbers)}"
+
+
+def eventually(look: Callable[[], Any], seconds: float = 15.0) -> Any:
+    """The first truthy answer; fails with the last one when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while not (answer := look()):
+        assert time.monotonic() < deadline, f"still {answer!r} after {seconds} s"
+        time.sleep(0.02)
+    return answer
+
+
+def packed(source: str, name: str = "app.py") -> bytes:
+    """A deployment package with one module."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(name, source)
+    return buffer.getvalue()
+
+
+class Control:
+    """An open local cloud, with clients as attributes."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self.cloud = cloud
+
+    def __getattr__(self, service: str) -> Any:
+        return self.cloud.client("lambda" if service == "lambda_" else service)
+
+    def function(self, source: str, **options: Any) -> str:
+        """Create a function; its ARN."""
+        request = {
+            "FunctionName": unique("function"),
+            "Runtime": "python3.13",
+            "Role": ROLE,
+            "Handler": "app.handler",
+            "Timeout": 20,
+            "Code": {"ZipFile": packed(source)},
+            **options,
+        }
+        return str(self.lambda_.create_function(**request)["FunctionArn"])
+
+    def invoke(self, function: str, event: Any = None) -> tuple[str | None, Any]:
+        """(kind of error or None, payload)."""
+        answer = self.lambda_.invoke(FunctionName=function, Payload=json.dumps(event or {}))
+        return answer.get("FunctionError"), json.loads(answer["Payload"].read())
+
+    def machine(self, states: dict[str, Any], **top: Any) -> str:
+        """Create a JSONata state machine that starts at the first state; its ARN."""
+        definition = {"QueryLanguage": "JSONata", "StartAt": next(iter(states)), "States": states, **top}
+        answer = self.stepfunctions.create_state_machine(
+            name=unique("machine"), definition=json.dumps(definition), roleArn=ROLE
+        )
+        return str(answer["stateMachineArn"])
+
+    def start(self, machine: str, document: Any = None, **options: Any) -> str:
+        answer = self.stepfunctions.start_execution(
+            stateMachineArn=machine, input=json.dumps({} if document is None else document), **options
+        )
+        return str(answer["executionArn"])
+
+    def ended(self, execution: str, seconds: float = 15.0) -> dict[str, Any]:
+        """Wait for the end; the description, output parsed."""
+
+        def look() -> dict[str, Any] | None:
+            found: dict[str, Any] = self.stepfunctions.describe_execution(executionArn=execution)
+            return None if found["status"] == "RUNNING" else found
+
+        found: dict[str, Any] = eventually(look, seconds)
+        if "output" in found:
+            found["output"] = json.loads(found["output"])
+        return found
+
+    def run(self, states: dict[str, Any], document: Any = None, **top: Any) -> dict[str, Any]:
+        """Create a machine, start it and wait for its end."""
+        return self.ended(self.start(self.machine(states, **top), document))
+
+    def queue(self) -> tuple[str, str]:
+        """A queue: (URL, ARN)."""
+        url = self.sqs.create_queue(QueueName=unique("queue"))["QueueUrl"]
+        attributes = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+        return str(url), str(attributes["QueueArn"])
+
+    def messages(self, url: str) -> list[Any]:
+        """What is in a queue now, taken out, bodies parsed."""
+        found = []
+        while batch := self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
+            for message in batch:
+                found.append(json.loads(message["Body"]))
+                self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return found
+
+    def table(self) -> str:
+        """A table with the string key `pk`."""
+        name = unique("table")
+        self.dynamodb.create_table(
+            TableName=name,
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        return name
+
+
+@contextmanager
+def control(state_dir: Path, clock_scale: float = 1.0) -> Iterator[Control]:
+    """Open a local cloud without hosts and volumes, with a role for functions."""
+    with LocalCloud(None, state_dir, clock_scale=clock_scale) as cloud:
+        cloud.client("iam").create_role(RoleName="tests", AssumeRolePolicyDocument=json.dumps(TRUST))
+        yield Control(cloud)
