@@ -24,7 +24,7 @@ _BEYOND_HISTORY = 1.5
 class BlendSettings:
     """`power` sharpens the preference for the better expert, `memory_days` is the half-life of its record."""
 
-    power: float = 4.0
+    power: float = 2.0
     memory_days: float = 2.0
     priors: Mapping[str, float] = field(
         default_factory=lambda: {DSR: 1.0, HOLT_WINTERS: 1.0, SHAPE_LEVEL: 1.0}
@@ -53,7 +53,7 @@ class FittedModels:
         folds = ((self.grid.origins // (self.settings.fold_days * day)) % 2).astype(np.int64)
         ridge = fit_ridge(panel, features, self.grid.origins, folds, self.grid.knots)
         fitted = fitted_experts(panel, features, ridge, smooth_panel(panel))
-        self._low, self._high = _plausible(panel)
+        self.lowest, self.highest = _plausible(panel)
         self.experts = [self._bounded(expert) for expert in (*fitted, *naive_experts(panel))]
         self.names = [expert.name for expert in self.experts]
         self._past = self._past_forecasts(features, ridge, folds)
@@ -92,13 +92,13 @@ class FittedModels:
         """
         offsets = self.bands(name).offsets(origins, levels)
         spread = interpolate_knots(horizons, self.grid.knots, offsets)
-        return np.minimum(self.points(name, origins, horizons)[:, :, None] + spread, self._high)
+        return np.minimum(self.points(name, origins, horizons)[:, :, None] + spread, self.highest)
 
     def _bounded(self, expert: Expert) -> Expert:
         """The expert kept within what the history makes plausible: an extrapolation may not run away."""
         return Expert(
             expert.name,
-            lambda origins, horizons: np.clip(expert.forecast(origins, horizons), self._low, self._high),
+            lambda origins, horizons: np.clip(expert.forecast(origins, horizons), self.lowest, self.highest),
         )
 
     def _past_forecasts(self, features: Features, ridge: RidgeModel, folds: Ints) -> Floats:
@@ -113,7 +113,7 @@ class FittedModels:
             rows = np.flatnonzero((origins < self.panel.fit_steps) & (folds == fold))
             if len(rows):
                 honest = ridge_forecast(features, knots, ridge.halves[fold], origins[rows], knots)
-                past[at, rows] = np.clip(honest, self._low, self._high)
+                past[at, rows] = np.clip(honest, self.lowest, self.highest)
         return past
 
     def _expert_weights(self) -> Floats:

@@ -8,28 +8,28 @@ What it does with hard input, in one place (each has a test):
 - gaps: missing stays missing; medians over four weeks and longer level windows step over it.
 - one point above 3 x p99: not believed until a second one follows within three steps.
 - a level shift: the experts that follow the level gain weight within hours; until then the guard keeps the
-  upper bands at least at "what we see now persists in full", and forbids scale-in for a day.
+  upper bands at least at "what we see now persists in full", and forbids scale-in for an hour.
 - a series of zeros or of one value: that value, with a band as wide as its past errors (none).
 - clock changes: times are seconds since the epoch, so no hour is lost or doubled; the shape's jump by one
   hour is a deviation that the level views absorb, and a week later it is the shape.
-- a utilisation instead of a demand: said in the reasons; the coverage gate decides whether it is usable.
+- a utilisation instead of a demand: said in the reasons, and `degraded`, because scaling itself changes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .blend import BLEND, BlendSettings, FittedModels
+from .blend import BLEND, FittedModels
 from .experts import HOLT_WINTERS, LAST_WEEK, LAST_WEEK_TREND, PERSISTENCE, YESTERDAY
 from .intervals import interpolate_knots
 from .panel import Panel, build_panel
 from .record import Record, knot_for, trailing_record
-from .series import Floats, Ints, LoadSeries
+from .series import KEPT_HISTORY_DAYS, Floats, Ints, LoadSeries
 from .windows import trailing_mean
 
 LEVELS = (0.5, 0.75, 0.9, 0.95, 0.975, 0.99)
@@ -41,6 +41,8 @@ GATE_SHIFT_BELOW = 0.88
 GATE_DEGRADED_BELOW = 0.85
 SWITCH_GAIN = 0.03
 _GUARDED_FROM = 0.9
+_WIDEST_EXCESS = 1.0
+_SATURATED_SHARE = 0.002
 CHALLENGERS = (HOLT_WINTERS, LAST_WEEK_TREND, LAST_WEEK, YESTERDAY, PERSISTENCE)
 
 
@@ -85,7 +87,12 @@ class Forecast:
             raise ValueError(f"there is no forecast: {'; '.join(self.reasons)}")
         if not self.levels[0] <= level <= self.levels[-1]:
             raise ValueError(f"level {level} is outside {self.levels[0]} to {self.levels[-1]}")
-        return np.array([np.interp(level, self.levels, row) for row in self.quantiles])
+        if level in self.levels:
+            return self.quantiles[:, self.levels.index(level)]
+        right = int(np.searchsorted(self.levels, level))
+        low, high = self.levels[right - 1], self.levels[right]
+        part = (level - low) / (high - low)
+        return (1 - part) * self.quantiles[:, right - 1] + part * self.quantiles[:, right]
 
     def highest(self, level: float, from_seconds: float, until_seconds: float) -> float:
         """The highest quantile over the steps that overlap [from, until], seconds from the time of issue."""
@@ -127,7 +134,8 @@ class FittedForecaster:
             persists = panel.profile_ahead[target] + np.nan_to_num(deviation)[:, None]
             floor = np.where(shifted[:, None], persists, -np.inf)
             z = np.where(levels >= _GUARDED_FROM, np.maximum(z, floor[:, :, None]), z)
-        return panel.load(np.maximum.accumulate(z, axis=2)), shifted
+        z = np.minimum(np.maximum.accumulate(z, axis=2), models.highest)
+        return panel.load(z), shifted
 
 
 def hour_deviation(panel: Panel) -> Floats:
@@ -136,15 +144,14 @@ def hour_deviation(panel: Panel) -> Floats:
     return trailing_mean(deviation, panel.steps(60))
 
 
-def fit_forecaster(
-    series: LoadSeries,
-    lead_seconds: float,
-    fit_steps: int | None = None,
-    settings: BlendSettings | None = None,
-) -> FittedForecaster:
-    """Fit every model, choose by the trailing week at the lead time, and apply the coverage gate."""
-    panel = build_panel(series, fit_steps)
-    models = FittedModels(panel, settings)
+def fit_models(series: LoadSeries, fit_steps: int | None = None) -> FittedModels:
+    """Fit every model on the first `fit_steps` of the series (all of it by default)."""
+    return FittedModels(build_panel(series, fit_steps))
+
+
+def judge_models(models: FittedModels, lead_seconds: float) -> FittedForecaster:
+    """Choose the model by the trailing week at the lead time, and apply the coverage gate."""
+    panel, series = models.panel, models.panel.series
     newest = panel.fit_steps - 1
     knot = knot_for(models, max(1, round(lead_seconds / series.step_seconds)))
     records = {}
@@ -159,11 +166,13 @@ def fit_forecaster(
     excess = 0.0
     standing = Standing.NORMAL
     if record is not None and record.coverage95 < GATE_SHIFT_BELOW:
-        excess = record.excess95
+        excess = min(_WIDEST_EXCESS, record.excess95)
         reasons.append(f"p95 covered {record.coverage95:.0%} of the week: bands widened by {excess:.0%}")
     if record is not None and record.coverage95 < GATE_DEGRADED_BELOW:
         standing = Standing.DEGRADED
         reasons.append(f"coverage {record.coverage95:.0%} is below {GATE_DEGRADED_BELOW:.0%}")
+    if utilisation_reasons(series.until(series.start_seconds + panel.fit_steps * series.step_seconds)):
+        standing = Standing.DEGRADED
     recent = hour_deviation(panel)[max(0, panel.fit_steps - 28 * panel.day) : panel.fit_steps]
     recent = recent[np.isfinite(recent)]
     guard = float(np.quantile(recent, 0.99)) if len(recent) > 24 else np.inf
@@ -182,7 +191,8 @@ def forecast_demand(
     wanted = tuple(sorted(levels))
     issued_at = series.end_seconds
     seen = np.flatnonzero(np.isfinite(series.values))
-    reasons = [*_utilisation_reason(series, metric_name, metric_unit)]
+    utilisation = utilisation_reasons(series, metric_name, metric_unit)
+    reasons = list(utilisation)
     if not len(seen):
         return Forecast(
             issued_at, series.step_seconds, wanted, None, Standing.REACTIVE_ONLY, "none",
@@ -207,17 +217,17 @@ def forecast_demand(
             issued_at, series.step_seconds, wanted, None, Standing.REACTIVE_ONLY, "none", tuple(reasons),
             age_seconds=age, last_load=last_load, stale=stale, numbers={"history_days": days},
         )  # fmt: skip
-    fitted = fit_forecaster(trimmed, lead_seconds)
+    fitted = judge_models(fit_models(trimmed), lead_seconds)
     horizons = np.arange(1, trimmed.steps_per_day + 1)
     loads, shifted = fitted.issue(np.array([len(trimmed.values) - 1]), horizons, np.array(wanted))
-    standing = fitted.standing
+    standing = Standing.DEGRADED if utilisation else fitted.standing
     if days < SCALE_OUT_ONLY_BELOW_DAYS:
         reasons.append(f"{days:.1f} days of history: it may add replicas, it may not remove any")
         if standing is Standing.NORMAL:
             standing = Standing.SCALE_OUT_ONLY
     if shifted[0]:
         reasons.append(
-            "level shift: the last hour was higher than 99 % of the last 28 days; no scale-in for a day"
+            "level shift: the last hour was higher than 99 % of the last 28 days; no scale-in for an hour"
         )
     return Forecast(
         issued_at, series.step_seconds, wanted, loads[0], standing, fitted.model, (*reasons, *fitted.reasons),
@@ -225,6 +235,94 @@ def forecast_demand(
         age_seconds=age, last_load=last_load, shifted=bool(shifted[0]), stale=stale,
         numbers=_numbers(fitted, days),
     )  # fmt: skip
+
+
+def rolling_forecasts(
+    series: LoadSeries, origins: Sequence[int], lead_seconds: Sequence[float], horizon_steps: int
+) -> Iterator[tuple[int, tuple[Forecast, ...]]]:
+    """What would have been issued at each origin (the last step then known), one forecast per lead time.
+
+    The models are fitted once a day on what was known by then; loads are taken in at every origin. Origins must
+    ascend. The first 3 days of history give `reactive_only`.
+    """
+    day = series.steps_per_day
+    position = 0
+    horizons = np.arange(1, min(horizon_steps, day) + 1)
+    while position < len(origins):
+        fitted_at = origins[position]
+        chunk = [one for one in origins[position : position + day] if one < fitted_at + day]
+        position += len(chunk)
+        first = max(0, fitted_at + 1 - KEPT_HISTORY_DAYS * day)
+        known = series.values[first : chunk[-1] + 1]
+        part = LoadSeries(series.start_seconds + first * series.step_seconds, series.step_seconds, known)
+        fit_steps = fitted_at + 1 - first
+        days = LoadSeries(0.0, series.step_seconds, known[:fit_steps]).span_days()
+        if days < REACTIVE_ONLY_BELOW_DAYS:
+            for origin in chunk:
+                yield origin, tuple(_without_models(part, origin - first, days) for _ in lead_seconds)
+            continue
+        models = fit_models(part, fit_steps)
+        inside = np.array(chunk) - first
+        issued = [
+            (judged := judge_models(models, lead), judged.issue(inside, horizons, np.array(LEVELS)))
+            for lead in lead_seconds
+        ]
+        for row, origin in enumerate(chunk):
+            yield (
+                origin,
+                tuple(
+                    _past_forecast(part, int(inside[row]), judged, loads[row], bool(shifted[row]), days)
+                    for judged, (loads, shifted) in issued
+                ),
+            )
+
+
+def _past_forecast(
+    series: LoadSeries, origin: int, judged: FittedForecaster, loads: Floats, shifted: bool, days: float
+) -> Forecast:
+    standing = judged.standing
+    if days < SCALE_OUT_ONLY_BELOW_DAYS and standing is Standing.NORMAL:
+        standing = Standing.SCALE_OUT_ONLY
+    age, last = _newest_load(series, origin)
+    return Forecast(
+        issued_at_seconds=series.start_seconds + (origin + 1) * series.step_seconds,
+        step_seconds=series.step_seconds,
+        levels=LEVELS,
+        quantiles=loads,
+        standing=standing,
+        model=judged.model,
+        reasons=judged.reasons,
+        coverage=judged.record.coverage95 if judged.record else None,
+        age_seconds=age,
+        last_load=last,
+        shifted=shifted,
+        stale=age is None or age > STALE_SECONDS,
+    )
+
+
+def _without_models(series: LoadSeries, origin: int, days: float) -> Forecast:
+    age, last = _newest_load(series, origin)
+    return Forecast(
+        issued_at_seconds=series.start_seconds + (origin + 1) * series.step_seconds,
+        step_seconds=series.step_seconds,
+        levels=LEVELS,
+        quantiles=None,
+        standing=Standing.REACTIVE_ONLY,
+        model="none",
+        reasons=(f"{days:.1f} days of history: only the load itself counts",),
+        age_seconds=age,
+        last_load=last,
+        stale=age is None or age > STALE_SECONDS,
+    )
+
+
+def _newest_load(series: LoadSeries, origin: int) -> tuple[float | None, float | None]:
+    """(age in seconds beyond its own step, value) of the newest point at `origin`; None when there is none."""
+    for back in range(min(origin, series.steps_per_day) + 1):
+        value = series.values[origin - back]
+        if np.isfinite(value):
+            return float(back * series.step_seconds), float(value)
+    return None, None
 
 
 def _choose(records: Mapping[str, Record]) -> tuple[str, list[str]]:
@@ -253,13 +351,16 @@ def _numbers(fitted: FittedForecaster, days: float) -> dict[str, float]:
     return numbers
 
 
-def _utilisation_reason(series: LoadSeries, name: str, unit: str) -> list[str]:
-    """A percentage is shaped by the very scaling that it is to drive; say so."""
+def utilisation_reasons(series: LoadSeries, name: str = "", unit: str = "") -> list[str]:
+    """Why the series looks like a utilisation; empty when it does not.
+
+    A percentage is shaped by the very scaling that it is to drive: it falls when a replica is added.
+    """
     if unit.lower() == "percent" or "utili" in name.lower() or "percent" in name.lower():
         what = f"{name or 'the metric'} is a utilisation"
     else:
         known = series.values[np.isfinite(series.values)]
-        if len(known) < 100 or known.max() > 100.0 or (known >= 99.0).mean() < 0.002:
+        if len(known) < 100 or known.max() > 100.0 or (known >= 99.0).mean() < _SATURATED_SHARE:
             return []
         what = f"{name or 'the metric'} never exceeds 100 and often stands there, as a utilisation does"
     return [

@@ -12,6 +12,7 @@ import numpy as np
 from .series import Floats, Ints
 
 _SMALLEST = 1e-6
+_FAR = 6.0
 
 
 @dataclass(frozen=True)
@@ -21,17 +22,20 @@ class BandSettings:
     Recent ones more, those at the same time of day more, scaled to the error level of now.
     """
 
-    recency_days: float = 14.0
+    recency_days: float = 3.0
     young_share: float = 0.25
     hours_wide: float = 3.0
     hours_floor: float = 0.25
-    scale_memory_days: float = 2.0
-    scale_share: float = 0.5
+    scale_memory_days: float = 1.0
+    scale_share: float = 0.7
     quietest_then: float = 0.8
     noisiest_then: float = 3.0
     quietest_now: float = 0.33
     noisiest_now: float = 1.6
     widen: float = 1.0
+    widen_day: float = 0.35
+    memory_share: float = 0.2
+    event_share: float = 0.2
 
 
 @dataclass(frozen=True)
@@ -116,8 +120,10 @@ class ErrorBands:
             scaled = residual / then
             order = np.argsort(scaled)
             weight = self._weights(self.grid.origins[known[order]], origins)
+            weight *= self._event_weight(residual[order], self.grid.origins[known[order]])
             offset = _weighted_quantiles(scaled[order], weight, levels) * now[:, None]
-            result[:, place, :] = np.where(levels > 0.5, np.maximum(offset, offset * limits.widen), offset)
+            widen = limits.widen + limits.widen_day * float(np.sqrt(self.grid.knots[k] / self.grid.day))
+            result[:, place, :] = np.where(levels > 0.5, np.maximum(offset, offset * widen), offset)
         return result
 
     def _known(self, k: int, origin: int) -> Ints:
@@ -133,7 +139,21 @@ class ErrorBands:
         age_days = (int(origins.max()) - past) / day
         # A young history forgets sooner: its first forecasts were made from almost nothing.
         half_life = min(settings.recency_days, settings.young_share * (int(origins.max()) / day))
-        return np.asarray(near * 0.5 ** (age_days / half_life)[None, :], dtype=float)
+        recency = 0.5 ** (age_days / half_life) + settings.memory_share * 0.5 ** (age_days / 14.0)
+        return np.asarray(near * recency[None, :], dtype=float)
+
+    def _event_weight(self, residual: Floats, past: Ints) -> Floats:
+        """One event counts as one: a level shift misses every forecast made in the day before it.
+
+        When all errors far outside the usual lie within a day and a half, they count for less.
+        """
+        weight = np.ones(len(residual))
+        middle = float(np.median(residual))
+        usual = 1.4826 * float(np.median(np.abs(residual - middle))) + _SMALLEST
+        far = residual > middle + _FAR * usual
+        if far.any() and np.ptp(past[far]) <= 1.5 * self.grid.day and np.ptp(past) >= 5 * self.grid.day:
+            weight[far] = self.settings.event_share
+        return weight
 
 
 def _weighted_quantiles(ordered: Floats, weight: Floats, levels: Floats) -> Floats:

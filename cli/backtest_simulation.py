@@ -1,0 +1,290 @@
+"""A closed loop over a past load: decisions, replicas that take their time, minutes short, replica-hours.
+
+Peaker's own decision function runs here, on the forecasts that it would have had. The others are reactive scaling
+with the same lead time, a static peak, and an oracle: Peaker's rules with a forecast that knows the future.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from peaker.domain.forecasting import LEVELS, Forecast, LoadSeries, Standing
+from peaker.domain.issued import CheckState
+from peaker.domain.lead_time import LeadTime
+from peaker.domain.scaling import (
+    Action,
+    Capacity,
+    Fleet,
+    Observation,
+    ScalingPolicy,
+    decide,
+    replicas_for,
+)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+STATIC_LOOK_BACK_DAYS = 28
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One cluster over one stretch of its past. Steps are the load's own; loads are in load-metric units."""
+
+    series: LoadSeries
+    first: int
+    last: int
+    lead_steps: int
+    capacity_per_replica: float
+    decide_every_steps: int = 1
+    min_replicas: int = 1
+    max_replicas: int = 1_000
+    quantile: float = 0.95
+    low_checks_needed: int = 3
+    minimum_lifetime_seconds: float = 3600.0
+    builds_at_once: int | None = None
+
+    @property
+    def step_seconds(self) -> int:
+        return self.series.step_seconds
+
+    @property
+    def lead_seconds(self) -> float:
+        return float(self.lead_steps * self.step_seconds)
+
+    def decision_steps(self) -> range:
+        """Steps at whose end a decision is made."""
+        return range(self.first - 1, self.last, self.decide_every_steps)
+
+    def load(self) -> Floats:
+        """The load of the stretch; NaN where it was not seen."""
+        return self.series.values[self.first : self.last]
+
+    def at_end_of(self, step: int) -> float:
+        """Epoch seconds at the end of a step."""
+        return self.series.start_seconds + (step + 1) * self.step_seconds
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that a policy did: at which step of the series, how many replicas, and why."""
+
+    step: int
+    action: str
+    replicas: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One policy's course: replicas serving and paid for per step, and what that comes to."""
+
+    name: str
+    serving: Ints
+    paid: Ints
+    short_minutes: float
+    short_share: float
+    replica_hours: float
+    events: tuple[Event, ...] = ()
+
+
+@dataclass
+class _FleetInTime:
+    """Replicas that serve, replicas under way (step at which each begins to serve), births of peak replicas."""
+
+    scenario: Scenario
+    serving: int
+    arrivals: list[int] = field(default_factory=list)
+    births: list[float] = field(default_factory=list)
+
+    def arrive(self, step: int) -> None:
+        """Put into service what is ready at the beginning of `step`."""
+        ready = [at for at in self.arrivals if at <= step]
+        self.arrivals = [at for at in self.arrivals if at > step]
+        for at in ready:
+            self.serving += 1
+            self.births.append(self.scenario.at_end_of(at - 1))
+
+    def launch(self, step: int, count: int) -> int:
+        """Start building at the end of `step`; returns how many builds the limit allows."""
+        limit = self.scenario.builds_at_once
+        allowed = count if limit is None else max(0, min(count, limit - len(self.arrivals)))
+        self.arrivals += [step + 1 + self.scenario.lead_steps] * allowed
+        return allowed
+
+    def retire(self, count: int) -> None:
+        """Take the oldest peak replicas out of service."""
+        self.serving -= count
+        self.births = sorted(self.births)[count:]
+
+
+Decide = Callable[[int, _FleetInTime], Event | None]
+
+
+def _run(name: str, scenario: Scenario, start_serving: int, decide_at: Decide) -> Outcome:
+    fleet = _FleetInTime(scenario, start_serving)
+    fleet.births = [-np.inf] * max(0, start_serving - scenario.min_replicas)
+    decisions = set(scenario.decision_steps())
+    count = scenario.last - scenario.first
+    serving, paid = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    events = []
+    for step in range(scenario.first, scenario.last):
+        if step - 1 in decisions:
+            event = decide_at(step - 1, fleet)
+            if event is not None:
+                events.append(event)
+        fleet.arrive(step)
+        serving[step - scenario.first] = fleet.serving
+        paid[step - scenario.first] = fleet.serving + len(fleet.arrivals)
+    return _outcome(name, scenario, serving, paid, tuple(events))
+
+
+def _outcome(name: str, scenario: Scenario, serving: Ints, paid: Ints, events: tuple[Event, ...]) -> Outcome:
+    load = scenario.load()
+    seen = np.isfinite(load)
+    short = seen & (np.nan_to_num(load) > serving * scenario.capacity_per_replica * (1 + 1e-9))
+    minutes = scenario.step_seconds / 60
+    return Outcome(
+        name=name,
+        serving=serving,
+        paid=paid,
+        short_minutes=float(short.sum()) * minutes,
+        short_share=float(short.sum() / max(1, seen.sum())),
+        replica_hours=float(paid.sum()) * minutes / 60,
+        events=events,
+    )
+
+
+def starting_replicas(scenario: Scenario) -> int:
+    """Every policy starts with what the load of the last hour takes, with room for a tenth more."""
+    before = scenario.series.values[max(0, scenario.first - 12) : scenario.first]
+    before = before[np.isfinite(before)]
+    load = float(before.max()) if len(before) else 0.0
+    wanted = replicas_for(1.1 * load, scenario.capacity_per_replica)
+    return min(scenario.max_replicas, max(scenario.min_replicas, wanted))
+
+
+def simulate_forecasts(name: str, scenario: Scenario, forecasts: Iterable[tuple[int, Forecast]]) -> Outcome:
+    """Peaker's decisions on the given forecasts: (step, forecast issued at its end), ascending."""
+    policy = ScalingPolicy(
+        min_replicas=scenario.min_replicas,
+        max_replicas=scenario.max_replicas,
+        capacity=Capacity(scenario.capacity_per_replica, "given"),
+        quantile=scenario.quantile,
+        period_seconds=float(scenario.decide_every_steps * scenario.step_seconds),
+        minimum_lifetime_seconds=scenario.minimum_lifetime_seconds,
+        low_checks_needed=scenario.low_checks_needed,
+    )
+    lead = LeadTime(scenario.lead_seconds, scenario.lead_seconds, (), "given")
+    source: Iterator[tuple[int, Forecast]] = iter(forecasts)
+    state = CheckState()
+
+    def decide_at(step: int, fleet: _FleetInTime) -> Event | None:
+        nonlocal state
+        at, forecast = next(source)
+        if at != step:
+            raise ValueError(f"forecast of step {at} where that of {step} was expected")
+        observation = Observation(
+            now_seconds=scenario.at_end_of(step),
+            load_now=None if forecast.stale else forecast.last_load,
+            fleet=Fleet(
+                serving=fleet.serving,
+                building=len(fleet.arrivals),
+                peak_in_service_since={str(i): born for i, born in enumerate(fleet.births)},
+            ),
+        )
+        decision = decide(observation, forecast, lead, policy, state)
+        state = decision.state
+        if decision.action is Action.SCALE_OUT:
+            started = fleet.launch(step, decision.shortage)
+            return Event(step, "scale_out", started, decision.reason) if started else None
+        if decision.action is Action.SCALE_IN:
+            fleet.retire(decision.surplus)
+            return Event(step, "scale_in", decision.surplus, decision.reason)
+        return None
+
+    return _run(name, scenario, starting_replicas(scenario), decide_at)
+
+
+def oracle_forecasts(scenario: Scenario, horizon_steps: int) -> Iterator[tuple[int, Forecast]]:
+    """Forecasts that are the future itself; where it was not seen, the last load before stands."""
+    values = scenario.series.values
+    known = np.where(np.isfinite(values), np.arange(len(values)), -1)
+    filled = values[np.maximum(np.maximum.accumulate(known), 0)]
+    for step in scenario.decision_steps():
+        future = filled[step + 1 : step + 1 + horizon_steps]
+        if not len(future):
+            future = filled[step : step + 1]
+        yield (
+            step,
+            Forecast(
+                issued_at_seconds=scenario.at_end_of(step),
+                step_seconds=scenario.step_seconds,
+                levels=LEVELS,
+                quantiles=np.repeat(future[:, None], len(LEVELS), axis=1),
+                standing=Standing.NORMAL,
+                model="oracle",
+                reasons=(),
+                last_load=float(filled[step]),
+                age_seconds=0.0,
+                stale=False,
+            ),
+        )
+
+
+def simulate_reactive(scenario: Scenario, target: float) -> Outcome:
+    """Launch what the load of now takes at `target` utilisation; retire after max(60 min, L) below."""
+    values = scenario.series.values
+    patience = max(3600.0, scenario.lead_seconds)
+    low_since: float | None = None
+
+    def decide_at(step: int, fleet: _FleetInTime) -> Event | None:
+        nonlocal low_since
+        load = values[step]
+        if not np.isfinite(load):
+            return None
+        wanted = replicas_for(float(load) / target, scenario.capacity_per_replica)
+        wanted = min(scenario.max_replicas, max(scenario.min_replicas, wanted))
+        now = scenario.at_end_of(step)
+        coming = fleet.serving + len(fleet.arrivals)
+        if wanted > coming:
+            low_since = None
+            started = fleet.launch(step, wanted - coming)
+            return Event(step, "scale_out", started, f"load {load:g}") if started else None
+        if wanted >= fleet.serving:
+            low_since = None
+            return None
+        low_since = now if low_since is None else low_since
+        if now - low_since < patience:
+            return None
+        count = fleet.serving - wanted
+        fleet.retire(count)
+        low_since = None
+        return Event(step, "scale_in", count, f"load {load:g} for {patience / 60:.0f} min")
+
+    return _run(f"reactive at {target:.0%}", scenario, starting_replicas(scenario), decide_at)
+
+
+def simulate_static(scenario: Scenario) -> Outcome:
+    """Always as many replicas as the highest load of the four weeks before took."""
+    day = scenario.series.steps_per_day
+    before = scenario.series.values[max(0, scenario.first - STATIC_LOOK_BACK_DAYS * day) : scenario.first]
+    before = before[np.isfinite(before)]
+    peak = float(before.max()) if len(before) else 0.0
+    wanted = replicas_for(peak, scenario.capacity_per_replica)
+    replicas = min(scenario.max_replicas, max(scenario.min_replicas, wanted))
+    course = np.full(scenario.last - scenario.first, replicas, dtype=np.int64)
+    return _outcome("static peak", scenario, course, course.copy(), ())
+
+
+def short_at_equal_cost(outcome: Outcome, reactive: Sequence[Outcome]) -> float:
+    """The share of time short that reactive scaling would have had for the same replica-hours.
+
+    Interpolated between the reactive runs (one per target utilisation), and flat beyond their ends.
+    """
+    ordered = sorted(reactive, key=lambda each: each.replica_hours)
+    hours = [each.replica_hours for each in ordered]
+    shares = [each.short_share for each in ordered]
+    return float(np.interp(outcome.replica_hours, hours, shares))
