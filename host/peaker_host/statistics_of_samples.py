@@ -20,6 +20,21 @@ def binomial_lower(successes: int, trials: int, alpha: float) -> float:
     return 1.0 - binomial_upper(trials - successes, trials, alpha)
 
 
+def drawn_upper(successes: int, drawn: int, population: int, alpha: float) -> float:
+    """The same for a sample drawn without replacement from a population of known size (hypergeometric).
+
+    The largest share under which so few successes still have a probability above alpha; exact when all is drawn.
+    """
+    low, high = successes, population - drawn + successes
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _at_most_drawn(successes, drawn, middle, population) > alpha:
+            low = middle
+        else:
+            high = middle - 1
+    return low / population
+
+
 def sample_size_to_see(share: float, alpha: float) -> int:
     """Sample in which a share of at least `share` goes unseen with probability <= alpha (rule of three, exact)."""
     return math.ceil(math.log(alpha) / math.log(1.0 - share))
@@ -56,6 +71,21 @@ def _at_most(successes: int, trials: int, share: float) -> float:
         )
         for k in range(successes + 1)
     )
+
+
+def _at_most_drawn(successes: int, drawn: int, marked: int, population: int) -> float:
+    """P(X <= successes) when `drawn` of `population` are taken, `marked` of which count."""
+    whole = _log_choose(population, drawn)
+    return sum(
+        math.exp(_log_choose(marked, k) + _log_choose(population - marked, drawn - k) - whole)
+        for k in range(max(0, drawn - population + marked), min(successes, marked) + 1)
+    )
+
+
+def _log_choose(things: int, taken: int) -> float:
+    if not 0 <= taken <= things:
+        return -math.inf
+    return math.lgamma(things + 1) - math.lgamma(taken + 1) - math.lgamma(things - taken + 1)
 
 
 def _solve(falling: Callable[[float], float], low: float, high: float) -> float:

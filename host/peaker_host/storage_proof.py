@@ -21,6 +21,7 @@ from peaker_host.block_ranges import BLOCK_BYTES, Range, nth_blocks, total
 from peaker_host.statistics_of_samples import (
     binomial_lower,
     binomial_upper,
+    drawn_upper,
     quantile,
     sample_size_to_see,
     trimmed_mean,
@@ -35,6 +36,7 @@ _ALPHA = MISS_PROBABILITY / _LOOKS
 _NOISE_ALPHA = 0.005
 _READ_BYTES = 16384
 _CHUNK_BLOCKS = 64
+_CALM_NEIGHBOURS = 4
 _MARGINS_MS = (2.0, 4.0, 8.0)
 _NOISE_SHARE = 0.003
 _REAL_TIME_PRIORITY = 10
@@ -49,6 +51,7 @@ class Warmth:
     reason: str
     blocks_used: int
     blocks_sampled: int
+    blocks_calm: int
     await_first_ms: Optional[float]
     await_second_ms: Optional[float]
     ratio: Optional[float]
@@ -71,7 +74,7 @@ def sample_warmth(
 ) -> Warmth:
     """Draw blocks without replacement, read each twice, judge; draw more while the verdict is open."""
     blocks = total(used_blocks)
-    wanted = max(first_sample, sample_size_to_see(COLD_SHARE_LIMIT, _ALPHA))
+    wanted = max(first_sample, sample_size_to_see(COLD_SHARE_LIMIT, _ALPHA / 2))
     order = generator.sample(range(blocks), min(blocks, wanted * 2 ** (_LOOKS - 1)))
     first: List[float] = []
     second: List[float] = []
@@ -83,8 +86,9 @@ def sample_warmth(
             generator.shuffle(chunk)
             offsets = [_offset_in(block, size_bytes, generator) for block in chunk]
             with _undisturbed():
-                first += read_latencies_ms(path, offsets)
-                second += read_latencies_ms(path, offsets)
+                latencies = read_latencies_ms(path, [offset for offset in offsets for _ in range(2)])
+            first += latencies[0::2]
+            second += latencies[1::2]
         verdict = judge(first, second, blocks, ratio_limit)
         say(f"{len(first)} of {blocks} blocks read twice: {verdict.verdict}, {verdict.reason}")
         if verdict.verdict != "unknown" or len(first) >= blocks:
@@ -96,22 +100,29 @@ def judge(first: Sequence[float], second: Sequence[float], blocks_used: int, rat
     """The verdict from paired latencies (ms) of a sample of `blocks_used` blocks. Pure."""
     if not first:
         return Warmth(
-            "unknown", "no block was sampled", blocks_used, 0, None, None, None, None, 0, 0, None, None
+            "unknown", "no block was sampled", blocks_used, 0, 0, None, None, None, None, 0, 0, None, None
         )
-    sampled = len(first)
     median = quantile(second, 0.5)
     limit = slow_limit_ms(second)
+    calm = _calm_reads(second, limit)
+    slow_calm = sum(1 for index in calm if first[index] > limit)
     slow_first = sum(1 for latency in first if latency > limit)
     slow_second = sum(1 for latency in second if latency > limit)
-    lower, upper = _cold_share(slow_first, slow_second, sampled, sampled >= blocks_used)
+    noise_high = binomial_upper(slow_second, len(second), _NOISE_ALPHA)
+    lower = max(0.0, binomial_lower(slow_calm, len(calm), _NOISE_ALPHA) - noise_high)
+    upper = min(
+        drawn_upper(slow_first, len(first), blocks_used, _ALPHA / 2),
+        drawn_upper(slow_calm, len(calm), blocks_used, _ALPHA / 2),
+    )
     mean_first, mean_second = trimmed_mean(first, _TRIM), trimmed_mean(second, _TRIM)
     ratio = mean_first / mean_second if mean_second > 0 else 1.0
-    verdict, reason = _verdict(lower, upper, ratio, ratio_limit, slow_first, slow_second, sampled)
+    verdict, reason = _verdict(lower, upper, ratio, ratio_limit, slow_first, slow_second, len(first))
     return Warmth(
         verdict,
         reason,
         blocks_used,
-        sampled,
+        len(first),
+        len(calm),
         round(mean_first, 3),
         round(mean_second, 3),
         round(ratio, 3),
@@ -183,18 +194,20 @@ def _offset_in(block: int, size_bytes: int, generator: random.Random) -> int:
     return block * BLOCK_BYTES + generator.randrange(pages) * _READ_BYTES
 
 
-def _cold_share(slow_first: int, slow_second: int, sampled: int, all_sampled: bool) -> Tuple[float, float]:
-    """Bounds of the cold share. Slow second reads tell how many slow first reads may be noise."""
-    noise_high = binomial_upper(slow_second, sampled, _NOISE_ALPHA)
-    if all_sampled:
-        share = slow_first / sampled
-        return max(0.0, share - noise_high), share
-    lower = binomial_lower(slow_first, sampled, _NOISE_ALPHA) - noise_high
-    upper = binomial_upper(slow_first, sampled, _ALPHA)
-    if slow_second:
-        noise_low = binomial_lower(slow_second, sampled, _ALPHA / 2)
-        upper = min(upper, binomial_upper(slow_first, sampled, _ALPHA / 2) - noise_low)
-    return max(0.0, lower), max(0.0, upper)
+def _calm_reads(second: Sequence[float], limit: float) -> List[int]:
+    """Positions of the blocks whose own second read and those next to it in time were not slow.
+
+    Second reads know nothing of coldness, so that choosing by them favours no verdict.
+    """
+    calm: List[int] = []
+    disturbed_until = -1
+    slow = [index for index, latency in enumerate(second) if latency > limit]
+    for index in range(len(second)):
+        while slow and slow[0] <= index + _CALM_NEIGHBOURS:
+            disturbed_until = slow.pop(0) + _CALM_NEIGHBOURS
+        if index > disturbed_until:
+            calm.append(index)
+    return calm
 
 
 def _verdict(

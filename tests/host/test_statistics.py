@@ -8,6 +8,7 @@ import pytest
 from peaker_host.statistics_of_samples import (
     binomial_lower,
     binomial_upper,
+    drawn_upper,
     quantile,
     sample_size_to_see,
     trimmed_mean,
@@ -28,6 +29,25 @@ def test_the_bounds_are_where_the_tail_has_probability_alpha(
     if successes:
         assert 1 - at_most(successes - 1, trials, lower) == pytest.approx(alpha, rel=1e-3)
     assert lower <= successes / trials <= upper
+
+
+@pytest.mark.parametrize(("successes", "drawn", "population"), [(0, 300, 383), (2, 50, 200), (5, 411, 5000)])
+def test_the_bound_of_a_finite_population_is_the_last_share_that_is_not_ruled_out(
+    successes: int, drawn: int, population: int
+) -> None:
+    def so_few(marked: int) -> float:
+        ways = sum(
+            math.comb(marked, k) * math.comb(population - marked, drawn - k) for k in range(successes + 1)
+        )
+        return ways / math.comb(population, drawn)
+
+    marked = round(drawn_upper(successes, drawn, population, 1e-3) * population)
+    assert so_few(marked) > 1e-3 >= so_few(marked + 1)
+
+
+def test_when_all_is_drawn_the_share_is_known() -> None:
+    assert drawn_upper(7, 100, 100, 1e-3) == 0.07
+    assert drawn_upper(0, 0, 100, 1e-3) == 1.0
 
 
 def test_extremes() -> None:

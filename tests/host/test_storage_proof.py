@@ -35,7 +35,20 @@ def spiky(generator: random.Random) -> float:
     return quiet(generator) + (generator.uniform(20, 200) if generator.random() < 0.003 else 0.0)
 
 
-MACHINES: dict[str, Noise] = {"quiet": quiet, "busy": busy, "spiky": spiky}
+class Starved:
+    """Bursts in which half of the reads wait up to 40 ms, a fifth of the time."""
+
+    def __init__(self) -> None:
+        self.in_burst = False
+
+    def __call__(self, generator: random.Random) -> float:
+        if generator.random() < (1 / 40 if self.in_burst else 1 / 160):
+            self.in_burst = not self.in_burst
+        wait = generator.uniform(0, 40) if self.in_burst and generator.random() < 0.5 else 0.0
+        return quiet(generator) + wait
+
+
+MACHINES: dict[str, Noise] = {"quiet": quiet, "busy": busy, "spiky": spiky, "starved": Starved()}
 
 
 def prove(monkeypatch: pytest.MonkeyPatch, blocks: int, cold_share: float, noise: Noise, seed: int) -> Warmth:
@@ -71,8 +84,9 @@ def test_a_volume_with_two_percent_cold_or_more_is_never_called_warm(
 @pytest.mark.parametrize("blocks", [150, 1810, 20_000])
 def test_a_warm_volume_is_called_warm(monkeypatch: pytest.MonkeyPatch, machine: str, blocks: int) -> None:
     verdicts = [prove(monkeypatch, blocks, 0.0, MACHINES[machine], seed).verdict for seed in range(12)]
-    assert verdicts.count("warm") >= 11, verdicts
     assert "not_warm" not in verdicts
+    if (machine, blocks) != ("starved", 150):  # too few blocks to see through so much noise
+        assert verdicts.count("warm") >= 11, verdicts
 
 
 @pytest.mark.parametrize("machine", ["quiet", "spiky"])
@@ -89,13 +103,13 @@ def test_a_cold_volume_is_called_not_warm_with_bounds_around_the_truth(
 
 
 def test_one_slow_first_read_does_not_condemn_a_volume() -> None:
-    verdict = judge([0.8] * 410 + [40.0], [0.8] * 411, 100_000, 1.5)
+    verdict = judge([0.8] * 410 + [40.0], [0.8] * 411, 1_000_000, 1.5)
     assert verdict.verdict == "unknown"
 
 
 def test_the_first_sample_is_large_enough_for_a_certain_warm() -> None:
-    assert judge([0.8] * 411, [0.8] * 411, 100_000, 1.5).verdict == "warm"
-    assert judge([0.8] * 380, [0.8] * 380, 100_000, 1.5).verdict == "unknown"
+    assert judge([0.8] * 446, [0.8] * 446, 1_000_000, 1.5).verdict == "warm"
+    assert judge([0.8] * 380, [0.8] * 380, 1_000_000, 1.5).verdict == "unknown"
 
 
 def test_when_every_block_was_read_the_share_is_counted() -> None:
@@ -106,11 +120,21 @@ def test_when_every_block_was_read_the_share_is_counted() -> None:
 
 
 def test_slower_first_reads_without_slow_ones_are_not_called_warm() -> None:
-    assert judge([1.5] * 411, [0.8] * 411, 100_000, 1.5).verdict == "unknown"
+    assert judge([1.5] * 411, [0.8] * 411, 1_000_000, 1.5).verdict == "unknown"
 
 
 def test_nothing_sampled_is_unknown() -> None:
     assert judge([], [], 0, 1.5).verdict == "unknown"
+
+
+def test_first_reads_near_a_slow_second_read_are_left_out() -> None:
+    second = [0.8] * 50 + [40.0] + [0.8] * 949
+    near = judge([0.8] * 48 + [40.0] * 2 + [0.8] * 950, second, 1_000_000, 1.5)
+    far = judge([0.8] * 20 + [40.0] * 2 + [0.8] * 978, second, 1_000_000, 1.5)
+    assert (near.blocks_calm, near.slow_first) == (991, 2)
+    assert near.cold_share_upper is not None
+    assert far.cold_share_upper is not None
+    assert near.cold_share_upper < far.cold_share_upper
 
 
 def test_the_margin_follows_the_noise_of_the_second_reads_alone() -> None:
