@@ -57,7 +57,10 @@ def _steps(receipt: dict[str, Any], real: float | None) -> Table:
     table.add_column("numbers", overflow="fold")
     for step in receipt["steps"]:
         table.add_row(
-            _clock(step["started_at"]), step["step"], _both(step["seconds"], real), _numbers(step["numbers"])
+            _clock(step["started_at"]),
+            step["step"],
+            _both(step["seconds"], real),
+            Text(_numbers(step["numbers"])),
         )
     return table
 

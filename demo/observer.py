@@ -35,10 +35,17 @@ class ExecutionTrail:
     workflow: str
     status: str
     states: list[tuple[datetime, str]] = field(default_factory=list)
+    told: int = 0
 
     @property
     def name(self) -> str:
         return self.arn.rsplit(":", 1)[1]
+
+
+def _acts(states: list[tuple[datetime, str]]) -> bool:
+    """Whether a run did more than find that there is nothing to do."""
+    entered = {state for _, state in states}
+    return bool(entered & {"ChooseDonor", "GuardRetirement", "PlanOnly", "RequestRejected"})
 
 
 class Observer(threading.Thread):
@@ -123,8 +130,8 @@ class Observer(threading.Thread):
                 self._read_history(trail)
             if status != trail.status:
                 trail.status = status
-                if status != "RUNNING":
-                    self._say(f"{workflow} {trail.name[:13]} {status}")
+                if status != "RUNNING" and _acts(trail.states):
+                    self._say(f"{workflow:9} {trail.name[:13]}  {status}")
 
     def _control_executions(self, workflow: str) -> list[tuple[str, str]]:
         arn = self._arn(workflow)
@@ -150,6 +157,8 @@ class Observer(threading.Thread):
             for event in page["events"]
             if event.get("stateEnteredEventDetails")
         ]
-        for at, state in entered[len(trail.states) :]:
-            self._say(f"{trail.workflow} {trail.name[:13]} {at:%H:%M} {state}")
+        if _acts(entered):
+            for _, state in entered[trail.told :]:
+                self._say(f"{trail.workflow:9} {trail.name[:13]}  {state}")
+            trail.told = len(entered)
         trail.states = entered

@@ -60,7 +60,7 @@ def draw(picture: Picture, path: Path) -> None:
 
 
 def _draw_load(axis: Axes, picture: Picture) -> None:
-    times = [s.at for s in picture.samples]
+    times = _days([s.at for s in picture.samples])
     capacity = [s.serving_replicas * picture.capacity_per_replica for s in picture.samples]
     axis.fill_between(times, capacity, step="post", color=CAPACITY, alpha=0.10)
     axis.step(
@@ -70,7 +70,7 @@ def _draw_load(axis: Axes, picture: Picture) -> None:
         times, [s.asked_queries_per_s for s in picture.samples], color=DEMAND, lw=2, label="read demand"
     )
     if picture.forecast:
-        ahead = [t for t, _, _ in picture.forecast]
+        ahead = _days([t for t, _, _ in picture.forecast])
         axis.plot(
             ahead,
             [p50 for _, p50, _ in picture.forecast],
@@ -94,6 +94,11 @@ def _draw_load(axis: Axes, picture: Picture) -> None:
     axis.legend(loc="upper left", fontsize=9, frameon=False, ncols=2)
     axis.grid(alpha=0.2)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _days(moments: Sequence[datetime]) -> list[float]:
+    """matplotlib's own count of days."""
+    return [float(mdates.date2num(moment)) for moment in moments]
 
 
 def _mark(axis: Axes, at: datetime | None, text: str, color: str) -> None:

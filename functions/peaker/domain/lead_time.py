@@ -241,12 +241,16 @@ def _learned_hydration(inputs: LeadTimeInputs, part: Component, past: PastSteps)
 
 
 def _draw(part: Component, durations: Sequence[float], unit: str) -> Component:
-    """Prediction and measurement weighed: `runs` against 1.5. Median and MAD, so one odd run moves little."""
+    """Prediction and measurement weighed: `runs` against 1.5. Median and MAD, so one odd run moves little.
+
+    A prediction that measured runs contradict by a factor counts that much less: its assumptions do not hold
+    on this cluster.
+    """
     good = [value for value in durations if math.isfinite(value) and value >= 0]
     if not good:
         return part
-    weight = len(good) / (len(good) + _PRIOR_RUNS)
     middle = median(good)
+    weight = len(good) / (len(good) + _PRIOR_RUNS / _contradiction(middle, part.p50_seconds))
     p50 = weight * middle + (1 - weight) * part.p50_seconds
     deviation = _MAD_TO_DEVIATION * median(abs(value - middle) for value in good)
     measured_spread = max(_P90 * deviation, 0.1 * middle)
@@ -255,6 +259,12 @@ def _draw(part: Component, durations: Sequence[float], unit: str) -> Component:
     return Component(
         part.name, p50, p90, len(good), f"{len(good)} past runs with a median of {middle:.0f} {unit}"
     )
+
+
+def _contradiction(measured_seconds: float, predicted_seconds: float) -> float:
+    """By what factor measurement and prediction differ, 1 when they agree; a second apart is agreement."""
+    low, high = sorted((measured_seconds + 1.0, predicted_seconds + 1.0))
+    return high / low
 
 
 def _slow_run(durations: Sequence[float]) -> float:
