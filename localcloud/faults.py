@@ -113,7 +113,7 @@ def install(cloud: LocalCloud) -> None:
     original = cast(Callable[[Any], Any], BaseResponse.call_action)
 
     def call_action(self: Any) -> Any:
-        fault = cloud.faults.take(f"{self.service_name}:{self._get_action()}")
+        fault = cloud.faults.take(f"{self.boto3_service_name}:{self._get_action()}")
         if fault is None:
             return original(self)
         if fault.when == "after":
