@@ -37,6 +37,7 @@ ROLE = "arn:aws:iam::123456789012:role/peaker"
 LISTENER_PORTS = iter(range(20_000, 30_000))
 WORKFLOWS = ("prewarm", "scale_out", "scale_in")
 PACKAGE_SHA256 = "ab" * 32
+STEADY = {"capacity_per_replica": 100.0, "drain": {"limit_seconds": 86_400, "allow_forced": False}}
 
 
 @dataclass
@@ -204,7 +205,12 @@ class WorkflowCloud:
     def peak_replica(self, cluster: Cluster) -> str:
         """A peak replica in service as a scale-out leaves it: tagged, recorded in the ledger, registered."""
         run_id = f"scale-out-{cluster.name}-built"
-        tags = {"peaker:owner": ENVIRONMENT, "peaker:run-id": run_id, "peaker:role": "replica", "peaker:load": "peak"}
+        tags = {
+            "peaker:owner": ENVIRONMENT,
+            "peaker:run-id": run_id,
+            "peaker:role": "replica",
+            "peaker:load": "peak",
+        }
         instance_id = self._host(cluster.settings, "us-east-1a", tags)
         volumes = self._data_volumes(cluster.settings, instance_id, "us-east-1a", **tags)
         ledger = DynamoDbLedger(LedgerTable(self.client("dynamodb"), TABLE))
@@ -213,7 +219,10 @@ class WorkflowCloud:
         holder = lease.acquire(cluster.name, run_id, "scale_out", now, now + timedelta(hours=1))
         ledger.open_run(holder, RunRow(run_id, cluster.name, "scale_out", now, {}))
         made = [(ResourceKind.INSTANCE, "replica", instance_id)]
-        made += [(ResourceKind.VOLUME, one["name"], volumes[i]) for i, one in enumerate(cluster.settings["volumes"])]
+        made += [
+            (ResourceKind.VOLUME, one["name"], volumes[i])
+            for i, one in enumerate(cluster.settings["volumes"])
+        ]
         for kind, name, resource_id in made:
             row = ledger.intend(holder, kind, name, "Built", now, {})
             ledger.made(holder, row, resource_id, now)
@@ -413,10 +422,14 @@ def _variables() -> dict[str, str]:
 
 def _settings(name: str, target_group_arn: str, changes: dict[str, Any]) -> dict[str, Any]:
     environment = yaml.safe_load((ROOT / "environments" / "local.yaml").read_text(encoding="utf-8"))
-    settings: dict[str, Any] = {**environment["clusters"][0], "name": name, **changes}
+    settings: dict[str, Any] = {**environment["clusters"][0], "name": name, **STEADY, **changes}
     settings["environment"] = ENVIRONMENT
     settings["region"] = environment["region"]
-    settings["load_metric"] = {**settings["load_metric"], "dimensions": {"Cluster": name}}
+    # Cloud time runs 600 times as fast here: what goes stale or runs out within hours must not do so within seconds.
+    settings["load_metric"] = {
+        **settings["load_metric"], "dimensions": {"Cluster": name}, "period_seconds": 21_600
+    }  # fmt: skip
+    settings["forecast"] = {**settings["forecast"], "schedule_minutes": 720}
     settings["read_endpoint"] = {**settings["read_endpoint"], "target_group_arn": target_group_arn}
     return settings
 

@@ -1,0 +1,133 @@
+"""Sentences to build situations with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.fleet import Observation, Replica, ReplicaRow, ReplicaState
+from peaker.domain.inventory import (
+    CLUSTER_TAG,
+    LOAD_TAG,
+    OWNER_TAG,
+    ROLE_TAG,
+    RUN_TAG,
+    VOLUME_TAG,
+    Instance,
+    TargetHealth,
+    TargetState,
+    Volume,
+)
+from peaker.domain.reading import Reading, Unknown
+from peaker.domain.run import RequestedStep, StepInput
+from peaker.usecases.acquire_lease import acquire_lease
+
+from tests.support.fakes import NOON, FakePorts
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN_ID = "scale-out-orders-20261121T120000-9f3a"
+SOURCE = "i-0000000000000050a"
+BASE = "i-000000000000b0001"
+
+
+def orders(**changes: Any) -> ClusterSettings:
+    """The local environment's cluster with a capacity of 100 per replica; `changes` go over it."""
+    environment = yaml.safe_load((ROOT / "environments" / "local.yaml").read_text(encoding="utf-8"))
+    block = {**environment["clusters"][0], "capacity_per_replica": 100.0, "environment": "local"}
+    block["region"] = "us-east-1"
+    block["read_endpoint"] = {**block["read_endpoint"], "target_group_arn": "arn:target-group"}
+    return ClusterSettings.model_validate({**block, **changes})
+
+
+def instance(instance_id: str, role: str = "replica", **more: Any) -> Instance:
+    """A running instance of the cluster, base load, in us-east-1b."""
+    tags = {CLUSTER_TAG: "orders", ROLE_TAG: role, **({LOAD_TAG: "base"} if role == "replica" else {})}
+    tags.update(more.pop("tags", {}))
+    values: dict[str, Any] = {
+        "state": "running",
+        "zone": "us-east-1b",
+        "launched_at": NOON - timedelta(days=9),
+    }
+    values.update(more)
+    return Instance(
+        instance_id=instance_id, private_ip="10.77.2.20", instance_type="r6i.large", tags=tags, **values
+    )
+
+
+def data_volumes_of(
+    instance_id: str, run_tags: Mapping[str, str] | None = None, size_gib: int = 4
+) -> list[Volume]:
+    """The two data volumes, attached."""
+    return [
+        Volume(
+            volume_id=f"vol-{name}-{instance_id[-4:]}",
+            state="in-use",
+            size_gib=size_gib,
+            volume_type="gp3",
+            zone="us-east-1b",
+            instance_id=instance_id,
+            device=device,
+            attachment_state="attached",
+            tags={CLUSTER_TAG: "orders", VOLUME_TAG: name, **(run_tags or {})},
+        )
+        for name, device in (("data", "/dev/sdf"), ("log", "/dev/sdg"))
+    ]
+
+
+def replica(
+    instance_id: str,
+    *,
+    health: TargetHealth | Unknown | None = None,
+    lag: Reading | None = None,
+    peak_of: str | None = None,
+    row_state: ReplicaState | None = ReplicaState.IN_SERVICE,
+    launched_at: datetime = NOON - timedelta(days=9),
+    volumes: tuple[Volume, ...] | None = None,
+    **more: Any,
+) -> Replica:
+    """A healthy base replica; with `peak_of` a run's peak replica, owned and in the ledger."""
+    tags = {} if peak_of is None else {LOAD_TAG: "peak", OWNER_TAG: "local", RUN_TAG: peak_of}
+    tags.update(more.pop("tags", {}))
+    row = None
+    if peak_of is not None and row_state is not None:
+        row = ReplicaRow("orders", instance_id, peak_of, row_state, NOON - timedelta(hours=5))
+    return Replica(
+        instance=instance(instance_id, tags=tags, launched_at=launched_at, **more),
+        volumes=tuple(data_volumes_of(instance_id)) if volumes is None else volumes,
+        health=health or TargetHealth(TargetState.HEALTHY),
+        lag_seconds=lag or Unknown("not measured yet"),
+        ledger_row=row,
+    )
+
+
+def observed(*replicas: Replica, source: Instance | Unknown | None = None) -> Observation:
+    """The fleet at noon; its source is known unless said otherwise."""
+    return Observation("orders", NOON, source or instance(SOURCE, "source"), replicas)
+
+
+def with_cluster(ports: FakePorts) -> FakePorts:
+    """A source and one serving base replica with its volumes."""
+    ports.compute.add(instance(SOURCE, "source"))
+    ports.compute.add(instance(BASE))
+    for volume in data_volumes_of(BASE):
+        ports.storage.add(volume)
+    ports.endpoint.set(BASE, TargetState.HEALTHY)
+    return ports
+
+
+def leased(
+    ports: FakePorts, step: str, operation: str = "scale_out", run_id: str = RUN_ID, **more: Any
+) -> StepInput:
+    """The input of a step of a run that holds the lease of orders; opens the run when it is new."""
+    request = RequestedStep(
+        run_id=run_id, cluster="orders", operation=operation, step="AcquireLease",  # type: ignore[arg-type]
+        request=more.pop("request", {"cluster": "orders"}),
+    )  # fmt: skip
+    lease = acquire_lease(ports, request)
+    return StepInput(
+        run_id=run_id, cluster="orders", operation=operation, step=step, fencing_token=lease.fencing_token,  # type: ignore[arg-type]
+    )  # fmt: skip

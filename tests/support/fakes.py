@@ -1,0 +1,479 @@
+"""Ports in memory, true to the guarantees that ports.py states; the contract tests hold them to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.errors import (
+    CapacityUnavailable,
+    LeaseHeld,
+    LeaseLost,
+    LedgerInconsistent,
+    ResourceNotFound,
+    UnknownCluster,
+)
+from peaker.domain.fleet import ReplicaRow
+from peaker.domain.instants import to_iso
+from peaker.domain.inventory import (
+    CLUSTER_TAG,
+    RUN_TAG,
+    VOLUME_TAG,
+    CommandOutcome,
+    CommandStatus,
+    Instance,
+    InstanceSpec,
+    Snapshot,
+    TargetHealth,
+    TargetState,
+    Volume,
+    VolumeSpec,
+)
+from peaker.domain.lead_time import PastSteps
+from peaker.domain.ledger import (
+    Holder,
+    LeaseRow,
+    ResourceKind,
+    ResourceRow,
+    ResourceState,
+    RunRow,
+    StepRow,
+    find,
+)
+from peaker.domain.reading import Known, Reading, Unknown
+from peaker.ports import Ports
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+class FakeClock:
+    """Stands still until it is moved."""
+
+    def __init__(self, start: datetime = NOON) -> None:
+        self.time = start
+
+    def now(self) -> datetime:
+        return self.time
+
+    def advance(self, **by: float) -> None:
+        self.time += timedelta(**by)
+
+
+class FakeClusters:
+    def __init__(self, *settings: ClusterSettings) -> None:
+        self.by_name = {one.name: one for one in settings}
+
+    def settings(self, cluster: str) -> ClusterSettings:
+        if cluster not in self.by_name:
+            raise UnknownCluster(f"cluster: {cluster!r} is not one of {', '.join(self.names())}")
+        return self.by_name[cluster]
+
+    def names(self) -> list[str]:
+        return sorted(self.by_name)
+
+
+@dataclass
+class FakeCompute:
+    """Instances run at once; `full_zones` (subnets) have no capacity."""
+
+    instances: dict[str, Instance] = field(default_factory=dict)
+    zones: dict[str, str] = field(default_factory=dict)
+    full_subnets: set[str] = field(default_factory=set)
+    terminated: list[str] = field(default_factory=list)
+    _by_token: dict[str, str] = field(default_factory=dict)
+
+    def add(self, instance: Instance) -> Instance:
+        self.instances[instance.instance_id] = instance
+        return instance
+
+    def instances_of_cluster(self, cluster: str) -> list[Instance]:
+        return self._alive(CLUSTER_TAG, cluster)
+
+    def instances_of_run(self, run_id: str) -> list[Instance]:
+        return self._alive(RUN_TAG, run_id)
+
+    def instance(self, instance_id: str) -> Instance:
+        if instance_id not in self.instances:
+            raise ResourceNotFound(instance_id)
+        return self.instances[instance_id]
+
+    def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
+        if spec.subnet_id in self.full_subnets:
+            raise CapacityUnavailable(f"InsufficientInstanceCapacity in {spec.subnet_id}")
+        if client_token not in self._by_token:
+            instance_id = f"i-{len(self._by_token) + 1:017x}"
+            zone = self.zones.get(spec.subnet_id, "us-east-1a")
+            self._by_token[client_token] = instance_id
+            self.add(
+                Instance(
+                    instance_id, "running", "10.77.1.50", zone, spec.instance_type, NOON, dict(spec.tags)
+                )
+            )
+        return self.instances[self._by_token[client_token]]
+
+    def terminate(self, instance_id: str) -> None:
+        if instance_id in self.instances:
+            self.terminated.append(instance_id)
+            self.instances[instance_id] = replace(self.instances[instance_id], state="terminated")
+
+    def _alive(self, tag: str, value: str) -> list[Instance]:
+        return [one for one in self.instances.values() if one.tags.get(tag) == value and not one.is_gone]
+
+
+@dataclass
+class FakeStorage:
+    volumes: dict[str, Volume] = field(default_factory=dict)
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)
+    snapshot_calls: int = 0
+    deleted: list[str] = field(default_factory=list)
+    hidden: bool = False
+    quota_is_used_up: bool = False
+    specs: list[VolumeSpec] = field(default_factory=list)
+    _by_token: dict[str, str] = field(default_factory=dict)
+
+    def add(self, volume: Volume) -> Volume:
+        self.volumes[volume.volume_id] = volume
+        return volume
+
+    def volumes_of_instance(self, instance_id: str) -> list[Volume]:
+        return [one for one in self.volumes.values() if one.instance_id == instance_id]
+
+    def volumes_of_run(self, run_id: str) -> list[Volume]:
+        return [one for one in self.volumes.values() if one.tags.get(RUN_TAG) == run_id]
+
+    def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
+        if self.hidden:
+            return []
+        return [one for one in self.snapshots.values() if one.tags.get(RUN_TAG) == run_id]
+
+    def create_snapshots(
+        self, instance_id: str, volume_ids: Sequence[str], tags: Mapping[str, str]
+    ) -> list[Snapshot]:
+        self.snapshot_calls += 1
+        made = []
+        for volume_id in volume_ids:
+            snapshot_id = f"snap-{len(self.snapshots) + 1:017x}"
+            size = self.volumes[volume_id].size_gib
+            snapshot = Snapshot(snapshot_id, "pending", volume_id, size, 0.0, None, dict(tags))
+            self.snapshots[snapshot_id] = snapshot
+            made.append(snapshot)
+        return made
+
+    def name_snapshot(self, snapshot_id: str, volume_name: str) -> None:
+        snapshot = self.snapshots[snapshot_id]
+        self.snapshots[snapshot_id] = replace(snapshot, tags={**snapshot.tags, VOLUME_TAG: volume_name})
+
+    def complete(self) -> None:
+        """All pending snapshots are done."""
+        for snapshot_id, one in self.snapshots.items():
+            self.snapshots[snapshot_id] = replace(
+                one, state="completed", progress_percent=100.0, full_size_bytes=2**30
+            )
+
+    def delete_snapshot(self, snapshot_id: str) -> None:
+        if self.snapshots.pop(snapshot_id, None) is not None:
+            self.deleted.append(snapshot_id)
+
+    def create_volume(self, spec: VolumeSpec, client_token: str) -> Volume:
+        if self.quota_is_used_up and spec.initialization_rate_mib_per_s is not None:
+            raise CapacityUnavailable("the quota of provisioned initialization rate is used up")
+        if client_token not in self._by_token:
+            volume_id = f"vol-{len(self._by_token) + 0x100:017x}"
+            self._by_token[client_token] = volume_id
+            self.specs.append(spec)
+            self.add(
+                Volume(
+                    volume_id, "available", spec.size_gib, spec.volume_type, spec.zone, tags=dict(spec.tags)
+                )
+            )
+        return self.volumes[self._by_token[client_token]]
+
+    def attach(self, volume_id: str, instance_id: str, device: str) -> None:
+        self.volumes[volume_id] = replace(
+            self.volumes[volume_id],
+            state="in-use",
+            instance_id=instance_id,
+            device=device,
+            attachment_state="attaching",
+        )
+
+    def finish_attaching(self) -> None:
+        for volume_id, one in self.volumes.items():
+            if one.attachment_state == "attaching":
+                self.volumes[volume_id] = replace(one, attachment_state="attached")
+
+    def detach_all(self, instance_id: str) -> None:
+        """What EC2 does to the volumes of an instance that ends."""
+        for volume_id, one in self.volumes.items():
+            if one.instance_id == instance_id:
+                self.volumes[volume_id] = replace(
+                    one, state="available", instance_id=None, attachment_state=None
+                )
+
+    def delete_volume(self, volume_id: str) -> None:
+        if self.volumes.pop(volume_id, None) is not None:
+            self.deleted.append(volume_id)
+
+
+@dataclass
+class FakeCommands:
+    """Commands end with what `results` says of their document; without an entry they go on running."""
+
+    results: dict[str, CommandOutcome] = field(default_factory=dict)
+    online: set[str] = field(default_factory=set)
+    sent: list[tuple[str, str, str]] = field(default_factory=list)
+    parameters: list[dict[str, str]] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+
+    def is_online(self, instance_id: str) -> bool:
+        return instance_id in self.online
+
+    def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
+        self.sent.append((document, instance_id, comment))
+        self.parameters.append(dict(parameters))
+        return f"command-{len(self.sent)}"
+
+    def find(self, instance_id: str, comment: str) -> str | None:
+        found = [
+            f"command-{number}"
+            for number, (_, host, said) in enumerate(self.sent, 1)
+            if (host, said) == (instance_id, comment)
+        ]
+        return found[-1] if found else None
+
+    def outcome(self, command_id: str, instance_id: str) -> CommandOutcome:
+        document = self.sent[int(command_id.rsplit("-", 1)[1]) - 1][0]
+        return self.results.get(document, CommandOutcome(CommandStatus.RUNNING))
+
+    def cancel(self, command_id: str, instance_id: str) -> None:
+        self.cancelled.append(command_id)
+
+
+@dataclass
+class FakeEndpoint:
+    """A deregistered target drains until `finish_draining`."""
+
+    targets: dict[str, TargetHealth] = field(default_factory=dict)
+
+    def register(self, settings: ClusterSettings, instance_id: str) -> None:
+        self.targets.setdefault(instance_id, TargetHealth(TargetState.INITIAL))
+
+    def deregister(self, settings: ClusterSettings, instance_id: str) -> None:
+        if instance_id in self.targets:
+            self.targets[instance_id] = TargetHealth(TargetState.DRAINING)
+
+    def health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
+        return dict(self.targets)
+
+    def set(self, instance_id: str, state: TargetState, reason: str = "") -> None:
+        self.targets[instance_id] = TargetHealth(state, reason)
+
+    def finish_draining(self) -> None:
+        self.targets = {k: v for k, v in self.targets.items() if v.state is not TargetState.DRAINING}
+
+
+class FakePackage:
+    def sha256(self) -> str:
+        return "ab" * 32
+
+    def download_url(self) -> str:
+        return "https://packages.test/peaker_host.pyz?signature=s"
+
+
+@dataclass
+class FakeLease:
+    rows: dict[str, LeaseRow] = field(default_factory=dict)
+    tokens: dict[str, int] = field(default_factory=dict)
+
+    def acquire(
+        self,
+        cluster: str,
+        run_id: str,
+        operation: str,
+        now: datetime,
+        until: datetime,
+        *,
+        fence: bool = False,
+    ) -> Holder:
+        held = self.current(cluster, now)
+        if held is not None and held.run_id != run_id:
+            raise LeaseHeld(f"{held.operation} {held.run_id} until {to_iso(held.held_until)}")
+        if held is not None and not fence:
+            return Holder(cluster, run_id, held.fencing_token)
+        token = self.tokens[cluster] = self.tokens.get(cluster, 0) + 1
+        self.rows[cluster] = LeaseRow(cluster, run_id, operation, token, until)
+        return Holder(cluster, run_id, token)
+
+    def release(self, holder: Holder) -> None:
+        if self.holds(holder):
+            del self.rows[holder.cluster]
+
+    def current(self, cluster: str, now: datetime) -> LeaseRow | None:
+        row = self.rows.get(cluster)
+        return row if row is not None and row.held_until > now else None
+
+    def holds(self, holder: Holder) -> bool:
+        row = self.rows.get(holder.cluster)
+        return row is not None and (row.run_id, row.fencing_token) == (holder.run_id, holder.fencing_token)
+
+    def move_end(self, holder: Holder, until: datetime) -> None:
+        self.rows[holder.cluster] = replace(self.rows[holder.cluster], held_until=until)
+
+
+class FakeLedger:
+    def __init__(self, lease: FakeLease) -> None:
+        self._lease = lease
+        self._runs: dict[str, RunRow] = {}
+        self._steps: dict[str, dict[str, StepRow]] = {}
+        self._resources: dict[str, dict[tuple[ResourceKind, str], ResourceRow]] = {}
+        self._replicas: dict[str, dict[str, ReplicaRow]] = {}
+        self._receipts: dict[str, dict[str, Any]] = {}
+
+    def open_run(self, holder: Holder, run: RunRow) -> None:
+        self._check(holder)
+        self._runs.setdefault(run.run_id, run)
+
+    def run(self, run_id: str) -> RunRow:
+        if run_id not in self._runs:
+            raise LedgerInconsistent(f"the ledger has no run {run_id}")
+        return self._runs[run_id]
+
+    def save_plan(self, holder: Holder, plan: Mapping[str, Any]) -> None:
+        self._change(holder, plan=dict(plan))
+
+    def save_facts(self, holder: Holder, facts: Mapping[str, Any]) -> None:
+        self._change(holder, facts={**self.run(holder.run_id).facts, **facts})
+
+    def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
+        self._change(holder, outcome=outcome, finished_at=finished_at)
+
+    def start_step(self, holder: Holder, step: str, at: datetime, lease_until: datetime) -> None:
+        self._check(holder)
+        self._lease.move_end(holder, lease_until)
+        self._steps.setdefault(holder.run_id, {}).setdefault(step, StepRow(step, at))
+
+    def finish_step(self, holder: Holder, step: str, at: datetime, numbers: Mapping[str, Any]) -> None:
+        self._check(holder)
+        steps = self._steps.setdefault(holder.run_id, {})
+        steps[step] = replace(steps[step], finished_at=at, numbers=dict(numbers))
+
+    def steps(self, run_id: str) -> list[StepRow]:
+        return sorted(self._steps.get(run_id, {}).values(), key=lambda row: (row.started_at, row.step))
+
+    def intend(
+        self,
+        holder: Holder,
+        kind: ResourceKind,
+        name: str,
+        step: str,
+        at: datetime,
+        details: Mapping[str, Any],
+    ) -> ResourceRow:
+        existing = find(self.resources(holder.run_id), kind, name)
+        if existing is not None:
+            return existing
+        self._check(holder)
+        rows = self._resources.setdefault(holder.run_id, {})
+        row = ResourceRow(len(rows) + 1, kind, name, ResourceState.INTENDED, step, at, details=dict(details))
+        rows[kind, name] = row
+        return row
+
+    def made(self, holder: Holder, row: ResourceRow, resource_id: str, at: datetime) -> ResourceRow:
+        self._check(holder)
+        made = replace(row, state=ResourceState.MADE, resource_id=resource_id, made_at=row.made_at or at)
+        self._resources.setdefault(holder.run_id, {})[row.kind, row.name] = made
+        return made
+
+    def mark(self, holder: Holder, run_id: str, row: ResourceRow, state: ResourceState) -> None:
+        self._check(holder)
+        rows = self._resources[run_id]
+        rows[row.kind, row.name] = replace(rows[row.kind, row.name], state=state)
+
+    def resources(self, run_id: str) -> list[ResourceRow]:
+        return sorted(
+            self._resources.get(run_id, {}).values(), key=lambda row: (row.number, row.kind, row.name)
+        )
+
+    def set_replica(self, holder: Holder, replica: ReplicaRow) -> None:
+        self._check(holder)
+        self._replicas.setdefault(replica.cluster, {})[replica.instance_id] = replica
+
+    def replicas(self, cluster: str) -> dict[str, ReplicaRow]:
+        return dict(self._replicas.get(cluster, {}))
+
+    def save_receipt(self, holder: Holder, receipt: Mapping[str, Any]) -> None:
+        self._check(holder)
+        self._receipts[holder.run_id] = dict(receipt)
+
+    def receipt(self, run_id: str) -> dict[str, Any] | None:
+        return self._receipts.get(run_id)
+
+    def _change(self, holder: Holder, **values: Any) -> None:
+        self._check(holder)
+        self._runs[holder.run_id] = replace(self.run(holder.run_id), **values)
+
+    def _check(self, holder: Holder) -> None:
+        if not self._lease.holds(holder):
+            raise LeaseLost(f"{holder.run_id} holds the lease of {holder.cluster} no more")
+
+
+@dataclass
+class FakeReadings:
+    observed: Reading = field(default_factory=lambda: Unknown("no load was set"))
+    metrics: dict[str, float] = field(default_factory=dict)
+    points: list[tuple[datetime, float]] = field(default_factory=list)
+
+    def load(self, settings: ClusterSettings, now: datetime) -> Reading:
+        return self.observed
+
+    def load_points(
+        self, settings: ClusterSettings, start: datetime, end: datetime
+    ) -> list[tuple[datetime, float]]:
+        return [point for point in self.points if start <= point[0] <= end]
+
+    def published(self, settings: ClusterSettings, name: str, now: datetime) -> Reading:
+        return (
+            Known(self.metrics[name], now) if name in self.metrics else Unknown(f"{name} was not published")
+        )
+
+
+class FakePastRuns:
+    def past_steps(self, cluster: str) -> PastSteps:
+        return PastSteps()
+
+
+@dataclass(frozen=True)
+class FakePorts(Ports):
+    """Ports that a test may script, typed as what they are."""
+
+    clock: FakeClock
+    compute: FakeCompute
+    storage: FakeStorage
+    commands: FakeCommands
+    endpoint: FakeEndpoint
+    lease: FakeLease
+    ledger: FakeLedger
+    readings: FakeReadings
+
+
+def fake_ports(*settings: ClusterSettings) -> FakePorts:
+    """A world in memory with these clusters and nothing else."""
+    lease = FakeLease()
+    subnets = {subnet: zone for one in settings for zone, subnet in one.subnets.items()}
+    return FakePorts(
+        environment="local",
+        clock=FakeClock(),
+        clusters=FakeClusters(*settings),
+        compute=FakeCompute(zones=subnets),
+        storage=FakeStorage(),
+        commands=FakeCommands(),
+        endpoint=FakeEndpoint(),
+        package=FakePackage(),
+        lease=lease,
+        ledger=FakeLedger(lease),
+        readings=FakeReadings(),
+        past_runs=FakePastRuns(),
+    )

@@ -1,0 +1,115 @@
+"""Which replica goes and whether it may (I1 to I4, I8); every guard is tried by breaking its rule."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from peaker.domain.fleet import Observation, ReplicaState
+from peaker.domain.inventory import LOAD_TAG, OWNER_TAG, RUN_TAG, TargetHealth, TargetState
+from peaker.domain.reading import Known, Unknown
+from peaker.domain.retirement import (
+    LoadEvidence,
+    choose_idle_replica,
+    guard_lifetime,
+    guard_load,
+    guard_removal,
+)
+
+from tests.support.builders import SOURCE, instance, observed, orders, replica
+from tests.support.fakes import NOON
+
+BASE, OLD, YOUNG = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
+RUN = "scale-out-orders-1"
+OLD_PEAK = replica(OLD, peak_of=RUN, launched_at=NOON - timedelta(hours=9))
+YOUNG_PEAK = replica(YOUNG, peak_of="scale-out-orders-2", launched_at=NOON - timedelta(hours=2))
+
+
+def test_the_youngest_peak_replica_goes_first() -> None:
+    choice = choose_idle_replica(observed(replica(BASE), OLD_PEAK, YOUNG_PEAK))
+    assert choice.replica is YOUNG_PEAK
+
+
+def test_the_one_that_was_asked_for_goes_or_none() -> None:
+    fleet = observed(replica(BASE), OLD_PEAK, YOUNG_PEAK)
+    assert choose_idle_replica(fleet, OLD).replica is OLD_PEAK
+    assert choose_idle_replica(fleet, "i-0000000000000dead").replica is None
+    assert "is not a replica of orders" in choose_idle_replica(fleet, "i-0000000000000dead").text
+
+
+NOT_ELIGIBLE = {
+    "base": (replica(BASE), "base load, permanent"),
+    "untagged-load-counts-as-base": (replica(OLD, peak_of=RUN, tags={LOAD_TAG: "other"}), "base load"),
+    "no-owner-tag": (replica(OLD, tags={LOAD_TAG: "peak"}), "not made by Peaker"),
+    "no-ledger-row": (replica(OLD, peak_of=RUN, row_state=None), "not made by Peaker"),
+    "still-building": (replica(OLD, peak_of=RUN, row_state=ReplicaState.BUILDING), "the ledger says building"),
+    "draining-already": (replica(OLD, peak_of=RUN, row_state=ReplicaState.DRAINING), "the ledger says draining"),
+}
+
+
+@pytest.mark.parametrize("situation", NOT_ELIGIBLE)
+def test_not_eligible(situation: str) -> None:
+    one, reason = NOT_ELIGIBLE[situation]
+    choice = choose_idle_replica(observed(one))
+    assert choice.replica is None
+    assert reason in choice.text
+
+
+def test_a_peak_replica_with_a_serving_base_may_go() -> None:
+    assert guard_removal(OLD_PEAK, observed(replica(BASE), OLD_PEAK), orders(), "local") == []
+
+
+UNKNOWN_HEALTH = replica(BASE, health=Unknown("throttled"))
+SICK = replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))
+FORBIDDEN: dict[str, tuple[Observation, dict[str, object], str]] = {
+    "I1-other-owner": (observed(replica(BASE), OLD_PEAK), {"environment": "prod"}, "I1: tag peaker:owner"),
+    "I1-no-row": (observed(replica(BASE), replica(OLD, peak_of=RUN, row_state=None)), {}, "I1: the ledger has no row"),
+    "I1-other-run": (
+        observed(replica(BASE), replica(OLD, peak_of=RUN, tags={RUN_TAG: "another"})),
+        {},
+        "I1: the ledger's run",
+    ),
+    "I1-base": (observed(replica(BASE), replica(OLD, tags={OWNER_TAG: "local"})), {}, "I1: it is tagged as base"),
+    "I2-source": (observed(replica(BASE), OLD_PEAK, source=instance(OLD, "source")), {}, "I2: it is the source"),
+    "I3-floor": (observed(replica(BASE), OLD_PEAK), {"min_replicas": 2}, "I3: 1 other replicas serve"),
+    "I3-unhealthy-does-not-serve": (observed(SICK, OLD_PEAK), {}, "I3: 0 other replicas serve"),
+    "I4-health-unknown": (observed(UNKNOWN_HEALTH, OLD_PEAK), {}, "I4: health of"),
+    "I4-source-unknown": (observed(replica(BASE), OLD_PEAK, source=Unknown("two found")), {}, "I4: the source"),
+    "I4-gone": (observed(replica(BASE)), {}, "I4: the replica is not among"),
+}
+
+
+@pytest.mark.parametrize("situation", FORBIDDEN)
+def test_forbidden(situation: str) -> None:
+    observation, changes, reason = FORBIDDEN[situation]
+    environment = str(changes.pop("environment", "local"))
+    reasons = guard_removal(observation.replica(OLD), observation, orders(**changes), environment)
+    assert [one for one in reasons if reason in one]
+
+
+LOADS = {
+    "fits": (Known(100), Known(1), None),
+    "observed-too-high": (Known(100.1), Known(1), "I8: the observed load 100.1 exceeds 100"),
+    "forecast-needs-both": (Known(10), Known(2), "I8: the forecast needs 2 replicas"),
+    "no-load": (Unknown("stale"), Known(1), "I4: the observed load is unknown (stale)"),
+    "no-forecast": (Known(0), Unknown("none"), "I4: the forecast's need is unknown (none)"),
+}
+
+
+@pytest.mark.parametrize("situation", LOADS)
+def test_load(situation: str) -> None:
+    load, required, reason = LOADS[situation]
+    reasons = guard_load(LoadEvidence(load, required), observed(replica(BASE), OLD_PEAK), orders())
+    assert (reasons == []) if reason is None else any(reason in one for one in reasons)
+
+
+def test_a_replica_is_kept_for_its_minimum_lifetime() -> None:
+    young = replica(YOUNG, peak_of=RUN, launched_at=NOON - timedelta(minutes=59))
+    assert guard_lifetime(young, orders(), NOON) == ["it is 59 min old, minimum_lifetime_minutes is 60"]
+    assert guard_lifetime(young, orders(), NOON + timedelta(minutes=1)) == []
+
+
+def test_the_source_is_refused_even_when_everything_else_says_peak() -> None:
+    impostor = replica(SOURCE, peak_of=RUN)
+    reasons = guard_removal(impostor, observed(replica(BASE), impostor), orders(), "local")
+    assert reasons == ["I2: it is the source"]
