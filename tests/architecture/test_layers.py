@@ -1,0 +1,149 @@
+"""The rules of the layout, as failing tests."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from peaker.domain import cluster, errors
+from peaker.domain.run import Operation
+from pydantic import BaseModel
+
+from environments import schema
+from statemachines import structure
+
+ROOT = Path(__file__).resolve().parents[2]
+PEAKER = ROOT / "functions" / "peaker"
+HANDLERS = sorted((PEAKER / "handlers").glob("[a-z]*.py"))
+OURS = ("functions", "host", "stacks", "environments", "localcloud", "cli", "demo", "statemachines", "tests")
+# What a deployment adds to the block of the environment file.
+DEPLOYED_ONLY = {"environment", "region", "read_endpoint.target_group_arn"}
+
+
+def modules() -> Iterator[Path]:
+    for folder in OURS:
+        yield from (path for path in (ROOT / folder).rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def test_imports_follow_the_layers() -> None:
+    environment = {"PYTHONPATH": f"{ROOT}:{ROOT / 'functions'}", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_use_cases_read_no_clock() -> None:
+    found = [
+        path.name
+        for path in (*(PEAKER / "domain").rglob("*.py"), *(PEAKER / "usecases").rglob("*.py"))
+        if re.search(r"datetime\.(now|utcnow)\(|time\.time\(|date\.today\(", path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", HANDLERS, ids=lambda path: path.stem)
+def test_a_handler_is_short_and_decides_nothing(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 30
+    branches = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.If | ast.IfExp | ast.Match | ast.Try)]
+    assert branches == []
+    assert re.search(rf"from peaker\.usecases\.{path.stem} import ", text), "a handler is named after its use case"
+
+
+def test_no_module_is_named_after_nothing() -> None:
+    vague = {"utils", "util", "helpers", "helper", "manager", "common", "misc", "constants"}
+    assert [str(path) for path in modules() if path.stem in vague] == []
+
+
+def test_settings_have_the_fields_of_the_environment_file() -> None:
+    assert set(_fields(cluster.ClusterSettings)) - DEPLOYED_ONLY == set(_fields(schema.Cluster))
+
+
+def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        nested = [one for one in _models(field.annotation)]
+        if not nested:
+            yield f"{prefix}{name}"
+        for one in nested:
+            yield from _fields(one, f"{prefix}{name}.")
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models(argument)]
+
+
+def test_settings_accept_what_the_environments_deploy() -> None:
+    for name in schema.available_environments():
+        environment = schema.load_environment(name)
+        for block in environment.clusters:
+            document = block.model_dump(mode="json")
+            document["read_endpoint"]["target_group_arn"] = "arn:aws:elasticloadbalancing:target-group"
+            document |= {"environment": environment.environment, "region": environment.region}
+            assert cluster.ClusterSettings.model_validate(document).name == block.name
+
+
+def test_every_error_says_what_it_means_and_belongs_to_a_family() -> None:
+    families = (errors.NotYet, errors.Retryable, errors.Refused, errors.Failed)
+    for name, kind in vars(errors).items():
+        if inspect.isclass(kind) and kind not in (errors.PeakerError, *families):
+            assert issubclass(kind, families), name
+            assert kind.__doc__, name
+
+
+def test_every_error_is_raised_somewhere() -> None:
+    source = "\n".join(path.read_text(encoding="utf-8") for path in PEAKER.rglob("*.py"))
+    families = {"PeakerError", "NotYet", "Retryable", "Refused", "Failed"}
+    names = {name for name, kind in vars(errors).items() if inspect.isclass(kind)} - families
+    assert {name for name in names if not re.search(rf"(?<!class ){name}\(", source)} == set()
+
+
+def test_a_refusal_is_never_retried() -> None:
+    refused = {
+        name
+        for name, kind in vars(errors).items()
+        if inspect.isclass(kind) and issubclass(kind, errors.Refused | errors.Failed)  # type: ignore[arg-type]
+    }
+    for path in sorted((ROOT / "statemachines").glob("*.asl.json")):
+        for state in structure.states(structure.load(path)):
+            retried = {name for rule in state.body.get("Retry", []) for name in rule["ErrorEquals"]}
+            assert retried & refused == set(), state.place
+
+
+def test_every_host_document_that_code_sends_exists() -> None:
+    sent = set()
+    for path in (PEAKER / "usecases").glob("*.py"):
+        sent |= set(re.findall(r'run_host_command\(\s*ports, step, "([a-z_]+)"', path.read_text(encoding="utf-8")))
+    assert len(sent) >= 10
+    assert {name for name in sent if not (ROOT / "ssm_documents" / f"{name}.yaml").is_file()} == set()
+
+
+def test_every_document_that_code_names_exists() -> None:
+    missing = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in modules()
+        if "tests" not in path.parts
+        for name in re.findall(r"\bdocs/[A-Za-z0-9_./-]+\.md", path.read_text(encoding="utf-8"))
+        if not (ROOT / name).is_file()
+    ]
+    assert missing == []
+
+
+def test_operations_have_a_workflow_of_their_name() -> None:
+    assert {f"{name}.asl.json" for name in get_args(Operation)} <= {
+        path.name for path in (ROOT / "statemachines").iterdir()
+    }

@@ -1,0 +1,233 @@
+"""Lease and ledger: one suite for the fake and for DynamoDB."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+from peaker.adapters.dynamodb_items import LedgerTable
+from peaker.adapters.dynamodb_lease import DynamoDbLease
+from peaker.adapters.dynamodb_ledger import DynamoDbLedger
+from peaker.domain.errors import LeaseHeld, LeaseLost, LedgerInconsistent
+from peaker.domain.fleet import ReplicaRow, ReplicaState
+from peaker.domain.ledger import Holder, ResourceKind, ResourceState, RunRow
+from peaker.ports import Lease, Ledger
+
+from tests.support.fakes import NOON, FakeLease, FakeLedger
+
+HOUR = timedelta(hours=1)
+RUN = RunRow("run-1", "orders", "scale_out", NOON, {"cluster": "orders", "trigger": {"kind": "manual"}})
+
+
+@pytest.fixture(params=["fake", "dynamodb"])
+def store(request: pytest.FixtureRequest) -> Iterator[tuple[Lease, Ledger]]:
+    if request.param == "fake":
+        lease = FakeLease()
+        yield lease, FakeLedger(lease)
+        return
+    with mock_aws():
+        table = LedgerTable(_table(), "ledger")
+        yield DynamoDbLease(table), DynamoDbLedger(table)
+
+
+def _table() -> Any:
+    client = boto3.client(
+        "dynamodb", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
+    )
+    client.create_table(
+        TableName="ledger",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        AttributeDefinitions=[
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return client
+
+
+@pytest.fixture
+def lease(store: tuple[Lease, Ledger]) -> Lease:
+    return store[0]
+
+
+@pytest.fixture
+def ledger(store: tuple[Lease, Ledger]) -> Ledger:
+    return store[1]
+
+
+@pytest.fixture
+def holder(lease: Lease, ledger: Ledger) -> Holder:
+    """Run 1 holds the lease and is open."""
+    holder = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR)
+    ledger.open_run(holder, RUN)
+    return holder
+
+
+def test_a_free_lease_is_taken_and_shows_its_holder(lease: Lease) -> None:
+    assert lease.current("orders", NOON) is None
+    holder = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR)
+    found = lease.current("orders", NOON)
+    assert found is not None
+    assert (found.run_id, found.operation, found.fencing_token) == ("run-1", "scale_out", holder.fencing_token)
+    assert found.held_until == NOON + HOUR
+
+
+def test_the_same_run_gets_the_same_token_again(lease: Lease) -> None:
+    first = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR)
+    assert lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR) == first
+
+
+def test_another_run_is_told_who_holds_it_until_when(lease: Lease) -> None:
+    lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR)
+    with pytest.raises(LeaseHeld, match=r"scale_out run-1.*2026-11-21T13:00:00"):
+        lease.acquire("orders", "run-2", "scale_in", NOON, NOON + HOUR)
+    assert lease.acquire("payments", "run-2", "scale_in", NOON, NOON + HOUR).cluster == "payments"
+
+
+def test_the_token_grows_from_holder_to_holder(lease: Lease) -> None:
+    first = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR)
+    lease.release(first)
+    second = lease.acquire("orders", "run-2", "scale_out", NOON, NOON + HOUR)
+    third = lease.acquire("orders", "run-3", "scale_out", NOON + HOUR, NOON + 2 * HOUR)
+    assert first.fencing_token < second.fencing_token < third.fencing_token
+
+
+def test_a_fenced_run_keeps_the_lease_with_a_new_token(lease: Lease, ledger: Ledger, holder: Holder) -> None:
+    fenced = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR, fence=True)
+    assert fenced.fencing_token > holder.fencing_token
+    with pytest.raises(LeaseLost):
+        ledger.save_facts(holder, {"donor": {}})
+    ledger.save_facts(fenced, {"donor": {}})
+
+
+def test_releasing_what_is_not_held_any_more_changes_nothing(lease: Lease) -> None:
+    first = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR)
+    lease.release(first)
+    lease.acquire("orders", "run-2", "scale_out", NOON, NOON + HOUR)
+    lease.release(first)
+    found = lease.current("orders", NOON)
+    assert found is not None
+    assert found.run_id == "run-2"
+
+
+def test_a_run_is_opened_once(lease: Lease, ledger: Ledger, holder: Holder) -> None:
+    ledger.open_run(holder, replace(RUN, started_at=NOON + HOUR))
+    assert ledger.run("run-1") == RUN
+    with pytest.raises(LedgerInconsistent, match="no run run-9"):
+        ledger.run("run-9")
+
+
+def test_facts_are_merged_and_the_plan_and_the_outcome_are_kept(ledger: Ledger, holder: Holder) -> None:
+    ledger.save_plan(holder, {"zones": ["us-east-1a"], "price": 0.126})
+    ledger.save_facts(holder, {"donor": {"instance_id": "i-1"}})
+    ledger.save_facts(holder, {"source": {"instance_id": "i-2"}})
+    ledger.close_run(holder, "succeeded", NOON + HOUR)
+    run = ledger.run("run-1")
+    assert run.plan == {"zones": ["us-east-1a"], "price": 0.126}
+    assert set(run.facts) == {"donor", "source"}
+    assert (run.outcome, run.finished_at) == ("succeeded", NOON + HOUR)
+
+
+def test_a_step_keeps_its_first_start_its_last_end_and_moves_the_lease(
+    lease: Lease, ledger: Ledger, holder: Holder
+) -> None:
+    later = NOON + timedelta(minutes=5)
+    ledger.start_step(holder, "AttachVolumes", NOON, NOON + 2 * HOUR)
+    ledger.start_step(holder, "AttachVolumes", later, NOON + 3 * HOUR)
+    assert ledger.steps("run-1")[0].finished_at is None
+    ledger.finish_step(holder, "AttachVolumes", later, {"attached": {"data": "vol-1"}, "rate": 1.5})
+    row = ledger.steps("run-1")[0]
+    assert (row.started_at, row.finished_at) == (NOON, later)
+    assert row.numbers == {"attached": {"data": "vol-1"}, "rate": 1.5}
+    found = lease.current("orders", NOON)
+    assert found is not None
+    assert found.held_until == NOON + 3 * HOUR
+
+
+def test_steps_come_in_order_of_their_start(ledger: Ledger, holder: Holder) -> None:
+    for minutes, step in ((3, "B"), (1, "C"), (2, "A")):
+        ledger.start_step(holder, step, NOON + timedelta(minutes=minutes), NOON + HOUR)
+    assert [row.step for row in ledger.steps("run-1")] == ["C", "A", "B"]
+
+
+def test_an_intent_is_written_once_and_then_made(ledger: Ledger, holder: Holder) -> None:
+    row = ledger.intend(holder, ResourceKind.VOLUME, "data", "CreateVolumes", NOON, {"zone": "a"})
+    again = ledger.intend(holder, ResourceKind.VOLUME, "data", "CreateVolumes", NOON + HOUR, {"zone": "b"})
+    assert again == row
+    assert (row.state, row.resource_id, row.details) == (ResourceState.INTENDED, None, {"zone": "a"})
+    made = ledger.made(holder, row, "vol-1", NOON + timedelta(minutes=1))
+    assert ledger.resources("run-1") == [made]
+    assert (made.state, made.resource_id) == (ResourceState.MADE, "vol-1")
+    assert ledger.made(holder, made, "vol-1", NOON + HOUR).made_at == NOON + timedelta(minutes=1)
+
+
+def test_resources_come_in_the_order_of_their_intents_and_can_be_marked(ledger: Ledger, holder: Holder) -> None:
+    kinds = [ResourceKind.SNAPSHOT, ResourceKind.INSTANCE, ResourceKind.VOLUME]
+    rows = [ledger.intend(holder, kind, "data", "Any", NOON, {}) for kind in kinds]
+    assert [row.kind for row in ledger.resources("run-1")] == kinds
+    ledger.mark(holder, "run-1", rows[0], ResourceState.UNDONE)
+    assert [row.state for row in ledger.resources("run-1")][0] is ResourceState.UNDONE
+
+
+def test_a_later_run_marks_what_an_earlier_one_made(lease: Lease, ledger: Ledger, holder: Holder) -> None:
+    row = ledger.intend(holder, ResourceKind.VOLUME, "data", "CreateVolumes", NOON, {})
+    lease.release(holder)
+    later = lease.acquire("orders", "run-2", "scale_in", NOON, NOON + HOUR)
+    ledger.mark(later, "run-1", row, ResourceState.UNDONE)
+    assert ledger.resources("run-1")[0].state is ResourceState.UNDONE
+    assert ledger.resources("run-2") == []
+
+
+def test_replicas_and_receipts_are_kept(ledger: Ledger, holder: Holder) -> None:
+    row = ReplicaRow("orders", "i-1", "run-1", ReplicaState.BUILDING, NOON)
+    ledger.set_replica(holder, row)
+    ledger.set_replica(holder, replace(row, state=ReplicaState.IN_SERVICE))
+    assert ledger.replicas("orders") == {"i-1": replace(row, state=ReplicaState.IN_SERVICE)}
+    assert ledger.receipt("run-1") is None
+    ledger.save_receipt(holder, {"cost": {"hourly": 0.13}, "steps": []})
+    assert ledger.receipt("run-1") == {"cost": {"hourly": 0.13}, "steps": []}
+
+
+LATE_WRITES = {
+    "open_run": lambda ledger, holder: ledger.open_run(holder, replace(RUN, run_id="run-8")),
+    "save_plan": lambda ledger, holder: ledger.save_plan(holder, {}),
+    "save_facts": lambda ledger, holder: ledger.save_facts(holder, {}),
+    "close_run": lambda ledger, holder: ledger.close_run(holder, "succeeded", NOON),
+    "start_step": lambda ledger, holder: ledger.start_step(holder, "A", NOON, NOON + HOUR),
+    "intend": lambda ledger, holder: ledger.intend(holder, ResourceKind.VOLUME, "data", "A", NOON, {}),
+    "set_replica": lambda ledger, holder: ledger.set_replica(
+        holder, ReplicaRow("orders", "i-1", "run-1", ReplicaState.BUILDING, NOON)
+    ),
+    "save_receipt": lambda ledger, holder: ledger.save_receipt(holder, {}),
+}
+
+
+@pytest.mark.parametrize("write", LATE_WRITES)
+def test_a_late_writer_fails(lease: Lease, ledger: Ledger, holder: Holder, write: str) -> None:
+    lease.acquire("orders", "run-2", "scale_in", NOON + 2 * HOUR, NOON + 3 * HOUR)
+    with pytest.raises(LeaseLost):
+        LATE_WRITES[write](ledger, holder)
+
+
+def test_of_many_who_want_it_at_once_one_gets_it(lease: Lease) -> None:
+    got, refused = [], []
+
+    def want(number: int) -> None:
+        try:
+            got.append(lease.acquire("orders", f"run-{number}", "scale_out", NOON, NOON + HOUR))
+        except LeaseHeld:
+            refused.append(number)
+
+    threads = [threading.Thread(target=want, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(got), len(refused)) == (1, 7)
