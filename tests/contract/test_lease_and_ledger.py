@@ -173,7 +173,7 @@ def test_resources_come_in_the_order_of_their_intents_and_can_be_marked(ledger: 
     rows = [ledger.intend(holder, kind, "data", "Any", NOON, {}) for kind in kinds]
     assert [row.kind for row in ledger.resources("run-1")] == kinds
     ledger.mark(holder, "run-1", rows[0], ResourceState.UNDONE)
-    assert [row.state for row in ledger.resources("run-1")][0] is ResourceState.UNDONE
+    assert ledger.resources("run-1")[0].state is ResourceState.UNDONE
 
 
 def test_a_later_run_marks_what_an_earlier_one_made(lease: Lease, ledger: Ledger, holder: Holder) -> None:

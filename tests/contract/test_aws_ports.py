@@ -1,0 +1,260 @@
+"""What the AWS adapters promise, held against the local cloud; and how AWS's errors become the domain's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+from peaker.adapters.aws_errors import translated
+from peaker.adapters.cloudwatch_readings import CloudWatchReadings
+from peaker.adapters.ec2_compute import Ec2Compute
+from peaker.adapters.ec2_storage import Ec2Storage
+from peaker.adapters.elb_read_endpoint import ElbReadEndpoint
+from peaker.adapters.parameter_clusters import ParameterClusters
+from peaker.adapters.ssm_commands import SsmCommands
+from peaker.domain import errors
+from peaker.domain.inventory import (
+    RUN_TAG,
+    CommandStatus,
+    Instance,
+    InstanceSpec,
+    TargetState,
+    VolumeSpec,
+)
+from peaker.domain.reading import Known, Unknown
+
+from localcloud.server import CloudSettings, LocalCloud
+from localcloud.simulated_dataplane import simulated_dataplane
+from tests.support.builders import orders
+from tests.support.workflow_cloud import WorkflowCloud
+
+SUBNET = "subnet-0a7700000000001a"
+RUN_TAGS = {RUN_TAG: "run-1", "peaker:cluster": "orders", "peaker:owner": "local"}
+
+
+@dataclass
+class Adapters:
+    cloud: LocalCloud
+    compute: Ec2Compute
+    storage: Ec2Storage
+    commands: SsmCommands
+
+    def spec(self, subnet_id: str = SUBNET) -> InstanceSpec:
+        return InstanceSpec(
+            "ami-0a77000000000097", "r6i.large", subnet_id, ("sg-0a77000000000001",), None, RUN_TAGS
+        )
+
+    def running(self, token: str) -> Instance:
+        launched = self.compute.launch(self.spec(), token)
+        WorkflowCloud.eventually(lambda: self._state(launched.instance_id) == "running")
+        return self.compute.instance(launched.instance_id)
+
+    def _state(self, instance_id: str) -> str:
+        try:
+            return self.compute.instance(instance_id).state
+        except errors.ResourceNotFound:
+            return ""
+
+    def data_volume(self, instance_id: str, device: str) -> str:
+        ec2 = self.cloud.client("ec2")
+        volume_id = str(ec2.create_volume(AvailabilityZone="us-east-1a", Size=1, VolumeType="gp3")["VolumeId"])
+        self.await_volume(volume_id, "available")
+        self.storage.attach(volume_id, instance_id, device)
+        self.await_volume(volume_id, "in-use")
+        return volume_id
+
+    def await_volume(self, volume_id: str, state: str) -> None:
+        def seen() -> list[str]:
+            filters = [{"Name": "volume-id", "Values": [volume_id]}]
+            return [one["State"] for one in self.cloud.client("ec2").describe_volumes(Filters=filters)["Volumes"]]
+
+        WorkflowCloud.eventually(lambda: seen() == [state])
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapters]:
+    settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.02)
+    with LocalCloud(
+        simulated_dataplane(), tmp_path_factory.mktemp("aws"), clock_scale=60, settings=settings
+    ) as cloud:
+        ec2, ssm = cloud.client("ec2"), cloud.client("ssm")
+        yield Adapters(cloud, Ec2Compute(ec2), Ec2Storage(ec2, ec2), SsmCommands(ssm, ssm, "local"))
+
+
+def test_the_same_token_gives_the_same_instance(aws: Adapters) -> None:
+    first = aws.compute.launch(aws.spec(), "token-1")
+    assert aws.compute.launch(aws.spec(), "token-1").instance_id == first.instance_id
+    WorkflowCloud.eventually(
+        lambda: first.instance_id in {one.instance_id for one in aws.compute.instances_of_run("run-1")}
+    )
+    assert {one.tags[RUN_TAG] for one in aws.compute.instances_of_run("run-1")} == {"run-1"}
+    assert aws.compute.instances_of_run("run-2") == []
+
+
+def test_terminating_what_is_gone_or_unknown_is_no_error(aws: Adapters) -> None:
+    launched = aws.running("token-2")
+    aws.compute.terminate(launched.instance_id)
+    aws.compute.terminate(launched.instance_id)
+    aws.compute.terminate("i-0123456789abcdef0")
+    with pytest.raises(errors.ResourceNotFound):
+        aws.compute.instance("i-0123456789abcdef0")
+
+
+def test_snapshots_hold_exactly_the_wanted_volumes_of_one_instant(aws: Adapters) -> None:
+    host = aws.running("token-3").instance_id
+    data, log, other = (aws.data_volume(host, device) for device in ("/dev/sdf", "/dev/sdg", "/dev/sdh"))
+    made = aws.storage.create_snapshots(host, [data, log], {**RUN_TAGS, RUN_TAG: "run-3"})
+    assert {one.source_volume_id for one in made} == {data, log}
+    assert other not in {one.source_volume_id for one in made}
+    aws.storage.name_snapshot(made[0].snapshot_id, "data")
+    WorkflowCloud.eventually(
+        lambda: {one.state for one in aws.storage.snapshots_of_run("run-3")} == {"completed"}
+    )
+    found = {one.snapshot_id: one for one in aws.storage.snapshots_of_run("run-3")}
+    assert found[made[0].snapshot_id].tags["peaker:volume"] == "data"
+    aws.storage.delete_snapshot(made[0].snapshot_id)
+    aws.storage.delete_snapshot(made[0].snapshot_id)
+    WorkflowCloud.eventually(lambda: len(aws.storage.snapshots_of_run("run-3")) == 1)
+
+
+def test_volumes_are_made_once_per_token_attached_once_and_deleted_when_free(aws: Adapters) -> None:
+    host = aws.running("token-4").instance_id
+    source = aws.data_volume(host, "/dev/sdf")
+    snapshot = aws.storage.create_snapshots(host, [source], {**RUN_TAGS, RUN_TAG: "run-4"})[0]
+    WorkflowCloud.eventually(lambda: aws.storage.snapshots_of_run("run-4")[0].state == "completed")
+    spec = VolumeSpec(snapshot.snapshot_id, "us-east-1a", 1, "gp3", 3000, 125, 300, {RUN_TAG: "run-4"})
+    volume_id = aws.storage.create_volume(spec, "token-v").volume_id
+    assert aws.storage.create_volume(spec, "token-v").volume_id == volume_id
+    aws.await_volume(volume_id, "available")
+    aws.storage.attach(volume_id, host, "/dev/sdg")
+    aws.storage.attach(volume_id, host, "/dev/sdg")
+    aws.await_volume(volume_id, "in-use")
+    with pytest.raises(errors.UndoInProgress):
+        aws.storage.delete_volume(volume_id)
+    with pytest.raises(errors.VolumeFailed):
+        aws.storage.attach(volume_id, aws.running("token-5").instance_id, "/dev/sdg")
+    aws.storage.delete_volume("vol-0123456789abcdef0")
+
+
+def test_a_host_command_is_found_by_its_comment(aws: Adapters) -> None:
+    content = {
+        "schemaVersion": "2.2",
+        "mainSteps": [
+            {"action": "aws:runShellScript", "name": "run", "inputs": {"runCommand": ["true"]}},
+        ],
+    }
+    aws.cloud.client("ssm").create_document(
+        Name="Peaker-local-nothing", Content=json.dumps(content), DocumentType="Command", DocumentFormat="JSON"
+    )
+    host = aws.running("token-6").instance_id
+    WorkflowCloud.eventually(lambda: aws.commands.is_online(host))
+    assert aws.commands.find(host, "run-1 Step#1") is None
+    command_id = aws.commands.send("nothing", host, {}, "run-1 Step#1")
+    assert aws.commands.find(host, "run-1 Step#1") == command_id
+    assert aws.commands.find(host, "run-1 Step#2") is None
+    WorkflowCloud.eventually(lambda: aws.commands.outcome(command_id, host).status is CommandStatus.SUCCESS)
+    assert aws.commands.outcome("12345678-1234-1234-1234-123456789012", host).status is CommandStatus.MISSING
+    aws.commands.cancel("12345678-1234-1234-1234-123456789012", host)
+    assert not aws.commands.is_online("i-0123456789abcdef0")
+
+
+def test_a_target_drains_and_goes_and_unknown_states_are_unknown(aws: Adapters) -> None:
+    elbv2 = aws.cloud.client("elbv2")
+    group = elbv2.create_target_group(
+        Name="contract",
+        Protocol="TCP",
+        Port=3306,
+        VpcId="vpc-0a77000000000001",
+        HealthCheckProtocol="HTTP",
+        HealthCheckPort="9200",
+        HealthCheckPath="/",
+    )["TargetGroups"][0]["TargetGroupArn"]
+    elbv2.modify_target_group_attributes(
+        TargetGroupArn=group, Attributes=[{"Key": "deregistration_delay.timeout_seconds", "Value": "30"}]
+    )
+    settings = orders(read_endpoint={**orders().read_endpoint.model_dump(), "target_group_arn": group})
+    endpoint, host = ElbReadEndpoint(elbv2), aws.running("token-7").instance_id
+    endpoint.deregister(settings, host)
+    endpoint.register(settings, host)
+    endpoint.register(settings, host)
+    assert set(endpoint.health(settings)) == {host}
+    endpoint.deregister(settings, host)
+    assert endpoint.health(settings)[host].state is TargetState.DRAINING
+    WorkflowCloud.eventually(lambda: endpoint.health(settings) == {})
+    without = orders(read_endpoint={**orders().read_endpoint.model_dump(), "target_group_arn": None})
+    with pytest.raises(errors.AwsCallRejected, match="deploy the stack again"):
+        endpoint.health(without)
+
+
+def test_settings_are_read_and_an_unknown_cluster_names_the_known_ones(aws: Adapters) -> None:
+    ssm = aws.cloud.client("ssm")
+    ssm.put_parameter(Name="/peaker/local/clusters/orders", Value=orders().model_dump_json(), Type="String")
+    clusters = ParameterClusters(ssm, "local")
+    assert clusters.settings("orders") == orders()
+    assert clusters.names() == ["orders"]
+    for name in ("payments", "../orders"):
+        with pytest.raises(errors.UnknownCluster, match="is not one of this environment's clusters: orders"):
+            clusters.settings(name)
+    ssm.put_parameter(Name="/peaker/local/clusters/broken", Value='{"name": "broken"}', Type="String")
+    with pytest.raises(errors.InvalidRequest, match="deploy again"):
+        clusters.settings("broken")
+
+
+def test_a_reading_is_the_newest_point_and_unknown_when_there_is_none(aws: Adapters) -> None:
+    cloudwatch = aws.cloud.client("cloudwatch")
+    readings, settings, now = CloudWatchReadings(cloudwatch), orders(), aws.cloud.clock.now()
+    assert isinstance(readings.load(settings, now), Unknown)
+    assert isinstance(readings.published(settings, "RequiredReplicas", now), Unknown)
+
+    def put(namespace: str, name: str, value: float, age: timedelta) -> None:
+        datum = {
+            "MetricName": name,
+            "Dimensions": [{"Name": "Cluster", "Value": "orders"}],
+            "Timestamp": now - age,
+            "Value": value,
+        }
+        cloudwatch.put_metric_data(Namespace=namespace, MetricData=[datum])
+
+    put("Peaker/Demand", "ReadQueriesPerSecond", 700, timedelta(hours=9))
+    assert isinstance(readings.load(settings, now), Unknown)
+    put("Peaker/Demand", "ReadQueriesPerSecond", 100, timedelta(minutes=62))
+    put("Peaker/Demand", "ReadQueriesPerSecond", 150, timedelta(minutes=1))
+    put("Peaker", "RequiredReplicas", 2, timedelta(minutes=2))
+    load, required = readings.load(settings, now), readings.published(settings, "RequiredReplicas", now)
+    assert isinstance(load, Known)
+    assert load.value == 150
+    assert isinstance(required, Known)
+    assert required.value == 2
+    points = readings.load_points(settings, now - timedelta(hours=12), now)
+    assert [value for _, value in points] == [700, 100, 150]
+
+
+ERRORS = [
+    ("RequestLimitExceeded", 503, errors.Throttled),
+    ("ThrottlingException", 400, errors.Throttled),
+    ("InsufficientInstanceCapacity", 500, errors.CapacityUnavailable),
+    ("VcpuLimitExceeded", 400, errors.CapacityUnavailable),
+    ("InvalidVolume.NotFound", 400, errors.ResourceNotFound),
+    ("TargetGroupNotFoundException", 400, errors.ResourceNotFound),
+    ("InvocationDoesNotExist", 400, errors.ResourceNotFound),
+    ("InternalError", 400, errors.AwsUnavailable),
+    ("SomethingElse", 502, errors.AwsUnavailable),
+    ("UnauthorizedOperation", 403, errors.AwsCallRejected),
+]
+
+
+@pytest.mark.parametrize(("code", "status", "kind"), ERRORS)
+def test_an_aws_error_becomes_the_domains_and_keeps_aws_words(code: str, status: int, kind: type[Exception]) -> None:
+    answer: Any = {"Error": {"Code": code, "Message": "why"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    with pytest.raises(kind, match=f"ec2:DoIt: {code}: why"), translated("ec2:DoIt"):
+        raise ClientError(answer, "DoIt")
+
+
+def test_no_answer_is_unavailable() -> None:
+    with pytest.raises(errors.AwsUnavailable, match="ec2:DoIt: no answer"), translated("ec2:DoIt"):
+        raise EndpointConnectionError(endpoint_url="https://ec2")
