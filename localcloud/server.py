@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import importlib.util
 import logging
 import socket
 import threading
@@ -306,20 +305,16 @@ class LocalCloud:
     def _install_extensions(self) -> None:
         faults.install(self)
         for name in (*CONTROL_EXTENSIONS, *RESOURCE_EXTENSIONS):
-            module = f"localcloud.extensions.{name}"
-            if importlib.util.find_spec(module) is None:
-                log.warning("extension %s is not there", name)
-                continue
-            importlib.import_module(module).install(self)
+            importlib.import_module(f"localcloud.extensions.{name}").install(self)
 
     def _listen(self) -> None:
         from localcloud.moto_app import application
 
         app = application(self)
         for address in self._addresses:
-            listener = _bound_socket(address, self.port)
-            self.port = listener.getsockname()[1]
-            server = make_server(address, self.port, app, threaded=True, fd=listener.detach())
+            with _bound_socket(address, self.port) as listener:  # the server works on a duplicate
+                self.port = listener.getsockname()[1]
+                server = make_server(address, self.port, app, threaded=True, fd=listener.fileno())
             server.daemon_threads = True  # type: ignore[attr-defined]
             self._servers.append(server)
 

@@ -17,7 +17,9 @@ from localcloud.server import LocalCloud
 ROLE = "arn:aws:iam::123456789012:role/tests"
 TRUST = {
     "Version": "2012-10-17",
-    "Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+    "Statement": [
+        {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+    ],
 }
 _numbers = itertools.count(1)
 

@@ -22,7 +22,9 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
         yield opened
 
 
-def alarm_rule(missing: str, periods: int, to_alarm: int, comparison: str = "GreaterThanThreshold") -> AlarmRule:
+def alarm_rule(
+    missing: str, periods: int, to_alarm: int, comparison: str = "GreaterThanThreshold"
+) -> AlarmRule:
     return AlarmRule(("N", "M", ()), "Average", 60, periods, to_alarm, 5.0, comparison, missing)
 
 
@@ -53,7 +55,9 @@ TABLE_2_OF_3 = [
     ("picture", "states", "to_alarm"),
     [(*row, 3) for row in TABLE_3_OF_3] + [(*row, 2) for row in TABLE_2_OF_3],
 )
-def test_missing_data_is_treated_as_in_the_user_guide(picture: str, states: str, to_alarm: int, index: int) -> None:
+def test_missing_data_is_treated_as_in_the_user_guide(
+    picture: str, states: str, to_alarm: int, index: int
+) -> None:
     missing = ("missing", "ignore", "breaching", "notBreaching")[index]
     verdict = judge(alarm_rule(missing, 3, to_alarm), window(picture), "OK")
     assert verdict.state == states.split()[index].replace("kept", "OK")
@@ -62,7 +66,10 @@ def test_missing_data_is_treated_as_in_the_user_guide(picture: str, states: str,
 
 
 def test_one_new_breaching_point_is_not_yet_an_alarm_of_three() -> None:
-    assert judge(alarm_rule("missing", 3, 3), window("- - - - X"), "INSUFFICIENT_DATA").state == "INSUFFICIENT_DATA"
+    assert (
+        judge(alarm_rule("missing", 3, 3), window("- - - - X"), "INSUFFICIENT_DATA").state
+        == "INSUFFICIENT_DATA"
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,9 @@ def test_an_alarm_starts_without_data_goes_off_and_comes_back(aws: Control) -> N
     eventually(lambda: state(aws, name) == "OK")
     items = aws.cloudwatch.describe_alarm_history(AlarmName=name)["AlarmHistoryItems"]
     summaries = [item["HistorySummary"] for item in items]
-    assert summaries[:2] == ["Alarm updated from ALARM to OK", "Alarm updated from OK to ALARM"] or summaries[:2] == [
+    assert summaries[:2] == ["Alarm updated from ALARM to OK", "Alarm updated from OK to ALARM"] or summaries[
+        :2
+    ] == [
         "Alarm updated from ALARM to OK",
         "Alarm updated from INSUFFICIENT_DATA to ALARM",
     ]
@@ -237,7 +246,9 @@ def test_from_a_metric_to_a_row_in_the_ledger(aws: Control) -> None:
         Rule=name, Targets=[{"Id": "1", "Arn": machine, "RoleArn": ROLE, "InputTransformer": transformer}]
     )
     now = aws.cloud.clock.now()
-    points = [{"MetricName": name, "Value": 9, "Timestamp": now - timedelta(minutes=ago)} for ago in (2, 1, 0)]
+    points = [
+        {"MetricName": name, "Value": 9, "Timestamp": now - timedelta(minutes=ago)} for ago in (2, 1, 0)
+    ]
     aws.cloudwatch.put_metric_data(Namespace="N", MetricData=points)
 
     items = eventually(lambda: aws.dynamodb.scan(TableName=table)["Items"])

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from peaker.runtime.clock import ScaledClock
 
 from localcloud.clock import CloudClock
-from peaker.runtime.clock import ScaledClock
 
 
 class RealTime:

@@ -44,7 +44,10 @@ SCOPE = Scope(
         ({"Fn::GetAtt": ["Queue", "Arn"]}, "Queue.Arn"),
         ({"Fn::GetAtt": "Queue.Arn"}, "Queue.Arn"),
         ({"Fn::Join": ["-", ["a", {"Ref": "Stage"}]]}, "a-prod"),
-        ({"Fn::Sub": "${Stage}/${Queue.Arn}/${!literal}/${AWS::Region}"}, "prod/Queue.Arn/${literal}/us-east-1"),
+        (
+            {"Fn::Sub": "${Stage}/${Queue.Arn}/${!literal}/${AWS::Region}"},
+            "prod/Queue.Arn/${literal}/us-east-1",
+        ),
         ({"Fn::Sub": ["${Name}", {"Name": {"Ref": "Stage"}}]}, "prod"),
         ({"Fn::Select": [1, {"Fn::Split": [",", "a,b"]}]}, "b"),
         ({"Fn::If": ["IsProd", 1, 2]}, 1),
@@ -119,7 +122,9 @@ def control_plane(aws: Control) -> dict[str, Any]:
     """One of each thing that the product deploys."""
     bucket = unique("bucket")
     aws.s3.create_bucket(Bucket=bucket)
-    aws.s3.put_object(Bucket=bucket, Key="code.zip", Body=packed("def handler(event, context): return {'got': event}"))
+    aws.s3.put_object(
+        Bucket=bucket, Key="code.zip", Body=packed("def handler(event, context): return {'got': event}")
+    )
     definition = {
         "QueryLanguage": "JSONata",
         "StartAt": "Call",
@@ -185,7 +190,10 @@ def control_plane(aws: Control) -> dict[str, Any]:
                 "UpdateMethod": "NewVersion",
             },
         },
-        "Parameter": {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": {"Ref": "TargetGroup"}}},
+        "Parameter": {
+            "Type": "AWS::SSM::Parameter",
+            "Properties": {"Type": "String", "Value": {"Ref": "TargetGroup"}},
+        },
         "Table": {
             "Type": "AWS::DynamoDB::Table",
             "Properties": {
@@ -242,7 +250,10 @@ def control_plane(aws: Control) -> dict[str, Any]:
             "Properties": {
                 "ScheduleExpression": "rate(30 days)",
                 "FlexibleTimeWindow": {"Mode": "OFF"},
-                "Target": {"Arn": {"Fn::GetAtt": ["Function", "Arn"]}, "RoleArn": {"Fn::GetAtt": ["Role", "Arn"]}},
+                "Target": {
+                    "Arn": {"Fn::GetAtt": ["Function", "Arn"]},
+                    "RoleArn": {"Fn::GetAtt": ["Role", "Arn"]},
+                },
             },
         },
         "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": "operators"}},
@@ -267,7 +278,10 @@ def control_plane(aws: Control) -> dict[str, Any]:
 
 def test_a_control_plane_is_created_works_and_is_deleted_without_a_rest(aws: Control) -> None:
     resources = control_plane(aws)
-    exported = {"Machine": {"Value": {"Ref": "Machine"}}, "Name": {"Value": {"Fn::GetAtt": ["Balancer", "DNSName"]}}}
+    exported = {
+        "Machine": {"Value": {"Ref": "Machine"}},
+        "Name": {"Value": {"Fn::GetAtt": ["Balancer", "DNSName"]}},
+    }
     name = create(aws, resources, Outputs=exported)
     stack = settled(aws, name)
     assert stack["StackStatus"] == "CREATE_COMPLETE", stack.get("StackStatusReason")
@@ -288,7 +302,9 @@ def test_a_control_plane_is_created_works_and_is_deleted_without_a_rest(aws: Con
     assert physical["Table"] not in aws.dynamodb.list_tables()["TableNames"]
     assert physical["Function"] not in [f["FunctionName"] for f in aws.lambda_.list_functions()["Functions"]]
     assert physical["Role"] not in [role["RoleName"] for role in aws.iam.list_roles()["Roles"]]
-    assert machine not in [m["stateMachineArn"] for m in aws.stepfunctions.list_state_machines()["stateMachines"]]
+    assert machine not in [
+        m["stateMachineArn"] for m in aws.stepfunctions.list_state_machines()["stateMachines"]
+    ]
     assert not aws.events.list_rules(NamePrefix=physical["Rule"])["Rules"]
 
 
@@ -304,12 +320,17 @@ def test_a_property_that_is_not_supported_fails_loudly(aws: Control) -> None:
     alarm["Properties"] |= {"AlarmActions": [], "Sparkle": True}
     stack = settled(aws, create(aws, {"Alarm": alarm}))
     assert stack["StackStatus"] == "ROLLBACK_COMPLETE"
-    assert "Alarm (AWS::CloudWatch::Alarm): Alarm: property Sparkle is not supported" in stack["StackStatusReason"]
+    assert (
+        "Alarm (AWS::CloudWatch::Alarm): Alarm: property Sparkle is not supported"
+        in stack["StackStatusReason"]
+    )
 
 
 def test_a_failed_creation_rolls_back_and_names_the_resource(aws: Control) -> None:
     queue_name = unique("queue")
-    function = control_plane(aws)["Function"]["Properties"] | {"Role": "arn:aws:iam::123456789012:role/nobody"}
+    function = control_plane(aws)["Function"]["Properties"] | {
+        "Role": "arn:aws:iam::123456789012:role/nobody"
+    }
     function["Environment"] = {}
     resources = {
         "Queue": queue(QueueName=queue_name),
@@ -344,7 +365,9 @@ def test_an_update_changes_in_place_adds_and_removes(aws: Control) -> None:
 
 
 def listed(aws: Control, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = aws.cloudformation.list_stack_resources(StackName=name)["StackResourceSummaries"]
+    found: list[dict[str, Any]] = aws.cloudformation.list_stack_resources(StackName=name)[
+        "StackResourceSummaries"
+    ]
     return found
 
 
@@ -359,7 +382,10 @@ def test_a_machine_is_updated_in_place_and_a_renamed_one_replaced(aws: Control) 
             "DefinitionString": json.dumps(definition),
             "RoleArn": {"Fn::GetAtt": ["Role", "Arn"]},
         }
-        return {"Role": role, "Machine": {"Type": "AWS::StepFunctions::StateMachine", "Properties": properties}}
+        return {
+            "Role": role,
+            "Machine": {"Type": "AWS::StepFunctions::StateMachine", "Properties": properties},
+        }
 
     one, two = unique("machine"), unique("machine")
     name = create(aws, machine("Old", one))
@@ -393,12 +419,22 @@ def test_a_retained_resource_survives_its_stack(aws: Control) -> None:
 
 def test_one_stack_imports_what_another_exports(aws: Control) -> None:
     export = unique("export")
-    settled(aws, create(aws, {"P": parameter("x")}, Outputs={"O": {"Value": "shared", "Export": {"Name": export}}}))
-    name = create(aws, {"P": parameter("x") | {"Properties": {"Type": "String", "Value": {"Fn::ImportValue": export}}}})
+    settled(
+        aws,
+        create(aws, {"P": parameter("x")}, Outputs={"O": {"Value": "shared", "Export": {"Name": export}}}),
+    )
+    name = create(
+        aws, {"P": parameter("x") | {"Properties": {"Type": "String", "Value": {"Fn::ImportValue": export}}}}
+    )
     settled(aws, name)
     physical = listed(aws, name)[0]["PhysicalResourceId"]
     assert aws.ssm.get_parameter(Name=physical)["Parameter"]["Value"] == "shared"
-    stack = settled(aws, create(aws, {"P": {"Type": "AWS::SSM::Parameter", "Properties": {"Value": {"Fn::ImportValue": "no"}}}}))
+    stack = settled(
+        aws,
+        create(
+            aws, {"P": {"Type": "AWS::SSM::Parameter", "Properties": {"Value": {"Fn::ImportValue": "no"}}}}
+        ),
+    )
     assert "No export named no found" in stack["StackStatusReason"]
 
 

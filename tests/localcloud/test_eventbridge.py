@@ -49,11 +49,20 @@ def put(aws: Control, source: str, **detail: Any) -> None:
         ('{"name": <name>}', {"name": 'shortage "orders"'}),
         ('{"name": "<name>"}', {"name": 'shortage "orders"'}),
         ('{"text": "alarm <name> is <value>"}', {"text": 'alarm shortage "orders" is ALARM'}),
-        ('{"n": <n>, "list": <list>, "map": <map>}', {"n": 3, "list": ["arn:one", "arn:two"], "map": {"value": "ALARM", "n": 3}}),
-        ('{"n": "<n>", "missing": <missing>, "empty": "<missing>"}', {"n": "3", "missing": None, "empty": ""}),
+        (
+            '{"n": <n>, "list": <list>, "map": <map>}',
+            {"n": 3, "list": ["arn:one", "arn:two"], "map": {"value": "ALARM", "n": 3}},
+        ),
+        (
+            '{"n": "<n>", "missing": <missing>, "empty": "<missing>"}',
+            {"n": "3", "missing": None, "empty": ""},
+        ),
         ('{"less": "a < b", "unknown": "<other>"}', {"less": "a < b", "unknown": "<other>"}),
         ('{"escaped": "\\"<value>\\""}', {"escaped": '"ALARM"'}),
-        ('{"rule": "<aws.events.rule-name>", "at": <aws.events.event.ingestion-time>}', {"rule": "r", "at": EVENT["time"]}),
+        (
+            '{"rule": "<aws.events.rule-name>", "at": <aws.events.event.ingestion-time>}',
+            {"rule": "r", "at": EVENT["time"]},
+        ),
     ],
 )
 def test_an_input_template_is_filled(template: str, filled: Any) -> None:
@@ -99,7 +108,9 @@ def test_a_target_gets_a_constant_a_part_or_the_whole_event(target: dict[str, An
         ({"nowhere": [{"exists": False}]}, True),
     ],
 )
-def test_a_rule_starts_its_machine_for_what_its_pattern_matches(aws: Control, pattern: Any, matches: bool) -> None:
+def test_a_rule_starts_its_machine_for_what_its_pattern_matches(
+    aws: Control, pattern: Any, matches: bool
+) -> None:
     source = unique("pattern")
     machine = aws.machine({"Done": {"Type": "Succeed"}})
     url, arn = aws.queue()
@@ -145,6 +156,7 @@ def test_an_event_for_a_target_that_is_gone_goes_to_the_dead_letter_queue(aws: C
     assert answer[0]["MessageAttributes"]["TARGET_ARN"]["StringValue"] == gone
 
 
+@pytest.mark.filterwarnings("ignore:Exception.InjectedFailure")
 def test_a_failed_delivery_is_tried_again(aws: Control) -> None:
     source = unique("retry")
     machine = aws.machine({"Done": {"Type": "Succeed"}})
@@ -155,6 +167,7 @@ def test_a_failed_delivery_is_tried_again(aws: Control) -> None:
     assert not aws.cloud.faults.all()
 
 
+@pytest.mark.filterwarnings("ignore:Exception.InjectedFailure")
 def test_no_retries_means_none(aws: Control) -> None:
     source = unique("once")
     url, arn = aws.queue()

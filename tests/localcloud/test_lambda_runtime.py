@@ -52,7 +52,8 @@ def handler(event, context):
             return False
         return True
     if action == "metric":
-        directive = {"Namespace": "Peaker", "Dimensions": [["Cluster"]], "Metrics": [{"Name": "Lag", "Unit": "Seconds"}]}
+        lag = {"Name": "Lag", "Unit": "Seconds"}
+        directive = {"Namespace": "Peaker", "Dimensions": [["Cluster"]], "Metrics": [lag]}
         print(json.dumps({"_aws": {"Timestamp": int(time.time() * 1000), "CloudWatchMetrics": [directive]},
                           "Cluster": "orders", "Lag": [1, 3]}))
     return {"pid": os.getpid(), "cwd": os.getcwd()}
@@ -67,7 +68,9 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
 
 @pytest.fixture(scope="module")
 def function(aws: Control) -> str:
-    return aws.function(SOURCE, Timeout=10, MemorySize=512, Environment={"Variables": {"LEDGER_TABLE": "ledger"}})
+    return aws.function(
+        SOURCE, Timeout=10, MemorySize=512, Environment={"Variables": {"LEDGER_TABLE": "ledger"}}
+    )
 
 
 def test_a_function_is_warm_the_second_time(aws: Control, function: str) -> None:
@@ -135,7 +138,9 @@ def test_the_environment_is_lambdas_and_the_functions_own(aws: Control, function
     assert "VIRTUAL_ENV" not in environment
 
 
-@pytest.mark.parametrize(("module", "there"), [("boto3", True), ("moto", False), ("localcloud", False), ("peaker", False)])
+@pytest.mark.parametrize(
+    ("module", "there"), [("boto3", True), ("moto", False), ("localcloud", False), ("peaker", False)]
+)
 def test_a_function_sees_its_bundle_and_what_aws_brings_and_no_more(
     aws: Control, function: str, module: str, there: bool
 ) -> None:
@@ -167,7 +172,9 @@ def test_embedded_metrics_are_cloudwatchs_on_the_cloud_clock(aws: Control, funct
 def test_new_code_is_what_runs_next(aws: Control) -> None:
     function = aws.function("def handler(event, context): return 1")
     assert aws.invoke(function)[1] == 1
-    aws.lambda_.update_function_code(FunctionName=function, ZipFile=packed("def handler(event, context): return 2"))
+    aws.lambda_.update_function_code(
+        FunctionName=function, ZipFile=packed("def handler(event, context): return 2")
+    )
     assert aws.invoke(function)[1] == 2
 
 

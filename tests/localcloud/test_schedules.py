@@ -60,7 +60,15 @@ def test_a_schedule_has_its_own_time_zone() -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["rate(0 minutes)", "rate(1 minutes)", "rate(5 minute)", "cron(* * * * * *)", "cron(61 * * * ? *)", "daily", "cron(a * * * ? *)"],
+    [
+        "rate(0 minutes)",
+        "rate(1 minutes)",
+        "rate(5 minute)",
+        "cron(* * * * * *)",
+        "cron(61 * * * ? *)",
+        "daily",
+        "cron(a * * * ? *)",
+    ],
 )
 def test_an_expression_that_aws_refuses_is_refused(expression: str) -> None:
     with pytest.raises(InvalidSchedule):
@@ -80,7 +88,10 @@ def test_a_rule_fires_every_five_cloud_minutes(aws: Control) -> None:
 
     eventually(thrice)
     aws.events.disable_rule(Name=name)
-    steps = {(later - earlier).total_seconds() for earlier, later in zip(sorted(times), sorted(times)[1:], strict=False)}
+    steps = {
+        (later - earlier).total_seconds()
+        for earlier, later in zip(sorted(times), sorted(times)[1:], strict=False)
+    }
     assert min(steps) >= 299  # times are whole seconds
     assert all(step % 300 in (0, 1, 299) for step in steps)
 
@@ -108,7 +119,11 @@ def test_a_schedule_can_call_any_api_action(aws: Control) -> None:
         Name=name,
         ScheduleExpression="rate(1 minute)",
         FlexibleTimeWindow={"Mode": "OFF"},
-        Target={"Arn": "arn:aws:scheduler:::aws-sdk:ssm:putParameter", "RoleArn": ROLE, "Input": json.dumps(request)},
+        Target={
+            "Arn": "arn:aws:scheduler:::aws-sdk:ssm:putParameter",
+            "RoleArn": ROLE,
+            "Input": json.dumps(request),
+        },
     )
     query = [{"Key": "Name", "Values": [parameter]}]
     eventually(lambda: aws.ssm.describe_parameters(ParameterFilters=query)["Parameters"])
