@@ -178,9 +178,9 @@ def misnamed_steps(machine: Mapping[str, Any]) -> list[str]:
     problems = []
     for state in states(machine):
         payload = state.body.get("Arguments", {}).get("Payload", {}) if state.body.get("Type") == "Task" else {}
-        if isinstance(payload, Mapping) and "operation" in payload and "execution_name" not in payload:
-            if payload.get("step") != state.name:
-                problems.append(f"{state.place}: its payload says step {payload.get('step')}")
+        names_a_step = isinstance(payload, Mapping) and "operation" in payload and "execution_name" not in payload
+        if names_a_step and payload.get("step") != state.name:
+            problems.append(f"{state.place}: its payload says step {payload.get('step')}")
     return problems
 
 

@@ -55,7 +55,10 @@ def test_volumes_follow_the_zone_with_the_fewest_replicas(
 ) -> None:
     cluster, _ = built
     volumes = cloud.client("ec2").describe_volumes(
-        Filters=[{"Name": "tag:peaker:cluster", "Values": [cluster.name]}, {"Name": "tag-key", "Values": ["peaker:owner"]}]
+        Filters=[
+            {"Name": "tag:peaker:cluster", "Values": [cluster.name]},
+            {"Name": "tag-key", "Values": ["peaker:owner"]},
+        ]
     )["Volumes"]
     # The base replica is in us-east-1b.
     assert {volume["AvailabilityZone"] for volume in volumes} == {"us-east-1a"}

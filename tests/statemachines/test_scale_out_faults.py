@@ -15,7 +15,8 @@ MACHINE = structure.load(Path(structure.__file__).parent / "scale_out.asl.json")
 FATAL = "AwsCallRejected"
 # Compensations and what comes before the lease have tests of their own below.
 ELSEWHERE = {
-    "ValidateRequest", "PlanOnly", "AcquireLease", "FenceScaleOut", "ReleaseUnseenLease", "ReleaseLease", "UndoScaleOut",
+    "ValidateRequest", "PlanOnly", "AcquireLease",
+    "FenceScaleOut", "ReleaseUnseenLease", "ReleaseLease", "UndoScaleOut",
     "RecordFailure", "ReleaseLeaseAfterFailure", "RecordUndoIncomplete", "ReleaseLeaseAfterIncompleteUndo",
     "RecordNothingToDo", "ReleaseUnusedLease",
 }  # fmt: skip

@@ -119,7 +119,8 @@ def test_each_check_finds_its_defect(check: str, machine: dict[str, Any], expect
 
 
 def test_defects_inside_a_branch_are_found_too() -> None:
-    parallel = {"Type": "Parallel", "Comment": "p", "Branches": [broken(*TASK, "Next", value="Nowhere")], "Next": "Done"}
+    branch = broken(*TASK, "Next", value="Nowhere")
+    parallel = {"Type": "Parallel", "Comment": "p", "Branches": [branch], "Next": "Done"}
     machine = {**GOOD, "StartAt": "Both", "States": {"Both": parallel, "Done": GOOD["States"]["Done"]}}
     assert structure.dangling_targets(machine) == ["machine.Both[0].DrainReplica: Nowhere is no state"]
 

@@ -110,7 +110,8 @@ def guard_load(load: LoadEvidence, observation: Observation, settings: ClusterSe
         reasons.append(f"I4: the observed load is {describe(load.observed)}")
     elif load.observed.value > capacity:
         reasons.append(
-            f"I8: the observed load {load.observed.value:g} exceeds {capacity:g}, what the {remaining} that remain serve"
+            f"I8: the observed load {load.observed.value:g} exceeds {capacity:g}, "
+            f"what the {remaining} that remain serve"
         )
     if isinstance(load.required_replicas, Unknown):
         reasons.append(f"I4: the forecast's need is {describe(load.required_replicas)}")

@@ -15,8 +15,8 @@ from peaker.domain.prices import US_EAST_1
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.run import PlanStep, Summary
 from peaker.ports import Ports
-from peaker.usecases.lead_time_inputs import lead_time_inputs
 from peaker.usecases.held_lease import holder_of
+from peaker.usecases.lead_time_inputs import lead_time_inputs
 from peaker.usecases.observe_fleet import observe_fleet
 
 

@@ -17,7 +17,6 @@ from peaker.domain.run import StepInput
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 
-
 # A command of a lost answer shows in ListCommands within seconds; documents may run twice, so this is enough.
 RESEND_AFTER = timedelta(minutes=1)
 

@@ -87,6 +87,6 @@ def test_a_failure_is_read_out_of_the_wrappings_of_the_workflow() -> None:
 def test_a_host_result_that_is_no_success_is_a_failure_with_the_hosts_words(stdout: str, reason: str) -> None:
     from peaker.domain.errors import HostCommandFailed
 
-    with pytest.raises(HostCommandFailed, match=".") as error:
+    with pytest.raises(HostCommandFailed, match=r".") as error:
         parse_success("drain", stdout)
     assert reason in str(error.value)

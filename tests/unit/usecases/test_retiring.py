@@ -1,0 +1,223 @@
+"""The steps of scale_in, and the receipt, against a world in memory."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from peaker.domain import errors
+from peaker.domain.fleet import ReplicaRow, ReplicaState
+from peaker.domain.inventory import (
+    LOAD_TAG,
+    OWNER_TAG,
+    RUN_TAG,
+    CommandOutcome,
+    CommandStatus,
+    TargetState,
+)
+from peaker.domain.ledger import ResourceKind
+from peaker.domain.reading import Known
+from peaker.domain.run import FailedStep, Failure, RecordStep, SelectStep, StepInput
+from peaker.usecases.deregister_replica import deregister_replica
+from peaker.usecases.drain_replica import drain_replica
+from peaker.usecases.guard_retirement import guard_retirement
+from peaker.usecases.held_lease import holder_of, lease_end
+from peaker.usecases.record_receipt import record_receipt
+from peaker.usecases.release_lease import release_lease
+from peaker.usecases.restore_replica import restore_replica
+from peaker.usecases.retire_replica import retire_replica
+from peaker.usecases.select_idle_replica import select_idle_replica
+
+from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, leased, orders, with_cluster
+from tests.support.fakes import NOON, FakePorts, fake_ports
+
+PEAK = "i-000000000000c0002"
+IN_RUN = "scale-in-orders-20261121T120000-77aa"
+TAGS = {OWNER_TAG: "local", RUN_TAG: RUN_ID}
+FAILURE = Failure(failed_step="DrainReplica", error="DrainLimitReached", cause="late")
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    return with_peak(fake_ports(orders()))
+
+
+def with_peak(ports: FakePorts) -> FakePorts:
+    """A cluster with a serving peak replica made by an earlier run, and a low load."""
+    with_cluster(ports)
+    built = leased(ports, "AwaitHealthy")
+    holder = holder_of(built)
+    ports.compute.add(instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(hours=5)))
+    made = [(ResourceKind.INSTANCE, "replica", PEAK, {}), (ResourceKind.TARGET, "t", PEAK, {"instance_id": PEAK})]
+    for volume in data_volumes_of(PEAK, TAGS):
+        ports.storage.add(volume)
+        made.append((ResourceKind.VOLUME, str(volume.name), volume.volume_id, {}))
+    for kind, name, resource_id, details in made:
+        row = ports.ledger.intend(holder, kind, name, "Made", NOON, details)
+        ports.ledger.made(holder, row, resource_id, NOON)
+    ports.ledger.set_replica(holder, ReplicaRow("orders", PEAK, RUN_ID, ReplicaState.IN_SERVICE, NOON))
+    ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    release_lease(ports, built)
+    ports.readings.observed = Known(50.0)
+    ports.readings.metrics["RequiredReplicas"] = 1
+    return ports
+
+
+def step(ports: FakePorts, name: str, **request: Any) -> StepInput:
+    return leased(ports, name, "scale_in", IN_RUN, request={"cluster": "orders", **request})
+
+
+def select(ports: FakePorts, **more: Any) -> SelectStep:
+    return SelectStep(**step(ports, "SelectIdleReplica").model_dump(), **more)
+
+
+def selected(ports: FakePorts) -> None:
+    select_idle_replica(ports, select(ports))
+
+
+def failed(ports: FakePorts) -> FailedStep:
+    return FailedStep(**step(ports, "RestoreReplica").model_dump(), failure=FAILURE)
+
+
+def clients(ports: FakePorts, connections: int) -> None:
+    text = json.dumps({"version": 1, "ok": True, "connections": connections, "transactions": 0})
+    ports.commands.results["drain_replica"] = CommandOutcome(CommandStatus.SUCCESS, stdout=text)
+
+
+def test_the_peak_replica_is_selected_and_remembered_with_its_builder(ports: FakePorts) -> None:
+    found = select_idle_replica(ports, select(ports))
+    assert found.replica == PEAK
+    assert ports.ledger.run(IN_RUN).facts["replica"]["run_id"] == RUN_ID
+    with pytest.raises(errors.NoIdleReplica, match="base load, permanent"):
+        select_idle_replica(ports, select(ports, replica=BASE))
+
+
+def test_plan_mode_says_what_speaks_against_it(ports: FakePorts) -> None:
+    ports.readings.observed = Known(150.0)
+    given = SelectStep(run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly")
+    found = select_idle_replica(ports, given)
+    assert found.replica == PEAK
+    assert any("I8" in reason for reason in found.objections)
+
+
+def test_the_guard_lets_an_idle_replica_go_and_stops_a_needed_one(ports: FakePorts) -> None:
+    selected(ports)
+    guard_retirement(ports, step(ports, "GuardRetirement"))
+    ports.readings.metrics["RequiredReplicas"] = 2
+    with pytest.raises(errors.RetirementRefused, match="I8: the forecast needs 2"):
+        guard_retirement(ports, step(ports, "GuardRetirement"))
+    del ports.readings.metrics["RequiredReplicas"]
+    with pytest.raises(errors.RetirementRefused, match="I4"):
+        guard_retirement(ports, step(ports, "GuardRetirement"))
+
+
+def test_the_minimum_lifetime_binds_alarms_not_people(ports: FakePorts) -> None:
+    ports.compute.add(instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(minutes=30)))
+    by_alarm = step(ports, "GuardRetirement", trigger={"kind": "alarm"})
+    selected(ports)
+    with pytest.raises(errors.RetirementRefused, match="it is 30 min old"):
+        guard_retirement(ports, by_alarm)
+    by_hand = with_peak(fake_ports(orders()))
+    by_hand.compute.add(instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(minutes=30)))
+    selected(by_hand)
+    guard_retirement(by_hand, step(by_hand, "GuardRetirement"))
+
+
+def test_the_floor_is_rechecked_right_before_the_replica_leaves(ports: FakePorts) -> None:
+    selected(ports)
+    ports.endpoint.set(BASE, TargetState.UNHEALTHY)
+    with pytest.raises(errors.RetirementRefused, match="I3"):
+        deregister_replica(ports, step(ports, "DeregisterReplica"))
+    assert ports.endpoint.targets[PEAK].state is TargetState.HEALTHY
+
+
+def test_the_floor_is_rechecked_right_before_the_instance_ends(ports: FakePorts) -> None:
+    selected(ports)
+    deregister_replica(ports, step(ports, "DeregisterReplica"))
+    ports.endpoint.set(BASE, TargetState.UNHEALTHY)
+    with pytest.raises(errors.RetirementRefused, match="I3"):
+        retire_replica(ports, step(ports, "RetireReplica"))
+    assert ports.compute.terminated == []
+
+
+def test_draining_waits_for_clients_until_the_limit(ports: FakePorts) -> None:
+    selected(ports)
+    given = step(ports, "DrainReplica")
+    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    clients(ports, 2)
+    with pytest.raises(errors.ReplicaDraining, match="2 connections"):
+        drain_replica(ports, given)
+    ports.clock.advance(hours=2)
+    with pytest.raises(errors.DrainLimitReached, match="allow_forced is off"):
+        drain_replica(ports, given)
+    clients(ports, 0)
+    assert drain_replica(ports, given).numbers["waited_seconds"] == 7200
+
+
+def test_clients_are_cut_off_only_where_that_is_allowed() -> None:
+    ports = with_peak(fake_ports(orders(drain={"limit_seconds": 0, "allow_forced": True})))
+    selected(ports)
+    clients(ports, 2)
+    assert drain_replica(ports, step(ports, "DrainReplica")).numbers["forced"] is True
+
+
+def test_the_replica_goes_with_all_that_its_builder_made(ports: FakePorts) -> None:
+    selected(ports)
+    deregister_replica(ports, step(ports, "DeregisterReplica"))
+    for _ in range(6):
+        try:
+            retire_replica(ports, step(ports, "RetireReplica"))
+            break
+        except errors.RetirementInProgress:
+            ports.endpoint.finish_draining()
+            for gone in ports.compute.terminated:
+                ports.storage.detach_all(gone)
+    assert ports.compute.terminated == [PEAK]
+    assert {one.instance_id for one in ports.storage.volumes.values()} == {BASE}
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
+
+
+def test_a_replica_that_was_taken_out_comes_back_when_it_is_healthy(ports: FakePorts) -> None:
+    selected(ports)
+    deregister_replica(ports, step(ports, "DeregisterReplica"))
+    ports.endpoint.finish_draining()
+    with pytest.raises(errors.TargetNotHealthy):
+        restore_replica(ports, failed(ports))
+    ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    assert restore_replica(ports, failed(ports)).restored is True
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.IN_SERVICE
+
+
+def test_a_replica_that_terminates_cannot_come_back(ports: FakePorts) -> None:
+    selected(ports)
+    ports.compute.terminate(PEAK)
+    assert restore_replica(ports, failed(ports)).restored is False
+
+
+def test_a_replica_that_was_never_taken_out_is_left_as_it_is(ports: FakePorts) -> None:
+    assert restore_replica(ports, failed(ports)).restored is True
+    selected(ports)
+    ports.endpoint.set(PEAK, TargetState.UNHEALTHY)
+    assert restore_replica(ports, failed(ports)).restored is True
+
+
+def test_the_receipt_of_a_failure_names_the_step_and_the_reason(ports: FakePorts) -> None:
+    selected(ports)
+    given = RecordStep(**step(ports, "RecordFailure").model_dump(), outcome="rolled_back", failure=FAILURE)
+    found = record_receipt(ports, given)
+    assert (found.error, found.cause) == ("DrainLimitReached", "DrainReplica: DrainLimitReached: late")
+    receipt = ports.ledger.receipt(IN_RUN)
+    assert receipt is not None
+    assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_back", "DrainReplica")
+    assert ports.ledger.run(IN_RUN).outcome == "rolled_back"
+
+
+def test_a_lease_whose_token_was_lost_goes_back_if_it_is_ours(ports: FakePorts) -> None:
+    given = step(ports, "ReleaseUnseenLease").model_copy(update={"fencing_token": None})
+    stranger = given.model_copy(update={"run_id": "another"})
+    release_lease(ports, stranger)
+    assert ports.lease.current("orders", NOON) is not None
+    release_lease(ports, given)
+    assert ports.lease.current("orders", NOON) is None
