@@ -157,6 +157,7 @@ def run_backtest(
 
 def _accuracy(scenario: Scenario, tap: _Tap) -> Iterator[HorizonAccuracy]:
     values, week = scenario.series.values, 7 * scenario.series.steps_per_day
+    margin = _last_week_margin(values, week, scenario.first)
     for minutes in HORIZON_MINUTES:
         rows = np.array(tap.scored.get(minutes, []), dtype=float).reshape(-1, 4)
         target = rows[:, 0].astype(np.int64)
@@ -172,22 +173,27 @@ def _accuracy(scenario: Scenario, tap: _Tap) -> Iterator[HorizonAccuracy]:
             error50=float(np.abs(actual - rows[:, 1]).mean()) / mean if mean > 0 else 0.0,
             coverage90=float((actual <= rows[:, 2] * (1 + 1e-9)).mean()),
             coverage95=float((actual <= rows[:, 3] * (1 + 1e-9)).mean()),
-            pinball95_to_last_week=_against_last_week(actual, rows[:, 3], values, target - week),
+            pinball95_to_last_week=_against_last_week(actual, rows[:, 3], values, target - week, margin),
         )
 
 
 def _against_last_week(
-    actual: Floats, p95: Floats, values: Floats, week_ago: NDArray[np.int64]
+    actual: Floats, p95: Floats, values: Floats, week_ago: NDArray[np.int64], margin: float | None
 ) -> float | None:
-    """p95 pinball against last week's value plus the margin that covers 95 % of the time in hindsight."""
-    reached = week_ago >= 0
-    before = np.where(reached, values[np.maximum(week_ago, 0)], np.nan)
+    """p95 pinball against last week's value plus the margin that covered 95 % before the replay began."""
+    before = np.where(week_ago >= 0, values[np.maximum(week_ago, 0)], np.nan)
     good = np.isfinite(before)
-    if good.sum() < 24:
+    if margin is None or good.sum() < 24:
         return None
-    margin = float(np.quantile(actual[good] - before[good], 0.95))
     theirs = float(pinball(actual[good], before[good] + margin, 0.95).mean())
     return float(pinball(actual[good], p95[good], 0.95).mean()) / theirs if theirs > 0 else None
+
+
+def _last_week_margin(values: Floats, week: int, first: int) -> float | None:
+    """The 95th percentile of the change from week to week before step `first`; None below a day of such pairs."""
+    change = values[week:first] - values[: max(0, first - week)]
+    change = change[np.isfinite(change)]
+    return float(np.quantile(change, 0.95)) if len(change) >= week // 7 else None
 
 
 def as_document(report: BacktestReport) -> dict[str, Any]:
@@ -254,8 +260,8 @@ def verdict(report: BacktestReport) -> str:
     """One sentence for a person."""
     peaker, static = report.peaker, report.policies[3]
     saved = 1 - peaker.replica_hours / static.replica_hours if static.replica_hours else 0.0
+    against = f"{abs(saved):.0%} {'fewer' if saved >= 0 else 'more'} replica-hours"
     return (
         f"Short of capacity for {peaker.short_minutes:,.0f} min, where reactive scaling at the same cost is short "
-        f"for {report.reactive_minutes_at_equal_cost:,.0f} min; {abs(saved):.0%} {'fewer' if saved >= 0 else 'more'} replica-hours "
-        f"than a fleet sized for the peak."
+        f"for {report.reactive_minutes_at_equal_cost:,.0f} min; {against} than a fleet sized for the peak."
     )

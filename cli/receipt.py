@@ -95,23 +95,45 @@ def _lead(receipt: dict[str, Any]) -> str:
     return line
 
 
+# What a step records for the machinery, not for a reader.
+_UNTOLD = {
+    "run_id", "pid", "sha256", "already_running", "mounted", "map_unreadable", "source_checked",
+    "source_position_known", "page_list_found", "attached", "planning_seconds", "cpu_seconds", "eta_seconds",
+}  # fmt: skip
+
+
 def _numbers(numbers: dict[str, Any]) -> str:
-    return "  ".join(
-        f"{key}={_short(value)}" for key, value in numbers.items() if value not in (None, "", [], {})
-    )
+    told = {
+        key: value for key, value in numbers.items() if key not in _UNTOLD and value not in (None, "", [], {})
+    }
+    return "  ".join(f"{key}={_short(value)}" for key, value in told.items())
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:,.2f}".rstrip("0").rstrip(".")
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, list):
-        return "[" + ", ".join(_short(v) for v in value[:6]) + (", ..." if len(value) > 6 else "") + "]"
+        return _short_list(value)
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{k}: {_short(v)}" for k, v in list(value.items())[:6]) + "}"
+        return ", ".join(f"{key} {_short(each)}" for key, each in list(value.items())[:6])
     text = str(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= 90 else text[:87] + "..."
+
+
+def _short_list(values: list[Any]) -> str:
+    """Samples as their lag, other records as their count."""
+    if all(isinstance(value, dict) for value in values):
+        lags = [value["lag_seconds"] for value in values if "lag_seconds" in value]
+        return (
+            "lag " + ", ".join("?" if lag is None else f"{lag:g}" for lag in lags) + " s"
+            if lags
+            else str(len(values))
+        )
+    return ", ".join(_short(value) for value in values[:6]) + (", ..." if len(values) > 6 else "")
 
 
 def _both(seconds: float | None, real: float | None) -> str:

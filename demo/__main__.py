@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         epilog="Example: python -m demo --scale 240 --port 4600",
     )
     parser.add_argument(
-        "--scale", type=float, default=200.0, help="cloud seconds per real second (default 200)"
+        "--scale", type=float, default=150.0, help="cloud seconds per real second (default 150)"
     )
     parser.add_argument("--port", type=int, default=4566, help="port of the local cloud on 127.0.0.1")
     parser.add_argument(
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--output", type=Path, default=CHECKOUT / "build/demo", help="where the results go")
     given = parser.parse_args(arguments)
-    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)
     if os.geteuid() != 0:
         console.print("the demo makes block devices, mounts and namespaces: run it as root (sudo make demo)")
         return 2

@@ -89,6 +89,7 @@ def _draw_load(axis: Axes, picture: Picture) -> None:
         )
     _mark(axis, picture.alarm_at, "forecast alarm", ALARM)
     _mark(axis, picture.crossed_at, "demand passes\nbase capacity", DEMAND)
+    axis.set_xlim(times[0], times[-1] + 1 / 24)
     axis.set_ylabel("queries per second")
     axis.set_ylim(0, max([*capacity, 1.0]) * 1.18)
     axis.legend(loc="upper left", fontsize=9, frameon=False, ncols=2)
@@ -117,11 +118,16 @@ def _draw_runs(axis: Axes, runs: Sequence[tuple[str, Sequence[Bar]]]) -> None:
             start, end = mdates.date2num(bar.start), mdates.date2num(bar.end)
             color = SCALE_OUT if bar.workflow == "scale_out" else SCALE_IN
             axis.barh(row, end - start, left=start, height=0.6, color=color, alpha=0.55 if index % 2 else 0.9)
-        for bar in sorted(bars, key=lambda b: b.end - b.start)[-2:]:
-            middle = mdates.date2num(bar.start + (bar.end - bar.start) / 2)
-            axis.annotate(bar.label, (middle, row - 0.42), fontsize=7, ha="center", va="bottom")
+        if bars:
+            longest = max(bars, key=lambda b: b.end - b.start)
+            took = (bars[-1].end - bars[0].start).total_seconds() / 3600
+            axis.annotate(
+                f" {took:.1f} h, longest step {longest.label}", (mdates.date2num(bars[-1].end), row),
+                xytext=(4, 0), textcoords="offset points", fontsize=8, va="center",
+            )  # fmt: skip
     axis.set_yticks(range(len(runs)), [label for label, _ in runs], fontsize=8)
     axis.set_ylim(len(runs) - 0.4, -0.75)
+    axis.xaxis.set_major_locator(mdates.HourLocator(interval=2))
     axis.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M"))
     axis.set_xlabel("cloud time (UTC)")
     axis.spines[["top", "right"]].set_visible(False)
