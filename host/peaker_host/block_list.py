@@ -8,7 +8,6 @@ A list of ranges may also be text: "0-99,105,200-299".
 from __future__ import annotations
 
 import json
-import urllib.request
 from typing import Any, Dict, List, Optional
 
 from peaker_host.block_ranges import BLOCK_BYTES, Range, merged
@@ -19,6 +18,8 @@ _FETCH_TIMEOUT_SECONDS = 60
 
 def fetch(url: str, path: str) -> None:
     """Store the list behind a (presigned) address as a local file. The address is never shown: it is a secret."""
+    import urllib.request  # costs more to import than the rest of an engine's start
+
     try:
         with urllib.request.urlopen(url, timeout=_FETCH_TIMEOUT_SECONDS) as answer, open(path, "wb") as file:
             file.write(answer.read())

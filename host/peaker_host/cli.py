@@ -25,6 +25,7 @@ from peaker_host import (
     load_test,
     manifest,
     prewarm,
+    reading_order,
     replication,
     storage_proof,
 )
@@ -266,7 +267,11 @@ def _health(context: Context) -> Dict[str, Any]:
 
 def _prewarm_request(arguments: argparse.Namespace) -> prewarm.PrewarmRequest:
     request = prewarm.PrewarmRequest(
-        arguments.run_id, arguments.method, arguments.rate_limit_mib_per_s, arguments.remainder
+        arguments.run_id,
+        arguments.method,
+        arguments.rate_limit_mib_per_s,
+        arguments.remainder == "on",
+        arguments.background_rate_mib_per_s,
     )
     prewarm.check_request(request)
     return request
@@ -420,12 +425,25 @@ class _Adder:
 
 def _add_prewarm_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--method", choices=("used", "full", "blocks"), default="used", help="which blocks to read"
+        "--method", choices=reading_order.METHODS, default="used", help="which blocks to read, in which order"
     )
     parser.add_argument(
         "--rate-limit-mib-per-s", type=_not_negative, default=0.0, help="per volume, 0 for none"
     )
-    parser.add_argument("--remainder", action="store_true", help="read the rest of the snapshot afterwards")
+    parser.add_argument(
+        "--background-rate-mib-per-s",
+        type=_not_negative,
+        default=0.0,
+        help="per volume, once its hot and recovery blocks are read; 0 goes on as before",
+    )
+    parser.add_argument(
+        "--remainder",
+        nargs="?",
+        choices=("on", "off"),
+        const="on",
+        default="off",
+        help="read the rest of the snapshot afterwards",
+    )
 
 
 def _typed(check: Callable[[str], Any], what: str) -> Callable[[str], Any]:

@@ -16,10 +16,10 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
-from typing import IO, Any, Callable, Dict, List, Optional
+from typing import IO, Any, Callable, Dict, Iterator, List, Optional
 
 from peaker_host import block_list, reading_order
-from peaker_host.block_ranges import Range, blocks_of_bytes
+from peaker_host.block_ranges import Range, blocks_of_bytes, total
 from peaker_host.devices import BlockDevice
 from peaker_host.errors import (
     HostError,
@@ -33,7 +33,7 @@ from peaker_host.filesystem_maps import open_map, used_or_all
 from peaker_host.journal import Journal
 from peaker_host.manifest import Manifest, Member, load_manifest, open_member
 from peaker_host.processes import Processes, package_command
-from peaker_host.reader_pool import RateLimiter, ReaderPool, requests_of
+from peaker_host.reader_pool import START_DEPTH, RateLimiter, ReaderPool, Request, requests_of
 from peaker_host.reading_order import Tier
 from peaker_host.settings import Settings
 
@@ -45,12 +45,17 @@ _START_TIMEOUT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class PrewarmRequest:
-    """What is to be warmed and how. A rate limit of 0 means none; it holds for each volume."""
+    """What is to be warmed and how. A rate limit of 0 means none; it holds for each volume.
+
+    The background rate, when there is one, replaces the rate limit of a volume whose urgent tiers (hot,
+    recovery) are read: from then on a database may be at work on it.
+    """
 
     run_id: str
     method: str
     rate_limit_mib_per_s: float = 0.0
     with_remainder: bool = False
+    background_rate_mib_per_s: float = 0.0
 
 
 @dataclass
@@ -61,11 +66,22 @@ class _VolumeWork:
     device: BlockDevice
     tiers: List[Tier]
     journal: Journal
+    limiter: RateLimiter
     pool: ReaderPool
     blocks_total: int
     done_before: int
     tier_done_before: List[int]
     finished: bool = False
+
+    @property
+    def urgent_left(self) -> int:
+        """Blocks of the urgent tiers that have not been read."""
+        progress = zip(self.tiers, self.tier_done_before, self.pool.progress.tier_blocks)
+        return sum(
+            total(tier.ranges) - before - done
+            for tier, before, done in progress
+            if tier.name in reading_order.URGENT_TIERS
+        )
 
 
 def check_request(request: PrewarmRequest) -> None:
@@ -74,8 +90,8 @@ def check_request(request: PrewarmRequest) -> None:
         raise InvalidArgument(
             f"method: must be one of {', '.join(reading_order.METHODS)}, not {request.method!r}"
         )
-    if request.rate_limit_mib_per_s < 0:
-        raise InvalidArgument("rate-limit-mib-per-s: must be 0 (no limit) or more")
+    if request.rate_limit_mib_per_s < 0 or request.background_rate_mib_per_s < 0:
+        raise InvalidArgument("rate-limit-mib-per-s, background-rate-mib-per-s: must be 0 (no limit) or more")
 
 
 def start(
@@ -98,8 +114,8 @@ def start(
     argv = [*package_command(), *(["--settings", settings_path] if settings_path else [])]
     argv += ["prewarm", "--run-id", request.run_id, "--method", request.method]
     argv += ["--rate-limit-mib-per-s", f"{request.rate_limit_mib_per_s:g}"]
-    if request.with_remainder:
-        argv.append("--remainder")
+    argv += ["--background-rate-mib-per-s", f"{request.background_rate_mib_per_s:g}"]
+    argv += ["--remainder", "on" if request.with_remainder else "off"]
     log_path = settings.run_path(request.run_id, "prewarm.log")
     pid = processes.start_detached(argv, log_path)
     _await_start(settings, request.run_id, pid, log_path)
@@ -149,6 +165,9 @@ class Engine:
         self._elapsed_before = float(earlier.get("elapsed_seconds", 0.0))
         self._bytes_before = int(earlier.get("bytes_read", 0))
         self._restarts = int(earlier.get("restarts", -1)) + 1
+        self._hot_warm_seconds: Optional[float] = earlier.get("hot_warm_seconds")
+        # A restart goes on with the depth that was found, so that it does not probe the device again.
+        self._depths = {row["volume_id"]: int(row["depth"]) for row in earlier.get("volumes", [])}
         self._planning_seconds = 0.0
         self._window = (time.monotonic(), 0)
         self._rate = 0.0
@@ -207,10 +226,7 @@ class Engine:
             listed = block_list.of_volume(lists, member.volume_id, member.name)
             tiers = self._order(member, device, listed)
             self._works.append(self._work(member, device, tiers))
-            self._say(
-                f"{member.name}: "
-                + ", ".join(f"{tier.name} {sum(n for _, n in tier.ranges)}" for tier in tiers)
-            )
+            self._say(f"{member.name}: " + ", ".join(f"{tier.name} {total(tier.ranges)}" for tier in tiers))
 
     def _order(self, member: Member, device: BlockDevice, listed: Optional[List[Range]]) -> List[Tier]:
         if self._request.method == "full":
@@ -229,7 +245,10 @@ class Engine:
             self._say(f"{member.name}: everything in the snapshot is read, because: {unreadable}")
         else:
             filesystem = open_map(member.filesystem, device.path, self._processes)
-            hot, recovery = reading_order.database_tiers(device.path, filesystem, self._settings.engine)
+            with_hot = self._request.method == "hot"
+            hot, recovery = reading_order.database_tiers(
+                device.path, filesystem, self._settings.engine, with_hot
+            )
         used = blocks_of_bytes(used_bytes)
         return reading_order.order_used(
             used, listed, hot, recovery, self._request.with_remainder, device.size_bytes
@@ -244,18 +263,30 @@ class Engine:
             for tier in tiers
         ]
         limiter = RateLimiter(self._request.rate_limit_mib_per_s * MIB)
-        pool = ReaderPool(device.path, device.size_bytes, len(tiers), limiter, journal.append, self._stop)
-        total = reading_order.count_blocks(tiers)
-        return _VolumeWork(member, device, tiers, journal, pool, total, sum(before), before)
+        depth = self._depths.get(member.volume_id, START_DEPTH)
+        pool = ReaderPool(
+            device.path, device.size_bytes, len(tiers), limiter, journal.append, self._stop, depth
+        )
+        wanted = reading_order.count_blocks(tiers)
+        return _VolumeWork(member, device, tiers, journal, limiter, pool, wanted, sum(before), before)
 
     def _warm(self, work: _VolumeWork) -> None:
         try:
-            requests = requests_of([tier.ranges for tier in work.tiers], work.journal.done.__contains__)
-            work.pool.run(requests)
+            work.pool.run(self._requests(work))
             work.finished = True
         except BaseException as error:  # noqa: BLE001 - raised again by run()
             self._crashes.append(error)
             self._stop.set()
+
+    def _requests(self, work: _VolumeWork) -> Iterator[Request]:
+        """What is left to be read, in order; slows down where the tiers stop being urgent."""
+        background = self._request.background_rate_mib_per_s
+        tiers = [tier.ranges for tier in work.tiers]
+        for request in requests_of(tiers, work.journal.done.__contains__, work.pool.blocks_per_read):
+            if background and work.tiers[request[0]].name not in reading_order.URGENT_TIERS:
+                work.limiter.change(background * MIB)
+                background = 0.0
+            yield request
 
     def _watch(self, threads: List[threading.Thread]) -> None:
         logged = 0.0
@@ -278,6 +309,12 @@ class Engine:
             work.done_before + work.pool.progress.blocks_read == work.blocks_total for work in self._works
         )
 
+    def _note_hot_warm(self, elapsed_seconds: float) -> None:
+        """Once the urgent tiers of every volume are read. Without a page list nothing is known to be hot."""
+        hot = any(tier.name == "hot" and tier.ranges for work in self._works for tier in work.tiers)
+        if self._hot_warm_seconds is None and hot and not any(work.urgent_left for work in self._works):
+            self._hot_warm_seconds = round(elapsed_seconds, 3)
+
     def _publish(self, state: str, error: Optional[HostError] = None) -> Dict[str, Any]:
         progress = self._progress(state)
         if error is not None:
@@ -295,8 +332,9 @@ class Engine:
         bytes_here = sum(work.pool.progress.bytes_read for work in self._works)
         rate = self._measure_rate(now, bytes_here)
         done = sum(work.done_before + work.pool.progress.blocks_read for work in self._works)
-        total = sum(work.blocks_total for work in self._works)
+        wanted = sum(work.blocks_total for work in self._works)
         elapsed = now - self._started
+        self._note_hot_warm(self._elapsed_before + elapsed)
         mean = bytes_here / MIB / max(elapsed - self._planning_seconds, 0.001)
         used = resource.getrusage(resource.RUSAGE_SELF)
         return {
@@ -305,11 +343,12 @@ class Engine:
             "method": self._request.method,
             "pid": os.getpid(),
             "blocks_done": done,
-            "blocks_total": total,
+            "blocks_total": wanted,
             "bytes_read": self._bytes_before + bytes_here,
             "rate_mib_per_s": round(mean if state == "done" else rate, 1),
-            "eta_seconds": _eta(total - done, rate, state),
+            "eta_seconds": _eta(wanted - done, rate, state),
             "elapsed_seconds": round(self._elapsed_before + elapsed, 3),
+            "hot_warm_seconds": self._hot_warm_seconds,
             "planning_seconds": self._planning_seconds,
             "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
             "restarts": self._restarts,
@@ -346,7 +385,7 @@ def _volume_progress(work: _VolumeWork) -> Dict[str, Any]:
         "retries": progress.retries,
         "failed_ranges": [[item.first_block, item.blocks, item.reason] for item in progress.failed[:50]],
         "tiers": [
-            {"name": tier.name, "blocks": sum(n for _, n in tier.ranges), "done": before + done}
+            {"name": tier.name, "blocks": total(tier.ranges), "done": before + done}
             for tier, before, done in zip(work.tiers, work.tier_done_before, progress.tier_blocks)
         ],
     }

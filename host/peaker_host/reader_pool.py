@@ -1,23 +1,26 @@
 """Reads one device's blocks around the page cache with as many readers as the device rewards.
 
 Each reader is a thread with an aligned buffer of its own; preadv gives the interpreter lock away while the
-device works, so the readers run in parallel.
+device works, so the readers run in parallel. Requests are as large as the device is fast: small ones on a slow
+device, so that a kill repeats little; large ones on a fast device, so that a request's cost counts less.
 """
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Callable, Iterable, Iterator, List, Optional, Tuple
+from typing import Callable, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from peaker_host.block_ranges import BLOCK_BYTES, Range
 
 MAX_DEPTH = 64
 START_DEPTH = 8
-BLOCKS_PER_READ = 2
+LARGEST_READ_BLOCKS = 4
+_BLOCKS_PER_READ_FROM_BYTES_PER_S = ((500e6, LARGEST_READ_BLOCKS), (250e6, 2))
 _TRIES = 4
 _RETRY_SECONDS = 0.25
 _WINDOW_SECONDS = 0.5
@@ -45,6 +48,7 @@ class PoolProgress:
     blocks_read: int = 0
     retries: int = 0
     depth: int = START_DEPTH
+    blocks_per_read: int = 1
     tier_blocks: List[int] = field(default_factory=list)
     failed: List[FailedRange] = field(default_factory=list)
 
@@ -104,6 +108,12 @@ class RateLimiter:
         """True when there is a limit at all."""
         return self._rate > 0
 
+    def change(self, bytes_per_second: Optional[float]) -> None:
+        """Another limit from now on; waits that have begun keep theirs."""
+        with self._lock:
+            self._rate = bytes_per_second or 0.0
+            self._next = time.monotonic()
+
     def take(self, amount: int, stopped: threading.Event) -> None:
         """Wait until `amount` bytes may be read, or until the pool is stopped."""
         if self._rate <= 0:
@@ -127,6 +137,7 @@ class ReaderPool:
         limiter: RateLimiter,
         on_read: Callable[[int, int], None],
         stop: threading.Event,
+        start_depth: int = START_DEPTH,
     ) -> None:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
         self._size = size_bytes
@@ -135,12 +146,16 @@ class ReaderPool:
         self._stop = stop
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
-        self._controller = DepthController()
+        self._controller = DepthController(start_depth)
         self._requests: Iterator[Request] = iter(())
         self._exhausted = False
         self._threads: List[threading.Thread] = []
         self._crash: Optional[BaseException] = None
         self.progress = PoolProgress(depth=self._controller.depth, tier_blocks=[0] * tiers)
+
+    def blocks_per_read(self) -> int:
+        """How large requests should be now; for `requests_of`."""
+        return self.progress.blocks_per_read
 
     def run(self, requests: Iterable[Request]) -> None:
         """Read everything, or return early when stopped. Failed ranges are in `progress.failed`."""
@@ -169,8 +184,10 @@ class ReaderPool:
             if now - window_start < _WINDOW_SECONDS:
                 continue
             done = self.progress.bytes_read
+            rate = (done - window_bytes) / (now - window_start)
+            self.progress.blocks_per_read = blocks_per_read(rate, self.progress.blocks_per_read)
             if not self._limiter.limited:
-                self._grow(self._controller.observe((done - window_bytes) / (now - window_start)))
+                self._grow(self._controller.observe(rate))
             window_start, window_bytes = now, done
 
     def _grow(self, depth: int) -> None:
@@ -183,7 +200,7 @@ class ReaderPool:
             thread.start()
 
     def _read_all(self, number: int) -> None:
-        buffer = mmap.mmap(-1, BLOCKS_PER_READ * BLOCK_BYTES)
+        buffer = _new_buffer()
         view = memoryview(buffer)
         try:
             while True:
@@ -263,8 +280,26 @@ class ReaderPool:
             progress.tier_blocks[tier] += count
 
 
-def requests_of(tiers: Iterable[List[Range]], is_done: Callable[[int], bool]) -> Iterator[Request]:
-    """The reads for block ranges in order, at most 1 MiB each, leaving out blocks that are done."""
+def blocks_per_read(bytes_per_second: float, now: int) -> int:
+    """The request size for a throughput, in blocks; never smaller than before, as a device only gets faster."""
+    for rate, blocks in _BLOCKS_PER_READ_FROM_BYTES_PER_S:
+        if bytes_per_second >= rate:
+            return max(now, blocks)
+    return now
+
+
+def _new_buffer() -> mmap.mmap:
+    """A reader's buffer; in huge pages where the kernel has them, which are cheaper to pin for the device."""
+    buffer = mmap.mmap(-1, LARGEST_READ_BLOCKS * BLOCK_BYTES)
+    with contextlib.suppress(OSError, AttributeError):
+        buffer.madvise(mmap.MADV_HUGEPAGE)
+    return buffer
+
+
+def requests_of(
+    tiers: Iterable[Sequence[Range]], is_done: Callable[[int], bool], blocks_per_read: Callable[[], int]
+) -> Iterator[Request]:
+    """The reads for block ranges in order, of the size asked for, leaving out blocks that are done."""
     for tier, ranges in enumerate(tiers):
         for start, count in ranges:
             block, end = start, start + count
@@ -272,8 +307,8 @@ def requests_of(tiers: Iterable[List[Range]], is_done: Callable[[int], bool]) ->
                 if is_done(block):
                     block += 1
                     continue
-                length = 1
-                while length < BLOCKS_PER_READ and block + length < end and not is_done(block + length):
+                length, most = 1, min(blocks_per_read(), end - block)
+                while length < most and not is_done(block + length):
                     length += 1
                 yield tier, block, length
                 block += length

@@ -27,7 +27,9 @@ from peaker_host.block_ranges import (
 )
 from peaker_host.filesystem_maps import FileEntry, FileExtents, FilesystemMap, device_ranges
 
-METHODS = ("used", "full", "blocks")
+METHODS = ("hot", "used", "full", "blocks")
+URGENT_TIERS = ("hot", "recovery")
+"""What a database needs before it may serve."""
 PAGE_LIST_FILE = "ib_buffer_pool"
 _HEADER_BYTES = 4096
 _HEADER_READERS = 32
@@ -182,12 +184,14 @@ def read_file(path: str, extents: FileExtents) -> bytes:
     return bytes(content)
 
 
-def database_tiers(path: str, filesystem: FilesystemMap, engine: str) -> Tuple[List[Range], List[Range]]:
+def database_tiers(
+    path: str, filesystem: FilesystemMap, engine: str, with_hot: bool = True
+) -> Tuple[List[Range], List[Range]]:
     """(hot blocks, recovery blocks) of a volume with a data directory or logs in its root."""
     entries = [entry for entry in filesystem.files() if _matters(entry.path)]
     extents = filesystem.file_extents(entries)
     recovery = recovery_blocks(entries, extents)
-    if PAGE_LIST_FILE not in extents:
+    if not with_hot or PAGE_LIST_FILE not in extents:
         return [], recovery
     pages = parse_page_list(read_file(path, extents[PAGE_LIST_FILE]).rstrip(b"\0").decode("ascii", "replace"))
     wanted = {space for space, _ in pages}

@@ -56,7 +56,7 @@ def test_a_device_that_becomes_faster_is_noticed() -> None:
 
 def test_requests_are_whole_blocks_at_most_two_and_skip_what_is_done() -> None:
     done = {2, 7}
-    found = list(requests_of([[(0, 4)], [(6, 4)]], done.__contains__))
+    found = list(requests_of([[(0, 4)], [(6, 4)]], done.__contains__, lambda: 2))
     assert found == [(0, 0, 2), (0, 3, 1), (1, 6, 1), (1, 8, 2)]
 
 
