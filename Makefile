@@ -11,7 +11,7 @@ demo: setup  ## a real MySQL replica comes up warm before the peak, takes traffi
 
 test: setup-dev lint  ## every test, linter and type check
 	$(PYTHON) -m localcloud images
-	$(PYTHON) -m pytest
+	scripts/test
 
 lint: setup-dev  ## ruff, mypy, import-linter
 	.venv/bin/ruff check .
