@@ -13,6 +13,10 @@ from rich.table import Table
 
 from cli.backtest import backtest_command
 from cli.control_plane import ControlPlane, ControlPlaneError
+from cli.iostat import EPILOG as IOSTAT_EPILOG
+from cli.iostat import iostat_command
+from cli.knee import EPILOG as KNEE_EPILOG
+from cli.knee import knee_command
 from cli.plan import render_plan
 from cli.receipt import render_receipt
 
@@ -32,6 +36,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the document itself.
 PLAN_LIMIT_SECONDS = 180
 
 app.command("backtest")(backtest_command)
+app.command("iostat", epilog=IOSTAT_EPILOG)(iostat_command)
+app.command("knee", epilog=KNEE_EPILOG)(knee_command)
 
 
 @app.command(epilog="Example: peaker plan orders --env prod --region eu-west-1")

@@ -18,6 +18,7 @@ hundred. svctm is used where the input has it (above 100 ms the service itself i
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -226,6 +227,9 @@ class _Flat:
     rate_high: float
 
 
+_NOTHING_KNOWN = _Context(VolumePromise(), None, None, None, None, None)
+
+
 def diagnose(reports: Sequence[IostatReport], limits: Limits | None = None) -> tuple[DeviceDiagnosis, ...]:
     """Judge every device in order of first appearance. Reports that are means since boot must be left out before."""
     limits = limits or Limits()
@@ -275,26 +279,28 @@ def _compare(
 
 def _diagnose_device(name: str, reports: Sequence[IostatReport], limits: Limits) -> DeviceDiagnosis:
     loads = [(report, load) for report in reports if (load := report.device(name)) is not None]
-    flats = [_flat_with(load, [other for _, other in loads]) for _, load in loads]
+    steady = [load for _, load in loads if _disturbance(load, _NOTHING_KNOWN) is None]
+    flats = [_flat_with(load, steady) for _, load in loads]
     judged = []
     for (report, load), flat in zip(loads, flats, strict=True):
         iops_share, mib_share = _instance_shares(report, limits.instance)
         context = _Context(
             limits.volume(name), limits.exceeded.get(name), iops_share, mib_share, report.cpu, flat
         )
-        judged.append(ReportDiagnosis(report.number, load, judge_load(load, context)))
+        judged.append(ReportDiagnosis(report.number, load, _judge(load, context)))
     judged = _mark_swings(judged)
-    counts = {verdict: sum(1 for one in judged if one.verdict is verdict) for verdict in Verdict}
-    counts = {verdict: count for verdict, count in counts.items() if count}
-    loaded = {verdict: count for verdict, count in counts.items() if verdict is not Verdict.IDLE}
-    headline = max(loaded, key=loaded.__getitem__) if loaded else Verdict.IDLE
+    counts = Counter(one.verdict for one in judged)
+    loaded = Counter(one.verdict for one in judged if one.verdict is not Verdict.IDLE)
+    headline = loaded.most_common(1)[0][0] if loaded else Verdict.IDLE
     return DeviceDiagnosis(name, headline, counts, _phases(judged), tuple(judged))
 
 
-def judge_load(load: DeviceLoad, context: _Context) -> tuple[Finding, ...]:
-    """All findings about one device in one report, the deciding one first. Pure."""
+def _judge(load: DeviceLoad, context: _Context) -> tuple[Finding, ...]:
+    """All findings about one device in one report, the deciding one first."""
     if _is_idle(load):
         return (_finding(Verdict.IDLE, load, "no load to speak of"),)
+    if load.await_ms is None and load.requests_per_s > 0:
+        return (_finding(Verdict.UNKNOWN, load, "the input says nothing about waiting times"),)
     disturbed = _disturbance(load, context)
     if disturbed is not None:
         return (disturbed,)
