@@ -1,0 +1,105 @@
+"""A receipt as a person sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cli.receipt import duration, render_receipt
+
+
+def receipt(**changes: Any) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "run_id": "scale-out-orders-20261124T142512-6ec3",
+        "operation": "scale_out",
+        "cluster": "orders",
+        "outcome": "succeeded",
+        "reason": "threshold crossed",
+        "trigger": {"kind": "alarm"},
+        "started_at": "2026-11-24T14:25:12+00:00",
+        "finished_at": "2026-11-24T18:25:12+00:00",
+        "seconds": 14400.0,
+        "steps": [
+            {
+                "step": "WaitForCatchUp",
+                "started_at": "2026-11-24T17:00:00+00:00",
+                "seconds": 600.0,
+                "numbers": {"samples": [{"lag_seconds": 5}, {"lag_seconds": None}], "pid": 31},
+            }
+        ],
+        "resources": [{"kind": "volume", "name": "data", "id": "vol-1", "state": "kept", "made_at": None}],
+        "cost": {
+            "replica_hours": 4.0, "hourly": 0.1267, "once": 0.0, "so_far": 0.5068,
+            "per_month_if_kept": 92.46, "source": "table",
+        },
+        "forecast_lead": {
+            "alarm": "a", "alarm_at": "2026-11-24T14:25:00+00:00", "serving_at": "2026-11-24T18:10:00+00:00",
+            "seconds_alarm_to_serving": 13500.0, "load_crossed_at": None, "seconds_alarm_to_crossing": None,
+        },
+        "failure": None,
+        "notes": [],
+        "plan": {},
+    }  # fmt: skip
+    return document | changes
+
+
+def shown(document: dict[str, Any], real: float | None = None) -> str:
+    console = Console(width=160, record=True, file=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(render_receipt(document, real))
+    return capture.get()
+
+
+def test_a_receipt_explains_minutes_and_cents() -> None:
+    text = shown(receipt())
+    assert "WaitForCatchUp" in text
+    assert "10 min 00 s" in text
+    assert "$0.5068 for 4.00 replica-hours" in text
+    assert "keeping the replica on costs $92.46 a month" in text
+    assert "alarm at 24 Nov 14:25, serving at 24 Nov 18:10 (3 h 45 min later)" in text
+
+
+def test_an_unknown_lag_sample_is_shown_as_unknown() -> None:
+    assert "lag 5, ? s" in shown(receipt())
+
+
+def test_what_only_the_machinery_needs_is_left_out() -> None:
+    assert "pid" not in shown(receipt())
+
+
+def test_a_scaled_clock_shows_real_seconds_beside_the_clouds() -> None:
+    assert "10 min 00 s (4.0 s)" in shown(receipt(), real=1 / 150)
+
+
+def test_a_failure_is_told_with_its_step_and_cause() -> None:
+    failure = {"failed_step": "VerifyStorage", "error": "StorageNotWarm", "cause": "3 % cold"}
+    text = shown(receipt(outcome="rolled_back", failure=failure))
+    assert "failed at VerifyStorage: StorageNotWarm" in text
+    assert "3 % cold" in text
+
+
+def test_an_unknown_price_is_not_a_price_of_zero() -> None:
+    cost = receipt()["cost"] | {"hourly": None, "so_far": None, "per_month_if_kept": None}
+    text = shown(receipt(cost=cost))
+    assert "cost: unknown for 4.00 replica-hours at unknown price" in text
+
+
+def test_markup_in_a_number_is_text() -> None:
+    step = receipt()["steps"][0] | {"numbers": {"where": "[/var/lib/mysql]"}}
+    assert "where=[/var/lib/mysql]" in shown(receipt(steps=[step]))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (7.25, "7.2 s"),
+        (65, "1 min 05 s"),
+        (3600 * 3 + 720, "3 h 12 min"),
+        (3599.7, "1 h 00 min"),
+    ],
+)
+def test_durations_read_well(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
