@@ -100,6 +100,8 @@ class ScalingPolicy:
     minimum_lifetime_seconds: float = 3600.0
     low_checks_needed: int = 3
     hysteresis: float = 0.05
+    # A replica given up and needed again within twice the lead time was not worth giving up.
+    keep_lead_times: float = 2.0
     degraded_headroom: float = 0.7
     hold_after_trouble_seconds: float = 1800.0
     # A day's hold costs 8 to 24 % more replica-hours on real traces and saves nothing at equal cost; an hour does.
@@ -332,7 +334,7 @@ def _keep(
 
     For the load now and for the forecast until a replica given up could be rebuilt twice.
     """
-    look_seconds = max(2 * lead_time.p90_seconds, 3600.0)
+    look_seconds = max(policy.keep_lead_times * lead_time.p90_seconds, 3600.0)
     start = max(0.0, observation.now_seconds - forecast.issued_at_seconds)
     upper = forecast.highest(policy.quantile, start, start + look_seconds)
     upper *= _factor(observation, 0.0, look_seconds)

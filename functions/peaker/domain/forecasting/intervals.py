@@ -13,6 +13,8 @@ from .series import Floats, Ints
 
 _SMALLEST = 1e-6
 _FAR = 6.0
+# Square root of 3 h / 24 h: up to 3 hours ahead the bands stand as they are.
+_SURE_SHARE_OF_DAY = 0.354
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,7 @@ class BandSettings:
     noisiest_then: float = 3.0
     quietest_now: float = 0.33
     noisiest_now: float = 1.6
-    widen: float = 1.0
-    widen_day: float = 0.35
+    widen_day: float = 0.5
     memory_share: float = 0.2
     event_share: float = 0.2
 
@@ -122,7 +123,9 @@ class ErrorBands:
             weight = self._weights(self.grid.origins[known[order]], origins)
             weight *= self._event_weight(residual[order], self.grid.origins[known[order]])
             offset = _weighted_quantiles(scaled[order], weight, levels) * now[:, None]
-            widen = limits.widen + limits.widen_day * float(np.sqrt(self.grid.knots[k] / self.grid.day))
+            # Errors far ahead come from few independent days, so their quantiles are themselves uncertain.
+            beyond = max(0.0, float(np.sqrt(self.grid.knots[k] / self.grid.day)) - _SURE_SHARE_OF_DAY)
+            widen = 1 + limits.widen_day * beyond
             result[:, place, :] = np.where(levels > 0.5, np.maximum(offset, offset * widen), offset)
         return result
 
