@@ -16,7 +16,7 @@ test: setup-dev lint  ## every test, linter and type check
 lint: setup-dev  ## ruff, mypy, import-linter
 	.venv/bin/ruff check .
 	.venv/bin/mypy
-	.venv/bin/lint-imports
+	PYTHONPATH=functions .venv/bin/lint-imports
 
 bench-forecast: setup-dev  ## the forecast against the reference protocol, figures in build/bench/forecast.json
 	$(PYTHON) -m bench.forecast
