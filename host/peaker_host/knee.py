@@ -9,6 +9,7 @@ witness, and the generator watches its own processor time so that it is not take
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import mmap
@@ -191,9 +192,11 @@ class Load:
         write = self._target.writes and generator.randrange(_MIX_READS_OF_THREE + 1) == _MIX_READS_OF_THREE
         started = time.perf_counter_ns()
         if write:
-            os.pwritev(self._descriptor, [view], offset)
+            moved = os.pwritev(self._descriptor, [view], offset)
         else:
-            os.preadv(self._descriptor, [view], offset)
+            moved = os.preadv(self._descriptor, [view], offset)
+        if moved != self._bytes:
+            raise OSError(errno.EIO, f"only {moved} of {self._bytes} bytes at {offset}")
         self._busy_ns[number] += time.perf_counter_ns() - started
         self._done[number] += 1
 
