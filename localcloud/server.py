@@ -265,6 +265,8 @@ class LocalCloud:
             if self._serving:  # shutdown() of a server that never served waits for ever
                 server.shutdown()
             server.server_close()
+        for client in self._clients.values():
+            client.close()
         failures = self._run_callbacks()
         if self.dataplane is not None and self._owns_dataplane:
             self.dataplane.close()

@@ -21,8 +21,17 @@ import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-PRELOADED = ("boto3", "pydantic", "aws_lambda_powertools", "aws_lambda_powertools.utilities.parser")
-WARM_MODELS = ("dynamodb", "ec2", "ssm", "elbv2", "cloudwatch", "s3", "stepfunctions")
+PRELOADED = (
+    "boto3",
+    "boto3.dynamodb.conditions",
+    "pydantic",
+    "aws_lambda_powertools",
+    "aws_lambda_powertools.logging",
+    "aws_lambda_powertools.metrics",
+    "aws_lambda_powertools.utilities.parameters",
+    "aws_lambda_powertools.utilities.parser",
+)
+WARM_CLIENTS = ("cloudwatch", "dynamodb", "ec2", "elbv2", "s3", "ssm", "stepfunctions")
 
 
 class ChannelWriter(io.TextIOBase):
@@ -151,12 +160,10 @@ def preload() -> list[str]:
     if "boto3" in loaded:
         import boto3
 
-        session = boto3.Session()
+        session: Any = boto3.Session()
         boto3.DEFAULT_SESSION = session
-        loader = session._session.get_component("data_loader")
-        for service in WARM_MODELS:
-            loader.load_service_model(service, "service-2")
-        loader.load_data("endpoints")
+        for service in WARM_CLIENTS:  # leaves the service models parsed, for every worker to share
+            session.client(service, "us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
     return loaded
 
 

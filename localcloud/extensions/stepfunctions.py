@@ -7,6 +7,7 @@ because they guard work that takes real time here.
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 import threading
 import uuid
@@ -68,6 +69,7 @@ def install(cloud: LocalCloud) -> None:
     default_user_config["stepfunctions"] = {"execute_state_machine": True}
     cloud.on_close(lambda: default_user_config["stepfunctions"].update(before))  # type: ignore[typeddict-item]
     _install_clients(cloud)
+    _install_parser(cloud)
     _install_waits(cloud)
     _install_integrations(cloud)
     _install_executions(cloud)
@@ -104,6 +106,23 @@ def _install_clients(cloud: LocalCloud) -> None:
     for name, module in list(sys.modules.items()):
         if name.startswith("moto.stepfunctions.") and getattr(module, "boto_client_for", None) is original:
             cloud.patch(module, "boto_client_for", client_for)
+
+
+def _install_parser(cloud: LocalCloud) -> None:
+    """Parse each definition once: the grammar takes half a second for a large one, at every execution."""
+    from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
+
+    original = AmazonStateLanguageParser.parse
+    parsed: dict[str, tuple[bytes, Any]] = {}
+
+    def parse(definition: str) -> tuple[Any, Any]:
+        if definition not in parsed:
+            program, tree = original(definition)
+            parsed[definition] = (pickle.dumps(program), tree)
+        pristine, tree = parsed[definition]
+        return pickle.loads(pristine), tree  # a copy each, because programs keep state while they run
+
+    cloud.patch(AmazonStateLanguageParser, "parse", staticmethod(parse))
 
 
 def _install_waits(cloud: LocalCloud) -> None:
