@@ -68,7 +68,7 @@ def test_a_fault_leaves_nothing_behind(cloud: WorkflowCloud, step: str, when: st
 
 @pytest.mark.parametrize(
     ("document", "step"),
-    [("install_host_package", "InstallOnReplica"), ("report_prewarm", "Prewarm/ReportPrewarm")],
+    [("install_host_package", "InstallOnReplica"), ("start_prewarm", "Prewarm/StartPrewarm")],
 )
 def test_a_command_that_fails_on_the_new_host_leaves_nothing_behind(
     cloud: WorkflowCloud, document: str, step: str
@@ -102,16 +102,6 @@ def test_no_capacity_in_the_first_zone_goes_to_the_next(cloud: WorkflowCloud) ->
     assert execution["status"] == "SUCCEEDED", execution
     steps = {step["step"]: step for step in cloud.receipt(cloud.runs(cluster)[0])["steps"]}
     assert steps["LaunchReplica"]["numbers"]["zone"] == "us-east-1b"
-
-
-def test_no_capacity_in_any_zone_fails_with_both_named(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster()
-    cloud.cloud.faults.add("ec2:RunInstances", "InsufficientInstanceCapacity", times=2)
-    execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert execution["error"] == "CapacityUnavailable"
-    assert "us-east-1a" in execution["cause"]
-    assert "us-east-1b" in execution["cause"]
-    assert_untouched(cloud, cluster)
 
 
 def test_the_lease_goes_back_when_its_answer_was_lost(cloud: WorkflowCloud) -> None:
