@@ -60,10 +60,10 @@ def backtest_command(
         series = load.series()
         first = first_step(series, days)
         given = {
-            "capacity_per_replica": capacity or (settings and settings.capacity_per_replica),
-            "quantile": quantile or (settings.forecast.quantile if settings else 0.95),
-            "min_replicas": min_replicas or (settings.min_replicas if settings else 1),
-            "max_replicas": max_replicas or (settings.max_replicas if settings else 100),
+            "capacity_per_replica": _first(capacity, settings and settings.capacity_per_replica),
+            "quantile": _first(quantile, settings and settings.forecast.quantile, 0.95),
+            "min_replicas": _first(min_replicas, settings and settings.min_replicas, 1),
+            "max_replicas": _first(max_replicas, settings and settings.max_replicas, 100),
         }
         lifetime = minimum_lifetime_minutes
         if lifetime is None:
@@ -81,6 +81,11 @@ def backtest_command(
     if html_path:
         html_path.write_text(render_page(report), encoding="utf-8")
         console.print(f"page: {html_path}")
+
+
+def _first(*candidates: Any) -> Any:
+    """The first candidate that was given; an option of 0 was given."""
+    return next((one for one in candidates if one is not None), None)
 
 
 def first_step(series: LoadSeries, days: int) -> int:

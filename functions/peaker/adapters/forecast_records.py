@@ -97,8 +97,9 @@ class DynamoForecastRecords:
                 if step.finished_at is None:
                     continue
                 seconds.setdefault(step.step, []).append(seconds_between(step.started_at, step.finished_at))
-                if "bytes_read" in step.numbers:
-                    hydrated.append(float(step.numbers["bytes_read"]))
+                size = step.numbers.get("bytes_read")
+                if step.step == "ReportPrewarm" and isinstance(size, int | float):
+                    hydrated.append(float(size))
         return PastSteps(seconds, hydrated)
 
     def _recent_runs(self, cluster: str) -> list[str]:

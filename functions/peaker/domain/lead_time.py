@@ -133,7 +133,7 @@ _STATES: Mapping[str, tuple[str, ...]] = {
     "snapshot": ("CreateSnapshots", "AwaitSnapshots"),
     "instance": ("LaunchReplica", "AwaitInstanceOnline", "InstallOnReplica"),
     "storage": ("CreateVolumes", "AttachVolumes", "AssembleStorage"),
-    "hydration": ("Prewarm",),
+    "hydration": ("StartPrewarm", "ReportPrewarm"),
     "benchmark": ("VerifyStorage",),
     "recovery": ("StartDatabase",),
     "catch_up": ("StartReplication", "WaitForCatchUp"),
@@ -210,34 +210,28 @@ def _catch_up(inputs: LeadTimeInputs, behind_seconds: float) -> Component:
 
 
 def _learned(part: Component, past: PastSteps) -> Component:
-    """The part drawn towards the sums of its states' durations over past runs."""
-    if part.name == "hydration":
-        return part
-    columns = [list(past.seconds.get(state, ()))[-_MOST_RUNS:] for state in _STATES.get(part.name, ())]
+    """The part drawn towards what its states took together in past runs."""
+    return part if part.name == "hydration" else _draw(part, _run_seconds(part.name, past), "s")
+
+
+def _run_seconds(part: str, past: PastSteps) -> list[float]:
+    """Seconds of a part per past run, the newest last: the sum over its states that were recorded."""
+    columns = [list(past.seconds.get(state, ()))[-_MOST_RUNS:] for state in _STATES.get(part, ())]
     columns = [column for column in columns if column]
-    if not columns:
-        return part
-    runs = min(len(column) for column in columns)
-    durations = [sum(column[len(column) - runs + i] for column in columns) for i in range(runs)]
-    return _draw(part, durations, "s")
+    runs = min((len(column) for column in columns), default=0)
+    return [sum(column[len(column) - runs + i] for column in columns) for i in range(runs)]
 
 
 def _learned_hydration(inputs: LeadTimeInputs, part: Component, past: PastSteps) -> Component:
-    """Hydration is learned as a rate, because the bytes grow from run to run."""
-    seconds = list(past.seconds.get("Prewarm", ()))
-    bytes_in = list(past.hydrated_bytes)
-    runs = min(len(seconds), len(bytes_in), _MOST_RUNS)
-    pairs = [
-        (size, duration)
-        for size, duration in zip(
-            bytes_in[len(bytes_in) - runs :], seconds[len(seconds) - runs :], strict=True
-        )
-        if size > 0 and duration > 0
-    ]
+    """Hydration is learned as a rate, because the bytes grow from run to run; without bytes, as a duration."""
+    seconds, sizes = _run_seconds("hydration", past), list(past.hydrated_bytes)
     total = sum(volume.data_bytes for volume in inputs.volumes)
-    if pairs and total > 0:
-        return _draw(part, [total * duration / size for size, duration in pairs], "s for these bytes")
-    return _draw(part, seconds[-_MOST_RUNS:], "s") if seconds and not bytes_in else part
+    if not sizes or total <= 0:
+        return _draw(part, seconds, "s")
+    runs = min(len(seconds), len(sizes))
+    pairs = zip(sizes[len(sizes) - runs :], seconds[len(seconds) - runs :], strict=True)
+    scaled = [total * duration / size for size, duration in pairs if size > 0 and duration > 0]
+    return _draw(part, scaled, "s for these bytes")
 
 
 def _draw(part: Component, durations: Sequence[float], unit: str) -> Component:

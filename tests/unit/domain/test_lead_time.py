@@ -107,31 +107,35 @@ def test_many_runs_replace_the_prediction() -> None:
 
 
 def test_one_slow_run_is_enough_to_trigger_as_early_as_that() -> None:
-    past = PastSteps({"Prewarm": [7200.0]}, [100 * GIB])
+    past = PastSteps({"ReportPrewarm": [7200.0]}, [100 * GIB])
     part = predict_lead_time(inputs(100), past).component("hydration")
     assert part.p90_seconds >= 7200.0
 
 
 def test_one_odd_run_among_many_moves_little() -> None:
     usual = predict_lead_time(inputs(), PastSteps({"VerifyStorage": [120.0] * 9})).component("benchmark")
-    odd = predict_lead_time(inputs(), PastSteps({"VerifyStorage": [*[120.0] * 8, 9000.0]})).component("benchmark")
+    odd = predict_lead_time(inputs(), PastSteps({"VerifyStorage": [*[120.0] * 8, 9000.0]})).component(
+        "benchmark"
+    )
     assert odd.p50_seconds == usual.p50_seconds
     assert odd.p90_seconds == usual.p90_seconds
 
 
 def test_hydration_is_learned_as_a_rate_so_it_grows_with_the_data() -> None:
-    past = PastSteps({"Prewarm": [1000.0] * 20}, [100 * GIB] * 20)
+    past = PastSteps({"ReportPrewarm": [1000.0] * 20}, [100 * GIB] * 20)
     now = predict_lead_time(inputs(200), past).component("hydration")
     assert now.p50_seconds == pytest.approx(2000.0, rel=0.1)
 
 
 def test_steps_of_one_part_are_added_run_by_run() -> None:
-    past = PastSteps({"CreateVolumes": [10.0] * 20, "AttachVolumes": [20.0] * 20, "AssembleStorage": [30.0] * 20})
+    past = PastSteps(
+        {"CreateVolumes": [10.0] * 20, "AttachVolumes": [20.0] * 20, "AssembleStorage": [30.0] * 20}
+    )
     assert predict_lead_time(inputs(), past).component("storage").p50_seconds == pytest.approx(60.0, rel=0.05)
 
 
 @given(st.lists(st.floats(0.0, 1e5), max_size=30), st.floats(0.1, 5000.0))
 def test_whatever_the_past_the_lead_time_is_finite_and_ordered(durations: list[float], gib: float) -> None:
-    past = PastSteps({"Prewarm": durations, "VerifyStorage": durations, "AwaitSnapshots": durations})
+    past = PastSteps({"ReportPrewarm": durations, "VerifyStorage": durations, "AwaitSnapshots": durations})
     lead = predict_lead_time(inputs(gib), past)
     assert 0 < lead.p50_seconds <= lead.p90_seconds < 1e9

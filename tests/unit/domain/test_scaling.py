@@ -59,7 +59,10 @@ def observe(load: float | None = 150.0, serving: int | None = 2, **fleet: object
 
 
 def check(
-    observation: Observation, expected: Forecast, state: CheckState | None = None, policy: ScalingPolicy = POLICY
+    observation: Observation,
+    expected: Forecast,
+    state: CheckState | None = None,
+    policy: ScalingPolicy = POLICY,
 ) -> ScalingDecision:
     return decide(observation, expected, LEAD, policy, state or CheckState())
 
@@ -244,7 +247,9 @@ def test_while_a_replica_drains_no_other_one_goes() -> None:
 # --- figures -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("short", "spare", "quantile"), [(9, 1, 0.9), (19, 1, 0.95), (99, 1, 0.99), (1000, 1, 0.99)])
+@pytest.mark.parametrize(
+    ("short", "spare", "quantile"), [(9, 1, 0.9), (19, 1, 0.95), (99, 1, 0.99), (1000, 1, 0.99)]
+)
 def test_the_quantile_follows_from_the_costs(short: float, spare: float, quantile: float) -> None:
     assert newsvendor_quantile(short, spare) == pytest.approx(quantile)
 
@@ -289,9 +294,13 @@ def test_the_invariants_hold_for_every_input(
     assert least <= decision.required <= least + 3
     assert decision.shortage == 0 or decision.surplus == 0
     if decision.surplus:
-        assert serving is not None and serving - decision.surplus >= least
-        assert load is not None and not stale and standing is Standing.NORMAL
+        assert serving is not None
+        assert serving - decision.surplus >= least
+        assert load is not None
+        assert not stale
+        assert standing is Standing.NORMAL
         assert (serving - decision.surplus) * 100.0 >= load - 1e-6
     if decision.shortage:
-        assert serving is not None and serving + building + decision.shortage <= least + 3
+        assert serving is not None
+        assert serving + building + decision.shortage <= least + 3
     assert (decision.outcome is Outcome.ACT) == (decision.action is not Action.NONE)

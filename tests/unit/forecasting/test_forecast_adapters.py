@@ -24,7 +24,11 @@ from peaker.domain.ledger import RunRow
 
 NOW = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
 METRIC = LoadMetricSettings(
-    namespace="Demand", name="Reads", statistic="Average", period_seconds=300, dimensions={"Cluster": "orders"}
+    namespace="Demand",
+    name="Reads",
+    statistic="Average",
+    period_seconds=300,
+    dimensions={"Cluster": "orders"},
 )
 
 
@@ -62,7 +66,9 @@ def test_the_history_comes_in_order_and_without_the_period_that_has_not_ended(aw
 
 
 def test_no_points_are_an_empty_answer(aws: None) -> None:
-    points = CloudWatchLoadHistory(boto3.client("cloudwatch")).metric_points(METRIC, NOW - timedelta(days=1), NOW)
+    points = CloudWatchLoadHistory(boto3.client("cloudwatch")).metric_points(
+        METRIC, NOW - timedelta(days=1), NOW
+    )
     assert list(points.values) == []
 
 
@@ -104,7 +110,9 @@ def records(aws: None) -> DynamoForecastRecords:
     return DynamoForecastRecords(client, "ledger", DynamoDbLedger(LedgerTable(client, "ledger")))
 
 
-def test_a_new_clusters_check_state_is_the_default_and_then_what_was_saved(records: DynamoForecastRecords) -> None:
+def test_a_new_clusters_check_state_is_the_default_and_then_what_was_saved(
+    records: DynamoForecastRecords,
+) -> None:
     assert records.check_state("orders") == CheckState()
     records.save_check_state("orders", CheckState(2, 1.5))
     assert records.check_state("orders") == CheckState(2, 1.5)

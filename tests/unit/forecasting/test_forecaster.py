@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaker.domain.forecasting import LEVELS, LoadSeries, Standing, forecast_demand
 from peaker.domain.forecasting.forecaster import rolling_forecasts
+
 from tests.unit.forecasting.loads import START, daily, series
 
 HOUR = 3600.0
@@ -89,8 +90,13 @@ def test_no_points_at_all_is_reactive_only_and_not_zero() -> None:
 
 @pytest.mark.parametrize(
     ("days", "standing"),
-    [(2.9, Standing.REACTIVE_ONLY), (6, Standing.SCALE_OUT_ONLY), (13.5, Standing.SCALE_OUT_ONLY), (15, Standing.NORMAL)],
-)  # fmt: skip
+    [
+        (2.9, Standing.REACTIVE_ONLY),
+        (6, Standing.SCALE_OUT_ONLY),
+        (13.5, Standing.SCALE_OUT_ONLY),
+        (15, Standing.NORMAL),
+    ],
+)
 def test_how_far_it_is_trusted_grows_with_the_history(days: float, standing: Standing) -> None:
     assert forecast_demand(series(daily(days)), HOUR).standing is standing
 
@@ -112,7 +118,9 @@ def test_a_gap_of_a_day_a_week_ago_is_stepped_over() -> None:
     assert mean_error(values, 28 * DAY - 1) < 0.12
 
 
-@pytest.mark.parametrize(("missing", "stale", "word"), [(1, False, None), (3, False, "late"), (5, True, "stale")])
+@pytest.mark.parametrize(
+    ("missing", "stale", "word"), [(1, False, None), (3, False, "late"), (5, True, "stale")]
+)
 def test_a_late_metric_is_carried_on_then_stale(missing: int, stale: bool, word: str | None) -> None:
     values = daily(28)
     values[-missing:] = np.nan

@@ -48,9 +48,9 @@ class Published:
 
 @dataclass
 class Remembered:
-    state: CheckState = CheckState()
+    state: CheckState = field(default_factory=CheckState)
     kept: list[IssuedForecast] = field(default_factory=list)
-    past: PastSteps = PastSteps()
+    past: PastSteps = field(default_factory=PastSteps)
 
     def check_state(self, cluster: str) -> CheckState:
         return self.state
@@ -207,7 +207,7 @@ def test_an_endpoint_that_does_not_answer_means_hold(monkeypatch: pytest.MonkeyP
 def test_the_forecast_looks_as_far_ahead_as_past_runs_took() -> None:
     here = world(0.3)
     quick = here.check().lead_time_p90_seconds
-    here.remembered.past = PastSteps({"Prewarm": [4 * 3600.0]}, [])
+    here.remembered.past = PastSteps({"ReportPrewarm": [4 * 3600.0]}, [])
     slow = here.check().lead_time_p90_seconds
     assert slow >= 4 * 3600 > quick
 
