@@ -301,9 +301,10 @@ def _caught_up(
 
 
 def _thinned(samples: List[Dict[str, Any]], keep: int = 40) -> List[Dict[str, Any]]:
-    """At most `keep` samples, evenly spread and always with the last: the result line is limited."""
+    """About `keep` samples, evenly spread and always with the last hundred, which the gate is read from: the result
+    line is limited."""
     step = max(1, -(-len(samples) // keep))
-    return samples[:-1][::step] + samples[-1:] if samples else []
+    return samples[:-100][::step] + samples[-100:]
 
 
 def _executed(client: MysqlClient, engine: str) -> str:
