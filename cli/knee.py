@@ -17,6 +17,7 @@ from peaker.domain.io_diagnosis import (
     Limits,
     PlanComparison,
     Verdict,
+    VolumePromise,
     against_plan,
     diagnose,
 )
@@ -133,14 +134,19 @@ def _load(result: dict[str, Any], step: dict[str, Any]) -> DeviceLoad:
 
 
 def _comparison(result: dict[str, Any], limits: Limits) -> tuple[PlanComparison, ...]:
+    """The full rate at 16 KiB, and the throughput of large reads, each against what can be had of the promise."""
     promise = limits.volume(result["device"])
-    iops, amount = against_plan(
+    throughput = result.get("throughput")
+    amount = promise.mib_per_s
+    if throughput and amount and promise.iops:
+        amount = min(amount, promise.iops * throughput["request_bytes"] / _MIB)
+    iops, bandwidth = against_plan(
         result["full_rate"]["requests_per_s"],
-        (result.get("throughput") or {}).get("mib_per_s", 0.0),
-        [promise],
+        throughput["mib_per_s"] if throughput else 0.0,
+        [VolumePromise(promise.iops, amount)],
         limits.instance or InstancePromise(),
     )
-    judged = (iops, amount) if result.get("throughput") else (iops,)
+    judged = (iops, bandwidth) if throughput else (iops,)
     return tuple(one for one in judged if one.promised is not None)
 
 

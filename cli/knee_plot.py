@@ -24,13 +24,13 @@ def plot_knee(result: dict[str, Any], path: Path) -> None:
     for crossing in result["crossings"]:
         _mark_limit(waits, crossing)
     waits.set_ylim(bottom=0)
-    waits.set_xlim(left=0)
+    waits.set_xlim(0, max(concurrency) * 1.18)
     rates = waits.twinx()
     rates.set_ylabel("requests per s", color=_RATE_COLOUR)
     rates.plot(
         concurrency, [step["requests_per_s"] for step in steps], "s--", color=_RATE_COLOUR, markersize=3
     )
-    rates.set_ylim(bottom=0)
+    rates.set_ylim(0, max(step["requests_per_s"] for step in steps) * 1.15)
     figure.savefig(path)
 
 

@@ -1,0 +1,157 @@
+"""`peaker iostat` and `peaker knee` as a person calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peaker.domain.io_diagnosis import Limits, Verdict
+from peaker_host import knee as host_knee
+from peaker_host.errors import DeviceInUse
+from typer.testing import CliRunner
+
+from cli import knee
+from cli.app import app
+from cli.knee_plot import plot_knee
+
+RECORDINGS = Path(__file__).parents[1] / "domain" / "fixtures" / "iostat"
+QUEUED = RECORDINGS / "ebs-piops-1000-20-threads.txt"
+run = CliRunner().invoke
+
+
+def step(concurrency: int, rate: float) -> dict[str, Any]:
+    return {
+        "concurrency": concurrency,
+        "requests_per_s": rate,
+        "reads_per_s": rate,
+        "writes_per_s": 0.0,
+        "mib_per_s": rate / 64,
+        "await_ms": concurrency / rate * 1000,
+        "read_await_ms": concurrency / rate * 1000,
+        "write_await_ms": None,
+        "queue": float(concurrency),
+        "util_percent": 100.0,
+        "iostat": None,
+    }
+
+
+def measured() -> dict[str, Any]:
+    return {
+        "device": "nvme1n1",
+        "path": "/dev/nvme1n1",
+        "pattern": "reads",
+        "steps": [step(1, 900.0), step(4, 1000.0), step(20, 1000.0), step(50, 1000.0)],
+        "crossings": [
+            {"await_limit_ms": 20.0, "concurrency": 20.0},
+            {"await_limit_ms": 50.0, "concurrency": None},
+        ],
+        "full_rate": {"concurrency": 4, "requests_per_s": 1000.0},
+        "throughput": {"request_bytes": 256 * 1024, "mib_per_s": 124.0},
+        "ended": "found",
+        "warnings": ["did not settle at concurrency 1"],
+    }
+
+
+def test_iostat_names_the_limit_the_reason_and_what_to_do() -> None:
+    result = run(app, ["iostat", str(QUEUED), "--volume", "1000:125"])
+    assert result.exit_code == 0
+    said = " ".join(result.output.split())
+    assert "xvdk: IOPS-limited" in said
+    assert "Stripe over more volumes" in said
+
+
+def test_iostat_reads_standard_input_and_gives_a_document() -> None:
+    result = run(app, ["iostat", "-", "--json"], input=QUEUED.read_text())
+    (device,) = json.loads(result.output)["devices"]
+    assert device["headline"] == "queueing"
+    assert device["phases"][0]["also"] == ["IOPS-limited"]
+    assert device["phases"][0]["evidence"]["svctm ms"] == 0.94
+
+
+def test_iostat_names_file_and_line_of_what_it_cannot_read(tmp_path: Path) -> None:
+    path = tmp_path / "night.txt"
+    path.write_text("Device r/s w/s rkB/s wkB/s aqu-sz\nsda 1 2 3 4\n")
+    result = run(app, ["iostat", str(path)])
+    assert result.exit_code == 1
+    assert f"{path}:2: the row of sda has 4 numbers" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["iostat", "/nowhere"], "No such file"),
+        (["iostat", str(QUEUED), "--device", "sdz"], "it has xvdk"),
+        (["iostat", str(QUEUED), "--volume", "lots"], "is not IOPS:MIB_PER_S"),
+        (["knee"], "give either a device to read or --scratch"),
+        (["knee", "/dev/x", "--plot", "knee.pdf"], "neither in .png nor in .svg"),
+        (["knee", "/dev/null"], "not a block device"),
+    ],
+)
+def test_mistakes_are_named(arguments: list[str], said: str) -> None:
+    result = run(app, arguments)
+    assert result.exit_code != 0
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_knee_shows_crossings_plan_verdict_and_warnings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(knee, "find_knee", lambda *_: measured())
+    plot = tmp_path / "knee.svg"
+    result = run(app, ["knee", "/dev/nvme1n1", "--volume", "1000:125", "--plot", str(plot)])
+    said = " ".join(result.output.split())
+    assert result.exit_code == 0, result.output
+    assert "await 20 ms at concurrency 20" in said
+    assert "await 50 ms: not reached (found)" in said
+    assert "1,000 of 1,000 IOPS promised by the volumes (100%): delivered" in said
+    assert "124 of 125 MiB/s promised" in said
+    assert "IOPS-limited: 1,000 of 1,000 IOPS promised" in said
+    assert "beware: did not settle" in said
+    assert "<svg" in plot.read_text()
+
+
+def test_a_promise_of_throughput_that_the_iops_cannot_carry_is_not_held_against_the_volume(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = {**measured(), "throughput": {"request_bytes": 256 * 1024, "mib_per_s": 50.0}}
+    monkeypatch.setattr(knee, "find_knee", lambda *_: slow)
+    result = run(app, ["knee", "/dev/nvme1n1", "--volume", "200:125", "--json"])
+    bandwidth = json.loads(result.stdout)["against_plan"][1]
+    assert (bandwidth["promised"], bandwidth["verdict"]) == (50.0, "delivered")
+
+
+def test_a_refusal_of_the_host_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise DeviceInUse("/dev/nvme1n1 serves 300 requests per s for others")
+
+    monkeypatch.setattr(knee, "find_knee", refuse)
+    result = run(app, ["knee", "/dev/nvme1n1"])
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "300 requests per s" in result.stderr
+
+
+def test_the_steps_of_a_search_are_judged_by_the_rules_for_iostat() -> None:
+    verdicts = [one.verdict for one in knee.diagnose_steps(measured(), Limits()).reports]
+    assert verdicts[0] is Verdict.APPLICATION_LIMITED
+    assert verdicts[-1] is Verdict.IOPS_LIMITED
+
+
+def test_the_picture_can_be_a_png(tmp_path: Path) -> None:
+    plot_knee(measured(), tmp_path / "knee.png")
+    assert (tmp_path / "knee.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_scratch_directory_takes_the_mixed_search(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked: list[object] = []
+
+    def found(*arguments: object) -> dict[str, Any]:
+        asked.extend(arguments)
+        return {**measured(), "throughput": None, "pattern": "two reads to one write"}
+
+    monkeypatch.setattr(knee, "find_mixed_knee", found)
+    result = run(app, ["knee", "--scratch", str(tmp_path), "--scratch-mib", "128"])
+    assert result.exit_code == 0, result.output
+    assert asked[:2] == [str(tmp_path), 128 * 1024 * 1024]
+    assert isinstance(asked[2], host_knee.KneeSettings)
