@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import boto3
 import pytest
-from moto import mock_aws
 from peaker.adapters.dynamodb_items import LedgerTable
 from peaker.adapters.dynamodb_lease import DynamoDbLease
 from peaker.adapters.dynamodb_ledger import DynamoDbLedger
@@ -25,23 +24,28 @@ HOUR = timedelta(hours=1)
 RUN = RunRow("run-1", "orders", "scale_out", NOON, {"cluster": "orders", "trigger": {"kind": "manual"}})
 
 
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """A control plane for all tests of the module: its conditional writes are atomic, as DynamoDB's are."""
+    with LocalCloud(None, tmp_path_factory.mktemp("ledger")) as cloud:
+        yield cloud
+
+
 @pytest.fixture(params=["fake", "dynamodb"])
-def store(request: pytest.FixtureRequest) -> Iterator[tuple[Lease, Ledger]]:
+def store(request: pytest.FixtureRequest) -> tuple[Lease, Ledger]:
+    """An empty lease and ledger."""
     if request.param == "fake":
         lease = FakeLease()
-        yield lease, FakeLedger(lease)
-        return
-    with mock_aws():
-        table = LedgerTable(_table(), "ledger")
-        yield DynamoDbLease(table), DynamoDbLedger(table)
+        return lease, FakeLedger(lease)
+    client = request.getfixturevalue("cloud").client("dynamodb")
+    table = LedgerTable(client, _new_table(client))
+    return DynamoDbLease(table), DynamoDbLedger(table)
 
 
-def _table() -> Any:
-    client = boto3.client(
-        "dynamodb", region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test"
-    )
+def _new_table(client: Any) -> str:
+    name = f"ledger-{uuid.uuid4().hex}"
     client.create_table(
-        TableName="ledger",
+        TableName=name,
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
         AttributeDefinitions=[
             {"AttributeName": "pk", "AttributeType": "S"},
@@ -49,7 +53,7 @@ def _table() -> Any:
         ],
         BillingMode="PAY_PER_REQUEST",
     )
-    return client
+    return name
 
 
 @pytest.fixture
