@@ -33,7 +33,7 @@ from peaker_host.filesystem_maps import open_map, used_or_all
 from peaker_host.journal import Journal
 from peaker_host.manifest import Manifest, Member, load_manifest, open_member
 from peaker_host.processes import Processes, package_command
-from peaker_host.reader_pool import START_DEPTH, RateLimiter, ReaderPool, Request, requests_of
+from peaker_host.reader_pool import RateLimiter, ReaderPool, Request, requests_of
 from peaker_host.reading_order import Tier
 from peaker_host.settings import Settings
 
@@ -167,7 +167,7 @@ class Engine:
         self._restarts = int(earlier.get("restarts", -1)) + 1
         self._hot_warm_seconds: Optional[float] = earlier.get("hot_warm_seconds")
         # A restart goes on with the depth that was found, so that it does not probe the device again.
-        self._depths = {row["volume_id"]: int(row["depth"]) for row in earlier.get("volumes", [])}
+        self._depths: Dict[str, int] = dict(earlier.get("depths", {}))
         self._planning_seconds = 0.0
         self._window = (time.monotonic(), 0)
         self._rate = 0.0
@@ -263,9 +263,14 @@ class Engine:
             for tier in tiers
         ]
         limiter = RateLimiter(self._request.rate_limit_mib_per_s * MIB)
-        depth = self._depths.get(member.volume_id, START_DEPTH)
         pool = ReaderPool(
-            device.path, device.size_bytes, len(tiers), limiter, journal.append, self._stop, depth
+            device.path,
+            device.size_bytes,
+            len(tiers),
+            limiter,
+            journal.append,
+            self._stop,
+            self._depths.get(member.volume_id),
         )
         wanted = reading_order.count_blocks(tiers)
         return _VolumeWork(member, device, tiers, journal, limiter, pool, wanted, sum(before), before)
@@ -352,11 +357,21 @@ class Engine:
             "planning_seconds": self._planning_seconds,
             "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
             "restarts": self._restarts,
+            "depths": self._depths_found(),
             "volumes": [
                 dict(_volume_progress(work), map_unreadable=self._fallbacks.get(work.member.volume_id, ""))
                 for work in self._works
             ],
         }
+
+    def _depths_found(self) -> Dict[str, int]:
+        """Per volume, for the engine that may have to go on; kept while there is nothing newer."""
+        settled = {
+            work.member.volume_id: work.pool.best_depth
+            for work in self._works
+            if work.pool.progress.bytes_read
+        }
+        return {**self._depths, **settled}
 
     def _measure_rate(self, now: float, bytes_here: int) -> float:
         since, before = self._window

@@ -56,21 +56,31 @@ class PoolProgress:
 class DepthController:
     """Decides how many readers run: doubles while throughput rises by 8 %, else returns to the best depth seen.
 
-    Pure: `observe` is told the throughput of each window. From time to time it tries more again, because a
-    device that hydrates gets faster.
+    Pure: `observe` is told the throughput of each window; the first one at a new depth is not counted, since
+    its reads began at the old one. From time to time more is tried again, because a device that hydrates gets
+    faster.
     """
 
-    def __init__(self, start: int = START_DEPTH, limit: int = MAX_DEPTH) -> None:
-        self.depth = min(start, limit)
+    def __init__(self, found_before: Optional[int] = None, limit: int = MAX_DEPTH) -> None:
+        """`found_before`: the depth on which an earlier engine rested on this device."""
+        self.depth = min(found_before or START_DEPTH, limit)
         self._limit = limit
         self._best_depth = self.depth
         self._best_rate = 0.0
-        self._climbing = True
+        self._climbing = found_before is None
+        self._settling = True
         self._held = 0
+
+    @property
+    def best_depth(self) -> int:
+        """The depth that has proved itself, also while another is tried."""
+        return self._best_depth
 
     def observe(self, bytes_per_second: float) -> int:
         """Take in one window's throughput at the current depth; returns the depth for the next."""
-        if self._climbing:
+        if self._settling:
+            self._settling = False
+        elif self._climbing:
             self._climb(bytes_per_second)
         else:
             self._hold(bytes_per_second)
@@ -80,7 +90,7 @@ class DepthController:
         if rate > self._best_rate * _GAIN:
             self._best_rate, self._best_depth = rate, self.depth
             if self.depth < self._limit:
-                self.depth = min(self._limit, self.depth * 2)
+                self._try_more()
                 return
         self.depth = self._best_depth
         self._climbing = False
@@ -91,8 +101,12 @@ class DepthController:
         self._best_rate += (rate - self._best_rate) * 0.2
         if self._held >= _PROBE_WINDOWS and self.depth < self._limit:
             self._best_depth = self.depth
-            self.depth = min(self._limit, self.depth * 2)
             self._climbing = True
+            self._try_more()
+
+    def _try_more(self) -> None:
+        self.depth = min(self._limit, self.depth * 2)
+        self._settling = True
 
 
 class RateLimiter:
@@ -137,7 +151,7 @@ class ReaderPool:
         limiter: RateLimiter,
         on_read: Callable[[int, int], None],
         stop: threading.Event,
-        start_depth: int = START_DEPTH,
+        depth_found_before: Optional[int] = None,
     ) -> None:
         self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
         self._size = size_bytes
@@ -146,12 +160,17 @@ class ReaderPool:
         self._stop = stop
         self._lock = threading.Lock()
         self._wake = threading.Condition(self._lock)
-        self._controller = DepthController(start_depth)
+        self._controller = DepthController(depth_found_before)
         self._requests: Iterator[Request] = iter(())
         self._exhausted = False
         self._threads: List[threading.Thread] = []
         self._crash: Optional[BaseException] = None
         self.progress = PoolProgress(depth=self._controller.depth, tier_blocks=[0] * tiers)
+
+    @property
+    def best_depth(self) -> int:
+        """How many readers this device has rewarded."""
+        return self._controller.best_depth
 
     def blocks_per_read(self) -> int:
         """How large requests should be now; for `requests_of`."""

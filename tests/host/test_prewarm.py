@@ -131,7 +131,7 @@ def test_killed_again_and_again_it_resumes_and_reads_next_to_nothing_twice(
             assert child.stdout is not None
             child.stdout.close()
     result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "full")
-    assert 3 <= result["restarts"] <= kills
+    assert 3 <= result["restarts"] <= kills + 1, "one more when the last engine came to its end"
     assert result["blocks_done"] == result["blocks_total"] == 3200
     read_twice = (sectors_read(volume) - before) * 512 - 1600 * MIB
     assert read_twice <= kills * 20 * MIB, "only reads under way may be repeated"
