@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ from peaker.domain.device_load import DeviceLoad, IostatReport
 from peaker.domain.io_diagnosis import (
     ADVICE,
     DeviceDiagnosis,
+    Finding,
     InstancePromise,
     Limits,
     PlanComparison,
@@ -21,6 +22,7 @@ from peaker.domain.io_diagnosis import (
     against_plan,
     diagnose,
 )
+from peaker.domain.storage_judgement import exceeded_during
 from peaker_host.errors import HostError
 from peaker_host.knee import KneeSettings, Step, find_knee, find_mixed_knee
 from peaker_host.processes import Processes
@@ -102,19 +104,32 @@ def knee_command(
         print("peaker: search stopped", file=sys.stderr)
         raise typer.Exit(130) from error
     diagnosis = diagnose_steps(result, limits)
+    findings = findings_at_the_top(result, limits, diagnosis)
     comparison = _comparison(result, limits)
     if plot is not None:
         _plot(result, plot)
     if as_json:
-        typer.echo(json.dumps({**result, **_judged(diagnosis, comparison)}, indent=1))
+        typer.echo(json.dumps({**result, **_judged(findings, comparison)}, indent=1))
     else:
-        _show(Console(), result, diagnosis, comparison)
+        _show(Console(), result, diagnosis, findings, comparison)
 
 
 def diagnose_steps(result: dict[str, Any], limits: Limits) -> DeviceDiagnosis:
     """What the steps of a search say by the rules for iostat, each step being one report."""
     reports = [IostatReport(number, (_load(result, step),)) for number, step in enumerate(result["steps"], 1)]
     return diagnose(reports, limits)[0]
+
+
+def findings_at_the_top(
+    result: dict[str, Any], limits: Limits, diagnosis: DeviceDiagnosis
+) -> tuple[Finding, ...]:
+    """What limits the step with most concurrency; the volume's NVMe statistics decide where there are any."""
+    step = result["steps"][-1]
+    exceeded = exceeded_during(step["nvme"], step["seconds"])
+    if exceeded is None:
+        return diagnosis.reports[-1].findings
+    known = replace(limits, exceeded={result["device"]: exceeded})
+    return diagnose([IostatReport(1, (_load(result, step),))], known)[0].reports[0].findings
 
 
 def _load(result: dict[str, Any], step: dict[str, Any]) -> DeviceLoad:
@@ -150,11 +165,10 @@ def _comparison(result: dict[str, Any], limits: Limits) -> tuple[PlanComparison,
     return tuple(one for one in judged if one.promised is not None)
 
 
-def _judged(diagnosis: DeviceDiagnosis, comparison: tuple[PlanComparison, ...]) -> dict[str, Any]:
-    last = diagnosis.reports[-1].findings
+def _judged(findings: tuple[Finding, ...], comparison: tuple[PlanComparison, ...]) -> dict[str, Any]:
     return {
         "diagnosis": [
-            {"verdict": found.verdict, "reason": found.reason, "advice": found.advice} for found in last
+            {"verdict": found.verdict, "reason": found.reason, "advice": found.advice} for found in findings
         ],
         "against_plan": [asdict(one) for one in comparison],
     }
@@ -194,6 +208,7 @@ def _show(
     console: Console,
     result: dict[str, Any],
     diagnosis: DeviceDiagnosis,
+    findings: tuple[Finding, ...],
     comparison: tuple[PlanComparison, ...],
 ) -> None:
     console.print(_step_table(result, diagnosis))
@@ -209,7 +224,7 @@ def _show(
     )
     for comparison_line in comparison:
         console.print(f"plan: {comparison_line.reason}: {comparison_line.verdict}")
-    for found in diagnosis.reports[-1].findings:
+    for found in findings:
         console.print(
             f"[{style_of(found.verdict)}]{found.verdict}[/]: {found.reason}. {ADVICE[found.verdict]}"
         )

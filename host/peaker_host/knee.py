@@ -19,11 +19,12 @@ import signal
 import subprocess
 import threading
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from peaker_host.devices import BlockDevice, describe_device, disk_counters, kernel_name, mount_points
 from peaker_host.errors import BenchmarkFailed, DeviceInUse, InvalidArgument, WrongDevice
+from peaker_host.load_test import nvme_counters, nvme_delta
 from peaker_host.processes import Processes
 
 PAGE_BYTES = 16384
@@ -83,6 +84,7 @@ class Step:
     settled: bool
     seconds: float
     iostat: Optional[Dict[str, float]] = None
+    nvme: Optional[Dict[str, int]] = None
     members: List[Member] = field(default_factory=list)
 
 
@@ -191,10 +193,8 @@ class Load:
         offset = generator.randrange(self._places) * self._bytes
         write = self._target.writes and generator.randrange(_MIX_READS_OF_THREE + 1) == _MIX_READS_OF_THREE
         started = time.perf_counter_ns()
-        if write:
-            moved = os.pwritev(self._descriptor, [view], offset)
-        else:
-            moved = os.preadv(self._descriptor, [view], offset)
+        transfer = os.pwritev if write else os.preadv
+        moved = transfer(self._descriptor, [view], offset)
         if moved != self._bytes:
             raise OSError(errno.EIO, f"only {moved} of {self._bytes} bytes at {offset}")
         self._busy_ns[number] += time.perf_counter_ns() - started
@@ -217,6 +217,7 @@ class Meter:
         """Run one step: settle, then windows until two in a row agree within 5 % in rate and wait."""
         self._load.run_with(concurrency)
         time.sleep(self._settings.settle_seconds)
+        statistics = nvme_counters(self._processes, self._target.kernel_name)
         with _iostat_beside(self._processes, self._target.kernel_name) as witness:
             marks = [self._mark()]
             windows: List[Step] = []
@@ -229,7 +230,8 @@ class Meter:
                     break
             else:
                 step = self._between(concurrency, marks[0], marks[-1], False)
-        return _with_witness(step, witness)
+        nvme = nvme_delta(statistics, nvme_counters(self._processes, self._target.kernel_name))
+        return replace(step, iostat=summarise_witness(witness[0]) if witness else None, nvme=nvme)
 
     def _mark(self) -> Dict[str, Any]:
         done, busy_ms = self._load.counted()
@@ -635,11 +637,6 @@ def _installed(program: str) -> bool:
         os.access(os.path.join(folder, program), os.X_OK)
         for folder in os.environ.get("PATH", "").split(os.pathsep)
     )
-
-
-def _with_witness(step: Step, said: List[str]) -> Step:
-    summary = summarise_witness(said[0]) if said else None
-    return Step(**{**step.__dict__, "iostat": summary})
 
 
 def summarise_witness(report: str) -> Optional[Dict[str, float]]:

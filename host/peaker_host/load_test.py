@@ -39,7 +39,7 @@ def run_load_test(
     with tempfile.TemporaryDirectory(prefix="peaker-load-") as directory:
         log_path = os.path.join(directory, "reads.iolog")
         _write_read_list(log_path, device.path, blocks, generator)
-        before, nvme_before = disk_counters(device.kernel_name), _nvme_counters(processes, device)
+        before, nvme_before = disk_counters(device.kernel_name), nvme_counters(processes, device.kernel_name)
         iostat = processes.start(
             ["iostat", "-x", "-y", "-o", "JSON", "-d", device.kernel_name, "1", str(seconds)]
         )
@@ -52,7 +52,7 @@ def run_load_test(
             if iostat.poll() is None:
                 iostat.kill()
                 iostat.communicate()
-        after, nvme_after = disk_counters(device.kernel_name), _nvme_counters(processes, device)
+        after, nvme_after = disk_counters(device.kernel_name), nvme_counters(processes, device.kernel_name)
     reads, await_ms = await_between(before, after)
     return {
         "depth": depth,
@@ -60,7 +60,7 @@ def run_load_test(
         "fio": load,
         "iostat": summarise_iostat(report, device.kernel_name),
         "diskstats": {"reads": reads, "r_await_ms": _rounded(await_ms)},
-        "nvme": _nvme_delta(nvme_before, nvme_after),
+        "nvme": nvme_delta(nvme_before, nvme_after),
     }
 
 
@@ -131,21 +131,22 @@ def _write_read_list(path: str, device_path: str, blocks: List[Range], generator
         file.write(f"{device_path} close\n")
 
 
-def _nvme_counters(processes: Processes, device: BlockDevice) -> Optional[Dict[str, int]]:
+def nvme_counters(processes: Processes, kernel_name: str) -> Optional[Dict[str, int]]:
     """EBS statistics of an NVMe device (`nvme amzn stats`); None where there are none."""
-    if not device.kernel_name.startswith("nvme"):
+    if not kernel_name.startswith("nvme"):
         return None
     try:
-        output = processes.run(["nvme", "amzn", "stats", f"/dev/{device.kernel_name}", "-o", "json"]).stdout
+        output = processes.run(["nvme", "amzn", "stats", f"/dev/{kernel_name}", "-o", "json"]).stdout
         content = json.loads(output)
     except (HostError, ValueError):
         return None
     return {name: int(content[name]) for name in _NVME_STATS if name in content}
 
 
-def _nvme_delta(
+def nvme_delta(
     before: Optional[Dict[str, int]], after: Optional[Dict[str, int]]
 ) -> Optional[Dict[str, int]]:
+    """What was added between two readings; None where there are no statistics."""
     if before is None or after is None:
         return None
     return {name: after[name] - before[name] for name in after if name in before}

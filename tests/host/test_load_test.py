@@ -13,10 +13,10 @@ from peaker_host.block_ranges import BLOCK_BYTES
 from peaker_host.devices import BlockDevice
 from peaker_host.errors import BenchmarkFailed
 from peaker_host.load_test import (
-    _nvme_counters,
-    _nvme_delta,
     _run_fio,
     _write_read_list,
+    nvme_counters,
+    nvme_delta,
     summarise_iostat,
 )
 
@@ -83,10 +83,10 @@ def device(name: str) -> BlockDevice:
 
 def test_nvme_statistics_are_taken_as_deltas_where_there_are_any(programs: ScriptedProcesses) -> None:
     programs.on("nvme", answer=json.dumps({"total_read_ops": 5, "ebs_volume_performance_exceeded_iops": 7}))
-    before = _nvme_counters(programs, device("nvme1n1"))
-    assert _nvme_delta(before, {"total_read_ops": 9, "ebs_volume_performance_exceeded_iops": 7}) == {
+    before = nvme_counters(programs, "nvme1n1")
+    assert nvme_delta(before, {"total_read_ops": 9, "ebs_volume_performance_exceeded_iops": 7}) == {
         "total_read_ops": 4,
         "ebs_volume_performance_exceeded_iops": 0,
     }
-    assert _nvme_counters(programs, device("loop3")) is None
-    assert _nvme_delta(None, before) is None
+    assert nvme_counters(programs, "loop3") is None
+    assert nvme_delta(None, before) is None

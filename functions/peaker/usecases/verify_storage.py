@@ -5,6 +5,7 @@ from __future__ import annotations
 from peaker.domain.errors import StorageNotWarm
 from peaker.domain.host_results import StorageProof, typed
 from peaker.domain.run import StepInput, Summary
+from peaker.domain.storage_judgement import judge_loads
 from peaker.ports import Ports
 from peaker.usecases.run_facts import host_id
 from peaker.usecases.run_host_command import run_host_command
@@ -29,4 +30,6 @@ def verify_storage(ports: Ports, step: StepInput) -> Summary:
         raise StorageNotWarm(
             f"{instance_id}: verdict {proof.verdict}: {shown}; {proof.reason or ''}".rstrip("; ")
         )
-    return Summary(text=f"warm: {shown}", numbers=numbers)
+    judged = judge_loads(numbers.get("volumes"), settings.volumes)
+    limits = "".join(f"; {one['volume']} {one['verdict']}" for one in judged)
+    return Summary(text=f"warm: {shown}{limits}", numbers={**numbers, "limits": judged})

@@ -34,6 +34,8 @@ def step(concurrency: int, rate: float) -> dict[str, Any]:
         "queue": float(concurrency),
         "util_percent": 100.0,
         "iostat": None,
+        "nvme": None,
+        "seconds": 4.0,
     }
 
 
@@ -155,3 +157,12 @@ def test_a_scratch_directory_takes_the_mixed_search(monkeypatch: pytest.MonkeyPa
     assert result.exit_code == 0, result.output
     assert asked[:2] == [str(tmp_path), 128 * 1024 * 1024]
     assert isinstance(asked[2], host_knee.KneeSettings)
+
+
+def test_the_volume_s_nvme_statistics_tell_the_instance_s_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = measured()
+    result["steps"][-1]["nvme"] = {"ec2_instance_ebs_performance_exceeded_iops": 3_900_000}
+    monkeypatch.setattr(knee, "find_knee", lambda *_: result)
+    said = json.loads(run(app, ["knee", "/dev/nvme1n1", "--json"]).stdout)
+    assert said["diagnosis"][0]["verdict"] == "instance-limited"
+    assert "3.9 of 4 s" in said["diagnosis"][0]["reason"]
