@@ -18,6 +18,7 @@ from peaker.domain.fleet import ReplicaRow, ReplicaState
 from peaker.domain.ledger import Holder, ResourceKind, ResourceState, RunRow
 from peaker.ports import Lease, Ledger
 
+from localcloud.server import LocalCloud
 from tests.support.fakes import NOON, FakeLease, FakeLedger
 
 HOUR = timedelta(hours=1)
