@@ -1,7 +1,7 @@
 """DynamoDB transactions that other writers do not lose by: a failed one takes back its own items and no more.
 
 moto copies the whole table before each item of a transaction and puts the copy back when it fails. That undoes what
-others wrote meanwhile, and costs more with every row. Here the items of the transaction are kept, and writes wait.
+others wrote meanwhile, and costs more with every row. Here the items of the transaction are kept, and others wait.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
-WRITES = ("put_item", "update_item", "delete_item")
+# moto makes an item before it has checked the condition of an update, so readers wait as well.
+WAITING = ("put_item", "update_item", "delete_item", "get_item", "query", "scan")
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Kept:
 
 
 def install(cloud: LocalCloud) -> None:
-    """Replace moto's transactions and make single writes wait for them."""
+    """Replace moto's transactions and make single reads and writes wait for them."""
     import moto.dynamodb.models as models
     from moto.dynamodb.models import DynamoDBBackend
     from moto.dynamodb.models.table import Table
@@ -54,7 +55,7 @@ def install(cloud: LocalCloud) -> None:
                 raise
 
     cloud.patch(DynamoDBBackend, "transact_write_items", transact_write_items)
-    for name in WRITES:
+    for name in WAITING:
         cloud.patch(DynamoDBBackend, name, _waiting(getattr(DynamoDBBackend, name), lock))
 
 
