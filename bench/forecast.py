@@ -153,7 +153,7 @@ def _accuracy_of(task: tuple[Path, str]) -> Accuracy:
     for number, origin in enumerate(origins):
         actual = values[origin + horizons]
         week = values[origin + horizons - 7 * day]
-        fallback = float(np.nanmean(values[max(0, origin - day) : origin + 1]))
+        fallback = _mean_before(values, origin, day)
         week_z = np.log(np.where(np.isfinite(week), week, fallback) + offset)
         if number >= len(origins) // 3:
             issued = forecast_demand(series.until(_end_of(series, origin)).last_days(63), 70 * 60.0)
@@ -182,6 +182,13 @@ def _accuracy_of(task: tuple[Path, str]) -> Accuracy:
 
     points = [sum(len(part) for part in ours[bucket, LEVELS[0]]) for bucket in present]
     return Accuracy(name, means(ours), means(theirs), means(covered), points)
+
+
+def _mean_before(values: Floats, origin: int, day: int) -> float:
+    """Mean of the last day, or of all history when that day was not seen."""
+    last_day = values[max(0, origin - day) : origin + 1]
+    known = last_day if np.isfinite(last_day).any() else values[: origin + 1]
+    return float(np.nanmean(known))
 
 
 def _end_of(series: LoadSeries, step: int) -> float:
@@ -318,8 +325,8 @@ def _cost_figures(folder: Path, names: Sequence[str]) -> dict[str, dict[str, obj
 
 def measure_cost(path: str) -> None:
     """Print the CPU seconds and the peak memory of a fit and forecast (the second one; the first loads numpy)."""
-    points = np.loadtxt(path, delimiter=",", skiprows=1, usecols=1)
-    series = LoadSeries(0.0, 300, np.resize(points, 28 * 288).astype(float))
+    points = np.genfromtxt(path, delimiter=",", skip_header=1, usecols=1)
+    series = LoadSeries(0.0, 300, np.resize(points[np.isfinite(points)], 28 * 288))
     forecast_demand(series, 4200.0)
     began = time.process_time()
     forecast_demand(series, 4200.0)
