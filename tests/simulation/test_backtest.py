@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import boto3
 import numpy as np
 import pytest
 import typer
+from moto import mock_aws
 from typer.testing import CliRunner
 
 from cli.backtest import backtest_command
 from cli.backtest_input import BadInput, read_csv
+from tests.support.builders import orders
 from tests.unit.forecasting.loads import START, daily
 
 app = typer.Typer()
@@ -142,6 +146,41 @@ def test_too_little_history_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [str(write(tmp_path / "short.csv", "\n".join(rows)))])
     assert result.exit_code == 2
     assert "export more" in result.output
+
+
+def test_a_deployed_clusters_load_comes_from_cloudwatch(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    with mock_aws():
+        settings = orders(load_metric={**orders().load_metric.model_dump(), "period_seconds": 3600})
+        ssm = boto3.client("ssm", region_name="us-east-1")
+        ssm.put_parameter(Name="/peaker/dev/clusters/orders", Value=settings.model_dump_json(), Type="String")
+        values = daily(10, 3600)
+        end = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+        data = [
+            {
+                "MetricName": settings.load_metric.name,
+                "Dimensions": [{"Name": "Cluster", "Value": "orders"}],
+                "Timestamp": end - timedelta(hours=len(values) - i),
+                "Value": float(value),
+            }
+            for i, value in enumerate(values)
+        ]
+        boto3.client("cloudwatch", region_name="us-east-1").put_metric_data(
+            Namespace=settings.load_metric.namespace, MetricData=data
+        )
+        found = CliRunner().invoke(app, ["--cluster", "orders", "--days", "2"])
+        absent = CliRunner().invoke(app, ["--cluster", "payments"])
+    assert found.exit_code == 0, found.output
+    assert "orders" in found.output
+    assert absent.exit_code == 2
+    assert "/peaker/dev/clusters/payments" in absent.output
+
+
+def test_neither_file_nor_cluster_is_refused() -> None:
+    result = CliRunner().invoke(app, [])
+    assert result.exit_code == 2
+    assert "--cluster" in result.output
 
 
 def test_every_shipped_trace_is_readable_and_listed_with_its_licence() -> None:
