@@ -57,7 +57,7 @@ def knee_command(
         float, typer.Option("--settle", min=0.1, help="Seconds before a step is measured.")
     ] = 2.0,
     window: Annotated[
-        float, typer.Option("--window", min=0.5, help="Seconds of a window; two must agree.")
+        float, typer.Option("--window", min=0.7, help="Seconds of a window; two must agree.")
     ] = 2.0,
     max_concurrency: Annotated[int, typer.Option("--max-concurrency", min=2, max=1024)] = 256,
     time_limit: Annotated[
