@@ -40,6 +40,8 @@ _FINE = 0.05
 _OTHERS_PER_S = 5.0
 _OTHERS_SHARE = 0.05
 _GENERATOR_FULL = 0.9
+_REACHES_DEVICE = 0.7
+_ENOUGH_TO_TELL = 8
 _FREE_SPACE_FACTOR = 2
 
 
@@ -324,7 +326,7 @@ def _climb(seen: Dict[int, Step], take: Callable[[int], bool], settings: KneeSet
     last: Optional[Step] = None
     while take(concurrency):
         step = seen[concurrency]
-        if step.generator_cpu >= _GENERATOR_FULL:
+        if _generator_is_the_limit(step):
             return "generator limited"
         flat = last is not None and step.requests_per_s < last.requests_per_s * _GROWS
         if step.await_ms >= highest_limit and (flat or concurrency == settings.max_concurrency):
@@ -334,6 +336,12 @@ def _climb(seen: Dict[int, Step], take: Callable[[int], bool], settings: KneeSet
         concurrency = min(settings.max_concurrency, _next(step, flat, settings.await_limits_ms))
         last = step
     return "time limit"
+
+
+def _generator_is_the_limit(step: Step) -> bool:
+    """No processor time left, or far fewer requests reach the device than there are threads to ask."""
+    missing = step.concurrency >= _ENOUGH_TO_TELL and step.queue < _REACHES_DEVICE * step.concurrency
+    return missing or step.generator_cpu >= _GENERATOR_FULL
 
 
 def _next(step: Step, flat: bool, limits: Sequence[float]) -> int:
@@ -520,7 +528,9 @@ def warnings_about(found: Search) -> List[str]:
     if others > _OTHERS_SHARE:
         said.append(f"up to {others:.0%} of the device's requests were those of others")
     if found.ended == "generator limited":
-        said.append("the generator had no processor time left: the device can do more than was asked of it")
+        said.append(
+            "the generator, not the device, was at its limit: the device can do more than was asked of it"
+        )
     elif found.ended != "found":
         said.append(f"the search ended early: {found.ended}")
     disagreeing = [step.concurrency for step in found.steps if _witness_disagrees(step)]

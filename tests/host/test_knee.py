@@ -95,11 +95,12 @@ def test_a_device_that_is_slow_from_the_first_request_crosses_at_one() -> None:
     assert [crossing.concurrency for crossing in found.crossings] == [1.0, 1.0]
 
 
-def test_the_generator_s_own_limit_is_not_taken_for_the_device_s() -> None:
+@pytest.mark.parametrize("sign", [{"generator_cpu": 0.95}, {"queue": 4.5}])
+def test_the_generator_s_own_limit_is_not_taken_for_the_device_s(sign: dict[str, float]) -> None:
     simulated = device(1e6, 0.1)
-    found = searched(lambda n: replace(simulated(n), generator_cpu=0.95 if n >= 8 else 0.5))
+    found = searched(lambda n: replace(simulated(n), **sign) if n >= 8 else simulated(n))  # type: ignore[arg-type]
     assert (found.ended, found.steps[-1].concurrency) == ("generator limited", 8)
-    assert any("no processor time" in said for said in knee.warnings_about(found))
+    assert any("the generator, not the device" in said for said in knee.warnings_about(found))
 
 
 def test_the_time_limit_ends_the_search_with_what_it_has() -> None:
