@@ -32,7 +32,7 @@ ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
 # The trace counts taxi passengers per half hour; this makes them queries per second that this machine serves.
 QUERIES_PER_S_PER_UNIT = 0.02
 TRACE_DAY = datetime(2014, 10, 21, tzinfo=UTC)
-DAY_STARTS, DAY_ENDS = timedelta(hours=8, minutes=45), timedelta(hours=27)
+DAY_STARTS, DAY_ENDS = timedelta(hours=7), timedelta(hours=27)
 HISTORY_DAYS = 56
 RUN_LIMIT_SECONDS = 240
 LEASE_TRIES = 10
