@@ -1,6 +1,6 @@
 """Volumes for the prewarm bench: filled as a database host's are, snapshotted, restored cold.
 
-Everything lives under .localcloud/bench-prewarm, apart from a running local cloud, and is removed at the end.
+Everything lives under build/bench-prewarm, where no clean-up of a local cloud comes by, and is removed at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from localcloud.blockstore import ColdBlockStore, cleanup
 from localcloud.dataplane import VolumeLimits
 
 ROOT = Path(__file__).resolve().parent.parent
-STATE = ROOT / ".localcloud" / "bench-prewarm"
+STATE = ROOT / "build" / "bench-prewarm"
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 BLOCK = 512 * 1024

@@ -226,7 +226,8 @@ def _await_engine(host: EngineHost, engine: subprocess.Popen[str], until_hot: bo
             return
         time.sleep(0.05)
     if engine.returncode:
-        raise DataPlaneError(f"the engine ended with {engine.returncode}")
+        assert engine.stdout is not None
+        raise DataPlaneError(f"the engine ended with {engine.returncode}: {engine.stdout.read()[-600:]}")
 
 
 def _says_hot(host: EngineHost) -> bool:
@@ -238,7 +239,9 @@ def _says_hot(host: EngineHost) -> bool:
 
 def _end(engine: subprocess.Popen[str]) -> None:
     engine.terminate()
-    engine.communicate()
+    engine.wait()
+    if engine.stdout is not None:
+        engine.stdout.close()
 
 
 def _sysbench_for(seconds: int, address: str, database: Database) -> list[float]:
@@ -260,7 +263,8 @@ set -eu
 {_ADMIN} -e 'SET GLOBAL super_read_only = OFF; SET GLOBAL read_only = OFF'
 {_ADMIN} -e 'SET GLOBAL innodb_buffer_pool_dump_pct = 100; SET GLOBAL innodb_buffer_pool_dump_now = ON'
 for attempt in $(seq 100); do [ -s /var/lib/mysql/ib_buffer_pool ] && break; sleep 0.1; done
-sleep 1; sync
+# As prepare_donor does: what the filesystems hold is then in their maps, not only in their logs.
+for point in /var/lib/mysql /var/lib/mysql-log; do fsfreeze -f $point; fsfreeze -u $point; done
 """
 
 

@@ -117,6 +117,13 @@ class Drain(Settings):
     allow_forced: StrictBool
 
 
+class Prewarm(Settings):
+    """When a replica may serve: once all used blocks are warm, or once the hot set is, the rest following."""
+
+    serve_when: Literal["all", "hot"] = "all"
+    background_rate_mib_per_s: StrictInt = Field(default=32, ge=1, le=4_000)
+
+
 class Limits(Settings):
     max_hourly_cost_usd: float = Field(gt=0)
     minimum_lifetime_minutes: StrictInt = Field(ge=0)
@@ -142,6 +149,7 @@ class Cluster(Settings):
     load_metric: LoadMetric
     capacity_per_replica: float = Field(gt=0)
     forecast: Forecast
+    prewarm: Prewarm = Prewarm()
     gates: Gates
     drain: Drain
     limits: Limits

@@ -106,7 +106,7 @@ SCALE_OUT = (
         (*STEP, P.DESCRIBE_VOLUMES, P.ATTACH_VOLUMES),
     ),
     F("assemble_storage", "Proves each volume on the host, mounts nothing", STEP, ("assemble_storage",)),
-    F("start_prewarm", "Starts the prewarm engine on the host", RECORDED, ("start_prewarm",)),
+    F("start_prewarm", "Starts the prewarm engine on the host", STEP, ("start_prewarm",)),
     F("report_prewarm", "Asks how far the prewarm has come", STEP, ("report_prewarm",)),
     F("verify_storage", "Proves that the storage is warm (I5)", STEP, ("verify_storage",)),
     F("start_database", "Starts MySQL as a replica of its own identity", RECORDED, ("start_database",)),

@@ -166,6 +166,8 @@ def _sample_member(context: Context, member: manifest.Member, generator: random.
         member.filesystem, device.path, device.size_bytes, context.processes
     )
     used = intersection(blocks_of_bytes(used_bytes), blocks_of_bytes([(0, device.size_bytes)]))
+    if arguments.scope == "hot" and not unreadable:
+        used = _urgent_blocks(context, member, device, used)
     warmth = storage_proof.sample_warmth(
         device.path,
         device.size_bytes,
@@ -177,6 +179,15 @@ def _sample_member(context: Context, member: manifest.Member, generator: random.
     )
     facts = {"name": member.name, "volume_id": member.volume_id, "map_unreadable": unreadable}
     return _Proof(device, used, {**facts, **asdict(warmth), "load": None})
+
+
+def _urgent_blocks(
+    context: Context, member: manifest.Member, device: BlockDevice, used: List[Range]
+) -> List[Range]:
+    """What a database needs before it may serve. All that is used where nothing of it is known."""
+    filesystem = filesystem_maps.open_map(member.filesystem, device.path, context.processes)
+    hot, recovery = reading_order.database_tiers(device.path, filesystem, context.settings.engine)
+    return intersection([*hot, *recovery], used) or used
 
 
 def _load_member(context: Context, proof: _Proof, generator: random.Random) -> Dict[str, Any]:
@@ -342,6 +353,12 @@ def _add_storage_commands(commands: Any) -> None:
     )
     verify.add_argument(
         "--await-ratio-limit", type=_positive_float, default=1.5, help="first against second reads"
+    )
+    verify.add_argument(
+        "--scope",
+        choices=("used", "hot"),
+        default="used",
+        help="which blocks must be warm: all in use, or what the database needs before it may serve",
     )
     verify.add_argument("--load-seconds", type=_count, default=5, help="length of the read load, 0 for none")
     verify.add_argument(

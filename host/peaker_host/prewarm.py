@@ -1,12 +1,13 @@
 """The prewarm engine of one run: plans the order per volume, reads all volumes in parallel, reports, resumes.
 
 Files of a run in the state directory: prewarm.lock (held while the engine runs), prewarm.json (latest progress,
-replaced at least once a second), prewarm.jsonl (one line per second), blocks.json (the snapshots' block list),
-prewarm.log. Journals are per volume: journals/<volume id>.journal.
+replaced at least once a second), prewarm.jsonl (one line per 10 s and at the end), blocks.json (the snapshots' block
+list), prewarm.log. Journals are per volume: journals/<volume id>.journal.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -16,17 +17,20 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
-from typing import IO, Any, Callable, Dict, Iterator, List, Optional
+from typing import IO, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from peaker_host import block_list, reading_order
 from peaker_host.block_ranges import Range, blocks_of_bytes, total
 from peaker_host.devices import BlockDevice
 from peaker_host.errors import (
+    CommandFailed,
     HostError,
     InvalidArgument,
     PrewarmAlreadyRunning,
     PrewarmNotStarted,
     ReadErrors,
+    ToolMissing,
+    UnreadableFilesystem,
 )
 from peaker_host.files import read_json, write_json
 from peaker_host.filesystem_maps import open_map, used_or_all
@@ -39,7 +43,9 @@ from peaker_host.settings import Settings
 
 MIB = 1024 * 1024
 _PROGRESS_SECONDS = 0.5
-_LOG_SECONDS = 1.0
+_LOG_SECONDS = 10.0
+_SAMPLES_REPORTED = 70
+_SAMPLE_BYTES_AT_MOST = 2048
 _START_TIMEOUT_SECONDS = 10.0
 
 
@@ -123,14 +129,17 @@ def start(
 
 
 def report(settings: Settings, run_id: str) -> Dict[str, Any]:
-    """The latest progress. State dead means that the engine is gone without having ended."""
+    """The latest progress. State dead means that the engine is gone without having ended.
+
+    `samples` are the last lines of prewarm.jsonl: [age in s, elapsed s, bytes read, MiB/s, remaining s or null].
+    """
     progress = read_json(settings.run_path(run_id, "prewarm.json"))
     if progress is None:
         raise PrewarmNotStarted(f"no prewarm of run {run_id} is known on this host")
     if progress["state"] == "running" and _holder(settings, run_id) is None:
         latest = read_json(settings.run_path(run_id, "prewarm.json")) or progress
         progress = dict(latest, state="dead") if latest["state"] == "running" else latest
-    return progress
+    return dict(progress, samples=_samples(settings.run_path(run_id, "prewarm.jsonl")))
 
 
 def cancel(settings: Settings, run_id: str, wait_seconds: float = 20.0) -> Dict[str, Any]:
@@ -217,7 +226,9 @@ class Engine:
         ]
         if failed:
             raise ReadErrors("could not be read after several tries: " + "; ".join(failed[:20]))
-        return self._publish("failed" if self._stop.is_set() and not self._all_done() else "done")
+        progress = self._publish("failed" if self._stop.is_set() and not self._all_done() else "done")
+        self._log(progress)
+        return progress
 
     def _plan(self, manifest: Manifest) -> None:
         devices = [open_member(self._settings, member) for member in manifest.members]
@@ -244,15 +255,22 @@ class Engine:
             self._fallbacks[member.volume_id] = unreadable
             self._say(f"{member.name}: everything in the snapshot is read, because: {unreadable}")
         else:
-            filesystem = open_map(member.filesystem, device.path, self._processes)
-            with_hot = self._request.method == "hot"
-            hot, recovery = reading_order.database_tiers(
-                device.path, filesystem, self._settings.engine, with_hot
-            )
+            hot, recovery = self._database_tiers(member, device)
         used = blocks_of_bytes(used_bytes)
         return reading_order.order_used(
             used, listed, hot, recovery, self._request.with_remainder, device.size_bytes
         )
+
+    def _database_tiers(self, member: Member, device: BlockDevice) -> Tuple[List[Range], List[Range]]:
+        """(hot, recovery); both empty, and said, where the files of a filesystem in use cannot be found."""
+        try:
+            filesystem = open_map(member.filesystem, device.path, self._processes)
+            with_hot = self._request.method == "hot"
+            return reading_order.database_tiers(device.path, filesystem, self._settings.engine, with_hot)
+        except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
+            self._fallbacks[member.volume_id] = f"files: {error}"
+            self._say(f"{member.name}: read in plain order, because its files cannot be found: {error}")
+            return [], []
 
     def _work(self, member: Member, device: BlockDevice, tiers: List[Tier]) -> _VolumeWork:
         blocks = (device.size_bytes + 524287) // 524288
@@ -295,19 +313,24 @@ class Engine:
 
     def _watch(self, threads: List[threading.Thread]) -> None:
         logged = 0.0
+        while any(thread.is_alive() for thread in threads):
+            deadline = time.monotonic() + _PROGRESS_SECONDS
+            for thread in threads:
+                thread.join(max(0.0, deadline - time.monotonic()))
+            for work in self._works:
+                work.journal.sync()
+            progress = self._publish("running")
+            if time.monotonic() - logged >= _LOG_SECONDS:
+                logged = time.monotonic()
+                self._log(progress)
+
+    def _log(self, progress: Dict[str, Any]) -> None:
+        """One line for machines, one for people."""
+        kept = {key: value for key, value in progress.items() if key != "volumes"}
         path = self._settings.run_path(self._request.run_id, "prewarm.jsonl")
         with open(path, "a", encoding="ascii") as log:
-            while any(thread.is_alive() for thread in threads):
-                deadline = time.monotonic() + _PROGRESS_SECONDS
-                for thread in threads:
-                    thread.join(max(0.0, deadline - time.monotonic()))
-                for work in self._works:
-                    work.journal.sync()
-                progress = self._publish("running")
-                if time.monotonic() - logged >= _LOG_SECONDS:
-                    logged = time.monotonic()
-                    _log_line(log, progress)
-                    self._say(_sentence(progress))
+            log.write(json.dumps(dict(kept, at=round(time.time(), 3))) + "\n")
+        self._say(_sentence(progress))
 
     def _all_done(self) -> bool:
         return all(
@@ -319,6 +342,13 @@ class Engine:
         hot = any(tier.name == "hot" and tier.ranges for work in self._works for tier in work.tiers)
         if self._hot_warm_seconds is None and hot and not any(work.urgent_left for work in self._works):
             self._hot_warm_seconds = round(elapsed_seconds, 3)
+
+    def _hot_eta(self, rate_mib_per_s: float) -> Optional[float]:
+        """Seconds until the urgent tiers are read; None where nothing is known to be hot, or no rate yet."""
+        if self._hot_warm_seconds is not None:
+            return 0.0
+        hot = any(tier.name == "hot" and tier.ranges for work in self._works for tier in work.tiers)
+        return _eta(sum(work.urgent_left for work in self._works), rate_mib_per_s, "running") if hot else None
 
     def _publish(self, state: str, error: Optional[HostError] = None) -> Dict[str, Any]:
         progress = self._progress(state)
@@ -354,6 +384,7 @@ class Engine:
             "eta_seconds": _eta(wanted - done, rate, state),
             "elapsed_seconds": round(self._elapsed_before + elapsed, 3),
             "hot_warm_seconds": self._hot_warm_seconds,
+            "hot_eta_seconds": self._hot_eta(rate),
             "planning_seconds": self._planning_seconds,
             "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
             "restarts": self._restarts,
@@ -420,10 +451,23 @@ def _sentence(progress: Dict[str, Any]) -> str:
     )
 
 
-def _log_line(log: IO[str], progress: Dict[str, Any]) -> None:
-    kept = {key: value for key, value in progress.items() if key != "volumes"}
-    log.write(json.dumps(dict(kept, at=round(time.time(), 3))) + "\n")
-    log.flush()
+def _samples(path: str) -> List[List[Any]]:
+    """The newest lines of the log, oldest first; a line that a kill cut short is left out."""
+    try:
+        with open(path, "rb") as log:
+            size = os.fstat(log.fileno()).st_size
+            log.seek(max(0, size - _SAMPLES_REPORTED * _SAMPLE_BYTES_AT_MOST))
+            lines = log.read().splitlines()
+    except FileNotFoundError:
+        return []
+    samples: List[List[Any]] = []
+    now = time.time()
+    for line in lines[-_SAMPLES_REPORTED:]:
+        with contextlib.suppress(ValueError, KeyError):
+            row = json.loads(line)
+            numbers = [row["elapsed_seconds"], row["bytes_read"], row["rate_mib_per_s"], row["eta_seconds"]]
+            samples.append([round(max(0.0, now - row["at"]), 1), *numbers])
+    return samples
 
 
 def _fetch_block_list(settings: Settings, request: PrewarmRequest, url: str) -> None:

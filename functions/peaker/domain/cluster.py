@@ -63,6 +63,16 @@ class GateSettings(Settings):
     storage_await_ratio: float = Field(ge=1.0)
 
 
+class PrewarmSettings(Settings):
+    """When a replica may serve: once all used blocks are warm, or once the hot set is.
+
+    With `hot` the rest follows beside the database, at the background rate per volume.
+    """
+
+    serve_when: Literal["all", "hot"] = "all"
+    background_rate_mib_per_s: int = Field(default=32, ge=1, le=4_000)
+
+
 class DrainSettings(Settings):
     """How long connections may take to end, and whether they may be cut after that."""
 
@@ -97,6 +107,7 @@ class ClusterSettings(Settings):
     load_metric: LoadMetricSettings
     capacity_per_replica: float = Field(gt=0)
     forecast: ForecastSettings
+    prewarm: PrewarmSettings = PrewarmSettings()
     gates: GateSettings
     drain: DrainSettings
     limits: LimitSettings

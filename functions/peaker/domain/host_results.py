@@ -40,6 +40,9 @@ class PrewarmReport(HostResult):
     rate_mib_per_s: float | None = None
     eta_seconds: float | None = None
     elapsed_seconds: float | None = None
+    hot_warm_seconds: float | None = None
+    hot_eta_seconds: float | None = None
+    samples: list[tuple[float, float, float, float, float | None]] = []
     message: str | None = None
 
 

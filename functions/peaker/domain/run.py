@@ -135,13 +135,26 @@ class PlanStep(StepInput):
     trigger: Trigger = Trigger()
 
 
+class Measurement(BaseModel):
+    """Values of one moment, by the names of telemetry's metrics."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: datetime
+    values: dict[str, float]
+
+
 class Summary(BaseModel):
-    """What a step returns: a sentence for the console; its numbers go to the ledger and the receipt."""
+    """What a step returns: a sentence for the console; its numbers go to the ledger and the receipt.
+
+    `measured` becomes metrics, each at its own time.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     text: str
     numbers: dict[str, Any] = {}
+    measured: tuple[Measurement, ...] = Field(default=(), exclude=True)
 
 
 def run_id(operation: Operation, cluster: str, started_at: datetime, execution_name: str) -> str:

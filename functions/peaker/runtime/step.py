@@ -14,7 +14,7 @@ from peaker.domain.ledger import StepRow
 from peaker.domain.run import ExecutionRequest, RecordStep, StepInput, Summary
 from peaker.ports import Ports
 from peaker.runtime import wiring
-from peaker.runtime.telemetry import Metric, emit, logger
+from peaker.runtime.telemetry import Metric, emit, emit_past, logger
 from peaker.usecases.held_lease import holder_of, lease_end
 
 InputT = TypeVar("InputT", bound=StepInput)
@@ -103,10 +103,10 @@ def _emit(ports: Ports, given: StepInput, answer: Summary, finished_at: datetime
         values[outcome] = 1.0
         if given.outcome == "undo_incomplete":
             values[Metric.UNDO_INCOMPLETE] = 1.0
-    rate = answer.numbers.get("rate_mib_per_s")
-    if isinstance(rate, int | float):
-        values[Metric.PREWARM_MIB_PER_S] = float(rate)
     emit(given.cluster, values)
+    for measurement in answer.measured:
+        measured = {Metric(name): value for name, value in measurement.values.items()}
+        emit_past(given.cluster, measured, measurement.at)
 
 
 def _seconds(row: StepRow | None, finished_at: datetime) -> float:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
 
 from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.metrics import MetricResolution, MetricUnit
 
 logger = Logger()
 metrics = Metrics()
+# A writer of its own: a time once set stays with the writer.
+_past = Metrics()
 
 
 class Metric(StrEnum):
@@ -21,6 +24,8 @@ class Metric(StrEnum):
     RUN_FAILED = "RunFailed"
     UNDO_INCOMPLETE = "UndoIncomplete"
     PREWARM_MIB_PER_S = "PrewarmMibPerS"
+    PREWARM_BYTES_READ = "PrewarmBytesRead"
+    PREWARM_REMAINING_SECONDS = "PrewarmRemainingSeconds"
 
 
 UNITS: Mapping[Metric, MetricUnit] = {
@@ -30,6 +35,8 @@ UNITS: Mapping[Metric, MetricUnit] = {
     Metric.RUN_FAILED: MetricUnit.Count,
     Metric.UNDO_INCOMPLETE: MetricUnit.Count,
     Metric.PREWARM_MIB_PER_S: MetricUnit.MegabytesPerSecond,
+    Metric.PREWARM_BYTES_READ: MetricUnit.Bytes,
+    Metric.PREWARM_REMAINING_SECONDS: MetricUnit.Seconds,
 }
 
 
@@ -39,3 +46,12 @@ def emit(cluster: str, values: Mapping[Metric, float]) -> None:
     for metric, value in values.items():
         metrics.add_metric(metric.value, UNITS[metric], value)
     metrics.flush_metrics()
+
+
+def emit_past(cluster: str, values: Mapping[Metric, float], at: datetime) -> None:
+    """The same for values of a moment that has passed, in high resolution (they may lie 10 s apart)."""
+    _past.add_dimension("Cluster", cluster)
+    _past.set_timestamp(at)
+    for metric, value in values.items():
+        _past.add_metric(metric.value, UNITS[metric], value, MetricResolution.High)
+    _past.flush_metrics()

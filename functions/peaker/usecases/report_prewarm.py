@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
+from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import PrewarmDeadlineExceeded, PrewarmFailed
 from peaker.domain.host_results import PrewarmReport, typed
 from peaker.domain.instants import seconds_between, to_iso
-from peaker.domain.run import StepInput, Summary
+from peaker.domain.run import Measurement, StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run_facts import host_id
 from peaker.usecases.run_host_command import run_host_command
@@ -16,31 +17,36 @@ from peaker.usecases.run_host_command import run_host_command
 # A poll costs one command and about 20 history events; 10 minutes keep two days under the limit of 25,000.
 SHORTEST_PAUSE_SECONDS = 60
 LONGEST_PAUSE_SECONDS = 600
+# Until an engine has run for so long its rate says little about the rest.
+TRUSTED_AFTER_SECONDS = 60
 
 
 class PrewarmProgress(Summary):
-    """What the child workflow decides on."""
+    """What the child workflow decides on. `hot`: the hot set is warm and the cluster serves on that."""
 
-    state: Literal["running", "done", "dead"]
+    state: Literal["running", "hot", "done", "dead"]
     pause_seconds: int
 
 
 def report_prewarm(ports: Ports, step: StepInput) -> PrewarmProgress:
-    """Raises PrewarmFailed when the engine gave up, PrewarmDeadlineExceeded when time is up."""
+    """Raises PrewarmFailed when the engine gave up, PrewarmDeadlineExceeded when time is up or will not do."""
+    settings = ports.clusters.settings(step.cluster)
     instance_id = host_id(ports, step.run_id, "replica")
+    earlier = _elapsed_at_last_report(ports, step)
     numbers = run_host_command(
         ports, step, "report_prewarm", instance_id, {"RunId": step.run_id}, repeat=True
     )
     report = typed("report_prewarm", PrewarmReport, numbers)
-    if report.state == "failed":
-        raise PrewarmFailed(f"{instance_id}: {report.message or 'the engine says failed'}")
-    if report.state != "done":
-        _check_deadline(ports, step)
+    state = _state(settings, report, instance_id)
+    remaining = _remaining_seconds(settings, report)
+    if state in ("running", "dead"):
+        _check_deadline(ports, step, settings, report, remaining)
     return PrewarmProgress(
-        text=_text(report),
-        numbers=numbers,
-        state=report.state,
-        pause_seconds=pause_seconds(report.eta_seconds),
+        text=_text(state, report),
+        numbers={key: value for key, value in numbers.items() if key != "samples"},
+        measured=measurements(report, ports.clock.now(), earlier),
+        state=state,
+        pause_seconds=pause_seconds(remaining),
     )
 
 
@@ -51,19 +57,88 @@ def pause_seconds(eta_seconds: float | None) -> int:
     return int(min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, eta_seconds / 4)))
 
 
-def _check_deadline(ports: Ports, step: StepInput) -> None:
-    minutes = ports.clusters.settings(step.cluster).limits.prewarm_deadline_minutes
+def measurements(report: PrewarmReport, now: datetime, after_elapsed: float) -> tuple[Measurement, ...]:
+    """The engine's 10 s samples that came after the last report, as metrics at the times they were taken."""
+    found = []
+    for age, elapsed, bytes_read, rate, eta in report.samples:
+        if elapsed <= after_elapsed:
+            continue
+        values = {"PrewarmBytesRead": bytes_read, "PrewarmMibPerS": rate}
+        if eta is not None:
+            values["PrewarmRemainingSeconds"] = eta
+        found.append(Measurement(at=now - timedelta(seconds=age), values=values))
+    return tuple(found)
+
+
+def _state(
+    settings: ClusterSettings, report: PrewarmReport, instance_id: str
+) -> Literal["running", "hot", "done", "dead"]:
+    if report.state == "failed":
+        raise PrewarmFailed(f"{instance_id}: {report.message or 'the engine says failed'}")
+    if report.state == "running" and _serves_on_hot_set(settings) and report.hot_warm_seconds is not None:
+        return "hot"
+    return report.state
+
+
+def _serves_on_hot_set(settings: ClusterSettings) -> bool:
+    return settings.prewarm.serve_when == "hot"
+
+
+def _remaining_seconds(settings: ClusterSettings, report: PrewarmReport) -> float | None:
+    """Until the replica may go on: the hot set's time where that is enough, else everything's."""
+    if _serves_on_hot_set(settings) and report.hot_eta_seconds is not None:
+        return report.hot_eta_seconds
+    return report.eta_seconds
+
+
+def _elapsed_at_last_report(ports: Ports, step: StepInput) -> float:
+    row = next((row for row in ports.ledger.steps(step.run_id) if row.step == step.step), None)
+    elapsed = row.numbers.get("elapsed_seconds") if row is not None else None
+    return float(elapsed) if isinstance(elapsed, int | float) else -1.0
+
+
+def _check_deadline(
+    ports: Ports, step: StepInput, settings: ClusterSettings, report: PrewarmReport, remaining: float | None
+) -> None:
+    """Fail as soon as it is clear that the deadline cannot be met, not only when it has passed."""
+    minutes = settings.limits.prewarm_deadline_minutes
     started = next(
         (row.started_at for row in ports.ledger.steps(step.run_id) if row.step == "StartPrewarm"), None
     )
-    now = ports.clock.now()
-    if started is not None and seconds_between(started + timedelta(minutes=minutes), now) > 0:
+    if started is None:
+        return
+    left = seconds_between(ports.clock.now(), started + timedelta(minutes=minutes))
+    if left < 0:
         raise PrewarmDeadlineExceeded(
-            f"not warm {minutes} min after {to_iso(started)} (limits.prewarm_deadline_minutes)"
+            f"not warm {minutes} min after {to_iso(started)} (limits.prewarm_deadline_minutes); "
+            + _what_can_be_met(settings, report, minutes * 60 - left)
         )
+    if remaining is None or (report.elapsed_seconds or 0.0) < TRUSTED_AFTER_SECONDS or remaining <= left:
+        return
+    raise PrewarmDeadlineExceeded(
+        f"{remaining:.0f} s are still needed at {report.rate_mib_per_s or 0:.0f} MiB/s, {left:.0f} s are left of "
+        f"limits.prewarm_deadline_minutes {minutes}; "
+        + _what_can_be_met(settings, report, minutes * 60 - left)
+    )
 
 
-def _text(report: PrewarmReport) -> str:
+def _what_can_be_met(settings: ClusterSettings, report: PrewarmReport, spent_seconds: float) -> str:
+    """The deadlines that this engine could meet, counted from the start of the prewarm."""
+    if report.eta_seconds is None:
+        return "the engine does not know how long it still takes"
+    everything = f"everything can be warm after {_minutes(spent_seconds + report.eta_seconds)} min"
+    if _serves_on_hot_set(settings) or report.hot_eta_seconds is None:
+        return everything
+    hot = _minutes(spent_seconds + report.hot_eta_seconds)
+    return f"{everything}, the hot set after {hot} min (prewarm.serve_when: hot)"
+
+
+def _minutes(seconds: float) -> int:
+    return int(-(-seconds // 60))
+
+
+def _text(state: str, report: PrewarmReport) -> str:
     blocks = f"{report.blocks_done} of {report.blocks_total} blocks"
     rate = "" if report.rate_mib_per_s is None else f" at {report.rate_mib_per_s:.0f} MiB/s"
-    return f"{report.state}: {blocks}{rate}"
+    rest = "; the hot set is warm, the rest follows" if state == "hot" else ""
+    return f"{state}: {blocks}{rate}{rest}"

@@ -22,6 +22,7 @@ def verify_storage(ports: Ports, step: StepInput) -> Summary:
         "RunId": step.run_id,
         "SampleBlocks": str(SAMPLE_BLOCKS),
         "AwaitRatioLimit": f"{settings.gates.storage_await_ratio:g}",
+        "Scope": "used" if settings.prewarm.serve_when == "all" else "hot",
     }
     numbers = run_host_command(ports, step, "verify_storage", instance_id, parameters)
     proof = typed("verify_storage", StorageProof, numbers)

@@ -1,0 +1,306 @@
+"""How fast a cold volume becomes warm, by what is done to it: `python -m bench.prewarm [--quick]`.
+
+Runs on the local cloud's cold volumes (3000 IOPS, 125 MiB/s, 30 ms per fetched block, 32 at once); needs root. The
+methods are compared on one machine in one run: medians and their ratios, printed as tables, written to
+build/bench/prewarm.json. About 25 minutes; --quick (one repeat, 4 GiB only, smaller database) about 6.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from peaker_host.block_ranges import total
+from rich.console import Console
+from rich.table import Table
+
+from bench.cold_volumes import BLOCK, MIB, ROOT, Content, Laboratory
+from bench.prewarm_database import BACKGROUND_MIB_PER_S, CLIENTS, STRATEGIES, Bench, Database, TimeToWarmReads
+from bench.prewarm_engine import CpuCost, KillCost, Verdicts, cpu_cost, kill_cost, verdicts
+from bench.prewarm_methods import METHODS, ONE_AT_A_TIME, Warming, warm
+
+RESULT = ROOT / "build" / "bench" / "prewarm.json"
+CAP_MIB_PER_S = 125
+HEADLINE = Content("4 GiB, 22 % used", 4, 0.40, 0.22, "xfs")
+HEADLINE_METHODS = ("dd direct", "fio line", "used only")
+SLOW_LANE, FAST_LANE = 6, 2
+
+Figures = dict[str, dict[str, object]]
+Warmings = Mapping[str, Sequence[Warming]]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """How much is measured."""
+
+    repeats: int
+    contents: tuple[tuple[Content, int], ...]
+    table_gib: float
+    database_repeats: int
+    kills: int
+    kill_content: Content
+    verdict_volumes: int
+
+
+def _matrix(size_gib: int, used_share: float, repeats: int) -> tuple[tuple[Content, int], ...]:
+    label = f"{size_gib} GiB, {used_share:.0%} used"
+    return tuple(
+        (Content(f"{label}, {kind}", size_gib, used_share + 0.1, used_share, kind), repeats)
+        for kind in ("xfs", "ext4")
+    )
+
+
+LARGE = Content("16 GiB, 30 % used, xfs", 16, 0.35, 0.30, "xfs")
+# One repeat where a method takes minutes: thousands of fetches average out within it.
+FULL = Scope(3, (*_matrix(4, 0.4, 3), *_matrix(16, 0.3, 1)), 4.0, 3, 20, LARGE, 50)
+QUICK = Scope(1, _matrix(4, 0.4, 1), 2.0, 1, 5, _matrix(4, 0.4, 1)[0][0], 10)
+
+
+class Progress:
+    """Says what is going on, with the time since the start."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._started = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        self._console.print(f"[dim]{time.monotonic() - self._started:6.0f} s  {text}[/dim]", highlight=False)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure, print, write; 1 when a figure does not hold."""
+    parser = argparse.ArgumentParser(prog="python -m bench.prewarm", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one repeat, 4 GiB only")
+    arguments = parser.parse_args(argv)
+    if os.geteuid() != 0:
+        parser.error("volumes and hosts need root")
+    console = Console(width=130)
+    figures = measure(QUICK if arguments.quick else FULL, console)
+    _print_figures(console, figures)
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps(figures, indent=1) + "\n")
+    console.print(f"written: {RESULT.relative_to(ROOT)}")
+    return 0 if all(figure["holds"] for figure in figures.values()) else 1
+
+
+def measure(scope: Scope, console: Console) -> Figures:
+    """Everything in turn; tables as they come."""
+    say = Progress(console)
+    figures: Figures = {}
+    cost = cpu_cost(max(3, scope.repeats), say)
+    _print_cpu(console, cost)
+    figures.update(_cpu_figures(cost))
+    with Laboratory() as lab:
+        snapshot = lab.fill(HEADLINE)
+        say(f"{HEADLINE.name}: {lab.describe(snapshot, 'xfs')}")
+        headline = _headline(lab, snapshot, scope.repeats, say)
+        used_bytes = total(lab.used_blocks(snapshot, "xfs")) * BLOCK
+        _print_methods(console, HEADLINE.name, headline)
+        figures.update(_headline_figures(headline, used_bytes))
+        found = verdicts(lab, snapshot, scope.verdict_volumes, say)
+        figures.update(_verdict_figures(found))
+        lab.store.delete_snapshot(snapshot)
+        for content, repeats in scope.contents:
+            snapshot = lab.fill(content)
+            say(f"{content.name}: {lab.describe(snapshot, content.filesystem)}")
+            _print_methods(console, content.name, _all_methods(lab, snapshot, content, repeats, say))
+            lab.store.delete_snapshot(snapshot)
+        snapshot = lab.fill(scope.kill_content)
+        figures.update(_kill_figures(kill_cost(lab, snapshot, scope.kills, say)))
+        lab.store.delete_snapshot(snapshot)
+        with Bench(lab) as hosts:
+            database = hosts.build(scope.table_gib, say)
+            times = _database(hosts, database, scope.database_repeats, say)
+        _print_database(console, scope, times)
+        figures.update(_database_figures(times))
+    return figures
+
+
+def _headline(lab: Laboratory, snapshot: str, repeats: int, say: Progress) -> dict[str, list[Warming]]:
+    """Methods of the ratios: those that the volume's cap bounds run alone, the others beside each other."""
+    found: dict[str, list[Warming]] = {name: [] for name in HEADLINE_METHODS}
+    for number in range(repeats):
+        for method in ("fio line", "used only"):
+            found[method].append(_one(lab, snapshot, HEADLINE, method, number, say))
+    with ThreadPoolExecutor(repeats) as pool:
+        jobs = [
+            pool.submit(_one, lab, snapshot, HEADLINE, "dd direct", number, say) for number in range(repeats)
+        ]
+        found["dd direct"] = [job.result() for job in jobs]
+    return found
+
+
+def _all_methods(
+    lab: Laboratory, snapshot: str, content: Content, repeats: int, say: Progress
+) -> dict[str, list[Warming]]:
+    """Every method, each on a volume of its own: a few that wait for the store beside two that the cap bounds."""
+    jobs: dict[str, list[Future[Warming]]] = {name: [] for name in METHODS}
+    with ThreadPoolExecutor(SLOW_LANE) as slow, ThreadPoolExecutor(FAST_LANE) as fast:
+        for number in range(repeats):
+            for method in METHODS:
+                lane = slow if method in ONE_AT_A_TIME else fast
+                jobs[method].append(lane.submit(_one, lab, snapshot, content, method, number, say))
+        return {method: [job.result() for job in waiting] for method, waiting in jobs.items()}
+
+
+def _one(
+    lab: Laboratory, snapshot: str, content: Content, method: str, number: int, say: Progress
+) -> Warming:
+    found = warm(lab, snapshot, content.filesystem, method)
+    say(f"{content.name}: {method}, run {number + 1}: {found.seconds:.1f} s")
+    return found
+
+
+def _database(
+    hosts: Bench, database: Database, repeats: int, say: Progress
+) -> dict[str, list[TimeToWarmReads]]:
+    times: dict[str, list[TimeToWarmReads]] = {name: [] for name in STRATEGIES}
+    for _ in range(repeats):
+        for strategy in STRATEGIES:
+            times[strategy].append(hosts.measure(database, strategy, say))
+    return times
+
+
+# --- figures -----------------------------------------------------------------------------------------------
+
+
+def _figure(value: float, must: str, holds: bool, **more: object) -> dict[str, object]:
+    return {"value": round(value, 4), "must": must, "holds": holds, **more}
+
+
+def _at_most(value: float, limit: float, **more: object) -> dict[str, object]:
+    return _figure(value, f"<= {limit:.4g}", value <= limit, **more)
+
+
+def _median_seconds(found: Iterable[Warming]) -> float:
+    return statistics.median(one.seconds for one in found)
+
+
+def _headline_figures(found: Warmings, used_bytes: int) -> Figures:
+    used = _median_seconds(found["used only"])
+    rate = statistics.median(one.engine_mib_per_s or 0.0 for one in found["used only"])
+    read = statistics.median(one.bytes_read for one in found["used only"])
+    share = rate / CAP_MIB_PER_S
+    return {
+        "used only against dd direct": _at_most(used / _median_seconds(found["dd direct"]), 1 / 12),
+        "used only against fio line": _at_most(used / _median_seconds(found["fio line"]), 1 / 3.5),
+        "throughput against the cap": _figure(share, ">= 0.95", share >= 0.95),
+        "bytes read against used and present": _at_most(read / used_bytes, 1.05),
+    }
+
+
+def _cpu_figures(cost: CpuCost) -> Figures:
+    rate = min(cost.engine_gb_per_s, cost.fio_gb_per_s)
+    return {
+        "engine CPU against fio": _at_most(
+            cost.ratio, 1.5, includes="process starts", gb_per_s=round(rate, 2)
+        ),
+    }
+
+
+def _kill_figures(cost: KillCost) -> Figures:
+    return {f"blocks read twice after {cost.kills} kills": _at_most(cost.share, 0.02)}
+
+
+def _verdict_figures(found: Verdicts) -> Figures:
+    name = f"called warm although cold, of {found.volumes} volumes"
+    return {
+        name: _at_most(
+            found.wrongly_warm,
+            0,
+            cold=found.cold,
+            rightly_not_warm=found.rightly_not_warm,
+            warm=found.warm,
+            unknown=found.unknown,
+        )
+    }
+
+
+def _database_figures(times: Mapping[str, Sequence[TimeToWarmReads]]) -> Figures:
+    median = {name: statistics.median(one.warm_seconds for one in found) for name, found in times.items()}
+    hot = median["hot first"]
+    return {
+        "create to warm reads: hot first against used first": _at_most(hot / median["used first"], 0.5),
+        "create to warm reads: hot first against no prewarm": _at_most(hot / median["no prewarm"], 0.6),
+        "create to warm reads: hot first against fio first": _at_most(hot / median["fio first"], 0.35),
+    }
+
+
+# --- tables ------------------------------------------------------------------------------------------------
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column(columns[0])
+    for column in columns[1:]:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _print_methods(console: Console, name: str, found: Warmings) -> None:
+    table = _table(
+        f"{name}: until the method has ended", "method", "runs", "seconds", "least", "most", "GiB read",
+        "blocks still cold", "CPU s", "hot set warm after",
+    )  # fmt: skip
+    for method, runs in found.items():
+        hot = [one.hot_warm_seconds for one in runs if one.hot_warm_seconds is not None]
+        table.add_row(
+            method,
+            str(len(runs)),
+            f"{_median_seconds(runs):.1f}",
+            f"{min(one.seconds for one in runs):.1f}",
+            f"{max(one.seconds for one in runs):.1f}",
+            f"{statistics.median(one.bytes_read for one in runs) / MIB / 1024:.2f}",
+            f"{statistics.median(one.blocks_cold_after for one in runs):.0f}",
+            f"{statistics.median(one.cpu_seconds for one in runs):.1f}",
+            f"{statistics.median(hot):.1f} s" if hot else "",
+        )
+    console.print(table)
+
+
+def _print_cpu(console: Console, cost: CpuCost) -> None:
+    table = _table("CPU on an uncapped device in memory", "reader", "CPU s per GiB", "of it start", "GB/s")
+    table.add_row("engine", f"{cost.engine:.3f}", f"{cost.engine_start:.3f}", f"{cost.engine_gb_per_s:.1f}")
+    table.add_row("fio line", f"{cost.fio:.3f}", f"{cost.fio_start:.3f}", f"{cost.fio_gb_per_s:.1f}")
+    table.add_row("ratio", f"{cost.ratio:.2f}", f"{cost.ratio_without_starts:.2f} without", "")
+    console.print(table)
+
+
+def _print_database(console: Console, scope: Scope, times: Mapping[str, Sequence[TimeToWarmReads]]) -> None:
+    table = _table(
+        f"From volume creation, {scope.table_gib:g} GiB table, hot tenth, {CLIENTS} clients, background "
+        f"{BACKGROUND_MIB_PER_S} MiB/s (seconds)",
+        "strategy", "runs", "MySQL may start", "it answers", "90 % of warm reads", "least", "most", "warm reads/s",
+    )  # fmt: skip
+    for name, found in times.items():
+        seconds = [one.warm_seconds for one in found]
+        table.add_row(
+            name,
+            str(len(found)),
+            f"{statistics.median(one.prewarm_seconds for one in found):.1f}",
+            f"{statistics.median(one.answers_seconds for one in found):.1f}",
+            f"{statistics.median(seconds):.1f}",
+            f"{min(seconds):.1f}",
+            f"{max(seconds):.1f}",
+            f"{statistics.median(one.warm_rate for one in found):.0f}",
+        )
+    console.print(table)
+
+
+def _print_figures(console: Console, figures: Figures) -> None:
+    table = _table("Figures", "figure", "value", "must", "holds")
+    for name, figure in figures.items():
+        mark = "[green]yes[/green]" if figure["holds"] else "[red]no[/red]"
+        table.add_row(name, str(figure["value"]), str(figure["must"]), mark)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
