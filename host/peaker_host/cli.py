@@ -21,6 +21,7 @@ from peaker_host import (
     database,
     donor,
     filesystem_maps,
+    first_write,
     health,
     load_test,
     manifest,
@@ -134,6 +135,13 @@ def _report_prewarm(context: Context) -> Dict[str, Any]:
 
 def _cancel_prewarm(context: Context) -> Dict[str, Any]:
     return prewarm.cancel(context.settings, context.arguments.run_id)
+
+
+def _warm_by_writing(context: Context) -> Dict[str, Any]:
+    arguments = context.arguments
+    return first_write.warm_by_writing(
+        context.settings, arguments.volume_id, arguments.rate_limit_mib_per_s, context.say
+    )
 
 
 def _verify_storage(context: Context) -> Dict[str, Any]:
@@ -342,6 +350,14 @@ def _add_storage_commands(commands: Any) -> None:
     )
     add("report_prewarm", _report_prewarm, "Say how far the prewarm is", "--run-id R")
     add("cancel_prewarm", _cancel_prewarm, "Stop the prewarm; starting it again resumes it", "--run-id R")
+    write = add(
+        "warm_by_writing",
+        _warm_by_writing,
+        "Write zeros over a volume that holds nothing but zeros; needs warm_empty_by_writing in host.json",
+        "--run-id R --volume-id vol-0a1b2c3d4e5f60718",
+    )
+    write.add_argument("--volume-id", required=True, help="the volume, not mounted, without a filesystem")
+    write.add_argument("--rate-limit-mib-per-s", type=_not_negative, default=0.0, help="0 for none")
     verify = add(
         "verify_storage",
         _verify_storage,

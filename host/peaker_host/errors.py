@@ -65,6 +65,14 @@ class PrewarmAlreadyRunning(HostError):
     """Another prewarm holds this host."""
 
 
+class DeviceNotEmpty(HostError):
+    """The volume holds something else than zeros; it is not written to."""
+
+
+class WritingNotAllowed(HostError):
+    """host.json does not allow empty volumes to be warmed by writing."""
+
+
 class ReadErrors(HostError):
     """Some ranges could not be read after several tries."""
 

@@ -143,6 +143,8 @@ class RateLimiter:
 class ReaderPool:
     """Reads requests from one device. `on_read(first, count)` is called from the readers after each success."""
 
+    open_flags = os.O_RDONLY
+
     def __init__(
         self,
         path: str,
@@ -153,7 +155,7 @@ class ReaderPool:
         stop: threading.Event,
         depth_found_before: Optional[int] = None,
     ) -> None:
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+        self._descriptor = os.open(path, self.open_flags | os.O_DIRECT | os.O_CLOEXEC)
         self._size = size_bytes
         self._limiter = limiter
         self._on_read = on_read

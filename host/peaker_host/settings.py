@@ -31,6 +31,7 @@ class Settings:
     health_port: int = 9200
     health_lag_seconds: int = 30
     health_good_samples: int = 2
+    warm_empty_by_writing: bool = False
 
     @property
     def manifest_path(self) -> str:
