@@ -28,7 +28,7 @@ from .blend import BLEND, FittedModels
 from .experts import HOLT_WINTERS, LAST_WEEK, LAST_WEEK_TREND, PERSISTENCE, YESTERDAY
 from .intervals import interpolate_knots
 from .panel import Panel, build_panel
-from .record import Record, knot_for, trailing_record
+from .record import Record, knot_for, recent_error, trailing_record
 from .series import KEPT_HISTORY_DAYS, Floats, Ints, LoadSeries
 from .windows import trailing_mean
 
@@ -42,6 +42,7 @@ GATE_DEGRADED_BELOW = 0.85
 SWITCH_GAIN = 0.03
 _GUARDED_FROM = 0.9
 _WIDEST_EXCESS = 1.0
+_WORTH_SCORING = 1.5
 _SATURATED_SHARE = 0.002
 CHALLENGERS = (HOLT_WINTERS, LAST_WEEK_TREND, LAST_WEEK, YESTERDAY, PERSISTENCE)
 
@@ -155,7 +156,10 @@ def judge_models(models: FittedModels, lead_seconds: float) -> FittedForecaster:
     newest = panel.fit_steps - 1
     knot = knot_for(models, max(1, round(lead_seconds / series.step_seconds)))
     records = {}
-    for name in (BLEND, *CHALLENGERS):
+    # A challenger whose mean error is far from the blend's cannot have the better bands: not scored in full.
+    limit = _WORTH_SCORING * recent_error(models, BLEND, knot, newest)
+    worth = [name for name in CHALLENGERS if recent_error(models, name, knot, newest) <= limit]
+    for name in (BLEND, *worth):
         record = trailing_record(models, name, knot, newest)
         if record is not None:
             records[name] = record

@@ -85,6 +85,9 @@ class ErrorBands:
         self.residual = residual
         self.settings = settings
         self.scale = self._scale()
+        apart = np.arange(grid.day) / grid.day * 24
+        apart = np.minimum(apart, 24 - apart)
+        self._nearness = settings.hours_floor + np.exp(-0.5 * (apart / settings.hours_wide) ** 2)
 
     def _scale(self) -> Floats:
         """The usual size of the error at each origin and knot, from errors known by then."""
@@ -136,9 +139,7 @@ class ErrorBands:
 
     def _weights(self, past: Ints, origins: Ints) -> Floats:
         day, settings = self.grid.day, self.settings
-        apart = np.abs((origins[:, None] - past[None, :]) % day) / day * 24
-        apart = np.minimum(apart, 24 - apart)
-        near = settings.hours_floor + np.exp(-0.5 * (apart / settings.hours_wide) ** 2)
+        near = self._nearness[(origins[:, None] - past[None, :]) % day]
         age_days = (int(origins.max()) - past) / day
         # A young history forgets sooner: its first forecasts were made from almost nothing.
         half_life = min(settings.recency_days, settings.young_share * (int(origins.max()) / day))

@@ -73,6 +73,16 @@ def trailing_record(models: FittedModels, name: str, knot: int, newest: int | No
     )
 
 
+def recent_error(models: FittedModels, name: str, knot: int, newest: int) -> float:
+    """Mean absolute error over the trailing week in z; infinite when nothing could be scored."""
+    grid = models.grid
+    end = newest - int(grid.knots[knot])
+    rows = _rows(grid.origins, end - _TRAILING_DAYS * models.panel.day, end)
+    error = np.abs(models.residual(name)[rows, knot])
+    error = error[np.isfinite(error)]
+    return float(error.mean()) if len(error) else float("inf")
+
+
 def knot_for(models: FittedModels, lead_steps: int) -> int:
     """Number of the first knot at or after the lead time (the last one when none is)."""
     return min(int(np.searchsorted(models.grid.knots, lead_steps)), len(models.grid.knots) - 1)
