@@ -183,11 +183,11 @@ def _watch(
 
 
 def _by_hand(control: ControlPlane, day: Day, say: Narrator) -> None:
-    before = day.resources(control)
+    day.resources_before = day.resources(control)
     say(f'scale_out {{"cluster": "{CLUSTER}", "mode": "plan"}}')
     planned = _run(control, "scale_out", {"cluster": CLUSTER, "mode": "plan"}, say)
     day.plan = planned.output
-    day.plan_changed_nothing = day.resources(control) == before
+    day.plan_changed_nothing = day.resources(control) == day.resources_before
     say(f'scale_out {{"cluster": "{CLUSTER}"}}')
     _run(control, "scale_out", {"cluster": CLUSTER, "reason": "demonstration by hand"}, say)
     day.ask_endpoint_for_servers()

@@ -45,6 +45,7 @@ class Day:
     servers_seen: list[set[str]] = field(default_factory=list)
     receipts: list[dict[str, Any]] = field(default_factory=list)
     forecast: list[tuple[datetime, float, float]] = field(default_factory=list)
+    resources_before: dict[str, list[str]] = field(default_factory=dict)
     resources_at_end: dict[str, list[str]] = field(default_factory=dict)
     replicas_at_end: list[str] = field(default_factory=list)
 
@@ -161,7 +162,7 @@ def check_day(day: Day, left: Sequence[str]) -> list[Check]:
             day.replicas_at_end == [day.cluster.base_replica_id],
             ", ".join(day.replicas_at_end),
         ),
-        Check("peak volumes and snapshots are deleted", *_storage_gone(day)),
+        Check("instances, volumes and snapshots of the peak are deleted", *_as_before(day)),
         Check(
             "nothing left on this machine",
             not left,
@@ -171,16 +172,15 @@ def check_day(day: Day, left: Sequence[str]) -> list[Check]:
     return checks
 
 
-def _storage_gone(day: Day) -> tuple[bool, str]:
-    counts = {kind: len(ids) for kind, ids in day.resources_at_end.items()}
-    hosts = 2
-    per_host = len(day.settings["volumes"]) + 1
-    holds = (
-        counts["instances"] == hosts
-        and counts["volumes"] <= hosts * per_host
-        and counts["snapshots"] == len(day.settings["volumes"])
-    )
-    return holds, ", ".join(f"{count} {kind}" for kind, count in counts.items())
+def _as_before(day: Day) -> tuple[bool, str]:
+    counts = ", ".join(f"{len(ids)} {kind}" for kind, ids in day.resources_at_end.items())
+    added = [
+        resource
+        for kind, ids in day.resources_at_end.items()
+        for resource in ids
+        if resource not in day.resources_before[kind]
+    ]
+    return not added and bool(day.resources_at_end), f"{counts}, as before" if not added else ", ".join(added)
 
 
 def _plan_text(plan: Any) -> str:
