@@ -31,6 +31,7 @@ CAP_MIB_PER_S = 125
 HEADLINE = Content("4 GiB, 22 % used", 4, 0.40, 0.22, "xfs")
 HEADLINE_METHODS = ("dd direct", "fio line", "used only")
 SLOW_LANE, FAST_LANE = 6, 2
+NICENESS = -10
 
 Figures = dict[str, dict[str, object]]
 Warmings = Mapping[str, Sequence[Warming]]
@@ -59,7 +60,7 @@ def _matrix(size_gib: int, used_share: float, repeats: int) -> tuple[tuple[Conte
 
 LARGE = Content("16 GiB, 30 % used, xfs", 16, 0.35, 0.30, "xfs")
 # One repeat where a method takes minutes: thousands of fetches average out within it.
-FULL = Scope(3, (*_matrix(4, 0.4, 3), *_matrix(16, 0.3, 1)), 4.0, 3, 20, LARGE, 50)
+FULL = Scope(3, (*_matrix(4, 0.4, 3), *_matrix(16, 0.3, 1)), 6.0, 2, 20, LARGE, 50)
 QUICK = Scope(1, _matrix(4, 0.4, 1), 2.0, 1, 5, _matrix(4, 0.4, 1)[0][0], 10)
 
 
@@ -81,6 +82,8 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv)
     if os.geteuid() != 0:
         parser.error("volumes and hosts need root")
+    # Other work on the machine would be measured too.
+    os.nice(NICENESS)
     console = Console(width=130)
     figures = measure(QUICK if arguments.quick else FULL, console)
     _print_figures(console, figures)

@@ -17,6 +17,7 @@ import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.block_ranges import blocks_of_bytes, total
 from peaker_host.devices import describe_device
+from peaker_host.errors import CommandFailed
 from peaker_host.filesystem_maps import open_map
 from peaker_host.journal import Journal
 from peaker_host.processes import Processes
@@ -245,6 +246,105 @@ def test_a_missing_map_reader_falls_back_to_the_whole_device_and_says_so(
     result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used")
     assert result["blocks_done"] == 600
     assert "ToolMissing" in result["volumes"][0]["map_unreadable"]
+
+
+def with_database(host: Host, pages: str, data: int = 60 * MIB) -> Volume:
+    """A volume with a tablespace and a list of its hot pages."""
+    volume = host.volume(400 * MIB, "xfs")
+    head = bytearray(16384)
+    head[34:38] = (9).to_bytes(4, "big")
+    with host.mounted(volume) as point:
+        (point / "t.ibd").write_bytes(bytes(head) + os.urandom(data))
+        (point / "ib_buffer_pool").write_text(pages)
+    return volume
+
+
+HOT_TENTH = "".join(f"9,{page}\n" for page in range(1000, 1400))
+
+
+def tier(result: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(row for row in result["volumes"][0]["tiers"] if row["name"] == name)
+
+
+def test_hot_blocks_come_first_and_their_end_is_told(host: Host, capsys: Capture) -> None:
+    volume = with_database(host, HOT_TENTH)
+    assert assemble(host, capsys, volume)["ok"]
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+    assert 12 <= tier(result, "hot")["blocks"] <= 16
+    assert tier(result, "hot")["done"] == tier(result, "hot")["blocks"]
+    assert result["hot_warm_seconds"] is not None
+    assert result["blocks_done"] == result["blocks_total"] > 100
+
+
+def test_used_does_not_look_for_hot_pages(host: Host, capsys: Capture) -> None:
+    volume = with_database(host, HOT_TENTH)
+    assert assemble(host, capsys, volume)["ok"]
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used")
+    assert (tier(result, "hot")["blocks"], result["hot_warm_seconds"]) == (0, None)
+
+
+def test_without_a_page_list_nothing_is_called_hot(host: Host, capsys: Capture) -> None:
+    volume = with_database(host, "")
+    assert assemble(host, capsys, volume)["ok"]
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+    assert (result["state"], result["hot_warm_seconds"]) == ("done", None)
+
+
+def test_after_the_hot_set_the_rest_follows_at_the_background_rate(host: Host, capsys: Capture) -> None:
+    volume = with_database(host, HOT_TENTH)
+    assert assemble(host, capsys, volume)["ok"]
+    result = host.call(
+        capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot", "--background-rate-mib-per-s", "30"
+    )
+    rest_mib = (result["blocks_total"] - tier(result, "hot")["blocks"]) / 2
+    assert result["hot_warm_seconds"] < 1.5
+    assert rest_mib / 30 * 0.75 <= result["elapsed_seconds"] - result["hot_warm_seconds"] <= rest_mib / 30 + 3
+
+
+def test_the_proof_of_a_hot_set_is_about_its_blocks(host: Host, capsys: Capture) -> None:
+    volume = with_database(host, HOT_TENTH)
+    assert assemble(host, capsys, volume)["ok"]
+    arguments = ("--run-id", RUN_ID, "--load-seconds", "0")
+    hot = host.call(capsys, "verify_storage", *arguments, "--scope", "hot")
+    used = host.call(capsys, "verify_storage", *arguments)
+    assert hot["volumes"][0]["blocks_used"] <= 16
+    assert used["volumes"][0]["blocks_used"] > 100
+
+
+def test_the_remainder_is_read_when_asked_for(host: Host, capsys: Capture) -> None:
+    volume = filled(host)
+    assert assemble(host, capsys, volume)["ok"]
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used", "--remainder", "on")
+    assert result["blocks_done"] == 800
+    assert tier(result, "remainder")["blocks"] > 500
+
+
+def test_the_report_carries_samples_of_the_past(host: Host, capsys: Capture) -> None:
+    volume = filled(host)
+    assert assemble(host, capsys, volume)["ok"]
+    done = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used")
+    log = Path(host.settings.run_path(RUN_ID, "prewarm.jsonl"))
+    with log.open("a") as file:
+        file.write('{"cut sho')
+    age, elapsed, read, _, remaining = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["samples"][-1]
+    assert (read, remaining) == (done["bytes_read"], 0.0)
+    assert 0 <= age < 10
+    assert elapsed == done["elapsed_seconds"]
+
+
+def test_files_that_cannot_be_found_cost_the_order_not_the_run(
+    host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = with_database(host, HOT_TENTH)
+    assert assemble(host, capsys, volume)["ok"]
+
+    def broken(*_: Any) -> None:
+        raise CommandFailed("xfs_db ended with exit code 1: Metadata corruption detected")
+
+    monkeypatch.setattr("peaker_host.reading_order.database_tiers", broken)
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+    assert result["blocks_done"] == result["blocks_total"] > 100
+    assert "Metadata corruption" in result["volumes"][0]["map_unreadable"]
 
 
 class TestWrongDevices:

@@ -15,6 +15,7 @@ from peaker_host.reader_pool import (
     RateLimiter,
     ReaderPool,
     Request,
+    blocks_per_read,
     requests_of,
 )
 
@@ -52,6 +53,28 @@ def test_a_device_that_becomes_faster_is_noticed() -> None:
     for _ in range(60):
         controller.observe(50.0 * controller.depth)
     assert controller.depth == 64
+
+
+def test_an_engine_that_goes_on_keeps_the_depth_that_was_found() -> None:
+    controller = DepthController(found_before=16)
+    for _ in range(10):
+        controller.observe(100.0)
+    assert (controller.depth, controller.best_depth) == (16, 16)
+
+
+def test_requests_grow_with_the_device_s_speed_and_never_shrink() -> None:
+    assert [blocks_per_read(rate, 1) for rate in (131e6, 249e6, 250e6, 499e6, 2e9)] == [1, 1, 2, 2, 4]
+    assert blocks_per_read(100e6, 4) == 4
+
+
+def test_a_changed_rate_limit_holds_from_then_on() -> None:
+    limiter, stop = RateLimiter(None), threading.Event()
+    assert not limiter.limited
+    limiter.change(10e6)
+    started = time.monotonic()
+    for _ in range(6):
+        limiter.take(1_000_000, stop)
+    assert 0.3 <= time.monotonic() - started < 1.2
 
 
 def test_requests_are_whole_blocks_at_most_two_and_skip_what_is_done() -> None:

@@ -1,0 +1,152 @@
+"""Prewarm as the workflow sees it: what it starts, when it may go on, when it gives up, what it measures."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from peaker.domain import errors
+from peaker.domain.run import StepInput
+from peaker.runtime import telemetry
+from peaker.usecases.held_lease import holder_of, lease_end
+from peaker.usecases.launch_replica import launch_replica
+from peaker.usecases.plan_scale_out import plan_scale_out
+from peaker.usecases.report_prewarm import PrewarmProgress, report_prewarm
+from peaker.usecases.start_prewarm import start_prewarm
+from peaker.usecases.verify_storage import verify_storage
+
+from tests.support.builders import leased, orders, with_cluster
+from tests.support.fakes import FakePorts, fake_ports
+from tests.unit.usecases.test_building import answer, plan_step
+
+LIMITS = {"max_hourly_cost_usd": 10, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 30}
+HOT = {"serve_when": "hot", "background_rate_mib_per_s": 24}
+
+
+def world(**changes: Any) -> FakePorts:
+    """A run whose instance is launched and whose prewarm has just started."""
+    ports = with_cluster(fake_ports(orders(**changes)))
+    plan_scale_out(ports, plan_step(ports))
+    launch_replica(ports, leased(ports, "LaunchReplica"))
+    given, now = leased(ports, "ReportPrewarm"), ports.clock.now()
+    ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
+    return ports
+
+
+def reported(ports: FakePorts, **numbers: Any) -> PrewarmProgress:
+    answer(ports, "report_prewarm", **{"state": "running", "blocks_done": 1, "blocks_total": 9, **numbers})
+    return report_prewarm(ports, leased(ports, "ReportPrewarm"))
+
+
+def recorded(ports: FakePorts, progress: PrewarmProgress) -> None:
+    """As the handler does around the use case."""
+    given: StepInput = leased(ports, "ReportPrewarm")
+    now = ports.clock.now()
+    ports.ledger.start_step(holder_of(given), given.step, now, lease_end(now))
+    ports.ledger.finish_step(holder_of(given), given.step, now, progress.numbers)
+
+
+class TestStart:
+    def test_all_blocks_are_read_at_full_rate_where_all_must_be_warm(self) -> None:
+        ports = world()
+        answer(ports, "start_prewarm", pid=1)
+        start_prewarm(ports, leased(ports, "StartPrewarm"))
+        sent = ports.commands.parameters[-1]
+        assert (sent["Method"], sent["BackgroundRateMibPerS"]) == ("hot", "0")
+
+    def test_the_rest_is_read_at_the_background_rate_where_the_hot_set_is_enough(self) -> None:
+        ports = world(prewarm=HOT)
+        answer(ports, "start_prewarm", pid=1)
+        start_prewarm(ports, leased(ports, "StartPrewarm"))
+        assert ports.commands.parameters[-1]["BackgroundRateMibPerS"] == "24"
+
+
+class TestServeWhen:
+    def test_a_warm_hot_set_is_enough_where_the_cluster_says_so(self) -> None:
+        progress = reported(world(prewarm=HOT), hot_warm_seconds=12.5, eta_seconds=9000)
+        assert progress.state == "hot"
+        assert "the rest follows" in progress.text
+
+    def test_a_warm_hot_set_is_not_enough_by_itself(self) -> None:
+        assert reported(world(), hot_warm_seconds=12.5, eta_seconds=900).state == "running"
+
+    def test_without_a_hot_set_everything_is_waited_for(self) -> None:
+        assert reported(world(prewarm=HOT), hot_warm_seconds=None, eta_seconds=900).state == "running"
+
+    def test_the_pause_follows_the_hot_set(self) -> None:
+        assert reported(world(prewarm=HOT), hot_eta_seconds=1000, eta_seconds=1200).pause_seconds == 250
+
+    @pytest.mark.parametrize(("prewarm", "scope"), [(HOT, "hot"), ({"serve_when": "all"}, "used")])
+    def test_the_proof_is_about_the_blocks_that_had_to_be_warm(
+        self, prewarm: dict[str, Any], scope: str
+    ) -> None:
+        ports = world(prewarm=prewarm)
+        answer(ports, "verify_storage", verdict="warm", volumes=[])
+        verify_storage(ports, leased(ports, "VerifyStorage"))
+        assert ports.commands.parameters[-1]["Scope"] == scope
+
+
+class TestDeadline:
+    def test_it_fails_as_soon_as_it_cannot_be_met_and_says_what_can(self) -> None:
+        ports = world(limits=LIMITS)
+        ports.clock.advance(minutes=10)
+        with pytest.raises(errors.PrewarmDeadlineExceeded) as caught:
+            reported(ports, eta_seconds=3000, hot_eta_seconds=120, elapsed_seconds=600, rate_mib_per_s=80)
+        said = str(caught.value)
+        assert "3000 s are still needed at 80 MiB/s, 1200 s are left" in said
+        assert (
+            "everything can be warm after 60 min, the hot set after 12 min (prewarm.serve_when: hot)" in said
+        )
+
+    def test_a_rate_of_the_first_minute_is_not_believed(self) -> None:
+        assert reported(world(limits=LIMITS), eta_seconds=9000, elapsed_seconds=59).state == "running"
+
+    def test_an_estimate_that_fits_goes_on(self) -> None:
+        ports = world(limits=LIMITS)
+        ports.clock.advance(minutes=10)
+        assert reported(ports, eta_seconds=1199, elapsed_seconds=600).state == "running"
+
+    def test_the_hot_set_s_time_counts_where_it_is_enough(self) -> None:
+        ports = world(limits=LIMITS, prewarm=HOT)
+        ports.clock.advance(minutes=10)
+        progress = reported(ports, eta_seconds=90_000, hot_eta_seconds=60, elapsed_seconds=600)
+        assert progress.state == "running"
+
+
+class TestMeasurements:
+    SAMPLES = ([25.0, 10.0, 1000, 90.0, 70.0], [15.0, 20.0, 2000, 95.0, 60.0], [5.0, 30.0, 3000, 99.0, None])
+
+    def test_samples_become_metrics_of_their_own_times(self) -> None:
+        ports = world()
+        progress = reported(ports, samples=self.SAMPLES, elapsed_seconds=35.0)
+        now = ports.clock.now()
+        assert [one.at for one in progress.measured] == [now - timedelta(seconds=s) for s in (25, 15, 5)]
+        assert progress.measured[0].values == {
+            "PrewarmBytesRead": 1000,
+            "PrewarmMibPerS": 90,
+            "PrewarmRemainingSeconds": 70,
+        }
+        assert "PrewarmRemainingSeconds" not in progress.measured[2].values
+        assert "samples" not in progress.numbers, "the ledger keeps the latest state, not the series"
+
+    def test_a_sample_is_published_once(self) -> None:
+        ports = world()
+        recorded(ports, reported(ports, samples=self.SAMPLES[:2], elapsed_seconds=21.0))
+        later = reported(ports, samples=self.SAMPLES, elapsed_seconds=35.0)
+        assert [one.values["PrewarmBytesRead"] for one in later.measured] == [3000]
+
+    def test_they_are_written_with_their_time_in_high_resolution(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for writer in (telemetry.metrics, telemetry._past):
+            monkeypatch.setattr(writer.provider, "namespace", "Peaker")
+        at = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=90)
+        telemetry.emit_past("orders", {telemetry.Metric.PREWARM_BYTES_READ: 7.0}, at)
+        telemetry.emit("orders", {telemetry.Metric.STEP_SECONDS: 1.0})
+        past, present = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+        assert past["_aws"]["Timestamp"] == int(at.timestamp() * 1000)
+        assert past["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["StorageResolution"] == 1
+        assert (past["Cluster"], past["PrewarmBytesRead"]) == ("orders", [7.0])
+        assert present["_aws"]["Timestamp"] != past["_aws"]["Timestamp"], "a past time does not stay"
