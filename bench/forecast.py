@@ -9,6 +9,7 @@ replica-hours against an oracle. Prints tables, writes build/bench/forecast.json
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import resource
@@ -325,7 +326,7 @@ def _cost_figures(folder: Path, names: Sequence[str]) -> dict[str, dict[str, obj
 
 def measure_cost(path: str) -> None:
     """Print the CPU seconds and the peak memory of a fit and forecast (the second one; the first loads numpy)."""
-    points = np.genfromtxt(path, delimiter=",", skip_header=1, usecols=1)
+    points = np.array([float(row["value"] or "nan") for row in csv.DictReader(Path(path).open(newline=""))])
     series = LoadSeries(0.0, 300, np.resize(points[np.isfinite(points)], 28 * 288))
     forecast_demand(series, 4200.0)
     began = time.process_time()

@@ -143,9 +143,7 @@ def nvme_counters(processes: Processes, kernel_name: str) -> Optional[Dict[str, 
     return {name: int(content[name]) for name in _NVME_STATS if name in content}
 
 
-def nvme_delta(
-    before: Optional[Dict[str, int]], after: Optional[Dict[str, int]]
-) -> Optional[Dict[str, int]]:
+def nvme_delta(before: Optional[Dict[str, int]], after: Optional[Dict[str, int]]) -> Optional[Dict[str, int]]:
     """What was added between two readings; None where there are no statistics."""
     if before is None or after is None:
         return None

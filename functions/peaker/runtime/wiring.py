@@ -37,9 +37,7 @@ def ports() -> Ports:
         clusters=ParameterClusters(ssm, settings.environment),
         compute=Ec2Compute(ec2),
         storage=Ec2Storage(ec2, lazy_client("ec2", SINGLE_TRY_CONFIG)),
-        commands=SsmCommands(
-            ssm, lazy_client("ssm", SINGLE_TRY_CONFIG), settings.environment
-        ),
+        commands=SsmCommands(ssm, lazy_client("ssm", SINGLE_TRY_CONFIG), settings.environment),
         endpoint=ElbReadEndpoint(lazy_client("elbv2")),
         package=S3HostPackage(
             lazy_client("s3"),
