@@ -326,7 +326,9 @@ def _cost_figures(folder: Path, names: Sequence[str]) -> dict[str, dict[str, obj
 
 def measure_cost(path: str) -> None:
     """Print the CPU seconds and the peak memory of a fit and forecast (the second one; the first loads numpy)."""
-    points = np.array([float(row["value"] or "nan") for row in csv.DictReader(Path(path).open(newline=""))])
+    points = np.array(
+        [float(row["value"] or "nan") for row in csv.DictReader(Path(path).read_text().splitlines())]
+    )
     series = LoadSeries(0.0, 300, np.resize(points[np.isfinite(points)], 28 * 288))
     forecast_demand(series, 4200.0)
     began = time.process_time()
