@@ -52,7 +52,6 @@ for attempt in $(seq 1200); do
 done
 exit 1
 """
-_FORMAT = "set -eu\nfor device in /dev/sdf /dev/sdg; do mkfs.xfs -q -f $device; done\n"
 
 
 @dataclass(frozen=True)
@@ -101,9 +100,12 @@ class Bench:
         data, log = self._lab.new_id("vol"), self._lab.new_id("vol")
         self._lab.store.create_volume(data, round(table_gib * 1.5) * GIB, UNLIMITED)
         self._lab.store.create_volume(log, GIB, UNLIMITED)
+        for volume_id in (data, log):
+            # By this machine's tools, which also read the maps here; on a host both are the host's own.
+            subprocess.run(["mkfs.xfs", "-q", self._lab.store.attach(volume_id).path], check=True)
         with self._host((data, log)) as (instance_id, address):
             say(f"database: {rows} rows, {table_gib:g} GiB")
-            self._script(instance_id, _FORMAT + _MOUNT + _initialise(rows), 600)
+            self._script(instance_id, _MOUNT + _initialise(rows), 600)
             self._script(instance_id, _START, 120)
             say("database: reading the hot set, snapshot under writes")
             _sysbench_for(8, address, database)
@@ -265,6 +267,7 @@ def _sysbench_for(seconds: int, address: str, database: Database) -> list[float]
 _PREPARE_SNAPSHOT = f"""
 set -eu
 {_ADMIN} -e 'SET GLOBAL super_read_only = OFF; SET GLOBAL read_only = OFF'
+rm -f /var/lib/mysql/ib_buffer_pool
 {_ADMIN} -e 'SET GLOBAL innodb_buffer_pool_dump_pct = 100; SET GLOBAL innodb_buffer_pool_dump_now = ON'
 for attempt in $(seq 100); do [ -s /var/lib/mysql/ib_buffer_pool ] && break; sleep 0.1; done
 # As prepare_donor does: what the filesystems hold is then in their maps, not only in their logs.

@@ -43,7 +43,9 @@ class FileEntry:
 
 
 class FilesystemMap:
-    """What one unmounted filesystem holds where."""
+    """What one unmounted filesystem holds where. `unreadable` counts the answers that the debugger could not give."""
+
+    unreadable = 0
 
     def used_ranges(self) -> List[Range]:
         """Allocated byte ranges of the device: data, metadata and journal."""
@@ -145,7 +147,9 @@ class XfsMap(FilesystemMap):
         for command in commands:
             argv += ["-c", command]
         argv.append(os.path.realpath(self._path))
-        return self._processes.run(argv, timeout_seconds=_READ_TIMEOUT_SECONDS, check=check).stdout
+        done = self._processes.run(argv, timeout_seconds=_READ_TIMEOUT_SECONDS, check=check)
+        self.unreadable += done.stderr.count("corruption detected")
+        return done.stdout
 
 
 class ExtMap(FilesystemMap):

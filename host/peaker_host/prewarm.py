@@ -266,7 +266,13 @@ class Engine:
         try:
             filesystem = open_map(member.filesystem, device.path, self._processes)
             with_hot = self._request.method == "hot"
-            return reading_order.database_tiers(device.path, filesystem, self._settings.engine, with_hot)
+            tiers = reading_order.database_tiers(device.path, filesystem, self._settings.engine, with_hot)
+            if filesystem.unreadable:
+                self._fallbacks[member.volume_id] = (
+                    f"files: {filesystem.unreadable} answers are missing: the debugger is older than the "
+                    "filesystem, or changes were in its log only"
+                )
+            return tiers
         except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
             self._fallbacks[member.volume_id] = f"files: {error}"
             self._say(f"{member.name}: read in plain order, because its files cannot be found: {error}")

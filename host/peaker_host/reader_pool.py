@@ -24,7 +24,7 @@ _BLOCKS_PER_READ_FROM_BYTES_PER_S = ((500e6, LARGEST_READ_BLOCKS), (250e6, 2))
 _TRIES = 4
 _RETRY_SECONDS = 0.25
 _WINDOW_SECONDS = 0.5
-_GAIN = 1.08
+_GAIN = 1.12
 _PROBE_WINDOWS = 20
 
 Request = Tuple[int, int, int]
@@ -54,7 +54,7 @@ class PoolProgress:
 
 
 class DepthController:
-    """Decides how many readers run: doubles while throughput rises by 8 %, else returns to the best depth seen.
+    """Decides how many readers run: doubles while throughput rises by 12 %, else returns to the best depth seen.
 
     Pure: `observe` is told the throughput of each window; the first one at a new depth is not counted, since
     its reads began at the old one. From time to time more is tried again, because a device that hydrates gets

@@ -36,7 +36,18 @@ _HEADER_READERS = 32
 _SPACE_ID_OFFSET = 34
 _FLAGS_OFFSET = 54
 _DEFAULT_PAGE_BYTES = 16384
-_RECOVERY_PREFIXES = ("#innodb_redo/", "#innodb_undo/", "ib_logfile", "ibdata", "undo_", "undo00", "aria_log")
+# Written ahead as spares; the server reads them never.
+_SPARE_REDO_SUFFIX = "_tmp"
+_RECOVERY_PREFIXES = (
+    "#innodb_redo/",
+    "#innodb_undo/",
+    "#ib_16384_",
+    "ib_logfile",
+    "ibdata",
+    "undo_",
+    "undo00",
+    "aria_log",
+)
 _RECOVERY_FILES = ("mysql.ibd",)
 
 
@@ -125,7 +136,9 @@ def recovery_blocks(entries: Iterable[FileEntry], extents: Dict[str, FileExtents
 
 
 def is_recovery_file(path: str) -> bool:
-    """Redo, undo, system tablespace, data dictionary."""
+    """Redo, doublewrite, undo, system tablespace, data dictionary."""
+    if path.startswith("#innodb_redo/") and path.endswith(_SPARE_REDO_SUFFIX):
+        return False
     return path in _RECOVERY_FILES or path.startswith(_RECOVERY_PREFIXES)
 
 

@@ -114,7 +114,9 @@ def test_files_that_recovery_reads(path: str) -> None:
     assert is_recovery_file(path)
 
 
-@pytest.mark.parametrize("path", ["orders/t.ibd", "binlog.000007", "orders/undo_001.ibd", "auto.cnf"])
+@pytest.mark.parametrize(
+    "path", ["orders/t.ibd", "binlog.000007", "orders/undo_001.ibd", "auto.cnf", "#innodb_redo/#ib_redo9_tmp"]
+)
 def test_files_that_recovery_leaves_alone(path: str) -> None:
     assert not is_recovery_file(path)
 
