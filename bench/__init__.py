@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-# The functions are packaged by the stack, not installed: their folder is put on the path here.
-_FUNCTIONS = str(Path(__file__).resolve().parent.parent / "functions")
-if _FUNCTIONS not in sys.path:
-    sys.path.insert(0, _FUNCTIONS)
+# Functions and host package are built and delivered, not installed: their folders are put on the path here.
+for _folder in ("functions", "host"):
+    _path = str(Path(__file__).resolve().parent.parent / _folder)
+    if _path not in sys.path:
+        sys.path.insert(0, _path)
