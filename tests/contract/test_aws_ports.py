@@ -126,7 +126,7 @@ def test_volumes_are_made_once_per_token_attached_once_and_deleted_when_free(aws
     host = aws.running("token-4").instance_id
     source = aws.data_volume(host, "/dev/sdf")
     snapshot = aws.storage.create_snapshots(host, [source], {**RUN_TAGS, RUN_TAG: "run-4"})[0]
-    WorkflowCloud.eventually(lambda: aws.storage.snapshots_of_run("run-4")[0].state == "completed")
+    WorkflowCloud.eventually(lambda: [one.state for one in aws.storage.snapshots_of_run("run-4")] == ["completed"])
     spec = VolumeSpec(snapshot.snapshot_id, "us-east-1a", 1, "gp3", 3000, 125, 300, {RUN_TAG: "run-4"})
     volume_id = aws.storage.create_volume(spec, "token-v").volume_id
     assert aws.storage.create_volume(spec, "token-v").volume_id == volume_id

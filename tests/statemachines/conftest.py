@@ -9,7 +9,7 @@ import pytest
 from tests.support.workflow_cloud import WorkflowCloud, workflow_cloud
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkflowCloud]:
     with workflow_cloud(tmp_path_factory.mktemp("cloud")) as cloud:
         yield cloud
