@@ -2,7 +2,7 @@
 
 Runs on the local cloud's cold volumes (3000 IOPS, 125 MiB/s, 30 ms per fetched block, 32 at once); needs root. The
 methods are compared on one machine in one run: medians and their ratios, printed as tables, written to
-build/bench/prewarm.json. About 25 minutes; --quick (one repeat, 4 GiB only, smaller database) about 6.
+build/bench/prewarm.json. About 25 minutes; --quick (one repeat, 4 GiB XFS only, fewer methods, small database) 6.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RESULT = ROOT / "build" / "bench" / "prewarm.json"
 CAP_MIB_PER_S = 125
 HEADLINE = Content("4 GiB, 22 % used", 4, 0.40, 0.22, "xfs")
 HEADLINE_METHODS = ("dd direct", "fio line", "used only")
-SLOW_LANE, FAST_LANE = 6, 2
+SLOW_LANE, FAST_LANE = 8, 3
 NICENESS = -10
 
 Figures = dict[str, dict[str, object]]
@@ -43,7 +43,9 @@ class Scope:
 
     repeats: int
     contents: tuple[tuple[Content, int], ...]
+    methods: tuple[str, ...]
     table_gib: float
+    strategies: tuple[str, ...]
     database_repeats: int
     kills: int
     kill_content: Content
@@ -59,9 +61,29 @@ def _matrix(size_gib: int, used_share: float, repeats: int) -> tuple[tuple[Conte
 
 
 LARGE = Content("16 GiB, 30 % used, xfs", 16, 0.35, 0.30, "xfs")
-# One repeat where a method takes minutes: thousands of fetches average out within it.
-FULL = Scope(3, (*_matrix(4, 0.4, 3), *_matrix(16, 0.3, 1)), 6.0, 2, 20, LARGE, 50)
-QUICK = Scope(1, _matrix(4, 0.4, 1), 2.0, 1, 5, _matrix(4, 0.4, 1)[0][0], 10)
+# One repeat where a method takes minutes: thousands of fetches average out within it. The longest come first.
+FULL = Scope(
+    repeats=3,
+    contents=(*_matrix(16, 0.3, 1), *_matrix(4, 0.4, 3)),
+    methods=METHODS,
+    table_gib=5.0,
+    strategies=STRATEGIES,
+    database_repeats=2,
+    kills=20,
+    kill_content=LARGE,
+    verdict_volumes=50,
+)
+QUICK = Scope(
+    repeats=1,
+    contents=_matrix(4, 0.4, 1)[:1],
+    methods=("cat", "fio line", "block list", "used only", "hot first"),
+    table_gib=1.5,
+    strategies=STRATEGIES[1:],
+    database_repeats=1,
+    kills=5,
+    kill_content=_matrix(4, 0.4, 1)[0][0],
+    verdict_volumes=10,
+)
 
 
 class Progress:
@@ -101,56 +123,62 @@ def measure(scope: Scope, console: Console) -> Figures:
     _print_cpu(console, cost)
     figures.update(_cpu_figures(cost))
     with Laboratory() as lab:
-        snapshot = lab.fill(HEADLINE)
-        say(f"{HEADLINE.name}: {lab.describe(snapshot, 'xfs')}")
-        headline = _headline(lab, snapshot, scope.repeats, say)
-        used_bytes = total(lab.used_blocks(snapshot, "xfs")) * BLOCK
-        _print_methods(console, HEADLINE.name, headline)
-        figures.update(_headline_figures(headline, used_bytes))
-        found = verdicts(lab, snapshot, scope.verdict_volumes, say)
-        figures.update(_verdict_figures(found))
-        lab.store.delete_snapshot(snapshot)
-        for content, repeats in scope.contents:
-            snapshot = lab.fill(content)
-            say(f"{content.name}: {lab.describe(snapshot, content.filesystem)}")
-            _print_methods(console, content.name, _all_methods(lab, snapshot, content, repeats, say))
-            lab.store.delete_snapshot(snapshot)
+        figures.update(_headline(lab, scope, console, say))
+        _matrix_tables(lab, scope, console, say)
         snapshot = lab.fill(scope.kill_content)
         figures.update(_kill_figures(kill_cost(lab, snapshot, scope.kills, say)))
         lab.store.delete_snapshot(snapshot)
         with Bench(lab) as hosts:
             database = hosts.build(scope.table_gib, say)
-            times = _database(hosts, database, scope.database_repeats, say)
+            times = _database(hosts, database, scope, say)
         _print_database(console, scope, times)
         figures.update(_database_figures(times))
     return figures
 
 
-def _headline(lab: Laboratory, snapshot: str, repeats: int, say: Progress) -> dict[str, list[Warming]]:
-    """Methods of the ratios: those that the volume's cap bounds run alone, the others beside each other."""
+def _headline(lab: Laboratory, scope: Scope, console: Console, say: Progress) -> Figures:
+    """The ratios. What the volume's cap bounds runs alone; dd, which waits for the store, beside the verdicts."""
+    snapshot = lab.fill(HEADLINE)
+    say(f"{HEADLINE.name}: {lab.describe(snapshot, 'xfs')}")
+    used_bytes = total(lab.used_blocks(snapshot, "xfs")) * BLOCK
     found: dict[str, list[Warming]] = {name: [] for name in HEADLINE_METHODS}
-    for number in range(repeats):
+    for number in range(scope.repeats):
         for method in ("fio line", "used only"):
             found[method].append(_one(lab, snapshot, HEADLINE, method, number, say))
-    with ThreadPoolExecutor(repeats) as pool:
+    with ThreadPoolExecutor(scope.repeats) as pool:
         jobs = [
-            pool.submit(_one, lab, snapshot, HEADLINE, "dd direct", number, say) for number in range(repeats)
+            pool.submit(_one, lab, snapshot, HEADLINE, "dd direct", number, say)
+            for number in range(scope.repeats)
         ]
+        judged = verdicts(lab, snapshot, scope.verdict_volumes, say)
         found["dd direct"] = [job.result() for job in jobs]
-    return found
+    lab.store.delete_snapshot(snapshot)
+    _print_methods(console, HEADLINE.name, found)
+    return {**_headline_figures(found, used_bytes), **_verdict_figures(judged)}
 
 
-def _all_methods(
-    lab: Laboratory, snapshot: str, content: Content, repeats: int, say: Progress
-) -> dict[str, list[Warming]]:
-    """Every method, each on a volume of its own: a few that wait for the store beside two that the cap bounds."""
-    jobs: dict[str, list[Future[Warming]]] = {name: [] for name in METHODS}
+def _matrix_tables(lab: Laboratory, scope: Scope, console: Console, say: Progress) -> None:
+    """Every method on every content, each run on a volume of its own.
+
+    Several that wait for the store run beside a few that the volume's cap bounds; the machine has room for both.
+    """
+    snapshots = {}
+    for content, _ in scope.contents:
+        snapshots[content] = lab.fill(content)
+        say(f"{content.name}: {lab.describe(snapshots[content], content.filesystem)}")
+    jobs: dict[Content, dict[str, list[Future[Warming]]]] = {}
     with ThreadPoolExecutor(SLOW_LANE) as slow, ThreadPoolExecutor(FAST_LANE) as fast:
-        for number in range(repeats):
-            for method in METHODS:
-                lane = slow if method in ONE_AT_A_TIME else fast
-                jobs[method].append(lane.submit(_one, lab, snapshot, content, method, number, say))
-        return {method: [job.result() for job in waiting] for method, waiting in jobs.items()}
+        for content, repeats in scope.contents:
+            jobs[content] = {name: [] for name in scope.methods}
+            for number in range(repeats):
+                for method in scope.methods:
+                    lane = slow if method in ONE_AT_A_TIME else fast
+                    job = lane.submit(_one, lab, snapshots[content], content, method, number, say)
+                    jobs[content][method].append(job)
+    for content, methods in jobs.items():
+        found = {method: [job.result() for job in waiting] for method, waiting in methods.items()}
+        _print_methods(console, content.name, found)
+        lab.store.delete_snapshot(snapshots[content])
 
 
 def _one(
@@ -162,11 +190,11 @@ def _one(
 
 
 def _database(
-    hosts: Bench, database: Database, repeats: int, say: Progress
+    hosts: Bench, database: Database, scope: Scope, say: Progress
 ) -> dict[str, list[TimeToWarmReads]]:
-    times: dict[str, list[TimeToWarmReads]] = {name: [] for name in STRATEGIES}
-    for _ in range(repeats):
-        for strategy in STRATEGIES:
+    times: dict[str, list[TimeToWarmReads]] = {name: [] for name in scope.strategies}
+    for _ in range(scope.database_repeats):
+        for strategy in scope.strategies:
             times[strategy].append(hosts.measure(database, strategy, say))
     return times
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.cold_volumes import GIB, ROOT, STATE, UNLIMITED, Laboratory, Restored
+from bench.cold_volumes import GIB, MIB, ROOT, STATE, UNLIMITED, Laboratory, Restored
 from bench.prewarm_methods import EngineHost, fio_line, start
 from localcloud.dataplane import DataPlaneError, HostSpec, VolumeLimits
 from localcloud.hosts import NamespaceHosts, NetworkPlan
@@ -30,8 +30,8 @@ CLIENTS = 8
 BACKGROUND_MIB_PER_S = 32
 SHARE_OF_WARM = 0.9
 _SECONDS_IN_A_ROW = 3
-_WATCH_SECONDS = {"no prewarm": 36, "hot first": 30}
-_WATCH_SECONDS_OTHERWISE = 18
+_WATCH_SECONDS = 16
+_MORE_WHEN_COLD_PER_HOT_100_MIB = 3
 _PLATEAU_SECONDS = 8
 _ROW_BYTES = 7600
 _LUA = Path(__file__).with_name("point_reads.lua")
@@ -135,8 +135,7 @@ class Bench:
             warmed = time.monotonic()
             self._script(instance_id, _MOUNT + _START, 180)
             answers = time.monotonic()
-            watched = _WATCH_SECONDS.get(strategy, _WATCH_SECONDS_OTHERWISE)
-            rates = _sysbench_for(watched, address, database)
+            rates = _sysbench_for(_watched_seconds(strategy, database), address, database)
             plateau = statistics.median(rates[-_PLATEAU_SECONDS:])
             result = TimeToWarmReads(
                 warmed - started,
@@ -214,6 +213,13 @@ def seconds_until_warm(rates: list[float], plateau: float) -> float:
         if all(rate >= wanted for rate in rates[second : second + _SECONDS_IN_A_ROW]):
             return second + 1.0
     return float(len(rates))
+
+
+def _watched_seconds(strategy: str, database: Database) -> int:
+    """Long enough for a plateau: what is read cold takes the longer, the larger the hot set is."""
+    hot_mib = (database.hot_range[1] - database.hot_range[0]) * 8192 / MIB
+    cold = strategy in ("no prewarm", "hot first")
+    return _WATCH_SECONDS + (round(hot_mib / 100 * _MORE_WHEN_COLD_PER_HOT_100_MIB) if cold else 0)
 
 
 def _background(strategy: str) -> int:

@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from peaker_host import block_list, reading_order
@@ -42,6 +42,7 @@ from peaker_host.reading_order import Tier
 from peaker_host.settings import Settings
 
 MIB = 1024 * 1024
+_TICK_SECONDS = 0.1
 _PROGRESS_SECONDS = 0.5
 _LOG_SECONDS = 10.0
 _SAMPLES_REPORTED = 70
@@ -78,14 +79,18 @@ class _VolumeWork:
     done_before: int
     tier_done_before: List[int]
     finished: bool = False
+    tier_blocks: List[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.tier_blocks = [total(tier.ranges) for tier in self.tiers]
 
     @property
     def urgent_left(self) -> int:
         """Blocks of the urgent tiers that have not been read."""
-        progress = zip(self.tiers, self.tier_done_before, self.pool.progress.tier_blocks)
+        progress = zip(self.tiers, self.tier_blocks, self.tier_done_before, self.pool.progress.tier_blocks)
         return sum(
-            total(tier.ranges) - before - done
-            for tier, before, done in progress
+            blocks - before - done
+            for tier, blocks, before, done in progress
             if tier.name in reading_order.URGENT_TIERS
         )
 
@@ -318,11 +323,15 @@ class Engine:
             yield request
 
     def _watch(self, threads: List[threading.Thread]) -> None:
-        logged = 0.0
+        logged = published = 0.0
         while any(thread.is_alive() for thread in threads):
-            deadline = time.monotonic() + _PROGRESS_SECONDS
+            deadline = time.monotonic() + _TICK_SECONDS
             for thread in threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
+            # Who waits for the hot set is told at once.
+            if time.monotonic() - published < _PROGRESS_SECONDS and not self._hot_warm_now():
+                continue
+            published = time.monotonic()
             for work in self._works:
                 work.journal.sync()
             progress = self._publish("running")
@@ -344,17 +353,29 @@ class Engine:
         )
 
     def _note_hot_warm(self, elapsed_seconds: float) -> None:
-        """Once the urgent tiers of every volume are read. Without a page list nothing is known to be hot."""
-        hot = any(tier.name == "hot" and tier.ranges for work in self._works for tier in work.tiers)
-        if self._hot_warm_seconds is None and hot and not any(work.urgent_left for work in self._works):
+        """Once the urgent tiers of every volume are read."""
+        if self._hot_warm_now():
             self._hot_warm_seconds = round(elapsed_seconds, 3)
+
+    def _hot_warm_now(self) -> bool:
+        """True when the urgent tiers are read and nobody has been told."""
+        return (
+            self._hot_warm_seconds is None
+            and self._knows_hot()
+            and not any(work.urgent_left for work in self._works)
+        )
+
+    def _knows_hot(self) -> bool:
+        """Without a page list nothing is known to be hot."""
+        return any(tier.name == "hot" and tier.ranges for work in self._works for tier in work.tiers)
 
     def _hot_eta(self, rate_mib_per_s: float) -> Optional[float]:
         """Seconds until the urgent tiers are read; None where nothing is known to be hot, or no rate yet."""
         if self._hot_warm_seconds is not None:
             return 0.0
-        hot = any(tier.name == "hot" and tier.ranges for work in self._works for tier in work.tiers)
-        return _eta(sum(work.urgent_left for work in self._works), rate_mib_per_s, "running") if hot else None
+        if not self._knows_hot():
+            return None
+        return _eta(sum(work.urgent_left for work in self._works), rate_mib_per_s, "running")
 
     def _publish(self, state: str, error: Optional[HostError] = None) -> Dict[str, Any]:
         progress = self._progress(state)
@@ -437,8 +458,10 @@ def _volume_progress(work: _VolumeWork) -> Dict[str, Any]:
         "retries": progress.retries,
         "failed_ranges": [[item.first_block, item.blocks, item.reason] for item in progress.failed[:50]],
         "tiers": [
-            {"name": tier.name, "blocks": total(tier.ranges), "done": before + done}
-            for tier, before, done in zip(work.tiers, work.tier_done_before, progress.tier_blocks)
+            {"name": tier.name, "blocks": blocks, "done": before + done}
+            for tier, blocks, before, done in zip(
+                work.tiers, work.tier_blocks, work.tier_done_before, progress.tier_blocks
+            )
         ],
     }
 
