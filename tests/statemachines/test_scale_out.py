@@ -11,7 +11,13 @@ from tests.support.workflow_cloud import Cluster, WorkflowCloud
 
 
 def alarm(**more: Any) -> dict[str, Any]:
-    return {"kind": "alarm", "alarm": "orders-shortage", "reason": "forecast", "at": "2026-11-21T01:00:00Z", **more}
+    return {
+        "kind": "alarm",
+        "alarm": "orders-shortage",
+        "reason": "forecast",
+        "at": "2026-11-21T01:00:00Z",
+        **more,
+    }
 
 
 def assert_untouched(cloud: WorkflowCloud, cluster: Cluster) -> None:
@@ -128,7 +134,11 @@ BAD_INPUTS = [
     ({"cluster": 7}, "InvalidRequest", "cluster: input should be a valid string"),
     ([], "InvalidRequest", "input: input should be a valid dictionary"),
     ({"cluster": "nowhere"}, "UnknownCluster", "'nowhere' is not one of this environment's clusters: c"),
-    ({"cluster": "{name}", "count": 0}, "InvalidRequest", "count: input should be greater than or equal to 1"),
+    (
+        {"cluster": "{name}", "count": 0},
+        "InvalidRequest",
+        "count: input should be greater than or equal to 1",
+    ),
     ({"cluster": "{name}", "count": -1}, "InvalidRequest", "count: "),
     ({"cluster": "{name}", "count": "two"}, "InvalidRequest", "count: input should be a valid integer"),
     ({"cluster": "{name}", "count": 4}, "InvalidRequest", "count: 4 exceeds max_replicas"),
@@ -138,7 +148,9 @@ BAD_INPUTS = [
 ]
 
 
-@pytest.mark.parametrize(("given", "error", "text"), BAD_INPUTS, ids=[json.dumps(one[0])[:40] for one in BAD_INPUTS])
+@pytest.mark.parametrize(
+    ("given", "error", "text"), BAD_INPUTS, ids=[json.dumps(one[0])[:40] for one in BAD_INPUTS]
+)
 def test_a_wrong_input_fails_at_once_with_the_field_named(
     cloud: WorkflowCloud, built: tuple[Cluster, Any], given: Any, error: str, text: str
 ) -> None:
@@ -151,7 +163,9 @@ def test_a_wrong_input_fails_at_once_with_the_field_named(
     assert len(cloud.runs(built[0])) == before
 
 
-def test_a_second_run_fails_while_the_lease_is_held_and_an_alarm_has_nothing_to_do(cloud: WorkflowCloud) -> None:
+def test_a_second_run_fails_while_the_lease_is_held_and_an_alarm_has_nothing_to_do(
+    cloud: WorkflowCloud,
+) -> None:
     cluster = cloud.cluster()
     hold_lease(cloud, cluster)
     by_hand = cloud.run("scale_out", {"cluster": cluster.name})
@@ -200,8 +214,32 @@ def test_a_dead_prewarm_engine_was_started_again(
     cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]
 ) -> None:
     new_hosts = {one for one in cloud.made_by_peaker(built[0]) if one.startswith("i-")}
-    starts = [host for document, host in cloud.answers.asked if document == "start_prewarm" and host in new_hosts]
+    starts = [
+        host for document, host in cloud.answers.asked if document == "start_prewarm" and host in new_hosts
+    ]
     assert len(starts) == 2
+
+
+def test_a_warm_hot_set_is_enough_where_the_cluster_serves_on_it(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster(prewarm={"serve_when": "hot", "background_rate_mib_per_s": 24})
+    hot = {"state": "running", "hot_warm_seconds": 40.0, "eta_seconds": 90_000, "elapsed_seconds": 61}
+    cloud.answers.script("report_prewarm", hot)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert execution["status"] == "SUCCEEDED", execution
+    assert sorted(cloud.health(cluster).values()) == ["healthy", "healthy"]
+    receipt = json.dumps(cloud.receipt(cloud.runs(cluster)[0]))
+    assert '"hot_warm_seconds": 40' in receipt
+
+
+def test_a_prewarm_that_cannot_meet_its_deadline_fails_before_it_has_passed(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    hopeless = {"state": "running", "eta_seconds": 999_999, "elapsed_seconds": 61, "hot_eta_seconds": 60}
+    cloud.answers.script("report_prewarm", hopeless)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert (execution["status"], execution["error"]) == ("FAILED", "PrewarmDeadlineExceeded")
+    assert "are left of limits.prewarm_deadline_minutes 2880" in execution["cause"]
+    assert "prewarm.serve_when: hot" in execution["cause"]
+    assert_untouched(cloud, cluster)
 
 
 HOST_FAILURES = [

@@ -18,11 +18,12 @@ def verify_storage(ports: Ports, step: StepInput) -> Summary:
     """Raises StorageNotWarm when the verdict is not warm; unknown is not warm (I4)."""
     settings = ports.clusters.settings(step.cluster)
     instance_id = host_id(ports, step.run_id, "replica")
+    scope = "used" if settings.prewarm.serve_when == "all" else "hot"
     parameters = {
         "RunId": step.run_id,
         "SampleBlocks": str(SAMPLE_BLOCKS),
         "AwaitRatioLimit": f"{settings.gates.storage_await_ratio:g}",
-        "Scope": "used" if settings.prewarm.serve_when == "all" else "hot",
+        "Scope": scope,
     }
     numbers = run_host_command(ports, step, "verify_storage", instance_id, parameters)
     proof = typed("verify_storage", StorageProof, numbers)
@@ -33,4 +34,5 @@ def verify_storage(ports: Ports, step: StepInput) -> Summary:
         )
     judged = judge_loads(numbers.get("volumes"), settings.volumes)
     limits = "".join(f"; {one['volume']} {one['verdict']}" for one in judged)
-    return Summary(text=f"warm: {shown}{limits}", numbers={**numbers, "limits": judged})
+    warm = "warm" if scope == "used" else "hot set warm"
+    return Summary(text=f"{warm}: {shown}{limits}", numbers={**numbers, "scope": scope, "limits": judged})
