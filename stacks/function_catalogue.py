@@ -66,6 +66,12 @@ COMMON = (
 
 SCALE_OUT = (
     F(
+        "check_shortage",
+        "Asks whether an automatic start has anything to build",
+        (*STEP, *FLEET, P.READ_METRICS),
+        memory_mib=512,
+    ),
+    F(
         "plan_scale_out",
         "Decides whether a replica is needed, which and how; refuses with reasons",
         (*STEP, *FLEET, P.READ_METRICS),

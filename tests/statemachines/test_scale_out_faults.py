@@ -15,7 +15,7 @@ MACHINE = structure.load(Path(structure.__file__).parent / "scale_out.asl.json")
 FATAL = "AwsCallRejected"
 # Compensations and what comes before the lease have tests of their own below.
 ELSEWHERE = {
-    "ValidateRequest", "PlanOnly", "AcquireLease",
+    "ValidateRequest", "PlanOnly", "CheckShortage", "AcquireLease",
     "FenceScaleOut", "ReleaseUnseenLease", "ReleaseLease", "UndoScaleOut",
     "RecordFailure", "ReleaseLeaseAfterFailure", "RecordUndoIncomplete", "ReleaseLeaseAfterIncompleteUndo",
     "RecordNothingToDo", "ReleaseUnusedLease",
@@ -118,6 +118,17 @@ def test_a_fault_before_the_lease_ends_at_once(cloud: WorkflowCloud) -> None:
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert (execution["status"], cloud.last_state(execution)) == ("FAILED", "RequestRejected")
     assert cloud.rows(f"cluster#{cluster.name}") == []
+
+
+def test_without_an_answer_before_the_lease_the_plan_checks_the_shortage_under_it(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    cloud.set_load(cluster, 50, 1)
+    cloud.cloud.faults.add("lambda:check_shortage", FATAL)
+    given = {"cluster": cluster.name, "trigger": {"kind": "schedule"}}
+    execution = cloud.run("scale_out", given)
+    assert (execution["status"], cloud.last_state(execution)) == ("SUCCEEDED", "NothingToDo")
+    assert cloud.receipt(cloud.runs(cluster)[0])["outcome"] == "nothing_to_do"
+    assert_untouched(cloud, cluster)
 
 
 def test_an_undo_that_cannot_finish_says_so_and_still_frees_the_lease(cloud: WorkflowCloud) -> None:

@@ -8,13 +8,12 @@ from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import NoShortage, ScaleOutRefused
 from peaker.domain.fleet import Observation
 from peaker.domain.lead_time import predict_lead_time
-from peaker.domain.metric_names import REQUIRED_REPLICAS
 from peaker.domain.plan import LeadTimeEstimate, ScaleOutPlan, as_document
 from peaker.domain.plan import plan_scale_out as decide_plan
 from peaker.domain.prices import US_EAST_1
-from peaker.domain.reading import Known, Unknown
 from peaker.domain.run import PlanStep, Summary
 from peaker.ports import Ports
+from peaker.usecases.check_shortage import why_not_short
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.lead_time_inputs import lead_time_inputs
 from peaker.usecases.observe_fleet import observe_fleet
@@ -36,8 +35,8 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
     plan = _decide(ports, step, settings, observation)
     if step.fencing_token is None:
         return Planned(text=_text(plan), plan=as_document(plan))
-    if step.trigger.kind != "manual":
-        _require_shortage(ports, step, settings, observation)
+    if step.trigger.kind != "manual" and (why := why_not_short(ports, settings, step.trigger, observation)):
+        raise NoShortage(why)
     if plan.refusals:
         raise ScaleOutRefused(f"{step.cluster}: {plan.refusal_text}")
     ports.ledger.save_plan(holder_of(step), as_document(plan))
@@ -67,24 +66,6 @@ def _lead_time(ports: Ports, settings: ClusterSettings, observation: Observation
         seconds=round(lead.p50_seconds, 1),
         parts={part.name: round(part.p50_seconds, 1) for part in lead.components},
     )
-
-
-def _require_shortage(
-    ports: Ports, step: PlanStep, settings: ClusterSettings, observation: Observation
-) -> None:
-    """An alarm may come late or twice; the schedule asks without a reason of its own.
-
-    An unknown need does not stop an alarm, which saw it moments ago: adding is the safe side. The schedule
-    holds on it (I4).
-    """
-    required = ports.readings.published(settings, REQUIRED_REPLICAS, ports.clock.now())
-    coming = len(observation.serving) + len(observation.building)
-    if isinstance(required, Unknown) and step.trigger.kind == "schedule":
-        raise NoShortage(f"{settings.name}: the forecast's need is unknown ({required.why}), nothing is built (I4)")
-    if isinstance(required, Known) and required.value <= coming:
-        raise NoShortage(
-            f"{settings.name}: the forecast needs {required.value:g} replicas, {coming} serve or are being built"
-        )
 
 
 def _text(plan: ScaleOutPlan) -> str:

@@ -16,6 +16,7 @@ from peaker.usecases.attach_volumes import attach_volumes
 from peaker.usecases.await_healthy import await_healthy
 from peaker.usecases.await_instance_online import await_instance_online
 from peaker.usecases.await_snapshots import await_snapshots
+from peaker.usecases.check_shortage import check_shortage
 from peaker.usecases.choose_donor import choose_donor
 from peaker.usecases.create_snapshots import create_snapshots
 from peaker.usecases.create_volumes import create_volumes
@@ -109,6 +110,24 @@ def test_an_alarm_without_a_shortage_has_nothing_to_build(
     else:
         assert plan_scale_out(ports, by_alarm).plan["refusals"] == []
     assert plan_scale_out(ports, plan_step(ports)).plan["donor"] == BASE
+
+
+@pytest.mark.parametrize(
+    ("kind", "required", "short"),
+    [("alarm", 1, False), ("alarm", 2, True), ("alarm", None, True),
+     ("schedule", 1, False), ("schedule", 2, True), ("schedule", None, False)],
+)  # fmt: skip
+def test_an_automatic_start_looks_for_a_shortage_without_taking_the_lease(
+    ports: FakePorts, kind: Any, required: float | None, short: bool
+) -> None:
+    if required is not None:
+        ports.readings.metrics["RequiredReplicas"] = required
+    asked = PlanStep(
+        run_id=RUN_ID, cluster="orders", operation="scale_out", step="CheckShortage", trigger=Trigger(kind=kind)
+    )
+    found = check_shortage(ports, asked)
+    assert (found.short, bool(found.text)) == (short, True)
+    assert ports.lease.current("orders", ports.clock.now()) is None
 
 
 def test_donor_and_source_are_remembered(ports: FakePorts) -> None:
