@@ -1,0 +1,199 @@
+"""The cluster under test: a local cloud with Peaker deployed, a source and one base replica, and steady demand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from bench.traffic_clients import POOLS
+from cli.control_plane import ControlPlane
+from demo.load import Endpoint
+from demo.local_cloud import CloudTime, RunningCloud, await_end_of_earlier, local_cloud
+from localcloud import seed
+from localcloud.cleanup import clean
+from localcloud.cluster import RunningCluster, bring_up
+from localcloud.deploy import deploy
+from localcloud.prepare import prepare
+
+ROOT = Path(__file__).resolve().parent.parent
+STATE = ROOT / ".localcloud"
+ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
+PORT = 4566
+HISTORY_DAYS = 28
+# What the pools ask for, in queries per second: each of their connections queries once per pause.
+OFFERED_QUERIES_PER_S = sum(pool.size / pool.pause_seconds for pool in POOLS)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A running cluster and the ways to reach it."""
+
+    cloud: RunningCloud
+    control: ControlPlane
+    cluster: RunningCluster
+    clock: CloudTime
+    readers: Endpoint
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The cluster's settings as deployed."""
+        parameter = self.control.client("ssm").get_parameter(Name=_parameter())
+        settings: dict[str, Any] = json.loads(parameter["Parameter"]["Value"])
+        return settings
+
+    def change_settings(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Deploy other values of some blocks: `{"retirement": {"park": "always"}}`."""
+        settings = self.settings
+        for block, values in changes.items():
+            settings[block] = {**settings[block], **values}
+        self.control.client("ssm").put_parameter(
+            Name=_parameter(), Value=json.dumps(settings), Overwrite=True
+        )
+
+    def replicas(self) -> dict[str, str]:
+        """Addresses of the replicas that run, by instance id."""
+        filters = [
+            {"Name": "tag:peaker:cluster", "Values": [CLUSTER]},
+            {"Name": "tag:peaker:role", "Values": ["replica"]},
+            {"Name": "instance-state-name", "Values": ["running"]},
+        ]
+        found = self.control.client("ec2").describe_instances(Filters=filters)["Reservations"]
+        return {one["InstanceId"]: one["PrivateIpAddress"] for entry in found for one in entry["Instances"]}
+
+
+@contextmanager
+def stage(scale: float, say: Say) -> Iterator[Stage]:
+    """A deployed cluster with demand; everything is gone at the end, also of an earlier run that was killed."""
+    await_end_of_earlier(STATE)
+    for line in clean(STATE):
+        say(f"left by an earlier run, removed: {line}")
+    kept = prepare(STATE, say)
+    templates = _synthesize(say)
+    with local_cloud(ROOT, STATE, PORT) as cloud:
+        control = ControlPlane(ENVIRONMENT, REGION, cloud.endpoint_url)
+        say("deploying")
+        deploy(templates, cloud.endpoint_url, progress=lambda _: None)
+        parameter = control.client("ssm").get_parameter(Name=_parameter())
+        settings = json.loads(parameter["Parameter"]["Value"])
+        cluster = bring_up(control.client, ENVIRONMENT, settings, kept, say)
+        start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=1)
+        _load_history(cloud, settings["load_metric"], start)
+        cloud.set_clock(scale, start)
+        dataset = seed.Dataset()
+        readers = Endpoint(
+            "127.0.0.1", cluster.listener_port, seed.APPLICATION_USER, seed.APPLICATION_PASSWORD,
+            dataset.database, dataset.tables, dataset.table_size,
+        )  # fmt: skip
+        clock = CloudTime(STATE / "clock.json")
+        demand = Demand(control, clock, settings["load_metric"], say)
+        demand.start()
+        try:
+            yield Stage(cloud, control, cluster, clock, readers)
+        finally:
+            demand.stop()
+
+
+class Demand(threading.Thread):
+    """Publishes the offered load as the application's own metric, once per period."""
+
+    def __init__(self, control: ControlPlane, clock: CloudTime, metric: Mapping[str, Any], say: Say) -> None:
+        super().__init__(name="demand", daemon=True)
+        self._cloudwatch, self._clock, self._metric, self._say = (
+            control.client("cloudwatch"),
+            clock,
+            metric,
+            say,
+        )
+        self._stopping = threading.Event()
+        self._published: datetime | None = None
+
+    def run(self) -> None:
+        while not self._stopping.wait(0.5):
+            period = int(self._metric["period_seconds"])
+            now = self._clock.now().timestamp()
+            last = datetime.fromtimestamp((now // period - 1) * period, UTC)
+            if last == self._published:
+                continue
+            try:
+                self._publish(last)
+            except (BotoCoreError, ClientError) as error:
+                self._say(f"the demand could not be published, again in a moment: {error}")
+                continue
+            self._published = last
+
+    def stop(self) -> None:
+        """End it."""
+        self._stopping.set()
+        self.join(5)
+
+    def _publish(self, at: datetime) -> None:
+        dimensions = [{"Name": name, "Value": value} for name, value in self._metric["dimensions"].items()]
+        self._cloudwatch.put_metric_data(
+            Namespace=self._metric["namespace"],
+            MetricData=[
+                {
+                    "MetricName": self._metric["name"],
+                    "Dimensions": dimensions,
+                    "Timestamp": at,
+                    "Value": OFFERED_QUERIES_PER_S,
+                }
+            ],
+        )
+
+
+def _parameter() -> str:
+    return f"/peaker/{ENVIRONMENT}/clusters/{CLUSTER}"
+
+
+def _load_history(cloud: RunningCloud, metric: Mapping[str, Any], start: datetime) -> None:
+    period = timedelta(seconds=int(metric["period_seconds"]))
+    count = timedelta(days=HISTORY_DAYS) // period
+    points = [[(start - period * (count - i)).isoformat(), OFFERED_QUERIES_PER_S] for i in range(count)]
+    wanted = {key: metric[key] for key in ("namespace", "name", "dimensions")}
+    cloud.admin("metrics/history", wanted | {"points": points})
+
+
+def _synthesize(say: Say) -> Path:
+    say("synthesizing environments/local.yaml")
+    output = ROOT / "cdk.out" / ENVIRONMENT
+    subprocess.run(
+        [str(ROOT / "scripts" / "synth"), ENVIRONMENT, "--output", str(output)],
+        check=True,
+        capture_output=True,
+    )
+    return output
+
+
+def run_workflow(
+    stage_: Stage, workflow: str, request: Mapping[str, Any], limit_seconds: float
+) -> tuple[str, dict[str, float], float]:
+    """Start a workflow by hand and follow it; returns (status and cause, first entry of each state, end).
+
+    Times are epoch seconds as seen from here, four looks a second. When a scheduled run holds the lease for a
+    moment it is started again, as a person would.
+    """
+    for _ in range(10):
+        arn = stage_.control.start(workflow, {"cluster": CLUSTER, **request})
+        entered: dict[str, float] = {}
+
+        def note(state: str, entered: dict[str, float] = entered) -> None:
+            entered.setdefault(state, time.time())
+
+        execution = stage_.control.wait(arn, limit_seconds, note, poll_seconds=0.25)
+        if execution.failure is None or execution.failure[0] != "LeaseHeld":
+            break
+        time.sleep(1.0)
+    cause = "" if execution.failure is None else f" {execution.failure[0]}: {execution.failure[1]}"
+    return execution.status + cause, entered, time.time()
