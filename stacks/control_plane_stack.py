@@ -36,6 +36,8 @@ STATE_MACHINE_SUFFIX = ".asl.json"
 SCHEDULED_CHECK = Duration.hours(1)
 # An alarm's event is still worth acting on after this long; the scheduled check covers the rest.
 LONGEST_ALARM_EVENT_AGE_SECONDS = 3600
+# What a stopped run left costs money until it is undone, however late that is: EventBridge's own limit.
+LONGEST_STOP_EVENT_AGE_SECONDS = 86_400
 
 
 def pascal_case(name: str) -> str:
@@ -96,6 +98,7 @@ class ControlPlaneStack(Stack):
         }
         self.functions = self._make_functions(code, environment, deployment)
         self.workflows = self._make_workflows()
+        self._roll_back_what_is_stopped()
         for cluster in names.environment.clusters:
             self._routes(cluster)
 
@@ -172,6 +175,28 @@ class ControlPlaneStack(Stack):
             )
             made[name] = workflow.state_machine
         return made
+
+    def _roll_back_what_is_stopped(self) -> None:
+        EventRoute(
+            self,
+            "RollBackOnStop",
+            rule_name=f"{self._names.prefix}-execution-stopped",
+            description="Starts roll_back when an execution of scale_out or scale_in was stopped or timed out",
+            target=self.workflows["roll_back"],
+            pattern=events.EventPattern(
+                source=["aws.states"],
+                detail_type=["Step Functions Execution Status Change"],
+                detail={
+                    "status": ["ABORTED", "TIMED_OUT"],
+                    "stateMachineArn": [
+                        self._names.state_machine_arn(workflow) for workflow in ("scale_out", "scale_in")
+                    ],
+                },
+            ),
+            payload=events.RuleTargetInput.from_event_path("$.detail"),
+            longest_age_seconds=LONGEST_STOP_EVENT_AGE_SECONDS,
+            topic=self.topic,
+        )
 
     def _routes(self, cluster: Cluster) -> None:
         self._act_on_alarm(

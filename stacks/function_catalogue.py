@@ -61,6 +61,11 @@ COMMON = (
         "Writes what the run did, when and at what cost",
         (*STEP, P.DESCRIBE_SNAPSHOTS, P.DELETE_SNAPSHOTS, P.READ_METRICS),
     ),
+    F(
+        "identify_stopped_run",
+        "Finds the run that a stopped execution left half done",
+        RECORDED,
+    ),
     F("undo_run", "Deletes, in reverse, what the ledger says the run made (I9)", (*STEP, *TEAR_DOWN)),
 )
 

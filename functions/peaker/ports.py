@@ -141,7 +141,14 @@ class Lease(Protocol):
     """One operation per cluster at a time (I6)."""
 
     def acquire(
-        self, cluster: str, run_id: str, operation: str, now: datetime, until: datetime, *, fence: bool = False
+        self,
+        cluster: str,
+        run_id: str,
+        operation: str,
+        now: datetime,
+        until: datetime,
+        *,
+        fence: bool = False,
     ) -> Holder:
         """Take the lease; the same run gets the same token again, or with `fence` the next one.
 

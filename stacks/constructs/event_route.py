@@ -24,7 +24,8 @@ DEAD_LETTER_RETENTION = Duration.days(14)
 class EventRoute(Construct):
     """Delivers an event, or a tick of a schedule, to a workflow or a function; else to a queue with an alarm.
 
-    `payload` is what the target gets; its values may be `EventField.from_path(...)`. An old event is worse
+    `payload` is what the target gets: an object, whose values may be `EventField.from_path(...)`, or a part of the
+    event. An old event is worse
     than none, hence `longest_age_seconds`: the age up to which it is still delivered.
     """
 
@@ -36,7 +37,7 @@ class EventRoute(Construct):
         rule_name: str,
         description: str,
         target: stepfunctions.IStateMachine | lambda_.IFunction,
-        payload: Mapping[str, object],
+        payload: Mapping[str, object] | events.RuleTargetInput,
         longest_age_seconds: int,
         pattern: events.EventPattern | None = None,
         schedule: events.Schedule | None = None,
@@ -82,10 +83,10 @@ class EventRoute(Construct):
 def _target(
     target: stepfunctions.IStateMachine | lambda_.IFunction,
     queue: sqs.IQueue,
-    payload: Mapping[str, object],
+    payload: Mapping[str, object] | events.RuleTargetInput,
     longest_age: Duration,
 ) -> events.IRuleTarget:
-    message = events.RuleTargetInput.from_object(dict(payload))
+    message = events.RuleTargetInput.from_object(dict(payload)) if isinstance(payload, Mapping) else payload
     if isinstance(target, lambda_.Function):
         return targets.LambdaFunction(
             target,

@@ -60,7 +60,9 @@ def test_a_handler_is_short_and_decides_nothing(path: Path) -> None:
     assert len(text.splitlines()) <= 30
     branching = ast.If | ast.IfExp | ast.Match | ast.Try
     assert not [node for node in ast.walk(ast.parse(text)) if isinstance(node, branching)]
-    assert re.search(rf"from peaker\.usecases\.{path.stem} import ", text), "a handler is named after its use case"
+    assert re.search(rf"from peaker\.usecases\.{path.stem} import ", text), (
+        "a handler is named after its use case"
+    )
 
 
 def test_no_module_is_named_after_nothing() -> None:
@@ -127,7 +129,9 @@ def test_a_refusal_is_never_retried() -> None:
 def test_every_host_document_that_code_sends_exists() -> None:
     sent = set()
     for path in (PEAKER / "usecases").glob("*.py"):
-        sent |= set(re.findall(r'run_host_command\(\s*ports, step, "([a-z_]+)"', path.read_text(encoding="utf-8")))
+        sent |= set(
+            re.findall(r'run_host_command\(\s*ports, step, "([a-z_]+)"', path.read_text(encoding="utf-8"))
+        )
     assert len(sent) >= 10
     assert {name for name in sent if not (ROOT / "ssm_documents" / f"{name}.yaml").is_file()} == set()
 

@@ -62,7 +62,9 @@ class Adapters:
 
     def data_volume(self, instance_id: str, device: str) -> str:
         ec2 = self.cloud.client("ec2")
-        volume_id = str(ec2.create_volume(AvailabilityZone="us-east-1a", Size=1, VolumeType="gp3")["VolumeId"])
+        volume_id = str(
+            ec2.create_volume(AvailabilityZone="us-east-1a", Size=1, VolumeType="gp3")["VolumeId"]
+        )
         self.await_volume(volume_id, "available")
         self.storage.attach(volume_id, instance_id, device)
         self.await_volume(volume_id, "in-use")
@@ -71,7 +73,9 @@ class Adapters:
     def await_volume(self, volume_id: str, state: str) -> None:
         def seen() -> list[str]:
             filters = [{"Name": "volume-id", "Values": [volume_id]}]
-            return [one["State"] for one in self.cloud.client("ec2").describe_volumes(Filters=filters)["Volumes"]]
+            return [
+                one["State"] for one in self.cloud.client("ec2").describe_volumes(Filters=filters)["Volumes"]
+            ]
 
         WorkflowCloud.eventually(lambda: seen() == [state])
 
@@ -126,7 +130,9 @@ def test_volumes_are_made_once_per_token_attached_once_and_deleted_when_free(aws
     host = aws.running("token-4").instance_id
     source = aws.data_volume(host, "/dev/sdf")
     snapshot = aws.storage.create_snapshots(host, [source], {**RUN_TAGS, RUN_TAG: "run-4"})[0]
-    WorkflowCloud.eventually(lambda: [one.state for one in aws.storage.snapshots_of_run("run-4")] == ["completed"])
+    WorkflowCloud.eventually(
+        lambda: [one.state for one in aws.storage.snapshots_of_run("run-4")] == ["completed"]
+    )
     spec = VolumeSpec(snapshot.snapshot_id, "us-east-1a", 1, "gp3", 3000, 125, 300, {RUN_TAG: "run-4"})
     volume_id = aws.storage.create_volume(spec, "token-v").volume_id
     assert aws.storage.create_volume(spec, "token-v").volume_id == volume_id
@@ -149,7 +155,10 @@ def test_a_host_command_is_found_by_its_comment(aws: Adapters) -> None:
         ],
     }
     aws.cloud.client("ssm").create_document(
-        Name="Peaker-local-nothing", Content=json.dumps(content), DocumentType="Command", DocumentFormat="JSON"
+        Name="Peaker-local-nothing",
+        Content=json.dumps(content),
+        DocumentType="Command",
+        DocumentFormat="JSON",
     )
     host = aws.running("token-6").instance_id
     WorkflowCloud.eventually(lambda: aws.commands.is_online(host))
@@ -249,7 +258,9 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("code", "status", "kind"), ERRORS)
-def test_an_aws_error_becomes_the_domains_and_keeps_aws_words(code: str, status: int, kind: type[Exception]) -> None:
+def test_an_aws_error_becomes_the_domains_and_keeps_aws_words(
+    code: str, status: int, kind: type[Exception]
+) -> None:
     answer: Any = {"Error": {"Code": code, "Message": "why"}, "ResponseMetadata": {"HTTPStatusCode": status}}
     with pytest.raises(kind, match=f"ec2:DoIt: {code}: why"), translated("ec2:DoIt"):
         raise ClientError(answer, "DoIt")

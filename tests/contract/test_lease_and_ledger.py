@@ -80,7 +80,11 @@ def test_a_free_lease_is_taken_and_shows_its_holder(lease: Lease) -> None:
     holder = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR)
     found = lease.current("orders", NOON)
     assert found is not None
-    assert (found.run_id, found.operation, found.fencing_token) == ("run-1", "scale_out", holder.fencing_token)
+    assert (found.run_id, found.operation, found.fencing_token) == (
+        "run-1",
+        "scale_out",
+        holder.fencing_token,
+    )
     assert found.held_until == NOON + HOUR
 
 
@@ -173,7 +177,9 @@ def test_an_intent_is_written_once_and_then_made(ledger: Ledger, holder: Holder)
     assert ledger.made(holder, made, "vol-1", NOON + HOUR).made_at == NOON + timedelta(minutes=1)
 
 
-def test_resources_come_in_the_order_of_their_intents_and_can_be_marked(ledger: Ledger, holder: Holder) -> None:
+def test_resources_come_in_the_order_of_their_intents_and_can_be_marked(
+    ledger: Ledger, holder: Holder
+) -> None:
     kinds = [ResourceKind.SNAPSHOT, ResourceKind.INSTANCE, ResourceKind.VOLUME]
     rows = [ledger.intend(holder, kind, "data", "Any", NOON, {}) for kind in kinds]
     assert [row.kind for row in ledger.resources("run-1")] == kinds

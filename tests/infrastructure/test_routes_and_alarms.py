@@ -24,12 +24,21 @@ def alarms(assembly: Assembly) -> dict[str, Resource]:
 
 def test_every_rule_has_a_dead_letter_queue_and_bounded_retries(assembly: Assembly) -> None:
     found = rules(assembly)
-    assert len(found) == 4
+    assert len(found) == 5
     for rule in found.values():
         [target] = rule["Targets"]
         assert target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][1] == "Arn"
         assert target["RetryPolicy"]["MaximumRetryAttempts"] == 5
-        assert 60 <= target["RetryPolicy"]["MaximumEventAgeInSeconds"] <= 3600
+        assert 60 <= target["RetryPolicy"]["MaximumEventAgeInSeconds"] <= 86_400
+
+
+def test_a_stopped_or_timed_out_execution_is_rolled_back(assembly: Assembly) -> None:
+    rule = rules(assembly)[f"peaker-{assembly.environment}-execution-stopped"]
+    detail = rule["EventPattern"]["detail"]
+    assert detail["status"] == ["ABORTED", "TIMED_OUT"]
+    assert [arn.rsplit("-", 1)[1] for arn in detail["stateMachineArn"]] == ["scale_out", "scale_in"]
+    [target] = rule["Targets"]
+    assert target["InputPath"] == "$.detail"
 
 
 def test_every_rule_has_an_alarm_on_its_dead_letter_queue(assembly: Assembly) -> None:

@@ -42,7 +42,13 @@ def test_an_idle_peak_replica_goes_with_all_that_was_made_for_it(
     run_id = next(run for run in cloud.runs(cluster) if run.startswith("scale-in"))
     receipt = cloud.receipt(run_id)
     steps = {step["step"]: step for step in receipt["steps"]}
-    assert set(steps) >= {"SelectIdleReplica", "GuardRetirement", "DeregisterReplica", "DrainReplica", "RetireReplica"}
+    assert set(steps) >= {
+        "SelectIdleReplica",
+        "GuardRetirement",
+        "DeregisterReplica",
+        "DrainReplica",
+        "RetireReplica",
+    }
     assert steps["DrainReplica"]["numbers"]["connections"] == 0
     rows = {row["sk"]: row for row in cloud.rows(f"cluster#{cluster.name}")}
     assert rows[f"replica#{peak}"]["state"] == "retired"
@@ -59,7 +65,9 @@ def test_a_base_replica_is_never_chosen(cloud: WorkflowCloud) -> None:
     assert cloud.health(cluster) == {cluster.base_id: "healthy"}
 
 
-def test_plan_mode_names_the_replica_and_changes_nothing(cloud: WorkflowCloud, idle: tuple[Cluster, str]) -> None:
+def test_plan_mode_names_the_replica_and_changes_nothing(
+    cloud: WorkflowCloud, idle: tuple[Cluster, str]
+) -> None:
     cluster, peak = idle
     execution = cloud.run("scale_in", {"cluster": cluster.name, "mode": "plan"})
     assert (execution["document"]["replica"], execution["document"]["objections"]) == (peak, [])

@@ -79,7 +79,9 @@ def test_a_command_that_fails_on_the_new_host_leaves_nothing_behind(
     cloud.answers.script(document, *good, {"ok": False, "error": "DiskFull", "message": "no space"})
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert (execution["status"], execution["error"]) == ("FAILED", "HostCommandFailed")
-    assert execution["cause"] == f"ScaleOutRolledBack: {step}: HostCommandFailed: {document}: DiskFull: no space"
+    assert (
+        execution["cause"] == f"ScaleOutRolledBack: {step}: HostCommandFailed: {document}: DiskFull: no space"
+    )
     assert_untouched(cloud, cluster)
 
 
@@ -120,7 +122,9 @@ def test_a_fault_before_the_lease_ends_at_once(cloud: WorkflowCloud) -> None:
     assert cloud.rows(f"cluster#{cluster.name}") == []
 
 
-def test_without_an_answer_before_the_lease_the_plan_checks_the_shortage_under_it(cloud: WorkflowCloud) -> None:
+def test_without_an_answer_before_the_lease_the_plan_checks_the_shortage_under_it(
+    cloud: WorkflowCloud,
+) -> None:
     cluster = cloud.cluster()
     cloud.set_load(cluster, 50, 1)
     cloud.cloud.faults.add("lambda:check_shortage", FATAL)

@@ -82,9 +82,17 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("unguarded", broken(*TASK, "TimeoutSeconds", value=...), "has no TimeoutSeconds"),
     ("unguarded", broken(*TASK, "Retry", value=...), "has no Retry"),
     ("unguarded", broken(*TASK, "Catch", value=...), "has no Catch"),
-    ("unguarded", broken(*TASK, "Catch", value=[{"ErrorEquals": ["LeaseHeld"], "Next": "Failed"}]), "States.ALL"),
+    (
+        "unguarded",
+        broken(*TASK, "Catch", value=[{"ErrorEquals": ["LeaseHeld"], "Next": "Failed"}]),
+        "States.ALL",
+    ),
     ("comments", broken("States", "Done", "Comment", value=...), "machine.Done: has no Comment"),
-    ("errors", broken(*TASK, "Retry", value=[{"ErrorEquals": ["ReplicaDrained"]}]), "nobody raises ReplicaDrained"),
+    (
+        "errors",
+        broken(*TASK, "Retry", value=[{"ErrorEquals": ["ReplicaDrained"]}]),
+        "nobody raises ReplicaDrained",
+    ),
     ("errors", broken(*TASK, "Retry", value=[{"ErrorEquals": ["NotYet"]}]), "nobody raises NotYet"),
     (
         "shadowed",
@@ -94,8 +102,16 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("steps", broken(*TASK, "Arguments", "Payload", "step", value="Drain"), "says step Drain"),
     ("integrations", broken(*TASK, "Resource", value="arn:aws:states:::lamda:invoke"), "unknown integration"),
     ("integrations", broken(*TASK, "Resource", value=f"{SDK}ec3:describeVolumes"), "no AWS service ec3"),
-    ("integrations", broken(*TASK, "Resource", value=f"{SDK}ec2:describeVolume"), "has no action describeVolume"),
-    ("integrations", broken(*TASK, "Resource", value=f"{SDK}ec2:describeVolumes"), "no argument FunctionName"),
+    (
+        "integrations",
+        broken(*TASK, "Resource", value=f"{SDK}ec2:describeVolume"),
+        "has no action describeVolume",
+    ),
+    (
+        "integrations",
+        broken(*TASK, "Resource", value=f"{SDK}ec2:describeVolumes"),
+        "no argument FunctionName",
+    ),
     ("portable", broken("QueryLanguage", value="JSONPath"), "QueryLanguage must be JSONata"),
     ("portable", broken("States", "Done", "Output", value="{% 1 %}"), "Output of Succeed"),
     ("portable", broken(*TASK, "Output", value="{% 1 +\n 1 %}"), "spans lines"),
@@ -128,7 +144,8 @@ def test_defects_inside_a_branch_are_found_too() -> None:
 def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_function() -> None:
     wanted = set().union(*(structure.placeholders(path) for path in FILES)) - {"PrewarmStateMachineArn"}
     functions = {
-        "".join(part.capitalize() for part in path.stem.split("_")) + "Arn" for path in HANDLERS.glob("[a-z]*.py")
+        "".join(part.capitalize() for part in path.stem.split("_")) + "Arn"
+        for path in HANDLERS.glob("[a-z]*.py")
     }
     assert wanted == functions - {"ForecastLoadArn"}
 

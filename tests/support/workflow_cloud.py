@@ -35,7 +35,7 @@ TABLE = "peaker-ledger"
 BUCKET = "peaker-packages"
 ROLE = "arn:aws:iam::123456789012:role/peaker"
 LISTENER_PORTS = iter(range(20_000, 30_000))
-WORKFLOWS = ("prewarm", "scale_out", "scale_in")
+WORKFLOWS = ("prewarm", "scale_out", "scale_in", "roll_back")
 PACKAGE_SHA256 = "ab" * 32
 STEADY = {"capacity_per_replica": 100.0, "drain": {"limit_seconds": 86_400, "allow_forced": False}}
 

@@ -79,6 +79,8 @@ class CloudWatchReadings:
 
 def _newest(points: list[tuple[datetime, float]], name: str, oldest: timedelta, now: datetime) -> Reading:
     if not points:
-        return Unknown(f"{name} has no point in the {oldest.total_seconds() / 60:.0f} min before {to_iso(now)}")
+        return Unknown(
+            f"{name} has no point in the {oldest.total_seconds() / 60:.0f} min before {to_iso(now)}"
+        )
     at, value = points[-1]
     return Known(value, at)

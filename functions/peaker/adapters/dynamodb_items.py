@@ -180,7 +180,9 @@ class LedgerTable:
         return {"Update": condition}
 
     def _wire(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: self._serializer.serialize(value) for name, value in values.items() if value is not None}
+        return {
+            name: self._serializer.serialize(value) for name, value in values.items() if value is not None
+        }
 
     def _plain(self, item: Mapping[str, Any]) -> dict[str, Any]:
         return {name: self._deserializer.deserialize(value) for name, value in item.items()}
@@ -190,7 +192,9 @@ def _cancelled(holder: Holder, error: ClientError) -> Exception:
     reasons: list[Any] = list(error.response.get("CancellationReasons") or [])
     codes = [reason.get("Code", "None") for reason in reasons]
     if codes and codes[0] == _CONDITION_FAILED:
-        return LeaseLost(f"{holder.run_id} holds the lease of {holder.cluster} no more (token {holder.fencing_token})")
+        return LeaseLost(
+            f"{holder.run_id} holds the lease of {holder.cluster} no more (token {holder.fencing_token})"
+        )
     if _CONDITION_FAILED in codes:
         return ConditionFailed()
     if {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"} & set(codes):

@@ -23,7 +23,14 @@ class DynamoDbLease:
         self._table = table
 
     def acquire(
-        self, cluster: str, run_id: str, operation: str, now: datetime, until: datetime, *, fence: bool = False
+        self,
+        cluster: str,
+        run_id: str,
+        operation: str,
+        now: datetime,
+        until: datetime,
+        *,
+        fence: bool = False,
     ) -> Holder:
         held = self.current(cluster, now)
         if held is not None and held.run_id == run_id and not fence:

@@ -134,7 +134,9 @@ class DynamoDbLedger:
         return made
 
     def mark(self, holder: Holder, run_id: str, row: ResourceRow, state: ResourceState) -> None:
-        self._table.update(holder, run_key(run_id), _resource_key(row), {"state": state.value}, must_exist=True)
+        self._table.update(
+            holder, run_key(run_id), _resource_key(row), {"state": state.value}, must_exist=True
+        )
 
     def resources(self, run_id: str) -> list[ResourceRow]:
         rows = [_resource_row(item) for item in self._table.query(run_key(run_id), "resource#")]

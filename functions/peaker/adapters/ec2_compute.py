@@ -72,7 +72,10 @@ class Ec2Compute:
         pages = self._ec2.get_paginator("describe_instances").paginate(Filters=wanted)
         with translated("ec2:DescribeInstances"):
             return [
-                _instance(one) for page in pages for group in page["Reservations"] for one in group["Instances"]
+                _instance(one)
+                for page in pages
+                for group in page["Reservations"]
+                for one in group["Instances"]
             ]
 
 

@@ -137,7 +137,9 @@ class Ec2Storage:
         return None
 
     def _volumes(self, name: str, value: str) -> list[Volume]:
-        pages = self._ec2.get_paginator("describe_volumes").paginate(Filters=[{"Name": name, "Values": [value]}])
+        pages = self._ec2.get_paginator("describe_volumes").paginate(
+            Filters=[{"Name": name, "Values": [value]}]
+        )
         with translated("ec2:DescribeVolumes"):
             return [_volume(raw) for page in pages for raw in page["Volumes"]]
 

@@ -59,5 +59,7 @@ class ElbReadEndpoint:
 def _target_group(settings: ClusterSettings) -> str:
     arn = settings.read_endpoint.target_group_arn
     if not arn:
-        raise AwsCallRejected(f"{settings.name}: read_endpoint.target_group_arn is missing; deploy the stack again")
+        raise AwsCallRejected(
+            f"{settings.name}: read_endpoint.target_group_arn is missing; deploy the stack again"
+        )
     return arn

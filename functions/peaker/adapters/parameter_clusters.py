@@ -33,7 +33,9 @@ class ParameterClusters:
         try:
             return ClusterSettings.model_validate_json(text)
         except ValidationError as error:
-            raise InvalidRequest(f"settings of {cluster} do not fit this release; deploy again: {error}") from error
+            raise InvalidRequest(
+                f"settings of {cluster} do not fit this release; deploy again: {error}"
+            ) from error
 
     def names(self) -> list[str]:
         pages = self._ssm.get_paginator("get_parameters_by_path").paginate(Path=self._path(""))

@@ -29,7 +29,9 @@ class DonorChoice:
     @property
     def text(self) -> str:
         if not self.verdicts:
-            return "the cluster has no replica (instances tagged peaker:role=replica); the source is never used"
+            return (
+                "the cluster has no replica (instances tagged peaker:role=replica); the source is never used"
+            )
         return "; ".join(f"{verdict.instance_id}: {verdict.reason}" for verdict in self.verdicts)
 
 
@@ -71,7 +73,9 @@ def _judge(replica: Replica, source_id: str | None, settings: ClusterSettings) -
         return no(f"instance is {replica.instance.state}")
     if not replica.is_serving:
         return no(f"read endpoint says {replica.health_text}")
-    missing = [volume.name for volume in settings.volumes if volume.name not in data_volumes(replica, settings)]
+    missing = [
+        volume.name for volume in settings.volumes if volume.name not in data_volumes(replica, settings)
+    ]
     if missing:
         return no(f"has no volume {', '.join(missing)} (tag peaker:volume or its device)")
     lag = replica.lag_seconds

@@ -100,6 +100,10 @@ class NoShortage(Refused):
     """The fleet already serves what the forecast needs; there is nothing to build."""
 
 
+class NothingToUndo(Refused):
+    """The stopped execution holds no lease: it had made nothing, or its work was done."""
+
+
 class NoDonor(Refused):
     """No replica can be snapshotted; the message says why for each candidate (I2)."""
 

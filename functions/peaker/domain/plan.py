@@ -164,7 +164,8 @@ def _planned(volume: VolumeSettings, size_gib: int, settings: ClusterSettings) -
 def _price(volumes: tuple[PlannedVolume, ...], settings: ClusterSettings, prices: PriceTable) -> Price:
     instance = prices.instance_hour(settings.instance_type)
     per_volume = [
-        prices.volume_hour(one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s) for one in volumes
+        prices.volume_hour(one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
+        for one in volumes
     ]
     once = sum(
         prices.initialization(volume.size_gib, volume.initialization_rate_mib_per_s) for volume in volumes

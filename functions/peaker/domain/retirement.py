@@ -116,7 +116,9 @@ def guard_load(load: LoadEvidence, observation: Observation, settings: ClusterSe
     if isinstance(load.required_replicas, Unknown):
         reasons.append(f"I4: the forecast's need is {describe(load.required_replicas)}")
     elif load.required_replicas.value > remaining:
-        reasons.append(f"I8: the forecast needs {load.required_replicas.value:g} replicas, {remaining} would remain")
+        reasons.append(
+            f"I8: the forecast needs {load.required_replicas.value:g} replicas, {remaining} would remain"
+        )
     return reasons
 
 

@@ -55,6 +55,24 @@ class ExecutionRequest(Contract):
     input: Any = None
 
 
+class StoppedExecution(BaseModel):
+    """An execution that was stopped from outside, as EventBridge tells of it (detail of the status change)."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    execution_name: str = Field(alias="name")
+    state_machine_arn: str = Field(alias="stateMachineArn")
+    started_at: datetime = Field(alias="startDate")
+    status: Literal["ABORTED", "TIMED_OUT"]
+    input: str
+    cause: str | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """The workflow; state machines are named `peaker-<environment>-<operation>`."""
+        return "scale_in" if self.state_machine_arn.endswith("-scale_in") else "scale_out"
+
+
 class StepInput(Contract):
     """What every step is given. No fencing token means that no lease is held: the step may then write nothing."""
 

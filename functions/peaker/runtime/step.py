@@ -11,13 +11,14 @@ from aws_lambda_powertools.utilities.parser import parse
 from peaker.domain.errors import NotYet, PeakerError, Retryable
 from peaker.domain.instants import seconds_between
 from peaker.domain.ledger import StepRow
-from peaker.domain.run import ExecutionRequest, RecordStep, StepInput, Summary
+from peaker.domain.run import ExecutionRequest, RecordStep, StepInput, StoppedExecution, Summary
 from peaker.ports import Ports
 from peaker.runtime import wiring
 from peaker.runtime.telemetry import Metric, emit, emit_past, logger
 from peaker.usecases.held_lease import holder_of, lease_end
 
 InputT = TypeVar("InputT", bound=StepInput)
+ExecutionT = TypeVar("ExecutionT", ExecutionRequest, StoppedExecution)
 Handler = Callable[[dict[str, Any], object], dict[str, Any]]
 
 
@@ -51,12 +52,12 @@ def unrecorded(use_case: Callable[[Ports, InputT], Summary], model: type[InputT]
     return handler
 
 
-def validation(use_case: Callable[[Ports, ExecutionRequest], Summary]) -> Handler:
-    """The handler of ValidateRequest: there is no run yet, so nothing is recorded."""
+def identification(use_case: Callable[[Ports, ExecutionT], Summary], model: type[ExecutionT]) -> Handler:
+    """A handler that tells which run an execution is about; nothing is recorded, there is no lease yet."""
 
     def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-        given = parse(event=event, model=ExecutionRequest)
-        with logger.append_context_keys(step="ValidateRequest", execution=given.execution_name):
+        given = parse(event=event, model=model)
+        with logger.append_context_keys(function=use_case.__name__, execution=given.execution_name):
             answer = use_case(wiring.ports(), given)
             logger.info(answer.text)
             return _public(answer)

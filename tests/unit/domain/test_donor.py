@@ -23,7 +23,11 @@ SITUATIONS: dict[str, tuple[Observation, str | None, str]] = {
     "unknown-health-is-not-healthy": (observed(replica(A, health=Unknown("no answer"))), None, "no answer"),
     "lag-above-the-gate": (observed(replica(A, lag=Known(6))), None, "lags 6 s, gate 5 s"),
     "stopped": (observed(replica(A, state="stopped")), None, "instance is stopped"),
-    "without-its-log-volume": (observed(replica(A, volumes=tuple(data_volumes_of(A)[:1]))), None, "no volume log"),
+    "without-its-log-volume": (
+        observed(replica(A, volumes=tuple(data_volumes_of(A)[:1]))),
+        None,
+        "no volume log",
+    ),
     "the-source-tagged-as-replica": (
         observed(replica(SOURCE), source=instance(SOURCE, "source")),
         None,

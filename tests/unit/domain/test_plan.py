@@ -23,9 +23,13 @@ BUILDING = replica(
 )
 
 
-def plan(observation: Observation, count: int = 1, lease: LeaseRow | None = None, **settings: Any) -> ScaleOutPlan:
+def plan(
+    observation: Observation, count: int = 1, lease: LeaseRow | None = None, **settings: Any
+) -> ScaleOutPlan:
     lead = LeadTimeEstimate(seconds=1800, parts={"hydration": 1200})
-    return plan_scale_out(observation, orders(**settings), US_EAST_1, NOON, count=count, lease=lease, lead_time=lead)
+    return plan_scale_out(
+        observation, orders(**settings), US_EAST_1, NOON, count=count, lease=lease, lead_time=lead
+    )
 
 
 def test_the_plan_names_donor_zone_layout_price_and_time() -> None:
@@ -42,7 +46,12 @@ def test_the_plan_names_donor_zone_layout_price_and_time() -> None:
 
 
 REFUSED: dict[str, tuple[Observation, dict[str, Any], str, str]] = {
-    "ceiling": (observed(replica(BASE)), {"count": 3}, "ceiling", "1 serving + 0 building + 3 wanted exceeds"),
+    "ceiling": (
+        observed(replica(BASE)),
+        {"count": 3},
+        "ceiling",
+        "1 serving + 0 building + 3 wanted exceeds",
+    ),
     "ceiling-counts-what-is-being-built": (
         observed(replica(BASE), BUILDING),
         {"max_replicas": 2},
@@ -56,15 +65,31 @@ REFUSED: dict[str, tuple[Observation, dict[str, Any], str, str]] = {
         "no_donor",
         "unhealthy",
     ),
-    "source-unknown": (observed(replica(BASE), source=Unknown("none found")), {}, "source_unknown", "none found"),
+    "source-unknown": (
+        observed(replica(BASE), source=Unknown("none found")),
+        {},
+        "source_unknown",
+        "none found",
+    ),
     "budget": (
         observed(replica(BASE)),
-        {"limits": {"max_hourly_cost_usd": 0.1, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 9}},
+        {
+            "limits": {
+                "max_hourly_cost_usd": 0.1,
+                "minimum_lifetime_minutes": 0,
+                "prewarm_deadline_minutes": 9,
+            }
+        },
         "budget",
         "0 peak replicas + 1 wanted",
     ),
     "price-unknown": (observed(replica(BASE)), {"instance_type": "x9.huge"}, "price_unknown", "x9.huge"),
-    "operation-running": (observed(replica(BASE)), {"lease": LEASE}, "operation_running", "scale-in-orders-7"),
+    "operation-running": (
+        observed(replica(BASE)),
+        {"lease": LEASE},
+        "operation_running",
+        "scale-in-orders-7",
+    ),
 }
 
 
@@ -77,7 +102,12 @@ def test_refused(situation: str) -> None:
 
 def test_all_reasons_are_given_at_once() -> None:
     found = plan(observed(), count=9, lease=LEASE, instance_type="x9.huge")
-    assert {one.code for one in found.refusals} == {"ceiling", "no_donor", "operation_running", "price_unknown"}
+    assert {one.code for one in found.refusals} == {
+        "ceiling",
+        "no_donor",
+        "operation_running",
+        "price_unknown",
+    }
 
 
 def test_zones_with_fewer_replicas_come_first() -> None:

@@ -23,7 +23,9 @@ GOOD: dict[str, dict[str, Any]] = {
 
 def proofs(step: str = "", **changes: Any) -> list[str]:
     numbers = {name: {**values, **(changes if name == step else {})} for name, values in GOOD.items()}
-    rows = {name: StepRow(name, NOON, NOON + timedelta(seconds=1), values) for name, values in numbers.items()}
+    rows = {
+        name: StepRow(name, NOON, NOON + timedelta(seconds=1), values) for name, values in numbers.items()
+    }
     return missing_proofs(rows, orders())
 
 
@@ -41,8 +43,16 @@ BROKEN = [
     ("StartReplication", {"io_running": False}, "io_running is False"),
     ("StartReplication", {"sql_running": None}, "sql_running is None"),
     ("WaitForCatchUp", {"samples": [{"lag_seconds": 0}] * 2}, "2 lag samples, 3 needed"),
-    ("WaitForCatchUp", {"samples": [{"lag_seconds": 0}, {"lag_seconds": 6}, {"lag_seconds": 0}]}, "not all under 5"),
-    ("WaitForCatchUp", {"samples": [{"lag_seconds": 0}, {"lag_seconds": None}, {"lag_seconds": 0}]}, "not all under"),
+    (
+        "WaitForCatchUp",
+        {"samples": [{"lag_seconds": 0}, {"lag_seconds": 6}, {"lag_seconds": 0}]},
+        "not all under 5",
+    ),
+    (
+        "WaitForCatchUp",
+        {"samples": [{"lag_seconds": 0}, {"lag_seconds": None}, {"lag_seconds": 0}]},
+        "not all under",
+    ),
 ]
 
 
@@ -55,5 +65,7 @@ def test_one_broken_proof_is_enough(step: str, changes: dict[str, Any], reason: 
 
 @pytest.mark.parametrize("step", [name for name in GOOD if name != "PrepareDonor"])
 def test_a_step_that_did_not_finish_proves_nothing(step: str) -> None:
-    rows = {name: StepRow(name, NOON, None if name == step else NOON, values) for name, values in GOOD.items()}
+    rows = {
+        name: StepRow(name, NOON, None if name == step else NOON, values) for name, values in GOOD.items()
+    }
     assert any(problem.startswith(step) for problem in missing_proofs(rows, orders()))

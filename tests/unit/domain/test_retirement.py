@@ -42,8 +42,14 @@ NOT_ELIGIBLE = {
     "untagged-load-counts-as-base": (replica(OLD, peak_of=RUN, tags={LOAD_TAG: "other"}), "base load"),
     "no-owner-tag": (replica(OLD, tags={LOAD_TAG: "peak"}), "not made by Peaker"),
     "no-ledger-row": (replica(OLD, peak_of=RUN, row_state=None), "not made by Peaker"),
-    "still-building": (replica(OLD, peak_of=RUN, row_state=ReplicaState.BUILDING), "the ledger says building"),
-    "draining-already": (replica(OLD, peak_of=RUN, row_state=ReplicaState.DRAINING), "the ledger says draining"),
+    "still-building": (
+        replica(OLD, peak_of=RUN, row_state=ReplicaState.BUILDING),
+        "the ledger says building",
+    ),
+    "draining-already": (
+        replica(OLD, peak_of=RUN, row_state=ReplicaState.DRAINING),
+        "the ledger says draining",
+    ),
 }
 
 
@@ -63,18 +69,34 @@ UNKNOWN_HEALTH = replica(BASE, health=Unknown("throttled"))
 SICK = replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))
 FORBIDDEN: dict[str, tuple[Observation, dict[str, object], str]] = {
     "I1-other-owner": (observed(replica(BASE), OLD_PEAK), {"environment": "prod"}, "I1: tag peaker:owner"),
-    "I1-no-row": (observed(replica(BASE), replica(OLD, peak_of=RUN, row_state=None)), {}, "I1: the ledger has no row"),
+    "I1-no-row": (
+        observed(replica(BASE), replica(OLD, peak_of=RUN, row_state=None)),
+        {},
+        "I1: the ledger has no row",
+    ),
     "I1-other-run": (
         observed(replica(BASE), replica(OLD, peak_of=RUN, tags={RUN_TAG: "another"})),
         {},
         "I1: the ledger's run",
     ),
-    "I1-base": (observed(replica(BASE), replica(OLD, tags={OWNER_TAG: "local"})), {}, "I1: it is tagged as base"),
-    "I2-source": (observed(replica(BASE), OLD_PEAK, source=instance(OLD, "source")), {}, "I2: it is the source"),
+    "I1-base": (
+        observed(replica(BASE), replica(OLD, tags={OWNER_TAG: "local"})),
+        {},
+        "I1: it is tagged as base",
+    ),
+    "I2-source": (
+        observed(replica(BASE), OLD_PEAK, source=instance(OLD, "source")),
+        {},
+        "I2: it is the source",
+    ),
     "I3-floor": (observed(replica(BASE), OLD_PEAK), {"min_replicas": 2}, "I3: 1 other replicas serve"),
     "I3-unhealthy-does-not-serve": (observed(SICK, OLD_PEAK), {}, "I3: 0 other replicas serve"),
     "I4-health-unknown": (observed(UNKNOWN_HEALTH, OLD_PEAK), {}, "I4: health of"),
-    "I4-source-unknown": (observed(replica(BASE), OLD_PEAK, source=Unknown("two found")), {}, "I4: the source"),
+    "I4-source-unknown": (
+        observed(replica(BASE), OLD_PEAK, source=Unknown("two found")),
+        {},
+        "I4: the source",
+    ),
     "I4-gone": (observed(replica(BASE)), {}, "I4: the replica is not among"),
 }
 

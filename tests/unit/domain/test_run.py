@@ -54,7 +54,9 @@ def test_a_wrong_input_names_the_field_and_what_is_allowed(given_input: object, 
     assert "Allowed fields: cluster, mode, count" in str(error.value)
 
 
-LAMBDA_CAUSE = json.dumps({"errorType": "StorageNotWarm", "errorMessage": "verdict not_warm", "stackTrace": []})
+LAMBDA_CAUSE = json.dumps(
+    {"errorType": "StorageNotWarm", "errorMessage": "verdict not_warm", "stackTrace": []}
+)
 
 
 def test_a_failure_is_read_out_of_the_wrappings_of_the_workflow() -> None:
@@ -80,7 +82,10 @@ def test_a_failure_is_read_out_of_the_wrappings_of_the_workflow() -> None:
         ("no json\n", "not JSON"),
         ('{"version": 1, "ok": true}\ntrailing', "not JSON"),
         ('{"version": 2, "ok": true}', "result version 2"),
-        ('{"version": 1, "ok": false, "error": "DiskFull", "message": "no space"}', "drain: DiskFull: no space"),
+        (
+            '{"version": 1, "ok": false, "error": "DiskFull", "message": "no space"}',
+            "drain: DiskFull: no space",
+        ),
         ('{"version": 1}', "failed without a result"),
     ],
 )

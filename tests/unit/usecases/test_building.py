@@ -70,7 +70,10 @@ def answer(ports: FakePorts, document: str, **result: Any) -> None:
 
 def request(**given: Any) -> ExecutionRequest:
     return ExecutionRequest(
-        operation="scale_out", execution_name="e", started_at="2026-11-21T12:00:00Z", input=given  # type: ignore[arg-type]
+        operation="scale_out",
+        execution_name="e",
+        started_at="2026-11-21T12:00:00Z",
+        input=given,  # type: ignore[arg-type]
     )
 
 
@@ -123,7 +126,11 @@ def test_an_automatic_start_looks_for_a_shortage_without_taking_the_lease(
     if required is not None:
         ports.readings.metrics["RequiredReplicas"] = required
     asked = PlanStep(
-        run_id=RUN_ID, cluster="orders", operation="scale_out", step="CheckShortage", trigger=Trigger(kind=kind)
+        run_id=RUN_ID,
+        cluster="orders",
+        operation="scale_out",
+        step="CheckShortage",
+        trigger=Trigger(kind=kind),
     )
     found = check_shortage(ports, asked)
     assert (found.short, bool(found.text)) == (short, True)
@@ -150,7 +157,15 @@ def test_the_package_goes_to_the_host_that_is_named(ports: FakePorts) -> None:
 @pytest.mark.parametrize("lag", [6, None])
 def test_a_donor_that_lags_or_does_not_know_is_refused(ports: FakePorts, lag: float | None) -> None:
     planned(ports)
-    answer(ports, "prepare_donor", gtid_set="a:1", lag_seconds=lag, server_uuid="u", buffer_pool_pages=1, data_bytes=1)
+    answer(
+        ports,
+        "prepare_donor",
+        gtid_set="a:1",
+        lag_seconds=lag,
+        server_uuid="u",
+        buffer_pool_pages=1,
+        data_bytes=1,
+    )
     with pytest.raises(errors.DonorLagging):
         prepare_donor(ports, step(ports, "PrepareDonor"))
 

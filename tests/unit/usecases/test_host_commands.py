@@ -74,7 +74,9 @@ def test_a_repeated_command_is_sent_again_after_it_has_ended(ports: FakePorts) -
 
 
 @pytest.mark.parametrize("status", [CommandStatus.FAILED, CommandStatus.TIMED_OUT, CommandStatus.CANCELLED])
-def test_a_command_that_did_not_succeed_fails_with_what_is_known(ports: FakePorts, status: CommandStatus) -> None:
+def test_a_command_that_did_not_succeed_fails_with_what_is_known(
+    ports: FakePorts, status: CommandStatus
+) -> None:
     step = leased(ports, "StartDatabase")
     ports.commands.results["start_database"] = CommandOutcome(status, "Execution Timed Out", "", "killed")
     with pytest.raises(HostCommandFailed, match="start_database: Execution Timed Out on"):

@@ -50,7 +50,10 @@ def with_peak(ports: FakePorts) -> FakePorts:
     built = leased(ports, "AwaitHealthy")
     holder = holder_of(built)
     ports.compute.add(instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(hours=5)))
-    made = [(ResourceKind.INSTANCE, "replica", PEAK, {}), (ResourceKind.TARGET, "t", PEAK, {"instance_id": PEAK})]
+    made = [
+        (ResourceKind.INSTANCE, "replica", PEAK, {}),
+        (ResourceKind.TARGET, "t", PEAK, {"instance_id": PEAK}),
+    ]
     for volume in data_volumes_of(PEAK, TAGS):
         ports.storage.add(volume)
         made.append((ResourceKind.VOLUME, str(volume.name), volume.volume_id, {}))
@@ -114,13 +117,17 @@ def test_the_guard_lets_an_idle_replica_go_and_stops_a_needed_one(ports: FakePor
 
 
 def test_the_minimum_lifetime_binds_alarms_not_people(ports: FakePorts) -> None:
-    ports.compute.add(instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(minutes=30)))
+    ports.compute.add(
+        instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(minutes=30))
+    )
     by_alarm = step(ports, "GuardRetirement", trigger={"kind": "alarm"})
     selected(ports)
     with pytest.raises(errors.RetirementRefused, match="it is 30 min old"):
         guard_retirement(ports, by_alarm)
     by_hand = with_peak(fake_ports(orders()))
-    by_hand.compute.add(instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(minutes=30)))
+    by_hand.compute.add(
+        instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(minutes=30))
+    )
     selected(by_hand)
     guard_retirement(by_hand, step(by_hand, "GuardRetirement"))
 

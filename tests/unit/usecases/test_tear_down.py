@@ -68,7 +68,9 @@ def undo(ports: FakePorts, step: FailedStep, calls: int = 20) -> None:
 def test_nothing_of_the_run_is_left_and_the_fleet_is_as_it_was(ports: FakePorts) -> None:
     undo(ports, build(ports))
     assert ports.compute.terminated == [NEW]
-    assert [one.volume_id for one in ports.storage.volumes.values()] == [v.volume_id for v in data_volumes_of(BASE)]
+    assert [one.volume_id for one in ports.storage.volumes.values()] == [
+        v.volume_id for v in data_volumes_of(BASE)
+    ]
     assert ports.storage.snapshots == {}
     assert set(ports.endpoint.targets) == {BASE}
     assert {row.state for row in ports.ledger.resources(RUN_ID)} == {ResourceState.UNDONE}
@@ -93,7 +95,9 @@ def test_volumes_wait_until_the_instance_is_gone(ports: FakePorts) -> None:
 def test_an_instance_of_another_owner_is_left_alone(ports: FakePorts) -> None:
     step = build(ports)
     ports.endpoint.targets.pop(NEW)
-    ports.compute.instances[NEW] = replace(ports.compute.instances[NEW], tags={RUN_TAG: RUN_ID, OWNER_TAG: "prod"})
+    ports.compute.instances[NEW] = replace(
+        ports.compute.instances[NEW], tags={RUN_TAG: RUN_ID, OWNER_TAG: "prod"}
+    )
     with pytest.raises(NotOwned, match="peaker:owner is 'prod'"):
         undo_run(ports, step)
     assert ports.compute.terminated == []
@@ -110,7 +114,12 @@ def test_something_with_the_runs_tag_but_without_a_ledger_row_is_left_alone(port
 def test_a_target_of_another_owner_is_not_deregistered(ports: FakePorts) -> None:
     step = leased(ports, "RegisterReplica")
     row = ports.ledger.intend(
-        holder_of(step), ResourceKind.TARGET, "read-endpoint", step.step, ports.clock.now(), {"instance_id": BASE}
+        holder_of(step),
+        ResourceKind.TARGET,
+        "read-endpoint",
+        step.step,
+        ports.clock.now(),
+        {"instance_id": BASE},
     )
     ports.ledger.made(holder_of(step), row, BASE, ports.clock.now())
     with pytest.raises(NotOwned):

@@ -1,0 +1,60 @@
+"""IdentifyStoppedRun: which run a stopped execution left half done."""
+
+from __future__ import annotations
+
+import json
+
+from peaker.domain.errors import LedgerInconsistent, NothingToUndo
+from peaker.domain.run import (
+    ExecutionInput,
+    Failure,
+    StoppedExecution,
+    Summary,
+    parse_execution_input,
+    run_id,
+)
+from peaker.ports import Ports
+
+
+class StoppedRun(Summary):
+    """The run's identity. `recorded` is true when its receipt is written and only its lease is left."""
+
+    run_id: str
+    cluster: str
+    operation: str
+    request: ExecutionInput
+    recorded: bool
+    failure: Failure
+
+
+def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
+    """The run that holds its cluster's lease and was begun by this execution; raises NothingToUndo without one.
+
+    An execution that builds several replicas begins a run for each, and only the last of them holds the lease.
+    """
+    request = parse_execution_input(json.loads(stopped.input))
+    first = run_id(stopped.operation, request.cluster, stopped.started_at, stopped.execution_name)
+    lease = ports.lease.current(request.cluster, ports.clock.now())
+    if lease is None or not (lease.run_id == first or lease.run_id.startswith(f"{first}-")):
+        raise NothingToUndo(f"{stopped.execution_name} ({first}) holds no lease of {request.cluster}")
+    return StoppedRun(
+        text=f"{lease.run_id} was left by {stopped.execution_name}, {stopped.status}",
+        run_id=lease.run_id,
+        cluster=request.cluster,
+        operation=stopped.operation,
+        request=request,
+        recorded=_is_recorded(ports, lease.run_id),
+        failure=Failure(
+            failed_step="Execution",
+            error=f"Execution{stopped.status.title().replace('_', '')}",
+            cause=stopped.cause or f"{stopped.execution_name} was stopped from outside",
+        ),
+    )
+
+
+def _is_recorded(ports: Ports, run: str) -> bool:
+    """A run that was stopped before it was opened in the ledger has no receipt."""
+    try:
+        return ports.ledger.run(run).outcome != "running"
+    except LedgerInconsistent:
+        return False

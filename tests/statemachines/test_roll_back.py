@@ -1,0 +1,104 @@
+"""roll_back on the local cloud: what an execution left that was stopped from outside is undone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.workflow_cloud import Cluster, WorkflowCloud
+
+
+def stopped(
+    cloud: WorkflowCloud, workflow: str, given: dict[str, Any], handler: str, waits_for: str
+) -> dict[str, Any]:
+    """An execution that waits in the step of that handler and is stopped there; the event's detail."""
+    stepfunctions = cloud.client("stepfunctions")
+    fault = cloud.cloud.faults.add(f"lambda:{handler}", waits_for, "on purpose", times=-1)
+    arn = stepfunctions.start_execution(stateMachineArn=cloud.machines[workflow], input=json.dumps(given))[
+        "executionArn"
+    ]
+    state = "".join(part.capitalize() for part in handler.split("_"))
+    cloud.eventually(lambda: cloud.last_state({"executionArn": arn}) == state, 60)
+    stepfunctions.stop_execution(executionArn=arn, cause="pressed Stop in the console")
+    fault.times = 0
+    found = stepfunctions.describe_execution(executionArn=arn)
+    return {
+        "executionArn": arn,
+        "stateMachineArn": f"arn:aws:states:us-east-1:123456789012:stateMachine:peaker-local-{workflow}",
+        "name": found["name"],
+        "status": found["status"],
+        "startDate": int(found["startDate"].timestamp() * 1000),
+        "input": json.dumps(given),
+        "cause": found.get("cause"),
+        "inputDetails": {"included": True},
+    }
+
+
+def peak_cluster(cloud: WorkflowCloud) -> tuple[Cluster, str]:
+    cluster = cloud.cluster()
+    peak = cloud.peak_replica(cluster)
+    cloud.set_load(cluster, 50, 1)
+    return cluster, peak
+
+
+@pytest.mark.parametrize(
+    ("handler", "waits_for"),
+    [
+        ("prepare_donor", "HostCommandRunning"),
+        ("attach_volumes", "VolumesAttaching"),
+        ("verify_storage", "HostCommandRunning"),
+        ("await_healthy", "TargetNotHealthy"),
+    ],
+)
+def test_a_build_that_was_stopped_leaves_nothing(cloud: WorkflowCloud, handler: str, waits_for: str) -> None:
+    cluster = cloud.cluster()
+    detail = stopped(cloud, "scale_out", {"cluster": cluster.name}, handler, waits_for)
+    assert not cloud.lease_is_free(cluster)
+    execution = cloud.run("roll_back", detail)
+    assert (execution["status"], cloud.last_state(execution)) == ("SUCCEEDED", "RolledBack")
+    assert cloud.made_by_peaker(cluster) == []
+    assert cloud.lease_is_free(cluster)
+    assert cloud.health(cluster) == {cluster.base_id: "healthy"}
+    receipt = cloud.receipt(cloud.runs(cluster)[0])
+    assert receipt["outcome"] == "rolled_back"
+    assert "pressed Stop in the console" in json.dumps(receipt["failure"])
+
+
+def test_a_retirement_that_was_stopped_puts_the_replica_back(cloud: WorkflowCloud) -> None:
+    cluster, peak = peak_cluster(cloud)
+    detail = stopped(cloud, "scale_in", {"cluster": cluster.name}, "drain_replica", "ReplicaDraining")
+    execution = cloud.run("roll_back", detail)
+    assert cloud.last_state(execution) == "RolledBack"
+    assert cloud.health(cluster) == {cluster.base_id: "healthy", peak: "healthy"}
+    assert cloud.lease_is_free(cluster)
+
+
+def test_a_run_that_was_stopped_after_its_receipt_keeps_what_it_made(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    detail = stopped(cloud, "scale_out", {"cluster": cluster.name}, "release_lease", "Throttled")
+    execution = cloud.run("roll_back", detail)
+    assert cloud.last_state(execution) == "RolledBack"
+    assert sorted(cloud.health(cluster).values()) == ["healthy", "healthy"]
+    assert cloud.lease_is_free(cluster)
+
+
+def test_an_execution_that_holds_no_lease_left_nothing(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    detail = stopped(cloud, "scale_out", {"cluster": cluster.name}, "acquire_lease", "Throttled")
+    execution = cloud.run("roll_back", detail)
+    assert cloud.last_state(execution) == "NothingToUndo"
+    assert cloud.lease_is_free(cluster)
+
+
+def test_a_stopped_execution_never_touches_the_run_that_followed(cloud: WorkflowCloud) -> None:
+    cluster, peak = peak_cluster(cloud)
+    detail = stopped(cloud, "scale_in", {"cluster": cluster.name}, "drain_replica", "ReplicaDraining")
+    assert cloud.last_state(cloud.run("roll_back", detail)) == "RolledBack"
+    later = stopped(cloud, "scale_in", {"cluster": cluster.name}, "guard_retirement", "Throttled")
+    again = cloud.run("roll_back", detail)
+    assert cloud.last_state(again) == "NothingToUndo"
+    assert not cloud.lease_is_free(cluster)
+    assert cloud.last_state(cloud.run("roll_back", later)) == "RolledBack"
+    assert cloud.health(cluster)[peak] == "healthy"
