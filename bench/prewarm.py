@@ -1,19 +1,21 @@
-"""How fast a cold volume becomes warm, by what is done to it: `python -m bench.prewarm [--quick]`.
+"""How fast a cold volume becomes warm, by what is done to it: `python -m bench.prewarm [--quick] [--only PART ...]`.
 
 Runs on the local cloud's cold volumes (3000 IOPS, 125 MiB/s, 30 ms per fetched block, 32 at once); needs root. The
-methods are compared on one machine in one run: medians and their ratios, printed as tables, written to
-build/bench/prewarm.json. About 25 minutes; --quick (one repeat, 4 GiB XFS only, fewer methods, small database) 6.
+methods are compared on one machine in one run: medians and their ratios, printed as tables. Each part is written to
+build/bench/prewarm.json as soon as it has ended, so that parts can be measured alone; --quick (one repeat, 4 GiB XFS
+only, fewer methods, small database) writes prewarm-quick.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -22,14 +24,22 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.cold_volumes import BLOCK, MIB, ROOT, Content, Laboratory
-from bench.prewarm_database import BACKGROUND_MIB_PER_S, CLIENTS, STRATEGIES, Bench, Database, TimeToWarmReads
+from bench.prewarm_database import (
+    BACKGROUND_MIB_PER_S,
+    CLIENTS,
+    STRATEGIES,
+    Database,
+    DatabaseBench,
+    TimeToWarmReads,
+)
 from bench.prewarm_engine import CpuCost, KillCost, Verdicts, cpu_cost, kill_cost, verdicts
+from bench.prewarm_knee import KneeError, knee_errors, samples_rightly_diagnosed
 from bench.prewarm_methods import METHODS, ONE_AT_A_TIME, Warming, warm
 
-RESULT = ROOT / "build" / "bench" / "prewarm.json"
+RESULTS = ROOT / "build" / "bench"
 CAP_MIB_PER_S = 125
 HEADLINE = Content("4 GiB, 22 % used", 4, 0.40, 0.22, "xfs")
-HEADLINE_METHODS = ("dd direct", "fio line", "used only")
+HEADLINE_METHODS = ("dd buffered", "dd direct", "fio line", "used only")
 SLOW_LANE, FAST_LANE = 8, 3
 NICENESS = -10
 
@@ -50,6 +60,8 @@ class Scope:
     kills: int
     kill_content: Content
     verdict_volumes: int
+    knee_iops: tuple[int, ...]
+    file_name: str
 
 
 def _matrix(size_gib: int, used_share: float, repeats: int) -> tuple[tuple[Content, int], ...]:
@@ -72,6 +84,8 @@ FULL = Scope(
     kills=20,
     kill_content=LARGE,
     verdict_volumes=50,
+    knee_iops=(200, 1000, 2000),
+    file_name="prewarm.json",
 )
 QUICK = Scope(
     repeats=1,
@@ -83,6 +97,8 @@ QUICK = Scope(
     kills=5,
     kill_content=_matrix(4, 0.4, 1)[0][0],
     verdict_volumes=10,
+    knee_iops=(1000,),
+    file_name="prewarm-quick.json",
 )
 
 
@@ -97,64 +113,132 @@ class Progress:
         self._console.print(f"[dim]{time.monotonic() - self._started:6.0f} s  {text}[/dim]", highlight=False)
 
 
+@dataclass(frozen=True)
+class Bench:
+    """What a part needs."""
+
+    scope: Scope
+    console: Console
+    say: Progress
+
+
 def main(argv: Sequence[str]) -> int:
     """Measure, print, write; 1 when a figure does not hold."""
     parser = argparse.ArgumentParser(prog="python -m bench.prewarm", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one repeat, 4 GiB only")
+    parser.add_argument(
+        "--only", nargs="+", choices=tuple(PARTS), metavar="PART", help=f"of {', '.join(PARTS)}"
+    )
     arguments = parser.parse_args(argv)
     if os.geteuid() != 0:
         parser.error("volumes and hosts need root")
     # Other work on the machine would be measured too.
     os.nice(NICENESS)
     console = Console(width=130)
-    figures = measure(QUICK if arguments.quick else FULL, console)
-    _print_figures(console, figures)
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps(figures, indent=1) + "\n")
-    console.print(f"written: {RESULT.relative_to(ROOT)}")
-    return 0 if all(figure["holds"] for figure in figures.values()) else 1
+    bench = Bench(QUICK if arguments.quick else FULL, console, Progress(console))
+    chosen = arguments.only or list(PARTS)
+    measured: Figures = {}
+    for number, name in enumerate(chosen, 1):
+        bench.say(f"part {number} of {len(chosen)}: {name}")
+        found = PARTS[name](bench)
+        measured.update(found)
+        _keep(bench.scope, name, found)
+    _print_figures(console, measured)
+    console.print(f"written: {(RESULTS / bench.scope.file_name).relative_to(ROOT)}")
+    return 0 if all(figure["holds"] for figure in measured.values()) else 1
 
 
-def measure(scope: Scope, console: Console) -> Figures:
-    """Everything in turn; tables as they come."""
-    say = Progress(console)
-    figures: Figures = {}
-    cost = cpu_cost(max(3, scope.repeats), say)
-    _print_cpu(console, cost)
-    figures.update(_cpu_figures(cost))
+def _keep(scope: Scope, part: str, found: Figures) -> None:
+    """Put a part's figures in place of its earlier ones; the other parts' stay."""
+    path = RESULTS / scope.file_name
+    kept: Figures = json.loads(path.read_text()) if path.exists() else {}
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    figures = {name: figure for name, figure in kept.items() if figure.get("part", part) != part}
+    figures.update({name: {**figure, "part": part, "measured": now} for name, figure in found.items()})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+# --- parts -------------------------------------------------------------------------------------------------
+
+
+def _cpu(bench: Bench) -> Figures:
+    cost = cpu_cost(max(3, bench.scope.repeats), bench.say)
+    _print_cpu(bench.console, cost)
+    return _cpu_figures(cost)
+
+
+def _ratios(bench: Bench) -> Figures:
+    """What the volume's cap bounds runs alone; dd, which waits for the store, beside itself."""
+    say = bench.say
     with Laboratory() as lab:
-        figures.update(_headline(lab, scope, console, say))
-        _matrix_tables(lab, scope, console, say)
-        snapshot = lab.fill(scope.kill_content)
-        figures.update(_kill_figures(kill_cost(lab, snapshot, scope.kills, say)))
-        lab.store.delete_snapshot(snapshot)
-        with Bench(lab) as hosts:
-            database = hosts.build(scope.table_gib, say)
-            times = _database(hosts, database, scope, say)
-        _print_database(console, scope, times)
-        figures.update(_database_figures(times))
-    return figures
+        snapshot = lab.fill(HEADLINE)
+        say(f"{HEADLINE.name}: {lab.describe(snapshot, 'xfs')}")
+        used_bytes = total(lab.used_blocks(snapshot, "xfs")) * BLOCK
+        found: dict[str, list[Warming]] = {name: [] for name in HEADLINE_METHODS}
+        for number in range(bench.scope.repeats):
+            for method in ("fio line", "used only"):
+                found[method].append(_one(lab, snapshot, HEADLINE, method, number, say))
+        with ThreadPoolExecutor(2 * bench.scope.repeats) as pool:
+            jobs = [
+                (method, pool.submit(_one, lab, snapshot, HEADLINE, method, number, say))
+                for number in range(bench.scope.repeats)
+                for method in ("dd buffered", "dd direct")
+            ]
+            for method, job in jobs:
+                found[method].append(job.result())
+    _print_methods(bench.console, HEADLINE.name, found)
+    return _headline_figures(found, used_bytes)
 
 
-def _headline(lab: Laboratory, scope: Scope, console: Console, say: Progress) -> Figures:
-    """The ratios. What the volume's cap bounds runs alone; dd, which waits for the store, beside the verdicts."""
-    snapshot = lab.fill(HEADLINE)
-    say(f"{HEADLINE.name}: {lab.describe(snapshot, 'xfs')}")
-    used_bytes = total(lab.used_blocks(snapshot, "xfs")) * BLOCK
-    found: dict[str, list[Warming]] = {name: [] for name in HEADLINE_METHODS}
-    for number in range(scope.repeats):
-        for method in ("fio line", "used only"):
-            found[method].append(_one(lab, snapshot, HEADLINE, method, number, say))
-    with ThreadPoolExecutor(scope.repeats) as pool:
-        jobs = [
-            pool.submit(_one, lab, snapshot, HEADLINE, "dd direct", number, say)
-            for number in range(scope.repeats)
-        ]
-        judged = verdicts(lab, snapshot, scope.verdict_volumes, say)
-        found["dd direct"] = [job.result() for job in jobs]
-    lab.store.delete_snapshot(snapshot)
-    _print_methods(console, HEADLINE.name, found)
-    return {**_headline_figures(found, used_bytes), **_verdict_figures(judged)}
+def _verdicts(bench: Bench) -> Figures:
+    with Laboratory() as lab:
+        snapshot = lab.fill(HEADLINE)
+        return _verdict_figures(verdicts(lab, snapshot, bench.scope.verdict_volumes, bench.say))
+
+
+def _matrix_of_methods(bench: Bench) -> Figures:
+    with Laboratory() as lab:
+        _matrix_tables(lab, bench.scope, bench.console, bench.say)
+    return {}
+
+
+def _kills(bench: Bench) -> Figures:
+    with Laboratory() as lab:
+        snapshot = lab.fill(bench.scope.kill_content)
+        return _kill_figures(kill_cost(lab, snapshot, bench.scope.kills, bench.say))
+
+
+def _mysql(bench: Bench) -> Figures:
+    with Laboratory() as lab, DatabaseBench(lab) as hosts:
+        database = hosts.build(bench.scope.table_gib, bench.say)
+        times = _database(hosts, database, bench.scope, bench.say)
+    _print_database(bench.console, bench.scope, times)
+    return _database_figures(times)
+
+
+def _knee(bench: Bench) -> Figures:
+    with Laboratory() as lab:
+        errors = knee_errors(lab, bench.scope.knee_iops, bench.say)
+    _print_knee(bench.console, errors)
+    return {"knee against Little's law, largest error": _at_most(max(one.error for one in errors), 0.1)}
+
+
+def _samples(bench: Bench) -> Figures:
+    right, samples = samples_rightly_diagnosed()
+    return {"recorded iostat samples rightly diagnosed": _figure(right, f"{samples}", right == samples)}
+
+
+PARTS: dict[str, Callable[[Bench], Figures]] = {
+    "cpu": _cpu,
+    "samples": _samples,
+    "ratios": _ratios,
+    "knee": _knee,
+    "kills": _kills,
+    "verdicts": _verdicts,
+    "database": _mysql,
+    "matrix": _matrix_of_methods,
+}
 
 
 def _matrix_tables(lab: Laboratory, scope: Scope, console: Console, say: Progress) -> None:
@@ -190,7 +274,7 @@ def _one(
 
 
 def _database(
-    hosts: Bench, database: Database, scope: Scope, say: Progress
+    hosts: DatabaseBench, database: Database, scope: Scope, say: Progress
 ) -> dict[str, list[TimeToWarmReads]]:
     times: dict[str, list[TimeToWarmReads]] = {name: [] for name in scope.strategies}
     for _ in range(scope.database_repeats):
@@ -221,6 +305,7 @@ def _headline_figures(found: Warmings, used_bytes: int) -> Figures:
     share = rate / CAP_MIB_PER_S
     return {
         "used only against dd direct": _at_most(used / _median_seconds(found["dd direct"]), 1 / 12),
+        "used only against dd buffered": _at_most(used / _median_seconds(found["dd buffered"]), 1 / 12),
         "used only against fio line": _at_most(used / _median_seconds(found["fio line"]), 1 / 3.5),
         "throughput against the cap": _figure(share, ">= 0.95", share >= 0.95),
         "bytes read against used and present": _at_most(read / used_bytes, 1.05),
@@ -301,6 +386,17 @@ def _print_cpu(console: Console, cost: CpuCost) -> None:
     table.add_row("engine", f"{cost.engine:.3f}", f"{cost.engine_start:.3f}", f"{cost.engine_gb_per_s:.1f}")
     table.add_row("fio line", f"{cost.fio:.3f}", f"{cost.fio_start:.3f}", f"{cost.fio_gb_per_s:.1f}")
     table.add_row("ratio", f"{cost.ratio:.2f}", f"{cost.ratio_without_starts:.2f} without", "")
+    console.print(table)
+
+
+def _print_knee(console: Console, errors: Sequence[KneeError]) -> None:
+    table = _table(
+        "Knee, random 16 KiB reads", "capped at IOPS", "await ms", "readers", "by Little's law", "error"
+    )
+    for one in errors:
+        table.add_row(
+            str(one.iops), f"{one.await_ms:g}", f"{one.readers:.2f}", f"{one.expected:g}", f"{one.error:.1%}"
+        )
     console.print(table)
 
 

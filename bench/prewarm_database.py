@@ -78,7 +78,7 @@ class TimeToWarmReads:
     rates: list[float]
 
 
-class Bench:
+class DatabaseBench:
     """Hosts with a bridge of their own beside the laboratory's volumes."""
 
     def __init__(self, lab: Laboratory) -> None:
@@ -87,7 +87,7 @@ class Bench:
         self._hosts = NamespaceHosts(STATE, IMAGES, NETWORK)
         self._number = 0
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> DatabaseBench:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -20,7 +20,7 @@ from peaker_host.storage_proof import sample_warmth
 
 from bench.cold_volumes import BLOCK, GIB, MIB, STATE, Laboratory, Restored
 from bench.prewarm_methods import EngineHost, checked, fio_line, measured, start
-from localcloud.blockstore.loop import attach_loop, detach_loop, split_as_ebs
+from localcloud.blockstore.loop import attach_loop, detach_loop, queue_as_ebs
 
 Say = Callable[[str], None]
 COLD_LIMIT = 0.02
@@ -115,7 +115,7 @@ def _memory_device(size: int) -> Iterator[Restored]:
         subprocess.run(["mkfs.xfs", "-q", "-f", "-K", str(image)], check=True)
         device = attach_loop(image)
         try:
-            split_as_ebs(device)
+            queue_as_ebs(device)
             yield Restored("vol-0be9cffffffffffff", device.path, size)
         finally:
             detach_loop(device.path)

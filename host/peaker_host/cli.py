@@ -13,23 +13,11 @@ import re
 import signal
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any, Callable, Dict, List, NoReturn, Optional
 
-from peaker_host import (
-    database,
-    donor,
-    filesystem_maps,
-    first_write,
-    health,
-    load_test,
-    manifest,
-    prewarm,
-    reading_order,
-    replication,
-    storage_proof,
-)
+# What only one command needs is imported there: an engine's start must not cost more CPU than its reads.
+from peaker_host import filesystem_maps, manifest, prewarm, reading_order
 from peaker_host.block_ranges import Range, blocks_of_bytes, intersection
 from peaker_host.devices import BlockDevice
 from peaker_host.errors import HostError, InvalidArgument
@@ -97,6 +85,8 @@ def _print(result: Dict[str, Any]) -> None:
 
 
 def _prepare_donor(context: Context) -> Dict[str, Any]:
+    from peaker_host import donor
+
     arguments = context.arguments
     return donor.prepare_donor(
         context.settings, context.processes, arguments.dump_percent, arguments.timeout_seconds, context.say
@@ -138,6 +128,8 @@ def _cancel_prewarm(context: Context) -> Dict[str, Any]:
 
 
 def _warm_by_writing(context: Context) -> Dict[str, Any]:
+    from peaker_host import first_write
+
     arguments = context.arguments
     return first_write.warm_by_writing(
         context.settings, arguments.volume_id, arguments.rate_limit_mib_per_s, context.say
@@ -146,6 +138,8 @@ def _warm_by_writing(context: Context) -> Dict[str, Any]:
 
 def _verify_storage(context: Context) -> Dict[str, Any]:
     """Sample one volume after the other; then load all at once, as the database will."""
+    from concurrent.futures import ThreadPoolExecutor
+
     arguments = context.arguments
     generator = random.Random(arguments.seed) if arguments.seed is not None else random.SystemRandom()
     made = manifest.load_manifest(context.settings, arguments.run_id)
@@ -168,6 +162,8 @@ class _Proof:
 
 
 def _sample_member(context: Context, member: manifest.Member, generator: random.Random) -> _Proof:
+    from peaker_host import storage_proof
+
     arguments = context.arguments
     device = manifest.open_member(context.settings, member)
     used_bytes, unreadable = filesystem_maps.used_or_all(
@@ -199,6 +195,8 @@ def _urgent_blocks(
 
 
 def _load_member(context: Context, proof: _Proof, generator: random.Random) -> Dict[str, Any]:
+    from peaker_host import load_test
+
     arguments = context.arguments
     load = load_test.run_load_test(
         context.processes, proof.device, proof.used, arguments.load_depth, arguments.load_seconds, generator
@@ -227,6 +225,8 @@ def _combined_proof(volumes: List[Dict[str, Any]]) -> Dict[str, Any]:
 
 
 def _start_database(context: Context) -> Dict[str, Any]:
+    from peaker_host import database
+
     arguments = context.arguments
     return database.start_database(
         context.settings,
@@ -239,12 +239,16 @@ def _start_database(context: Context) -> Dict[str, Any]:
 
 
 def _start_replication(context: Context) -> Dict[str, Any]:
+    from peaker_host import replication
+
     return replication.start_replication(
         context.settings, context.processes, context.arguments.source_host, context.say
     )
 
 
 def _wait_for_catch_up(context: Context) -> Dict[str, Any]:
+    from peaker_host import replication
+
     arguments = context.arguments
     return replication.wait_for_catch_up(
         context.settings,
@@ -257,19 +261,27 @@ def _wait_for_catch_up(context: Context) -> Dict[str, Any]:
 
 
 def _load_buffer_pool(context: Context) -> Dict[str, Any]:
+    from peaker_host import donor
+
     client = admin_client(context.settings, context.processes)
     return donor.load_buffer_pool(client, context.arguments.timeout_seconds, context.say)
 
 
 def _drain_replica(context: Context) -> Dict[str, Any]:
+    from peaker_host import replication
+
     return replication.client_activity(context.settings, context.processes)
 
 
 def _set_maintenance(context: Context) -> Dict[str, Any]:
+    from peaker_host import health
+
     return health.set_maintenance(context.settings, context.arguments.maintenance == "on")
 
 
 def _health(context: Context) -> Dict[str, Any]:
+    from peaker_host import health
+
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -96,7 +96,8 @@ def summarise_iostat(report: str, name: str) -> Dict[str, Any]:
 def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> Dict[str, Any]:
     argv = ["fio", "--name=proof", f"--read_iolog={log_path}", "--replay_no_stall=1", "--ioengine=libaio"]
     argv += ["--direct=1", "--thread", f"--iodepth={depth}", f"--runtime={seconds}", "--output-format=json"]
-    argv += ["--readonly"]
+    # No state file of its own in the working directory.
+    argv += ["--readonly", "--verify_state_save=0"]
     output = processes.run(argv, timeout_seconds=seconds + 60).stdout
     try:
         job = json.loads(output[output.index("{") :])["jobs"][0]

@@ -17,7 +17,7 @@ from localcloud.blockstore.loop import (
     detach_loop,
     loops_of,
     loops_under,
-    split_as_ebs,
+    queue_as_ebs,
 )
 from localcloud.blockstore.mounts import unmount
 from localcloud.blockstore.recovery import (
@@ -142,7 +142,7 @@ class ColdBlockStore:
             if device is None:
                 self._running().ask("stat", volume_id)  # says so if it does not exist
                 device = attach_loop(self._layout.volumes / volume_id)
-                split_as_ebs(device)
+                queue_as_ebs(device)
                 self._attached[volume_id] = device
             return device
 

@@ -171,6 +171,7 @@ def fio(device: str, *options: str) -> dict[str, float]:
     command = [
         "fio",
         "--name=t",
+        "--verify_state_save=0",
         f"--filename={device}",
         "--direct=1",
         "--ioengine=libaio",
