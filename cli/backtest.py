@@ -16,6 +16,7 @@ from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.prices import US_EAST_1
 from peaker.domain.reading import Known
+from peaker.domain.scaling import served_quantile
 from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -61,7 +62,7 @@ def backtest_command(
         first = first_step(series, days)
         given = {
             "capacity_per_replica": _first(capacity, settings and settings.capacity_per_replica),
-            "quantile": _first(quantile, settings and settings.forecast.quantile, 0.95),
+            "quantile": _first(quantile, served_quantile(settings.forecast if settings else None).value),
             "min_replicas": _first(min_replicas, settings and settings.min_replicas, 1),
             "max_replicas": _first(max_replicas, settings and settings.max_replicas, 100),
         }

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import yaml
 from pydantic import (
@@ -22,6 +24,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
 ENVIRONMENTS_DIRECTORY = Path(__file__).resolve().parent
@@ -100,8 +103,95 @@ class LoadMetric(Settings):
 
 
 class Forecast(Settings):
-    quantile: float = Field(gt=0.5, lt=1.0)
+    """The quantile to serve, or the costs that it follows from: short / (short + spare). The quantile wins."""
+
+    quantile: float | None = Field(default=None, gt=0.5, le=0.99)
+    cost_short_usd_per_hour: float | None = Field(default=None, gt=0)
+    cost_spare_usd_per_hour: float | None = Field(default=None, gt=0)
     schedule_minutes: StrictInt = Field(ge=1, le=1440)
+
+    @field_validator("schedule_minutes")
+    @classmethod
+    def _comes_with_both_costs_or_none(cls, minutes: int, info: ValidationInfo) -> int:
+        costs = [info.data.get(f"cost_{name}_usd_per_hour") for name in ("short", "spare")]
+        if sum(cost is None for cost in costs) == 1:
+            raise ValueError(
+                "goes with cost_short_usd_per_hour and cost_spare_usd_per_hour: give both, or neither"
+            )
+        return minutes
+
+
+class CalendarEvent(Settings):
+    """A known event. Times without an offset are in `time_zone`; what is deployed is UTC.
+
+    A time that a clock change repeats or skips is taken so that the event is longer, not shorter.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, serialize_by_alias=True)
+
+    time_zone: str = Field(default="UTC", exclude=True)
+    from_: datetime = Field(alias="from")
+    until: datetime
+    reason: str = Field(min_length=1, max_length=80)
+    min_replicas: StrictInt | None = Field(default=None, ge=1)
+    load: float | None = Field(default=None, gt=0)
+    factor: float | None = Field(default=None, ge=1.0, le=100)
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_a_zone(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError):
+            raise ValueError(f"must be an IANA zone such as Europe/London, got {name}") from None
+        return name
+
+    @field_validator("from_", "until")
+    @classmethod
+    def _becomes_utc(cls, moment: datetime, info: ValidationInfo) -> datetime:
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+        zone = ZoneInfo(info.data.get("time_zone", "UTC"))
+        choices = [moment.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]
+        return min(choices) if info.field_name == "from_" else max(choices)
+
+    @field_validator("reason")
+    @classmethod
+    def _comes_after_a_span(cls, reason: str, info: ValidationInfo) -> str:
+        start, end = info.data.get("from_"), info.data.get("until")
+        if start is not None and end is not None and end <= start:
+            raise ValueError(f"the event must end after it starts, got {start} until {end}")
+        return reason
+
+    @model_validator(mode="after")
+    def _asks_for_one_thing(self) -> Self:
+        given = [name for name in ("min_replicas", "load", "factor") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"must have one of min_replicas, load and factor, got {' and '.join(given) or 'none'}"
+            )
+        return self
+
+
+class Watch(LoadMetric):
+    """A metric that shows trouble: any point above `above`. No point means no trouble."""
+
+    kind: Literal["error_spike", "failover", "deploy"]
+    above: float = Field(default=0.0, ge=0)
+
+
+class Holds(Settings):
+    """For so many minutes after trouble nothing is retired."""
+
+    minutes: StrictInt = Field(default=30, ge=0, le=1440)
+    watch: tuple[Watch, ...] = Field(default=(), max_length=5)
+
+
+class Observation(Settings):
+    """How long a new cluster is only observed; `accepted: true` ends it."""
+
+    days: float = Field(default=7.0, ge=0, le=90)
+    accepted: StrictBool = False
 
 
 class Gates(Settings):
@@ -149,6 +239,9 @@ class Cluster(Settings):
     load_metric: LoadMetric
     capacity_per_replica: float = Field(gt=0)
     forecast: Forecast
+    calendar: tuple[CalendarEvent, ...] = Field(default=(), max_length=12)
+    holds: Holds = Holds()
+    observation: Observation = Observation()
     prewarm: Prewarm = Prewarm()
     gates: Gates
     drain: Drain

@@ -114,7 +114,7 @@ class ControlPlaneStack(Stack):
 
     def _cluster_settings(self, cluster: Cluster, endpoint: ReadEndpoint) -> None:
         environment = self._names.environment
-        settings = cluster.model_dump(mode="json")
+        settings = cluster.model_dump(mode="json", exclude_none=True)
         settings |= {"environment": environment.environment, "region": environment.region}
         settings["read_endpoint"]["target_group_arn"] = endpoint.target_group_arn
         ssm.StringParameter(

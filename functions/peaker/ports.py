@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from peaker.domain.cluster import ClusterSettings
+from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
 from peaker.domain.fleet import ReplicaRow
 from peaker.domain.inventory import (
     CommandOutcome,
@@ -267,6 +267,9 @@ class LoadHistory(Protocol):
 
     def points(self, settings: ClusterSettings, start: datetime, end: datetime) -> LoadPoints:
         """Points of the periods that ended by `end`, in order of time; none is an empty answer, not an error."""
+
+    def events(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:
+        """Points of a metric in its own period, the one that still runs included; none is an empty answer."""
 
 
 class MetricPublisher(Protocol):

@@ -75,7 +75,8 @@ def test_settings_have_the_fields_of_the_environment_file() -> None:
 
 
 def _fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    for name, field in model.model_fields.items():
+    # What is excluded is read from the file and not deployed.
+    for name, field in ((name, field) for name, field in model.model_fields.items() if not field.exclude):
         nested = _models(field.annotation)
         if not nested:
             yield f"{prefix}{name}"

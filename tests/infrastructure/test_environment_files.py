@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from peaker.domain.cluster import ClusterSettings
 
 from environments.schema import (
     ENVIRONMENTS_DIRECTORY,
@@ -134,6 +136,42 @@ BAD_FILES: dict[str, tuple[Callable[[Document], Any], str]] = {
         section("load_metric", period_seconds=90),
         "clusters.0.load_metric.period_seconds: must be a multiple of 60, got 90",
     ),
+    "event without an end": (
+        cluster(calendar=[{"from": "2026-11-27T08:00", "reason": "sale", "load": 1.0}]),
+        "clusters.0.calendar.0.until: is required: add it",
+    ),
+    "event that ends before it starts": (
+        cluster(calendar=[{"from": "2026-11-27T08:00", "until": "2026-11-27T07:00", "reason": "sale", "load": 1.0}]),
+        "clusters.0.calendar.0.reason: the event must end after it starts, got 2026-11-27 08:00:00+00:00 until "
+        "2026-11-27 07:00:00+00:00",
+    ),
+    "event that asks for two things": (
+        cluster(
+            calendar=[
+                {"from": "2026-11-27T08:00", "until": "2026-11-27T09:00", "reason": "sale"}
+                | {"load": 1.0, "min_replicas": 2}
+            ]
+        ),
+        "clusters.0.calendar.0: must have one of min_replicas, load and factor, got min_replicas and load",
+    ),
+    "time zone that does not exist": (
+        cluster(
+            calendar=[
+                {"from": "2026-11-27T08:00Z", "until": "2026-11-27T09:00Z", "time_zone": "CEST"}
+                | {"reason": "sale", "load": 1.0}
+            ]
+        ),
+        "clusters.0.calendar.0.time_zone: must be an IANA zone such as Europe/London, got CEST",
+    ),
+    "one cost without the other": (
+        section("forecast", cost_spare_usd_per_hour=None),
+        "clusters.0.forecast.schedule_minutes: goes with cost_short_usd_per_hour and cost_spare_usd_per_hour: "
+        "give both, or neither",
+    ),
+    "quantile beyond what is forecast": (
+        section("forecast", quantile=0.995),
+        "clusters.0.forecast.quantile: must be less than or equal to 0.99, got 0.995",
+    ),
     "port out of range": (
         section("read_endpoint", health_port=70000),
         "clusters.0.read_endpoint.health_port: must be less than or equal to 65535, got 70000",
@@ -169,6 +207,29 @@ def test_bad_file_is_refused_with_field_and_remedy(situation: str) -> None:
     with pytest.raises(EnvironmentFileError) as refusal:
         Environment.parse(document, "environments/prod.yaml")
     assert str(refusal.value) == f"environments/prod.yaml: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "zone", "expected"),
+    [
+        ("2026-11-27T08:00", "2026-11-27T23:00", "Europe/Berlin", ("2026-11-27T07:00", "2026-11-27T22:00")),
+        ("2026-11-27T08:00-05:00", "2026-11-27T23:00Z", "UTC", ("2026-11-27T13:00", "2026-11-27T23:00")),
+        # 02:30 happens twice on that night, and never on the other: the event is the longer one.
+        ("2026-10-25T02:30", "2026-10-25T02:30:01", "Europe/Berlin", ("2026-10-25T00:30", "2026-10-25T01:30:01")),
+        ("2026-03-29T02:30", "2026-03-29T02:45", "Europe/Berlin", ("2026-03-29T00:30", "2026-03-29T01:45")),
+    ],
+)
+def test_the_calendar_is_deployed_in_utc(start: str, end: str, zone: str, expected: tuple[str, str]) -> None:
+    document = copy.deepcopy(PROD)
+    event = {"from": start, "until": end, "time_zone": zone, "reason": "sale", "min_replicas": 4}
+    document["clusters"][0]["calendar"] = [event]
+    settings = Environment.parse(document, "prod.yaml").clusters[0].model_dump(mode="json", exclude_none=True)
+    (deployed,) = settings["calendar"]
+    assert set(deployed) == {"from", "until", "reason", "min_replicas"}
+    for name, wanted in zip(("from", "until"), expected, strict=True):
+        assert datetime.fromisoformat(deployed[name]) == datetime.fromisoformat(wanted).replace(tzinfo=UTC)
+    (known,) = ClusterSettings.model_validate({**settings, "environment": "prod", "region": "us-east-1"}).calendar
+    assert (known.min_replicas, known.reason, known.from_.utcoffset()) == (4, "sale", timedelta(0))
 
 
 def test_every_fault_of_a_file_is_told_at_once() -> None:

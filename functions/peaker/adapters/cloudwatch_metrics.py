@@ -44,13 +44,28 @@ class CloudWatchLoadHistory:
     def metric_points(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:
         """The same for a metric that belongs to no cluster yet (backtest)."""
         period = query_period_seconds(metric.period_seconds)
-        first = math.floor(start.timestamp() / period) * period
         last = math.floor(end.timestamp() / period) * period
+        found = self._read(metric, period, start, datetime.fromtimestamp(last, UTC))
+        # A Sum over a longer period than the settings' is brought back to the settings' period.
+        scale = metric.period_seconds / period if metric.statistic in {"Sum", "SampleCount"} else 1.0
+        return LoadPoints([at for at, _ in found], [value * scale for _, value in found], float(period))
+
+    def events(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:
+        """Points in the metric's own period, the one that still runs included. Raises Throttled, AwsUnavailable."""
+        found = self._read(metric, metric.period_seconds, start, end)
+        return LoadPoints(
+            [at for at, _ in found], [value for _, value in found], float(metric.period_seconds)
+        )
+
+    def _read(
+        self, metric: LoadMetricSettings, period: int, start: datetime, end: datetime
+    ) -> list[tuple[float, float]]:
+        first = math.floor(start.timestamp() / period) * period
         found: list[tuple[float, float]] = []
         pages = self._client.get_paginator("get_metric_data").paginate(
             MetricDataQueries=[_query(metric, period)],
             StartTime=datetime.fromtimestamp(first, UTC),
-            EndTime=datetime.fromtimestamp(last, UTC),
+            EndTime=end,
             ScanBy="TimestampAscending",
         )
         with translated("cloudwatch:GetMetricData"):
@@ -58,10 +73,7 @@ class CloudWatchLoadHistory:
                 for result in page["MetricDataResults"]:
                     instants = (instant.timestamp() for instant in result["Timestamps"])
                     found += zip(instants, result["Values"], strict=True)
-        # A Sum over a longer period than the settings' is brought back to the settings' period.
-        scale = metric.period_seconds / period if metric.statistic in {"Sum", "SampleCount"} else 1.0
-        found.sort()
-        return LoadPoints([at for at, _ in found], [value * scale for _, value in found], float(period))
+        return sorted(found)
 
 
 def query_period_seconds(metric_period_seconds: int) -> int:

@@ -13,6 +13,7 @@ from peaker.adapters.aws_errors import translated
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.lead_time import PastSteps
+from peaker.domain.storage_judgement import knee_share
 from peaker.ports import Ledger
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ _STATE = "forecast#state"
 _ISSUED = "forecast#issued#"
 _KEPT_FOR = timedelta(days=14)
 _PAST_RUNS = 20
+_STATE_NUMBERS = (
+    "shift_seen_seconds", "first_check_seconds", "failover_seconds", "safe_rate", "safe_rate_seconds",
+)  # fmt: skip
 
 
 class DynamoForecastRecords:
@@ -42,7 +46,8 @@ class DynamoForecastRecords:
         item: Mapping[str, Any] = answer.get("Item", {})
         return CheckState(
             low_checks=int(_number(item, "low_checks") or 0),
-            shift_seen_seconds=_number(item, "shift_seen_seconds"),
+            source_id=item["source_id"]["S"] if "source_id" in item else None,
+            **{name: _number(item, name) for name in _STATE_NUMBERS},
         )
 
     def save_check_state(self, cluster: str, state: CheckState) -> None:
@@ -51,8 +56,10 @@ class DynamoForecastRecords:
             "sk": {"S": _STATE},
             "low_checks": {"N": str(state.low_checks)},
         }
-        if state.shift_seen_seconds is not None:
-            item["shift_seen_seconds"] = {"N": repr(float(state.shift_seen_seconds))}
+        numbers = {name: getattr(state, name) for name in _STATE_NUMBERS}
+        item |= {name: {"N": repr(float(value))} for name, value in numbers.items() if value is not None}
+        if state.source_id is not None:
+            item["source_id"] = {"S": state.source_id}
         with translated("dynamodb:PutItem"):
             self._client.put_item(TableName=self._table, Item=item)
 
@@ -89,6 +96,7 @@ class DynamoForecastRecords:
         """Runs that are too young, failed, or are no scale_out teach nothing about the lead time."""
         seconds: dict[str, list[float]] = {}
         hydrated: list[float] = []
+        shares: list[float] = []
         for run_id in self._recent_runs(cluster):
             run = self._ledger.run(run_id)
             if run.operation != "scale_out" or run.outcome != "succeeded":
@@ -100,7 +108,10 @@ class DynamoForecastRecords:
                 size = step.numbers.get("bytes_read")
                 if step.step == "ReportPrewarm" and isinstance(size, int | float):
                     hydrated.append(float(size))
-        return PastSteps(seconds, hydrated)
+                share = knee_share(step.numbers.get("limits"))
+                if step.step == "VerifyStorage" and share is not None:
+                    shares.append(share)
+        return PastSteps(seconds, hydrated, shares)
 
     def _recent_runs(self, cluster: str) -> list[str]:
         """Ids of the newest runs, the newest last."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 # EBS refuses a provisioned initialization rate outside 100 to 300 MiB/s (botocore, ec2:CreateVolume).
 InitializationRate = Annotated[int, Field(ge=100, le=300)]
@@ -49,10 +49,55 @@ class LoadMetricSettings(Settings):
 
 
 class ForecastSettings(Settings):
-    """Which quantile of the forecast must be served, and how often it is made."""
+    """Which quantile of the forecast must be served, and how often it is made.
 
-    quantile: float = Field(gt=0.5, lt=1.0)
+    The quantile is given, or follows from what an hour short and a spare hour cost (both, or neither).
+    """
+
+    quantile: float | None = Field(default=None, gt=0.5, le=0.99)
+    cost_short_usd_per_hour: float | None = Field(default=None, gt=0)
+    cost_spare_usd_per_hour: float | None = Field(default=None, gt=0)
     schedule_minutes: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _costs_come_together(self) -> ForecastSettings:
+        if (self.cost_short_usd_per_hour is None) != (self.cost_spare_usd_per_hour is None):
+            raise ValueError("cost_short_usd_per_hour and cost_spare_usd_per_hour: give both, or neither")
+        return self
+
+
+class CalendarEvent(Settings):
+    """A known event: replicas, a load, or a multiple of the forecast that it takes from its start to its end."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+
+    from_: AwareDatetime = Field(alias="from")
+    until: AwareDatetime
+    reason: str = Field(min_length=1, max_length=80)
+    min_replicas: int | None = Field(default=None, ge=1)
+    load: float | None = Field(default=None, gt=0)
+    factor: float | None = Field(default=None, ge=1.0, le=100)
+
+
+class WatchSettings(LoadMetricSettings):
+    """A metric whose points above `above` mean trouble of that kind."""
+
+    kind: Literal["error_spike", "failover", "deploy"]
+    above: float = Field(default=0.0, ge=0)
+
+
+class HoldSettings(Settings):
+    """How long after trouble a low load proves nothing, and which metrics show trouble."""
+
+    minutes: int = Field(default=30, ge=0, le=1_440)
+    watch: tuple[WatchSettings, ...] = Field(default=(), max_length=5)
+
+
+class ObservationSettings(Settings):
+    """A new cluster is only observed: for so many days, or until somebody accepts what the forecast shows."""
+
+    days: float = Field(default=7.0, ge=0, le=90)
+    accepted: bool = False
 
 
 class GateSettings(Settings):
@@ -107,6 +152,9 @@ class ClusterSettings(Settings):
     load_metric: LoadMetricSettings
     capacity_per_replica: float = Field(gt=0)
     forecast: ForecastSettings
+    calendar: tuple[CalendarEvent, ...] = Field(default=(), max_length=12)
+    holds: HoldSettings = HoldSettings()
+    observation: ObservationSettings = ObservationSettings()
     prewarm: PrewarmSettings = PrewarmSettings()
     gates: GateSettings
     drain: DrainSettings

@@ -29,7 +29,17 @@ class IssuedForecast:
 
 @dataclass(frozen=True)
 class CheckState:
-    """What earlier checks leave behind: low checks in a row, and when the last level shift was seen."""
+    """What earlier checks leave behind.
+
+    Low checks in a row; when the last level shift was seen; when the cluster was first checked; which instance
+    was the source, and when another one took its place; the highest load that a replica served without trouble.
+    Times in seconds since the epoch, loads in units of the load metric.
+    """
 
     low_checks: int = 0
     shift_seen_seconds: float | None = None
+    first_check_seconds: float | None = None
+    source_id: str | None = None
+    failover_seconds: float | None = None
+    safe_rate: float | None = None
+    safe_rate_seconds: float | None = None

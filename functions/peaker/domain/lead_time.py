@@ -119,12 +119,13 @@ class LeadTime:
 
 @dataclass(frozen=True)
 class PastSteps:
-    """Durations of past runs in seconds per state name, newest last, and the bytes that each prewarm brought
-    in.
+    """Durations of past runs in seconds per state name, newest last; the bytes that each prewarm brought in; and,
+    of every storage proof that reached a volume's knee, the IOPS delivered there over those promised.
     """
 
     seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
     hydrated_bytes: Sequence[float] = ()
+    knee_shares: Sequence[float] = ()
 
 
 # Which states of the workflow make up which part; the two lists of `provision` run side by side.

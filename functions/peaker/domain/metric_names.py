@@ -4,3 +4,6 @@ from __future__ import annotations
 
 NAMESPACE = "Peaker"
 REQUIRED_REPLICAS = "RequiredReplicas"
+OBSERVING = "Observing"
+# Markers that a person or a pipeline writes: metrics Deploy and Failover with the dimension Cluster.
+EVENTS_NAMESPACE = "Peaker/Events"

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from peaker.domain.cluster import ForecastSettings
 from peaker.domain.forecasting import Forecast, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.lead_time import LeadTime
@@ -35,6 +36,17 @@ class Outcome(StrEnum):
     ALARM = "alarm"
 
 
+DEFAULT_QUANTILE = 0.95
+
+
+@dataclass(frozen=True)
+class ServedQuantile:
+    """The quantile of the forecast that the fleet must serve, and where it comes from."""
+
+    value: float
+    basis: str
+
+
 def newsvendor_quantile(short_cost: float, spare_cost: float) -> float:
     """The quantile to serve: cost of a replica-hour short against the cost of one spare, Cu / (Cu + Co).
 
@@ -43,6 +55,17 @@ def newsvendor_quantile(short_cost: float, spare_cost: float) -> float:
     if short_cost <= 0 or spare_cost <= 0:
         raise ValueError(f"costs must be positive, got {short_cost} short and {spare_cost} spare")
     return min(0.99, max(0.5, short_cost / (short_cost + spare_cost)))
+
+
+def served_quantile(wanted: ForecastSettings | None) -> ServedQuantile:
+    """The one that was asked for; else the one that the costs of an hour short and an hour spare give; else 0.95."""
+    if wanted is not None and wanted.quantile is not None:
+        return ServedQuantile(wanted.quantile, "from the settings")
+    if wanted is None or wanted.cost_short_usd_per_hour is None or wanted.cost_spare_usd_per_hour is None:
+        return ServedQuantile(DEFAULT_QUANTILE, "the default")
+    short, spare = wanted.cost_short_usd_per_hour, wanted.cost_spare_usd_per_hour
+    value = newsvendor_quantile(short, spare)
+    return ServedQuantile(value, f"an hour short costs {short:g} USD, an hour spare {spare:g} USD")
 
 
 def minimum_lifetime_minutes(
@@ -66,26 +89,25 @@ class Capacity:
 
 
 def measured_capacity(
-    configured: float,
-    *,
-    knee_load: float | None = None,
-    safe_rate: float | None = None,
-    knee_share: float = 0.8,
+    configured: float, *, knee_share: float | None = None, safe_rate: float | None = None
 ) -> Capacity:
-    """The capacity from measurement: the lower of the knee (with a margin) and the highest load seen to be
-    safe.
+    """The capacity from the settings, as far as measurement bears it out.
 
-    The settings' figure stands until something was measured.
+    configured: what the settings say; the start value, and the ceiling: measurement never plans with more than a
+    person has answered for. knee_share: the IOPS that the storage proofs reached at the volumes' knee, over the
+    IOPS promised; a replica whose volumes give less serves that much less. safe_rate: the highest load per replica
+    that was served without trouble; shown capacity counts against a knee that looks lower.
     """
-    found: list[tuple[float, str]] = []
-    if knee_load is not None and knee_load > 0:
-        found.append((knee_load * knee_share, f"{knee_share:.0%} of the knee at {knee_load:g}"))
-    if safe_rate is not None and safe_rate > 0:
-        found.append((safe_rate, f"highest load served safely, {safe_rate:g}"))
-    if not found:
-        return Capacity(configured, "from the settings; nothing was measured yet")
-    value, basis = min(found)
-    return Capacity(value, basis)
+    if knee_share is None or knee_share >= 1:
+        reason = "nothing was measured yet" if knee_share is None else "its volumes reach what they promise"
+        return Capacity(configured, f"from the settings; {reason}")
+    by_knee = configured * max(0.0, knee_share)
+    knee = f"the volumes reached {knee_share:.0%} of their IOPS at the knee"
+    if safe_rate is not None and safe_rate > by_knee:
+        return Capacity(
+            min(configured, safe_rate), f"{knee}, but {safe_rate:g} per replica was served safely"
+        )
+    return Capacity(by_knee, f"{knee}, so that much of the settings' {configured:g}")
 
 
 @dataclass(frozen=True)
@@ -95,7 +117,7 @@ class ScalingPolicy:
     min_replicas: int
     max_replicas: int
     capacity: Capacity
-    quantile: float = 0.95
+    quantile: float = DEFAULT_QUANTILE
     period_seconds: float = 300.0
     minimum_lifetime_seconds: float = 3600.0
     low_checks_needed: int = 3
@@ -128,13 +150,18 @@ class Trouble:
 
 @dataclass(frozen=True)
 class CalendarOverride:
-    """A known event: the load is multiplied, or a number of replicas is asked for, from start to end."""
+    """A known event: the forecast is multiplied, or a load or a number of replicas is foreseen, from start to end."""
 
     start_seconds: float
     end_seconds: float
     reason: str
     factor: float = 1.0
     replicas: int = 0
+    load: float = 0.0
+
+    def asked(self, capacity_per_replica: float) -> int:
+        """Replicas that the event takes, 0 when it only multiplies the forecast."""
+        return max(self.replicas, replicas_for(self.load, capacity_per_replica))
 
 
 @dataclass(frozen=True)
@@ -219,6 +246,7 @@ def _need(observation: Observation, forecast: Forecast, lead_time: LeadTime, pol
     numbers = {
         "lead_time_p90_seconds": lead,
         "capacity_per_replica": capacity,
+        "quantile": policy.quantile,
         "serving": float(observation.fleet.serving if observation.fleet.serving is not None else -1),
         "building": float(observation.fleet.building),
     }
@@ -242,11 +270,15 @@ def _need(observation: Observation, forecast: Forecast, lead_time: LeadTime, pol
             "forecast_p95": p95 * factor,
             "forecast_upper": upper * factor,
         }
-        name = f"p{policy.quantile * 100:g} of the load in {lead / 60:.0f} min, {upper * factor:g}"
+        name = f"p{policy.quantile * 100:g} of the load in {lead / 60:.0f} min, {upper * factor:.4g}"
+        if factor > 1:
+            numbers["calendar_factor"] = factor
+            name += f" with the calendar's factor {factor:g}"
         wanted.append((replicas_for(upper * factor, capacity), name))
     for override in _active(observation, 0.0, lead + policy.period_seconds):
-        if override.replicas:
-            wanted.append((override.replicas, f"the calendar: {override.reason}"))
+        if asked := override.asked(capacity):
+            wanted.append((asked, f"the calendar: {override.reason}"))
+            numbers["calendar"] = max(numbers.get("calendar", 0.0), float(asked))
     unlimited, by = max(wanted, key=lambda each: each[0])
     numbers["unlimited"] = float(unlimited)
     return _Need(min(unlimited, policy.max_replicas), unlimited, by, numbers)
@@ -342,9 +374,9 @@ def _keep(
     capacity = policy.capacity.per_replica
     by_load = replicas_for((observation.load_now or 0.0) * slack, capacity)
     by_forecast = replicas_for(upper * slack, capacity)
-    by_calendar = max((o.replicas for o in _active(observation, 0.0, look_seconds)), default=0)
+    by_calendar = max((o.asked(capacity) for o in _active(observation, 0.0, look_seconds)), default=0)
     choices = [
-        (by_forecast, f"p{policy.quantile * 100:g} of the next {look_seconds / 60:.0f} min is {upper:g}"),
+        (by_forecast, f"p{policy.quantile * 100:g} of the next {look_seconds / 60:.0f} min is {upper:.4g}"),
         (by_load, f"the load is {observation.load_now:g}"),
         (by_calendar, "the calendar"),
         (need.wanted, need.by),

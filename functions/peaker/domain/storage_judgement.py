@@ -20,6 +20,7 @@ from peaker.domain.io_diagnosis import (
 )
 
 _US_PER_S = 1_000_000
+_AT_THE_KNEE = frozenset({Verdict.IOPS_LIMITED.value, Verdict.SHARED_STORAGE_CONTENTION.value})
 
 
 class _Iostat(BaseModel):
@@ -108,6 +109,20 @@ def _device_load(seen: _Iostat) -> DeviceLoad:
         read_await_ms=seen.read_await_ms,
         util_percent=seen.util_percent,
     )
+
+
+def knee_share(limits: object) -> float | None:
+    """IOPS delivered over IOPS promised, of the volume that fell shortest at its knee; None when none was at it.
+
+    limits: what judge_loads made of a proof. Only volumes that were asked for more requests than they served
+    count: one that stops at its bandwidth says nothing about IOPS.
+    """
+    shares = [
+        float(one["iops_delivered"]) / float(one["iops_promised"])
+        for one in (limits if isinstance(limits, list) else ())
+        if isinstance(one, dict) and one.get("verdict") in _AT_THE_KNEE and one.get("iops_promised")
+    ]
+    return min(shares, default=None)
 
 
 def exceeded_during(statistics: object, seconds: float) -> ExceededTime | None:

@@ -26,6 +26,10 @@ class Metric(StrEnum):
     PREWARM_MIB_PER_S = "PrewarmMibPerS"
     PREWARM_BYTES_READ = "PrewarmBytesRead"
     PREWARM_REMAINING_SECONDS = "PrewarmRemainingSeconds"
+    SERVED_QUANTILE = "ServedQuantile"
+    CAPACITY_PER_REPLICA = "CapacityPerReplica"
+    OBSERVATION_DAYS_LEFT = "ObservationDaysLeft"
+    FORECAST_ERROR = "ForecastError"
 
 
 UNITS: Mapping[Metric, MetricUnit] = {
@@ -37,6 +41,10 @@ UNITS: Mapping[Metric, MetricUnit] = {
     Metric.PREWARM_MIB_PER_S: MetricUnit.MegabytesPerSecond,
     Metric.PREWARM_BYTES_READ: MetricUnit.Bytes,
     Metric.PREWARM_REMAINING_SECONDS: MetricUnit.Seconds,
+    Metric.SERVED_QUANTILE: MetricUnit.NoUnit,
+    Metric.CAPACITY_PER_REPLICA: MetricUnit.NoUnit,
+    Metric.OBSERVATION_DAYS_LEFT: MetricUnit.Count,
+    Metric.FORECAST_ERROR: MetricUnit.NoUnit,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.fleet import Observation
-from peaker.domain.metric_names import REQUIRED_REPLICAS
+from peaker.domain.metric_names import OBSERVING, REQUIRED_REPLICAS
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.run import PlanStep, Summary, Trigger
 from peaker.ports import Ports
@@ -32,7 +32,11 @@ def why_not_short(
     An unknown need does not stop an alarm, which saw it moments ago: adding is the safe side. The schedule
     holds on it (I4).
     """
-    required = ports.readings.published(settings, REQUIRED_REPLICAS, ports.clock.now())
+    now = ports.clock.now()
+    observing = ports.readings.published(settings, OBSERVING, now)
+    if isinstance(observing, Known) and observing.value > 0:
+        return f"{settings.name} is only observed (settings: observation), nothing is built by itself"
+    required = ports.readings.published(settings, REQUIRED_REPLICAS, now)
     coming = len(observation.serving) + len(observation.building)
     if isinstance(required, Unknown) and trigger.kind == "schedule":
         return f"{settings.name}: the forecast's need is unknown ({required.why}), nothing is built (I4)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
@@ -25,6 +26,7 @@ from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.lead_time import LeadTime, predict_lead_time
 from peaker.domain.ledger import LeaseRow
+from peaker.domain.metric_names import OBSERVING
 from peaker.domain.prices import US_EAST_1, PriceTable
 from peaker.domain.reading import Known
 from peaker.domain.scaling import (
@@ -36,8 +38,18 @@ from peaker.domain.scaling import (
     ScalingPolicy,
     decide,
     minimum_lifetime_minutes,
+    served_quantile,
 )
 from peaker.ports import ForecastPorts
+from peaker.usecases.decision_inputs import (
+    Watching,
+    capacity,
+    carried_over,
+    overrides,
+    troubles,
+    watching,
+    with_safe_rate,
+)
 from peaker.usecases.lead_time_inputs import GIB, lead_time_inputs, volume_bytes
 from peaker.usecases.observe_fleet import observe_fleet
 
@@ -69,7 +81,27 @@ class ForecastReport(BaseModel):
     scored: int
     lead_time_p50_seconds: float
     lead_time_p90_seconds: float
+    quantile: float
+    quantile_basis: str
+    capacity_per_replica: float
+    capacity_basis: str
+    observing: bool
+    observation: str
+    observation_days_left: float
+    score: str
+    forecast_error: float | None
+    numbers: dict[str, float]
     reasons: tuple[str, ...]
+
+    def rules_in_force(self) -> dict[str, float]:
+        """By which figures it was decided, as metrics that nobody alarms on; by their names in the telemetry."""
+        values = {
+            "ServedQuantile": self.quantile,
+            "CapacityPerReplica": self.capacity_per_replica,
+            "ObservationDaysLeft": self.observation_days_left,
+            "ForecastError": self.forecast_error,
+        }
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
@@ -81,24 +113,57 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     settings = ports.common.clusters.settings(cluster)
     past = ports.records.past_steps(cluster)
     fleet, observed = _fleet(ports, settings, now)
+    state = carried_over(ports.records.check_state(cluster), observed, now)
     lead_time = predict_lead_time(lead_time_inputs(settings, observed, past), past)
     series = _history(ports, settings, now)
     forecast = forecast_demand(series, lead_time.p90_seconds, metric_name=settings.load_metric.name)
+    trouble = troubles(ports, settings, state, now)
     observation = Observation(
         now_seconds=now.timestamp(),
         load_now=None if forecast.stale else forecast.last_load,
         fleet=fleet,
+        troubles=trouble,
+        overrides=overrides(settings),
     )
-    policy = scaling_policy(settings, US_EAST_1, observed)
-    decision = decide(observation, forecast, lead_time, policy, ports.records.check_state(cluster))
-    score = score_issued(ports.records.issued(cluster, now - _SCORED_FOR), series)
-    _publish(ports, settings, now, forecast, lead_time, decision, score)
+    state = with_safe_rate(state, settings, observation.load_now, fleet.serving, trouble, now)
+    policy = scaling_policy(settings, US_EAST_1, observed, capacity(settings, past, state))
+    decision = decide(observation, forecast, lead_time, policy, state)
+    check = _Check(
+        settings=settings,
+        now=now,
+        observation=observation,
+        forecast=forecast,
+        lead_time=lead_time,
+        policy=policy,
+        decision=decision,
+        score=score_issued(ports.records.issued(cluster, now - _SCORED_FOR), series),
+        watching=watching(settings, state, now),
+    )
+    _publish(ports, check)
     _remember(ports, cluster, forecast, lead_time, decision)
-    return _report(settings, now, observation, forecast, lead_time, decision, score)
+    return _report(check)
+
+
+@dataclass(frozen=True)
+class _Check:
+    """One check: what was seen, what was decided, and by which rules."""
+
+    settings: ClusterSettings
+    now: datetime
+    observation: Observation
+    forecast: Forecast
+    lead_time: LeadTime
+    policy: ScalingPolicy
+    decision: ScalingDecision
+    score: Score
+    watching: Watching
 
 
 def scaling_policy(
-    settings: ClusterSettings, prices: PriceTable, observed: FleetObservation | None
+    settings: ClusterSettings,
+    prices: PriceTable,
+    observed: FleetObservation | None,
+    capacity_per_replica: Capacity,
 ) -> ScalingPolicy:
     """The cluster's rules; the minimum lifetime is at least what the hydration is worth in replica-hours."""
     gib = sum(volume_bytes(settings, observed).values()) / GIB
@@ -109,10 +174,11 @@ def scaling_policy(
     return ScalingPolicy(
         min_replicas=settings.min_replicas,
         max_replicas=settings.max_replicas,
-        capacity=Capacity(settings.capacity_per_replica, "from the settings"),
-        quantile=settings.forecast.quantile,
+        capacity=capacity_per_replica,
+        quantile=served_quantile(settings.forecast).value,
         period_seconds=60.0 * settings.forecast.schedule_minutes,
         minimum_lifetime_seconds=60.0 * minutes,
+        hold_after_trouble_seconds=60.0 * settings.holds.minutes,
     )
 
 
@@ -168,35 +234,29 @@ def _building(observed: FleetObservation, lease: LeaseRow | None) -> int:
     return 0 if served else 1
 
 
-def _publish(
-    ports: ForecastPorts,
-    settings: ClusterSettings,
-    now: datetime,
-    forecast: Forecast,
-    lead_time: LeadTime,
-    decision: ScalingDecision,
-    score: Score,
-) -> None:
-    acts = settings.mode == "act"
+def _publish(ports: ForecastPorts, check: _Check) -> None:
+    decision, forecast = check.decision, check.forecast
+    acts = not check.watching.observing
     values = {
         "RequiredReplicas": float(decision.required),
         "ReplicaShortage": float(decision.shortage if acts else 0),
         "ReplicaSurplus": float(decision.surplus if acts else 0),
         "ScalingDecision": float(decision.shortage - decision.surplus),
         "DecisionAlarm": float(decision.outcome is Outcome.ALARM),
-        "LeadTimeSeconds": lead_time.p90_seconds,
+        "LeadTimeSeconds": check.lead_time.p90_seconds,
         "ForecastDegraded": float(_is_degraded(forecast)),
+        OBSERVING: float(check.watching.observing),
     }
     known = {
         "ServingReplicas": decision.numbers.get("serving", -1.0),
-        "ForecastCoverage": _coverage(forecast, score),
+        "ForecastCoverage": _coverage(forecast, check.score),
         "ForecastLoad": decision.numbers.get("forecast_upper"),
         "ForecastLoadP50": decision.numbers.get("forecast_p50"),
         "ForecastLoadP95": decision.numbers.get("forecast_p95"),
         "LoadAgeSeconds": forecast.age_seconds,
     }
     values |= {name: value for name, value in known.items() if value is not None and value >= 0}
-    ports.metrics.publish(settings.name, now, values)
+    ports.metrics.publish(check.settings.name, check.now, values)
 
 
 def _is_degraded(forecast: Forecast) -> bool:
@@ -228,36 +288,47 @@ def _remember(
     ports.records.save_issued(cluster, issued)
 
 
-def _report(
-    settings: ClusterSettings,
-    now: datetime,
-    observation: Observation,
-    forecast: Forecast,
-    lead_time: LeadTime,
-    decision: ScalingDecision,
-    score: Score,
-) -> ForecastReport:
+def _report(check: _Check) -> ForecastReport:
+    forecast, decision, lead_time = check.forecast, check.decision, check.lead_time
     reasons: Sequence[str] = forecast.reasons
     return ForecastReport(
-        cluster=settings.name,
-        at=to_iso(now.astimezone(UTC)),
-        mode=settings.mode,
+        cluster=check.settings.name,
+        at=to_iso(check.now.astimezone(UTC)),
+        mode=check.settings.mode,
         action=decision.action,
         outcome=decision.outcome,
         reason=decision.reason,
         required=decision.required,
         shortage=decision.shortage,
         surplus=decision.surplus,
-        serving=observation.fleet.serving,
-        building=observation.fleet.building,
-        load_now=observation.load_now,
+        serving=check.observation.fleet.serving,
+        building=check.observation.fleet.building,
+        load_now=check.observation.load_now,
         forecast_p50=decision.numbers.get("forecast_p50"),
         forecast_p95=decision.numbers.get("forecast_p95"),
         standing=forecast.standing,
         model=forecast.model,
-        coverage=_coverage(forecast, score),
-        scored=score.scored,
+        coverage=_coverage(forecast, check.score),
+        scored=check.score.scored,
         lead_time_p50_seconds=lead_time.p50_seconds,
         lead_time_p90_seconds=lead_time.p90_seconds,
+        quantile=check.policy.quantile,
+        quantile_basis=served_quantile(check.settings.forecast).basis,
+        capacity_per_replica=check.policy.capacity.per_replica,
+        capacity_basis=check.policy.capacity.basis,
+        observing=check.watching.observing,
+        observation=check.watching.reason,
+        observation_days_left=check.watching.days_left,
+        score=_score_text(check.score),
+        forecast_error=check.score.error50,
+        numbers=dict(decision.numbers),
         reasons=(*reasons, lead_time.reason),
     )
+
+
+def _score_text(score: Score) -> str:
+    """The score of the last seven days as a sentence, for the one who decides whether to accept the forecast."""
+    if score.coverage95 is None:
+        return "no forecast could be scored yet"
+    error = "" if score.error50 is None else f", p50 was off by {score.error50:.0%} on average"
+    return f"{score.scored} forecasts scored: {score.coverage95:.0%} of the loads stayed under p95{error}"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peaker.domain.cluster import ForecastSettings
 from peaker.domain.forecasting import LEVELS, Forecast, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.lead_time import LeadTime
@@ -26,6 +27,7 @@ from peaker.domain.scaling import (
     minimum_lifetime_minutes,
     newsvendor_quantile,
     replicas_for,
+    served_quantile,
 )
 
 NOW = 1_800_000_000.0
@@ -259,12 +261,51 @@ def test_a_tebibyte_hydration_is_worth_three_hours_of_its_replica() -> None:
     assert minimum_lifetime_minutes(0.0, 1.11, 60) == 60
 
 
-def test_capacity_comes_from_measurement_when_there_is_one() -> None:
-    assert measured_capacity(100.0).per_replica == 100.0
-    assert measured_capacity(100.0, knee_load=200.0).per_replica == 160.0
-    measured = measured_capacity(100.0, knee_load=200.0, safe_rate=140.0)
-    assert measured.per_replica == 140.0
-    assert "safely" in measured.basis
+@pytest.mark.parametrize(
+    ("knee_share", "safe_rate", "capacity", "says"),
+    [
+        (None, None, 100.0, "nothing was measured"),
+        (None, 250.0, 100.0, "nothing was measured"),
+        (1.02, None, 100.0, "reach what they promise"),
+        (0.7, None, 70.0, "70% of their IOPS"),
+        (0.7, 60.0, 70.0, "70% of their IOPS"),
+        (0.7, 85.0, 85.0, "served safely"),
+        (0.7, 250.0, 100.0, "served safely"),
+    ],
+)
+def test_measurement_lowers_the_capacity_and_never_raises_it_above_the_settings(
+    knee_share: float | None, safe_rate: float | None, capacity: float, says: str
+) -> None:
+    measured = measured_capacity(100.0, knee_share=knee_share, safe_rate=safe_rate)
+    assert measured.per_replica == pytest.approx(capacity)
+    assert says in measured.basis
+
+
+@pytest.mark.parametrize(
+    ("given", "quantile", "says"),
+    [
+        ({}, 0.95, "default"),
+        ({"quantile": 0.9}, 0.9, "settings"),
+        ({"cost_short_usd_per_hour": 36.0, "cost_spare_usd_per_hour": 4.0}, 0.9, "36 USD"),
+        ({"quantile": 0.97, "cost_short_usd_per_hour": 9.0, "cost_spare_usd_per_hour": 1.0}, 0.97, "settings"),
+    ],
+)
+def test_the_quantile_is_the_one_asked_for_or_follows_from_the_costs(
+    given: dict[str, float], quantile: float, says: str
+) -> None:
+    served = served_quantile(ForecastSettings.model_validate({"schedule_minutes": 5, **given}))
+    assert served.value == pytest.approx(quantile)
+    assert says in served.basis
+
+
+def test_a_foreseen_load_takes_its_replicas_before_it_comes_and_keeps_them_while_it_lasts() -> None:
+    match = CalendarOverride(NOW + HOUR, NOW + 5 * HOUR, "cup final", load=390.0)
+    decision = check(replace(observe(), overrides=(match,)), forecast())
+    assert (decision.action, decision.required) == (Action.SCALE_OUT, 4)
+    assert "cup final" in decision.reason
+    assert decision.numbers["calendar"] == 4
+    over = CalendarOverride(NOW - 5 * HOUR, NOW - HOUR, "cup final", load=390.0)
+    assert check(replace(observe(), overrides=(over,)), forecast()).required < 4
 
 
 def test_whole_replicas_serve_a_load() -> None:

@@ -114,8 +114,9 @@ def test_a_new_clusters_check_state_is_the_default_and_then_what_was_saved(
     records: DynamoForecastRecords,
 ) -> None:
     assert records.check_state("orders") == CheckState()
-    records.save_check_state("orders", CheckState(2, 1.5))
-    assert records.check_state("orders") == CheckState(2, 1.5)
+    for state in (CheckState(2, 1.5), CheckState(1, 2.5, 3.5, "i-1", 4.5, 5.5, 6.5)):
+        records.save_check_state("orders", state)
+        assert records.check_state("orders") == state
     assert records.check_state("payments") == CheckState()
 
 
@@ -128,6 +129,13 @@ def test_issued_forecasts_come_back_in_order_from_a_time_on(records: DynamoForec
     assert (found[0].p50, found[0].p95, found[0].model, found[0].required) == (1.25, 2.5, "blend", 2)
 
 
+PROOF = [
+    {"volume": "data", "verdict": "IOPS-limited", "iops_delivered": 2250.0, "iops_promised": 3000},
+    {"volume": "log", "verdict": "bandwidth-limited", "iops_delivered": 500.0, "iops_promised": 3000},
+    {"volume": "more", "verdict": "unknown", "reason": "no usable load test"},
+]
+
+
 def test_only_scale_outs_that_succeeded_teach_the_lead_time(records: DynamoForecastRecords) -> None:
     table = LedgerTable(boto3.client("dynamodb"), "ledger")
     lease, ledger = DynamoDbLease(table), DynamoDbLedger(table)
@@ -138,8 +146,11 @@ def test_only_scale_outs_that_succeeded_teach_the_lead_time(records: DynamoForec
         ledger.open_run(holder, RunRow(run_id, "orders", operation, start, {}))
         ledger.start_step(holder, "ReportPrewarm", start, start + timedelta(hours=1))
         ledger.finish_step(holder, "ReportPrewarm", start + timedelta(seconds=90), {"bytes_read": 5e8})
+        ledger.start_step(holder, "VerifyStorage", start, start + timedelta(hours=1))
+        ledger.finish_step(holder, "VerifyStorage", start + timedelta(seconds=60), {"limits": PROOF})
         ledger.close_run(holder, outcome, start + timedelta(minutes=30))
         lease.release(holder)
     past = records.past_steps("orders")
-    assert past.seconds == {"ReportPrewarm": [90.0]}
+    assert past.seconds == {"ReportPrewarm": [90.0], "VerifyStorage": [60.0]}
+    assert list(past.knee_shares) == [0.75]
     assert list(past.hydrated_bytes) == [5e8]

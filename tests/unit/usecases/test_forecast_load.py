@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peaker.domain.cluster import ClusterSettings
+from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
 from peaker.domain.errors import AwsUnavailable, UnknownCluster
 from peaker.domain.fleet import ReplicaRow, ReplicaState
 from peaker.domain.inventory import LOAD_TAG, OWNER_TAG, TargetHealth, TargetState
 from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
 from peaker.domain.lead_time import PastSteps
 from peaker.ports import ForecastPorts
+from peaker.runtime.telemetry import UNITS, Metric
 from peaker.usecases.forecast_load import ForecastReport, forecast_load
 
-from tests.support.builders import RUN_ID, instance, orders, with_cluster
+from tests.support.builders import RUN_ID, SOURCE, instance, orders, with_cluster
 from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.unit.forecasting.loads import daily
 
@@ -30,6 +31,13 @@ class ScriptedHistory:
     values: Any
     step: int = 1800
     ends_late_by: int = 0
+    # Points of watched metrics by name: (seconds before the end, value).
+    seen: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+    def events(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:
+        points = [(end.timestamp() - ago, value) for ago, value in self.seen.get(metric.name, [])]
+        inside = [one for one in points if start.timestamp() <= one[0] < end.timestamp()]
+        return LoadPoints([at for at, _ in inside], [value for _, value in inside], metric.period_seconds)
 
     def points(self, settings: ClusterSettings, start: datetime, end: datetime) -> LoadPoints:
         last = end.timestamp() - self.ends_late_by * self.step
@@ -117,7 +125,7 @@ def test_all_figures_are_published_each_time() -> None:
     assert set(here.published.values) == {
         "RequiredReplicas", "ServingReplicas", "ReplicaShortage", "ReplicaSurplus", "ForecastLoad",
         "ForecastLoadP50", "ForecastLoadP95", "ForecastCoverage", "LeadTimeSeconds", "ScalingDecision",
-        "DecisionAlarm", "ForecastDegraded", "LoadAgeSeconds",
+        "DecisionAlarm", "ForecastDegraded", "LoadAgeSeconds", "Observing",
     }  # fmt: skip
     assert here.published.values["ForecastLoadP50"] <= here.published.values["ForecastLoadP95"]
     assert here.published.values["ServingReplicas"] == 1
@@ -244,3 +252,146 @@ def test_a_load_metric_that_is_a_utilisation_is_said_and_alarmed() -> None:
     assert report.standing == "degraded"
     assert here.published.values["ForecastDegraded"] == 1
     assert np.isfinite(here.published.values["ForecastLoadP95"])
+
+
+# --- known events, costs, holds, capacity, observation -------------------------------------------------------
+
+
+def event(**given: Any) -> dict[str, Any]:
+    return {"from": "2026-11-21T12:00:00Z", "until": "2026-11-21T18:00:00Z", "reason": "sale", **given}
+
+
+@pytest.mark.parametrize("asked", [{"min_replicas": 3}, {"load": 290.0}])
+def test_a_calendar_event_is_built_for_and_named(asked: dict[str, Any]) -> None:
+    report = world(0.3, calendar=[event(**asked)]).check()
+    assert (report.action, report.required, report.shortage) == ("scale_out", 3, 2)
+    assert "the calendar: sale" in report.reason
+    assert report.numbers["calendar"] == 3
+
+
+def test_a_calendar_event_that_is_over_asks_for_nothing() -> None:
+    past = event(min_replicas=3) | {"from": "2026-11-20T12:00:00Z", "until": "2026-11-20T18:00:00Z"}
+    assert world(0.3, calendar=[past]).check().required == 1
+
+
+def test_the_costs_of_being_short_and_of_a_spare_set_the_quantile() -> None:
+    costs = {"cost_short_usd_per_hour": 3.0, "cost_spare_usd_per_hour": 1.0, "schedule_minutes": 15}
+    cheap = world(1.0, forecast=costs).check()
+    assert cheap.quantile == pytest.approx(0.75)
+    assert "3 USD" in cheap.quantile_basis
+    assert cheap.numbers["quantile"] == cheap.quantile
+    usual = world(1.0).check().numbers["forecast_upper"]
+    assert cheap.numbers["forecast_p50"] < cheap.numbers["forecast_upper"] < usual
+
+
+ERRORS = {
+    "kind": "error_spike", "namespace": "App", "name": "Errors5xx", "statistic": "Sum", "period_seconds": 60,
+    "dimensions": {"Service": "shop"}, "above": 20,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "held"),
+    [("Errors5xx", 21.0, "error spike"), ("Errors5xx", 20.0, None),
+     ("Deploy", 1.0, "deploy"), ("Failover", 1.0, "failover"), ("Other", 9.0, None)],
+)  # fmt: skip
+def test_after_trouble_nothing_is_removed_for_half_an_hour(metric: str, value: float, held: str | None) -> None:
+    here = world(0.2, holds={"minutes": 30, "watch": [ERRORS]})
+    here.serve()
+    here.history.seen = {metric: [(600.0, value)]}
+    reports = [here.check() for _ in range(3)]
+    assert reports[-1].surplus == (0 if held else 1)
+    if held:
+        assert f"{held} 9 min ago" in reports[-1].reason
+    here.history.seen = {metric: [(1900.0, value)]}
+    assert [here.check() for _ in range(3)][-1].surplus == 1
+
+
+def test_trouble_that_cannot_be_read_is_no_all_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = world(0.2)
+
+    def unavailable(*_: Any) -> LoadPoints:
+        raise AwsUnavailable("cloudwatch:GetMetricData: no answer")
+
+    monkeypatch.setattr(here.history, "events", unavailable)
+    with pytest.raises(AwsUnavailable):
+        here.check()
+    assert here.published.values == {}
+
+
+def test_another_instance_in_the_place_of_the_source_is_a_failover() -> None:
+    here = world(0.2)
+    here.serve()
+    here.check()
+    assert here.remembered.state.source_id == SOURCE
+    here.remembered.state = replace(here.remembered.state, source_id="i-0ther0000000000a0")
+    reports = [here.check() for _ in range(3)]
+    assert "failover 0 min ago" in reports[-1].reason
+    assert reports[-1].surplus == 0
+    here.common.clock.advance(minutes=31)
+    assert [here.check() for _ in range(3)][-1].surplus == 1
+
+
+def test_the_capacity_follows_the_knee_of_the_last_storage_proofs() -> None:
+    here = world(0.55)
+    assert here.check().capacity_per_replica == 100
+    here.remembered.past = PastSteps(knee_shares=[0.1, 0.1, 0.9, 0.6, 0.6, 0.5, 0.7])
+    report = here.check()
+    assert report.capacity_per_replica == pytest.approx(60)
+    assert "60% of their IOPS" in report.capacity_basis
+    assert report.required > 1
+
+
+def test_a_load_that_was_served_without_errors_counts_against_a_low_knee() -> None:
+    here = world(0.5, holds={"watch": [ERRORS]})
+    here.remembered.past = PastSteps(knee_shares=[0.1])
+    report = here.check()
+    assert here.remembered.state.safe_rate == report.load_now == report.capacity_per_replica
+    assert "served safely" in report.capacity_basis
+    here.common.clock.advance(days=29)
+    here.history.seen = {"Errors5xx": [(60.0, 100.0)]}
+    assert here.check().capacity_per_replica == pytest.approx(10)
+    blind = world(0.5)
+    blind.remembered.past = PastSteps(knee_shares=[0.1])
+    assert blind.check().capacity_per_replica == pytest.approx(10), "nobody watched the errors"
+
+
+def test_a_new_cluster_is_observed_for_a_week_with_a_score_and_then_acts() -> None:
+    here = world(1.0, observation={"days": 7})
+    first = here.check()
+    assert first.shortage >= 1
+    assert first.observing
+    assert first.score == "no forecast could be scored yet"
+    assert (here.published.values["ReplicaShortage"], here.published.values["Observing"]) == (0, 1)
+    (issued,) = here.remembered.kept
+    end = NOON.timestamp()
+    here.remembered.kept = [
+        replace(issued, issued_at_seconds=end - 86_400 + i, target_seconds=end - 1800 * i, p50=120.0, p95=1e9)
+        for i in range(48)
+    ]
+    here.common.clock.advance(hours=12)
+    day = here.check()
+    assert day.observation == "observed for 0.5 of 7 days; observation.accepted: true ends it"
+    assert "48 forecasts scored: 100% of the loads stayed under p95, p50 was off by" in day.score
+    assert day.observation_days_left == pytest.approx(6.5)
+    here.common.clock.advance(days=6.5)
+    after = here.check()
+    assert not after.observing
+    assert here.published.values["ReplicaShortage"] == after.shortage >= 1
+
+
+def test_the_rules_in_force_are_metrics_that_the_telemetry_knows() -> None:
+    here = world(1.0)
+    here.check()
+    (issued,) = here.remembered.kept
+    here.remembered.kept = [replace(issued, issued_at_seconds=NOON.timestamp() - 60, target_seconds=NOON.timestamp())]
+    rules = here.check().rules_in_force()
+    assert set(rules) == {"ServedQuantile", "CapacityPerReplica", "ObservationDaysLeft", "ForecastError"}
+    assert {Metric(name) for name in rules} <= set(UNITS)
+    assert (rules["ServedQuantile"], rules["CapacityPerReplica"]) == (0.95, 100)
+
+
+def test_an_accepted_cluster_acts_at_once() -> None:
+    here = world(1.0, observation={"days": 7, "accepted": True})
+    assert not here.check().observing
+    assert here.published.values["ReplicaShortage"] >= 1
