@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from aws_cdk import CfnOutput, Duration, Stack
+from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_assets as assets
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
@@ -18,6 +19,7 @@ from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from environments.schema import Cluster
+from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
 from stacks.constructs.event_route import EventRoute
 from stacks.constructs.operator_alarm import runbook_description
 from stacks.constructs.python_function import PythonFunction
@@ -33,6 +35,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 STATE_MACHINES = REPOSITORY / "statemachines"
 DOCUMENTS = REPOSITORY / "ssm_documents"
 STATE_MACHINE_SUFFIX = ".asl.json"
+RUN_FILES_KEPT = Duration.days(4)
 SCHEDULED_CHECK = Duration.hours(1)
 # An alarm's event is still worth acting on after this long; the scheduled check covers the rest.
 LONGEST_ALARM_EVENT_AGE_SECONDS = 3600
@@ -79,12 +82,14 @@ class ControlPlaneStack(Stack):
             name = path.stem
             RunCommandDocument(self, f"{pascal_case(name)}Document", name=names.document(name), path=path)
 
+        self._run_files_bucket()
         deployment = Deployment(
             names=names,
             target_group_arns=[endpoint.target_group_arn for endpoint in endpoints.values()],
             host_package_object_arn=(
                 f"arn:{names.environment.partition}:s3:::{package.s3_bucket_name}/{package.s3_object_key}"
             ),
+            run_files_bucket_arn=names.run_files_bucket_arn,
         )
         environment = {
             "PEAKER_ENVIRONMENT": names.environment.environment,
@@ -92,6 +97,7 @@ class ControlPlaneStack(Stack):
             "HOST_PACKAGE_BUCKET": package.s3_bucket_name,
             "HOST_PACKAGE_KEY": package.s3_object_key,
             "HOST_PACKAGE_SHA256": host_package.sha256,
+            "RUN_FILES_BUCKET": names.run_files_bucket,
             "POWERTOOLS_SERVICE_NAME": "peaker",
             "POWERTOOLS_METRICS_NAMESPACE": METRIC_NAMESPACE,
             "LOG_LEVEL": "INFO",
@@ -111,6 +117,20 @@ class ControlPlaneStack(Stack):
         )
         topic.add_subscription(subscriptions.EmailSubscription(email))
         return topic
+
+    def _run_files_bucket(self) -> None:
+        """What runs hand to their hosts, and nobody needs when the longest prewarm is over."""
+        bucket = s3.Bucket(
+            self,
+            "RunFiles",
+            bucket_name=self._names.run_files_bucket,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            enforce_ssl=True,
+            lifecycle_rules=[s3.LifecycleRule(expiration=RUN_FILES_KEPT)],
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        acknowledge_no_bucket_log(bucket)
 
     def _cluster_settings(self, cluster: Cluster, endpoint: ReadEndpoint) -> None:
         environment = self._names.environment

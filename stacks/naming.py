@@ -23,6 +23,15 @@ class Names:
     def ledger_table(self) -> str:
         return f"{self.prefix}-ledger"
 
+    @property
+    def run_files_bucket(self) -> str:
+        """Bucket names are unique in all of AWS, so the account is in it."""
+        return f"{self.prefix}-run-files-{self.environment.account}-{self.environment.region}"
+
+    @property
+    def run_files_bucket_arn(self) -> str:
+        return f"arn:{self.environment.partition}:s3:::{self.run_files_bucket}"
+
     def function(self, name: str) -> str:
         return f"{self.prefix}-{name}"
 

@@ -38,6 +38,8 @@ class Permission(Enum):
     READ_METRICS = auto()
     PUBLISH_METRICS = auto()
     READ_HOST_PACKAGE = auto()
+    LIST_SNAPSHOT_BLOCKS = auto()
+    PUBLISH_RUN_FILES = auto()
     CREATE_SNAPSHOTS = auto()
     LAUNCH_INSTANCES = auto()
     CREATE_VOLUMES = auto()
@@ -77,6 +79,7 @@ class Deployment:
     names: Names
     target_group_arns: Sequence[str]
     host_package_object_arn: str
+    run_files_bucket_arn: str
 
     @property
     def owner(self) -> str:
@@ -190,6 +193,24 @@ def _publish_metrics(_: Deployment) -> list[Statement]:
 
 def _read_host_package(deployment: Deployment) -> list[Statement]:
     return [Statement(("s3:GetObject",), (deployment.host_package_object_arn,))]
+
+
+def _list_snapshot_blocks(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("ebs:ListSnapshotBlocks",), (deployment.any_snapshot,), _owned(deployment), UNKNOWN_UNTIL_RUN
+        )
+    ]
+
+
+def _publish_run_files(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("s3:PutObject", "s3:GetObject"),
+            (f"{deployment.run_files_bucket_arn}/runs/*",),
+            wildcard_reason="One folder per run, in a bucket for nothing else; its name exists once the run has begun.",
+        )
+    ]
 
 
 def _create_snapshots(deployment: Deployment) -> list[Statement]:
@@ -318,6 +339,10 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _publish_metrics
         case Permission.READ_HOST_PACKAGE:
             return _read_host_package
+        case Permission.LIST_SNAPSHOT_BLOCKS:
+            return _list_snapshot_blocks
+        case Permission.PUBLISH_RUN_FILES:
+            return _publish_run_files
         case Permission.CREATE_SNAPSHOTS:
             return _create_snapshots
         case Permission.LAUNCH_INSTANCES:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from peaker.domain.block_list import BlockRuns
 from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
 from peaker.domain.fleet import ReplicaRow
 from peaker.domain.inventory import (
@@ -19,7 +20,7 @@ from peaker.domain.inventory import (
     VolumeSpec,
 )
 from peaker.domain.ledger import Holder, LeaseRow, ResourceKind, ResourceRow, ResourceState, RunRow, StepRow
-from peaker.domain.reading import Reading
+from peaker.domain.reading import Reading, Unknown
 
 if TYPE_CHECKING:  # these import numpy, which only the forecast needs
     from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
@@ -135,6 +136,20 @@ class HostPackage(Protocol):
 
     def download_url(self) -> str:
         """A URL that a host may fetch for the next hour without credentials."""
+
+
+class SnapshotBlocks(Protocol):
+    """What snapshots hold."""
+
+    def held(self, snapshot_id: str, pages_at_most: int) -> BlockRuns | Unknown:
+        """The blocks that it holds; Unknown when its list has more pages than that."""
+
+
+class RunFiles(Protocol):
+    """Files that a run's hosts fetch; they vanish by themselves after some days."""
+
+    def publish(self, run_id: str, name: str, text: str) -> str:
+        """Store the file, or replace it; returns a URL that a host may fetch for the next hour."""
 
 
 class Lease(Protocol):
@@ -256,6 +271,8 @@ class Ports:
     commands: CommandRunner
     endpoint: TrafficRouter
     package: HostPackage
+    snapshot_blocks: SnapshotBlocks
+    run_files: RunFiles
     lease: Lease
     ledger: Ledger
     readings: LoadReadings

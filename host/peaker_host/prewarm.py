@@ -23,6 +23,7 @@ from peaker_host import block_list, reading_order
 from peaker_host.block_ranges import Range, blocks_of_bytes, total
 from peaker_host.devices import BlockDevice
 from peaker_host.errors import (
+    BlockListUnreadable,
     CommandFailed,
     HostError,
     InvalidArgument,
@@ -121,7 +122,7 @@ def start(
         return {"pid": finished["pid"], "already_running": False, "already_done": True}
     for member in load_manifest(settings, request.run_id).members:
         open_member(settings, member)
-    _fetch_block_list(settings, request, block_list_url)
+    missing = _fetch_block_list(settings, request, block_list_url)
     argv = [*package_command(), *(["--settings", settings_path] if settings_path else [])]
     argv += ["prewarm", "--run-id", request.run_id, "--method", request.method]
     argv += ["--rate-limit-mib-per-s", f"{request.rate_limit_mib_per_s:g}"]
@@ -130,7 +131,7 @@ def start(
     log_path = settings.run_path(request.run_id, "prewarm.log")
     pid = processes.start_detached(argv, log_path)
     _await_start(settings, request.run_id, pid, log_path)
-    return {"pid": pid, "already_running": False}
+    return {"pid": pid, "already_running": False, "block_list_missing": missing}
 
 
 def report(settings: Settings, run_id: str) -> Dict[str, Any]:
@@ -499,13 +500,22 @@ def _samples(path: str) -> List[List[Any]]:
     return samples
 
 
-def _fetch_block_list(settings: Settings, request: PrewarmRequest, url: str) -> None:
+def _fetch_block_list(settings: Settings, request: PrewarmRequest, url: str) -> str:
+    """Why there is no list, or nothing. Only the method `blocks` cannot do without one and raises."""
     path = settings.run_path(request.run_id, "blocks.json")
+    missing = "" if os.path.exists(path) else "none was given"
     if url:
-        block_list.fetch(url, path)
-        block_list.load(path)
-    elif request.method == "blocks" and not os.path.exists(path):
-        raise InvalidArgument("method blocks needs a block list: give block-list-url")
+        fresh = path + ".new"
+        try:
+            block_list.fetch(url, fresh)
+            block_list.load(fresh)
+            os.replace(fresh, path)
+            missing = ""
+        except BlockListUnreadable as error:
+            missing = str(error) if missing else ""
+    if missing and request.method == "blocks":
+        raise InvalidArgument(f"method blocks needs a block list (block-list-url): {missing}")
+    return missing
 
 
 def _load_block_list(settings: Settings, request: PrewarmRequest) -> Dict[str, List[Range]]:

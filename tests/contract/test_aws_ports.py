@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,12 +13,15 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.cloudwatch_readings import CloudWatchReadings
+from peaker.adapters.ebs_snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ec2_compute import Ec2Compute
 from peaker.adapters.ec2_storage import Ec2Storage
 from peaker.adapters.elb_read_endpoint import ElbReadEndpoint
 from peaker.adapters.parameter_clusters import ParameterClusters
+from peaker.adapters.s3_run_files import S3RunFiles
 from peaker.adapters.ssm_commands import SsmCommands
 from peaker.domain import errors
+from peaker.domain.block_list import BlockRuns
 from peaker.domain.inventory import (
     RUN_TAG,
     CommandStatus,
@@ -29,7 +33,7 @@ from peaker.domain.inventory import (
 from peaker.domain.reading import Known, Unknown
 
 from localcloud.server import CloudSettings, LocalCloud
-from localcloud.simulated_dataplane import simulated_dataplane
+from localcloud.simulated_dataplane import SimulatedBlockStore, simulated_dataplane
 from tests.support.builders import orders
 from tests.support.workflow_cloud import WorkflowCloud
 
@@ -43,6 +47,7 @@ class Adapters:
     compute: Ec2Compute
     storage: Ec2Storage
     commands: SsmCommands
+    volumes: SimulatedBlockStore
 
     def spec(self, subnet_id: str = SUBNET) -> InstanceSpec:
         return InstanceSpec(
@@ -79,15 +84,24 @@ class Adapters:
 
         WorkflowCloud.eventually(lambda: seen() == [state])
 
+    def snapshot(self, volume_id: str, host: str, run: str) -> str:
+        made = self.storage.create_snapshots(host, [volume_id], {**RUN_TAGS, RUN_TAG: run})[0]
+        WorkflowCloud.eventually(
+            lambda: [one.state for one in self.storage.snapshots_of_run(run)] == ["completed"]
+        )
+        return made.snapshot_id
+
 
 @pytest.fixture(scope="module")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapters]:
     settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.02)
-    with LocalCloud(
-        simulated_dataplane(), tmp_path_factory.mktemp("aws"), clock_scale=60, settings=settings
-    ) as cloud:
+    plane = simulated_dataplane()
+    assert isinstance(plane.volumes, SimulatedBlockStore)
+    with LocalCloud(plane, tmp_path_factory.mktemp("aws"), clock_scale=60, settings=settings) as cloud:
         ec2, ssm = cloud.client("ec2"), cloud.client("ssm")
-        yield Adapters(cloud, Ec2Compute(ec2), Ec2Storage(ec2, ec2), SsmCommands(ssm, ssm, "local"))
+        yield Adapters(
+            cloud, Ec2Compute(ec2), Ec2Storage(ec2, ec2), SsmCommands(ssm, ssm, "local"), plane.volumes
+        )
 
 
 def test_the_same_token_gives_the_same_instance(aws: Adapters) -> None:
@@ -124,6 +138,29 @@ def test_snapshots_hold_exactly_the_wanted_volumes_of_one_instant(aws: Adapters)
     aws.storage.delete_snapshot(made[0].snapshot_id)
     aws.storage.delete_snapshot(made[0].snapshot_id)
     WorkflowCloud.eventually(lambda: len(aws.storage.snapshots_of_run("run-3")) == 1)
+
+
+def test_the_blocks_of_a_snapshot_are_listed_over_all_pages(aws: Adapters) -> None:
+    host = aws.running("token-b").instance_id
+    volume_id = aws.data_volume(host, "/dev/sdf")
+    indices = [*range(150), 700, *range(900, 1000)]
+    aws.volumes.write(volume_id, dict.fromkeys(indices, b"x"))
+    snapshot_id = aws.snapshot(volume_id, host, "run-b")
+    listed = EbsSnapshotBlocks(aws.cloud.client("ebs"), blocks_per_page=100)
+    assert listed.held(snapshot_id, 3) == BlockRuns(((0, 150), (700, 1), (900, 100)), 251)
+    assert isinstance(listed.held(snapshot_id, 2), Unknown)
+    with pytest.raises(errors.ResourceNotFound):
+        listed.held("snap-0123456789abcdef0", 3)
+
+
+def test_a_run_s_file_is_fetched_without_credentials_and_may_be_replaced(aws: Adapters) -> None:
+    s3 = aws.cloud.client("s3")
+    s3.create_bucket(Bucket="run-files")
+    files = S3RunFiles(s3, "run-files")
+    files.publish("run-1", "blocks.json", "old")
+    url = files.publish("run-1", "blocks.json", "new")
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        assert answer.read() == b"new"
 
 
 def test_volumes_are_made_once_per_token_attached_once_and_deleted_when_free(aws: Adapters) -> None:

@@ -17,9 +17,10 @@ import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.block_ranges import blocks_of_bytes, total
 from peaker_host.devices import describe_device
-from peaker_host.errors import CommandFailed
+from peaker_host.errors import CommandFailed, InvalidArgument
 from peaker_host.filesystem_maps import open_map
 from peaker_host.journal import Journal
+from peaker_host.prewarm import PrewarmRequest, _fetch_block_list, _load_block_list
 from peaker_host.processes import Processes
 
 pytestmark = pytest.mark.real
@@ -149,7 +150,8 @@ def test_it_starts_detached_reports_and_says_so_when_it_runs_or_is_done(host: Ho
         first = host.call(capsys, "start_prewarm", *arguments)
         again = host.call(capsys, "start_prewarm", *arguments)
         report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
-        assert again == {**first, "already_running": True}
+        assert (again["pid"], again["already_running"]) == (first["pid"], True)
+        assert first["block_list_missing"] == "none was given"
         assert os.getsid(first["pid"]) == first["pid"], "a session of its own"
         assert report["state"] == "running"
         other = host.call(capsys, "start_prewarm", "--run-id", "another-run")
@@ -164,6 +166,22 @@ def test_it_starts_detached_reports_and_says_so_when_it_runs_or_is_done(host: Ho
     lines = Path(host.settings.run_path(RUN_ID, "prewarm.jsonl")).read_text().splitlines()
     assert [json.loads(line)["blocks_total"] for line in lines] == [800] * len(lines)
     assert lines
+
+
+def test_a_block_list_that_cannot_be_had_is_said_and_does_without(
+    host: Host, capsys: Capture, tmp_path: Path
+) -> None:
+    request = PrewarmRequest(RUN_ID, "used")
+    gone = "http://127.0.0.1:9/list?signature=secret"
+    assert "could not be fetched" in _fetch_block_list(host.settings, request, gone)
+    assert _load_block_list(host.settings, request) == {}
+    given = tmp_path / "blocks.json"
+    given.write_text('{"block_bytes": 524288, "volumes": {"data": "0-7"}}')
+    assert _fetch_block_list(host.settings, request, given.as_uri()) == ""
+    assert _fetch_block_list(host.settings, request, gone) == "", "an earlier list stays"
+    assert _load_block_list(host.settings, request) == {"data": [(0, 8)]}
+    with pytest.raises(InvalidArgument, match="could not be fetched"):
+        _fetch_block_list(host.settings, PrewarmRequest("other-run", "blocks"), gone)
 
 
 def test_cancel_stops_it_in_order_and_a_restart_resumes(host: Host, capsys: Capture) -> None:

@@ -95,6 +95,8 @@ ADAPTERS = {
     "commands": ("ssm_commands.py", "SsmCommands", "ssm", "ssm"),
     "endpoint": ("elb_read_endpoint.py", "ElbReadEndpoint", "elbv2", "elasticloadbalancing"),
     "package": ("s3_host_package.py", "S3HostPackage", "s3", "s3"),
+    "snapshot_blocks": ("ebs_snapshot_blocks.py", "EbsSnapshotBlocks", "ebs", "ebs"),
+    "run_files": ("s3_run_files.py", "S3RunFiles", "s3", "s3"),
     "readings": ("cloudwatch_readings.py", "CloudWatchReadings", "cloudwatch", "cloudwatch"),
     "history": ("cloudwatch_metrics.py", "CloudWatchLoadHistory", "cloudwatch", "cloudwatch"),
     "metrics": ("cloudwatch_metrics.py", "CloudWatchMetricPublisher", "cloudwatch", "cloudwatch"),

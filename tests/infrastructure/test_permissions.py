@@ -19,6 +19,7 @@ DEPLOYMENT = Deployment(
         "arn:aws:elasticloadbalancing:us-east-1:222222222222:targetgroup/peaker-prod-orders/1"
     ],
     host_package_object_arn="arn:aws:s3:::assets/package.pyz",
+    run_files_bucket_arn="arn:aws:s3:::peaker-prod-run-files-222222222222-us-east-1",
 )
 DESTRUCTIVE = {"TerminateInstances", "StopInstances", "DetachVolume", "DeleteVolume", "DeleteSnapshot"}
 ATTACHING = {"AttachVolume", "ModifyInstanceAttribute"}

@@ -27,6 +27,16 @@ def test_ledger_outlives_the_stack_where_state_is_kept(assembly: Assembly) -> No
     assert table["Properties"].get("DeletionProtectionEnabled", False) == kept
 
 
+def test_what_runs_hand_to_their_hosts_is_closed_and_vanishes(assembly: Assembly) -> None:
+    [bucket] = [
+        one for one in assembly.properties("AWS::S3::Bucket") if "run-files" in one.get("BucketName", "")
+    ]
+    assert all(bucket["PublicAccessBlockConfiguration"].values())
+    [rule] = bucket["LifecycleConfiguration"]["Rules"]
+    assert (rule["Status"], rule["ExpirationInDays"]) == ("Enabled", 4)
+    assert assembly.environment in bucket["BucketName"]
+
+
 def test_read_endpoint_is_an_internal_tcp_load_balancer(assembly: Assembly) -> None:
     [balancer] = assembly.properties("AWS::ElasticLoadBalancingV2::LoadBalancer")
     assert (balancer["Type"], balancer["Scheme"]) == ("network", "internal")
@@ -89,6 +99,8 @@ def test_local_environment_has_only_what_the_local_cloud_knows(local: Assembly) 
         "AWS::Lambda::Function",
         "AWS::Lambda::Permission",
         "AWS::Logs::LogGroup",
+        "AWS::S3::Bucket",
+        "AWS::S3::BucketPolicy",
         "AWS::SQS::Queue",
         "AWS::SQS::QueuePolicy",
         "AWS::SSM::Document",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from peaker.domain.block_list import BlockRuns, runs_of
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import (
     CapacityUnavailable,
@@ -284,6 +285,26 @@ class FakePackage:
 
 
 @dataclass
+class FakeSnapshotBlocks:
+    held_by: dict[str, BlockRuns | Unknown | Exception] = field(default_factory=dict)
+
+    def held(self, snapshot_id: str, pages_at_most: int) -> BlockRuns | Unknown:
+        held = self.held_by.get(snapshot_id, runs_of(range(8)))
+        if isinstance(held, Exception):
+            raise held
+        return held
+
+
+@dataclass
+class FakeRunFiles:
+    published: dict[str, str] = field(default_factory=dict)
+
+    def publish(self, run_id: str, name: str, text: str) -> str:
+        self.published[f"{run_id}/{name}"] = text
+        return f"https://files.test/{run_id}/{name}?signature=s"
+
+
+@dataclass
 class FakeLease:
     rows: dict[str, LeaseRow] = field(default_factory=dict)
     tokens: dict[str, int] = field(default_factory=dict)
@@ -454,6 +475,8 @@ class FakePorts(Ports):
     storage: FakeStorage
     commands: FakeCommands
     endpoint: FakeEndpoint
+    snapshot_blocks: FakeSnapshotBlocks
+    run_files: FakeRunFiles
     lease: FakeLease
     ledger: FakeLedger
     readings: FakeReadings
@@ -472,6 +495,8 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
         commands=FakeCommands(),
         endpoint=FakeEndpoint(),
         package=FakePackage(),
+        snapshot_blocks=FakeSnapshotBlocks(),
+        run_files=FakeRunFiles(),
         lease=lease,
         ledger=FakeLedger(lease),
         readings=FakeReadings(),

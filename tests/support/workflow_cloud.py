@@ -414,6 +414,7 @@ def _variables() -> dict[str, str]:
         "HOST_PACKAGE_BUCKET": BUCKET,
         "HOST_PACKAGE_KEY": "peaker_host.pyz",
         "HOST_PACKAGE_SHA256": PACKAGE_SHA256,
+        "RUN_FILES_BUCKET": BUCKET,
         "POWERTOOLS_SERVICE_NAME": "peaker",
         "POWERTOOLS_METRICS_NAMESPACE": "Peaker",
         "LOG_LEVEL": "INFO",

@@ -19,6 +19,7 @@ class FunctionSettings:
     package_bucket: str
     package_key: str
     package_sha256: str
+    run_files_bucket: str
 
     @classmethod
     def from_environment(cls, variables: Mapping[str, str]) -> FunctionSettings:
@@ -29,6 +30,7 @@ class FunctionSettings:
             "package_bucket": "HOST_PACKAGE_BUCKET",
             "package_key": "HOST_PACKAGE_KEY",
             "package_sha256": "HOST_PACKAGE_SHA256",
+            "run_files_bucket": "RUN_FILES_BUCKET",
         }
         missing = [name for name in names.values() if not variables.get(name)]
         if missing:

@@ -10,12 +10,14 @@ from peaker.adapters.cloudwatch_readings import CloudWatchReadings
 from peaker.adapters.dynamodb_items import LedgerTable
 from peaker.adapters.dynamodb_lease import DynamoDbLease
 from peaker.adapters.dynamodb_ledger import DynamoDbLedger
+from peaker.adapters.ebs_snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ec2_compute import Ec2Compute
 from peaker.adapters.ec2_storage import Ec2Storage
 from peaker.adapters.elb_read_endpoint import ElbReadEndpoint
 from peaker.adapters.forecast_records import DynamoForecastRecords
 from peaker.adapters.parameter_clusters import ParameterClusters
 from peaker.adapters.s3_host_package import S3HostPackage
+from peaker.adapters.s3_run_files import S3RunFiles
 from peaker.adapters.ssm_commands import SsmCommands
 from peaker.ports import Ports
 from peaker.runtime.clock import clock_from_environment
@@ -45,6 +47,8 @@ def ports() -> Ports:
             settings.package_key,
             settings.package_sha256,
         ),
+        snapshot_blocks=EbsSnapshotBlocks(lazy_client("ebs")),
+        run_files=S3RunFiles(lazy_client("s3"), settings.run_files_bucket),
         lease=DynamoDbLease(table),
         ledger=ledger,
         readings=CloudWatchReadings(lazy_client("cloudwatch")),

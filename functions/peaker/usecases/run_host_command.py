@@ -6,7 +6,7 @@ and number as its comment: a call that finds an intent without a command id look
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from peaker.domain.errors import HostCommandFailed, HostCommandRunning
@@ -26,7 +26,7 @@ def run_host_command(
     step: StepInput,
     document: str,
     instance_id: str,
-    parameters: Mapping[str, str],
+    parameters: Mapping[str, str] | Callable[[], Mapping[str, str]],
     *,
     repeat: bool = False,
 ) -> Numbers:
@@ -34,10 +34,11 @@ def run_host_command(
 
     Raises HostCommandRunning until it has ended and HostCommandFailed when it did not succeed. With `repeat` a
     command that has ended is followed by a new one on the next call; without, its result is given again.
+    Parameters that cost something to find are given as a function, called only when a command is sent.
     """
     row = _current_row(ports, step, document, instance_id, repeat)
     if row.resource_id is None:
-        row = _send(ports, step, row, parameters)
+        row = _send(ports, step, row, parameters() if callable(parameters) else parameters)
     assert row.resource_id is not None
     outcome = ports.commands.outcome(row.resource_id, instance_id)
     if not outcome.status.is_over:

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 from peaker.domain import errors
+from peaker.domain.block_list import runs_of
+from peaker.domain.ledger import ResourceKind
+from peaker.domain.reading import Unknown
 from peaker.domain.run import StepInput
 from peaker.runtime import telemetry
 from peaker.usecases.held_lease import holder_of, lease_end
@@ -61,6 +64,60 @@ class TestStart:
         answer(ports, "start_prewarm", pid=1)
         start_prewarm(ports, leased(ports, "StartPrewarm"))
         assert ports.commands.parameters[-1]["BackgroundRateMibPerS"] == "24"
+
+
+class TestBlockList:
+    def snapshots(self, ports: FakePorts) -> None:
+        given = leased(ports, "CreateSnapshots")
+        for name in ("data", "log"):
+            row = ports.ledger.intend(
+                holder_of(given), ResourceKind.SNAPSHOT, name, given.step, ports.clock.now(), {}
+            )
+            ports.ledger.made(holder_of(given), row, f"snap-{name}", ports.clock.now())
+
+    def started(self, ports: FakePorts) -> dict[str, Any]:
+        answer(ports, "start_prewarm", pid=1, block_list_missing="")
+        summary = start_prewarm(ports, leased(ports, "StartPrewarm"))
+        return {**summary.numbers, "text": summary.text}
+
+    def test_the_host_gets_what_the_snapshots_hold(self) -> None:
+        ports = world()
+        self.snapshots(ports)
+        ports.snapshot_blocks.held_by["snap-data"] = runs_of([0, 1, 2, 9])
+        numbers = self.started(ports)
+        (text,) = ports.run_files.published.values()
+        assert json.loads(text)["volumes"] == {"data": "0-2,9", "log": "0-7"}
+        assert ports.commands.parameters[-1]["BlockListUrl"].startswith("https://files.test/")
+        assert numbers["blocks_in_snapshots"] == {"data": 4, "log": 8}
+        assert "within the snapshots' block list" in numbers["text"]
+
+    @pytest.mark.parametrize(
+        ("held", "said"),
+        [
+            (Unknown("snap-data has more than 700 pages"), "more than 700 pages"),
+            (errors.AwsCallRejected("ebs:ListSnapshotBlocks: AccessDenied"), "AccessDenied"),
+            (errors.ResourceNotFound("no such snapshot"), "ResourceNotFound"),
+        ],
+    )
+    def test_without_a_list_the_prewarm_starts_and_says_why(self, held: Any, said: str) -> None:
+        ports = world()
+        self.snapshots(ports)
+        ports.snapshot_blocks.held_by["snap-data"] = held
+        numbers = self.started(ports)
+        assert ports.commands.parameters[-1]["BlockListUrl"] == ""
+        assert said in numbers["block_list_missing"]
+        assert said in numbers["text"]
+        assert ports.run_files.published == {}
+
+    def test_it_is_listed_once_per_command(self) -> None:
+        ports = world()
+        self.snapshots(ports)
+        with pytest.raises(errors.HostCommandRunning):
+            start_prewarm(ports, leased(ports, "StartPrewarm"))
+        ports.run_files.published.clear()
+        with pytest.raises(errors.HostCommandRunning):
+            start_prewarm(ports, leased(ports, "StartPrewarm"))
+        assert ports.run_files.published == {}
 
 
 class TestServeWhen:

@@ -1,0 +1,43 @@
+"""Which blocks a snapshot holds, by the EBS direct APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING
+
+from peaker.adapters.aws_errors import translated
+from peaker.domain.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of
+from peaker.domain.reading import Unknown
+
+if TYPE_CHECKING:
+    from mypy_boto3_ebs import EBSClient
+    from mypy_boto3_ebs.type_defs import ListSnapshotBlocksResponseTypeDef
+
+
+class EbsSnapshotBlocks:
+    """Port SnapshotBlocks."""
+
+    def __init__(self, ebs: EBSClient, blocks_per_page: int = BLOCKS_PER_PAGE) -> None:
+        self._ebs = ebs
+        self._size = blocks_per_page
+
+    def held(self, snapshot_id: str, pages_at_most: int) -> BlockRuns | Unknown:
+        with translated("ebs:ListSnapshotBlocks"):
+            pages = list(islice(self._pages(snapshot_id), pages_at_most + 1))
+        if len(pages) > pages_at_most:
+            return Unknown(f"{snapshot_id} has more than {pages_at_most} pages of {self._size} blocks")
+        return runs_of(chain.from_iterable(pages))
+
+    def _pages(self, snapshot_id: str) -> Iterator[list[int]]:
+        answer: ListSnapshotBlocksResponseTypeDef = self._ebs.list_snapshot_blocks(
+            SnapshotId=snapshot_id, MaxResults=self._size
+        )
+        while True:
+            yield [block["BlockIndex"] for block in answer.get("Blocks", ())]
+            token = answer.get("NextToken")
+            if not token:
+                return
+            answer = self._ebs.list_snapshot_blocks(
+                SnapshotId=snapshot_id, MaxResults=self._size, NextToken=token
+            )
