@@ -143,8 +143,10 @@ def bring_up(
     hosts.script(source, _make_source())
     hosts.script(replica, _make_replica())
     target_group_arn = str(settings["read_endpoint"]["target_group_arn"])
-    elbv2.register_targets(TargetGroupArn=target_group_arn, Targets=[{"Id": replica}])
-    _await_serving(elbv2, target_group_arn, progress)
+    # Every serving replica is in both groups: neither may ever be empty.
+    for arn in filter(None, (target_group_arn, settings["read_endpoint"].get("warming_target_group_arn"))):
+        elbv2.register_targets(TargetGroupArn=arn, Targets=[{"Id": replica}])
+        _await_serving(elbv2, str(arn), progress)
     return RunningCluster(
         str(settings["name"]), source, SOURCE_ADDRESS, replica, BASE_REPLICA_ADDRESS, target_group_arn,
         int(settings["read_endpoint"]["listener_port"]),

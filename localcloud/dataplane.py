@@ -175,11 +175,16 @@ class TargetStat:
 
 @dataclass(frozen=True)
 class ReadEndpointSpec:
-    """A listener on loopback and the targets behind it."""
+    """A listener on loopback and the targets behind it.
+
+    refused_weight stands beside the targets' weights: the share of new connections that is closed at once,
+    as those are that a load balancer gives to a target group without targets.
+    """
 
     name: str
     listener_port: int
     targets: tuple[Target, ...] = field(default=())
+    refused_weight: int = 0
 
 
 class ReadEndpoints(Protocol):

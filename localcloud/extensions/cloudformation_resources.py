@@ -312,6 +312,12 @@ def _delete_parameter(request: Request, made: Made) -> None:
 # -- load balancing -----------------------------------------------------------------------------------------
 
 
+TARGET_GROUP_FIXED = (
+    *("Name", "Port", "Protocol", "ProtocolVersion", "TargetType", "VpcId"),
+    *("IpAddressType", "HealthCheckProtocol"),
+)
+
+
 def _attribute_list(request: Request, key: str) -> list[dict[str, str]]:
     return [{"Key": item["Key"], "Value": str(item["Value"])} for item in request.properties.get(key, [])]
 
@@ -366,6 +372,18 @@ def _create_target_group(request: Request) -> Made:
     return Made(arn, {"TargetGroupArn": arn, **name})
 
 
+def _update_target_group(request: Request, made: Made) -> Made:
+    """In place, with its targets; what cannot be changed so is in TARGET_GROUP_FIXED."""
+    kept = (*TARGET_GROUP_FIXED, "TargetGroupAttributes", "Targets", "Tags")
+    call(request, "elbv2", "modify_target_group", *kept, TargetGroupArn=made.physical_id)
+    attributes = _attribute_list(request, "TargetGroupAttributes")
+    if attributes:
+        request.client("elbv2").modify_target_group_attributes(
+            TargetGroupArn=made.physical_id, Attributes=attributes
+        )
+    return made
+
+
 def _delete_target_group(request: Request, made: Made) -> None:
     request.client("elbv2").delete_target_group(TargetGroupArn=made.physical_id)
 
@@ -375,6 +393,13 @@ def _create_listener(request: Request) -> Made:
         "Listeners"
     ][0]
     return Made(answer["ListenerArn"], {"ListenerArn": answer["ListenerArn"]})
+
+
+def _update_listener(request: Request, made: Made) -> Made:
+    """In place: a listener that is replaced would cut every connection."""
+    fixed = ("LoadBalancerArn", "ListenerAttributes", "Tags")
+    call(request, "elbv2", "modify_listener", *fixed, ListenerArn=made.physical_id)
+    return made
 
 
 @_gone("ListenerNotFound")
@@ -683,9 +708,13 @@ RESOURCE_TYPES: dict[str, ResourceType] = {
         delete=_delete_dashboard, **_named(_put_dashboard, "DashboardName", 255)
     ),
     "AWS::DynamoDB::Table": ResourceType(_create_table, _delete_table),
-    "AWS::ElasticLoadBalancingV2::Listener": ResourceType(_create_listener, _delete_listener),
+    "AWS::ElasticLoadBalancingV2::Listener": ResourceType(
+        _create_listener, _delete_listener, _update_listener, ("LoadBalancerArn",)
+    ),
     "AWS::ElasticLoadBalancingV2::LoadBalancer": ResourceType(_create_balancer, _delete_balancer),
-    "AWS::ElasticLoadBalancingV2::TargetGroup": ResourceType(_create_target_group, _delete_target_group),
+    "AWS::ElasticLoadBalancingV2::TargetGroup": ResourceType(
+        _create_target_group, _delete_target_group, _update_target_group, TARGET_GROUP_FIXED
+    ),
     "AWS::Events::Rule": ResourceType(delete=_delete_rule, **_named(_put_rule, "Name", 64)),
     "AWS::IAM::InstanceProfile": ResourceType(_create_instance_profile, _delete_instance_profile),
     "AWS::IAM::ManagedPolicy": ResourceType(_create_managed_policy, _delete_managed_policy),

@@ -4,24 +4,30 @@ moto keeps load balancers, listeners and target groups; which targets are in a g
 kept here, and every change goes to the data plane's read endpoints. Probing is in real seconds; the
 deregistration delay is in cloud seconds, as the workflows that wait for it are.
 
-A listener fails open: when none of its targets is healthy, all that are not draining get connections.
+Each target group of a listener fares by itself: it has its own probes, drains its own targets and fails open
+alone (`elbv2_routing`). A group whose weight becomes 0, or that the listener forwards to no more, gets no new
+connections at once and loses its open ones a short while later. A target whose probes fail loses its open
+connections, unless the group's target_health_state.unhealthy.connection_termination.enabled is false.
+DescribeTargetHealth tells what the probes found a little later than the load balancer acts on it.
 """
 
 from __future__ import annotations
 
 import logging
+import random
 import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moto.elbv2.exceptions import ELBClientError
-from moto.elbv2.models import ELBv2Backend, FakeHealthStatus, FakeTargetGroup, elbv2_backends
+from moto.elbv2.models import ELBv2Backend, FakeAction, FakeHealthStatus, FakeTargetGroup, elbv2_backends
 
-from localcloud.dataplane import DataPlane, DataPlaneError, ReadEndpointSpec, Target
+from localcloud.dataplane import DataPlane, DataPlaneError, ReadEndpointSpec
+from localcloud.extensions.elbv2_routing import ForwardedGroup, GroupMember, Standing, route
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -30,25 +36,63 @@ log = logging.getLogger(__name__)
 
 SHORTEST_PROBE_INTERVAL_SECONDS = 0.5  # real
 TICK_SECONDS = 0.2  # real: how often a target's watcher looks at the clock
-HEAVIEST = 100  # HAProxy knows weights up to 256
 WEIGHT_RANGE = (0, 999)
+# How long connections outlive their group's weight, in cloud time. AWS says "a short time" and no number.
+SILENCED_SECONDS = (20.0, 60.0)
+TERMINATE_UNHEALTHY = "target_health_state.unhealthy.connection_termination.enabled"
+TERMINATE_DRAINED = "deregistration_delay.connection_termination.enabled"
 MATCHER = re.compile(r"(\d{3})(?:-(\d{3}))?")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """ELBv2's state of a target, with the reason and description that it gives."""
+
+    state: str
+    reason: str | None = None
+    description: str | None = None
+
+
+REGISTERING = Verdict("initial", "Elb.RegistrationInProgress", "Target registration is in progress")
+CHECKING = Verdict("initial", "Elb.InitialHealthChecking", "Initial health checks in progress")
+HEALTHY = Verdict("healthy")
+DRAINING = Verdict("draining", "Target.DeregistrationInProgress", "Target deregistration is in progress")
+NOT_IN_USE = Verdict(
+    "unused",
+    "Target.NotInUse",
+    "Target group is not configured to receive traffic from the load balancer",
+)
+STOPPED = Verdict("unused", "Target.InvalidState", "Target is in the stopped state")
 
 
 @dataclass
 class Member:
-    """A target of a group. state is one of ELBv2's: initial, healthy, unhealthy, draining (and unused)."""
+    """A target of a group: the verdict that the load balancer acts on, and what Describe shows from when."""
 
     group_arn: str
     target_id: str
     port: int
-    state: str = "initial"
-    reason: str | None = "Elb.RegistrationInProgress"
-    description: str | None = "Target registration is in progress"
+    verdict: Verdict = REGISTERING
+    told: list[tuple[float, Verdict]] = field(default_factory=lambda: [(0.0, REGISTERING)])
     passes: int = 0
     failures: int = 0
     drained_at_epoch: float | None = None  # cloud time; set while draining
     gone: bool = False  # out of the group; kept while the endpoint still has connections to it
+
+    @property
+    def leaving(self) -> bool:
+        return self.gone or self.drained_at_epoch is not None
+
+    def judge(self, verdict: Verdict, told_at: float) -> None:
+        """Act on this verdict from now on; Describe shows it from `told_at` (monotonic seconds)."""
+        self.verdict = verdict
+        self.told.append((told_at, verdict))
+
+    def shown(self, now: float) -> Verdict:
+        """What Describe shows at this (monotonic) time."""
+        while len(self.told) > 1 and self.told[1][0] <= now:
+            self.told.pop(0)
+        return self.told[0][1]
 
 
 class Balancers:
@@ -61,6 +105,9 @@ class Balancers:
         self.backend = elbv2_backends[settings.account_id][settings.region]
         self._members: dict[tuple[str, str], Member] = {}
         self._applied: dict[str, ReadEndpointSpec] = {}
+        self._weights: dict[str, dict[str, int]] = {}  # last seen, by listener and group
+        self._silenced: dict[tuple[str, str], float] = {}  # (listener, group): cloud time of the closing
+        self._random = random.Random(settings.seed)
         self._lock = threading.RLock()
         self._applying = threading.Lock()
 
@@ -69,13 +116,13 @@ class Balancers:
     def register(self, group: Any, targets: Sequence[Mapping[str, Any]]) -> None:
         """Raises InvalidTarget for an instance that is unknown or not running."""
         for target in targets:
-            self._check_registrable(group, str(target["Id"]))
+            self._check_registrable(group, target)
         for target in targets:
             target_id = str(target["Id"])
             port = int(target.get("Port") or group.port)
             with self._lock:
                 member = self._members.get((group.arn, target_id))
-                if member is not None and member.drained_at_epoch is None and not member.gone:
+                if member is not None and not member.leaving:
                     member.port = port
                     continue
                 if member is not None:
@@ -86,7 +133,15 @@ class Balancers:
             self.cloud.background(f"target-{target_id}", partial(self._watch, fresh))
         self.apply_for_caller()
 
-    def _check_registrable(self, group: Any, target_id: str) -> None:
+    def _check_registrable(self, group: Any, target: Mapping[str, Any]) -> None:
+        target_id, port = str(target["Id"]), int(target.get("Port") or group.port)
+        with self._lock:
+            others = [m for m in self._members.values() if m.target_id == target_id and not m.leaving]
+        if any(m.port != port and m.group_arn != group.arn for m in others):
+            raise ELBClientError(
+                "InvalidConfigurationRequest",
+                f"The local cloud knows one port per target: '{target_id}' is in another group with another.",
+            )
         if group.target_type != "instance":
             return
         instance = group.ec2_backend.get_instance_by_id(target_id)
@@ -105,11 +160,10 @@ class Balancers:
             with self._lock:
                 group.targets.pop(str(target["Id"]), None)
                 member = self._members.get((group.arn, str(target["Id"])))
-                if member is None or member.gone or member.drained_at_epoch is not None:
+                if member is None or member.leaving:
                     continue
                 member.drained_at_epoch = self.cloud.clock.epoch() + delay
-                member.state, member.reason = "draining", "Target.DeregistrationInProgress"
-                member.description = "Target deregistration is in progress"
+                member.verdict, member.told = DRAINING, [(0.0, DRAINING)]
         self.apply_for_caller()
 
     # -- health --------------------------------------------------------------------------------------------
@@ -128,30 +182,34 @@ class Balancers:
         return [self._status(group, member) for member in members.values()]
 
     def _status(self, group: Any, member: Member) -> FakeHealthStatus:
-        state, reason, description = member.state, member.reason, member.description
-        unused = self._unused_reason(group, member)
-        if state != "draining" and unused is not None:
-            state, (reason, description) = "unused", unused
+        with self._lock:
+            verdict = member.shown(time.monotonic())
+        if not member.leaving:
+            verdict = self._unused(group, member) or verdict
         port = str(group.health_check_port)
         return FakeHealthStatus(
             member.target_id,
             str(member.port),
             str(member.port) if port == "traffic-port" else port,
-            state,
-            reason,
-            description,
+            verdict.state,
+            verdict.reason,
+            verdict.description,
         )
 
-    def _unused_reason(self, group: Any, member: Member) -> tuple[str, str] | None:
-        if not any(arn == group.arn for _, weights in self._listeners() for arn in weights):
-            return (
-                "Target.NotInUse",
-                "Target group is not configured to receive traffic from the load balancer",
-            )
+    def _unused(self, group: Any, member: Member) -> Verdict | None:
+        """Why the target gets neither probes nor connections, or None."""
+        if not any(group.arn in weights for _, weights in self._listeners()):
+            return NOT_IN_USE
+        return STOPPED if self._is_stopped(group, member) else None
+
+    def _is_stopped(self, group: Any, member: Member) -> bool:
         instance = self._instance(group, member)
-        if instance is not None and instance.state == "stopped":
-            return "Target.InvalidState", "Target is in the stopped state"
-        return None
+        return instance is not None and instance.state in ("stopped", "terminated")
+
+    def _told_at(self) -> float:
+        """When (monotonic) Describe knows what a probe found now: a short delay, the same in every run."""
+        delay = self.cloud.settings.describe_delay_seconds * self._random.uniform(0.3, 1.0)
+        return time.monotonic() + delay
 
     def _instance(self, group: Any, member: Member) -> Any:
         if group.target_type != "instance":
@@ -178,10 +236,21 @@ class Balancers:
         elif member.drained_at_epoch is not None:
             if self.cloud.clock.epoch() >= member.drained_at_epoch:
                 self._drained(group, member)
-        elif time.monotonic() >= next_probe and self._unused_reason(group, member) is None:
+        elif (unused := self._unused(group, member)) is not None:
+            self._rest(member, unused)
+        elif member.verdict.state == "unused" or time.monotonic() >= next_probe:
             self._probe(group, member)
             return time.monotonic() + self._probe_interval(group)
         return next_probe
+
+    def _rest(self, member: Member, unused: Verdict) -> None:
+        """A target out of use starts from `initial` when it is in use again."""
+        with self._lock:
+            if member.leaving or member.verdict == unused:
+                return
+            member.passes = member.failures = 0
+            member.judge(unused, time.monotonic())
+        self.apply_all()
 
     def _probe_interval(self, group: Any) -> float:
         scaled = self.cloud.clock.real_seconds(float(group.health_check_interval_seconds))
@@ -194,33 +263,33 @@ class Balancers:
         path = group.health_check_path or "/"
         status = self.dataplane.endpoints.probe(address, port, path, timeout) if address else None
         with self._lock:
-            before = member.state
-            if member.drained_at_epoch is not None:
+            before = member.verdict
+            if member.leaving:
                 return
             self._judge(group, member, status)
-            changed = member.state != before
-        if changed:
-            self.apply_all()
+            after = member.verdict
+        if after.state == before.state:
+            return
+        self.apply_all()
+        if after.state == "unhealthy" and _attribute(group, TERMINATE_UNHEALTHY, "true"):
+            self._close_to(member, unless=self._is_used_by_another)
 
     def _judge(self, group: Any, member: Member, status: int | None) -> None:
-        if member.reason == "Elb.RegistrationInProgress":
-            member.reason = "Elb.InitialHealthChecking"
-            member.description = "Initial health checks in progress"
+        if member.verdict.state == "unused" or member.verdict == REGISTERING:
+            member.judge(CHECKING, time.monotonic())
         codes = (getattr(group, "matcher", None) or {}).get("HttpCode", "200-399")
+        state = member.verdict.state
         if status is not None and _matches(str(codes), status):
             member.passes, member.failures = member.passes + 1, 0
-            needed = 1 if member.state == "initial" else int(group.healthy_threshold_count)
-            if member.state != "healthy" and member.passes >= needed:
-                member.state, member.reason, member.description = "healthy", None, None
+            needed = 1 if state == "initial" else int(group.healthy_threshold_count)
+            if state != "healthy" and member.passes >= needed:
+                member.judge(HEALTHY, self._told_at())
             return
         member.passes, member.failures = 0, member.failures + 1
-        if member.state != "unhealthy" and member.failures >= int(group.unhealthy_threshold_count):
-            member.state, member.reason = "unhealthy", "Target.FailedHealthChecks"
-            member.description = (
-                "Health checks failed"
-                if status is None
-                else f"Health checks failed with these codes: [{status}]"
-            )
+        if state != "unhealthy" and member.failures >= int(group.unhealthy_threshold_count):
+            said = "" if status is None else f" with these codes: [{status}]"
+            failed = Verdict("unhealthy", "Target.FailedHealthChecks", f"Health checks failed{said}")
+            member.judge(failed, self._told_at())
 
     def _address(self, group: Any, member: Member) -> str | None:
         if group.target_type != "instance":
@@ -230,9 +299,8 @@ class Balancers:
 
     def _drained(self, group: Any, member: Member) -> None:
         """The deregistration delay is over: out of the group, connections cut only if the group says so."""
-        if str(group.attributes.get("deregistration_delay.connection_termination.enabled")).lower() == "true":
-            for name in self._endpoints_of(member.group_arn):
-                self.dataplane.endpoints.close_connections(name, member.target_id)
+        if _attribute(group, TERMINATE_DRAINED, "false"):
+            self._close_to(member, unless=self._is_kept_by_another)
         member.gone = True
 
     def _let_go(self, member: Member) -> None:
@@ -244,13 +312,52 @@ class Balancers:
                 del self._members[(member.group_arn, member.target_id)]
         self.apply_all()
 
+    def _close_to(self, member: Member, unless: Callable[[str, Member], bool]) -> None:
+        """Close a target's connections at the endpoints, except for listeners where `unless` says so."""
+        with self._lock:
+            names = [
+                name
+                for name, listener_arn in self._endpoints_of(member.group_arn)
+                if not unless(listener_arn, member)
+            ]
+        for name in names:
+            self.dataplane.endpoints.close_connections(name, member.target_id)
+
+    def _is_used_by_another(self, listener_arn: str, member: Member) -> bool:
+        """The endpoint still sends the target connections (its group fails open, or another finds it
+        healthy), or another group lets it drain."""
+        endpoints = {arn: name for name, arn in self._endpoints_of(member.group_arn)}
+        targets = self._applied[endpoints[listener_arn]].targets
+        taking = any(t.instance_id == member.target_id and t.up and t.weight > 0 for t in targets)
+        return taking or any(other.leaving for other in self._others(listener_arn, member))
+
+    def _is_kept_by_another(self, listener_arn: str, member: Member) -> bool:
+        """Another group that the listener gives connections to has the target too, be it draining there."""
+        return any(self._others(listener_arn, member))
+
+    def _others(self, listener_arn: str, member: Member) -> list[Member]:
+        """The target as the listener's other groups with a weight have it."""
+        found = [
+            self._members.get((arn, member.target_id))
+            for arn, weight in self._weights.get(listener_arn, {}).items()
+            if weight > 0 and arn != member.group_arn
+        ]
+        return [other for other in found if other is not None and not other.gone]
+
     def _is_current(self, member: Member) -> bool:
         return self._members.get((member.group_arn, member.target_id)) is member
 
     def _open_connections(self, member: Member) -> int:
+        """Open connections that are not another group's as well."""
+        with self._lock:
+            names = [
+                name
+                for name, listener_arn in self._endpoints_of(member.group_arn)
+                if not self._is_kept_by_another(listener_arn, member)
+            ]
         return sum(
             stat.open_connections
-            for name in self._endpoints_of(member.group_arn)
+            for name in names
             for stat in self.dataplane.endpoints.stats(name)
             if stat.instance_id == member.target_id
         )
@@ -261,7 +368,9 @@ class Balancers:
         """Bring every endpoint in line with listeners, members and their health. Raises DataPlaneError."""
         with self._applying:
             with self._lock:
-                specs = {spec.name: spec for spec in map(self._spec, self._listeners())}
+                listeners = self._listeners()
+                self._note_weights(listeners)
+                specs = {spec.name: spec for spec in (self._spec(*entry) for entry in listeners)}
             for name in set(self._applied) - set(specs):
                 self.dataplane.endpoints.remove(name)
                 del self._applied[name]
@@ -285,36 +394,92 @@ class Balancers:
             for listener in list(balancer.listeners.values())
         ]
 
-    def _spec(self, listener_and_weights: tuple[Any, dict[str, int]]) -> ReadEndpointSpec:
-        listener, weights = listener_and_weights
-        members = {arn: self._group_members(arn) for arn in weights}
-        receiving = [
-            m for group in members.values() for m in group if m.drained_at_epoch is None and not m.gone
-        ]
-        fails_open = not any(member.state == "healthy" for member in receiving)
-        shares = _shares({arn: sum(m in receiving for m in group) for arn, group in members.items()}, weights)
-        targets = []
-        for arn, group_members in members.items():
-            group = self.backend.target_groups[arn]
-            for member in group_members:
-                address = self._address(group, member)
-                if address is None:
-                    continue
-                draining = member not in receiving
-                up = draining or member.state == "healthy" or fails_open
-                targets.append(
-                    Target(member.target_id, address, member.port, shares[arn], draining=draining, up=up)
-                )
-        return ReadEndpointSpec(self._endpoint_name(listener), int(listener.port), tuple(targets))
+    def _note_weights(self, listeners: Sequence[tuple[Any, dict[str, int]]]) -> None:
+        """Set the closing of a group's connections when its weight has become 0 or it is forwarded to no more."""
+        for listener, weights in listeners:
+            for arn, weight in self._weights.get(listener.arn, {}).items():
+                if weight > 0 and not weights.get(arn):
+                    self._silence(listener, arn)
+            for arn in [arn for arn, weight in weights.items() if weight > 0]:
+                self._silenced.pop((listener.arn, arn), None)
+        self._weights = {listener.arn: dict(weights) for listener, weights in listeners}
+        for key in [key for key in self._silenced if key[0] not in self._weights]:
+            del self._silenced[key]
+
+    def _silence(self, listener: Any, group_arn: str) -> None:
+        key = (listener.arn, group_arn)
+        due = self._silenced[key] = self.cloud.clock.epoch() + self._random.uniform(*SILENCED_SECONDS)
+        self.cloud.background(f"silenced-{group_arn[-8:]}", partial(self._close_silenced, listener, key, due))
+
+    def _close_silenced(self, listener: Any, key: tuple[str, str], due: float) -> None:
+        """Wait, then close what the group still has, unless it got a weight again in the meantime."""
+
+        def is_over() -> bool:
+            return self.cloud.closing.is_set() or self._silenced.get(key) != due
+
+        if not self.cloud.clock.wait_until(due, is_over):
+            return
+        listener_arn, group_arn = key
+        name = self._endpoint_name(listener)
+        with self._lock:
+            members = [
+                member
+                for member in self._group_members(group_arn)
+                if not self._is_kept_by_another(listener_arn, member)
+            ]
+            known = {target.instance_id for target in self._applied[name].targets}
+        for member in members:
+            if member.target_id in known:
+                self.dataplane.endpoints.close_connections(name, member.target_id)
+        with self._lock:
+            del self._silenced[key]
+        self.apply_all()
+
+    def _spec(self, listener: Any, weights: Mapping[str, int]) -> ReadEndpointSpec:
+        """A group that is not forwarded to any more stays, without weight, until its connections are closed."""
+        fading = [arn for listener_arn, arn in self._silenced if listener_arn == listener.arn]
+        groups = {**dict.fromkeys(fading, 0), **weights}
+        routing = route(
+            [
+                ForwardedGroup(weight, self._standings(arn, is_fading=arn not in weights))
+                for arn, weight in groups.items()
+                if arn in self.backend.target_groups
+            ]
+        )
+        name = self._endpoint_name(listener)
+        return ReadEndpointSpec(name, int(listener.port), routing.targets, routing.refused_weight)
+
+    def _standings(self, group_arn: str, is_fading: bool) -> tuple[GroupMember, ...]:
+        group = self.backend.target_groups[group_arn]
+        return tuple(
+            GroupMember(
+                member.target_id,
+                address,
+                member.port,
+                "leaving" if is_fading else self._standing(group, member),
+            )
+            for member in self._group_members(group_arn)
+            if (address := self._address(group, member)) is not None
+        )
+
+    def _standing(self, group: Any, member: Member) -> Standing:
+        if member.leaving:
+            return "leaving"
+        if self._is_stopped(group, member):
+            return "stopped"
+        return "healthy" if member.verdict == HEALTHY else "waiting"
 
     def _group_members(self, group_arn: str) -> list[Member]:
         return [member for member in self._members.values() if member.group_arn == group_arn]
 
-    def _endpoints_of(self, group_arn: str) -> list[str]:
-        names = [
-            self._endpoint_name(listener) for listener, weights in self._listeners() if group_arn in weights
+    def _endpoints_of(self, group_arn: str) -> list[tuple[str, str]]:
+        """(endpoint's name, listener's ARN) of the listeners that the group has, or may have, connections of."""
+        found = [
+            (self._endpoint_name(listener), str(listener.arn))
+            for listener, weights in self._listeners()
+            if group_arn in weights or (listener.arn, group_arn) in self._silenced
         ]
-        return [name for name in names if name in self._applied]
+        return [(name, arn) for name, arn in found if name in self._applied]
 
     def _endpoint_name(self, listener: Any) -> str:
         """`<load balancer>-<listener id>`: stays the same when the port changes."""
@@ -331,15 +496,8 @@ def _forward_weights(actions: Iterable[Any]) -> dict[str, int]:
     return {}
 
 
-def _shares(counts: Mapping[str, int], weights: Mapping[str, int]) -> dict[str, int]:
-    """Weight of each target of a group, so that the groups share new connections by their weights."""
-    per_target = {arn: weights[arn] / max(1, counts[arn]) for arn in counts}
-    heaviest = max(per_target.values(), default=0.0)
-    if heaviest == 0:
-        return dict.fromkeys(per_target, 0)
-    return {
-        arn: max(1, round(HEAVIEST * share / heaviest)) if share else 0 for arn, share in per_target.items()
-    }
+def _attribute(group: Any, key: str, default: str) -> bool:
+    return str(group.attributes.get(key, default)).lower() == "true"
 
 
 def _matches(codes: str, status: int) -> bool:
@@ -431,8 +589,15 @@ def _install_backend_hooks(cloud: LocalCloud, balancers: Balancers) -> None:
         return listener
 
     def modify_listener(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _check_weights(kwargs.get("actions") or (args[5] if len(args) > 5 else None))
-        return original_modify_listener(self, *args, **kwargs)
+        actions = kwargs.get("actions") or (args[5] if len(args) > 5 else None)
+        _check_weights(actions)
+        self._validate_actions([FakeAction(action) for action in actions or []])
+        listener = original_modify_listener(self, *args, **kwargs)
+        for arn in _forward_weights(listener.default_actions):
+            group = self.target_groups[arn]
+            if listener.load_balancer_arn not in group.load_balancer_arns:
+                group.load_balancer_arns.append(listener.load_balancer_arn)
+        return listener
 
     original_health = cloud.patch(ELBv2Backend, "describe_target_health", describe_target_health)
     original_create_group = cloud.patch(ELBv2Backend, "create_target_group", create_target_group)

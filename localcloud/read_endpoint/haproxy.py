@@ -27,6 +27,8 @@ _STOP_LIMIT_SECONDS = 5.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _HAPROXY = "/usr/sbin/haproxy"
 _MAX_WEIGHT = 256
+# A server where nobody listens (tcpmux, long extinct): what is sent there is closed at once.
+_REFUSING, _REFUSING_ADDRESS = "refusing", "127.0.0.1:1"
 
 _CONFIGURATION = """\
 global
@@ -65,6 +67,7 @@ class _Endpoint:
     process: subprocess.Popen[bytes]
     api: RuntimeApi
     targets: dict[str, Target] = field(default_factory=dict)
+    refuses: bool = False
 
 
 class HaproxyReadEndpoints:
@@ -96,6 +99,7 @@ class HaproxyReadEndpoints:
                 if target.instance_id not in endpoint.targets:
                     _add_server(endpoint, target)
             _set_states(endpoint, wanted.values())
+            _set_refused(endpoint, spec.refused_weight)
 
     def stats(self, name: str) -> Sequence[TargetStat]:
         """Connections per target. Raises DataPlaneError for an unknown endpoint."""
@@ -215,9 +219,15 @@ def _check(spec: ReadEndpointSpec) -> None:
         raise DataPlaneError(f"{spec.name!r} is not a name for a read endpoint")
     if not 1 <= spec.listener_port <= 65535:
         raise DataPlaneError(f"read endpoint {spec.name}: {spec.listener_port} is not a port")
+    if not 0 <= spec.refused_weight <= _MAX_WEIGHT:
+        raise DataPlaneError(
+            f"read endpoint {spec.name}: weight {spec.refused_weight} is not in 0..{_MAX_WEIGHT}"
+        )
     for target in spec.targets:
         if not _NAME.fullmatch(target.instance_id):
             raise DataPlaneError(f"read endpoint {spec.name}: {target.instance_id!r} is not a target's name")
+        if target.instance_id == _REFUSING:
+            raise DataPlaneError(f"read endpoint {spec.name}: no target can be called {_REFUSING}")
         if not 0 <= target.weight <= _MAX_WEIGHT:
             raise DataPlaneError(
                 f"read endpoint {spec.name}: weight {target.weight} of {target.instance_id}"
@@ -247,6 +257,20 @@ def _set_states(endpoint: _Endpoint, targets: Iterable[Target]) -> None:
         state = "ready" if target in serving and (target.up or fails_open) else "drain"
         endpoint.api.order(f"set server {server} state {state}")
         endpoint.targets[target.instance_id] = target
+
+
+def _set_refused(endpoint: _Endpoint, weight: int) -> None:
+    """The share of connections without a target goes to a server that refuses them; no retry follows."""
+    server = f"{_BACKEND}/{_REFUSING}"
+    if weight and not endpoint.refuses:
+        endpoint.api.order(
+            f"add server {server} {_REFUSING_ADDRESS} weight {weight}",
+            accepted_answers=("New server registered",),
+        )
+        endpoint.refuses = True
+    if endpoint.refuses:
+        endpoint.api.order(f"set server {server} weight {weight}")
+        endpoint.api.order(f"set server {server} state {'ready' if weight else 'maint'}")
 
 
 def _close_sessions(endpoint: _Endpoint, instance_id: str) -> int:

@@ -465,3 +465,60 @@ def test_the_documented_inert_types_are_the_ones_that_do_nothing() -> None:
     missing = [name for name in INERT if name not in readme]
     assert not missing
     assert set(RESOURCE_TYPES) >= INERT
+
+
+def test_the_weights_of_a_listener_and_a_groups_attributes_change_in_place(
+    aws: Control, opened: ResourceCloud
+) -> None:
+    def resources(serving: int, warming: str, delay: int) -> dict[str, Any]:
+        group = {
+            "Protocol": "TCP", "Port": 3306, "VpcId": "vpc-0a77000000000001", "TargetType": "instance",
+            "HealthCheckProtocol": "HTTP", "HealthCheckPort": "9200", "HealthCheckPath": "/",
+            "HealthCheckIntervalSeconds": delay,
+            "TargetGroupAttributes": [
+                {"Key": "deregistration_delay.timeout_seconds", "Value": str(delay)}
+            ],
+        }  # fmt: skip
+        groups = [
+            {"TargetGroupArn": {"Ref": "Serving"}, "Weight": serving},
+            {"TargetGroupArn": {"Ref": "Warming"}, "Weight": warming},
+        ]
+        return {
+            "Balancer": {
+                "Type": "AWS::ElasticLoadBalancingV2::LoadBalancer",
+                "Properties": {"Type": "network", "Scheme": "internal", "Subnets": [SUBNET_A]},
+            },
+            "Serving": {"Type": "AWS::ElasticLoadBalancingV2::TargetGroup", "Properties": group},
+            "Warming": {"Type": "AWS::ElasticLoadBalancingV2::TargetGroup", "Properties": group},
+            "Listener": {
+                "Type": "AWS::ElasticLoadBalancingV2::Listener",
+                "Properties": {
+                    "LoadBalancerArn": {"Ref": "Balancer"}, "Port": 21307, "Protocol": "TCP",
+                    "DefaultActions": [{"Type": "forward", "ForwardConfig": {"TargetGroups": groups}}],
+                },
+            },
+        }  # fmt: skip
+
+    def weights(listener: str) -> list[int]:
+        found = aws.elbv2.describe_listeners(ListenerArns=[listener])["Listeners"][0]["DefaultActions"][0]
+        return [group["Weight"] for group in found["ForwardConfig"]["TargetGroups"]]
+
+    def physical_ids(name: str) -> dict[str, str]:
+        found = aws.cloudformation.describe_stack_resources(StackName=name)["StackResources"]
+        return {entry["LogicalResourceId"]: entry["PhysicalResourceId"] for entry in found}
+
+    name = create(aws, resources(999, "1", 60))
+    assert settled(aws, name)["StackStatus"] == "CREATE_COMPLETE"
+    made = physical_ids(name)
+    assert weights(made["Listener"]) == [999, 1]
+    assert update(aws, name, resources(1, "999", 120))["StackStatus"] == "UPDATE_COMPLETE"
+    assert physical_ids(name) == made
+    assert weights(made["Listener"]) == [1, 999]
+    for group in (made["Serving"], made["Warming"]):
+        attributes = aws.elbv2.describe_target_group_attributes(TargetGroupArn=group)["Attributes"]
+        assert {"Key": "deregistration_delay.timeout_seconds", "Value": "120"} in attributes
+        described = aws.elbv2.describe_target_groups(TargetGroupArns=[group])["TargetGroups"][0]
+        assert described["HealthCheckIntervalSeconds"] == 120
+        assert len(described["LoadBalancerArns"]) == 1
+    assert sum(spec.listener_port == 21307 for spec in opened.plane.endpoints.specs.values()) == 1
+    assert delete(aws, name)["StackStatus"] == "DELETE_COMPLETE"

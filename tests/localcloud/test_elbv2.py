@@ -288,7 +288,7 @@ def test_groups_share_new_connections_by_their_weights(reads: Reads) -> None:
 
     forward(10)
     weights = {target.instance_id: target.weight for target in reads.endpoint.targets}
-    assert weights == {old[0]: 100, old[1]: 100, new: 22}  # 45 : 45 : 10
+    assert weights == {old[0]: 256, old[1]: 256, new: 57}  # 45 : 45 : 10
     forward(0)
     assert {t.instance_id: t.weight for t in reads.endpoint.targets}[new] == 0
     with pytest.raises(ClientError):
