@@ -123,11 +123,16 @@ class Hosts(Protocol):
     def launch(self, spec: HostSpec) -> None:
         """Start the host and return when its init runs. Launching a running id again does nothing."""
 
-    def stop(self, instance_id: str) -> None:
-        """Kill the host's processes; keep its root filesystem (EC2 StopInstances)."""
+    def stop(self, instance_id: str, force: bool = False) -> None:
+        """End the host's processes; keep its root filesystem and address (EC2 StopInstances).
+
+        In order: services are stopped, the others get SIGTERM, filesystems are unmounted, and what does not
+        end in time is killed. With `force` everything is killed at once, as when the power fails.
+        """
 
     def start(self, instance_id: str) -> None:
-        """Start a stopped host again, same address and root filesystem."""
+        """Start a stopped host again, same address and root filesystem; nothing is mounted, and the services
+        that are enabled start by themselves soon after."""
 
     def terminate(self, instance_id: str) -> None:
         """Kill the host and delete its root filesystem. An unknown id is not an error."""

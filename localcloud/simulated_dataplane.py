@@ -240,13 +240,15 @@ class SimulatedCommand:
 
 @dataclass
 class SimulatedHost:
-    """One host: whether it is up, the volumes plugged in (device name by volume id), what was run on it."""
+    """One host: whether it is up, the volumes plugged in (device name by volume id), what was run on it, and
+    how it was stopped: in order, or killed."""
 
     spec: HostSpec
     up: bool = True
     plugged: dict[str, str] = field(default_factory=dict)
     commands: list[tuple[str, ...]] = field(default_factory=list)
     running: list[SimulatedCommand] = field(default_factory=list)
+    stops: list[str] = field(default_factory=list)
 
 
 class SimulatedHosts:
@@ -272,9 +274,11 @@ class SimulatedHosts:
                 raise DataPlaneError(f"{spec.instance_id}: address {spec.private_ip} is {taken[0]}'s.")
             self._hosts.setdefault(spec.instance_id, SimulatedHost(spec)).up = True
 
-    def stop(self, instance_id: str) -> None:
+    def stop(self, instance_id: str, force: bool = False) -> None:
         with self._lock:
             host = self._host(instance_id)
+            if host.up:
+                host.stops.append("killed" if force else "in order")
             host.up = False
             self._kill(host)
 
@@ -324,7 +328,7 @@ class SimulatedHosts:
 
     def crash(self, instance_id: str) -> None:
         """The host dies without anybody asking: it is down, and its commands end."""
-        self.stop(instance_id)
+        self.stop(instance_id, force=True)
 
     def up_at(self, address: str) -> str | None:
         """The instance that is up at this address."""

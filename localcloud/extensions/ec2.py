@@ -15,6 +15,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -100,6 +101,8 @@ class Instances:
         self.original_terminate: Callable[[Any], Any] = Instance.terminate
         self._terminated_at: dict[str, float] = {}
         self._running_since: dict[str, float] = {}
+        self.to_kill: set[str] = set()  # by the StopInstances with Force that is being answered
+        self._seen_before: dict[str, tuple[float, InstanceState]] = {}
 
     def owns(self, instance: Any) -> bool:
         return instance.ec2_backend is self.state.backend
@@ -153,34 +156,59 @@ class Instances:
 
     # -- StopInstances, StartInstances, RebootInstances ----------------------------------------------------
 
-    def stop(self, instance: Any, original: Callable[[Any], Any]) -> Any:
+    def require_state(self, instances: Sequence[Any], verb: str, allowed: Sequence[str]) -> None:
+        """All of a call's instances must be in such a state, or none is touched."""
+        for instance in instances:
+            if instance.state not in allowed:
+                raise ec2_error(
+                    "IncorrectInstanceState",
+                    f"The instance '{instance.id}' is not in a state from which it can be {verb}: "
+                    f"it is {instance.state}.",
+                )
+
+    def stop(self, instance: Any, original: Callable[[Any], Any], force: bool) -> Any:
+        """Stop in order, or as a power failure with `force`. What is stopped or stopping stays so."""
         previous = copy.copy(instance._state)
         if instance.state in ("stopping", "stopped"):
             return previous
-        _require(instance, "running")
-        _set(instance, "stopping", STOPPING)
-
-        def work() -> None:
-            with self.state.machine_lock(instance.id):
-                self.state.dataplane.hosts.stop(instance.id)
-                self._running_since.pop(instance.id, None)
-                original(instance)
-
+        self.require_state([instance], "stopped", ["running"])
+        self._changes(instance, previous, "stopping", STOPPING)
+        work = partial(self._stop_host, instance, original, force)
         self.state.cloud.background(f"stop-{instance.id}", work)
         return previous
 
+    def _stop_host(self, instance: Any, original: Callable[[Any], Any], force: bool) -> None:
+        self.state.cloud.closing.wait(self.state.transition_seconds)
+        with self.state.machine_lock(instance.id):
+            if instance.state != "stopping":
+                return  # terminated in the meantime
+            self._running_since.pop(instance.id, None)
+            try:
+                self.state.dataplane.hosts.stop(instance.id, force)
+            except DataPlaneError as error:
+                log.error("%s did not stop, it is killed: %s", instance.id, error)
+                self.state.dataplane.hosts.stop(instance.id, force=True)
+            original(instance)
+
     def start(self, instance: Any, original: Callable[[Any], Any]) -> Any:
+        """Start a stopped instance. What is running or pending stays so."""
         previous = copy.copy(instance._state)
         if instance.state in ("pending", "running"):
             return previous
-        _require(instance, "stopped")
+        self.require_state([instance], "started", ["stopped"])
         original(instance)
-        _set(instance, "pending", PENDING)
-        self.state.cloud.background(f"start-{instance.id}", lambda: self._start_host(instance, first=False))
+        self._changes(instance, previous, "pending", PENDING)
+        instance.launch_time = self.state.cloud.clock.now()
+
+        def work() -> None:
+            self.state.cloud.closing.wait(self.state.transition_seconds)
+            self._start_host(instance, first=False)
+
+        self.state.cloud.background(f"start-{instance.id}", work)
         return previous
 
     def reboot(self, instance: Any) -> None:
-        _require(instance, "running")
+        self.require_state([instance], "rebooted", ["running"])
 
         def work() -> None:
             with self.state.machine_lock(instance.id):
@@ -189,6 +217,21 @@ class Instances:
                 self._running_since[instance.id] = time.monotonic()
 
         self.state.cloud.background(f"reboot-{instance.id}", work)
+
+    def _changes(self, instance: Any, previous: InstanceState, name: str, code: int) -> None:
+        """The state changes now; Describe shows the one before for a short while yet."""
+        until = time.monotonic() + self.state.describe_lag()
+        self._seen_before[instance.id] = (until, previous)
+        _set(instance, name, code)
+
+    def as_seen(self, instance: Any) -> Any:
+        """The instance as Describe shows it now: after a stop or start, in its old state for a moment."""
+        until, before = self._seen_before.get(instance.id, (0.0, None))
+        if time.monotonic() >= until or instance.state in ("shutting-down", "terminated"):
+            return instance
+        shown = copy.copy(instance)
+        shown._state = before
+        return shown
 
     # -- TerminateInstances --------------------------------------------------------------------------------
 
@@ -261,15 +304,6 @@ def _set(instance: Any, name: str, code: int) -> None:
     instance._state = InstanceState(name, code)
 
 
-def _require(instance: Any, state_name: str) -> None:
-    if instance.state != state_name:
-        raise ec2_error(
-            "IncorrectInstanceState",
-            f"The instance '{instance.id}' is not in a state from which this is possible: "
-            f"it is {instance.state}, not {state_name}.",
-        )
-
-
 def _zone(instance: Any) -> str:
     return str(instance.placement.availability_zone)
 
@@ -312,6 +346,8 @@ class Ec2Actions:
         self.original_describe: Callable[[Any], ActionResult] | None = None
         self.original_status: Callable[[Any], ActionResult] | None = None
         self.original_modify: Callable[[Any], ActionResult] | None = None
+        self.original_stop: Callable[[Any], ActionResult] | None = None
+        self.original_start: Callable[[Any], ActionResult] | None = None
 
     def run_instances(self, response: Any) -> ActionResult:
         request = response.params
@@ -388,7 +424,9 @@ class Ec2Actions:
         reservations = []
         for reservation in document["Reservations"]:
             shown = copy.copy(reservation)
-            shown.instances = [i for i in reservation.instances if self.instances.visible(i)]
+            shown.instances = [
+                self.instances.as_seen(i) for i in reservation.instances if self.instances.visible(i)
+            ]
             if shown.instances:
                 reservations.append(shown)
         return ActionResult({**document, "Reservations": reservations})
@@ -400,6 +438,44 @@ class Ec2Actions:
         document: dict[str, Any] = result.result  # type: ignore[assignment]
         shown = [i for i in document["InstanceStatuses"] if self.instances.visible(i)]
         return ActionResult({"InstanceStatuses": shown})
+
+    def stop_instances(self, response: Any) -> ActionResult:
+        if response._get_bool_param("Hibernate"):
+            raise ec2_error(
+                "UnsupportedHibernationConfiguration", "The local cloud's instances cannot hibernate."
+            )
+        allowed = ("running", "stopping", "stopped")
+        found = self._all_in_state(response, "stopped", allowed)
+        forced = {i.id for i in found} if response._get_bool_param("Force") else set()
+        self.instances.to_kill.update(forced)
+        try:
+            return self._with_states(response, self.original_stop, "StoppingInstances")
+        finally:
+            self.instances.to_kill -= forced
+
+    def start_instances(self, response: Any) -> ActionResult:
+        self._all_in_state(response, "started", ("stopped", "pending", "running"))
+        return self._with_states(response, self.original_start, "StartingInstances")
+
+    def _all_in_state(self, response: Any, verb: str, allowed: Sequence[str]) -> list[Any]:
+        response.error_on_dryrun()
+        instance_ids = response._get_param("InstanceIds", [])
+        self.instances.require_visible(instance_ids)
+        found = [self.state.backend.get_instance(instance_id) for instance_id in instance_ids]
+        self.instances.require_state(found, verb, allowed)
+        return found
+
+    def _with_states(
+        self, response: Any, original: Callable[[Any], ActionResult] | None, key: str
+    ) -> ActionResult:
+        """moto's answer with the states that the instances are in: a repeated call changes nothing."""
+        assert original is not None
+        result = original(response)
+        document: dict[str, Any] = result.result  # type: ignore[assignment]
+        for entry in document[key]:
+            state = self.state.backend.get_instance(entry["InstanceId"])._state
+            entry["CurrentState"] = {"Code": state.code, "Name": state.name}
+        return ActionResult(document)
 
     def modify_instance_attribute(self, response: Any) -> ActionResult:
         instance = self.state.backend.get_instance(response._get_param("InstanceId"))
@@ -417,7 +493,9 @@ def _install_instance_hooks(state: Ec2State, instances: Instances) -> None:
     cloud = state.cloud
 
     def stop(self: Any) -> Any:
-        return instances.stop(self, original_stop) if instances.owns(self) else original_stop(self)
+        if not instances.owns(self):
+            return original_stop(self)
+        return instances.stop(self, original_stop, force=self.id in instances.to_kill)
 
     def start(self: Any) -> Any:
         return instances.start(self, original_start) if instances.owns(self) else original_start(self)
@@ -465,6 +543,10 @@ def install(cloud: LocalCloud) -> None:
     actions = Ec2Actions(state, instances)
     _install_instance_hooks(state, instances)
     actions.original_run = state.replace_action(InstanceResponse, "run_instances", actions.run_instances)
+    actions.original_stop = state.replace_action(InstanceResponse, "stop_instances", actions.stop_instances)
+    actions.original_start = state.replace_action(
+        InstanceResponse, "start_instances", actions.start_instances
+    )
     actions.original_describe = state.replace_action(
         InstanceResponse, "describe_instances", actions.describe_instances
     )

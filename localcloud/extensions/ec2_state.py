@@ -62,8 +62,11 @@ class Ec2State:
 
     def created(self, resource_id: str) -> None:
         """Describe calls find this resource only after a short random delay, the same in every run."""
-        delay = self.cloud.settings.describe_delay_seconds * self._random.uniform(0.3, 1.0)
-        self._visible_at[resource_id] = time.monotonic() + delay
+        self._visible_at[resource_id] = time.monotonic() + self.describe_lag()
+
+    def describe_lag(self) -> float:
+        """Real seconds that Describe lags behind this time: random, the same in every run."""
+        return self.cloud.settings.describe_delay_seconds * self._random.uniform(0.3, 1.0)
 
     def visible(self, resource_id: str) -> bool:
         return time.monotonic() >= self._visible_at.get(resource_id, 0.0)

@@ -36,8 +36,10 @@ from localcloud.hosts.state_lock import StateLock, process_mark
 BOOT_LIMIT_SECONDS = 15.0
 # Unmounting flushes what is dirty, through the limits of the volumes.
 KILL_LIMIT_SECONDS = 60.0
+# A database's own limit for its end is two minutes.
+ORDERLY_STOP_LIMIT_SECONDS = 150.0
 _BOOT_SCRIPT = Path(__file__).with_name("host_boot.sh")
-_HOST_ENVIRONMENT = {
+HOST_ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
     "USER": "root",
@@ -126,20 +128,23 @@ class NamespaceHosts:
         finally:
             host.lock.release()
 
-    def stop(self, instance_id: str) -> None:
-        """Kill the host's processes; keep its files, address and volumes."""
+    def stop(self, instance_id: str, force: bool = False) -> None:
+        """Shut the host down (or kill it, with `force`); keep its files, address and volumes."""
         host = self._known(instance_id)
         with host.lock:
+            if host.up and not force:
+                self.start_command(instance_id, ["systemctl", "poweroff"]).wait(ORDERLY_STOP_LIMIT_SECONDS)
             _kill(host)
 
     def start(self, instance_id: str) -> None:
-        """Start a stopped host again; its volumes are shown again, nothing is mounted."""
+        """Start a stopped host again; its volumes are shown again, nothing is mounted, enabled services start."""
         host = self._known(instance_id)
         with host.lock:
             if host.terminated:
                 raise DataPlaneError(f"{instance_id} was terminated")
             if not host.up:
                 self._boot(host)
+                self.start_command(instance_id, ["systemctl", "default"])
 
     def terminate(self, instance_id: str) -> None:
         """Kill the host and delete its files. An unknown id is not an error."""
@@ -187,7 +192,7 @@ class NamespaceHosts:
         with host.lock:
             if not host.up:
                 raise DataPlaneError(f"{instance_id} is not up: no command can run there")
-            merged = {**_HOST_ENVIRONMENT, **process_mark(self._state), **(environment or {})}
+            merged = {**HOST_ENVIRONMENT, **process_mark(self._state), **(environment or {})}
             command = HostCommand(host.init_pid, argv, merged)
             host.commands = [*(known for known in host.commands if not known.has_ended()), command]
             return command
@@ -256,7 +261,7 @@ class NamespaceHosts:
                     *("/bin/sh", str(_BOOT_SCRIPT)),
                     *(str(image), str(host.directory), host.spec.hostname),
                 ],
-                env={**_HOST_ENVIRONMENT, **process_mark(self._state)},
+                env={**HOST_ENVIRONMENT, **process_mark(self._state)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=boot_log,

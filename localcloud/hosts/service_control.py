@@ -4,7 +4,8 @@
 Installed in machine images as /usr/bin/systemctl, so that what is written for systemd runs unchanged.
 Understands Type=simple, exec, notify and oneshot; ExecStartPre/ExecStart/ExecStartPost/ExecStop, User,
 Environment, EnvironmentFile, WorkingDirectory, RuntimeDirectory, LimitNOFILE and the start and stop time
-limits. Not there: dependencies, restart after a crash, start at boot. Output goes to /var/log/<unit>.log.
+limits. Not there: dependencies, restart after a crash. Output goes to /var/log/<unit>.log.
+`default` starts what is enabled, as booting does; `poweroff` ends the host in order, all but process 1.
 Exit statuses are systemctl's: 0 done or active, 3 not active, 4 no such unit, 5 cannot be started.
 """
 
@@ -27,6 +28,7 @@ from pathlib import Path
 _SERVICE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _UNKNOWN_UNIT = 4
 _NOT_ACTIVE = 3
+_LAST_PROCESSES_SECONDS = 5.0
 _OPTIONS_WITH_VALUE = {
     "-n": "lines",
     "--lines": "lines",
@@ -171,6 +173,28 @@ class Services:
         if state is None:
             return "inactive"
         return "active" if state.exited_ok or _is_alive(state) else "failed"
+
+    def boot(self) -> list[str]:
+        """Start every enabled service; returns why those that did not start failed."""
+        failures = []
+        for link in sorted(self._layout.unit_directories[0].glob("*.wants/*.service")):
+            try:
+                self.start(link.name)
+            except ServiceError as error:
+                failures.append(str(error))
+        return failures
+
+    def stop_all(self) -> list[str]:
+        """Stop every service, the last one started first; returns what went wrong."""
+        failures = []
+        states = [(self._load_path(path), path.stem) for path in self._layout.state_directory.glob("*.json")]
+        running = [(state.start_ticks, name) for state, name in states if state is not None]
+        for _ticks, name in sorted(running, reverse=True):
+            try:
+                self.stop(name)
+            except ServiceError as error:
+                failures.append(str(error))
+        return failures
 
     def is_active(self, name: str) -> str:
         try:
@@ -343,8 +367,12 @@ class Services:
         temporary.replace(path)
 
     def _load(self, unit: Unit) -> State | None:
+        return self._load_path(self._state_path(unit))
+
+    @staticmethod
+    def _load_path(path: Path) -> State | None:
         try:
-            return State(**json.loads(self._state_path(unit).read_text()))
+            return State(**json.loads(path.read_text()))
         except (FileNotFoundError, ValueError):
             return None
 
@@ -374,6 +402,41 @@ def _environment(unit: Unit) -> dict[str, str]:
 
 def _assignments(words: list[str]) -> dict[str, str]:
     return {name: value for name, mark, value in (word.partition("=") for word in words) if mark}
+
+
+def end_other_processes(limit_seconds: float) -> None:
+    """SIGTERM to all that still runs here but process 1 and us, and SIGKILL to what is left at the limit."""
+    deadline = time.monotonic() + limit_seconds
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.kill(-1, number)
+        except ProcessLookupError:
+            return
+        while _other_processes() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+
+def _other_processes() -> list[int]:
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if pid not in (1, os.getpid()) and _start_ticks(pid)]
+
+
+def unmount_volumes() -> list[str]:
+    """Unmount what is mounted from block devices, the last mounted first; returns what could not be."""
+    lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    failures = []
+    for _device, place in reversed([line[:2] for line in lines if line[0].startswith("/dev/")]):
+        result = subprocess.run(["umount", place], capture_output=True, text=True)
+        if result.returncode != 0:
+            failures.append(result.stderr.strip())
+    return failures
+
+
+def power_off(services: Services) -> list[str]:
+    """All of a host's end but the last: process 1 is killed from outside. Returns what went wrong."""
+    failures = services.stop_all()
+    end_other_processes(_LAST_PROCESSES_SECONDS)
+    return failures + unmount_volumes()
 
 
 def _start_ticks(pid: int) -> int:
@@ -449,6 +512,10 @@ def _dispatch(services: Services, verb: str, units: list[str], options: _Argumen
     flags = options.flags
     if verb in ("daemon-reload", "daemon-reexec"):
         return 0
+    if verb in ("default", "poweroff"):
+        failures = services.boot() if verb == "default" else power_off(services)
+        print("\n".join(failures), file=sys.stderr)
+        return 1 if failures else 0
     if verb == "is-active":
         states = [services.is_active(unit) for unit in units]
         if not flags & {"-q", "--quiet"}:

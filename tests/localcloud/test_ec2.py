@@ -239,6 +239,96 @@ def test_stop_and_start_keep_address_and_volumes(aws: ResourceCloud) -> None:
     assert aws.instance(instance_id)["PrivateIpAddress"] == address
 
 
+def test_describe_shows_a_stop_and_a_start_a_moment_late(slow_aws: ResourceCloud) -> None:
+    aws = slow_aws
+    instance_id = aws.launched()
+    answer = aws.ec2.stop_instances(InstanceIds=[instance_id])["StoppingInstances"][0]
+    assert (answer["PreviousState"]["Name"], answer["CurrentState"]["Name"]) == ("running", "stopping")
+    assert aws.instance_state(instance_id) == "running"
+    eventually(lambda: aws.instance_state(instance_id) == "stopped")
+    answer = aws.ec2.start_instances(InstanceIds=[instance_id])["StartingInstances"][0]
+    assert (answer["PreviousState"]["Name"], answer["CurrentState"]["Name"]) == ("stopped", "pending")
+    assert aws.instance_state(instance_id) == "stopped"
+    eventually(lambda: aws.instance_state(instance_id) == "running")
+
+
+def test_stopping_and_starting_twice_change_nothing_and_tell_the_state(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+
+    def states(answer: dict[str, Any]) -> tuple[str, str]:
+        return answer["PreviousState"]["Name"], answer["CurrentState"]["Name"]
+
+    again = aws.ec2.start_instances(InstanceIds=[instance_id])["StartingInstances"][0]
+    assert states(again) == ("running", "running")
+    aws.ec2.stop_instances(InstanceIds=[instance_id])
+    again = aws.ec2.stop_instances(InstanceIds=[instance_id])["StoppingInstances"][0]
+    assert states(again) == ("stopping", "stopping")
+    eventually(lambda: aws.instance_state(instance_id) == "stopped")
+    again = aws.ec2.stop_instances(InstanceIds=[instance_id])["StoppingInstances"][0]
+    assert states(again) == ("stopped", "stopped")
+    assert aws.instance(instance_id)["StateReason"]["Code"] == "Client.UserInitiatedShutdown"
+    assert aws.plane.hosts.hosts[instance_id].stops == ["in order"]
+
+
+def test_a_stop_by_force_kills(aws: ResourceCloud) -> None:
+    forced, ordinary = aws.launched(), aws.launched()
+    aws.ec2.stop_instances(InstanceIds=[forced], Force=True)
+    aws.ec2.stop_instances(InstanceIds=[ordinary])
+    for instance_id in (forced, ordinary):
+        eventually(lambda instance_id=instance_id: aws.instance_state(instance_id) == "stopped")
+    hosts = aws.plane.hosts.hosts
+    assert (hosts[forced].stops, hosts[ordinary].stops) == (["killed"], ["in order"])
+
+
+def test_an_instance_in_the_wrong_state_is_refused_and_no_other_is_touched(aws: ResourceCloud) -> None:
+    running, gone = aws.launched(), aws.launched()
+    aws.ec2.terminate_instances(InstanceIds=[gone])
+    fresh = aws.launch()
+    eventually(lambda: aws.instance(fresh))
+    for call, ids in (
+        (aws.ec2.stop_instances, [running, gone]),
+        (aws.ec2.start_instances, [gone]),
+        (aws.ec2.reboot_instances, [gone]),
+    ):
+        with pytest.raises(ClientError) as error:
+            call(InstanceIds=ids)
+        assert code_of(error) == "IncorrectInstanceState"
+    assert aws.instance_state(running) == "running"
+    aws.ec2.stop_instances(InstanceIds=[running])
+    with pytest.raises(ClientError) as error:
+        aws.ec2.start_instances(InstanceIds=[running])  # it is stopping
+    assert code_of(error) == "IncorrectInstanceState"
+    with pytest.raises(ClientError) as error:
+        aws.ec2.stop_instances(InstanceIds=["i-0123456789abcdef0"])
+    assert code_of(error) == "InvalidInstanceID.NotFound"
+
+
+def test_a_stopped_instance_keeps_its_volumes_warm(aws: ResourceCloud) -> None:
+    donor = aws.launched()
+    source = aws.attached_volume(donor)
+    aws.plane.volumes.write(source, {0: b"a", 1: b"b", 2: b"c"})
+    instance_id = aws.launched()
+    copy = aws.attached_volume(instance_id, SnapshotId=aws.completed_snapshot(source))
+    aws.plane.volumes.warm(copy, [0, 1])
+    before = aws.plane.volumes.stat(copy)
+    aws.ec2.stop_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "stopped")
+    assert aws.attachment_state(copy) == "attached"
+    aws.ec2.start_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "running")
+    assert aws.plane.volumes.stat(copy) == before
+    assert before.blocks_cold == 1
+
+
+def test_the_agent_is_offline_while_its_instance_is_stopped(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    aws.ec2.stop_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "stopped")
+    assert aws.agent(instance_id) == "ConnectionLost"
+    aws.ec2.start_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.agent(instance_id) == "Online")
+
+
 def test_starting_a_terminated_instance_is_an_incorrect_state(aws: ResourceCloud) -> None:
     instance_id = aws.launched()
     aws.ec2.terminate_instances(InstanceIds=[instance_id])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -259,6 +259,34 @@ def test_a_stopped_target_is_unused(reads: Reads) -> None:
     instance_id = reads.replica()
     reads.aws.ec2.stop_instances(InstanceIds=[instance_id])
     eventually(lambda: reads.health()[instance_id] == ("unused", "Target.InvalidState"))
+
+
+def test_a_stopped_target_gets_nothing_and_is_initial_when_it_is_started(reads: Reads) -> None:
+    parked, other = reads.replica(), reads.replica()
+    reads.aws.ec2.stop_instances(InstanceIds=[parked])
+    eventually(lambda: reads.health()[parked] == ("unused", "Target.InvalidState"))
+
+    def weights() -> dict[str, tuple[int, bool]]:
+        return {target.instance_id: (target.weight, target.up) for target in reads.endpoint.targets}
+
+    eventually(lambda: weights() == {parked: (0, False), other: (100, True)})
+    reads.answer(parked, None)  # the host is back before its health responder
+    reads.aws.ec2.start_instances(InstanceIds=[parked])
+    eventually(lambda: reads.state(parked) in ("initial", "unhealthy"))
+    assert weights()[parked] == (0, False)
+    reads.answer(parked, 200)
+    eventually(lambda: reads.state(parked) == "healthy")
+    assert weights() == {parked: (100, True), other: (100, True)}
+
+
+def test_what_a_probe_found_is_told_late(reads: Reads) -> None:
+    kept, failing = reads.replica(), reads.replica()
+    reads.aws.cloud.settings = replace(reads.aws.cloud.settings, describe_delay_seconds=2.0)
+    reads.answer(failing, 503)
+    eventually(lambda: not {t.instance_id: t.up for t in reads.endpoint.targets}[failing])
+    assert reads.state(failing) == "healthy"
+    eventually(lambda: reads.state(failing) == "unhealthy")
+    assert reads.state(kept) == "healthy"
 
 
 def test_a_terminated_target_drains_and_is_gone(reads: Reads) -> None:

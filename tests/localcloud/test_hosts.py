@@ -167,6 +167,62 @@ def test_stop_keeps_files_and_volumes_and_start_brings_them_back(
     assert "/mnt" not in seen.stdout
 
 
+SERVICES = """
+set -eu
+mkfs.ext4 -q /dev/sdf && mount /dev/sdf /mnt
+cat >/root/service.sh <<'SH'
+echo "$1 started" >>/root/log
+trap 'echo "$1 ended" >>/root/log; exit 0' TERM
+while :; do sleep 0.05; done
+SH
+for name in first second idle; do
+    printf '[Service]\nExecStart=/bin/sh /root/service.sh %s\n[Install]\nWantedBy=multi-user.target\n' $name \
+        >/etc/systemd/system/$name.service
+done
+systemctl enable second
+systemctl start first
+sleep 0.05
+systemctl start second
+setsid sh /root/service.sh stray >/dev/null 2>&1 </dev/null &
+sleep 0.3
+echo kept >/mnt/file
+"""
+
+
+def test_a_stop_ends_services_in_order_and_a_start_brings_up_those_that_are_enabled(
+    hosts: NamespaceHosts, launch: Launcher, loop_device: BlockDevice
+) -> None:
+    instance_id = launch(3)
+    hosts.plug(instance_id, "/dev/sdf", "vol-0123456789abcdef0", loop_device)
+    assert launch.run(instance_id, SERVICES).exit_code == 0
+    command = hosts.start_command(instance_id, ["sleep", "4713"])
+    hosts.stop(instance_id)
+    assert command.wait(5).exit_code == 128 + signal.SIGTERM
+    assert not _machine_processes("sh /root/service.sh")
+    clean = subprocess.run(["dumpe2fs", "-h", loop_device.path], capture_output=True, text=True, check=True)
+    assert "needs_recovery" not in clean.stdout
+
+    hosts.start(instance_id)
+    time.sleep(1)
+    seen = launch.run(instance_id, "cat /root/log; systemctl is-active first second idle; findmnt /mnt")
+    assert seen.stdout.split("\n")[:-1] == [
+        *("first started", "second started", "stray started"),
+        *("second ended", "first ended", "stray ended"),
+        "second started",
+        *("inactive", "active", "inactive"),
+    ]
+    assert launch.run(instance_id, "mount /dev/sdf /mnt && cat /mnt/file").stdout == "kept\n"
+
+
+def test_a_stop_by_force_lets_nothing_end_in_order(hosts: NamespaceHosts, launch: Launcher) -> None:
+    instance_id = launch(3)
+    launch.run(instance_id, SERVICES.replace("mkfs.ext4 -q /dev/sdf && mount /dev/sdf /mnt", ""))
+    hosts.stop(instance_id, force=True)
+    hosts.start(instance_id)
+    time.sleep(0.5)
+    assert "ended" not in launch.run(instance_id, "cat /root/log").stdout
+
+
 def test_killing_the_init_kills_everything_in_the_host(hosts: NamespaceHosts, launch: Launcher) -> None:
     instance_id = launch()
     assert launch.run(instance_id, "setsid sleep 4711 > /dev/null 2>&1 & sleep 0.3").exit_code == 0
