@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaker.domain.forecasting import LEVELS, LoadSeries, Standing, forecast_demand
-from peaker.domain.forecasting.forecaster import rolling_forecasts
+from peaker.domain.forecasting.blend import BLEND
+from peaker.domain.forecasting.forecaster import fit_models, rolling_forecasts
+from peaker.domain.forecasting.record import band_stretch
 
 from tests.unit.forecasting.loads import START, daily, series
 
@@ -258,3 +260,37 @@ def test_whatever_comes_the_answer_is_finite_ordered_and_not_negative(
         assert np.isfinite(forecast.quantiles).all()
         assert (forecast.quantiles >= 0).all()
         assert (np.diff(forecast.quantiles, axis=1) >= -1e-9 * scale).all()
+
+
+def test_the_band_follows_the_hour_of_the_day_whose_errors_it_has_seen() -> None:
+    """Quiet nights, noisy evenings: the evening's errors say little about the night."""
+    hour = np.arange(35 * 96) / 4 % 24
+    noise = np.random.default_rng(5).normal(0, 1, len(hour)) * np.where((hour >= 17) & (hour < 23), 0.3, 0.02)
+    issued = forecast_demand(series(100 * np.exp(noise)), 4200)
+    width = np.log(issued.quantile(0.95) / issued.quantile(0.5))
+    ahead = (np.arange(1, 97) / 4) % 24
+    evening, night = width[(ahead > 18) & (ahead < 22)].mean(), width[(ahead > 1) & (ahead < 14)].mean()
+    assert evening > 0.2
+    assert night < 0.25 * evening
+
+
+@pytest.mark.parametrize(("spread", "narrower"), [(0.5, True), (2.0, False)])
+def test_bands_that_were_too_wide_for_weeks_are_narrowed_and_too_narrow_ones_widened(
+    spread: float, narrower: bool
+) -> None:
+    models = fit_models(series(daily(35)))
+    usual = band_stretch(models, BLEND, len(models.panel.believed) - 1)
+    models = fit_models(series(daily(35)))
+    bands = models.bands(BLEND)
+    offsets = bands.offsets
+    # The same errors against bands that are `spread` times as far from the median.
+    bands.offsets = lambda *given: offsets(*given) / spread  # type: ignore[method-assign]
+    changed = band_stretch(models, BLEND, len(models.panel.believed) - 1)
+    assert changed.shape == (len(models.grid.knots), 2)
+    assert ((changed < usual) == narrower).all()
+    assert ((changed >= 0.6) & (changed <= 1.5)).all()
+
+
+def test_bands_of_a_young_history_are_left_as_they_are() -> None:
+    models = fit_models(series(daily(5)))
+    assert (band_stretch(models, BLEND, len(models.panel.believed) - 1) == 1).all()

@@ -59,6 +59,7 @@ class FittedModels:
         self._past = self._past_forecasts(features, ridge, folds)
         padded = np.concatenate([panel.z, np.full(day + 1, np.nan)])
         self._actual = padded[self.grid.origins[:, None] + self.grid.knots[None, :]]
+        self._bands: dict[str, ErrorBands] = {}
         self.weights = self._expert_weights()
         self._past_blend = np.einsum("mgk,mgk->gk", self.weights, self._past)
 
@@ -73,7 +74,11 @@ class FittedModels:
 
     def bands(self, name: str) -> ErrorBands:
         """The error bands of one candidate."""
-        return ErrorBands(self.grid, self.residual(name), self.settings.bands)
+        if name not in self._bands:
+            self._bands[name] = ErrorBands(
+                self.grid, self.residual(name), self.settings.bands, self.panel.fit_steps
+            )
+        return self._bands[name]
 
     def points(self, name: str, origins: Ints, horizons: Ints) -> Floats:
         """The forecast [origin, horizon] of one candidate, in z."""

@@ -28,7 +28,7 @@ from .blend import BLEND, FittedModels
 from .experts import HOLT_WINTERS, LAST_WEEK, LAST_WEEK_TREND, PERSISTENCE, YESTERDAY
 from .intervals import interpolate_knots
 from .panel import Panel, build_panel
-from .record import Record, knot_for, recent_error, trailing_record
+from .record import SCORED_LEVELS, Record, band_stretch, knot_for, recent_error, trailing_record
 from .series import KEPT_HISTORY_DAYS, Floats, Ints, LoadSeries
 from .windows import trailing_mean
 
@@ -117,15 +117,14 @@ class FittedForecaster:
     standing: Standing
     excess: float
     guard_limit: float
+    stretch: Floats
     reasons: tuple[str, ...]
 
     def issue(self, origins: Ints, horizons: Ints, levels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """(load quantiles [origin, horizon, level], level shift seen [origin])."""
         models, panel = self.models, self.models.panel
-        offsets = models.bands(self.model).offsets(origins, levels)
-        if self.excess > 0:
-            upper = np.where(levels > 0.5, np.maximum(offsets, 0.0) * self.excess, 0.0)
-            offsets = offsets + upper
+        wanted = np.concatenate([[0.5], levels])
+        offsets = self._stretched(models.bands(self.model).offsets(origins, wanted), wanted)[:, :, 1:]
         spread = interpolate_knots(horizons, models.grid.knots, offsets)
         z = models.points(self.model, origins, horizons)[:, :, None] + spread
         deviation = hour_deviation(panel)[origins]
@@ -137,6 +136,15 @@ class FittedForecaster:
             z = np.where(levels >= _GUARDED_FROM, np.maximum(z, floor[:, :, None]), z)
         z = np.minimum(np.maximum.accumulate(z, axis=2), models.highest)
         return panel.load(z), shifted
+
+    def _stretched(self, offsets: Floats, levels: Floats) -> Floats:
+        """Bands as wide as they would have had to be lately; offsets[..., 0] is the median's."""
+        factor = np.stack(
+            [np.interp(levels, (0.5, *SCORED_LEVELS), (1.0, *at_knot)) for at_knot in self.stretch]
+        )
+        factor = np.where(levels > 0.5, np.maximum(factor, 1.0 + self.excess if self.excess > 0 else 0.0), 1.0)
+        middle = offsets[:, :, :1]
+        return np.asarray(middle + (offsets - middle) * factor[None], dtype=float)
 
 
 def hour_deviation(panel: Panel) -> Floats:
@@ -180,7 +188,8 @@ def judge_models(models: FittedModels, lead_seconds: float) -> FittedForecaster:
     recent = hour_deviation(panel)[max(0, panel.fit_steps - 28 * panel.day) : panel.fit_steps]
     recent = recent[np.isfinite(recent)]
     guard = float(np.quantile(recent, 0.99)) if len(recent) > 24 else np.inf
-    return FittedForecaster(models, model, record, best_naive, standing, excess, guard, tuple(reasons))
+    stretch = band_stretch(models, model, newest)
+    return FittedForecaster(models, model, record, best_naive, standing, excess, guard, stretch, tuple(reasons))
 
 
 def forecast_demand(

@@ -37,6 +37,8 @@ class BandSettings:
     widen_day: float = 0.5
     memory_share: float = 0.2
     event_share: float = 0.2
+    season_share: float = 0.7
+    season_prior_days: float = 4.0
 
 
 @dataclass(frozen=True)
@@ -80,14 +82,18 @@ class ErrorBands:
     origins.
     """
 
-    def __init__(self, grid: PastGrid, residual: Floats, settings: BandSettings) -> None:
+    def __init__(self, grid: PastGrid, residual: Floats, settings: BandSettings, fit_steps: int) -> None:
         self.grid = grid
         self.residual = residual
         self.settings = settings
+        self.fit_steps = fit_steps
         self.scale = self._scale()
+        self._by_slot: dict[int, Floats] = {}
         apart = np.arange(grid.day) / grid.day * 24
         apart = np.minimum(apart, 24 - apart)
-        self._nearness = settings.hours_floor + np.exp(-0.5 * (apart / settings.hours_wide) ** 2)
+        nearness = settings.hours_floor + np.exp(-0.5 * (apart / settings.hours_wide) ** 2)
+        # Twice, so that differences of times of day from -day to day are indices without a modulo.
+        self._nearness = np.concatenate([nearness, nearness])
 
     def _scale(self) -> Floats:
         """The usual size of the error at each origin and knot, from errors known by then."""
@@ -103,6 +109,34 @@ class ErrorBands:
             dtype=float,
         )
 
+    def _time_of_day_scale(self, k: int) -> Floats:
+        """How large the errors for knot k are in each hour of the target's day, 1 on average.
+
+        From targets before `fit_steps`; smoothed over neighbouring hours, drawn to 1 while few days were seen. A
+        night's small errors say little about the evening's, and the other way round.
+        """
+        day, slots, stride = self.grid.day, min(24, self.grid.day), self.grid.stride
+        target = self.grid.origins + int(self.grid.knots[k])
+        size = np.abs(self.residual[:, k])
+        seen = np.isfinite(size) & (target < self.fit_steps)
+        if seen.sum() < 2 * slots:
+            return np.ones(slots)
+        size = np.minimum(size[seen], np.quantile(size[seen], 0.98))
+        slot = (target[seen] % day) * slots // day
+        sums = np.stack([np.bincount(slot, size, slots), np.bincount(slot, minlength=slots)])
+        total, count = sums + 0.5 * (np.roll(sums, 1, axis=1) + np.roll(sums, -1, axis=1))
+        mean = max(_SMALLEST, total.sum() / count.sum())
+        prior = self.settings.season_prior_days * count.mean() / max(1.0, seen.sum() * stride / day)
+        usual = (total + prior * mean) / (count + prior) / mean
+        return np.asarray(usual**self.settings.season_share, dtype=float)
+
+    def _season(self, origins: Ints, k: int) -> Floats:
+        if k not in self._by_slot:
+            self._by_slot[k] = self._time_of_day_scale(k)
+        usual = self._by_slot[k]
+        hour = ((origins + int(self.grid.knots[k])) % self.grid.day) * len(usual) // self.grid.day
+        return np.asarray(usual[hour], dtype=float)
+
     def offsets(self, origins: Ints, levels: Floats, knots: Ints | None = None) -> Floats:
         """Error quantiles [origin, knot, level] with the errors known at the first of `origins`.
 
@@ -117,10 +151,13 @@ class ErrorBands:
             if len(known) < 2:
                 continue
             residual = self.residual[known, k]
-            usual = max(_SMALLEST, float(np.median(np.abs(residual))))
+            season = self._season(self.grid.origins[known], int(k))
+            usual = _usual_size(np.abs(residual), season)
             limits = self.settings
             then = np.clip(self.scale[known, k] / usual, limits.quietest_then, limits.noisiest_then)
             now = np.clip(self.scale[at, k] / usual, limits.quietest_now, limits.noisiest_now)
+            then = then * season
+            now = now * self._season(origins, int(k))
             scaled = residual / then
             order = np.argsort(scaled)
             weight = self._weights(self.grid.origins[known[order]], origins)
@@ -139,7 +176,7 @@ class ErrorBands:
 
     def _weights(self, past: Ints, origins: Ints) -> Floats:
         day, settings = self.grid.day, self.settings
-        near = self._nearness[(origins[:, None] - past[None, :]) % day]
+        near = self._nearness[(origins % day + day)[:, None] - (past % day)[None, :]]
         age_days = (int(origins.max()) - past) / day
         # A young history forgets sooner: its first forecasts were made from almost nothing.
         half_life = min(settings.recency_days, settings.young_share * (int(origins.max()) / day))
@@ -158,6 +195,13 @@ class ErrorBands:
         if far.any() and np.ptp(past[far]) <= 1.5 * self.grid.day and np.ptp(past) >= 5 * self.grid.day:
             weight[far] = self.settings.event_share
         return weight
+
+
+def _usual_size(size: Floats, season: Floats) -> float:
+    """The median size of the errors, as if they were alike at all hours: quiet hours alone would make it small."""
+    alike = size / season
+    mean = float(alike.mean())
+    return max(_SMALLEST, float(np.median(alike)) * (float(size.mean()) / mean if mean > 0 else 1.0))
 
 
 def _weighted_quantiles(ordered: Floats, weight: Floats, levels: Floats) -> Floats:

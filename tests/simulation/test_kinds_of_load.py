@@ -1,0 +1,88 @@
+"""Bands and decisions on loads of several kinds: none of them is what the settings of the models were found on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from peaker.domain.forecasting import Forecast, LoadSeries
+from peaker.domain.forecasting.forecaster import rolling_forecasts
+
+from bench.forecast import kind_of
+from cli.backtest_simulation import (
+    Scenario,
+    oracle_forecasts,
+    short_at_equal_cost,
+    simulate_forecasts,
+    simulate_reactive,
+)
+from tests.support.load_kinds import DAYS, KINDS, STEP_SECONDS, load_of
+from tests.unit.forecasting.loads import START
+
+LEAD_SECONDS = 5400.0
+DAY = 86_400 // STEP_SECONDS
+Issued = dict[str, tuple[LoadSeries, list[tuple[int, Forecast]]]]
+
+
+@pytest.fixture(scope="module")
+def issued() -> Issued:
+    """Every kind with the forecasts of its last three weeks, one an hour."""
+    found: Issued = {}
+    for kind in KINDS:
+        series = LoadSeries(START, STEP_SECONDS, load_of(kind))
+        origins = list(range((DAYS - 21) * DAY - 1, DAYS * DAY, 2))
+        forecasts = rolling_forecasts(series, origins, [LEAD_SECONDS], DAY)
+        found[kind] = (series, [(at, each[0]) for at, each in forecasts])
+    return found
+
+
+def coverage(series: LoadSeries, forecasts: Sequence[tuple[int, Forecast]], level: float) -> float:
+    """Share of the loads of the day ahead that stayed under the band, over every tenth forecast."""
+    hits = []
+    for at, forecast in forecasts[::10]:
+        actual = series.values[at + 1 : at + 1 + DAY]
+        hits += list(actual <= forecast.quantile(level)[: len(actual)])
+    return float(np.mean(hits))
+
+
+@pytest.mark.parametrize(("level", "least", "most"), [(0.95, 0.93, 0.975), (0.9, 0.88, 0.94)])
+def test_bands_cover_what_they_promise_over_all_kinds(
+    issued: Issued, level: float, least: float, most: float
+) -> None:
+    each = {kind: coverage(*found, level) for kind, found in issued.items()}
+    assert least <= float(np.mean(list(each.values()))) <= most, each
+    assert min(each.values()) >= least - 0.06, each
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_short_for_a_fraction_of_reactive_scaling_on_every_kind(issued: Issued, kind: str) -> None:
+    series, forecasts = issued[kind]
+    scenario = Scenario(
+        series=series,
+        first=(DAYS - 21) * DAY,
+        last=DAYS * DAY,
+        lead_steps=round(LEAD_SECONDS / STEP_SECONDS),
+        capacity_per_replica=float(np.quantile(series.values, 0.999)) / 10,
+        decide_every_steps=2,
+        low_checks_needed=1,
+        minimum_lifetime_seconds=0.0,
+    )
+    ours = simulate_forecasts("peaker", scenario, forecasts)
+    reactive = [simulate_reactive(scenario, target) for target in (1.0, 0.85, 0.7, 0.6, 0.5, 0.4)]
+    oracle = simulate_forecasts("oracle", scenario, oracle_forecasts(scenario, DAY))
+    assert ours.short_share <= 0.5 * short_at_equal_cost(ours, reactive)
+    assert ours.replica_hours <= 1.4 * oracle.replica_hours
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_load_with_a_rhythm_is_told_as_one(kind: str) -> None:
+    assert kind_of(LoadSeries(START, STEP_SECONDS, load_of(kind))) == "load"
+
+
+def test_noise_and_saturated_percentages_are_no_load() -> None:
+    noise = np.random.default_rng(3).lognormal(0, 0.5, DAYS * DAY)
+    assert kind_of(LoadSeries(START, STEP_SECONDS, noise)) == "other"
+    assert kind_of(LoadSeries(START, STEP_SECONDS, np.full(DAYS * DAY, 5.0))) == "other"
+    saturated = np.minimum(100.0, 2 * load_of("office"))
+    assert kind_of(LoadSeries(START, STEP_SECONDS, saturated)) == "utilisation"
