@@ -25,8 +25,14 @@ from localcloud.hosts.images import MYSQL_IMAGE_ID, ensure_image
 Say = Callable[[str], None]
 IMAGES = ROOT / ".localcloud" / "images"
 NETWORK = NetworkPlan(bridge="pkrbench0", cidr="10.91.0.0/16")
-STRATEGIES = ("warm volume", "hot first", "used first", "no prewarm", "fio first")
+FEW = ", few clients"
+STRATEGIES = (
+    *("warm volume", "hot first", "used first", "no prewarm", "fio first"),
+    *(f"{kind}{FEW}" for kind in ("hot first", "no prewarm")),
+)
 CLIENTS = 8
+# As many as a replica has whose share of the connections is still ramped up: then its own reads warm it slowly.
+FEW_CLIENTS = 2
 BACKGROUND_MIB_PER_S = 32
 SHARE_OF_WARM = 0.9
 _SECONDS_IN_A_ROW = 3
@@ -120,7 +126,9 @@ class DatabaseBench:
 
     def measure(self, database: Database, strategy: str, say: Say) -> TimeToWarmReads:
         """Restore, do what the strategy says, start MySQL, read until the rate is that of a warm volume."""
-        limits = _warm_limits() if strategy == "warm volume" else VolumeLimits()
+        kind, few, _ = strategy.partition(FEW)
+        clients = FEW_CLIENTS if few else CLIENTS
+        limits = _warm_limits() if kind == "warm volume" else VolumeLimits()
         with contextlib.ExitStack() as stack:
             instance_id, address = stack.enter_context(self._host(()))
             started = time.monotonic()
@@ -131,11 +139,11 @@ class DatabaseBench:
             for volume, name in zip(volumes, ("/dev/sdf", "/dev/sdg"), strict=True):
                 device = self._lab.store.attach(volume.volume_id)
                 self._hosts.plug(instance_id, name, volume.volume_id, device)
-            self._prewarm(stack, strategy, volumes, database)
+            self._prewarm(stack, kind, volumes, database)
             warmed = time.monotonic()
             self._script(instance_id, _MOUNT + _START, 180)
             answers = time.monotonic()
-            rates = _sysbench_for(_watched_seconds(strategy, database), address, database)
+            rates = _sysbench_for(_watched_seconds(kind, database, clients), address, database, clients)
             plateau = statistics.median(rates[-_PLATEAU_SECONDS:])
             result = TimeToWarmReads(
                 warmed - started,
@@ -215,11 +223,12 @@ def seconds_until_warm(rates: list[float], plateau: float) -> float:
     return float(len(rates))
 
 
-def _watched_seconds(strategy: str, database: Database) -> int:
-    """Long enough for a plateau: what is read cold takes the longer, the larger the hot set is."""
+def _watched_seconds(strategy: str, database: Database, clients: int) -> int:
+    """Long enough for a plateau: what is read cold takes the longer, the larger the hot set, the fewer the clients."""
     hot_mib = (database.hot_range[1] - database.hot_range[0]) * 8192 / MIB
     cold = strategy in ("no prewarm", "hot first")
-    return _WATCH_SECONDS + (round(hot_mib / 100 * _MORE_WHEN_COLD_PER_HOT_100_MIB) if cold else 0)
+    more = hot_mib / 100 * _MORE_WHEN_COLD_PER_HOT_100_MIB * CLIENTS / clients
+    return _WATCH_SECONDS + (round(more) if cold else 0)
 
 
 def _background(strategy: str) -> int:
@@ -256,12 +265,12 @@ def _end(engine: subprocess.Popen[str]) -> None:
         engine.stdout.close()
 
 
-def _sysbench_for(seconds: int, address: str, database: Database) -> list[float]:
+def _sysbench_for(seconds: int, address: str, database: Database, clients: int = CLIENTS) -> list[float]:
     """Point reads of the hot set; reads per second, second by second."""
     low, high = database.hot_range
     command = [
         *("sysbench", str(_LUA), "--db-driver=mysql", f"--mysql-host={address}", "--mysql-user=bench"),
-        *("--mysql-password=bench", "--mysql-db=bench", f"--threads={CLIENTS}", f"--time={seconds}"),
+        *("--mysql-password=bench", "--mysql-db=bench", f"--threads={clients}", f"--time={seconds}"),
         *("--report-interval=1", "--db-ps-mode=disable", f"--first-id={low}", f"--last-id={high}", "run"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=False)

@@ -10,6 +10,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from cli.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
+
 _OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
 
 
@@ -40,6 +42,7 @@ def render_receipt(
     )  # fmt: skip
     parts: list[RenderableType] = [head, _steps(receipt, real_seconds_per_cloud_second), _resources(receipt)]
     parts += [Text(line) for line in (_cost(receipt), _lead(receipt)) if line]
+    parts += [Text(line, overflow="fold") for line in proof_lines(receipt)]
     parts += [Text(f"note: {note}") for note in receipt.get("notes") or ()]
     if receipt.get("failure"):
         failure = receipt["failure"]
@@ -60,7 +63,7 @@ def _steps(receipt: dict[str, Any], real: float | None) -> Table:
             _clock(step["started_at"]),
             step["step"],
             _both(step["seconds"], real),
-            Text(_numbers(step["numbers"])),
+            Text(_numbers(_short_of_proof(step))),
         )
     return table
 
@@ -100,6 +103,12 @@ _UNTOLD = {
     "run_id", "pid", "sha256", "already_running", "mounted", "map_unreadable", "source_checked",
     "source_position_known", "page_list_found", "attached", "planning_seconds", "cpu_seconds", "eta_seconds",
 }  # fmt: skip
+
+
+def _short_of_proof(step: dict[str, Any]) -> dict[str, Any]:
+    """A step's numbers without what the storage proof tells below the steps."""
+    told_below = PARTS_OF_PROOF if step["step"] == PROOF_STEP else frozenset()
+    return {key: value for key, value in step["numbers"].items() if key not in told_below}
 
 
 def _numbers(numbers: dict[str, Any]) -> str:

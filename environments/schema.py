@@ -200,6 +200,7 @@ class Gates(Settings):
     lag_seconds: float = Field(gt=0)
     lag_samples: StrictInt = Field(ge=1, le=100)
     storage_await_ratio: float = Field(gt=1)
+    knee_seconds: StrictInt = Field(default=0, ge=0, le=1_800)
 
 
 class Drain(Settings):

@@ -126,7 +126,12 @@ SCALE_OUT = (
         timeout_seconds=180,
     ),
     F("report_prewarm", "Asks how far the prewarm has come", STEP, ("report_prewarm",)),
-    F("verify_storage", "Proves that the storage is warm (I5)", STEP, ("verify_storage",)),
+    F(
+        "verify_storage",
+        "Proves that the storage is warm (I5)",
+        (*STEP, P.DESCRIBE_INSTANCE_TYPES),
+        ("verify_storage",),
+    ),
     F("start_database", "Starts MySQL as a replica of its own identity", RECORDED, ("start_database",)),
     F("start_replication", "Points the replica at the source (I11)", RECORDED, ("start_replication",)),
     F("wait_for_catch_up", "Waits until lag is under the gate (I5)", STEP, ("wait_for_catch_up",)),

@@ -30,6 +30,7 @@ class Permission(Enum):
     WRITE_LEDGER = auto()
     KEEP_FORECASTS = auto()
     DESCRIBE_INSTANCES = auto()
+    DESCRIBE_INSTANCE_TYPES = auto()
     DESCRIBE_VOLUMES = auto()
     DESCRIBE_SNAPSHOTS = auto()
     DESCRIBE_TARGET_HEALTH = auto()
@@ -323,6 +324,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _keep_forecasts
         case Permission.DESCRIBE_INSTANCES:
             return _read_only("ec2:DescribeInstances")
+        case Permission.DESCRIBE_INSTANCE_TYPES:
+            return _read_only("ec2:DescribeInstanceTypes")
         case Permission.DESCRIBE_VOLUMES:
             return _read_only("ec2:DescribeVolumes")
         case Permission.DESCRIBE_SNAPSHOTS:

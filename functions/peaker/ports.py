@@ -19,6 +19,7 @@ from peaker.domain.inventory import (
     Volume,
     VolumeSpec,
 )
+from peaker.domain.io_diagnosis import InstancePromise
 from peaker.domain.ledger import Holder, LeaseRow, ResourceKind, ResourceRow, ResourceState, RunRow, StepRow
 from peaker.domain.reading import Reading, Unknown
 
@@ -55,6 +56,9 @@ class Compute(Protocol):
 
     def instance(self, instance_id: str) -> Instance:
         """One instance. Raises ResourceNotFound."""
+
+    def ebs_promise(self, instance_type: str) -> InstancePromise:
+        """What the type delivers to all its volumes; its fields are None where EC2 does not say."""
 
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
         """Launch one. The same token gives the same instance. Raises CapacityUnavailable."""

@@ -17,8 +17,8 @@ from dataclasses import asdict
 from typing import Any, Callable, Dict, List, NoReturn, Optional
 
 # What only one command needs is imported there: an engine's start must not cost more CPU than its reads.
-from peaker_host import filesystem_maps, manifest, prewarm, reading_order
-from peaker_host.block_ranges import Range, blocks_of_bytes, intersection
+from peaker_host import cold_probe, filesystem_maps, manifest, prewarm, reading_order
+from peaker_host.block_ranges import Range, blocks_of_bytes, difference, intersection
 from peaker_host.devices import BlockDevice
 from peaker_host.errors import HostError, InvalidArgument
 from peaker_host.mysql_client import admin_client
@@ -144,11 +144,14 @@ def _verify_storage(context: Context) -> Dict[str, Any]:
     generator = random.Random(arguments.seed) if arguments.seed is not None else random.SystemRandom()
     made = manifest.load_manifest(context.settings, arguments.run_id)
     proofs = [_sample_member(context, member, generator) for member in made.members]
+    # The search for the knee comes last: it asks for more than a device can give.
     if arguments.load_seconds > 0:
         with ThreadPoolExecutor(len(proofs)) as loads:
             running = [loads.submit(_load_member, context, proof, generator) for proof in proofs]
             for proof, load in zip(proofs, running):
                 proof.numbers["load"] = load.result()
+    for proof in proofs:
+        proof.numbers["knee"] = _knee_of_member(context, proof, arguments.knee_seconds / len(proofs))
     return _combined_proof([proof.numbers for proof in proofs])
 
 
@@ -172,6 +175,9 @@ def _sample_member(context: Context, member: manifest.Member, generator: random.
     used = intersection(blocks_of_bytes(used_bytes), blocks_of_bytes([(0, device.size_bytes)]))
     if arguments.scope == "hot" and not unreadable:
         used = _urgent_blocks(context, member, device, used)
+    probed = cold_probe.kept(context.settings, arguments.run_id).get(member.volume_id)
+    if probed is not None:
+        used = difference(used, [(block, 1) for block in probed.blocks])
     warmth = storage_proof.sample_warmth(
         device.path,
         device.size_bytes,
@@ -182,7 +188,10 @@ def _sample_member(context: Context, member: manifest.Member, generator: random.
         lambda text: context.say(f"{member.name}: {text}"),
     )
     facts = {"name": member.name, "volume_id": member.volume_id, "map_unreadable": unreadable}
-    return _Proof(device, used, {**facts, **asdict(warmth), "load": None})
+    cold = None if probed is None else probed.await_ms
+    return _Proof(
+        device, used, {**facts, "await_cold_ms": cold, **asdict(warmth), "load": None, "knee": None}
+    )
 
 
 def _urgent_blocks(
@@ -206,6 +215,29 @@ def _load_member(context: Context, proof: _Proof, generator: random.Random) -> D
     return load
 
 
+def _knee_of_member(context: Context, proof: _Proof, seconds: float) -> Optional[Dict[str, Any]]:
+    """The knee within the blocks that were proven warm, in short; None when it was not asked for."""
+    from peaker_host import knee
+
+    if seconds <= 0:
+        return None
+    name, settings = proof.numbers["name"], knee.settings_for(seconds)
+    try:
+        found = knee.find_knee(
+            proof.device.path,
+            settings,
+            context.processes,
+            lambda step: context.say(
+                f"{name}: {step.concurrency} at once, {step.requests_per_s:.0f}/s, {step.await_ms} ms"
+            ),
+            with_throughput=False,
+            blocks=proof.used,
+        )
+    except HostError as error:
+        return {"missing": f"{type(error).__name__}: {error}"}
+    return knee.in_short(found)
+
+
 def _combined_proof(volumes: List[Dict[str, Any]]) -> Dict[str, Any]:
     """The worst volume speaks for all."""
     rank = {"warm": 0, "unknown": 1, "not_warm": 2}
@@ -214,6 +246,7 @@ def _combined_proof(volumes: List[Dict[str, Any]]) -> Dict[str, Any]:
     return {
         "verdict": worst["verdict"],
         "reason": f"{worst['name']}: {worst['reason']}",
+        "await_cold_ms": worst["await_cold_ms"],
         "await_first_ms": worst["await_first_ms"],
         "await_second_ms": worst["await_second_ms"],
         "ratio": worst["ratio"],
@@ -391,6 +424,12 @@ def _add_storage_commands(commands: Any) -> None:
     verify.add_argument("--load-seconds", type=_count, default=5, help="length of the read load, 0 for none")
     verify.add_argument(
         "--load-depth", type=_positive_int, default=8, help="reads in flight of the read load"
+    )
+    verify.add_argument(
+        "--knee-seconds",
+        type=_count,
+        default=0,
+        help="time to search for the knee, for all volumes together; 0 for none",
     )
     verify.add_argument("--seed", type=int, default=None, help="makes the sample repeatable")
 

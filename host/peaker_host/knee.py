@@ -8,6 +8,7 @@ witness, and the generator watches its own processor time so that it is not take
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import errno
 import json
@@ -22,6 +23,7 @@ import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from peaker_host.block_ranges import BLOCK_BYTES, Range
 from peaker_host.devices import BlockDevice, describe_device, disk_counters, kernel_name, mount_points
 from peaker_host.errors import BenchmarkFailed, DeviceInUse, InvalidArgument, WrongDevice
 from peaker_host.load_test import nvme_counters, nvme_delta
@@ -43,6 +45,10 @@ _GENERATOR_FULL = 0.9
 _REACHES_DEVICE = 0.7
 _ENOUGH_TO_TELL = 8
 _FREE_SPACE_FACTOR = 2
+# Some 14 steps, each of a settling and at least two windows.
+_PARTS_OF_A_SEARCH = 42
+_LONGEST_SETTLE_SECONDS = 10.0
+_LONGEST_WINDOW_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -120,17 +126,41 @@ class Target:
     kernel_name: str
     members: Tuple[str, ...]
     writes: bool
+    blocks: Tuple[Range, ...] = ()
+    """Where on it; everywhere when empty."""
+
+
+class _Places:
+    """Aligned offsets at which a request lies wholly inside the target, and inside its blocks if it names some."""
+
+    def __init__(self, target: Target, request_bytes: int) -> None:
+        self._bytes = request_bytes
+        runs = target.blocks or ((0, (target.size_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES),)
+        self._first: List[int] = []
+        self._upto: List[int] = []
+        for start, count in runs:
+            first = start * BLOCK_BYTES // request_bytes
+            end = min((start + count) * BLOCK_BYTES, target.size_bytes) // request_bytes
+            if end > first:
+                self._first.append(first)
+                self._upto.append((self._upto[-1] if self._upto else 0) + end - first)
+        if not self._upto:
+            raise InvalidArgument(f"{target.path} has no room for a request of {request_bytes} bytes")
+
+    def offset(self, generator: random.Random) -> int:
+        place = generator.randrange(self._upto[-1])
+        run = bisect.bisect_right(self._upto, place)
+        before = self._upto[run - 1] if run else 0
+        return (self._first[run] + place - before) * self._bytes
 
 
 class Load:
     """Threads that read (and write) random pages; `run_with` sets how many are at it."""
 
     def __init__(self, target: Target, request_bytes: int, seed: int) -> None:
-        if target.size_bytes < request_bytes:
-            raise InvalidArgument(f"{target.path} is smaller than one request of {request_bytes} bytes")
         self._target = target
         self._bytes = request_bytes
-        self._places = target.size_bytes // request_bytes
+        self._places = _Places(target, request_bytes)
         self._seed = seed
         flags = os.O_RDWR if target.writes else os.O_RDONLY
         self._descriptor = os.open(target.path, flags | os.O_DIRECT | os.O_CLOEXEC)
@@ -192,7 +222,7 @@ class Load:
         return not self._closing
 
     def _request(self, number: int, generator: random.Random, view: memoryview) -> None:
-        offset = generator.randrange(self._places) * self._bytes
+        offset = self._places.offset(generator)
         write = self._target.writes and generator.randrange(_MIX_READS_OF_THREE + 1) == _MIX_READS_OF_THREE
         started = time.perf_counter_ns()
         transfer = os.pwritev if write else os.preadv
@@ -416,15 +446,17 @@ def find_knee(
     allow_busy: bool = False,
     with_throughput: bool = True,
     seed: int = 1,
+    blocks: Sequence[Range] = (),
 ) -> Dict[str, Any]:
     """Search on a block device with reads only, which are safe whatever is mounted.
 
-    Raises WrongDevice when it is none or may not be read, DeviceInUse when others use it now (they would suffer,
-    and the figures with them) unless `allow_busy`.
+    Reads only in `blocks` (of 512 KiB) where some are named. Raises WrongDevice when the device is none or may not
+    be read, DeviceInUse when others use it now (they would suffer, and the figures with them) unless `allow_busy`.
     """
     device = _described(path)
     refuse_if_busy(device, allow_busy)
     target = Target(path, device.size_bytes, device.kernel_name, _members_of(device.kernel_name), False)
+    target = replace(target, blocks=tuple(blocks))
     result = _run(target, settings, processes, on_step, seed)
     result["mounted_at"] = mount_points(device)
     result["throughput"] = _throughput(target, settings, processes, seed) if with_throughput else None
@@ -516,6 +548,23 @@ def _run(
         "warnings": warnings_about(found),
         "seconds": round(time.monotonic() - started, 1),
     }
+
+
+def settings_for(seconds: float) -> KneeSettings:
+    """A search that has about this long: steps as long as fit, between what an emulated and a real volume need."""
+    part = seconds / _PARTS_OF_A_SEARCH
+    return KneeSettings(
+        settle_seconds=min(_LONGEST_SETTLE_SECONDS, max(0.5, part)),
+        window_seconds=min(_LONGEST_WINDOW_SECONDS, max(0.7, part)),
+        time_limit_seconds=seconds,
+    )
+
+
+def in_short(result: Dict[str, Any]) -> Dict[str, Any]:
+    """What a receipt needs of a search; steps as [concurrency, requests per s, await in ms]."""
+    kept = ("crossings", "full_rate", "ended", "warnings", "seconds")
+    steps = [[step["concurrency"], step["requests_per_s"], step["await_ms"]] for step in result["steps"]]
+    return {"steps": steps, **{name: result[name] for name in kept}}
 
 
 def warnings_about(found: Search) -> List[str]:

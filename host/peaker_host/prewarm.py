@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import random
 import resource
 import signal
 import sys
@@ -19,7 +20,7 @@ import time
 from dataclasses import dataclass, field
 from typing import IO, Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from peaker_host import block_list, reading_order
+from peaker_host import block_list, cold_probe, reading_order
 from peaker_host.block_ranges import Range, blocks_of_bytes, total
 from peaker_host.devices import BlockDevice
 from peaker_host.errors import (
@@ -183,6 +184,8 @@ class Engine:
         self._hot_warm_seconds: Optional[float] = earlier.get("hot_warm_seconds")
         # A restart goes on with the depth that was found, so that it does not probe the device again.
         self._depths: Dict[str, int] = dict(earlier.get("depths", {}))
+        self._probes = cold_probe.kept(settings, request.run_id)
+        self._probing = threading.Lock()
         self._planning_seconds = 0.0
         self._window = (time.monotonic(), 0)
         self._rate = 0.0
@@ -307,11 +310,25 @@ class Engine:
 
     def _warm(self, work: _VolumeWork) -> None:
         try:
+            self._probe(work)
             work.pool.run(self._requests(work))
             work.finished = True
         except BaseException as error:  # noqa: BLE001 - raised again by run()
             self._crashes.append(error)
             self._stop.set()
+
+    def _probe(self, work: _VolumeWork) -> None:
+        """Before the first read of the volume: how slow it is while it is cold."""
+        volume_id = work.member.volume_id
+        if volume_id in self._probes or work.journal.done.count:
+            return
+        blocks = [one for tier in work.tiers for one in tier.ranges]
+        found = cold_probe.probe(work.device.path, work.device.size_bytes, blocks, random.SystemRandom())
+        if found is None:
+            return
+        with self._probing:
+            self._probes[volume_id] = found
+            cold_probe.keep(self._settings, self._request.run_id, self._probes)
 
     def _requests(self, work: _VolumeWork) -> Iterator[Request]:
         """What is left to be read, in order; slows down where the tiers stop being urgent."""
@@ -418,10 +435,18 @@ class Engine:
             "restarts": self._restarts,
             "depths": self._depths_found(),
             "volumes": [
-                dict(_volume_progress(work), map_unreadable=self._fallbacks.get(work.member.volume_id, ""))
+                dict(
+                    _volume_progress(work),
+                    map_unreadable=self._fallbacks.get(work.member.volume_id, ""),
+                    await_cold_ms=self._await_cold_ms(work.member.volume_id),
+                )
                 for work in self._works
             ],
         }
+
+    def _await_cold_ms(self, volume_id: str) -> Optional[float]:
+        probe = self._probes.get(volume_id)
+        return None if probe is None else probe.await_ms
 
     def _depths_found(self) -> Dict[str, int]:
         """Per volume, for the engine that may have to go on; kept while there is nothing newer."""

@@ -21,6 +21,8 @@ MAX_DEPTH = 64
 START_DEPTH = 8
 LARGEST_READ_BLOCKS = 4
 _BLOCKS_PER_READ_FROM_BYTES_PER_S = ((500e6, LARGEST_READ_BLOCKS), (250e6, 2))
+# On a volume of 125 MiB/s a database's read waits 1 ms behind one of these, 4 ms behind a whole block.
+_LIMITED_READ_BYTES = 128 * 1024
 _TRIES = 4
 _RETRY_SECONDS = 0.25
 _WINDOW_SECONDS = 0.5
@@ -253,17 +255,26 @@ class ReaderPool:
     def _read(self, view: memoryview, request: Request) -> None:
         tier, first, count = request
         length = min((first + count) * BLOCK_BYTES, self._size) - first * BLOCK_BYTES
-        if self._limiter.limited:
-            self._limiter.take(length, self._stop)
-            if self._stop.is_set():
-                return
         try:
-            self._read_fully(view, first * BLOCK_BYTES, length)
+            if not self._limiter.limited:
+                self._read_fully(view, first * BLOCK_BYTES, length)
+            elif not self._read_in_pieces(view, first * BLOCK_BYTES, length):
+                return
         except OSError:
             for block in range(first, first + count):
                 self._read_one_again(view, tier, block)
             return
         self._finish(tier, first, count, length)
+
+    def _read_in_pieces(self, view: memoryview, offset: int, length: int) -> bool:
+        """Under a limit somebody else may wait behind each request: small ones, evenly spaced. False when stopped."""
+        for start in range(0, length, _LIMITED_READ_BYTES):
+            piece = min(_LIMITED_READ_BYTES, length - start)
+            self._limiter.take(piece, self._stop)
+            if self._stop.is_set():
+                return False
+            self._read_fully(view[start : start + piece], offset + start, piece)
+        return True
 
     def _read_one_again(self, view: memoryview, tier: int, block: int) -> None:
         """Retry a single block of a failed read, so that its neighbours are not lost with it."""

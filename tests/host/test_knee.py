@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -200,6 +201,26 @@ class TestOnRealDevices:
                 knee.Meter(load, target, knee.PAGE_BYTES, QUICK, Processes()).measure(1)
         finally:
             load.close()
+
+
+def test_offsets_stay_inside_the_blocks_and_reach_all_of_them() -> None:
+    blocks, size = ((1, 2), (5, 1)), 5 * knee.BLOCK_BYTES + 3 * knee.PAGE_BYTES
+    places = knee._Places(knee.Target("", size, "", (), False, blocks), knee.PAGE_BYTES)
+    generator = random.Random(1)
+    seen = {places.offset(generator) // knee.PAGE_BYTES for _ in range(4000)}
+    assert seen == {*range(32, 96), 160, 161, 162}
+
+
+def test_a_target_without_room_for_one_request_is_refused() -> None:
+    target = knee.Target("/dev/x", knee.PAGE_BYTES, "", (), False, ((3, 1),))
+    with pytest.raises(InvalidArgument, match="no room"):
+        knee._Places(target, knee.PAGE_BYTES)
+
+
+def test_a_search_s_steps_fit_the_time_it_is_given() -> None:
+    short, long = knee.settings_for(20), knee.settings_for(1800)
+    assert (short.settle_seconds, short.window_seconds, short.time_limit_seconds) == (0.5, 0.7, 20)
+    assert (long.settle_seconds, long.window_seconds) == (10, 30)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from host_bench import MIB, RUN_ID, Host
-from peaker_host import storage_proof
+from peaker_host import cold_probe, storage_proof
 from peaker_host.block_ranges import BLOCK_BYTES
 from peaker_host.storage_proof import COLD_SHARE_LIMIT, Warmth, judge, sample_warmth, slow_limit_ms
 
@@ -154,7 +154,7 @@ def cold_store(tmp_path: Path) -> Iterator[ColdBlockStore]:
 def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
     host: Host, cold_store: ColdBlockStore, capsys: Capture, tmp_path: Path
 ) -> None:
-    source, restored = "vol-0000000000000c01d", "vol-0000000000000c02d"
+    source, restored, untouched = (f"vol-0000000000000c0{n}d" for n in (1, 2, 3))
     cold_store.create_volume(
         source, 1024 * MIB, VolumeLimits(iops=0, throughput_mib_per_s=0, base_latency_ms=0)
     )
@@ -172,7 +172,8 @@ def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
         subprocess.run(["umount", str(point)], check=True)
     cold_store.detach(source)
     cold_store.create_snapshots({source: "snap-1"})
-    cold_store.create_volume(restored, 1024 * MIB, VolumeLimits(), "snap-1")
+    for volume_id in (restored, untouched):
+        cold_store.create_volume(volume_id, 1024 * MIB, VolumeLimits(), "snap-1")
     try:
         host.link(restored, cold_store.attach(restored).path)
         request = json.loads(host.request())
@@ -191,15 +192,31 @@ def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
         assert cold["verdict"] == "not_warm"
         assert cold["ratio"] > 5
         stat = cold_store.stat(restored)
+        listed = [(block, 1) for block in cold_store.snapshot_blocks("snap-1")]
+        fresh = cold_probe.probe(device_of(cold_store, untouched), 1024 * MIB, listed, random.Random(1))
+        assert fresh is not None
+        assert fresh.await_ms > 20
+        assert set(fresh.blocks) <= {block for block, _ in listed}
         warmed = host.call(capsys, "prewarm", *common)
         assert warmed["rate_mib_per_s"] >= 0.9 * 125
-        warm = host.call(capsys, "verify_storage", *common, "--load-seconds", "2")
+        before = cold_store.stat(restored).blocks_cold
+        warm = host.call(capsys, "verify_storage", *common, "--load-seconds", "2", "--knee-seconds", "6")
         assert warm["verdict"] == "warm", warm
         check_load(warm)
         after = cold_store.stat(restored)
+        assert after.blocks_cold == before, "load and knee stay within what was proven"
+        assert warm["await_cold_ms"] == warmed["volumes"][0]["await_cold_ms"] > 0
+        knee = warm["volumes"][0]["knee"]
+        assert knee["steps"][0][0] == 1
+        assert [one["await_limit_ms"] for one in knee["crossings"]] == [20.0, 50.0]
         assert 0 < after.blocks_cold < stat.blocks_cold, "what was deleted stays cold"
     finally:
         cold_store.detach(restored)
+        cold_store.detach(untouched)
+
+
+def device_of(store: ColdBlockStore, volume_id: str) -> str:
+    return store.attach(volume_id).path
 
 
 def check_load(proof: dict[str, Any]) -> None:

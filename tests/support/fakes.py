@@ -33,6 +33,7 @@ from peaker.domain.inventory import (
     Volume,
     VolumeSpec,
 )
+from peaker.domain.io_diagnosis import InstancePromise
 from peaker.domain.lead_time import PastSteps
 from peaker.domain.ledger import (
     Holder,
@@ -84,6 +85,7 @@ class FakeCompute:
     zones: dict[str, str] = field(default_factory=dict)
     full_subnets: set[str] = field(default_factory=set)
     terminated: list[str] = field(default_factory=list)
+    ebs_refused: Exception | None = None
     _by_token: dict[str, str] = field(default_factory=dict)
 
     def add(self, instance: Instance) -> Instance:
@@ -100,6 +102,11 @@ class FakeCompute:
         if instance_id not in self.instances:
             raise ResourceNotFound(instance_id)
         return self.instances[instance_id]
+
+    def ebs_promise(self, instance_type: str) -> InstancePromise:
+        if self.ebs_refused is not None:
+            raise self.ebs_refused
+        return InstancePromise(baseline_iops=3600, baseline_mib_per_s=77.49)
 
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
         if spec.subnet_id in self.full_subnets:

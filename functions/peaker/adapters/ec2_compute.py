@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from peaker.adapters.aws_errors import translated
 from peaker.domain.errors import ResourceNotFound
 from peaker.domain.inventory import CLUSTER_TAG, RUN_TAG, VOLUME_TAG, Instance, InstanceSpec
+from peaker.domain.io_diagnosis import InstancePromise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
     from mypy_boto3_ec2.type_defs import FilterTypeDef, InstanceTypeDef, TagTypeDef
 
+# EC2 counts an instance's throughput in decimal megabytes.
+_MIB_PER_MB = 1_000_000 / (1024 * 1024)
 _NOT_GONE = ["pending", "running", "shutting-down", "stopping", "stopped"]
 
 
@@ -36,6 +39,20 @@ class Ec2Compute:
         if not found:
             raise ResourceNotFound(f"ec2:DescribeInstances: no instance {instance_id}")
         return _instance(found[0])
+
+    def ebs_promise(self, instance_type: str) -> InstancePromise:
+        with translated("ec2:DescribeInstanceTypes"):
+            answer = self._ec2.describe_instance_types(
+                InstanceTypes=[instance_type]  # type: ignore[list-item]
+            )
+        found = answer["InstanceTypes"]
+        says = found[0].get("EbsInfo", {}).get("EbsOptimizedInfo", {}) if found else {}
+        return InstancePromise(
+            baseline_iops=says.get("BaselineIops"),
+            baseline_mib_per_s=_mib(says.get("BaselineThroughputInMBps")),
+            maximum_iops=says.get("MaximumIops"),
+            maximum_mib_per_s=_mib(says.get("MaximumThroughputInMBps")),
+        )
 
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
         profile: dict[str, Any] = (
@@ -99,3 +116,7 @@ def _instance(raw: InstanceTypeDef) -> Instance:
         launched_at=raw["LaunchTime"],
         tags=tag_dict(raw.get("Tags")),
     )
+
+
+def _mib(mb_per_s: float | None) -> float | None:
+    return None if mb_per_s is None else round(mb_per_s * _MIB_PER_MB, 2)

@@ -101,11 +101,16 @@ class ObservationSettings(Settings):
 
 
 class GateSettings(Settings):
-    """What a replica must show before it serves (I5)."""
+    """What a replica must show before it serves (I5).
+
+    `knee_seconds` is the time given to the search for the volumes' knee, which delays the replica by as much; it
+    passes no judgement. 0 leaves it out.
+    """
 
     lag_seconds: float = Field(ge=0)
     lag_samples: int = Field(ge=1)
     storage_await_ratio: float = Field(ge=1.0)
+    knee_seconds: int = Field(default=0, ge=0, le=1_800)
 
 
 class PrewarmSettings(Settings):

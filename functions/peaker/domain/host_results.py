@@ -50,6 +50,7 @@ class StorageProof(HostResult):
     """Whether the volumes answer at their own speed."""
 
     verdict: Literal["warm", "not_warm", "unknown"]
+    await_cold_ms: float | None = None
     await_first_ms: float | None = None
     await_second_ms: float | None = None
     ratio: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -68,6 +69,40 @@ def judge_loads(volumes: object, settings: Sequence[VolumeSettings]) -> list[dic
     """One document per volume of the host's result. A volume without a usable load test is `unknown`, never good."""
     promises = {one.name: VolumePromise(one.iops, one.throughput_mib_per_s) for one in settings}
     return [_judge(volume, promises) for volume in volumes] if isinstance(volumes, list) else []
+
+
+def together_against_plan(
+    volumes: object, settings: Sequence[VolumeSettings], instance: InstancePromise
+) -> list[dict[str, Any]]:
+    """What all volumes delivered while they were loaded at once, against their sum and the instance's baseline.
+
+    `below` says only that no more was delivered: where nothing limited the load, it was not asked for.
+    """
+    loads = [_device_load(read.load.iostat) for read in _loads_of(volumes)]
+    if not loads or len(loads) < len(settings):
+        return []
+    promises = [VolumePromise(one.iops, one.throughput_mib_per_s) for one in settings]
+    compared = against_plan(
+        sum(load.requests_per_s for load in loads), sum(load.mib_per_s for load in loads), promises, instance
+    )
+    return [
+        {
+            "quantity": one.quantity,
+            "delivered": round(one.delivered, 1),
+            "promised": one.promised,
+            "promised_by": one.promised_by,
+            "verdict": one.verdict,
+        }
+        for one in compared
+    ]
+
+
+def _loads_of(volumes: object) -> list[_Volume]:
+    found = []
+    for volume in volumes if isinstance(volumes, list) else []:
+        with contextlib.suppress(ValidationError):
+            found.append(_Volume.model_validate(volume))
+    return found
 
 
 def _judge(volume: object, promises: dict[str, VolumePromise]) -> dict[str, Any]:

@@ -103,3 +103,72 @@ def test_markup_in_a_number_is_text() -> None:
 )
 def test_durations_read_well(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
+
+
+KNEE = {
+    "steps": [[1, 900.0, 1.1], [8, 2990.0, 2.7], [61, 3000.0, 20.3]],
+    "crossings": [
+        {"await_limit_ms": 20.0, "concurrency": 60.1, "requests_per_s": 3000.0, "between": [48, 61]},
+        {"await_limit_ms": 50.0, "concurrency": None, "requests_per_s": None, "between": None},
+    ],
+    "full_rate": {"concurrency": 8, "requests_per_s": 2990.0},
+    "ended": "time limit",
+    "warnings": ["the search ended early: time limit"],
+    "seconds": 20.0,
+}
+
+
+def proof(**changes: Any) -> dict[str, Any]:
+    volume = {
+        "name": "data", "await_cold_ms": 31.4, "await_first_ms": 0.81, "await_second_ms": 0.8,
+        "blocks_sampled": 256, "knee": KNEE,
+    }  # fmt: skip
+    numbers: dict[str, Any] = {
+        "verdict": "warm", "reason": "data: at most 0.9% of the blocks are cold", "volumes": [volume],
+        "limits": [{"volume": "data", "verdict": "IOPS-limited", "reason": "2990 of 3000", "advice": "More IOPS."}],
+        "against_plan": [
+            {"quantity": "IOPS", "delivered": 3590.0, "promised": 3600.0, "promised_by": "instance baseline",
+             "verdict": "delivered"},
+            {"quantity": "MiB/s", "delivered": 56.1, "promised": None, "promised_by": "", "verdict": "unknown"},
+        ],
+    }  # fmt: skip
+    step = {
+        "step": "VerifyStorage",
+        "started_at": "2026-11-24T16:00:00+00:00",
+        "seconds": 30.0,
+        "numbers": {**numbers, **changes},
+    }
+    return receipt(steps=[step])
+
+
+def test_the_storage_proof_says_how_slow_it_was_and_how_fast_it_is() -> None:
+    text = shown(proof())
+    assert "storage proof: warm, data: at most 0.9% of the blocks are cold" in text
+    assert (
+        "data: await 31.4 ms cold, 0.81 ms after the prewarm (0.8 ms at the second read), 256 blocks" in text
+    )
+    assert "data: IOPS-limited: 2990 of 3000" in text
+    assert "More IOPS." in text
+    assert "3,590 of 3,600 IOPS promised by the instance baseline: delivered" in text
+    assert "56 MiB/s, no promise is known" in text
+
+
+def test_the_knee_is_drawn_with_its_crossings() -> None:
+    text = shown(proof())
+    assert "knee: 20 ms at 60.1 at once, 50 ms not reached; no more than 2,990/s from 8 at once" in text
+    rows = [line for line in text.splitlines() if "█" in line]
+    assert [row.count("█") for row in rows] == [7, 24, 24]
+    assert "20.3 ms" in rows[-1]
+    assert "the search ended early" in text
+
+
+def test_a_knee_that_could_not_be_found_is_said() -> None:
+    volume = {"name": "log", "knee": {"missing": "DeviceInUse: it serves others"}}
+    text = shown(proof(volumes=[volume], instance_baseline_unknown="AwsCallRejected: no"))
+    assert "log: no knee: DeviceInUse: it serves others" in text
+    assert "log: cold not measured, unknown after the prewarm" in text
+    assert "baseline is not known: AwsCallRejected: no" in text
+
+
+def test_without_a_verdict_there_is_no_proof_to_show() -> None:
+    assert "storage proof" not in shown(proof(verdict=None))

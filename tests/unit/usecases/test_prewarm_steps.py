@@ -145,6 +145,54 @@ class TestServeWhen:
         assert ports.commands.parameters[-1]["Scope"] == scope
 
 
+LOAD: dict[str, Any] = {
+    "seconds": 5,
+    "iostat": {
+        "device": "nvme1n1",
+        "r/s": 1790.0,
+        "rkB/s": 28640.0,
+        "r_await": 4.4,
+        "rareq-sz": 16.0,
+        "aqu-sz": 8.0,
+        "util": 99.0,
+    },
+}
+
+
+class TestProof:
+    def verified(self, ports: FakePorts, **numbers: Any) -> dict[str, Any]:
+        volumes = [{"name": name, "load": LOAD} for name in ("data", "log")]
+        answer(ports, "verify_storage", **{"verdict": "warm", "volumes": volumes, **numbers})
+        return dict(verify_storage(ports, leased(ports, "VerifyStorage")).numbers)
+
+    def test_all_volumes_together_are_held_against_the_instance_s_baseline(self) -> None:
+        iops, amount = self.verified(world())["against_plan"]
+        assert (iops["delivered"], iops["promised"]) == (3580.0, 3600)
+        assert (iops["promised_by"], iops["verdict"]) == ("instance baseline", "delivered")
+        assert (amount["promised"], amount["verdict"]) == (77.49, "below")
+
+    def test_it_does_not_depend_on_knowing_the_baseline(self) -> None:
+        ports = world()
+        ports.compute.ebs_refused = errors.AwsCallRejected("ec2:DescribeInstanceTypes: UnauthorizedOperation")
+        numbers = self.verified(ports)
+        assert "UnauthorizedOperation" in numbers["instance_baseline_unknown"]
+        assert numbers["against_plan"][0]["promised_by"] == "volumes"
+
+    def test_a_volume_without_a_load_leaves_the_sum_unsaid(self) -> None:
+        assert self.verified(world(), volumes=[{"name": "data", "load": LOAD}])["against_plan"] == []
+
+    def test_the_knee_is_searched_for_where_the_cluster_gives_it_time(self) -> None:
+        gates = {"lag_seconds": 5, "lag_samples": 3, "storage_await_ratio": 1.5, "knee_seconds": 120}
+        ports = world(gates=gates)
+        self.verified(ports)
+        assert ports.commands.parameters[-1]["KneeSeconds"] == "120"
+
+    def test_the_summary_says_await_before_and_after(self) -> None:
+        ports = world()
+        answer(ports, "verify_storage", verdict="warm", await_cold_ms=31.4, await_first_ms=0.81, volumes=[])
+        assert "cold 31.4 ms, first 0.81 ms" in verify_storage(ports, leased(ports, "VerifyStorage")).text
+
+
 class TestDeadline:
     def test_it_fails_as_soon_as_it_cannot_be_met_and_says_what_can(self) -> None:
         ports = world(limits=LIMITS)
