@@ -123,6 +123,12 @@ def test_terminating_what_is_gone_or_unknown_is_no_error(aws: Adapters) -> None:
         aws.compute.instance("i-0123456789abcdef0")
 
 
+def test_an_instance_type_says_what_it_delivers_to_its_volumes(aws: Adapters) -> None:
+    promise = aws.compute.ebs_promise("r6i.large")
+    assert (promise.baseline_iops, promise.baseline_mib_per_s) == (3600, 77.49)
+    assert (promise.maximum_iops, promise.maximum_mib_per_s) == (40_000, 1192.09)
+
+
 def test_snapshots_hold_exactly_the_wanted_volumes_of_one_instant(aws: Adapters) -> None:
     host = aws.running("token-3").instance_id
     data, log, other = (aws.data_volume(host, device) for device in ("/dev/sdf", "/dev/sdg", "/dev/sdh"))
