@@ -22,7 +22,7 @@ from peaker.usecases.run_host_command import run_host_command
 METHOD = "hot"
 UNLIMITED_MIB_PER_S = "0"
 BLOCK_LIST = "block_list"
-# A page takes about 0.1 s and covers 4.9 GiB of volume: a function's time for 3.4 TiB. Above that, and wherever
+# A page takes about 0.1 s and covers 4.9 GiB of volume: a function's time for 3.3 TiB. Above that, and wherever
 # the list cannot be had, the filesystems' maps alone say what is read.
 PAGES_AT_MOST = 700
 
