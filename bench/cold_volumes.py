@@ -23,6 +23,7 @@ from peaker_host.processes import Processes
 
 from localcloud import cleanup as host_cleanup
 from localcloud.blockstore import ColdBlockStore, cleanup
+from localcloud.blockstore.loop import backing_file, detach_loop
 from localcloud.dataplane import VolumeLimits
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +39,7 @@ PAGE = 16384
 HOT_SHARE = 0.1
 _FILE_MIB = (64, 8, 24, 2, 40, 16, 96, 4)
 _SPACE_ID = 77
+_ID_PREFIX = "0be9c"
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Laboratory:
     def new_id(self, kind: str) -> str:
         """A volume or snapshot id that is used once."""
         with self._lock:
-            return f"{kind}-0be9c{next(self._numbers):012x}"
+            return f"{kind}-{_ID_PREFIX}{next(self._numbers):012x}"
 
     def fill(self, content: Content) -> str:
         """Make the volume as described and snapshot it; returns the snapshot's id."""
@@ -126,6 +128,7 @@ class Laboratory:
 
 def remove_leftovers() -> None:
     """What an interrupted bench left: hosts, devices, mounts, files."""
+    _release_lost_loops()
     if not STATE.exists():
         return
     host_cleanup.clean(STATE)
@@ -135,6 +138,14 @@ def remove_leftovers() -> None:
             subprocess.run(["umount", point], check=False)
     cleanup(STATE)
     shutil.rmtree(STATE)
+
+
+def _release_lost_loops() -> None:
+    """Loop devices of a bench's volumes whose mount is gone: the kernel names their files without a folder."""
+    for entry in Path("/sys/block").glob("loop*"):
+        file = backing_file(f"/dev/{entry.name}")
+        if file is not None and file.startswith(f"/vol-{_ID_PREFIX}"):
+            detach_loop(f"/dev/{entry.name}")
 
 
 @contextlib.contextmanager

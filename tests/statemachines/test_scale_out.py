@@ -95,7 +95,10 @@ def test_the_receipt_has_every_step_its_numbers_the_cost_and_the_lead(
     ]  # fmt: skip
     assert set(expected) <= set(steps)
     assert all(steps[name]["seconds"] > 0 for name in expected)
-    assert steps["VerifyStorage"]["numbers"]["await_first_ms"] == 0.71
+    started = steps["StartPrewarm"]["numbers"]
+    assert (started["block_list_missing"], set(started["blocks_in_snapshots"])) == ("", {"data", "log"})
+    proof = steps["VerifyStorage"]["numbers"]
+    assert (proof["await_first_ms"], proof["instance_baseline_unknown"]) == (0.71, "")
     assert steps["ReportPrewarm"]["numbers"]["rate_mib_per_s"] == 250.0
     assert receipt["cost"]["hourly"] > 0.126
     assert receipt["cost"]["per_month_if_kept"] == pytest.approx(receipt["cost"]["hourly"] * 730, rel=0.01)
