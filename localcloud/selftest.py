@@ -36,6 +36,10 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
         "LambdaBackend.delete_function": "self function_name qualifier",
         "LambdaBackend.get_function": "self function_name_or_arn qualifier",
     },
+    "moto.route53.responses": {
+        "Route53.change_resource_record_sets": "self",
+        "Route53.get_change": "self",
+    },
     "moto.events.models": {
         "Rule.send_to_targets": "self original_event transform_input",
         "EventPattern.matches_event": "self event",

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 IP_FREEBIND = 15  # linux/in.h; lets us listen on the hosts' bridge address before the bridge exists
-RESOURCE_EXTENSIONS = ("ec2", "ebs", "ssm", "elbv2", "kept_snapshots", "dynamodb")
+RESOURCE_EXTENSIONS = ("ec2", "ebs", "ssm", "elbv2", "kept_snapshots", "dynamodb", "route53")
 CONTROL_EXTENSIONS = (
     "moto_clock",
     "cloudwatch",
@@ -101,6 +101,7 @@ class LocalCloud:
         self.faults = Faults()
         self.metrics = MetricStore()
         self.port = port
+        self.dns_port = 0  # UDP on loopback, once Route 53 is installed
         self._addresses = (LOOPBACK, *extra_addresses)
         self._owns_dataplane = owns_dataplane
         self._callbacks: list[Callable[[], None]] = []
@@ -217,6 +218,7 @@ class LocalCloud:
 
         return {
             "endpoint": self.endpoint_url,
+            "dns": f"{LOOPBACK}:{self.dns_port}",
             "state_dir": str(self.state_dir),
             "clock": self.clock.as_dict(),
             "faults": [fault.as_dict() for fault in self.faults.all()],
