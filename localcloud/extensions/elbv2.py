@@ -427,12 +427,12 @@ class Balancers:
                 for member in self._group_members(group_arn)
                 if not self._is_kept_by_another(listener_arn, member)
             ]
-            known = {target.instance_id for target in self._applied[name].targets}
-        for member in members:
-            if member.target_id in known:
-                self.dataplane.endpoints.close_connections(name, member.target_id)
+            applied = self._applied.get(name)
+        known = {target.instance_id for target in applied.targets} if applied else set()
+        for target_id in known & {member.target_id for member in members}:
+            self.dataplane.endpoints.close_connections(name, target_id)
         with self._lock:
-            del self._silenced[key]
+            self._silenced.pop(key, None)
         self.apply_all()
 
     def _spec(self, listener: Any, weights: Mapping[str, int]) -> ReadEndpointSpec:
