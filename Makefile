@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs every test. Both do their own set-up.
-.PHONY: help demo test lint setup setup-dev clean bench-prewarm bench-forecast
+.PHONY: help demo test lint setup setup-dev clean bench bench-forecast bench-prewarm bench-traffic
 
 PYTHON := .venv/bin/python
 
@@ -23,6 +23,11 @@ bench-forecast: setup-dev  ## the forecast against the reference protocol, figur
 
 bench-prewarm: setup-dev  ## prewarm methods on cold volumes, figures in build/bench/prewarm.json
 	$(PYTHON) -m bench.prewarm
+
+bench-traffic: setup-dev  ## joins, retirements and faults under load, figures in build/bench/traffic.json
+	$(PYTHON) -m bench.traffic
+
+bench: bench-forecast bench-prewarm bench-traffic  ## all three (about an hour and a half)
 
 clean:  ## remove what the local cloud left on this machine (processes, mounts, loop devices, namespaces)
 	$(PYTHON) -m localcloud clean
