@@ -83,6 +83,7 @@ class ReadEndpoint(Settings):
     port: Port
     listener_port: Port
     health_port: Port
+    source_serves_reads: StrictBool = False
 
 
 class LoadMetric(Settings):
@@ -203,6 +204,44 @@ class Gates(Settings):
     knee_seconds: StrictInt = Field(default=0, ge=0, le=1_800)
 
 
+class Ramp(Settings):
+    """How a new replica's share of new connections rises; worse than its peers by the margin, it goes back."""
+
+    shares: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
+        default=(0.1, 0.3, 0.6, 1.0), min_length=1, max_length=10
+    )
+    step_seconds: StrictInt = Field(default=300, ge=1, le=3600)
+    window_seconds: StrictInt = Field(default=30, ge=1, le=300)
+    latency_margin: float = Field(default=1.5, ge=1)
+    min_queries: StrictInt = Field(default=100, ge=1)
+    attempts: StrictInt = Field(default=2, ge=1, le=10)
+    holds: StrictInt = Field(default=12, ge=1, le=100)
+
+    @field_validator("shares")
+    @classmethod
+    def _rise(cls, shares: tuple[float, ...]) -> tuple[float, ...]:
+        if list(shares) != sorted(set(shares)):
+            raise ValueError(f"must rise, got {list(shares)}")
+        return shares
+
+
+class Health(Settings):
+    """When the health responder of a replica turns good or bad, and how many replicas lag may not eject."""
+
+    good_samples: StrictInt = Field(default=3, ge=1, le=60)
+    bad_samples: StrictInt = Field(default=2, ge=1, le=60)
+    floor_replicas: StrictInt = Field(default=1, ge=0)
+    min_free_disk_percent: float = Field(default=5.0, ge=0, lt=100)
+    watch_minutes: StrictInt = Field(default=1, ge=1, le=1440)
+
+
+class Retirement(Settings):
+    """How long a drained replica is watched, and whether it is parked (stopped, volumes kept) or deleted."""
+
+    observation_seconds: StrictInt = Field(default=600, ge=0, le=86400)
+    park: Literal["auto", "never", "always"] = "auto"
+
+
 class Drain(Settings):
     limit_seconds: StrictInt = Field(ge=0, le=86400)
     allow_forced: StrictBool
@@ -245,7 +284,10 @@ class Cluster(Settings):
     observation: Observation = Observation()
     prewarm: Prewarm = Prewarm()
     gates: Gates
+    ramp: Ramp = Ramp()
+    health: Health = Health()
     drain: Drain
+    retirement: Retirement = Retirement()
     limits: Limits
 
     @field_validator("max_replicas")

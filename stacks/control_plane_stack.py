@@ -85,7 +85,8 @@ class ControlPlaneStack(Stack):
         self._run_files_bucket()
         deployment = Deployment(
             names=names,
-            target_group_arns=[endpoint.target_group_arn for endpoint in endpoints.values()],
+            target_group_arns=[arn for endpoint in endpoints.values() for arn in endpoint.target_group_arns],
+            listener_arns=[endpoint.listener.listener_arn for endpoint in endpoints.values()],
             host_package_object_arn=(
                 f"arn:{names.environment.partition}:s3:::{package.s3_bucket_name}/{package.s3_object_key}"
             ),
@@ -136,7 +137,7 @@ class ControlPlaneStack(Stack):
         environment = self._names.environment
         settings = cluster.model_dump(mode="json", exclude_none=True)
         settings |= {"environment": environment.environment, "region": environment.region}
-        settings["read_endpoint"]["target_group_arn"] = endpoint.target_group_arn
+        settings["read_endpoint"] |= endpoint.deployed_settings
         ssm.StringParameter(
             self,
             f"{pascal_case(cluster.name)}Settings",
@@ -154,7 +155,7 @@ class ControlPlaneStack(Stack):
             self,
             f"{pascal_case(cluster.name)}TargetGroup",
             description=f"Where the base replicas of {cluster.name} have to be registered once",
-            value=endpoint.target_group_arn,
+            value=endpoint.target_group.target_group_arn,
         )
 
     def _make_functions(

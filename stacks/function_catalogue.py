@@ -137,7 +137,13 @@ SCALE_OUT = (
     F("wait_for_catch_up", "Waits until lag is under the gate (I5)", STEP, ("wait_for_catch_up",)),
     F("load_buffer_pool", "Loads the donor's page list", RECORDED, ("load_buffer_pool",)),
     F("register_replica", "Puts the proven replica behind the read endpoint", (*STEP, P.REGISTER_TARGETS)),
-    F("await_healthy", "Asks whether the endpoint sends reads to it", (*STEP, P.DESCRIBE_TARGET_HEALTH)),
+    F("await_healthy", "Asks whether the endpoint finds it healthy", (*STEP, P.DESCRIBE_TARGET_HEALTH)),
+    F(
+        "ramp_traffic",
+        "Raises its share of the reads while it answers as well as its peers",
+        (*STEP, P.DESCRIBE_TARGET_HEALTH, P.REGISTER_TARGETS, P.SET_WEIGHTS),
+        ("measure_service",),
+    ),
 )
 
 SCALE_IN = (

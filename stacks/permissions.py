@@ -47,6 +47,7 @@ class Permission(Enum):
     ATTACH_VOLUMES = auto()
     REGISTER_TARGETS = auto()
     DEREGISTER_TARGETS = auto()
+    SET_WEIGHTS = auto()
     TERMINATE_INSTANCES = auto()
     DELETE_VOLUMES = auto()
     DELETE_SNAPSHOTS = auto()
@@ -79,6 +80,7 @@ class Deployment:
 
     names: Names
     target_group_arns: Sequence[str]
+    listener_arns: Sequence[str]
     host_package_object_arn: str
     run_files_bucket_arn: str
 
@@ -306,6 +308,10 @@ def _deregister_targets(deployment: Deployment) -> list[Statement]:
     return [Statement(("elasticloadbalancing:DeregisterTargets",), tuple(deployment.target_group_arns))]
 
 
+def _set_weights(deployment: Deployment) -> list[Statement]:
+    return [Statement(("elasticloadbalancing:ModifyListener",), tuple(deployment.listener_arns))]
+
+
 def _delete_owned(
     action: str, resource: Callable[[Deployment], str]
 ) -> Callable[[Deployment], list[Statement]]:
@@ -358,6 +364,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _register_targets
         case Permission.DEREGISTER_TARGETS:
             return _deregister_targets
+        case Permission.SET_WEIGHTS:
+            return _set_weights
         case Permission.TERMINATE_INSTANCES:
             return _delete_owned("ec2:TerminateInstances", lambda deployment: deployment.ec2("instance"))
         case Permission.DELETE_VOLUMES:

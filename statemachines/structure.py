@@ -16,7 +16,9 @@ import botocore.session
 from botocore.exceptions import UnknownServiceError
 
 _PLACEHOLDER = re.compile(r"\$\{([A-Za-z][A-Za-z0-9]*)\}")
-_SDK_RESOURCE = re.compile(r"^arn:[a-z-]+:states:::aws-sdk:([a-zA-Z0-9]+):([a-zA-Z0-9]+)(\.waitForTaskToken)?$")
+_SDK_RESOURCE = re.compile(
+    r"^arn:[a-z-]+:states:::aws-sdk:([a-zA-Z0-9]+):([a-zA-Z0-9]+)(\.waitForTaskToken)?$"
+)
 OPTIMIZED_RESOURCES = frozenset(
     {"arn:aws:states:::lambda:invoke", "arn:aws:states:::states:startExecution.sync:2"}
 )
@@ -137,7 +139,9 @@ def unguarded_tasks(machine: Mapping[str, Any]) -> list[str]:
         if state.body.get("Type") != "Task":
             continue
         problems += [
-            f"{state.place}: has no {part}" for part in ("TimeoutSeconds", "Retry", "Catch") if not state.body.get(part)
+            f"{state.place}: has no {part}"
+            for part in ("TimeoutSeconds", "Retry", "Catch")
+            if not state.body.get(part)
         ]
         caught = [name for catcher in state.body.get("Catch", []) for name in catcher.get("ErrorEquals", [])]
         if state.body.get("Catch") and "States.ALL" not in caught:
@@ -177,8 +181,12 @@ def misnamed_steps(machine: Mapping[str, Any]) -> list[str]:
     """A Lambda task that tells its function the name of another state, or none."""
     problems = []
     for state in states(machine):
-        payload = state.body.get("Arguments", {}).get("Payload", {}) if state.body.get("Type") == "Task" else {}
-        names_a_step = isinstance(payload, Mapping) and "operation" in payload and "execution_name" not in payload
+        payload = (
+            state.body.get("Arguments", {}).get("Payload", {}) if state.body.get("Type") == "Task" else {}
+        )
+        names_a_step = (
+            isinstance(payload, Mapping) and "operation" in payload and "execution_name" not in payload
+        )
         if names_a_step and payload.get("step") != state.name:
             problems.append(f"{state.place}: its payload says step {payload.get('step')}")
     return problems
@@ -210,7 +218,9 @@ def not_portable(machine: Mapping[str, Any]) -> list[str]:
                 problems.append(f"{state.place}: {field} of {kind} is not portable")
         if isinstance(state.body.get("ToleratedFailurePercentage"), int):
             problems.append(f"{state.place}: an integer ToleratedFailurePercentage is not portable")
-        problems += [f"{state.place}: an expression spans lines" for text in _texts(state.body) if "\n" in text]
+        problems += [
+            f"{state.place}: an expression spans lines" for text in _texts(state.body) if "\n" in text
+        ]
     return problems
 
 
@@ -239,4 +249,6 @@ def _sdk_problems(state: State, service: str, action: str) -> list[str]:
     accepted = {name[0].upper() + name[1:] for name in members}
     given = state.body.get("Arguments", {})
     names = given if isinstance(given, Mapping) else {}
-    return [f"{state.place}: {service}:{action} has no argument {name}" for name in names if name not in accepted]
+    return [
+        f"{state.place}: {service}:{action} has no argument {name}" for name in names if name not in accepted
+    ]

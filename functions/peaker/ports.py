@@ -120,16 +120,32 @@ class CommandRunner(Protocol):
 
 
 class TrafficRouter(Protocol):
-    """The read endpoint's target group."""
+    """The read endpoint: a serving group of proven replicas, and a warming group of those and the newcomers.
+
+    Every method may be called twice.
+    """
 
     def register(self, settings: ClusterSettings, instance_id: str) -> None:
-        """Register; twice is once."""
+        """Put it into the warming group."""
+
+    def promote(self, settings: ClusterSettings, instance_id: str) -> None:
+        """Put it into the serving group too."""
 
     def deregister(self, settings: ClusterSettings, instance_id: str) -> None:
-        """Begin to drain and take out. A target that is not registered is not an error."""
+        """Begin to drain it in both groups. A target that is not registered is not an error."""
 
     def health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
-        """State of every registered target by instance id; one that is missing is not registered."""
+        """State of every target of the serving group by instance id; one that is missing is not registered."""
+
+    def warming_health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
+        """The same of the warming group."""
+
+    def set_share(self, settings: ClusterSettings, share: float) -> None:
+        """Send that share (0 to 1, both excluded) of new connections through the warming group.
+
+        A newcomer gets `share` of what it would get as one of the proven replicas. Neither group's weight becomes 0,
+        at which a load balancer would close the group's connections.
+        """
 
 
 class HostPackage(Protocol):

@@ -306,6 +306,20 @@ def _drain_replica(context: Context) -> Dict[str, Any]:
     return replication.client_activity(context.settings, context.processes)
 
 
+def _measure_service(context: Context) -> Dict[str, Any]:
+    from peaker_host import client_statements
+
+    client = admin_client(context.settings, context.processes)
+    return client_statements.measure_service(client, context.arguments.window_seconds)
+
+
+def _stop_database(context: Context) -> Dict[str, Any]:
+    from peaker_host import database
+
+    timeout_seconds = context.arguments.timeout_seconds
+    return database.stop_database(context.settings, context.processes, timeout_seconds, context.say)
+
+
 def _set_maintenance(context: Context) -> Dict[str, Any]:
     from peaker_host import health
 
@@ -475,6 +489,15 @@ def _add_database_commands(commands: Any) -> None:
     load = add("load_buffer_pool", _load_buffer_pool, "Load the donor's hot pages into memory", "--run-id R")
     load.add_argument("--timeout-seconds", type=_positive_float, default=1800.0, help="then it fails")
     add("drain_replica", _drain_replica, "Count client connections and transactions now", "--run-id R")
+    measure = add(
+        "measure_service",
+        _measure_service,
+        "Count what the server answers to clients, and how fast",
+        "--run-id R --window-seconds 30",
+    )
+    measure.add_argument("--window-seconds", type=_positive_float, default=30.0, help="how long to count")
+    stop = add("stop_database", _stop_database, "Shut the server down cleanly and unmount", "--run-id R")
+    stop.add_argument("--timeout-seconds", type=_positive_float, default=1800.0, help="then it fails")
     maintenance = add(
         "set_maintenance",
         _set_maintenance,

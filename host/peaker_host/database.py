@@ -7,13 +7,14 @@ import time
 from typing import Any, Callable, Dict
 
 from peaker_host.devices import describe_device, mount_points, refuse_if_used
-from peaker_host.errors import DatabaseStartFailed, DeviceInUse, TornSnapshot
+from peaker_host.errors import DatabaseStartFailed, DatabaseUnreachable, DeviceInUse, TornSnapshot
 from peaker_host.files import read_json, write_atomically, write_json
-from peaker_host.health_service import install_health_service
-from peaker_host.manifest import Member, load_manifest, open_member
+from peaker_host.health_service import UNIT, install_health_service
+from peaker_host.manifest import Member, open_member, present_manifest
 from peaker_host.mysql_client import MysqlClient, admin_client
 from peaker_host.processes import Processes
 from peaker_host.replica_status import DIALECTS
+from peaker_host.replication import source_binlog_expire_seconds
 from peaker_host.settings import Settings
 
 _MOUNT_OPTIONS = {"xfs": "nouuid,noatime", "ext4": "noatime"}
@@ -36,7 +37,8 @@ def start_database(
     marker_path = settings.run_path(run_id, "database.json")
     client = admin_client(settings, processes)
     earlier = read_json(marker_path)
-    manifest = load_manifest(settings, run_id)
+    # A parked replica returns in another run than the one that assembled its storage.
+    manifest = present_manifest(settings)
     for member in manifest.members:
         say(mount_member(settings, processes, member))
     if earlier is None:
@@ -59,6 +61,38 @@ def start_database(
         seconds = earlier["started_seconds"]
     write_json(marker_path, {"server_id": server_id, "started_seconds": seconds})
     return dict(facts, started_seconds=seconds, mounted=[member.mount_point for member in manifest.members])
+
+
+def stop_database(
+    settings: Settings, processes: Processes, timeout_seconds: float, say: Callable[[str], None]
+) -> Dict[str, Any]:
+    """Shut the server down cleanly and unmount its volumes, for a host that will be stopped; twice is once.
+
+    Says where replication stands and for how long its source keeps binary logs; both are None when the server was
+    down already, the second also when the source did not answer.
+    """
+    started = time.monotonic()
+    facts = _last_words(settings, processes)
+    processes.run(["systemctl", "stop", UNIT], timeout_seconds=60, check=False)
+    processes.run(["systemctl", "stop", settings.mysql_service], timeout_seconds=timeout_seconds)
+    say("the server is down")
+    for member in reversed(present_manifest(settings).members):
+        if os.path.ismount(member.mount_point):
+            processes.run(["umount", member.mount_point], timeout_seconds=_MOUNT_TIMEOUT_SECONDS)
+            say(f"{member.name}: unmounted")
+    return dict(facts, stopped_seconds=round(time.monotonic() - started, 3))
+
+
+def _last_words(settings: Settings, processes: Processes) -> Dict[str, Any]:
+    client = admin_client(settings, processes)
+    try:
+        gtid_set = str(client.json({"gtid_set": DIALECTS[settings.engine].executed_set})["gtid_set"])
+    except DatabaseUnreachable:
+        return {"gtid_set": None, "binlog_expire_seconds": None}
+    return {
+        "gtid_set": gtid_set.replace("\n", ""),
+        "binlog_expire_seconds": source_binlog_expire_seconds(settings, processes, client),
+    }
 
 
 def mount_member(settings: Settings, processes: Processes, member: Member) -> str:

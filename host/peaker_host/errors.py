@@ -123,3 +123,7 @@ class ReplicationStopped(HostError):
 
 class CatchUpTimeout(HostError):
     """The lag did not stay under its gate within the time given."""
+
+
+class ServerRestarted(HostError):
+    """The server started anew while it was measured: its counters began again."""

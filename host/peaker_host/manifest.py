@@ -84,14 +84,18 @@ def assemble(
 
 def load_manifest(settings: Settings, run_id: str) -> Manifest:
     """The manifest of this run. Raises StorageNotAssembled when there is none or it is another run's."""
+    manifest = present_manifest(settings)
+    if manifest.run_id != run_id:
+        raise StorageNotAssembled(f"{settings.manifest_path} belongs to run {manifest.run_id}, not {run_id}")
+    return manifest
+
+
+def present_manifest(settings: Settings) -> Manifest:
+    """The manifest that is on this host, whichever run assembled it. Raises StorageNotAssembled."""
     content = read_json(settings.manifest_path)
     if content is None:
         raise StorageNotAssembled(f"{settings.manifest_path} does not exist: run assemble_storage first")
-    if content.get("run_id") != run_id:
-        raise StorageNotAssembled(
-            f"{settings.manifest_path} belongs to run {content.get('run_id')}, not {run_id}"
-        )
-    return Manifest(run_id, [Member(**member) for member in content["members"]])
+    return Manifest(str(content.get("run_id")), [Member(**member) for member in content["members"]])
 
 
 def open_member(settings: Settings, member: Member) -> BlockDevice:

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional
 
+from peaker_host.client_statements import read_counters
 from peaker_host.errors import (
     BinlogsGone,
     CatchUpTimeout,
@@ -148,7 +149,11 @@ def is_good(sample: Dict[str, Any], lag_gate_seconds: int) -> bool:
 
 
 def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
-    """Client connections over the network and their open transactions, now. Replication and local ones not counted."""
+    """Client connections over the network, their open transactions, and the statements they ever sent.
+
+    Replication and local connections are not counted. `client_statements` only grows while the server runs, so that
+    two looks show whether anything came between; None when the server keeps no statistics.
+    """
     client = admin_client(settings, processes)
     clients = (
         "FROM information_schema.PROCESSLIST AS p WHERE p.HOST NOT LIKE 'localhost%' AND p.HOST <> ''"
@@ -163,7 +168,30 @@ def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
             f" WHERE t.trx_mysql_thread_id IN (SELECT p.ID {clients}))",
         }
     )
-    return {name: int(value) for name, value in facts.items()}
+    counters = read_counters(client)
+    found: Dict[str, Any] = {name: int(value) for name, value in facts.items()}
+    return dict(found, client_statements=None if counters is None else counters.statements)
+
+
+def source_binlog_expire_seconds(
+    settings: Settings, processes: Processes, client: MysqlClient
+) -> Optional[int]:
+    """How long the source keeps its binary logs, in seconds (0: for ever); None when that cannot be known now."""
+    try:
+        status = read_status(client, settings.engine)
+        if status is None:
+            return None
+        login = _credentials(settings, client)
+        with RemoteLogin(
+            settings, processes, status.source_host, login.port, login.user, login.password
+        ) as source:
+            return int(
+                source.json({"seconds": "@@GLOBAL.binlog_expire_logs_seconds"}, timeout_seconds=15.0)[
+                    "seconds"
+                ]
+            )
+    except (DatabaseUnreachable, ReplicationNotConfigured):
+        return None
 
 
 def _credentials(settings: Settings, client: MysqlClient) -> Credentials:

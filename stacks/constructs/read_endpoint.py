@@ -13,10 +13,15 @@ from stacks.naming import Names
 
 HEALTH_PATH = "/health"
 LONGEST_DEREGISTRATION_DELAY_SECONDS = 3600
+# Two groups of the same replicas share new connections by these; a ramp moves them.
+SERVING_WEIGHT, WARMING_WEIGHT = 999, 1
 
 
 class ReadEndpoint(Construct):
-    """Load balancer, TCP listener and target group of one cluster.
+    """Load balancer, TCP listener and the two target groups of one cluster.
+
+    The serving group has the proven replicas, the warming group those and the newcomers: a newcomer's share of new
+    connections follows the listener's weights, which no load balancer without slow start could give it otherwise.
 
     Health is asked over HTTP on a port of its own, because a bare TCP probe of MySQL counts as a failed
     connection there and says nothing of lag or of read_only.
@@ -48,12 +53,32 @@ class ReadEndpoint(Construct):
         )
         acknowledge_no_access_log(load_balancer)
         endpoint = cluster.read_endpoint
-        self.target_group = elbv2.NetworkTargetGroup(
+        self.target_group = self._target_group("Targets", name, vpc, cluster)
+        self.warming_target_group = self._target_group("WarmingTargets", f"{name}-w", vpc, cluster)
+        self.listener = load_balancer.add_listener(
+            "Reads",
+            port=endpoint.listener_port,
+            protocol=elbv2.Protocol.TCP,
+            default_action=elbv2.NetworkListenerAction.weighted_forward(
+                [
+                    elbv2.NetworkWeightedTargetGroup(target_group=self.target_group, weight=SERVING_WEIGHT),
+                    elbv2.NetworkWeightedTargetGroup(
+                        target_group=self.warming_target_group, weight=WARMING_WEIGHT
+                    ),
+                ]
+            ),
+        )
+        self.dns_name = load_balancer.load_balancer_dns_name
+
+    def _target_group(
+        self, construct_id: str, name: str, vpc: ec2.IVpc, cluster: Cluster
+    ) -> elbv2.NetworkTargetGroup:
+        return elbv2.NetworkTargetGroup(
             self,
-            "Targets",
+            construct_id,
             target_group_name=name,
             vpc=vpc,
-            port=endpoint.port,
+            port=cluster.read_endpoint.port,
             protocol=elbv2.Protocol.TCP,
             target_type=elbv2.TargetType.INSTANCE,
             deregistration_delay=Duration.seconds(
@@ -61,23 +86,26 @@ class ReadEndpoint(Construct):
             ),
             health_check=elbv2.HealthCheck(
                 protocol=elbv2.Protocol.HTTP,
-                port=str(endpoint.health_port),
+                port=str(cluster.read_endpoint.health_port),
                 path=HEALTH_PATH,
                 healthy_http_codes="200",
                 interval=Duration.seconds(10),
-                timeout=Duration.seconds(5),
+                # The responder answers from memory; a host that is cut off is known by this time-out.
+                timeout=Duration.seconds(2),
                 healthy_threshold_count=2,
                 unhealthy_threshold_count=2,
             ),
         )
-        load_balancer.add_listener(
-            "Reads",
-            port=endpoint.listener_port,
-            protocol=elbv2.Protocol.TCP,
-            default_target_groups=[self.target_group],
-        )
-        self.dns_name = load_balancer.load_balancer_dns_name
 
     @property
-    def target_group_arn(self) -> str:
-        return self.target_group.target_group_arn
+    def deployed_settings(self) -> dict[str, str]:
+        """What the functions have to know of it, by the names of the cluster's settings."""
+        return {
+            "target_group_arn": self.target_group.target_group_arn,
+            "warming_target_group_arn": self.warming_target_group.target_group_arn,
+            "listener_arn": self.listener.listener_arn,
+        }
+
+    @property
+    def target_group_arns(self) -> list[str]:
+        return [self.target_group.target_group_arn, self.warming_target_group.target_group_arn]

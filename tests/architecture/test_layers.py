@@ -24,7 +24,13 @@ PEAKER = ROOT / "functions" / "peaker"
 HANDLERS = sorted((PEAKER / "handlers").glob("[a-z]*.py"))
 OURS = ("functions", "host", "stacks", "environments", "localcloud", "cli", "demo", "statemachines", "tests")
 # What a deployment adds to the block of the environment file.
-DEPLOYED_ONLY = {"environment", "region", "read_endpoint.target_group_arn"}
+DEPLOYED_ONLY = {
+    "environment",
+    "region",
+    "read_endpoint.target_group_arn",
+    "read_endpoint.warming_target_group_arn",
+    "read_endpoint.listener_arn",
+}
 
 
 def modules() -> Iterator[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import urllib.request
 from collections.abc import Iterator
@@ -39,6 +40,8 @@ from tests.support.workflow_cloud import WorkflowCloud
 
 SUBNET = "subnet-0a7700000000001a"
 RUN_TAGS = {RUN_TAG: "run-1", "peaker:cluster": "orders", "peaker:owner": "local"}
+
+NUMBERS = itertools.count(1)
 
 
 @dataclass
@@ -215,32 +218,88 @@ def test_a_host_command_is_found_by_its_comment(aws: Adapters) -> None:
     assert not aws.commands.is_online("i-0123456789abcdef0")
 
 
-def test_a_target_drains_and_goes_and_unknown_states_are_unknown(aws: Adapters) -> None:
+@pytest.fixture
+def read_endpoint(aws: Adapters) -> dict[str, str]:
+    """A listener with a serving and a warming group, by the names of the settings."""
     elbv2 = aws.cloud.client("elbv2")
-    group = elbv2.create_target_group(
-        Name="contract",
-        Protocol="TCP",
-        Port=3306,
-        VpcId="vpc-0a77000000000001",
-        HealthCheckProtocol="HTTP",
-        HealthCheckPort="9200",
-        HealthCheckPath="/",
-    )["TargetGroups"][0]["TargetGroupArn"]
-    elbv2.modify_target_group_attributes(
-        TargetGroupArn=group, Attributes=[{"Key": "deregistration_delay.timeout_seconds", "Value": "30"}]
-    )
-    settings = orders(read_endpoint={**orders().read_endpoint.model_dump(), "target_group_arn": group})
-    endpoint, host = ElbReadEndpoint(elbv2), aws.running("token-7").instance_id
+    number = next(NUMBERS)
+    groups = []
+    for kind in ("serving", "warming"):
+        group = elbv2.create_target_group(
+            Name=f"contract-{kind}-{number}",
+            Protocol="TCP",
+            Port=3306,
+            VpcId="vpc-0a77000000000001",
+            HealthCheckProtocol="HTTP",
+            HealthCheckPort="9200",
+            HealthCheckPath="/",
+        )["TargetGroups"][0]["TargetGroupArn"]
+        attributes = [{"Key": "deregistration_delay.timeout_seconds", "Value": "30"}]
+        elbv2.modify_target_group_attributes(TargetGroupArn=group, Attributes=attributes)
+        groups.append(group)
+    balancer = elbv2.create_load_balancer(
+        Name=f"contract-{number}", Type="network", Subnets=["subnet-0a7700000000001a"]
+    )["LoadBalancers"][0]["LoadBalancerArn"]
+    action = {
+        "Type": "forward",
+        "ForwardConfig": {"TargetGroups": [{"TargetGroupArn": arn, "Weight": 1} for arn in groups]},
+    }
+    listener = elbv2.create_listener(
+        LoadBalancerArn=balancer, Protocol="TCP", Port=31_000 + number, DefaultActions=[action]
+    )["Listeners"][0]["ListenerArn"]
+    return {
+        "target_group_arn": groups[0],
+        "warming_target_group_arn": groups[1],
+        "listener_arn": listener,
+    }
+
+
+def test_a_newcomer_is_warming_then_serving_then_drains_and_goes(
+    aws: Adapters, read_endpoint: dict[str, str]
+) -> None:
+    settings = orders(read_endpoint={**orders().read_endpoint.model_dump(), **read_endpoint})
+    endpoint, host = ElbReadEndpoint(aws.cloud.client("elbv2")), aws.running("token-7").instance_id
     endpoint.deregister(settings, host)
-    endpoint.register(settings, host)
-    endpoint.register(settings, host)
-    assert set(endpoint.health(settings)) == {host}
+    for _ in range(2):
+        endpoint.register(settings, host)
+        assert (set(endpoint.warming_health(settings)), set(endpoint.health(settings))) == ({host}, set())
+    for _ in range(2):
+        endpoint.promote(settings, host)
+        assert (set(endpoint.warming_health(settings)), set(endpoint.health(settings))) == ({host}, {host})
     endpoint.deregister(settings, host)
     assert endpoint.health(settings)[host].state is TargetState.DRAINING
-    WorkflowCloud.eventually(lambda: endpoint.health(settings) == {})
+    assert endpoint.warming_health(settings)[host].state is TargetState.DRAINING
+    WorkflowCloud.eventually(lambda: endpoint.health(settings) == endpoint.warming_health(settings) == {})
+
+
+@pytest.mark.parametrize(("share", "weights"), [(0.3, (700, 300)), (0.0001, (999, 1)), (1.0, (1, 999))])
+def test_a_share_becomes_weights_of_which_none_is_zero(
+    aws: Adapters, read_endpoint: dict[str, str], share: float, weights: tuple[int, int]
+) -> None:
+    settings = orders(read_endpoint={**orders().read_endpoint.model_dump(), **read_endpoint})
+    elbv2 = aws.cloud.client("elbv2")
+    for _ in range(2):
+        ElbReadEndpoint(elbv2).set_share(settings, share)
+    [listener] = elbv2.describe_listeners(ListenerArns=[read_endpoint["listener_arn"]])["Listeners"]
+    groups = {
+        one["TargetGroupArn"]: one["Weight"]
+        for one in listener["DefaultActions"][0]["ForwardConfig"]["TargetGroups"]
+    }
+    assert groups == dict(
+        zip(
+            (settings.read_endpoint.target_group_arn, settings.read_endpoint.warming_target_group_arn),
+            weights,
+            strict=True,
+        )
+    )
+
+
+def test_an_endpoint_that_was_not_deployed_says_what_to_do(aws: Adapters) -> None:
     without = orders(read_endpoint={**orders().read_endpoint.model_dump(), "target_group_arn": None})
-    with pytest.raises(errors.AwsCallRejected, match="deploy the stack again"):
-        endpoint.health(without)
+    with pytest.raises(
+        errors.AwsCallRejected, match=r"read_endpoint.target_group_arn is missing; deploy the stack"
+    ):
+        ElbReadEndpoint(aws.cloud.client("elbv2")).health(without)
 
 
 def test_settings_are_read_and_an_unknown_cluster_names_the_known_ones(aws: Adapters) -> None:

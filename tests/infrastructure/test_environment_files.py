@@ -141,7 +141,11 @@ BAD_FILES: dict[str, tuple[Callable[[Document], Any], str]] = {
         "clusters.0.calendar.0.until: is required: add it",
     ),
     "event that ends before it starts": (
-        cluster(calendar=[{"from": "2026-11-27T08:00", "until": "2026-11-27T07:00", "reason": "sale", "load": 1.0}]),
+        cluster(
+            calendar=[
+                {"from": "2026-11-27T08:00", "until": "2026-11-27T07:00", "reason": "sale", "load": 1.0}
+            ]
+        ),
         "clusters.0.calendar.0.reason: the event must end after it starts, got 2026-11-27 08:00:00+00:00 until "
         "2026-11-27 07:00:00+00:00",
     ),
@@ -215,7 +219,12 @@ def test_bad_file_is_refused_with_field_and_remedy(situation: str) -> None:
         ("2026-11-27T08:00", "2026-11-27T23:00", "Europe/Berlin", ("2026-11-27T07:00", "2026-11-27T22:00")),
         ("2026-11-27T08:00-05:00", "2026-11-27T23:00Z", "UTC", ("2026-11-27T13:00", "2026-11-27T23:00")),
         # 02:30 happens twice on that night, and never on the other: the event is the longer one.
-        ("2026-10-25T02:30", "2026-10-25T02:30:01", "Europe/Berlin", ("2026-10-25T00:30", "2026-10-25T01:30:01")),
+        (
+            "2026-10-25T02:30",
+            "2026-10-25T02:30:01",
+            "Europe/Berlin",
+            ("2026-10-25T00:30", "2026-10-25T01:30:01"),
+        ),
         ("2026-03-29T02:30", "2026-03-29T02:45", "Europe/Berlin", ("2026-03-29T00:30", "2026-03-29T01:45")),
     ],
 )
@@ -228,7 +237,9 @@ def test_the_calendar_is_deployed_in_utc(start: str, end: str, zone: str, expect
     assert set(deployed) == {"from", "until", "reason", "min_replicas"}
     for name, wanted in zip(("from", "until"), expected, strict=True):
         assert datetime.fromisoformat(deployed[name]) == datetime.fromisoformat(wanted).replace(tzinfo=UTC)
-    (known,) = ClusterSettings.model_validate({**settings, "environment": "prod", "region": "us-east-1"}).calendar
+    (known,) = ClusterSettings.model_validate(
+        {**settings, "environment": "prod", "region": "us-east-1"}
+    ).calendar
     assert (known.min_replicas, known.reason, known.from_.utcoffset()) == (4, "sale", timedelta(0))
 
 

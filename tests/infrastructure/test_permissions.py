@@ -18,6 +18,7 @@ DEPLOYMENT = Deployment(
     target_group_arns=[
         "arn:aws:elasticloadbalancing:us-east-1:222222222222:targetgroup/peaker-prod-orders/1"
     ],
+    listener_arns=["arn:aws:elasticloadbalancing:us-east-1:222222222222:listener/net/peaker-prod-orders/1/2"],
     host_package_object_arn="arn:aws:s3:::assets/package.pyz",
     run_files_bucket_arn="arn:aws:s3:::peaker-prod-run-files-222222222222-us-east-1",
 )

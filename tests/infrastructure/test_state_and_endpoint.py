@@ -47,17 +47,37 @@ def test_read_endpoint_is_an_internal_tcp_load_balancer(assembly: Assembly) -> N
     )
 
 
-def test_targets_are_asked_for_their_health_over_http(assembly: Assembly) -> None:
-    [group] = assembly.properties("AWS::ElasticLoadBalancingV2::TargetGroup")
-    assert (group["Protocol"], group["Port"], group["TargetType"]) == ("TCP", 3306, "instance")
-    assert (group["HealthCheckProtocol"], group["HealthCheckPort"], group["HealthCheckPath"]) == (
-        "HTTP",
-        "9200",
-        "/health",
-    )
-    attributes = {pair["Key"]: pair["Value"] for pair in group["TargetGroupAttributes"]}
-    delay = "3000" if assembly.environment == "local" else "900"
-    assert attributes["deregistration_delay.timeout_seconds"] == delay
+def test_new_connections_go_to_the_proven_replicas_and_a_few_through_the_warming_group(
+    assembly: Assembly,
+) -> None:
+    [listener] = assembly.properties("AWS::ElasticLoadBalancingV2::Listener")
+    [action] = listener["DefaultActions"]
+    weights = {
+        group["TargetGroupArn"]["Ref"]: group["Weight"] for group in action["ForwardConfig"]["TargetGroups"]
+    }
+    groups = {
+        logical_id: group["Properties"]["Name"]
+        for logical_id, group in assembly.resources("AWS::ElasticLoadBalancingV2::TargetGroup")
+    }
+    named = {groups[logical_id]: weight for logical_id, weight in weights.items()}
+    name = f"peaker-{assembly.environment}-orders"
+    assert named == {name: 999, f"{name}-w": 1}
+
+
+def test_targets_of_both_groups_are_asked_for_their_health_over_http(assembly: Assembly) -> None:
+    groups = assembly.properties("AWS::ElasticLoadBalancingV2::TargetGroup")
+    assert len(groups) == 2
+    for group in groups:
+        assert (group["Protocol"], group["Port"], group["TargetType"]) == ("TCP", 3306, "instance")
+        assert (group["HealthCheckProtocol"], group["HealthCheckPort"], group["HealthCheckPath"]) == (
+            "HTTP",
+            "9200",
+            "/health",
+        )
+        assert (group["HealthCheckIntervalSeconds"], group["HealthCheckTimeoutSeconds"]) == (10, 2)
+        attributes = {pair["Key"]: pair["Value"] for pair in group["TargetGroupAttributes"]}
+        delay = "3000" if assembly.environment == "local" else "900"
+        assert attributes["deregistration_delay.timeout_seconds"] == delay
 
 
 def resolved(value: Any) -> str:
@@ -73,14 +93,17 @@ def test_cluster_settings_are_deployed_with_place_and_target_group(assembly: Ass
     assert parameter["Name"] == f"/peaker/{assembly.environment}/clusters/orders"
     settings = json.loads(resolved(parameter["Value"]))
     assert (settings.pop("environment"), settings.pop("region")) == (assembly.environment, "us-east-1")
-    assert settings["read_endpoint"].pop("target_group_arn").startswith("OrdersReadEndpointTargets")
+    endpoint = settings["read_endpoint"]
+    assert endpoint.pop("target_group_arn").startswith("OrdersReadEndpointTargets")
+    assert endpoint.pop("warming_target_group_arn").startswith("OrdersReadEndpointWarmingTargets")
+    assert endpoint.pop("listener_arn").startswith("OrdersReadEndpointLoadBalancerReads")
     [cluster] = load_environment(assembly.environment).clusters
     assert Cluster.model_validate(settings).model_dump() == cluster.model_dump()
 
 
 def test_settings_fit_a_standard_parameter(assembly: Assembly) -> None:
     [parameter] = assembly.properties("AWS::SSM::Parameter")
-    arn_characters = 200
+    arn_characters = 3 * 120
     assert len(resolved(parameter["Value"])) + arn_characters < 4096
 
 

@@ -24,6 +24,8 @@ from ssm_documents.schema import document_paths, load_document
 ROOT = Path(__file__).resolve().parents[2]
 PATHS = document_paths()
 EXPECTED_PARAMETERS = {
+    "measure_service": {"RunId", "WindowSeconds"},
+    "stop_database": {"RunId"},
     "install_host_package": {"PackageUrl", "PackageSha256"},
     "prepare_donor": {"RunId"},
     "assemble_storage": {"RunId", "Volumes"},
@@ -40,6 +42,7 @@ EXPECTED_PARAMETERS = {
     "set_maintenance": {"RunId", "Maintenance"},
 }
 VALUES = {
+    "WindowSeconds": "30",
     "RunId": "scale-out-orders-20261121T0140-9f3a",
     "Volumes": '[{"name":"data","volume_id":"vol-0a1b2c3d4e5f60718","device":"/dev/sdf",'
     '"mount_point":"/var/lib/mysql","filesystem":"xfs"}]',

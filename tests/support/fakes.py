@@ -262,25 +262,42 @@ class FakeCommands:
 
 @dataclass
 class FakeEndpoint:
-    """A deregistered target drains until `finish_draining`."""
+    """A deregistered target drains until `finish_draining`. `targets` are the serving group's."""
 
     targets: dict[str, TargetHealth] = field(default_factory=dict)
+    warming: dict[str, TargetHealth] = field(default_factory=dict)
+    shares: list[float] = field(default_factory=list)
 
     def register(self, settings: ClusterSettings, instance_id: str) -> None:
+        self.warming.setdefault(instance_id, TargetHealth(TargetState.INITIAL))
+
+    def promote(self, settings: ClusterSettings, instance_id: str) -> None:
         self.targets.setdefault(instance_id, TargetHealth(TargetState.INITIAL))
 
     def deregister(self, settings: ClusterSettings, instance_id: str) -> None:
-        if instance_id in self.targets:
-            self.targets[instance_id] = TargetHealth(TargetState.DRAINING)
+        for group in (self.targets, self.warming):
+            if instance_id in group:
+                group[instance_id] = TargetHealth(TargetState.DRAINING)
 
     def health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
         return dict(self.targets)
 
+    def warming_health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
+        return dict(self.warming)
+
+    def set_share(self, settings: ClusterSettings, share: float) -> None:
+        self.shares.append(share)
+
     def set(self, instance_id: str, state: TargetState, reason: str = "") -> None:
-        self.targets[instance_id] = TargetHealth(state, reason)
+        """Its state in both groups."""
+        self.targets[instance_id] = self.warming[instance_id] = TargetHealth(state, reason)
+
+    def set_warming(self, instance_id: str, state: TargetState, reason: str = "") -> None:
+        self.warming[instance_id] = TargetHealth(state, reason)
 
     def finish_draining(self) -> None:
         self.targets = {k: v for k, v in self.targets.items() if v.state is not TargetState.DRAINING}
+        self.warming = {k: v for k, v in self.warming.items() if v.state is not TargetState.DRAINING}
 
 
 class FakePackage:

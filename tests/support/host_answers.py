@@ -53,7 +53,19 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
         "caught_up_seconds": 2.5,
     },
     "load_buffer_pool": {"pages": 812, "seconds": 0.4, "page_list_found": True},
-    "drain_replica": {"connections": 0, "transactions": 0, "running": 0},
+    "drain_replica": {"connections": 0, "transactions": 0, "running": 0, "client_statements": 4711},
+    "measure_service": {
+        "measurable": True,
+        "queries": 5000,
+        "errors": 0,
+        "mean_ms": 0.41,
+        "window_seconds": 2,
+    },
+    "stop_database": {
+        "gtid_set": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-99",
+        "binlog_expire_seconds": 604_800,
+        "stopped_seconds": 2.1,
+    },
     "set_maintenance": {"maintenance": "off"},
 }
 

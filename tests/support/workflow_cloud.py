@@ -48,6 +48,8 @@ class Cluster:
     source_id: str
     base_id: str
     target_group_arn: str
+    warming_group_arn: str
+    listener_arn: str
     settings: dict[str, Any]
 
 
@@ -132,23 +134,44 @@ class WorkflowCloud:
         """A new cluster, healthy and serving; `changes` go over the local environment's settings."""
         self._clusters += 1
         name = f"c{self._clusters:03d}"
-        group = self._read_endpoint(name)
-        settings = _settings(name, group, changes)
+        endpoint = self._read_endpoint(name)
+        group, warming, listener = endpoint.values()
+        settings = _settings(name, endpoint, changes)
         self.client("ssm").put_parameter(
             Name=f"/peaker/{ENVIRONMENT}/clusters/{name}", Value=json.dumps(settings), Type="String"
         )
         source = self._host(settings, "us-east-1a", {"peaker:role": "source"})
         base = self._host(settings, "us-east-1b", {"peaker:role": "replica", "peaker:load": "base"})
         self._data_volumes(settings, base, "us-east-1b")
-        self.client("elbv2").register_targets(TargetGroupArn=group, Targets=[{"Id": base, "Port": 3306}])
-        cluster = Cluster(name, source, base, group, settings)
+        cluster = Cluster(name, source, base, group, warming, listener, settings)
+        self._put_into_service(cluster, base)
         self.eventually(lambda: self.health(cluster).get(base) == "healthy")
         return cluster
 
-    def _read_endpoint(self, name: str) -> str:
+    def _read_endpoint(self, name: str) -> dict[str, str]:
+        """ARNs by their names in the settings: the serving group, the warming group, the listener."""
+        elbv2 = self.client("elbv2")
+        serving, warming = self._target_group(f"t-{name}"), self._target_group(f"w-{name}")
+        balancer = elbv2.create_load_balancer(
+            Name=f"l-{name}", Type="network", Subnets=["subnet-0a7700000000001a", "subnet-0a7700000000001b"]
+        )["LoadBalancers"][0]["LoadBalancerArn"]
+        groups = [{"TargetGroupArn": serving, "Weight": 999}, {"TargetGroupArn": warming, "Weight": 1}]
+        listener = elbv2.create_listener(
+            LoadBalancerArn=balancer,
+            Protocol="TCP",
+            Port=next(LISTENER_PORTS),
+            DefaultActions=[{"Type": "forward", "ForwardConfig": {"TargetGroups": groups}}],
+        )["Listeners"][0]["ListenerArn"]
+        return {
+            "target_group_arn": serving,
+            "warming_target_group_arn": warming,
+            "listener_arn": str(listener),
+        }
+
+    def _target_group(self, name: str) -> str:
         elbv2 = self.client("elbv2")
         group = elbv2.create_target_group(
-            Name=f"t-{name}",
+            Name=name,
             Protocol="TCP",
             Port=3306,
             VpcId="vpc-0a77000000000001",
@@ -163,16 +186,16 @@ class WorkflowCloud:
         elbv2.modify_target_group_attributes(
             TargetGroupArn=group, Attributes=[{"Key": "deregistration_delay.timeout_seconds", "Value": "30"}]
         )
-        balancer = elbv2.create_load_balancer(
-            Name=f"l-{name}", Type="network", Subnets=["subnet-0a7700000000001a", "subnet-0a7700000000001b"]
-        )["LoadBalancers"][0]["LoadBalancerArn"]
-        elbv2.create_listener(
-            LoadBalancerArn=balancer,
-            Protocol="TCP",
-            Port=next(LISTENER_PORTS),
-            DefaultActions=[{"Type": "forward", "TargetGroupArn": group}],
-        )
         return str(group)
+
+    def _put_into_service(self, cluster: Cluster, instance_id: str) -> None:
+        """In both groups, as a finished ramp leaves a replica."""
+        for group in (cluster.target_group_arn, cluster.warming_group_arn):
+            self.client("elbv2").register_targets(
+                TargetGroupArn=group, Targets=[{"Id": instance_id, "Port": 3306}]
+            )
+        self.eventually(lambda: self.health(cluster).get(instance_id) == "healthy")
+        self.eventually(lambda: self.warming_health(cluster).get(instance_id) == "healthy")
 
     def _host(self, settings: dict[str, Any], zone: str, tags: dict[str, str]) -> str:
         ec2 = self.client("ec2")
@@ -234,10 +257,7 @@ class WorkflowCloud:
             holder, ReplicaRow(cluster.name, instance_id, run_id, ReplicaState.IN_SERVICE, now)
         )
         lease.release(holder)
-        self.client("elbv2").register_targets(
-            TargetGroupArn=cluster.target_group_arn, Targets=[{"Id": instance_id, "Port": 3306}]
-        )
-        self.eventually(lambda: self.health(cluster).get(instance_id) == "healthy")
+        self._put_into_service(cluster, instance_id)
         return instance_id
 
     def set_load(self, cluster: Cluster, load: float, required_replicas: float) -> None:
@@ -312,7 +332,15 @@ class WorkflowCloud:
     # -- what there is ---------------------------------------------------------------------------------------
 
     def health(self, cluster: Cluster) -> dict[str, str]:
-        answer = self.client("elbv2").describe_target_health(TargetGroupArn=cluster.target_group_arn)
+        """States in the serving group by instance id."""
+        return self._states(cluster.target_group_arn)
+
+    def warming_health(self, cluster: Cluster) -> dict[str, str]:
+        """States in the warming group by instance id."""
+        return self._states(cluster.warming_group_arn)
+
+    def _states(self, group: str) -> dict[str, str]:
+        answer = self.client("elbv2").describe_target_health(TargetGroupArn=group)
         return {
             one["Target"]["Id"]: one["TargetHealth"]["State"] for one in answer["TargetHealthDescriptions"]
         }
@@ -421,7 +449,7 @@ def _variables() -> dict[str, str]:
     }
 
 
-def _settings(name: str, target_group_arn: str, changes: dict[str, Any]) -> dict[str, Any]:
+def _settings(name: str, endpoint: dict[str, str], changes: dict[str, Any]) -> dict[str, Any]:
     environment = yaml.safe_load((ROOT / "environments" / "local.yaml").read_text(encoding="utf-8"))
     settings: dict[str, Any] = {**environment["clusters"][0], "name": name, **STEADY, **changes}
     settings["environment"] = ENVIRONMENT
@@ -431,7 +459,7 @@ def _settings(name: str, target_group_arn: str, changes: dict[str, Any]) -> dict
         **settings["load_metric"], "dimensions": {"Cluster": name}, "period_seconds": 21_600
     }  # fmt: skip
     settings["forecast"] = {**settings["forecast"], "schedule_minutes": 720}
-    settings["read_endpoint"] = {**settings["read_endpoint"], "target_group_arn": target_group_arn}
+    settings["read_endpoint"] = {**settings["read_endpoint"], **endpoint}
     return settings
 
 

@@ -23,6 +23,10 @@ _STATES = {
 }
 
 
+# ForwardConfig weights go from 0 to 999 (botocore, elbv2:TargetGroupTuple).
+WEIGHTS = 1000
+
+
 class ElbReadEndpoint:
     """Port TrafficRouter; targets are instances at the cluster's port."""
 
@@ -30,22 +34,53 @@ class ElbReadEndpoint:
         self._elbv2 = elbv2
 
     def register(self, settings: ClusterSettings, instance_id: str) -> None:
-        with translated("elasticloadbalancing:RegisterTargets"):
-            self._elbv2.register_targets(
-                TargetGroupArn=_target_group(settings),
-                Targets=[{"Id": instance_id, "Port": settings.read_endpoint.port}],
-            )
+        self._register(_warming_group(settings), settings, instance_id)
+
+    def promote(self, settings: ClusterSettings, instance_id: str) -> None:
+        self._register(_serving_group(settings), settings, instance_id)
 
     def deregister(self, settings: ClusterSettings, instance_id: str) -> None:
-        with translated("elasticloadbalancing:DeregisterTargets"):
-            self._elbv2.deregister_targets(
-                TargetGroupArn=_target_group(settings),
+        for group in (_warming_group(settings), _serving_group(settings)):
+            with translated("elasticloadbalancing:DeregisterTargets"):
+                self._elbv2.deregister_targets(
+                    TargetGroupArn=group,
+                    Targets=[{"Id": instance_id, "Port": settings.read_endpoint.port}],
+                )
+
+    def health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
+        return self._health(_serving_group(settings))
+
+    def warming_health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
+        return self._health(_warming_group(settings))
+
+    def set_share(self, settings: ClusterSettings, share: float) -> None:
+        warming = min(WEIGHTS - 1, max(1, round(WEIGHTS * share)))
+        with translated("elasticloadbalancing:ModifyListener"):
+            self._elbv2.modify_listener(
+                ListenerArn=_deployed(settings, "listener_arn"),
+                DefaultActions=[
+                    {
+                        "Type": "forward",
+                        "ForwardConfig": {
+                            "TargetGroups": [
+                                {"TargetGroupArn": _serving_group(settings), "Weight": WEIGHTS - warming},
+                                {"TargetGroupArn": _warming_group(settings), "Weight": warming},
+                            ]
+                        },
+                    }
+                ],
+            )
+
+    def _register(self, group: str, settings: ClusterSettings, instance_id: str) -> None:
+        with translated("elasticloadbalancing:RegisterTargets"):
+            self._elbv2.register_targets(
+                TargetGroupArn=group,
                 Targets=[{"Id": instance_id, "Port": settings.read_endpoint.port}],
             )
 
-    def health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
+    def _health(self, group: str) -> dict[str, TargetHealth]:
         with translated("elasticloadbalancing:DescribeTargetHealth"):
-            answer = self._elbv2.describe_target_health(TargetGroupArn=_target_group(settings))
+            answer = self._elbv2.describe_target_health(TargetGroupArn=group)
         found: dict[str, TargetHealth] = {}
         for one in answer["TargetHealthDescriptions"]:
             state = one.get("TargetHealth", {})
@@ -56,10 +91,16 @@ class ElbReadEndpoint:
         return found
 
 
-def _target_group(settings: ClusterSettings) -> str:
-    arn = settings.read_endpoint.target_group_arn
+def _serving_group(settings: ClusterSettings) -> str:
+    return _deployed(settings, "target_group_arn")
+
+
+def _warming_group(settings: ClusterSettings) -> str:
+    return _deployed(settings, "warming_target_group_arn")
+
+
+def _deployed(settings: ClusterSettings, field: str) -> str:
+    arn = getattr(settings.read_endpoint, field)
     if not arn:
-        raise AwsCallRejected(
-            f"{settings.name}: read_endpoint.target_group_arn is missing; deploy the stack again"
-        )
-    return arn
+        raise AwsCallRejected(f"{settings.name}: read_endpoint.{field} is missing; deploy the stack again")
+    return str(arn)

@@ -29,13 +29,20 @@ class VolumeSettings(Settings):
 
 
 class ReadEndpointSettings(Settings):
-    """Where clients read: a network load balancer and its target group."""
+    """Where clients read: a network load balancer with two target groups.
+
+    `target_group_arn` holds the proven replicas; `warming_target_group_arn` those and the newcomers, and the
+    listener's weights say how much goes through it.
+    """
 
     kind: Literal["nlb"]
     port: int = Field(ge=1, le=65_535)
     listener_port: int = Field(ge=1, le=65_535)
     health_port: int = Field(ge=1, le=65_535)
+    source_serves_reads: bool = False
     target_group_arn: str | None = None
+    warming_target_group_arn: str | None = None
+    listener_arn: str | None = None
 
 
 class LoadMetricSettings(Settings):
@@ -123,6 +130,50 @@ class PrewarmSettings(Settings):
     background_rate_mib_per_s: int = Field(default=32, ge=1, le=4_000)
 
 
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class RampSettings(Settings):
+    """How a newcomer's share of new connections rises, and when it is worse than its peers.
+
+    `shares` are shares of its fair part. Latency above `latency_margin` times the peers' sends it back.
+    """
+
+    shares: tuple[Share, ...] = Field(default=(0.1, 0.3, 0.6, 1.0), min_length=1, max_length=10)
+    step_seconds: int = Field(default=300, ge=1, le=3_600)
+    window_seconds: int = Field(default=30, ge=1, le=300)
+    latency_margin: float = Field(default=1.5, ge=1.0)
+    min_queries: int = Field(default=100, ge=1)
+    attempts: int = Field(default=2, ge=1, le=10)
+    holds: int = Field(default=12, ge=1, le=100)
+
+    @model_validator(mode="after")
+    def _shares_rise(self) -> RampSettings:
+        if list(self.shares) != sorted(set(self.shares)):
+            raise ValueError(f"shares must rise, got {list(self.shares)}")
+        return self
+
+
+class HealthSettings(Settings):
+    """What the health responder of a replica calls good and bad, and how many replicas lag may not eject."""
+
+    good_samples: int = Field(default=3, ge=1, le=60)
+    bad_samples: int = Field(default=2, ge=1, le=60)
+    floor_replicas: int = Field(default=1, ge=0)
+    min_free_disk_percent: float = Field(default=5.0, ge=0, lt=100)
+    watch_minutes: int = Field(default=1, ge=1, le=1_440)
+
+
+class RetirementSettings(Settings):
+    """How long a drained replica is watched, and whether it is parked (stopped, its volumes kept) or deleted.
+
+    With `auto` the cheaper of the two is taken.
+    """
+
+    observation_seconds: int = Field(default=600, ge=0, le=86_400)
+    park: Literal["auto", "never", "always"] = "auto"
+
+
 class DrainSettings(Settings):
     """How long connections may take to end, and whether they may be cut after that."""
 
@@ -162,7 +213,10 @@ class ClusterSettings(Settings):
     observation: ObservationSettings = ObservationSettings()
     prewarm: PrewarmSettings = PrewarmSettings()
     gates: GateSettings
+    ramp: RampSettings = RampSettings()
+    health: HealthSettings = HealthSettings()
     drain: DrainSettings
+    retirement: RetirementSettings = RetirementSettings()
     limits: LimitSettings
     environment: str = Field(min_length=1)
     region: str = Field(min_length=1)

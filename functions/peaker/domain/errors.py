@@ -50,6 +50,10 @@ class TargetNotHealthy(NotYet):
     """The read endpoint does not call the replica healthy yet."""
 
 
+class RampInProgress(NotYet):
+    """The newcomer's share of the reads is still rising."""
+
+
 class ReplicaDraining(NotYet):
     """Clients are still connected to the replica."""
 
@@ -157,6 +161,14 @@ class PrewarmDeadlineExceeded(Failed):
 
 class StorageNotWarm(Failed):
     """The storage proof says not warm, or cannot say (I4)."""
+
+
+class ReplicaWorseThanPeers(Failed):
+    """The newcomer answered worse than its peers, ramp.attempts times; the message has both numbers."""
+
+
+class RampUndecided(Failed):
+    """The newcomer could not be compared with its peers in ramp.holds windows."""
 
 
 class DrainLimitReached(Failed):

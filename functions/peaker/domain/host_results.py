@@ -58,6 +58,15 @@ class StorageProof(HostResult):
     reason: str | None = None
 
 
+class ServiceReport(HostResult):
+    """How the server answered its clients in a window; `measurable` is false without statement statistics."""
+
+    queries: int
+    errors: int
+    mean_ms: float | None
+    measurable: bool = True
+
+
 class DrainReport(HostResult):
     """Who is still on the replica right now."""
 

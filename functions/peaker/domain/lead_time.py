@@ -91,6 +91,7 @@ class LeadTimeInputs:
     buffer_pool_bytes: float = 0.0
     buffer_pool_rate_bytes_per_s: float = 200.0 * MIB
     register_seconds: float = 60.0
+    ramp_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,7 @@ _STATES: Mapping[str, tuple[str, ...]] = {
     "catch_up": ("StartReplication", "WaitForCatchUp"),
     "buffer_pool": ("LoadBufferPool",),
     "registration": ("RegisterReplica", "AwaitHealthy"),
+    "ramp": ("RampTraffic",),
 }
 
 
@@ -189,6 +191,7 @@ def _first_principles(inputs: LeadTimeInputs) -> list[Component]:
         _predicted("recovery", recovery, 1.0, "start and redo log / rate"),
         _predicted("buffer_pool", pool, 0.5, "page list / rate"),
         _predicted("registration", inputs.register_seconds, 0.5, "health checks"),
+        _predicted("ramp", inputs.ramp_seconds, 0.5, "steps of the ramp"),
     ]
 
 

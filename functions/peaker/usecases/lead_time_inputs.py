@@ -31,6 +31,9 @@ def lead_time_inputs(
         volumes=volumes,
         hydration=Hydration.PROVISIONED_RATE if rate else Hydration.DEFAULT,
         trigger_seconds=60.0 * (settings.forecast.schedule_minutes + 1),
+        ramp_seconds=float(
+            len(settings.ramp.shares) * (settings.ramp.step_seconds + settings.ramp.window_seconds)
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""RegisterReplica: the proven replica goes behind the read endpoint."""
+"""RegisterReplica: the proven replica goes behind the read endpoint, into its warming group."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
         return Restored(text=f"{instance_id} was never taken out", restored=True, failure=failure)
     settings = ports.clusters.settings(step.cluster)
     ports.endpoint.register(settings, instance_id)
+    ports.endpoint.promote(settings, instance_id)
     require_healthy(ports, settings, instance_id)
     serving = replace(row, state=ReplicaState.IN_SERVICE, changed_at=ports.clock.now())
     ports.ledger.set_replica(holder_of(step), serving)

@@ -74,16 +74,19 @@ def _remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
     mine = [row for row in of_kind(rows, ResourceKind.TARGET) if row.state is not ResourceState.UNDONE]
     if not mine:
         return []
-    health = job.ports.endpoint.health(job.settings)
+    groups = (
+        job.ports.endpoint.health(job.settings),
+        job.ports.endpoint.warming_health(job.settings),
+    )
     waiting: list[str] = []
     for row in mine:
         instance_id = str(row.details["instance_id"])
-        state = health[instance_id].state if instance_id in health else TargetState.ABSENT
-        if state is TargetState.ABSENT:
+        states = {group[instance_id].state for group in groups if instance_id in group}
+        if not states:
             job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
             continue
-        waiting.append(f"target {instance_id} {state.value}")
-        if state is not TargetState.DRAINING:
+        waiting.append(f"target {instance_id} {', '.join(sorted(state.value for state in states))}")
+        if states != {TargetState.DRAINING}:
             tags = job.ports.compute.instance(instance_id).tags
             _confirm_ours(job, instance_id, tags, row)
             job.ports.endpoint.deregister(job.settings, instance_id)

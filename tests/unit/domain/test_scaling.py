@@ -287,7 +287,11 @@ def test_measurement_lowers_the_capacity_and_never_raises_it_above_the_settings(
         ({}, 0.95, "default"),
         ({"quantile": 0.9}, 0.9, "settings"),
         ({"cost_short_usd_per_hour": 36.0, "cost_spare_usd_per_hour": 4.0}, 0.9, "36 USD"),
-        ({"quantile": 0.97, "cost_short_usd_per_hour": 9.0, "cost_spare_usd_per_hour": 1.0}, 0.97, "settings"),
+        (
+            {"quantile": 0.97, "cost_short_usd_per_hour": 9.0, "cost_spare_usd_per_hour": 1.0},
+            0.97,
+            "settings",
+        ),
     ],
 )
 def test_the_quantile_is_the_one_asked_for_or_follows_from_the_costs(

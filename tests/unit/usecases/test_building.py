@@ -334,15 +334,15 @@ def test_a_replica_without_proofs_is_not_registered(ports: FakePorts) -> None:
     assert set(ports.endpoint.targets) == {BASE}
 
 
-def test_a_healthy_replica_is_in_service(ports: FakePorts) -> None:
+def test_a_newcomer_is_awaited_in_the_warming_group(ports: FakePorts) -> None:
     snapshotted(ports)
     instance_id = ports.compute.instances_of_run(RUN_ID)[0].instance_id
-    ports.endpoint.set(instance_id, TargetState.INITIAL, "Elb.InitialHealthChecking")
+    ports.endpoint.set_warming(instance_id, TargetState.INITIAL, "Elb.InitialHealthChecking")
     with pytest.raises(errors.TargetNotHealthy, match=r"initial Elb\.InitialHealthChecking"):
         await_healthy(ports, step(ports, "AwaitHealthy"))
-    ports.endpoint.set(instance_id, TargetState.HEALTHY)
+    ports.endpoint.set_warming(instance_id, TargetState.HEALTHY)
     await_healthy(ports, step(ports, "AwaitHealthy"))
-    assert ports.ledger.replicas("orders")[instance_id].state is ReplicaState.IN_SERVICE
+    assert ports.ledger.replicas("orders")[instance_id].state is ReplicaState.BUILDING
 
 
 def test_server_ids_are_valid_and_differ() -> None:

@@ -295,7 +295,9 @@ ERRORS = {
     [("Errors5xx", 21.0, "error spike"), ("Errors5xx", 20.0, None),
      ("Deploy", 1.0, "deploy"), ("Failover", 1.0, "failover"), ("Other", 9.0, None)],
 )  # fmt: skip
-def test_after_trouble_nothing_is_removed_for_half_an_hour(metric: str, value: float, held: str | None) -> None:
+def test_after_trouble_nothing_is_removed_for_half_an_hour(
+    metric: str, value: float, held: str | None
+) -> None:
     here = world(0.2, holds={"minutes": 30, "watch": [ERRORS]})
     here.serve()
     here.history.seen = {metric: [(600.0, value)]}
@@ -384,7 +386,9 @@ def test_the_rules_in_force_are_metrics_that_the_telemetry_knows() -> None:
     here = world(1.0)
     here.check()
     (issued,) = here.remembered.kept
-    here.remembered.kept = [replace(issued, issued_at_seconds=NOON.timestamp() - 60, target_seconds=NOON.timestamp())]
+    here.remembered.kept = [
+        replace(issued, issued_at_seconds=NOON.timestamp() - 60, target_seconds=NOON.timestamp())
+    ]
     rules = here.check().rules_in_force()
     assert set(rules) == {"ServedQuantile", "CapacityPerReplica", "ObservationDaysLeft", "ForecastError"}
     assert {Metric(name) for name in rules} <= set(UNITS)

@@ -1,0 +1,104 @@
+"""Whether a newcomer may take a larger share of the reads: it is compared with the replicas that serve already."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from peaker.domain.cluster import RampSettings
+from peaker.domain.reading import Unknown
+
+# Fewer errors than this on a newcomer prove nothing: clients cancel queries now and then.
+LEAST_ERRORS = 3
+
+
+class RampAction(StrEnum):
+    """What the share does next."""
+
+    ADVANCE = "advance"
+    HOLD = "hold"
+    BACK = "back"
+
+
+@dataclass(frozen=True)
+class Service:
+    """How a replica answered clients in one window: statements, failed statements, mean latency in ms.
+
+    `measurable` is false when the server keeps no statement statistics (performance_schema is off).
+    """
+
+    queries: int
+    errors: int
+    mean_ms: float | None
+    measurable: bool = True
+
+    @property
+    def error_share(self) -> float:
+        return self.errors / self.queries if self.queries else 0.0
+
+
+@dataclass(frozen=True)
+class RampVerdict:
+    """What to do with the share, why, and the numbers behind it."""
+
+    action: RampAction
+    reason: str
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+def judge_step(
+    newcomer: Service | Unknown, peers: Sequence[Service | Unknown], policy: RampSettings
+) -> RampVerdict:
+    """Compare one window of the newcomer with the same window of its peers.
+
+    Without a serving peer there is nothing to compare with, and no other replica that clients could be spared for:
+    it advances. What cannot be measured now holds (I4); what can be measured nowhere advances by time, and says so.
+    """
+    if not peers:
+        return RampVerdict(RampAction.ADVANCE, "no other replica serves: nothing to compare with")
+    known = [peer for peer in peers if isinstance(peer, Service)]
+    if isinstance(newcomer, Unknown):
+        return RampVerdict(RampAction.HOLD, f"the newcomer could not be measured: {newcomer.why}")
+    if not newcomer.measurable and known and not any(peer.measurable for peer in known):
+        return RampVerdict(RampAction.ADVANCE, "by time alone: performance_schema is off on all replicas")
+    busy = [peer for peer in known if peer.measurable and peer.queries >= policy.min_queries]
+    numbers = _numbers(newcomer, busy)
+    if newcomer.queries < policy.min_queries:
+        reason = f"{newcomer.queries} queries on the newcomer, {policy.min_queries} needed to compare"
+        return RampVerdict(RampAction.HOLD, reason, numbers)
+    if not busy:
+        return RampVerdict(
+            RampAction.HOLD, f"no peer answered {policy.min_queries} queries to compare with", numbers
+        )
+    return _compared(newcomer, busy, policy, numbers)
+
+
+def _compared(
+    newcomer: Service, peers: Sequence[Service], policy: RampSettings, numbers: dict[str, Any]
+) -> RampVerdict:
+    usual_errors = max(peer.error_share for peer in peers)
+    if newcomer.errors >= LEAST_ERRORS and newcomer.error_share > policy.latency_margin * usual_errors:
+        reason = f"{newcomer.error_share:.2%} of its queries fail, {usual_errors:.2%} of its peers'"
+        return RampVerdict(RampAction.BACK, reason, numbers)
+    means = [peer.mean_ms for peer in peers if peer.mean_ms is not None]
+    if newcomer.mean_ms is None or not means:
+        return RampVerdict(RampAction.HOLD, "latency is unknown", numbers)
+    usual_ms = statistics.median(means)
+    shown = f"mean {newcomer.mean_ms:.2f} ms, peers {usual_ms:.2f} ms, margin {policy.latency_margin:g}"
+    if newcomer.mean_ms > policy.latency_margin * usual_ms:
+        return RampVerdict(RampAction.BACK, f"slower than its peers: {shown}", numbers)
+    return RampVerdict(RampAction.ADVANCE, shown, numbers)
+
+
+def _numbers(newcomer: Service, peers: Sequence[Service]) -> dict[str, Any]:
+    means = [peer.mean_ms for peer in peers if peer.mean_ms is not None]
+    return {
+        "queries": newcomer.queries,
+        "errors": newcomer.errors,
+        "mean_ms": newcomer.mean_ms,
+        "peers_mean_ms": round(statistics.median(means), 3) if means else None,
+        "peers": len(peers),
+    }

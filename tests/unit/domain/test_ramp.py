@@ -1,0 +1,77 @@
+"""When a newcomer's share of the reads rises, waits, or falls back."""
+
+from __future__ import annotations
+
+import pytest
+from peaker.domain.cluster import RampSettings
+from peaker.domain.ramp import RampAction, Service, judge_step
+from peaker.domain.reading import Unknown
+
+POLICY = RampSettings(latency_margin=1.5, min_queries=100)
+PEER = Service(1000, 0, 0.40)
+
+
+def test_as_fast_as_its_peers_it_advances_with_both_numbers() -> None:
+    verdict = judge_step(Service(300, 0, 0.59), [PEER, Service(900, 0, 0.41)], POLICY)
+    assert verdict.action is RampAction.ADVANCE
+    assert verdict.reason == "mean 0.59 ms, peers 0.41 ms, margin 1.5"
+    assert (verdict.numbers["queries"], verdict.numbers["peers"]) == (300, 2)
+
+
+def test_slower_than_the_margin_goes_back() -> None:
+    verdict = judge_step(Service(300, 0, 0.61), [PEER], POLICY)
+    assert verdict.action is RampAction.BACK
+    assert "slower than its peers: mean 0.61 ms, peers 0.40 ms" in verdict.reason
+
+
+def test_one_slow_peer_does_not_hide_a_slow_newcomer() -> None:
+    peers = [PEER, Service(500, 0, 0.42), Service(500, 0, 9.0)]
+    assert judge_step(Service(300, 0, 2.0), peers, POLICY).action is RampAction.BACK
+
+
+def test_more_failing_queries_than_its_peers_goes_back_even_when_fast() -> None:
+    verdict = judge_step(Service(1000, 20, 0.1), [Service(1000, 5, 0.4)], POLICY)
+    assert verdict.action is RampAction.BACK
+    assert verdict.reason == "2.00% of its queries fail, 0.50% of its peers'"
+
+
+@pytest.mark.parametrize("errors", [0, 2])
+def test_a_failed_query_or_two_prove_nothing(errors: int) -> None:
+    assert judge_step(Service(150, errors, 0.4), [PEER], POLICY).action is RampAction.ADVANCE
+
+
+def test_too_few_queries_hold_and_say_how_many_are_needed() -> None:
+    verdict = judge_step(Service(99, 0, 0.1), [PEER], POLICY)
+    assert (verdict.action, verdict.reason) == (
+        RampAction.HOLD,
+        "99 queries on the newcomer, 100 needed to compare",
+    )
+    assert judge_step(Service(300, 0, 0.4), [Service(3, 0, 0.4)], POLICY).action is RampAction.HOLD
+
+
+def test_unknown_holds_and_never_advances() -> None:
+    assert (
+        judge_step(Unknown("timed out"), [PEER], POLICY).reason
+        == "the newcomer could not be measured: timed out"
+    )
+    assert judge_step(Unknown("timed out"), [PEER], POLICY).action is RampAction.HOLD
+    assert judge_step(Service(300, 0, 0.4), [Unknown("timed out")], POLICY).action is RampAction.HOLD
+    assert judge_step(Service(300, 0, None), [PEER], POLICY).action is RampAction.HOLD
+
+
+def test_the_only_replica_advances_because_nothing_else_serves() -> None:
+    verdict = judge_step(Unknown("no traffic yet"), [], POLICY)
+    assert (verdict.action, verdict.reason) == (
+        RampAction.ADVANCE,
+        "no other replica serves: nothing to compare with",
+    )
+
+
+def test_servers_without_statistics_advance_by_time_and_say_so() -> None:
+    off = Service(0, 0, None, measurable=False)
+    verdict = judge_step(off, [off, off], POLICY)
+    assert (verdict.action, verdict.reason) == (
+        RampAction.ADVANCE,
+        "by time alone: performance_schema is off on all replicas",
+    )
+    assert judge_step(off, [PEER], POLICY).action is RampAction.HOLD
