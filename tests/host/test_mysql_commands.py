@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, json_row, status, table
 from peaker_host import cli, donor
+from peaker_host.client_statements import measure_service
 from peaker_host.errors import (
     BinlogsGone,
     BufferPoolTimeout,
@@ -26,6 +27,7 @@ from peaker_host.errors import (
     ErrantTransactions,
     ReplicationNotConfigured,
     ReplicationStopped,
+    ServerRestarted,
     TornSnapshot,
 )
 from peaker_host.gtid_sets import count_missing, count_missing_mariadb, is_subset
@@ -483,7 +485,49 @@ class TestStartDatabase:
 class TestDrain:
     def test_it_counts_what_the_server_says(self, host: Host, programs: ScriptedProcesses) -> None:
         programs.on("PROCESSLIST", answer=json_row(connections=4, running=1, transactions=2))
-        assert client_activity(host.settings, programs) == {"connections": 4, "running": 1, "transactions": 2}
+        programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
+        programs.on("COUNT_STAR", answer=json_row(statements=812, errors=3, picoseconds=4.1e11))
+        found = client_activity(host.settings, programs)
+        assert found == {"connections": 4, "running": 1, "transactions": 2, "client_statements": 812}
+
+    def test_without_statistics_the_statements_are_unknown(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        programs.on("PROCESSLIST", answer=json_row(connections=0, running=0, transactions=0))
+        programs.on("@@GLOBAL.performance_schema", answer=json_row(on=0))
+        assert client_activity(host.settings, programs)["client_statements"] is None
+
+
+class TestServiceMeasurement:
+    def test_it_is_the_difference_of_two_looks(self, host: Host, programs: ScriptedProcesses) -> None:
+        looks = [
+            json_row(statements=1000, errors=3, picoseconds=4.0e11),
+            json_row(statements=1500, errors=4, picoseconds=6.0e11),
+        ]
+        programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
+        programs.on("COUNT_STAR", answer=lambda _: looks.pop(0))
+        found = measure_service(admin_client(host.settings, programs), 30, lambda seconds: None)
+        assert found == {
+            "measurable": True,
+            "queries": 500,
+            "errors": 1,
+            "mean_ms": 0.4,
+            "window_seconds": 30,
+        }
+
+    def test_a_restart_within_the_window_is_no_answer(self, host: Host, programs: ScriptedProcesses) -> None:
+        looks = [json_row(statements=n, errors=0, picoseconds=1e9) for n in (1000, 5)]
+        programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
+        programs.on("COUNT_STAR", answer=lambda _: looks.pop(0))
+        with pytest.raises(ServerRestarted):
+            measure_service(admin_client(host.settings, programs), 1, lambda seconds: None)
+
+    def test_a_server_without_statistics_says_so_at_once(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        programs.on("@@GLOBAL.performance_schema", answer=json_row(on=0))
+        found = measure_service(admin_client(host.settings, programs), 30)
+        assert (found["measurable"], found["queries"], found["mean_ms"]) == (False, 0, None)
 
 
 class TestBufferPoolLoad:

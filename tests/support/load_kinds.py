@@ -83,7 +83,10 @@ def clean(random: np.random.Generator) -> Floats:
     """A day and a week with little noise."""
     hours, hour, day = _clock()
     return np.asarray(
-        1000 * _wave(hour, 15, 1.0) * np.where(day % 7 >= 5, 0.7, 1.0) * np.exp(random.normal(0, 0.03, len(hours))),
+        1000
+        * _wave(hour, 15, 1.0)
+        * np.where(day % 7 >= 5, 0.7, 1.0)
+        * np.exp(random.normal(0, 0.03, len(hours))),
         dtype=float,
     )
 
