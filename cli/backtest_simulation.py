@@ -176,6 +176,7 @@ def simulate_forecasts(name: str, scenario: Scenario, forecasts: Iterable[tuple[
         period_seconds=float(scenario.decide_every_steps * scenario.step_seconds),
         minimum_lifetime_seconds=scenario.minimum_lifetime_seconds,
         low_checks_needed=scenario.low_checks_needed,
+        builds_at_once=scenario.builds_at_once,
     )
     lead = LeadTime(scenario.lead_seconds, scenario.lead_seconds, (), "given")
     source: Iterator[tuple[int, Forecast]] = iter(forecasts)

@@ -125,6 +125,8 @@ class ScalingPolicy:
     # A replica given up and needed again within twice the lead time was not worth giving up.
     keep_lead_times: float = 2.0
     keep_quantile: float = 0.75
+    # How many replicas can be built side by side; None: any number. A cluster's lease lets one run build at a time.
+    builds_at_once: int | None = None
     degraded_headroom: float = 0.7
     hold_after_trouble_seconds: float = 1800.0
     # A day's hold costs 8 to 24 % more replica-hours on real traces and saves nothing at equal cost; an hour does.
@@ -276,6 +278,11 @@ def _need(observation: Observation, forecast: Forecast, lead_time: LeadTime, pol
             numbers["calendar_factor"] = factor
             name += f" with the calendar's factor {factor:g}"
         wanted.append((replicas_for(upper * factor, capacity), name))
+    coming = (observation.fleet.serving or 0) + observation.fleet.building
+    for later in _needed_later(observation, forecast, lead_time, policy):
+        if (due := min(later.replicas - later.built_before - coming, policy.builds_at_once or 0)) > 0:
+            numbers["needed_later"] = max(numbers.get("needed_later", 0.0), float(later.replicas))
+            wanted.append((coming + due, later.text))
     for override in _active(observation, 0.0, lead + policy.period_seconds):
         if asked := override.asked(capacity):
             wanted.append((asked, f"the calendar: {override.reason}"))
@@ -283,6 +290,45 @@ def _need(observation: Observation, forecast: Forecast, lead_time: LeadTime, pol
     unlimited, by = max(wanted, key=lambda each: each[0])
     numbers["unlimited"] = float(unlimited)
     return _Need(min(unlimited, policy.max_replicas), unlimited, by, numbers)
+
+
+@dataclass(frozen=True)
+class _Later:
+    """Replicas needed in several lead times, and how many can be built before the last of them must be begun."""
+
+    replicas: int
+    built_before: int
+    text: str
+
+
+def _needed_later(
+    observation: Observation, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy
+) -> list[_Later]:
+    """What is needed in 2, 3, ... lead times, as far as the forecast reaches.
+
+    Where replicas are built one after the other, the k-th one is ready in k lead times: a steep rise must be begun
+    before its foot is a lead time away.
+    """
+    lead = lead_time.p90_seconds
+    if policy.builds_at_once is None or forecast.quantiles is None or lead <= 0:
+        return []
+    passed = max(0.0, observation.now_seconds - forecast.issued_at_seconds)
+    reach = len(forecast.quantiles) * forecast.step_seconds - passed
+    most = min(int(reach // lead), policy.max_replicas)
+    found = []
+    for number in range(2, most + 1):
+        ahead = number * lead
+        # From one lead time earlier: what could not be begun while another was being built is begun now.
+        since, until = ahead - lead, ahead + policy.period_seconds
+        upper = forecast.highest(policy.quantile, passed + since, passed + until)
+        upper *= _factor(observation, since, until)
+        replicas = min(policy.max_replicas, replicas_for(upper, policy.capacity.per_replica))
+        text = (
+            f"p{policy.quantile * 100:g} of the load until {ahead / 60:.0f} min from now, {upper:.4g}, "
+            f"with {policy.builds_at_once} build at a time"
+        )
+        found.append(_Later(replicas, (number - 1) * policy.builds_at_once, text))
+    return found
 
 
 def _scale_out(
@@ -380,7 +426,12 @@ def _keep(
     by_soon = replicas_for(soon * slack, capacity)
     by_later = replicas_for(later * slack, capacity)
     by_calendar = max((o.asked(capacity) for o in _active(observation, 0.0, look_seconds)), default=0)
+    in_turn = [
+        (one.replicas - one.built_before, one.text)
+        for one in _needed_later(observation, forecast, lead_time, policy)
+    ]
     choices = [
+        *in_turn,
         (by_soon, f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {soon:.4g}"),
         (by_later, f"p{policy.keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {later:.4g}"),
         (by_load, f"the load is {observation.load_now:g}"),

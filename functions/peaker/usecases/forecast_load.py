@@ -179,6 +179,7 @@ def scaling_policy(
         period_seconds=60.0 * settings.forecast.schedule_minutes,
         minimum_lifetime_seconds=60.0 * minutes,
         hold_after_trouble_seconds=60.0 * settings.holds.minutes,
+        builds_at_once=1,
     )
 
 

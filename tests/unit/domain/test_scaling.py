@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaker.domain.cluster import ForecastSettings
 from peaker.domain.forecasting import LEVELS, Forecast, Standing
@@ -302,6 +302,43 @@ def test_the_quantile_is_the_one_asked_for_or_follows_from_the_costs(
     assert says in served.basis
 
 
+def test_a_steep_rise_is_begun_early_where_replicas_are_built_one_after_the_other() -> None:
+    """500 in six hours takes three more than two; at two hours each the first must be begun now."""
+    rise = forecast([150.0] * 5 + [490.0])
+    one = replace(POLICY, builds_at_once=1)
+    decision = decide(observe(), rise, LEAD, one, CheckState())
+    assert (decision.action, decision.required, decision.shortage) == (Action.SCALE_OUT, 3, 1)
+    assert "with 1 build at a time" in decision.reason
+    assert decision.numbers["needed_later"] == 5
+    assert decide(observe(), rise, LEAD, POLICY, CheckState()).action is not Action.SCALE_OUT
+    later = forecast([150.0] * 12 + [490.0])
+    assert decide(observe(), later, LEAD, one, CheckState()).action is not Action.SCALE_OUT
+
+
+def test_what_could_not_be_built_again_in_turn_is_kept() -> None:
+    rise = forecast([150.0] * 7 + [590.0])
+    full = observe(serving=6)
+    assert decide(full, rise, LEAD, POLICY, READY).surplus == 4
+    in_turn = decide(full, rise, LEAD, replace(POLICY, builds_at_once=1), READY)
+    assert in_turn.surplus == 3, "three can be built in the six hours before the rise's last lead time"
+
+
+def test_what_comes_later_than_a_lead_time_is_kept_only_when_it_is_likely() -> None:
+    """Until a replica could be rebuilt p95 counts; after that it is rebuilt when it is needed."""
+    likely = forecast([150.0] * 3 + [290.0])
+    assert likely.quantiles is not None
+    unlikely = likely.quantiles.copy()
+    unlikely[:, : LEVELS.index(0.9)] = 150.0
+    full = observe(serving=3)
+    assert decide(full, likely, LEAD, POLICY, READY).surplus == 0
+    assert decide(full, replace(likely, quantiles=unlikely), LEAD, POLICY, READY).surplus == 1
+    soon = replace(forecast([150.0, 290.0]), quantiles=None)
+    near = forecast([150.0, 290.0]).quantiles
+    assert near is not None
+    near[:, : LEVELS.index(0.9)] = 150.0
+    assert decide(full, replace(soon, quantiles=near), LEAD, POLICY, READY).surplus == 0
+
+
 def test_a_foreseen_load_takes_its_replicas_before_it_comes_and_keeps_them_while_it_lasts() -> None:
     match = CalendarOverride(NOW + HOUR, NOW + 5 * HOUR, "cup final", load=390.0)
     decision = check(replace(observe(), overrides=(match,)), forecast())
@@ -316,6 +353,7 @@ def test_whole_replicas_serve_a_load() -> None:
     assert [replicas_for(load, 100.0) for load in (0.0, 1.0, 100.0, 100.0000000001, 101.0)] == [0, 1, 1, 1, 2]
 
 
+@settings(deadline=None)
 @given(
     load=st.one_of(st.none(), st.floats(0, 5000)),
     serving=st.one_of(st.none(), st.integers(0, 12)),
