@@ -83,7 +83,6 @@ class ReadEndpoint(Settings):
     port: Port
     listener_port: Port
     health_port: Port
-    source_serves_reads: StrictBool = False
 
 
 class LoadMetric(Settings):
@@ -226,13 +225,11 @@ class Ramp(Settings):
 
 
 class Health(Settings):
-    """When the health responder of a replica turns good or bad, and how many replicas lag may not eject."""
+    """When the health responder of a replica turns good and bad; its samples are a second apart."""
 
     good_samples: StrictInt = Field(default=3, ge=1, le=60)
     bad_samples: StrictInt = Field(default=2, ge=1, le=60)
-    floor_replicas: StrictInt = Field(default=1, ge=0)
     min_free_disk_percent: float = Field(default=5.0, ge=0, lt=100)
-    watch_minutes: StrictInt = Field(default=1, ge=1, le=1440)
 
 
 class Retirement(Settings):

@@ -197,7 +197,7 @@ def _start_database(
     hosts.document(instance_id, "assemble_storage", {**run, "Volumes": json.dumps(volumes)})
     hosts.document(instance_id, "start_prewarm", run)
     _await_warm(hosts, instance_id, run)
-    hosts.document(instance_id, "start_database", {**run, "ServerId": str(server_id)})
+    hosts.document(instance_id, "start_database", {**run, "ServerId": str(server_id), "Health": "{}"})
 
 
 def _attach_seed(
@@ -259,7 +259,7 @@ def _make_replica() -> str:
     return (
         f"{_ADMIN} -e \"CHANGE REPLICATION SOURCE TO SOURCE_HOST='{SOURCE_ADDRESS}', "
         f"SOURCE_USER='{seed.REPLICATION_USER}', SOURCE_PASSWORD='{seed.REPLICATION_PASSWORD}', "
-        'SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1; START REPLICA"\n'
+        'SOURCE_AUTO_POSITION=1, SOURCE_HEARTBEAT_PERIOD=1, GET_SOURCE_PUBLIC_KEY=1; START REPLICA"\n'
     )
 
 

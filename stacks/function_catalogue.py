@@ -132,7 +132,7 @@ SCALE_OUT = (
         (*STEP, P.DESCRIBE_INSTANCE_TYPES),
         ("verify_storage",),
     ),
-    F("start_database", "Starts MySQL as a replica of its own identity", RECORDED, ("start_database",)),
+    F("start_database", "Starts MySQL as a replica of its own identity", STEP, ("start_database",)),
     F("start_replication", "Points the replica at the source (I11)", RECORDED, ("start_replication",)),
     F("wait_for_catch_up", "Waits until lag is under the gate (I5)", STEP, ("wait_for_catch_up",)),
     F("load_buffer_pool", "Loads the donor's page list", RECORDED, ("load_buffer_pool",)),

@@ -266,6 +266,7 @@ def _start_database(context: Context) -> Dict[str, Any]:
         context.processes,
         arguments.run_id,
         arguments.server_id,
+        arguments.health,
         arguments.timeout_seconds,
         context.say,
     )
@@ -327,14 +328,13 @@ def _set_maintenance(context: Context) -> Dict[str, Any]:
 
 
 def _health(context: Context) -> Dict[str, Any]:
-    from peaker_host import health
+    from peaker_host import health, health_account
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    server = health.serve(
-        context.settings, admin_client(context.settings, context.processes), context.arguments.port, stop
-    )
+    client = health_account.health_client(context.settings, context.processes)
+    server = health.serve(context.settings, client, context.arguments.port, stop)
     context.say(f"answering on port {server.server_address[1]}")
     while not stop.wait(60):
         pass
@@ -469,6 +469,9 @@ def _add_database_commands(commands: Any) -> None:
     start.add_argument(
         "--server-id", type=_server_id, required=True, help="unique in the cluster, 1 to 4294967295"
     )
+    start.add_argument(
+        "--health", type=_health_policy, default={}, help="what the health responder goes by, JSON"
+    )
     start.add_argument("--timeout-seconds", type=_positive_float, default=1800.0, help="until it answers")
     join = add(
         "start_replication",
@@ -507,6 +510,15 @@ def _add_database_commands(commands: Any) -> None:
     maintenance.add_argument("--maintenance", choices=("on", "off"), required=True)
     responder = add("health", _health, "Answer health probes until stopped", "--port 9200", with_run_id=False)
     responder.add_argument("--port", type=_port, default=9200)
+
+
+def _health_policy(text: str) -> Dict[str, Any]:
+    from peaker_host.health_policy import parse_policy
+
+    try:
+        return parse_policy(text)
+    except InvalidArgument as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 class _Adder:

@@ -9,6 +9,8 @@ from typing import Any, Callable, Dict
 from peaker_host.devices import describe_device, mount_points, refuse_if_used
 from peaker_host.errors import DatabaseStartFailed, DatabaseUnreachable, DeviceInUse, TornSnapshot
 from peaker_host.files import read_json, write_atomically, write_json
+from peaker_host.health_account import ensure_health_account
+from peaker_host.health_policy import store_policy
 from peaker_host.health_service import UNIT, install_health_service
 from peaker_host.manifest import Member, open_member, present_manifest
 from peaker_host.mysql_client import MysqlClient, admin_client
@@ -29,6 +31,7 @@ def start_database(
     processes: Processes,
     run_id: str,
     server_id: int,
+    health: Dict[str, Any],
     timeout_seconds: float,
     say: Callable[[str], None],
 ) -> Dict[str, Any]:
@@ -54,6 +57,8 @@ def start_database(
         )
     _refuse_torn(settings, client, log_path, log_offset)
     say("the database answers")
+    ensure_health_account(settings, client)
+    store_policy(settings, health)
     install_health_service(settings, processes)
     facts = _identity(client, settings)
     seconds = round(time.monotonic() - started, 3)

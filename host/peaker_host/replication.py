@@ -39,6 +39,10 @@ class Credentials:
     port: int
 
 
+# An idle source says each second that it is there, so that a cut network shows within seconds.
+HEARTBEAT_PERIOD_SECONDS = 1
+
+
 @dataclass(frozen=True)
 class SourcePosition:
     """What the source has executed, and what of it is no longer in its binary logs."""
@@ -89,7 +93,8 @@ def join_statements(engine: str, source_host: str, credentials: Credentials) -> 
             "STOP REPLICA",
             f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = {host}, SOURCE_PORT = {credentials.port},"
             f" SOURCE_USER = {sql_text(credentials.user)}, SOURCE_PASSWORD = {sql_text(credentials.password)},"
-            " SOURCE_AUTO_POSITION = 1, SOURCE_CONNECT_RETRY = 5, GET_SOURCE_PUBLIC_KEY = 1",
+            " SOURCE_AUTO_POSITION = 1, SOURCE_CONNECT_RETRY = 5, GET_SOURCE_PUBLIC_KEY = 1,"
+            f" SOURCE_HEARTBEAT_PERIOD = {HEARTBEAT_PERIOD_SECONDS}",
             "START REPLICA",
         ]
     return [
@@ -97,7 +102,8 @@ def join_statements(engine: str, source_host: str, credentials: Credentials) -> 
         "RESET SLAVE ALL",
         f"CHANGE MASTER TO MASTER_HOST = {host}, MASTER_PORT = {credentials.port},"
         f" MASTER_USER = {sql_text(credentials.user)}, MASTER_PASSWORD = {sql_text(credentials.password)},"
-        " MASTER_CONNECT_RETRY = 5, MASTER_USE_GTID = slave_pos",
+        f" MASTER_CONNECT_RETRY = 5, MASTER_HEARTBEAT_PERIOD = {HEARTBEAT_PERIOD_SECONDS},"
+        " MASTER_USE_GTID = slave_pos",
         "START SLAVE",
     ]
 

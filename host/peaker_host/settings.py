@@ -29,8 +29,8 @@ class Settings:
     by_id_dir: str = "/dev/disk/by-id"
     unit_dir: str = "/etc/systemd/system"
     health_port: int = 9200
-    health_lag_seconds: int = 30
-    health_good_samples: int = 2
+    health_defaults_file: str = "/etc/peaker/health.cnf"
+    health_policy_file: str = "/etc/peaker/health.json"
     warm_empty_by_writing: bool = False
 
     @property

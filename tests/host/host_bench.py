@@ -51,6 +51,8 @@ class Host:
             by_id_dir=str(root / "by-id"),
             config_dir=str(root / "conf.d"),
             unit_dir=str(root / "units"),
+            health_defaults_file=str(root / "health.cnf"),
+            health_policy_file=str(root / "health.json"),
             datadir=str(root / "data"),
             error_log=str(root / "error.log"),
             admin_defaults_file=str(root / "admin.cnf"),

@@ -397,7 +397,7 @@ class TestStartDatabase:
         assert assembled["ok"]
         real = type(programs).__mro__[1]()
         programs.on("mount -t", answer=lambda text: real.run(text.split()).stdout)
-        programs.on("systemctl").on("SELECT 1", answer=table({"1": 1}))
+        programs.on("systemctl").on("SELECT 1", answer=table({"1": 1})).on("CREATE USER")
         programs.on("performance_schema.error_log", answer=json_row(torn=0))
         programs.on(
             "server_version",
@@ -432,6 +432,12 @@ class TestStartDatabase:
         order = [" ".join(argv[1:3]) for argv, _ in ready.calls if argv[0] == "systemctl"]
         assert order[:2] == ["stop mysql", "start mysql"]
         assert order[-1] == "restart peaker-health.service"
+        [account] = ready.said("CREATE USER")
+        assert "SET SESSION sql_log_bin = 0" in account, (
+            "the account must not differ from the source in GTIDs"
+        )
+        assert account.rstrip(";\n").endswith("SET GLOBAL super_read_only = ON")
+        assert Path(host.settings.health_defaults_file).stat().st_mode & 0o777 == 0o600
         identity.write_text("[auto]\nserver-uuid=own\n")
         second = self.start(host, ready, capsys)
         assert second["started_seconds"] == first["started_seconds"]

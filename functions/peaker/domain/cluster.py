@@ -39,7 +39,6 @@ class ReadEndpointSettings(Settings):
     port: int = Field(ge=1, le=65_535)
     listener_port: int = Field(ge=1, le=65_535)
     health_port: int = Field(ge=1, le=65_535)
-    source_serves_reads: bool = False
     target_group_arn: str | None = None
     warming_target_group_arn: str | None = None
     listener_arn: str | None = None
@@ -155,13 +154,14 @@ class RampSettings(Settings):
 
 
 class HealthSettings(Settings):
-    """What the health responder of a replica calls good and bad, and how many replicas lag may not eject."""
+    """When the health responder of a replica turns good and bad. Samples are a second apart.
+
+    The lag that it allows is gates.lag_seconds.
+    """
 
     good_samples: int = Field(default=3, ge=1, le=60)
     bad_samples: int = Field(default=2, ge=1, le=60)
-    floor_replicas: int = Field(default=1, ge=0)
     min_free_disk_percent: float = Field(default=5.0, ge=0, lt=100)
-    watch_minutes: int = Field(default=1, ge=1, le=1_440)
 
 
 class RetirementSettings(Settings):

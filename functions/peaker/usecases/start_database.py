@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
+from peaker.domain.cluster import ClusterSettings
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run_facts import host_id
@@ -13,9 +15,25 @@ from peaker.usecases.run_host_command import run_host_command
 def start_database(ports: Ports, step: StepInput) -> Summary:
     """Fails when crash recovery or the error log shows a torn copy."""
     instance_id = host_id(ports, step.run_id, "replica")
-    parameters = {"RunId": step.run_id, "ServerId": str(server_id(instance_id))}
+    parameters = {
+        "RunId": step.run_id,
+        "ServerId": str(server_id(instance_id)),
+        "Health": health_policy(ports.clusters.settings(step.cluster)),
+    }
     numbers = run_host_command(ports, step, "start_database", instance_id, parameters)
     return Summary(text=f"server_uuid {numbers.get('server_uuid')}", numbers=numbers)
+
+
+def health_policy(settings: ClusterSettings) -> str:
+    """What the replica's health responder goes by, as the host takes it (JSON)."""
+    health = settings.health
+    policy = {
+        "good_samples": health.good_samples,
+        "bad_samples": health.bad_samples,
+        "lag_seconds": settings.gates.lag_seconds,
+        "min_free_disk_percent": health.min_free_disk_percent,
+    }
+    return json.dumps(policy, separators=(",", ":"))
 
 
 def server_id(instance_id: str) -> int:

@@ -142,7 +142,9 @@ class FittedForecaster:
         factor = np.stack(
             [np.interp(levels, (0.5, *SCORED_LEVELS), (1.0, *at_knot)) for at_knot in self.stretch]
         )
-        factor = np.where(levels > 0.5, np.maximum(factor, 1.0 + self.excess if self.excess > 0 else 0.0), 1.0)
+        factor = np.where(
+            levels > 0.5, np.maximum(factor, 1.0 + self.excess if self.excess > 0 else 0.0), 1.0
+        )
         middle = offsets[:, :, :1]
         return np.asarray(middle + (offsets - middle) * factor[None], dtype=float)
 
@@ -189,7 +191,9 @@ def judge_models(models: FittedModels, lead_seconds: float) -> FittedForecaster:
     recent = recent[np.isfinite(recent)]
     guard = float(np.quantile(recent, 0.99)) if len(recent) > 24 else np.inf
     stretch = band_stretch(models, model, newest)
-    return FittedForecaster(models, model, record, best_naive, standing, excess, guard, stretch, tuple(reasons))
+    return FittedForecaster(
+        models, model, record, best_naive, standing, excess, guard, stretch, tuple(reasons)
+    )
 
 
 def forecast_demand(

@@ -90,7 +90,9 @@ def band_stretch(models: FittedModels, name: str, newest: int) -> Floats:
     prediction on the bands themselves. 1 where too little was scored; drawn to 1 while few days were.
     """
     grid = models.grid
-    anchors = np.unique([knot_for(models, models.panel.steps(minutes)) for minutes in _STRETCH_ANCHOR_MINUTES])
+    anchors = np.unique(
+        [knot_for(models, models.panel.steps(minutes)) for minutes in _STRETCH_ANCHOR_MINUTES]
+    )
     found = np.stack([_stretch_at(models, name, int(knot), newest) for knot in anchors])
     at, known = np.log(grid.knots.astype(float)), np.log(grid.knots[anchors].astype(float))
     return np.stack([np.interp(at, known, column) for column in found.T], axis=1)
