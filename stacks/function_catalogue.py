@@ -66,7 +66,12 @@ COMMON = (
         "Finds the run that a stopped execution left half done",
         RECORDED,
     ),
-    F("undo_run", "Deletes, in reverse, what the ledger says the run made (I9)", (*STEP, *TEAR_DOWN)),
+    F(
+        "undo_run",
+        "Deletes what the run made, or parks again what it returned (I9)",
+        (*STEP, *TEAR_DOWN, P.DESCRIBE_MANAGED_HOSTS, P.STOP_INSTANCES),
+        ("stop_database",),
+    ),
 )
 
 SCALE_OUT = (
@@ -81,6 +86,16 @@ SCALE_OUT = (
         "Decides whether a replica is needed, which and how; refuses with reasons",
         (*STEP, *FLEET, P.READ_METRICS),
         memory_mib=512,
+    ),
+    F(
+        "start_parked_replica",
+        "Starts the instance of a parked replica",
+        (*STEP, *FLEET, P.START_INSTANCES),
+    ),
+    F(
+        "await_parked_replica",
+        "Asks whether the parked replica runs and takes commands",
+        (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_MANAGED_HOSTS),
     ),
     F("choose_donor", "Picks the replica to snapshot (I2)", (*STEP, *FLEET)),
     F(
@@ -162,18 +177,33 @@ SCALE_IN = (
     F(
         "deregister_replica",
         "Takes the replica out of the read endpoint",
-        (*STEP, *FLEET, P.DEREGISTER_TARGETS),
+        (*STEP, *FLEET, P.READ_METRICS, P.DEREGISTER_TARGETS),
     ),
     F("drain_replica", "Asks whether connections and transactions are gone", STEP, ("drain_replica",)),
+    F("observe_idle", "Watches the drained replica for any use", STEP, ("drain_replica",)),
+    F(
+        "choose_disposal",
+        "Compares parking with retiring, in seconds and USD",
+        (*STEP, *FLEET),
+        memory_mib=512,
+    ),
+    F(
+        "park_replica",
+        "Stops the database and the instance, keeps the warm volumes",
+        (*STEP, *FLEET, P.READ_METRICS, P.STOP_INSTANCES),
+        ("stop_database",),
+        memory_mib=512,
+    ),
     F(
         "retire_replica",
         "Terminates the replica and deletes what was made for it",
-        (*STEP, *TEAR_DOWN),
+        (*STEP, *TEAR_DOWN, P.READ_METRICS),
     ),
     F(
         "restore_replica",
         "Puts a replica that must not go back into service",
-        (*STEP, P.DESCRIBE_INSTANCES, P.DESCRIBE_TARGET_HEALTH, P.REGISTER_TARGETS),
+        (*STEP, *FLEET, P.DESCRIBE_MANAGED_HOSTS, P.START_INSTANCES, P.REGISTER_TARGETS),
+        ("start_database", "start_replication", "wait_for_catch_up"),
     ),
 )
 

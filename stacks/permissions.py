@@ -48,6 +48,8 @@ class Permission(Enum):
     REGISTER_TARGETS = auto()
     DEREGISTER_TARGETS = auto()
     SET_WEIGHTS = auto()
+    STOP_INSTANCES = auto()
+    START_INSTANCES = auto()
     TERMINATE_INSTANCES = auto()
     DELETE_VOLUMES = auto()
     DELETE_SNAPSHOTS = auto()
@@ -312,7 +314,7 @@ def _set_weights(deployment: Deployment) -> list[Statement]:
     return [Statement(("elasticloadbalancing:ModifyListener",), tuple(deployment.listener_arns))]
 
 
-def _delete_owned(
+def _touch_owned(
     action: str, resource: Callable[[Deployment], str]
 ) -> Callable[[Deployment], list[Statement]]:
     return lambda deployment: [
@@ -366,12 +368,16 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _deregister_targets
         case Permission.SET_WEIGHTS:
             return _set_weights
+        case Permission.STOP_INSTANCES:
+            return _touch_owned("ec2:StopInstances", lambda deployment: deployment.ec2("instance"))
+        case Permission.START_INSTANCES:
+            return _touch_owned("ec2:StartInstances", lambda deployment: deployment.ec2("instance"))
         case Permission.TERMINATE_INSTANCES:
-            return _delete_owned("ec2:TerminateInstances", lambda deployment: deployment.ec2("instance"))
+            return _touch_owned("ec2:TerminateInstances", lambda deployment: deployment.ec2("instance"))
         case Permission.DELETE_VOLUMES:
-            return _delete_owned("ec2:DeleteVolume", lambda deployment: deployment.ec2("volume"))
+            return _touch_owned("ec2:DeleteVolume", lambda deployment: deployment.ec2("volume"))
         case Permission.DELETE_SNAPSHOTS:
-            return _delete_owned("ec2:DeleteSnapshot", lambda deployment: deployment.any_snapshot)
+            return _touch_owned("ec2:DeleteSnapshot", lambda deployment: deployment.any_snapshot)
         case _:
             assert_never(permission)
 

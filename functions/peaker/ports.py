@@ -63,6 +63,12 @@ class Compute(Protocol):
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
         """Launch one. The same token gives the same instance. Raises CapacityUnavailable."""
 
+    def stop(self, instance_id: str) -> None:
+        """Begin to stop; its volumes and address stay. Stopped or stopping already is not an error."""
+
+    def start(self, instance_id: str) -> None:
+        """Begin to start what is stopped; running already is not an error. Raises CapacityUnavailable."""
+
     def terminate(self, instance_id: str) -> None:
         """Begin to terminate. An unknown or terminated id is not an error."""
 

@@ -132,6 +132,30 @@ def test_an_instance_type_says_what_it_delivers_to_its_volumes(aws: Adapters) ->
     assert (promise.maximum_iops, promise.maximum_mib_per_s) == (40_000, 1192.09)
 
 
+def test_a_stopped_instance_keeps_its_volumes_and_address_and_starts_again(aws: Adapters) -> None:
+    before = aws.running("token-stop")
+    data = aws.data_volume(before.instance_id, "/dev/sdf")
+    aws.compute.stop(before.instance_id)
+    aws.compute.stop(before.instance_id)
+    WorkflowCloud.eventually(lambda: aws.compute.instance(before.instance_id).state == "stopped")
+    assert data in {one.volume_id for one in aws.storage.volumes_of_instance(before.instance_id)}
+    aws.compute.start(before.instance_id)
+    aws.compute.start(before.instance_id)
+    WorkflowCloud.eventually(lambda: aws.compute.instance(before.instance_id).state == "running")
+    assert aws.compute.instance(before.instance_id).private_ip == before.private_ip
+    with pytest.raises(errors.ResourceNotFound):
+        aws.compute.stop("i-0123456789abcdef0")
+
+
+def test_no_room_to_start_is_a_matter_of_capacity(aws: Adapters) -> None:
+    host = aws.running("token-full").instance_id
+    aws.compute.stop(host)
+    WorkflowCloud.eventually(lambda: aws.compute.instance(host).state == "stopped")
+    aws.cloud.faults.add("ec2:StartInstances", "InsufficientInstanceCapacity")
+    with pytest.raises(errors.CapacityUnavailable):
+        aws.compute.start(host)
+
+
 def test_snapshots_hold_exactly_the_wanted_volumes_of_one_instant(aws: Adapters) -> None:
     host = aws.running("token-3").instance_id
     data, log, other = (aws.data_volume(host, device) for device in ("/dev/sdf", "/dev/sdg", "/dev/sdh"))

@@ -14,7 +14,7 @@ from peaker.adapters.dynamodb_items import LedgerTable
 from peaker.adapters.dynamodb_lease import DynamoDbLease
 from peaker.adapters.dynamodb_ledger import DynamoDbLedger
 from peaker.domain.errors import LeaseHeld, LeaseLost, LedgerInconsistent
-from peaker.domain.fleet import ReplicaRow, ReplicaState
+from peaker.domain.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.ledger import Holder, ResourceKind, ResourceState, RunRow
 from peaker.ports import Lease, Ledger
 
@@ -204,6 +204,18 @@ def test_replicas_and_receipts_are_kept(ledger: Ledger, holder: Holder) -> None:
     assert ledger.receipt("run-1") is None
     ledger.save_receipt(holder, {"cost": {"hourly": 0.13}, "steps": []})
     assert ledger.receipt("run-1") == {"cost": {"hourly": 0.13}, "steps": []}
+
+
+def test_a_parked_replica_keeps_what_is_known_of_its_parking(ledger: Ledger, holder: Holder) -> None:
+    parking = Parking(
+        NOON, "uuid:1-9", 86_400.0, NOON + HOUR, "a limit", spent=None, failed_return="run-3: full"
+    )
+    row = ReplicaRow("orders", "i-1", "run-1", ReplicaState.PARKED, NOON, parking)
+    ledger.set_replica(holder, row)
+    assert ledger.replicas("orders") == {"i-1": row}
+    endless = replace(row, parking=replace(parking, until=None, binlog_expire_seconds=None, gtid_set=None))
+    ledger.set_replica(holder, endless)
+    assert ledger.replicas("orders") == {"i-1": endless}
 
 
 LATE_WRITES = {

@@ -86,6 +86,9 @@ class FakeCompute:
     full_subnets: set[str] = field(default_factory=set)
     terminated: list[str] = field(default_factory=list)
     ebs_refused: Exception | None = None
+    stopped: list[str] = field(default_factory=list)
+    started: list[str] = field(default_factory=list)
+    full: bool = False
     _by_token: dict[str, str] = field(default_factory=dict)
 
     def add(self, instance: Instance) -> Instance:
@@ -121,6 +124,23 @@ class FakeCompute:
                 )
             )
         return self.instances[self._by_token[client_token]]
+
+    def stop(self, instance_id: str) -> None:
+        if self.instance(instance_id).state not in {"stopping", "stopped"}:
+            self.stopped.append(instance_id)
+            self.instances[instance_id] = replace(self.instances[instance_id], state="stopping")
+
+    def finish_stopping(self) -> None:
+        for instance_id, one in self.instances.items():
+            if one.state == "stopping":
+                self.instances[instance_id] = replace(one, state="stopped")
+
+    def start(self, instance_id: str) -> None:
+        if self.full:
+            raise CapacityUnavailable("InsufficientInstanceCapacity on start")
+        if self.instance(instance_id).state == "stopped":
+            self.started.append(instance_id)
+            self.instances[instance_id] = replace(self.instances[instance_id], state="running")
 
     def terminate(self, instance_id: str) -> None:
         if instance_id in self.instances:

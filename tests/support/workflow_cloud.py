@@ -33,11 +33,17 @@ ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = "local"
 TABLE = "peaker-ledger"
 BUCKET = "peaker-packages"
+# What a build proves once and for all.
+PROVEN = {"PrepareDonor": {"server_uuid": "uuid-of-the-donor"}, "VerifyStorage": {"verdict": "warm"}}
 ROLE = "arn:aws:iam::123456789012:role/peaker"
 LISTENER_PORTS = iter(range(20_000, 30_000))
 WORKFLOWS = ("prewarm", "scale_out", "scale_in", "roll_back")
 PACKAGE_SHA256 = "ab" * 32
-STEADY = {"capacity_per_replica": 100.0, "drain": {"limit_seconds": 86_400, "allow_forced": False}}
+STEADY = {
+    "capacity_per_replica": 100.0,
+    "drain": {"limit_seconds": 86_400, "allow_forced": False},
+    "retirement": {"observation_seconds": 60, "park": "never"},
+}
 
 
 @dataclass
@@ -211,13 +217,18 @@ class WorkflowCloud:
         self.eventually(lambda: self.instance_state(instance_id) == "running")
         return instance_id
 
-    def _data_volumes(self, settings: dict[str, Any], instance_id: str, zone: str, **tags: str) -> list[str]:
+    def _data_volumes(
+        self, settings: dict[str, Any], instance_id: str, zone: str, size_gib: int = 4, **tags: str
+    ) -> list[str]:
         ec2 = self.client("ec2")
         made = []
         for volume in settings["volumes"]:
             all_tags = {"peaker:cluster": settings["name"], "peaker:volume": volume["name"], **tags}
             volume_id = ec2.create_volume(
-                AvailabilityZone=zone, Size=4, VolumeType="gp3", TagSpecifications=[_tags("volume", all_tags)]
+                AvailabilityZone=zone,
+                Size=size_gib,
+                VolumeType="gp3",
+                TagSpecifications=[_tags("volume", all_tags)],
             )["VolumeId"]
             self.eventually(lambda one=volume_id: self._volume_state(one) == "available")
             ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device=volume["device"])
@@ -225,7 +236,7 @@ class WorkflowCloud:
             made.append(str(volume_id))
         return made
 
-    def peak_replica(self, cluster: Cluster) -> str:
+    def peak_replica(self, cluster: Cluster, size_gib: int = 4) -> str:
         """A peak replica in service as a scale-out leaves it: tagged, recorded in the ledger, registered."""
         run_id = f"scale-out-{cluster.name}-built"
         tags = {
@@ -235,7 +246,7 @@ class WorkflowCloud:
             "peaker:load": "peak",
         }
         instance_id = self._host(cluster.settings, "us-east-1a", tags)
-        volumes = self._data_volumes(cluster.settings, instance_id, "us-east-1a", **tags)
+        volumes = self._data_volumes(cluster.settings, instance_id, "us-east-1a", size_gib, **tags)
         ledger = DynamoDbLedger(LedgerTable(self.client("dynamodb"), TABLE))
         now = self.cloud.clock.now()
         lease = DynamoDbLease(LedgerTable(self.client("dynamodb"), TABLE))
@@ -249,6 +260,9 @@ class WorkflowCloud:
         for kind, name, resource_id in made:
             row = ledger.intend(holder, kind, name, "Built", now, {})
             ledger.made(holder, row, resource_id, now)
+        for step, numbers in PROVEN.items():
+            ledger.start_step(holder, step, now, now + timedelta(hours=1))
+            ledger.finish_step(holder, step, now, numbers)
         target = ledger.intend(
             holder, ResourceKind.TARGET, "read-endpoint", "Built", now, {"instance_id": instance_id}
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from peaker.adapters.dynamodb_items import (
     to_json,
 )
 from peaker.domain.errors import LedgerInconsistent
-from peaker.domain.fleet import ReplicaRow, ReplicaState
+from peaker.domain.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.instants import from_iso, to_iso
 from peaker.domain.ledger import (
     Holder,
@@ -152,6 +152,7 @@ class DynamoDbLedger:
                 "run_id": replica.run_id,
                 "state": replica.state.value,
                 "changed_at": to_iso(replica.changed_at),
+                "parking": None if replica.parking is None else to_json(_parking_document(replica.parking)),
             },
         )
 
@@ -163,6 +164,7 @@ class DynamoDbLedger:
                 run_id=item["run_id"],
                 state=ReplicaState(item["state"]),
                 changed_at=from_iso(item["changed_at"]),
+                parking=_parking(item.get("parking")),
             )
             for item in self._table.query(cluster_key(cluster), "replica#")
         ]
@@ -231,6 +233,18 @@ def _resource_row(item: Mapping[str, Any]) -> ResourceRow:
         resource_id=item.get("id"),
         details=json.loads(item["details"]),
     )
+
+
+def _parking_document(parking: Parking) -> dict[str, Any]:
+    times = {"parked_at": to_iso(parking.parked_at), "until": parking.until and to_iso(parking.until)}
+    return {**asdict(parking), **times}
+
+
+def _parking(text: str | None) -> Parking | None:
+    if text is None:
+        return None
+    stored = json.loads(text)
+    return Parking(**{**stored, "parked_at": from_iso(stored["parked_at"]), "until": _time(stored["until"])})
 
 
 def _step_row(item: Mapping[str, Any]) -> StepRow:

@@ -77,6 +77,14 @@ class Ec2Compute:
             )
         return _instance(answer["Instances"][0])
 
+    def stop(self, instance_id: str) -> None:
+        with translated("ec2:StopInstances"):
+            self._ec2.stop_instances(InstanceIds=[instance_id])
+
+    def start(self, instance_id: str) -> None:
+        with translated("ec2:StartInstances"):
+            self._ec2.start_instances(InstanceIds=[instance_id])
+
     def terminate(self, instance_id: str) -> None:
         try:
             with translated("ec2:TerminateInstances"):

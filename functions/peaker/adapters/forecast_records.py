@@ -13,6 +13,7 @@ from peaker.adapters.aws_errors import translated
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.lead_time import PastSteps
+from peaker.domain.ledger import RunRow
 from peaker.domain.storage_judgement import knee_share
 from peaker.ports import Ledger
 
@@ -93,13 +94,13 @@ class DynamoForecastRecords:
         ]
 
     def past_steps(self, cluster: str) -> PastSteps:
-        """Runs that are too young, failed, or are no scale_out teach nothing about the lead time."""
+        """Only builds that put a replica into service teach: not failures, and not returns of parked replicas."""
         seconds: dict[str, list[float]] = {}
         hydrated: list[float] = []
         shares: list[float] = []
         for run_id in self._recent_runs(cluster):
             run = self._ledger.run(run_id)
-            if run.operation != "scale_out" or run.outcome != "succeeded":
+            if run.operation != "scale_out" or run.outcome != "succeeded" or _returned(run):
                 continue
             for step in self._ledger.steps(run_id):
                 if step.finished_at is None:
@@ -141,3 +142,8 @@ class DynamoForecastRecords:
 
 def _number(item: Mapping[str, Any], name: str) -> float | None:
     return float(item[name]["N"]) if name in item else None
+
+
+def _returned(run: RunRow) -> bool:
+    """A return hydrates nothing and is behind by more: its times say nothing about a build."""
+    return (run.plan.get("method") or {}).get("action") == "return"

@@ -167,7 +167,7 @@ class HealthSettings(Settings):
 class RetirementSettings(Settings):
     """How long a drained replica is watched, and whether it is parked (stopped, its volumes kept) or deleted.
 
-    With `auto` the cheaper of the two is taken.
+    With `auto` it is parked while that is both quicker to return and cheaper than rebuilding.
     """
 
     observation_seconds: int = Field(default=600, ge=0, le=86_400)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.fleet import Observation, Replica
@@ -17,6 +19,7 @@ class Verdict:
     instance_id: str
     eligible: bool
     reason: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ def _judge(replica: Replica, source_id: str | None, settings: ClusterSettings) -
 
     if replica.instance_id == source_id:
         return no("is the source")
+    if replica.is_parked:
+        return no("is parked")
     if replica.instance.state != "running":
         return no(f"instance is {replica.instance.state}")
     if not replica.is_serving:

@@ -58,6 +58,14 @@ class ReplicaDraining(NotYet):
     """Clients are still connected to the replica."""
 
 
+class ObservationRunning(NotYet):
+    """The drained replica is still being watched for activity."""
+
+
+class ParkingInProgress(NotYet):
+    """The instance that is to be parked has not stopped yet."""
+
+
 class RetirementInProgress(NotYet):
     """The instance or its volumes are not gone yet."""
 
@@ -120,6 +128,14 @@ class RetirementRefused(Refused):
     """The guard forbids the retirement (I1 to I4, I8); the message gives each reason with its numbers."""
 
 
+class ActivityDuringObservation(Refused):
+    """A client used the replica after it had been drained; it goes back into service."""
+
+
+class ReturnRefused(Refused):
+    """The parked replica cannot come back: expired, tried in vain, not stopped, or not Peaker's (I1)."""
+
+
 class RegistrationRefused(Refused):
     """The replica is not proven (I5); the message names each proof that is missing."""
 
@@ -137,6 +153,10 @@ class DonorLagging(Refused):
 
 class HostCommandFailed(Failed):
     """The command on the host failed, timed out or was cancelled; carries the host's error and message."""
+
+
+class BinlogsGone(Failed):
+    """The source has purged binary logs that the replica lacks; it can never catch up (I11)."""
 
 
 class SnapshotFailed(Failed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -23,18 +24,37 @@ class ReplicaState(StrEnum):
     BUILDING = "building"
     IN_SERVICE = "in_service"
     DRAINING = "draining"
+    PARKED = "parked"
     RETIRED = "retired"
 
 
 @dataclass(frozen=True)
+class Parking:
+    """What a parked replica has applied, until when it can come back, and what has been learned about that.
+
+    `until` None: no limit is known. `spent` says why it can never come back, `failed_return` why the last try
+    failed. `binlog_expire_seconds` is the source's; 0 means that it never purges by age, None is unknown.
+    """
+
+    parked_at: datetime
+    gtid_set: str | None
+    binlog_expire_seconds: float | None
+    until: datetime | None
+    until_reason: str
+    spent: str | None = None
+    failed_return: str | None = None
+
+
+@dataclass(frozen=True)
 class ReplicaRow:
-    """The ledger's row of a replica that Peaker made."""
+    """The ledger's row of a replica that Peaker made; `run_id` is the run that built it, all its life."""
 
     cluster: str
     instance_id: str
     run_id: str
     state: ReplicaState
     changed_at: datetime
+    parking: Parking | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +87,11 @@ class Replica:
         return OWNER_TAG in self.instance.tags and self.ledger_row is not None
 
     @property
+    def is_parked(self) -> bool:
+        """Stopped with its warm volumes, as the ledger has it."""
+        return self.ledger_row is not None and self.ledger_row.state is ReplicaState.PARKED
+
+    @property
     def health_text(self) -> str:
         if isinstance(self.health, Unknown):
             return f"unknown ({self.health.why})"
@@ -97,7 +122,17 @@ class Observation:
 
     @property
     def peak(self) -> tuple[Replica, ...]:
-        return tuple(replica for replica in self.replicas if not replica.is_base)
+        """Peak replicas that run or are being made; parked ones cost their volumes only."""
+        return tuple(replica for replica in self.replicas if not replica.is_base and not replica.is_parked)
+
+    @property
+    def parked(self) -> tuple[Replica, ...]:
+        return tuple(replica for replica in self.replicas if replica.is_parked)
+
+    @property
+    def by_zone(self) -> Counter[str]:
+        """Replicas per zone, the parked ones left out: they serve nobody."""
+        return Counter(replica.instance.zone for replica in self.replicas if not replica.is_parked)
 
     def replica(self, instance_id: str) -> Replica | None:
         """The replica of that id, or None when the observation has no such replica."""

@@ -68,10 +68,19 @@ class ServiceReport(HostResult):
 
 
 class DrainReport(HostResult):
-    """Who is still on the replica right now."""
+    """Who is still on the replica right now, and how many statements clients have run since it started."""
 
     connections: int = Field(ge=0)
     transactions: int = Field(ge=0)
+    client_statements: int | None = Field(default=None, ge=0)
+
+
+class DatabaseStopped(HostResult):
+    """A clean shutdown: what was applied, how long the source keeps its binary logs; None where it could not say."""
+
+    gtid_set: str | None = None
+    stopped_seconds: float | None = None
+    binlog_expire_seconds: float | None = None
 
 
 def last_json_line(stdout: str) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import datetime
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ from peaker.domain.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.fleet import Observation, Replica
 from peaker.domain.instants import require_utc, to_iso
 from peaker.domain.ledger import LeaseRow
+from peaker.domain.parking import Method, volumes_hourly
 from peaker.domain.prices import HOURS_PER_MONTH, PriceTable
 from peaker.domain.reading import Unknown
 
@@ -86,6 +86,12 @@ class ScaleOutPlan(PlanPart):
     ready_at: datetime | None
     price: Price
     refusals: tuple[Refusal, ...]
+    method: Method | None = None
+
+    @property
+    def returns(self) -> str | None:
+        """The parked replica that comes back instead of a new one."""
+        return self.method.replica if self.method is not None and self.method.action == "return" else None
 
     @property
     def refusal_text(self) -> str:
@@ -101,13 +107,20 @@ def plan_scale_out(
     count: int = 1,
     lease: LeaseRow | None = None,
     lead_time: LeadTimeEstimate | None = None,
+    method: Method | None = None,
 ) -> ScaleOutPlan:
     """The plan, with refusals instead of exceptions, so that plan mode shows all of them at once.
 
     `lease` is another run's lease, if one is held. `lead_time` is None when there is nothing to estimate from.
+    With a `method` that returns a parked replica, layout and price are that replica's, and no donor is needed.
     """
     choice = choose_donor(observation, settings)
-    volumes = _layout(choice.donor, settings)
+    returned = _returned(observation, method)
+    volumes = _layout(returned or choice.donor, settings)
+    if returned is not None:
+        volumes = tuple(
+            volume.model_copy(update={"initialization_rate_mib_per_s": None}) for volume in volumes
+        )
     price = _price(volumes, settings, prices)
     zones, zone_reason = spread_zones(observation, settings)
     return ScaleOutPlan(
@@ -133,27 +146,41 @@ def plan_scale_out(
                 _running_operation(lease),
                 _ceiling(observation, settings, count),
                 _source(observation),
-                _no_donor(choice),
-                *_budget(observation, settings, price, count),
+                None if returned is not None else _no_donor(choice),
+                *_budget(observation, settings, price, count, _parked_hourly(observation, returned, prices)),
             )
             if refusal is not None
         ),
+        method=method,
     )
+
+
+def _returned(observation: Observation, method: Method | None) -> Replica | None:
+    if method is None or method.action != "return" or method.replica is None:
+        return None
+    return observation.replica(method.replica)
+
+
+def _parked_hourly(observation: Observation, returned: Replica | None, prices: PriceTable) -> float:
+    """USD per hour of the parked replicas' volumes; those of the one that returns are in its own price."""
+    staying = [one for one in observation.parked if one is not returned]
+    return sum(volumes_hourly(one.volumes, prices) for one in staying)
 
 
 def spread_zones(observation: Observation, settings: ClusterSettings) -> tuple[tuple[str, ...], str]:
     """The cluster's zones, the one with the fewest replicas first (then by name), and the count per zone."""
-    counts = Counter(replica.instance.zone for replica in observation.replicas)
+    counts = observation.by_zone
     zones = tuple(sorted(settings.subnets, key=lambda zone: (counts[zone], zone)))
     shown = ", ".join(f"{zone} {counts[zone]}" for zone in zones)
     return zones, f"fewest replicas first: {shown}"
 
 
-def _layout(donor: Replica | None, settings: ClusterSettings) -> tuple[PlannedVolume, ...]:
-    if donor is None:
+def _layout(like: Replica | None, settings: ClusterSettings) -> tuple[PlannedVolume, ...]:
+    if like is None:
         return ()
-    sizes = {name: volume.size_gib for name, volume in data_volumes(donor, settings).items()}
-    return tuple(_planned(volume, sizes[volume.name], settings) for volume in settings.volumes)
+    sizes = {name: volume.size_gib for name, volume in data_volumes(like, settings).items()}
+    wanted = [volume for volume in settings.volumes if volume.name in sizes]
+    return tuple(_planned(volume, sizes[volume.name], settings) for volume in wanted)
 
 
 def _planned(volume: VolumeSettings, size_gib: int, settings: ClusterSettings) -> PlannedVolume:
@@ -221,20 +248,25 @@ def _no_donor(choice: DonorChoice) -> Refusal | None:
 
 
 def _budget(
-    observation: Observation, settings: ClusterSettings, price: Price, count: int
+    observation: Observation, settings: ClusterSettings, price: Price, count: int, parked_hourly: float
 ) -> tuple[Refusal | None, ...]:
     if price.hourly is None:
         reason = f"{settings.instance_type} is not in the price table, so the budget cannot be checked (I4)"
         return (Refusal(code="price_unknown", reason=reason),)
     peak = len(observation.peak)
-    total, limit = price.hourly * (peak + count), settings.limits.max_hourly_cost_usd
+    total, limit = price.hourly * (peak + count) + parked_hourly, settings.limits.max_hourly_cost_usd
     if total <= limit:
         return ()
     reason = (
-        f"{peak} peak replicas + {count} wanted at ${price.hourly:.3f}/h are ${total:.2f}/h, "
+        f"{peak} peak replicas + {count} wanted at ${price.hourly:.3f}/h"
+        f"{_and_parked(parked_hourly)} are ${total:.2f}/h, "
         f"max_hourly_cost_usd is {limit:g} (I12)"
     )
     return (Refusal(code="budget", reason=reason),)
+
+
+def _and_parked(hourly_usd: float) -> str:
+    return f" and ${hourly_usd:.3f}/h of parked volumes" if hourly_usd else ""
 
 
 def as_document(plan: ScaleOutPlan) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from peaker.domain.fleet import ReplicaRow, ReplicaState
 from peaker.domain.instants import from_iso, require_utc, seconds_between
 from peaker.domain.ledger import ResourceKind, ResourceRow, RunRow, StepRow
+from peaker.domain.parking import Disposal
 from peaker.domain.plan import Price
 from peaker.domain.run import Failure
 
@@ -52,6 +54,28 @@ class ReceiptCost(ReceiptPart):
     source: str
 
 
+class ReceiptReplica(ReceiptPart):
+    """The replica of the run and where it stands at its end: in service, parked or retired (I7)."""
+
+    instance_id: str
+    state: str
+    built_by: str
+    parked_until: datetime | None = None
+    until_reason: str | None = None
+
+
+class ReceiptParking(ReceiptPart):
+    """What a parked replica costs an hour against one in service, and the figures that decided."""
+
+    action: str
+    reason: str
+    parked_hourly_usd: float
+    serving_hourly_usd: float | None
+    rebuild_usd: float | None
+    return_seconds: float
+    build_seconds: float
+
+
 class ForecastLead(ReceiptPart):
     """How early the alarm was: from the alarm to serving, and to the load's crossing of capacity if it came."""
 
@@ -84,6 +108,8 @@ class Receipt(ReceiptPart):
     failure: dict[str, Any] | None
     notes: tuple[str, ...]
     plan: dict[str, Any]
+    replica: ReceiptReplica | None = None
+    parking: ReceiptParking | None = None
 
 
 def assemble_receipt(
@@ -98,6 +124,7 @@ def assemble_receipt(
     load_crossed_at: datetime | None,
     notes: Sequence[str],
     now: datetime,
+    replica: ReplicaRow | None = None,
 ) -> Receipt:
     """The receipt at `now`.
 
@@ -123,7 +150,29 @@ def assemble_receipt(
         failure=None if failure is None else failure.model_dump(),
         notes=tuple(notes),
         plan=run.plan,
+        replica=None if replica is None else _replica(replica),
+        parking=_parking(run),
     )
+
+
+def _replica(row: ReplicaRow) -> ReceiptReplica:
+    stands = row.parking if row.state is ReplicaState.PARKED else None
+    return ReceiptReplica(
+        instance_id=row.instance_id,
+        state=row.state.value,
+        built_by=row.run_id,
+        parked_until=None if stands is None else stands.until,
+        until_reason=None if stands is None else stands.until_reason,
+    )
+
+
+def _parking(run: RunRow) -> ReceiptParking | None:
+    """From the disposal that the run settled; None for a run that did not get so far."""
+    if "disposal" not in run.facts:
+        return None
+    disposal = Disposal.model_validate(run.facts["disposal"])
+    figures = disposal.figures.model_dump(exclude={"catch_up_per_hour"})
+    return ReceiptParking(action=disposal.action, reason=disposal.reason, **figures)
 
 
 def _reason(run: RunRow, failure: Failure | None) -> str:

@@ -28,7 +28,8 @@ def drain_replica(ports: Ports, step: StepInput) -> Summary:
         raise DrainLimitReached(
             f"{instance_id}: {shown} after {waited:.0f} s, limit {drain.limit_seconds} s and allow_forced is off"
         )
-    return Summary(text=f"{instance_id}: {shown} will be cut off", numbers={**numbers, "forced": True})
+    cut = {"forced": True, "cut_connections": report.connections, "cut_transactions": report.transactions}
+    return Summary(text=f"{instance_id}: {shown} will be cut off", numbers={**numbers, **cut})
 
 
 def _waited_seconds(ports: Ports, step: StepInput) -> float:

@@ -24,9 +24,10 @@ from peaker.domain.forecasting.scoring import LEAST_SCORED, Score, score_issued
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS, empty_series
 from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
-from peaker.domain.lead_time import LeadTime, predict_lead_time
+from peaker.domain.lead_time import LeadTime, LeadTimeInputs, PastSteps, predict_lead_time, predict_return
 from peaker.domain.ledger import LeaseRow
 from peaker.domain.metric_names import OBSERVING
+from peaker.domain.parking import parked_seconds, returnable
 from peaker.domain.prices import US_EAST_1, PriceTable
 from peaker.domain.reading import Known
 from peaker.domain.scaling import (
@@ -114,7 +115,8 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     past = ports.records.past_steps(cluster)
     fleet, observed = _fleet(ports, settings, now)
     state = carried_over(ports.records.check_state(cluster), observed, now)
-    lead_time = predict_lead_time(lead_time_inputs(settings, observed, past), past)
+    inputs = lead_time_inputs(settings, observed, past)
+    lead_time = predict_lead_time(inputs, past)
     series = _history(ports, settings, now)
     forecast = forecast_demand(series, lead_time.p90_seconds, metric_name=settings.load_metric.name)
     trouble = troubles(ports, settings, state, now)
@@ -128,6 +130,13 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     state = with_safe_rate(state, settings, observation.load_now, fleet.serving, trouble, now)
     policy = scaling_policy(settings, US_EAST_1, observed, capacity(settings, past, state))
     decision = decide(observation, forecast, lead_time, policy, state)
+    back = return_lead_time(ports.common.environment, observed, decision.shortage, inputs, past, now)
+    if back is not None and back.p90_seconds < lead_time.p90_seconds:
+        nearer = forecast_demand(series, back.p90_seconds, metric_name=settings.load_metric.name)
+        later = decide(observation, nearer, back, policy, state)
+        # A nearer look may let a return wait; it is no reason to take a replica away (I8).
+        if later.surplus == 0:
+            forecast, lead_time, decision = nearer, back, later
     check = _Check(
         settings=settings,
         now=now,
@@ -195,6 +204,26 @@ def _history(ports: ForecastPorts, settings: ClusterSettings, now: datetime) -> 
     except UnusableSeries:
         # Too coarse for a daily shape: the load itself still counts, nothing is forecast.
         return empty_series(now.timestamp())
+
+
+def return_lead_time(
+    environment: str,
+    observed: FleetObservation | None,
+    shortage: int,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+    now: datetime,
+) -> LeadTime | None:
+    """How long the slowest return takes where parked replicas alone make up for the shortage; None where they do not.
+
+    With one replica to build among those that are missing, the alarm must come as early as a build needs.
+    """
+    if observed is None or shortage < 1:
+        return None
+    ready = returnable(observed, environment, now)
+    if len(ready) < shortage:
+        return None
+    return predict_return(inputs, parked_seconds(ready[shortage - 1], now), past)
 
 
 def _fleet(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import RetirementRefused
-from peaker.domain.fleet import Observation
+from peaker.domain.fleet import Observation, Replica
+from peaker.domain.ledger import ResourceKind, of_kind
 from peaker.domain.metric_names import REQUIRED_REPLICAS
 from peaker.domain.reading import describe
 from peaker.domain.retirement import LoadEvidence, guard_lifetime, guard_load, guard_removal
@@ -22,12 +23,9 @@ def guard_retirement(ports: Ports, step: StepInput) -> Summary:
     observation = observe_fleet(ports, settings)
     replica = observation.replica(instance_id)
     evidence = load_evidence(ports, settings)
-    reasons = [
-        *guard_removal(replica, observation, settings, ports.environment),
-        *guard_load(evidence, observation, settings),
-    ]
+    reasons = removal_reasons(ports, settings, observation, instance_id, evidence)
     automatic = (run.request.get("trigger") or {}).get("kind", "manual") != "manual"
-    if automatic and replica is not None:
+    if automatic and replica is not None and not replica.is_parked:
         reasons += guard_lifetime(replica, settings, ports.clock.now())
     if reasons:
         raise RetirementRefused(f"{instance_id}: {'; '.join(reasons)}")
@@ -50,6 +48,40 @@ def load_evidence(ports: Ports, settings: ClusterSettings) -> LoadEvidence:
     )
 
 
-def load_reasons(ports: Ports, settings: ClusterSettings, observation: Observation) -> list[str]:
-    """What the load says against one replica fewer."""
-    return guard_load(load_evidence(ports, settings), observation, settings)
+def removal_reasons(
+    ports: Ports,
+    settings: ClusterSettings,
+    observation: Observation,
+    instance_id: str,
+    evidence: LoadEvidence | None = None,
+) -> list[str]:
+    """Everything that speaks against taking this replica away now (I1 to I4, I8).
+
+    A parked one serves nobody: neither load nor floor can forbid it.
+    """
+    replica = observation.replica(instance_id)
+    reasons = guard_removal(replica, observation, settings, ports.environment)
+    reasons += _recorded_reasons(ports, replica)
+    if replica is None or not replica.is_parked:
+        found = evidence or load_evidence(ports, settings)
+        reasons += guard_load(found, observation, settings, instance_id)
+    return reasons
+
+
+def require_removable(ports: Ports, settings: ClusterSettings, instance_id: str) -> Observation:
+    """The guard on a fresh observation, immediately before a destructive call. Raises RetirementRefused."""
+    observation = observe_fleet(ports, settings)
+    reasons = removal_reasons(ports, settings, observation, instance_id)
+    if reasons:
+        raise RetirementRefused(f"{instance_id}: {'; '.join(reasons)}")
+    return observation
+
+
+def _recorded_reasons(ports: Ports, replica: Replica | None) -> list[str]:
+    """I1: the run that the ledger's row names did record that it made this instance."""
+    if replica is None or replica.ledger_row is None:
+        return []
+    made = of_kind(ports.ledger.resources(replica.ledger_row.run_id), ResourceKind.INSTANCE)
+    if any(row.resource_id == replica.instance_id for row in made):
+        return []
+    return [f"I1: {replica.ledger_row.run_id} has no record of having made it"]

@@ -7,7 +7,8 @@ from typing import Any
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import NoShortage, ScaleOutRefused
 from peaker.domain.fleet import Observation
-from peaker.domain.lead_time import predict_lead_time
+from peaker.domain.lead_time import LeadTime, LeadTimeInputs, PastSteps, predict_lead_time, predict_return
+from peaker.domain.parking import Method, choose_method, parked_seconds
 from peaker.domain.plan import LeadTimeEstimate, ScaleOutPlan, as_document
 from peaker.domain.plan import plan_scale_out as decide_plan
 from peaker.domain.prices import US_EAST_1
@@ -46,6 +47,24 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
 def _decide(
     ports: Ports, step: PlanStep, settings: ClusterSettings, observation: Observation
 ) -> ScaleOutPlan:
+    past = ports.past_runs.past_steps(settings.name)
+    inputs = lead_time_inputs(settings, observation, past)
+    build = _plan(ports, step, settings, observation, predict_lead_time(inputs, past), None)
+    method = _method(ports, observation, inputs, past, build)
+    if method.action == "build":
+        return build.model_copy(update={"method": method})
+    back = predict_return(inputs, _behind(observation, method, ports), past)
+    return _plan(ports, step, settings, observation, back, method)
+
+
+def _plan(
+    ports: Ports,
+    step: PlanStep,
+    settings: ClusterSettings,
+    observation: Observation,
+    lead: LeadTime,
+    method: Method | None,
+) -> ScaleOutPlan:
     now = ports.clock.now()
     lease = ports.lease.current(step.cluster, now)
     return decide_plan(
@@ -55,22 +74,36 @@ def _decide(
         now,
         count=step.count,
         lease=None if lease is None or lease.run_id == step.run_id else lease,
-        lead_time=_lead_time(ports, settings, observation),
+        lead_time=LeadTimeEstimate(
+            seconds=round(lead.p50_seconds, 1),
+            parts={part.name: round(part.p50_seconds, 1) for part in lead.components},
+        ),
+        method=method,
     )
 
 
-def _lead_time(ports: Ports, settings: ClusterSettings, observation: Observation) -> LeadTimeEstimate:
-    past = ports.past_runs.past_steps(settings.name)
-    lead = predict_lead_time(lead_time_inputs(settings, observation, past), past)
-    return LeadTimeEstimate(
-        seconds=round(lead.p50_seconds, 1),
-        parts={part.name: round(part.p50_seconds, 1) for part in lead.components},
+def _method(
+    ports: Ports, observation: Observation, inputs: LeadTimeInputs, past: PastSteps, build: ScaleOutPlan
+) -> Method:
+    """Build, or return a parked replica."""
+    hourly, lead = build.price.hourly, build.lead_time
+    usd = (
+        None if hourly is None or lead is None else round(build.price.once + hourly * lead.seconds / 3600, 4)
     )
+    now = ports.clock.now()
+    return choose_method(observation, ports.environment, US_EAST_1, inputs, past, now, usd)
+
+
+def _behind(observation: Observation, method: Method, ports: Ports) -> float:
+    parked = None if method.replica is None else observation.replica(method.replica)
+    return 0.0 if parked is None else parked_seconds(parked, ports.clock.now())
 
 
 def _text(plan: ScaleOutPlan) -> str:
     if plan.refusals:
         return f"refused: {plan.refusal_text}"
+    if plan.returns is not None:
+        return f"return {plan.returns} at ${plan.price.hourly}/h"
     zone = plan.zones[0] if plan.zones else "no zone"
     return f"build {plan.count} x {plan.instance_type} in {zone} from {plan.donor} at ${plan.price.hourly}/h"
 
@@ -80,5 +113,7 @@ def _numbers(plan: ScaleOutPlan) -> dict[str, Any]:
         "serving": plan.serving,
         "hourly_usd": plan.price.hourly,
         "lead_time_seconds": None if plan.lead_time is None else plan.lead_time.seconds,
+        "method": None if plan.method is None else plan.method.action,
+        "method_reason": None if plan.method is None else plan.method.reason,
         "size_gib": sum(volume.size_gib for volume in plan.volumes),
     }

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from peaker.domain.errors import UndoInProgress
+from peaker.domain.fleet import ReplicaRow
 from peaker.domain.ledger import ResourceKind, ResourceState, RunRow
 from peaker.domain.plan import Price, ScaleOutPlan
 from peaker.domain.receipt import Receipt, assemble_receipt
 from peaker.domain.run import Failure, RecordStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
+from peaker.usecases.run_facts import builder_of
 from peaker.usecases.tear_down import TearDown, delete_snapshots
 
 _SERVING_KINDS = {
@@ -56,12 +57,15 @@ def _settle(ports: Ports, step: RecordStep) -> list[str]:
         return []
     rows = ports.ledger.resources(step.run_id)
     job = TearDown(ports, holder_of(step), ports.clusters.settings(step.cluster), step.run_id)
-    waiting = delete_snapshots(job, rows)
+    returned = builder_of(ports.ledger.run(step.run_id)) != step.run_id
+    waiting = [] if returned else delete_snapshots(job, rows)
     if waiting:
         raise UndoInProgress(f"waiting for snapshots {', '.join(waiting)} to go")
     for row in rows:
         if row.kind in _SERVING_KINDS and row.state is not ResourceState.KEPT:
             ports.ledger.mark(job.holder, step.run_id, row, ResourceState.KEPT)
+    if returned:
+        return ["a parked replica came back: nothing was snapshotted, hydrated or proven anew"]
     return ["the run's snapshots were deleted after the volumes had been verified warm"]
 
 
@@ -81,13 +85,18 @@ def _assemble(
         load_crossed_at=_load_crossed_at(ports, run),
         notes=notes,
         now=ports.clock.now(),
+        replica=_replica(ports, run),
     )
 
 
+def _replica(ports: Ports, run: RunRow) -> ReplicaRow | None:
+    replica = run.facts.get("replica") or {}
+    return ports.ledger.replicas(run.cluster).get(str(replica.get("instance_id")))
+
+
 def _builder(ports: Ports, run: RunRow) -> RunRow:
-    """The run that built the replica: this one, or for a retirement an earlier one."""
-    replica: dict[str, Any] = run.facts.get("replica") or {}
-    return ports.ledger.run(replica["run_id"]) if "run_id" in replica else run
+    """The run whose plan has the price: this one, or for a retirement the one that built the replica."""
+    return run if run.plan else ports.ledger.run(builder_of(run))
 
 
 def _price(builder: RunRow) -> Price | None:

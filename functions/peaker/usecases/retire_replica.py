@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import ResourceNotFound, RetirementInProgress, RetirementRefused
+from peaker.domain.errors import ResourceNotFound, RetirementInProgress
 from peaker.domain.fleet import ReplicaRow, ReplicaState
-from peaker.domain.retirement import guard_removal
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
+from peaker.usecases.guard_retirement import require_removable
 from peaker.usecases.held_lease import holder_of
-from peaker.usecases.observe_fleet import observe_fleet
 from peaker.usecases.run_facts import fact
 from peaker.usecases.tear_down import TearDown, tear_down
 
@@ -17,12 +15,12 @@ _LEAVING = {"shutting-down", "terminated"}
 
 
 def retire_replica(ports: Ports, step: StepInput) -> Summary:
-    """Rechecks I1 to I4 right before the instance is terminated; raises RetirementInProgress until all is gone."""
+    """Rechecks I1 to I4 and I8 right before it terminates; raises RetirementInProgress until all is gone."""
     settings = ports.clusters.settings(step.cluster)
     chosen = fact(ports.ledger.run(step.run_id), "replica")
     instance_id, builder = str(chosen["instance_id"]), str(chosen["run_id"])
     if not is_leaving(ports, instance_id):
-        _guard(ports, settings, instance_id)
+        require_removable(ports, settings, instance_id)
     holder = holder_of(step)
     waiting = tear_down(TearDown(ports, holder, settings, builder))
     if waiting:
@@ -41,10 +39,3 @@ def is_leaving(ports: Ports, instance_id: str) -> bool:
         return ports.compute.instance(instance_id).state in _LEAVING
     except ResourceNotFound:
         return True
-
-
-def _guard(ports: Ports, settings: ClusterSettings, instance_id: str) -> None:
-    observation = observe_fleet(ports, settings)
-    reasons = guard_removal(observation.replica(instance_id), observation, settings, ports.environment)
-    if reasons:
-        raise RetirementRefused(f"{instance_id}: {'; '.join(reasons)}")

@@ -25,6 +25,15 @@ def made_id(rows: list[ResourceRow], kind: ResourceKind, name: str) -> str:
     return row.resource_id
 
 
+def builder_of(run: RunRow) -> str:
+    """The run that built the replica which this run works on: an earlier one, or this run itself.
+
+    Tags, ledger row and the host's records of a replica carry that run's id all its life.
+    """
+    replica = run.facts.get("replica") or {}
+    return str(replica.get("run_id", run.run_id))
+
+
 def host_id(ports: Ports, run_id: str, host: str) -> str:
     """The instance id of the run's `donor` or `replica`."""
     return str(fact(ports.ledger.run(run_id), host)["instance_id"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
-from peaker.domain.errors import HostCommandFailed, HostCommandRunning
+from peaker.domain.errors import BinlogsGone, HostCommandFailed, HostCommandRunning
 from peaker.domain.host_results import failure_text, last_json_line, parse_success
 from peaker.domain.inventory import CommandOutcome, CommandStatus, Numbers
 from peaker.domain.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
@@ -32,7 +32,8 @@ def run_host_command(
 ) -> Numbers:
     """The result of the document on the host.
 
-    Raises HostCommandRunning until it has ended and HostCommandFailed when it did not succeed. With `repeat` a
+    Raises HostCommandRunning until it has ended and HostCommandFailed (BinlogsGone for
+    a source that has purged what the replica lacks) when it did not succeed. With `repeat` a
     command that has ended is followed by a new one on the next call; without, its result is given again.
     Parameters that cost something to find are given as a function, called only when a command is sent.
     """
@@ -100,5 +101,7 @@ def _result(document: str, instance_id: str, outcome: CommandOutcome) -> Numbers
     if outcome.status is CommandStatus.SUCCESS:
         return parse_success(document, outcome.stdout)
     said = last_json_line(outcome.stdout)
+    if said is not None and said.get("error") == BinlogsGone.__name__:
+        raise BinlogsGone(failure_text(document, said))
     otherwise = f"{outcome.status_details or outcome.status.value} on {instance_id}: {outcome.stderr[-400:]}"
     raise HostCommandFailed(failure_text(document, said, otherwise.strip()))

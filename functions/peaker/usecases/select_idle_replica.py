@@ -1,53 +1,116 @@
-"""SelectIdleReplica: the peak replica to retire, never a base one."""
+"""SelectIdleReplica: the peak replica to take away, never a base one, never another's."""
 
 from __future__ import annotations
 
-from peaker.domain.errors import NoIdleReplica
-from peaker.domain.fleet import Replica
-from peaker.domain.retirement import choose_idle_replica, guard_removal
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.errors import NoIdleReplica, ResourceNotFound
+from peaker.domain.fleet import Observation, Replica
+from peaker.domain.inventory import CLUSTER_TAG
+from peaker.domain.parking import Disposal
+from peaker.domain.prices import US_EAST_1
+from peaker.domain.reading import Known
+from peaker.domain.retirement import RetirementChoice, choose_idle_replica
 from peaker.domain.run import SelectStep, Summary
 from peaker.ports import Ports
-from peaker.usecases.guard_retirement import load_reasons
+from peaker.usecases.choose_disposal import disposal_of, volumes_hourly_of
+from peaker.usecases.guard_retirement import load_evidence, removal_reasons
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.observe_fleet import observe_fleet
 
 
 class Selected(Summary):
-    """The replica, or None in plan mode, with what was thought of each one and what the guard would say."""
+    """The replica, or None in plan mode, with what was thought of each one and what the guard would say.
+
+    `parked`: it stands already and goes straight to retirement. `disposal` compares parking with retiring.
+    """
 
     replica: str | None
+    parked: bool = False
     candidates: dict[str, str]
+    figures: dict[str, dict[str, Any]] = Field(default_factory=dict)
     objections: tuple[str, ...] = ()
+    disposal: Disposal | None = None
 
 
 def select_idle_replica(ports: Ports, step: SelectStep) -> Selected:
     """Raises NoIdleReplica with a reason per replica; without a fencing token it writes and raises nothing."""
     settings = ports.clusters.settings(step.cluster)
-    observation = observe_fleet(ports, settings)
-    choice = choose_idle_replica(observation, step.replica)
-    candidates = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
+    observation = observe_fleet(ports, settings, with_volumes=True)
+    load = load_evidence(ports, settings).observed
+    choice = choose_idle_replica(observation, step.replica, _hourly(observation), load)
     if step.fencing_token is None:
-        reasons = (
-            ()
-            if choice.replica is None
-            else (
-                *guard_removal(choice.replica, observation, settings, ports.environment),
-                *load_reasons(ports, settings, observation),
-            )
-        )
-        chosen = None if choice.replica is None else choice.replica.instance_id
-        return Selected(
-            text=f"would retire {chosen}", replica=chosen, candidates=candidates, objections=reasons
-        )
+        return _planned(ports, step, settings, observation, choice)
     if choice.replica is None:
-        raise NoIdleReplica(f"{step.cluster}: {choice.text}")
+        raise NoIdleReplica(_refusal(ports, step, observation, choice))
     ports.ledger.save_facts(holder_of(step), {"replica": _facts(choice.replica)})
+    candidates = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
     return Selected(
-        text=f"{choice.replica.instance_id} is to be retired",
+        text=f"{choice.replica.instance_id} is to go: {candidates[choice.replica.instance_id]}",
         replica=choice.replica.instance_id,
+        parked=choice.replica.is_parked,
         candidates=candidates,
+        figures=_figures(choice),
         numbers={"replica": choice.replica.instance_id, "candidates": candidates},
     )
+
+
+def _planned(
+    ports: Ports,
+    step: SelectStep,
+    settings: ClusterSettings,
+    observation: Observation,
+    choice: RetirementChoice,
+) -> Selected:
+    candidates = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
+    if choice.replica is None:
+        text = f"would take none away: {_refusal(ports, step, observation, choice)}"
+        return Selected(text=text, replica=None, candidates=candidates, figures=_figures(choice))
+    chosen = choice.replica
+    disposal = None if chosen.is_parked else disposal_of(ports, settings, observation, chosen)
+    verb = "retire" if disposal is None else disposal.action
+    return Selected(
+        text=f"would {verb} {chosen.instance_id}",
+        replica=chosen.instance_id,
+        parked=chosen.is_parked,
+        candidates=candidates,
+        figures=_figures(choice),
+        objections=tuple(removal_reasons(ports, settings, observation, chosen.instance_id)),
+        disposal=disposal,
+    )
+
+
+def _figures(choice: RetirementChoice) -> dict[str, dict[str, Any]]:
+    return {verdict.instance_id: dict(verdict.numbers) for verdict in choice.verdicts}
+
+
+def _hourly(observation: Observation) -> Mapping[str, float | None]:
+    """USD per hour of each replica as it runs, None for an instance type without a known price."""
+    found: dict[str, float | None] = {}
+    for replica in observation.replicas:
+        instance = US_EAST_1.instance_hour(replica.instance.instance_type)
+        volumes = volumes_hourly_of(replica)
+        found[replica.instance_id] = instance.value + volumes if isinstance(instance, Known) else None
+    return found
+
+
+def _refusal(ports: Ports, step: SelectStep, observation: Observation, choice: RetirementChoice) -> str:
+    """Why none goes; one that was asked for by name is refused by that name, and it is said whose it is."""
+    if step.replica is None:
+        return f"{step.cluster}: {choice.text}"
+    text = f"{step.replica} is refused: {choice.verdicts[0].reason}"
+    if observation.replica(step.replica) is not None:
+        return text
+    try:
+        tags = ports.compute.instance(step.replica).tags
+    except ResourceNotFound:
+        return f"{text}; EC2 knows no such instance"
+    owner = tags.get(CLUSTER_TAG)
+    return text if owner == step.cluster else f"{text}; its tag {CLUSTER_TAG} is {owner!r}"
 
 
 def _facts(replica: Replica) -> dict[str, str]:

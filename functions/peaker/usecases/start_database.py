@@ -8,18 +8,14 @@ import json
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
-from peaker.usecases.run_facts import host_id
+from peaker.usecases.run_facts import builder_of, host_id
 from peaker.usecases.run_host_command import run_host_command
 
 
 def start_database(ports: Ports, step: StepInput) -> Summary:
     """Fails when crash recovery or the error log shows a torn copy."""
     instance_id = host_id(ports, step.run_id, "replica")
-    parameters = {
-        "RunId": step.run_id,
-        "ServerId": str(server_id(instance_id)),
-        "Health": health_policy(ports.clusters.settings(step.cluster)),
-    }
+    parameters = start_parameters(ports, step, instance_id)
     numbers = run_host_command(ports, step, "start_database", instance_id, parameters)
     return Summary(text=f"server_uuid {numbers.get('server_uuid')}", numbers=numbers)
 
@@ -34,6 +30,15 @@ def health_policy(settings: ClusterSettings) -> str:
         "min_free_disk_percent": health.min_free_disk_percent,
     }
     return json.dumps(policy, separators=(",", ":"))
+
+
+def start_parameters(ports: Ports, step: StepInput, instance_id: str) -> dict[str, str]:
+    """Of start_database, whether it is the copy's first start or a later one."""
+    return {
+        "RunId": builder_of(ports.ledger.run(step.run_id)),
+        "ServerId": str(server_id(instance_id)),
+        "Health": health_policy(ports.clusters.settings(step.cluster)),
+    }
 
 
 def server_id(instance_id: str) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
-from peaker.usecases.run_facts import fact, host_id
+from peaker.usecases.run_facts import builder_of, fact, host_id
 from peaker.usecases.run_host_command import run_host_command
 
 
 def start_replication(ports: Ports, step: StepInput) -> Summary:
-    """Fails on the host when the source has purged what the replica lacks."""
-    source = str(fact(ports.ledger.run(step.run_id), "source")["private_ip"])
+    """Raises BinlogsGone when the source has purged what the replica lacks."""
+    run = ports.ledger.run(step.run_id)
+    source = str(fact(run, "source")["private_ip"])
     instance_id = host_id(ports, step.run_id, "replica")
-    parameters = {"RunId": step.run_id, "SourceHost": source}
+    parameters = {"RunId": builder_of(run), "SourceHost": source}
     numbers = run_host_command(ports, step, "start_replication", instance_id, parameters)
     return Summary(text=f"{instance_id} replicates from {source}", numbers=numbers)

@@ -27,6 +27,8 @@ class TearDown:
     holder: Holder
     settings: ClusterSettings
     run_id: str
+    # The run that built the replica and whose id the tags carry, where it is another one.
+    builder: str | None = None
 
 
 def tear_down(job: TearDown) -> list[str]:
@@ -35,8 +37,8 @@ def tear_down(job: TearDown) -> list[str]:
     Order: commands, target (and its draining), instance, volumes, snapshots. Call again until empty.
     """
     rows = job.ports.ledger.resources(job.run_id)
-    _cancel_commands(job, rows)
-    waiting = _remove_targets(job, rows)
+    cancel_commands(job, rows)
+    waiting = remove_targets(job, rows)
     if waiting:
         return waiting
     waiting = _terminate_instances(job, rows)
@@ -57,9 +59,10 @@ def delete_snapshots(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
     return _settle(job, mine, [snapshot.snapshot_id for snapshot in found])
 
 
-def _cancel_commands(job: TearDown, rows: Sequence[ResourceRow]) -> None:
+def cancel_commands(job: TearDown, rows: Sequence[ResourceRow], *, except_of: str | None = None) -> None:
+    """Cancel what still runs on hosts; the commands of the step `except_of` go on."""
     for row in of_kind(rows, ResourceKind.COMMAND):
-        if not row.is_open:
+        if not row.is_open or row.step == except_of:
             continue
         instance_id = row.details["instance_id"]
         command_id = row.resource_id or job.ports.commands.find(
@@ -70,7 +73,8 @@ def _cancel_commands(job: TearDown, rows: Sequence[ResourceRow]) -> None:
         job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
 
 
-def _remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
+def remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
+    """Deregister the run's targets; returns those that have not drained yet."""
     mine = [row for row in of_kind(rows, ResourceKind.TARGET) if row.state is not ResourceState.UNDONE]
     if not mine:
         return []
@@ -151,8 +155,9 @@ def _confirm_ours(job: TearDown, resource_id: str, tags: Mapping[str, str], row:
     problems = []
     if tags.get(OWNER_TAG) != job.ports.environment:
         problems.append(f"tag {OWNER_TAG} is {tags.get(OWNER_TAG)!r}, not {job.ports.environment!r}")
-    if tags.get(RUN_TAG) != job.run_id:
-        problems.append(f"tag {RUN_TAG} is {tags.get(RUN_TAG)!r}, not {job.run_id!r}")
+    tagged = job.builder or job.run_id
+    if tags.get(RUN_TAG) != tagged:
+        problems.append(f"tag {RUN_TAG} is {tags.get(RUN_TAG)!r}, not {tagged!r}")
     if row is None:
         problems.append("the ledger has no row for it")
     if problems:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peaker.domain.errors import UndoInProgress
+from peaker.domain.errors import LedgerInconsistent, UndoInProgress
 from peaker.domain.fleet import ReplicaState
 from peaker.domain.run import FailedStep, Failure, Summary
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
+from peaker.usecases.park_again import park_again
+from peaker.usecases.run_facts import builder_of
 from peaker.usecases.tear_down import TearDown, tear_down
 
 
@@ -19,7 +21,13 @@ class Undone(Summary):
 
 
 def undo_run(ports: Ports, step: FailedStep) -> Undone:
-    """Raises UndoInProgress, naming what is left, until EC2 and the endpoint show nothing of the run."""
+    """Raises UndoInProgress, naming what is left, until EC2 and the endpoint show nothing of the run.
+
+    A run that returned a parked replica made nothing: it parks the replica again.
+    """
+    builder = builder_of(ports.ledger.run(step.run_id)) if _was_opened(ports, step.run_id) else step.run_id
+    if builder != step.run_id:
+        return _undo_return(ports, step, builder)
     holder = holder_of(step)
     settings = ports.clusters.settings(step.cluster)
     waiting = tear_down(TearDown(ports, holder, settings, step.run_id))
@@ -30,3 +38,17 @@ def undo_run(ports: Ports, step: FailedStep) -> Undone:
             retired = replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())
             ports.ledger.set_replica(holder, retired)
     return Undone(text=f"nothing of {step.run_id} is left", failure=step.failure.innermost())
+
+
+def _was_opened(ports: Ports, run_id: str) -> bool:
+    try:
+        ports.ledger.run(run_id)
+    except LedgerInconsistent:
+        return False
+    return True
+
+
+def _undo_return(ports: Ports, step: FailedStep, builder: str) -> Undone:
+    failure = step.failure.innermost()
+    text = park_again(ports, step, builder, failure)
+    return Undone(text=text, failure=failure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from peaker.domain.errors import HostCommandFailed, HostCommandRunning
+from peaker.domain.errors import BinlogsGone, HostCommandFailed, HostCommandRunning
 from peaker.domain.inventory import CommandOutcome, CommandStatus
 from peaker.domain.ledger import ResourceKind
 from peaker.usecases.held_lease import holder_of
@@ -87,5 +87,5 @@ def test_the_hosts_own_error_is_told(ports: FakePorts) -> None:
     step = leased(ports, "StartReplication")
     said = json.dumps({"version": 1, "ok": False, "error": "BinlogsGone", "message": "1-7 purged"})
     ports.commands.results["start_replication"] = CommandOutcome(CommandStatus.FAILED, "Failed", said)
-    with pytest.raises(HostCommandFailed, match="start_replication: BinlogsGone: 1-7 purged"):
+    with pytest.raises(BinlogsGone, match="start_replication: BinlogsGone: 1-7 purged"):
         run_host_command(ports, step, "start_replication", BASE, {})

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from peaker.domain import errors
-from peaker.domain.fleet import ReplicaRow, ReplicaState
+from peaker.domain.fleet import ReplicaState
 from peaker.domain.inventory import (
     LOAD_TAG,
-    OWNER_TAG,
-    RUN_TAG,
-    CommandOutcome,
-    CommandStatus,
     TargetState,
 )
-from peaker.domain.ledger import ResourceKind
 from peaker.domain.reading import Known
-from peaker.domain.run import FailedStep, Failure, RecordStep, SelectStep, StepInput
+from peaker.domain.run import FailedStep, Failure, RecordStep, SelectStep
 from peaker.usecases.deregister_replica import deregister_replica
 from peaker.usecases.drain_replica import drain_replica
 from peaker.usecases.guard_retirement import guard_retirement
@@ -30,46 +24,16 @@ from peaker.usecases.restore_replica import restore_replica
 from peaker.usecases.retire_replica import retire_replica
 from peaker.usecases.select_idle_replica import select_idle_replica
 
-from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, leased, orders, with_cluster
+from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders
 from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.peak import IN_RUN, PEAK, TAGS, clients, step, with_peak
 
-PEAK = "i-000000000000c0002"
-IN_RUN = "scale-in-orders-20261121T120000-77aa"
-TAGS = {OWNER_TAG: "local", RUN_TAG: RUN_ID}
 FAILURE = Failure(failed_step="DrainReplica", error="DrainLimitReached", cause="late")
 
 
 @pytest.fixture
 def ports() -> FakePorts:
     return with_peak(fake_ports(orders()))
-
-
-def with_peak(ports: FakePorts) -> FakePorts:
-    """A cluster with a serving peak replica made by an earlier run, and a low load."""
-    with_cluster(ports)
-    built = leased(ports, "AwaitHealthy")
-    holder = holder_of(built)
-    ports.compute.add(instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(hours=5)))
-    made = [
-        (ResourceKind.INSTANCE, "replica", PEAK, {}),
-        (ResourceKind.TARGET, "t", PEAK, {"instance_id": PEAK}),
-    ]
-    for volume in data_volumes_of(PEAK, TAGS):
-        ports.storage.add(volume)
-        made.append((ResourceKind.VOLUME, str(volume.name), volume.volume_id, {}))
-    for kind, name, resource_id, details in made:
-        row = ports.ledger.intend(holder, kind, name, "Made", NOON, details)
-        ports.ledger.made(holder, row, resource_id, NOON)
-    ports.ledger.set_replica(holder, ReplicaRow("orders", PEAK, RUN_ID, ReplicaState.IN_SERVICE, NOON))
-    ports.endpoint.set(PEAK, TargetState.HEALTHY)
-    release_lease(ports, built)
-    ports.readings.observed = Known(50.0)
-    ports.readings.metrics["RequiredReplicas"] = 1
-    return ports
-
-
-def step(ports: FakePorts, name: str, **request: Any) -> StepInput:
-    return leased(ports, name, "scale_in", IN_RUN, request={"cluster": "orders", **request})
 
 
 def select(ports: FakePorts, **more: Any) -> SelectStep:
@@ -84,17 +48,39 @@ def failed(ports: FakePorts) -> FailedStep:
     return FailedStep(**step(ports, "RestoreReplica").model_dump(), failure=FAILURE)
 
 
-def clients(ports: FakePorts, connections: int) -> None:
-    text = json.dumps({"version": 1, "ok": True, "connections": connections, "transactions": 0})
-    ports.commands.results["drain_replica"] = CommandOutcome(CommandStatus.SUCCESS, stdout=text)
-
-
 def test_the_peak_replica_is_selected_and_remembered_with_its_builder(ports: FakePorts) -> None:
     found = select_idle_replica(ports, select(ports))
     assert found.replica == PEAK
     assert ports.ledger.run(IN_RUN).facts["replica"]["run_id"] == RUN_ID
     with pytest.raises(errors.NoIdleReplica, match="base load, permanent"):
         select_idle_replica(ports, select(ports, replica=BASE))
+
+
+def test_a_wrong_or_foreign_replica_is_refused_by_name_with_the_reason(ports: FakePorts) -> None:
+    ports.compute.add(instance("i-00000000000009999", tags={"peaker:cluster": "payments"}))
+    cases = {
+        BASE: f"{BASE} is refused: base load, permanent",
+        SOURCE: f"{SOURCE} is refused: is the source of orders (I2)",
+        "i-00000000000009999": "is not a replica of orders; its tag peaker:cluster is 'payments'",
+        "i-0000000000000dead": "is not a replica of orders; EC2 knows no such instance",
+    }
+    for wanted, said in cases.items():
+        with pytest.raises(errors.NoIdleReplica) as refused:
+            select_idle_replica(ports, select(ports, replica=wanted))
+        assert said in str(refused.value)
+        planned = SelectStep(
+            run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly", replica=wanted
+        )
+        assert said in select_idle_replica(ports, planned).text
+
+
+def test_plan_mode_compares_parking_with_retiring_in_seconds_and_usd(ports: FakePorts) -> None:
+    given = SelectStep(run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly")
+    disposal = select_idle_replica(ports, given).disposal
+    assert disposal is not None
+    assert disposal.action == "retire"  # the local environment's policy is never
+    assert disposal.figures.return_seconds < disposal.figures.build_seconds
+    assert disposal.figures.parked_hourly_usd == pytest.approx(8 * 0.08 / 730, abs=1e-5)
 
 
 def test_plan_mode_says_what_speaks_against_it(ports: FakePorts) -> None:
@@ -167,7 +153,8 @@ def test_clients_are_cut_off_only_where_that_is_allowed() -> None:
     ports = with_peak(fake_ports(orders(drain={"limit_seconds": 0, "allow_forced": True})))
     selected(ports)
     clients(ports, 2)
-    assert drain_replica(ports, step(ports, "DrainReplica")).numbers["forced"] is True
+    numbers = drain_replica(ports, step(ports, "DrainReplica")).numbers
+    assert (numbers["forced"], numbers["cut_connections"], numbers["cut_transactions"]) == (True, 2, 0)
 
 
 def test_the_replica_goes_with_all_that_its_builder_made(ports: FakePorts) -> None:

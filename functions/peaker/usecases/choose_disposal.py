@@ -1,0 +1,65 @@
+"""ChooseDisposal: park the replica or retire it, compared in seconds to service and USD."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.errors import LedgerInconsistent
+from peaker.domain.fleet import Observation, Replica
+from peaker.domain.parking import Disposal, decide_disposal, parking_figures, volumes_hourly
+from peaker.domain.prices import US_EAST_1
+from peaker.domain.run import StepInput, Summary
+from peaker.ports import Ports
+from peaker.usecases.held_lease import holder_of
+from peaker.usecases.lead_time_inputs import lead_time_inputs
+from peaker.usecases.observe_fleet import observe_fleet
+from peaker.usecases.run_facts import fact
+
+DISPOSAL_FACT = "disposal"
+
+
+class DisposalChosen(Summary):
+    """Which way the replica goes."""
+
+    action: Literal["park", "retire"]
+
+
+def choose_disposal(ports: Ports, step: StepInput) -> DisposalChosen:
+    """Settled once per run; later calls give the same answer."""
+    run = ports.ledger.run(step.run_id)
+    if DISPOSAL_FACT in run.facts:
+        return _answer(Disposal.model_validate(run.facts[DISPOSAL_FACT]))
+    settings = ports.clusters.settings(step.cluster)
+    instance_id = str(fact(run, "replica")["instance_id"])
+    observation = observe_fleet(ports, settings, with_volumes=True)
+    replica = observation.replica(instance_id)
+    if replica is None:
+        raise LedgerInconsistent(f"{instance_id} is not among the replicas of {step.cluster} any more")
+    disposal = disposal_of(ports, settings, observation, replica)
+    ports.ledger.save_facts(holder_of(step), {DISPOSAL_FACT: disposal.model_dump(mode="json")})
+    return _answer(disposal)
+
+
+def disposal_of(
+    ports: Ports, settings: ClusterSettings, observation: Observation, replica: Replica
+) -> Disposal:
+    """What the settings and the figures say; the observation must hold the volumes."""
+    past = ports.past_runs.past_steps(settings.name)
+    inputs = lead_time_inputs(settings, observation, past)
+    figures = parking_figures(replica, settings, US_EAST_1, inputs, past)
+    return decide_disposal(figures, settings.retirement.park)
+
+
+def volumes_hourly_of(replica: Replica) -> float:
+    """USD per hour of the replica's volumes."""
+    return volumes_hourly(replica.volumes, US_EAST_1)
+
+
+def _answer(disposal: Disposal) -> DisposalChosen:
+    figures = disposal.figures
+    return DisposalChosen(
+        text=f"{disposal.action}: {disposal.reason}",
+        action=disposal.action,
+        numbers={"disposal": disposal.action, "reason": disposal.reason, **figures.model_dump()},
+    )

@@ -1,0 +1,61 @@
+"""A cluster with a peak replica in service that an earlier run built, in memory; and what its host answers."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from peaker.domain.fleet import ReplicaRow, ReplicaState
+from peaker.domain.inventory import LOAD_TAG, OWNER_TAG, RUN_TAG, CommandOutcome, CommandStatus, TargetState
+from peaker.domain.ledger import ResourceKind
+from peaker.domain.reading import Known
+from peaker.domain.run import StepInput
+from peaker.usecases.held_lease import holder_of
+from peaker.usecases.release_lease import release_lease
+
+from tests.support.builders import RUN_ID, data_volumes_of, instance, leased, with_cluster
+from tests.support.fakes import NOON, FakePorts
+
+PEAK = "i-000000000000c0002"
+IN_RUN = "scale-in-orders-20261121T120000-77aa"
+TAGS = {OWNER_TAG: "local", RUN_TAG: RUN_ID}
+
+
+def with_peak(ports: FakePorts, size_gib: int = 4) -> FakePorts:
+    """A cluster with a serving peak replica made by an earlier run, and a low load."""
+    with_cluster(ports)
+    built = leased(ports, "AwaitHealthy")
+    holder = holder_of(built)
+    ports.compute.add(instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(hours=5)))
+    made = [
+        (ResourceKind.INSTANCE, "replica", PEAK, {}),
+        (ResourceKind.TARGET, "t", PEAK, {"instance_id": PEAK}),
+    ]
+    for volume in data_volumes_of(PEAK, TAGS, size_gib):
+        ports.storage.add(volume)
+        made.append((ResourceKind.VOLUME, str(volume.name), volume.volume_id, {}))
+    for kind, name, resource_id, details in made:
+        row = ports.ledger.intend(holder, kind, name, "Made", NOON, details)
+        ports.ledger.made(holder, row, resource_id, NOON)
+    ports.ledger.set_replica(holder, ReplicaRow("orders", PEAK, RUN_ID, ReplicaState.IN_SERVICE, NOON))
+    ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    release_lease(ports, built)
+    ports.readings.observed = Known(50.0)
+    ports.readings.metrics["RequiredReplicas"] = 1
+    return ports
+
+
+def step(ports: FakePorts, name: str, **request: Any) -> StepInput:
+    return leased(ports, name, "scale_in", IN_RUN, request={"cluster": "orders", **request})
+
+
+def answers(ports: FakePorts, document: str, **numbers: Any) -> None:
+    """The host's answer to a document from now on."""
+    text = json.dumps({"version": 1, "ok": True, **numbers})
+    ports.commands.results[document] = CommandOutcome(CommandStatus.SUCCESS, stdout=text)
+
+
+def clients(ports: FakePorts, connections: int, statements: int = 0) -> None:
+    """Who is on the replica, and how many statements clients have run."""
+    answers(ports, "drain_replica", connections=connections, transactions=0, client_statements=statements)
