@@ -19,7 +19,12 @@ def render_plan(answer: dict[str, Any]) -> RenderableType:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     price, lead = plan["price"], plan["lead_time"]
-    table.add_row("build", f"{plan['count']} x {plan['instance_type']} in {', '.join(plan['zones'][:1])}")
+    returned = plan["method"]["replica"] if _returns(plan) else None
+    if returned:
+        table.add_row("return", f"{returned}, parked")
+    to_build = plan["count"] - bool(returned)
+    if to_build:
+        table.add_row("build", f"{to_build} x {plan['instance_type']} in {', '.join(plan['zones'][:1])}")
     table.add_row(
         "fleet", f"{plan['serving']} serving, {plan['building']} building, at most {plan['max_replicas']}"
     )
@@ -32,9 +37,20 @@ def render_plan(answer: dict[str, Any]) -> RenderableType:
         table.add_row("", ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts[:5]))
     table.add_row("ready at", plan["ready_at"] or "unknown")
     table.add_row("price", _price(price))
+    if plan.get("method"):
+        table.add_row("way", _way(plan["method"]))
     refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
-    verdict = Text("would be built", style="green")
+    verdict = Text("would be returned" if returned else "would be built", style="green")
     return Panel(Group(table, *(refusals or [verdict])), title=f"plan for {plan['cluster']}", padding=(0, 1))
+
+
+def _returns(plan: dict[str, Any]) -> bool:
+    return bool(plan.get("method")) and plan["method"]["action"] == "return"
+
+
+def _way(method: dict[str, Any]) -> str:
+    rejected = "".join(f"; {name}: {why}" for name, why in method["rejected"].items())
+    return f"{method['reason']}{rejected}"
 
 
 def _volume(volume: dict[str, Any]) -> str:

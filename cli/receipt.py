@@ -41,7 +41,11 @@ def render_receipt(
         _both(receipt["seconds"], real_seconds_per_cloud_second),
     )  # fmt: skip
     parts: list[RenderableType] = [head, _steps(receipt, real_seconds_per_cloud_second), _resources(receipt)]
-    parts += [Text(line) for line in (_cost(receipt), _lead(receipt)) if line]
+    parts += [
+        Text(line)
+        for line in (_way(receipt), _cost(receipt), _parking(receipt), _standing(receipt), _lead(receipt))
+        if line
+    ]
     parts += [Text(line, overflow="fold") for line in proof_lines(receipt)]
     parts += [Text(f"note: {note}") for note in receipt.get("notes") or ()]
     if receipt.get("failure"):
@@ -82,6 +86,43 @@ def _cost(receipt: dict[str, Any]) -> str:
     so_far = "unknown" if cost["so_far"] is None else f"${cost['so_far']:.4f}"
     line = f"cost: {so_far} for {cost['replica_hours']:.2f} replica-hours at {hourly} and ${cost['once']:.4f} once"
     return line + ("" if kept is None else f"; keeping the replica on costs ${kept:.2f} a month")
+
+
+def _way(receipt: dict[str, Any]) -> str:
+    """Built anew or returned, compared as the plan compared them."""
+    method = (receipt.get("plan") or {}).get("method")
+    if not method:
+        return ""
+    line = f"way: {method['action']}, {method['reason']}"
+    build = f"building {duration(method['build_seconds'])}{_usd(method['build_usd'])}"
+    if method["return_seconds"] is None:
+        return line
+    return f"{line} (return {duration(method['return_seconds'])}{_usd(method['return_usd'])}, {build})"
+
+
+def _usd(amount: float | None) -> str:
+    return "" if amount is None else f" for ${amount:.4f}"
+
+
+def _parking(receipt: dict[str, Any]) -> str:
+    """What the replica costs parked against in service."""
+    parking = receipt.get("parking")
+    if not parking:
+        return ""
+    serving = parking["serving_hourly_usd"]
+    hourly = "unknown" if serving is None else f"${serving:.4f}/h"
+    costs = f"parked ${parking['parked_hourly_usd']:.4f}/h, in service {hourly}"
+    return f"{parking['action']}: {costs}; {parking['reason']}"
+
+
+def _standing(receipt: dict[str, Any]) -> str:
+    replica = receipt.get("replica")
+    if not replica:
+        return ""
+    line = f"replica {replica['instance_id']}: {replica['state'].replace('_', ' ')}, built by {replica['built_by']}"
+    if not replica.get("parked_until"):
+        return line
+    return f"{line}, until {_clock(replica['parked_until'])} ({replica['until_reason']})"
 
 
 def _lead(receipt: dict[str, Any]) -> str:

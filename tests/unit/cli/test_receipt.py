@@ -172,3 +172,32 @@ def test_a_knee_that_could_not_be_found_is_said() -> None:
 
 def test_without_a_verdict_there_is_no_proof_to_show() -> None:
     assert "storage proof" not in shown(proof(verdict=None))
+
+
+def test_a_parking_shows_what_it_costs_parked_and_in_service_and_until_when() -> None:
+    text = shown(
+        receipt(
+            operation="scale_in",
+            replica={
+                "instance_id": "i-1", "state": "parked", "built_by": "scale-out-orders-1",
+                "parked_until": "2026-11-25T06:00:00+00:00", "until_reason": "8.0 h: a limit",
+            },
+            parking={
+                "action": "park", "reason": "back in 10 min", "parked_hourly_usd": 0.25, "serving_hourly_usd": 1.11,
+                "rebuild_usd": 5.0, "return_seconds": 600.0, "build_seconds": 5400.0,
+            },
+        )
+    )  # fmt: skip
+    assert "park: parked $0.2500/h, in service $1.1100/h; back in 10 min" in text
+    assert "replica i-1: parked, built by scale-out-orders-1, until 25 Nov 06:00 (8.0 h: a limit)" in text
+
+
+def test_a_return_shows_both_ways_in_time_and_usd() -> None:
+    method = {
+        "action": "return", "reason": "i-1, parked for 2.0 h", "build_seconds": 5400.0, "build_usd": 5.2,
+        "replica": "i-1", "return_seconds": 600.0, "return_usd": 0.02, "parked_hours": 2.0, "rejected": {},
+    }  # fmt: skip
+    text = shown(receipt(plan={"method": method}))
+    assert "way: return, i-1, parked for 2.0 h" in text
+    assert "return 10 min 00 s for $0.0200" in text
+    assert "building 1 h 30 min for $5.2000" in text
