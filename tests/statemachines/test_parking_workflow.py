@@ -329,6 +329,7 @@ BACK_CASES = [
     ("RegisterReplica", "register_replica", "before"),
     ("RegisterReplica", "register_replica", "after"),
     ("AwaitHealthy", "await_healthy", "before"),
+    ("RampTraffic", "ramp_traffic", "before"),
     ("RecordReceipt", "record_receipt", "before"),
 ]
 

@@ -29,6 +29,7 @@ from peaker.domain.parking import (
 )
 from peaker.domain.plan import plan_scale_out
 from peaker.domain.prices import US_EAST_1
+from peaker.usecases.forecast_load import return_lead_time
 
 from tests.support.builders import observed, orders, replica
 from tests.support.fakes import NOON
@@ -230,3 +231,20 @@ def test_a_return_needs_no_donor() -> None:
     method = choose_method(fleet, "local", US_EAST_1, big_inputs(), PastSteps(), NOON, 5.0)
     assert plan_scale_out(fleet, orders(), US_EAST_1, NOON, method=method).refusals == ()
     assert [one.code for one in plan_scale_out(fleet, orders(), US_EAST_1, NOON).refusals] == ["no_donor"]
+
+
+def test_the_alarm_counts_on_returns_only_where_they_make_up_for_the_whole_shortage() -> None:
+    fleet = observed(
+        replica(BASE), parked(PEAK, 9), parked(OTHER, 2), parked("i-00000000000000e01", 1, spent="gone")
+    )
+
+    def lead(shortage: int) -> float | None:
+        found = return_lead_time("local", fleet, shortage, big_inputs(), PastSteps(), NOON)
+        return None if found is None else found.p90_seconds
+
+    assert lead(0) is None
+    assert lead(1) == predict_return(big_inputs(), 2 * 3600).p90_seconds
+    # The second one is further behind, and the slowest counts; a third would have to be built.
+    assert lead(2) == predict_return(big_inputs(), 9 * 3600).p90_seconds
+    assert lead(3) is None
+    assert return_lead_time("local", None, 1, big_inputs(), PastSteps(), NOON) is None
