@@ -181,3 +181,49 @@ def test_the_read_endpoint_reaches_healthy_replicas_and_lets_a_leaving_one_drain
     assert states() == {leaving: "draining", staying: "healthy"}
     assert who_answers() == {names[staying]}
     eventually(lambda: list(states()) == [staying], seconds=15)  # 300 s of cloud time
+
+
+def test_a_parked_replica_comes_back_with_its_files_its_address_and_its_warm_volume(
+    real: ResourceCloud,
+) -> None:
+    subnet_id = own_subnet(real)
+    donor = replica(real, subnet_id)
+    source = real.attached_volume(donor, Size=1)
+    run(
+        real,
+        donor,
+        "mkfs.xfs -q /dev/sdf && mkdir -p /srv && mount /dev/sdf /srv",
+        "head -c 50000000 /dev/urandom >/srv/rows && sync",
+    )
+    snapshot_id = real.completed_snapshot(source)
+    parked = replica(real, subnet_id)
+    copy = real.attached_volume(parked, SnapshotId=snapshot_id)
+    run(
+        real,
+        parked,
+        "mkdir -p /srv && mount -o nouuid /dev/sdf /srv",
+        "head -c 20000000 /srv/rows >/dev/null",
+        "echo kept >/root/note",
+        "setsid sleep 4714 >/dev/null 2>&1 </dev/null &",
+    )
+    address = real.instance(parked)["PrivateIpAddress"]
+    before = real.plane.volumes.stat(copy)
+    assert 0 < before.blocks_cold < before.blocks_in_snapshot
+
+    real.ec2.stop_instances(InstanceIds=[parked])
+    eventually(lambda: real.instance_state(parked) == "stopped")
+    assert real.agent(parked) == "ConnectionLost"
+    assert real.attachment_state(copy) == "attached"
+    real.ec2.start_instances(InstanceIds=[parked])
+    eventually(lambda: real.agent(parked) == "Online")
+    assert real.plane.volumes.stat(copy).blocks_cold == before.blocks_cold
+    assert real.instance(parked)["PrivateIpAddress"] == address
+    seen = run(
+        real,
+        parked,
+        "cat /root/note; findmnt -n /srv || echo nothing mounted; pgrep -f '^sleep 4714' || echo nothing runs",
+        "mount -o nouuid /dev/sdf /srv && head -c 20000000 /srv/rows | wc -c",
+    )
+    assert seen.split("\n")[:-1] == ["kept", "nothing mounted", "nothing runs", "20000000"]
+    fetched = before.blocks_cold - real.plane.volumes.stat(copy).blocks_cold
+    assert fetched < 10  # mount reads a little of what nobody had read
