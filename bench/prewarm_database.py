@@ -1,5 +1,9 @@
 """From the creation of a volume to a MySQL that reads at its warm rate, by what was done to the volume before.
 
+Without a prewarm the clients' own reads warm the volume: here each brings a whole 512 KiB block for the 16 KiB that it
+is charged for, so that eight clients at 30 ms bring as much as the volume's throughput lets a prewarm read. Whether EBS
+does that is not known (localcloud/blockstore/README.md); few clients show the case in which it matters little.
+
 The table is much larger than its hot set, a tenth of it in one stretch, and the hot set is larger than the buffer
 pool: reads come from the volume. The snapshot is taken of a running server under writes, as of a replica.
 """

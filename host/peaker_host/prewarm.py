@@ -185,7 +185,6 @@ class Engine:
         # A restart goes on with the depth that was found, so that it does not probe the device again.
         self._depths: Dict[str, int] = dict(earlier.get("depths", {}))
         self._probes = cold_probe.kept(settings, request.run_id)
-        self._probing = threading.Lock()
         self._planning_seconds = 0.0
         self._window = (time.monotonic(), 0)
         self._rate = 0.0
@@ -221,6 +220,8 @@ class Engine:
         self._publish("running")
         manifest = load_manifest(self._settings, self._request.run_id)
         self._plan(manifest)
+        for work in self._works:
+            self._probe(work)
         self._planning_seconds = round(time.monotonic() - self._started, 3)
         self._threads = [threading.Thread(target=self._warm, args=(work,)) for work in self._works]
         for thread in self._threads:
@@ -310,7 +311,6 @@ class Engine:
 
     def _warm(self, work: _VolumeWork) -> None:
         try:
-            self._probe(work)
             work.pool.run(self._requests(work))
             work.finished = True
         except BaseException as error:  # noqa: BLE001 - raised again by run()
@@ -326,9 +326,8 @@ class Engine:
         found = cold_probe.probe(work.device.path, work.device.size_bytes, blocks, random.SystemRandom())
         if found is None:
             return
-        with self._probing:
-            self._probes[volume_id] = found
-            cold_probe.keep(self._settings, self._request.run_id, self._probes)
+        self._probes[volume_id] = found
+        cold_probe.keep(self._settings, self._request.run_id, self._probes)
 
     def _requests(self, work: _VolumeWork) -> Iterator[Request]:
         """What is left to be read, in order; slows down where the tiers stop being urgent."""
