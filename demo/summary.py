@@ -115,9 +115,9 @@ class Day:
 
     @property
     def serving_at(self) -> datetime | None:
-        """When the endpoint first sent reads to the replica that the alarm's run built."""
+        """When the replica that the alarm's run built had its full share of the reads."""
         receipt = self.by_alarm
-        healthy = [s for s in (receipt or {"steps": []})["steps"] if s["step"] == "AwaitHealthy"]
+        healthy = [s for s in (receipt or {"steps": []})["steps"] if s["step"] == "RampTraffic"]
         if not healthy or healthy[0]["seconds"] is None:
             return None
         return _time(healthy[0]["started_at"]) + timedelta(seconds=healthy[0]["seconds"])

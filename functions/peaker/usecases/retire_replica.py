@@ -22,7 +22,7 @@ def retire_replica(ports: Ports, step: StepInput) -> Summary:
     if not is_leaving(ports, instance_id):
         require_removable(ports, settings, instance_id)
     holder = holder_of(step)
-    waiting = tear_down(TearDown(ports, holder, settings, builder))
+    waiting = tear_down(TearDown(ports, holder, settings, builder, drained=True))
     if waiting:
         raise RetirementInProgress(f"{instance_id}: waiting for {', '.join(waiting)}")
     row = ReplicaRow(step.cluster, instance_id, builder, ReplicaState.RETIRED, ports.clock.now())

@@ -29,6 +29,8 @@ class TearDown:
     run_id: str
     # The run that built the replica and whose id the tags carry, where it is another one.
     builder: str | None = None
+    # Nobody is connected any more, or may be cut off: the load balancer's delay need not run out.
+    drained: bool = False
 
 
 def tear_down(job: TearDown) -> list[str]:
@@ -74,7 +76,10 @@ def cancel_commands(job: TearDown, rows: Sequence[ResourceRow], *, except_of: st
 
 
 def remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
-    """Deregister the run's targets; returns those that have not drained yet."""
+    """Deregister the run's targets; returns those that still have to drain.
+
+    A deregistered target stays `draining` for the whole deregistration delay, also when its last connection has ended.
+    """
     mine = [row for row in of_kind(rows, ResourceKind.TARGET) if row.state is not ResourceState.UNDONE]
     if not mine:
         return []
@@ -86,7 +91,7 @@ def remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
     for row in mine:
         instance_id = str(row.details["instance_id"])
         states = {group[instance_id].state for group in groups if instance_id in group}
-        if not states:
+        if not states or (job.drained and states == {TargetState.DRAINING}):
             job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
             continue
         waiting.append(f"target {instance_id} {', '.join(sorted(state.value for state in states))}")

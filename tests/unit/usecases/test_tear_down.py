@@ -11,6 +11,7 @@ from peaker.domain.inventory import LOAD_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG, Ta
 from peaker.domain.ledger import ResourceKind, ResourceState
 from peaker.domain.run import FailedStep, Failure, StepInput
 from peaker.usecases.held_lease import holder_of
+from peaker.usecases.tear_down import TearDown, tear_down
 from peaker.usecases.undo_run import undo_run
 
 from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, leased, orders, with_cluster
@@ -82,6 +83,18 @@ def test_the_instance_lives_until_its_clients_have_drained(ports: FakePorts) -> 
         with pytest.raises(UndoInProgress, match="target"):
             undo_run(ports, step)
     assert ports.compute.terminated == []
+
+
+def test_a_replica_that_nobody_uses_any_more_does_not_wait_for_the_deregistration_delay(
+    ports: FakePorts,
+) -> None:
+    step = build(ports)
+    job = TearDown(ports, holder_of(step), ports.clusters.settings("orders"), RUN_ID, drained=True)
+    assert tear_down(job) == [f"target {NEW} healthy"]
+    assert ports.endpoint.targets[NEW].state is TargetState.DRAINING
+    assert ports.compute.terminated == []
+    tear_down(job)
+    assert ports.compute.terminated == [NEW]
 
 
 def test_volumes_wait_until_the_instance_is_gone(ports: FakePorts) -> None:
