@@ -2,11 +2,15 @@
 
 moto copies the whole table before each item of a transaction and puts the copy back when it fails. That undoes what
 others wrote meanwhile, and costs more with every row. Here the items of the transaction are kept, and others wait.
+
+moto also sorts the whole table for each query, which slows every later step of a long-lived cloud. Here a query of
+the table looks at its partition alone.
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -55,6 +59,7 @@ def install(cloud: LocalCloud) -> None:
                 raise
 
     cloud.patch(DynamoDBBackend, "transact_write_items", transact_write_items)
+    cloud.patch(Table, "query", _in_one_partition(Table.query))
     for name in WAITING:
         cloud.patch(DynamoDBBackend, name, _waiting(getattr(DynamoDBBackend, name), lock))
 
@@ -65,6 +70,20 @@ def _waiting(write: Callable[..., Any], lock: AbstractContextManager[Any]) -> Ca
             return write(self, *args, **kwargs)
 
     return locked
+
+
+def _in_one_partition(query: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(query)
+
+    def query_partition(self: Any, hash_key: Any, *args: Any, **kwargs: Any) -> Any:
+        of_an_index = signature.bind(self, hash_key, *args, **kwargs).arguments.get("index_name")
+        if of_an_index:
+            return query(self, hash_key, *args, **kwargs)
+        partition = copy.copy(self)
+        partition.items = {hash_key: self.items[hash_key]} if hash_key in self.items else {}
+        return query(partition, hash_key, *args, **kwargs)
+
+    return query_partition
 
 
 def _keep(backend: Any, entry: Mapping[str, Any]) -> list[Kept]:

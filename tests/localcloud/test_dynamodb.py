@@ -93,3 +93,17 @@ def test_refused_transactions_take_nothing_from_other_writers(dynamodb: Any) -> 
         dynamodb.put_item(TableName=TABLE, Item={**key(f"kept{number:02d}"), "value": {"S": "1"}})
     thread.join()
     assert values(dynamodb) == {f"kept{number:02d}": "1" for number in range(60)}
+
+
+def test_a_query_finds_its_own_partition_in_order(dynamodb: Any) -> None:
+    for pk, sk in (("q", "b"), ("p", "b"), ("p", "a"), ("p", "other")):
+        dynamodb.put_item(TableName=TABLE, Item={"pk": {"S": pk}, "sk": {"S": sk}, "value": {"S": pk + sk}})
+    asked = {"TableName": TABLE, "KeyConditionExpression": "pk = :pk"}
+    found = dynamodb.query(**asked, ExpressionAttributeValues={":pk": {"S": "p"}})
+    assert [item["value"]["S"] for item in found["Items"]] == ["pa", "pb", "pother"]
+    first = dynamodb.query(**asked, ExpressionAttributeValues={":pk": {"S": "p"}}, Limit=1)
+    rest = dynamodb.query(
+        **asked, ExpressionAttributeValues={":pk": {"S": "p"}}, ExclusiveStartKey=first["LastEvaluatedKey"]
+    )
+    assert [item["sk"]["S"] for item in first["Items"] + rest["Items"]] == ["a", "b", "other"]
+    assert dynamodb.query(**asked, ExpressionAttributeValues={":pk": {"S": "none"}})["Items"] == []

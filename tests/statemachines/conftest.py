@@ -1,4 +1,4 @@
-"""One local cloud with everything deployed serves the execution tests of a module; a test has its own cluster."""
+"""One local cloud with everything deployed serves all execution tests of a run; a test has its own cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.support.workflow_cloud import WorkflowCloud, workflow_cloud
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkflowCloud]:
     with workflow_cloud(tmp_path_factory.mktemp("cloud")) as cloud:
         yield cloud

@@ -13,12 +13,13 @@ from tests.support.workflow_cloud import Cluster, WorkflowCloud
 MACHINE = structure.load(Path(structure.__file__).parent / "scale_out.asl.json")
 # An error that no state retries: the state fails at once.
 FATAL = "AwsCallRejected"
-# Compensations and what comes before the lease have tests of their own below.
+# Compensations and what comes before the lease have tests of their own below; the way back of a parked replica has
+# them in test_parking_workflow.py.
 ELSEWHERE = {
     "ValidateRequest", "PlanOnly", "CheckShortage", "AcquireLease",
     "FenceScaleOut", "ReleaseUnseenLease", "ReleaseLease", "UndoScaleOut",
     "RecordFailure", "ReleaseLeaseAfterFailure", "RecordUndoIncomplete", "ReleaseLeaseAfterIncompleteUndo",
-    "RecordNothingToDo", "ReleaseUnusedLease",
+    "RecordNothingToDo", "ReleaseUnusedLease", "StartParkedReplica", "AwaitParkedReplica", "InstallOnParkedReplica",
 }  # fmt: skip
 # States whose function makes something: the fault comes after the effect, too.
 EFFECTS = (

@@ -43,6 +43,7 @@ STEADY = {
     "capacity_per_replica": 100.0,
     "drain": {"limit_seconds": 86_400, "allow_forced": False},
     "retirement": {"observation_seconds": 60, "park": "never"},
+    "ramp": {"shares": [1.0], "step_seconds": 60, "window_seconds": 1, "min_queries": 20},
 }
 
 
@@ -311,7 +312,7 @@ class WorkflowCloud:
 
     # -- executions ------------------------------------------------------------------------------------------
 
-    def run(self, workflow: str, given: Any, *, limit_seconds: float = 60) -> dict[str, Any]:
+    def run(self, workflow: str, given: Any, *, limit_seconds: float = 180) -> dict[str, Any]:
         """Start an execution and wait for its end; returns DescribeExecution with the parsed output."""
         stepfunctions = self.client("stepfunctions")
         arn = stepfunctions.start_execution(stateMachineArn=self.machines[workflow], input=json.dumps(given))[
@@ -341,7 +342,7 @@ class WorkflowCloud:
         ]
 
     def last_state(self, execution: dict[str, Any]) -> str:
-        """The state in which the execution ended."""
+        """The state that the execution entered last; empty before the first."""
         pages = (
             self.client("stepfunctions")
             .get_paginator("get_execution_history")
@@ -353,7 +354,7 @@ class WorkflowCloud:
             for event in page["events"]
             if "stateEnteredEventDetails" in event
         ]
-        return str(entered[-1])
+        return str(entered[-1]) if entered else ""
 
     # -- what there is ---------------------------------------------------------------------------------------
 
