@@ -1,6 +1,6 @@
 """The responder's own database account: it may see how replication stands, and nothing else.
 
-Where the owner of the cluster made one (docs/read-traffic.md) and its client file is here, that one is used. Otherwise
+Where the owner of the cluster made one (docs/read-endpoint.md) and its client file is here, that one is used. Otherwise
 it is made on this server alone (its creation is not logged), so that it neither needs a change on the source nor makes
 this replica differ from it in GTIDs.
 """

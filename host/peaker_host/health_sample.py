@@ -263,7 +263,7 @@ def free_disk_percents(settings: Settings) -> Dict[str, float]:
 
 def _no_answer(error: str) -> str:
     if any(sign in error for sign in _REFUSED):
-        return f"the responder's database account is missing or refused, see docs/read-traffic.md: {error}"
+        return f"the responder's database account is missing or refused, see docs/read-endpoint.md: {error}"
     return f"the database did not answer: {error}"
 
 

@@ -490,11 +490,16 @@ class TestStartDatabase:
 
 class TestDrain:
     def test_it_counts_what_the_server_says(self, host: Host, programs: ScriptedProcesses) -> None:
-        programs.on("PROCESSLIST", answer=json_row(connections=4, running=1, transactions=2))
+        programs.on("PROCESSLIST", answer=json_row(connections=4, running_statements=1, transactions=2))
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
         programs.on("COUNT_STAR", answer=json_row(statements=812, errors=3, picoseconds=4.1e11))
         found = client_activity(host.settings, programs)
-        assert found == {"connections": 4, "running": 1, "transactions": 2, "client_statements": 812}
+        assert found == {
+            "connections": 4,
+            "running_statements": 1,
+            "transactions": 2,
+            "client_statements": 812,
+        }
 
     def test_without_statistics_the_statements_are_unknown(
         self, host: Host, programs: ScriptedProcesses

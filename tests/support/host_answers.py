@@ -53,7 +53,12 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
         "caught_up_seconds": 2.5,
     },
     "load_buffer_pool": {"pages": 812, "seconds": 0.4, "page_list_found": True},
-    "drain_replica": {"connections": 0, "transactions": 0, "running": 0, "client_statements": 4711},
+    "drain_replica": {
+        "connections": 0,
+        "transactions": 0,
+        "running_statements": 0,
+        "client_statements": 4711,
+    },
     "measure_service": {
         "measurable": True,
         "queries": 5000,
