@@ -28,14 +28,15 @@ class Peer:
 class HealthPolicy:
     """Good after so many good samples in a row, bad after so many bad ones; the most lag and the least free disk.
 
-    Fewer than `floor_replicas` good replicas, counted over this one and its peers, let the least lagging ones go on.
+    Fewer than `floor_replicas` good replicas, counted over this one and its peers, let the least lagging ones go on; 0
+    until the peers are known, for a replica that knows only itself would always be the last.
     """
 
     good_samples: int = 3
     bad_samples: int = 2
     lag_seconds: float = 5.0
     min_free_disk_percent: float = 5.0
-    floor_replicas: int = 1
+    floor_replicas: int = 0
     source_serves_reads: bool = False
     peers: Tuple[Peer, ...] = ()
 

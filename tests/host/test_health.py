@@ -310,7 +310,7 @@ class TestSampler:
             return [Standing("i-1", "good")]
 
         monkeypatch.setattr("peaker_host.health.ask_peers", ask_peers)
-        peers = '{"peers":[{"instance_id":"i-1","address":"10.0.0.1"}],"bad_samples":1}'
+        peers = '{"peers":[{"instance_id":"i-1","address":"10.0.0.1"}],"bad_samples":1,"floor_replicas":1}'
         store_policy(host.settings, parse_policy(peers))
         _, sampler = self.replica(host, programs, "0")
         sampler.look()
@@ -322,11 +322,14 @@ class TestSampler:
         assert (code, body["floor"]["peers_good"]) == (503, 1)
 
     def test_the_only_replica_goes_on_under_lag(self, host: Host, programs: ScriptedProcesses) -> None:
-        store_policy(host.settings, parse_policy('{"bad_samples":1}'))
-        state, sampler = self.replica(host, programs, "99")
-        sampler.look()
-        code, body = state.answer(False, time.monotonic())
-        assert (code, body["kept_by_floor"]) == (200, True)
+        codes = {}
+        for floor in (0, 1):
+            store_policy(host.settings, parse_policy(f'{{"bad_samples":1,"floor_replicas":{floor}}}'))
+            state, sampler = self.replica(host, programs, "99")
+            sampler.look()
+            code, body = state.answer(False, time.monotonic())
+            codes[floor] = code, body["kept_by_floor"]
+        assert codes == {0: (503, False), 1: (200, True)}, "and it leaves while its peers are not known"
 
     def test_a_policy_that_cannot_be_read_is_a_bad_sample_not_the_end(
         self, host: Host, programs: ScriptedProcesses
