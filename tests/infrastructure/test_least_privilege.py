@@ -23,8 +23,12 @@ WRITE_LEDGER = {
     f"dynamodb:{name}" for name in ("GetItem", "Query", "PutItem", "UpdateItem", "ConditionCheckItem")
 }
 KEEP_FORECASTS = {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem"}
-# ValidateRequest runs before there is a run; forecast_load keeps rows of its own.
-LEDGER = {"validate_request": set[str](), "forecast_load": KEEP_FORECASTS}
+# ValidateRequest runs before there is a run, WatchReplicas without one; forecast_load keeps rows of its own.
+LEDGER = {
+    "validate_request": set[str](),
+    "watch_replicas": set[str](),
+    "forecast_load": KEEP_FORECASTS,
+}
 
 
 def granted(definition: FunctionDefinition) -> set[str]:

@@ -72,6 +72,7 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
         "stopped_seconds": 2.1,
     },
     "set_maintenance": {"maintenance": "off"},
+    "report_health": {"http_status": 200, "state": "good", "why": "in time", "lag_seconds": 0.0},
 }
 
 
