@@ -32,6 +32,8 @@ STATE = ROOT / ".localcloud"
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
 PORT = 4566
 HISTORY_DAYS = 28
+# A warm function reads its settings anew after 5 s (Powertools Parameters).
+SETTINGS_KEPT_SECONDS = 6.0
 SERVING_PROCESSES = ("mysqld", "haproxy")
 # What the pools ask for, in queries per second: each of their connections queries once per pause.
 OFFERED_QUERIES_PER_S = sum(pool.size / pool.pause_seconds for pool in POOLS)
@@ -57,10 +59,12 @@ class Stage:
         return settings
 
     def change_settings(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Deploy other values of some blocks: `{"retirement": {"park": "always"}}`."""
-        settings = self.settings
+        """Deploy other values of some blocks: `{"retirement": {"park": "always"}}`; returns when they are in use."""
+        before, settings = self.settings, self.settings
         for block, values in changes.items():
             settings[block] = {**settings[block], **values}
+        if settings == before:
+            return
         self.control.client("ssm").put_parameter(
             Name=_parameter(), Value=json.dumps(settings), Overwrite=True
         )

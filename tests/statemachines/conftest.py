@@ -21,3 +21,4 @@ def cloud(deployed: WorkflowCloud) -> Iterator[WorkflowCloud]:
     yield deployed
     deployed.cloud.faults.clear()
     deployed.answers.healthy()
+    deployed.close_endpoints()

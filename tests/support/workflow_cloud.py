@@ -68,6 +68,7 @@ class WorkflowCloud:
         self.answers = answers
         self.machines: dict[str, str] = {}
         self._clusters = 0
+        self._open_endpoints: list[dict[str, str]] = []
 
     def client(self, service: str) -> Any:
         return self.cloud.client(service)
@@ -168,11 +169,22 @@ class WorkflowCloud:
             Port=next(LISTENER_PORTS),
             DefaultActions=[{"Type": "forward", "ForwardConfig": {"TargetGroups": groups}}],
         )["Listeners"][0]["ListenerArn"]
-        return {
+        endpoint = {
             "target_group_arn": serving,
             "warming_target_group_arn": warming,
             "listener_arn": str(listener),
         }
+        self._open_endpoints.append(endpoint)
+        return endpoint
+
+    def close_endpoints(self) -> None:
+        """Delete every cluster's listener and target groups, whose health checks would slow all later tests."""
+        elbv2 = self.client("elbv2")
+        for endpoint in self._open_endpoints:
+            elbv2.delete_listener(ListenerArn=endpoint["listener_arn"])
+            elbv2.delete_target_group(TargetGroupArn=endpoint["target_group_arn"])
+            elbv2.delete_target_group(TargetGroupArn=endpoint["warming_target_group_arn"])
+        self._open_endpoints.clear()
 
     def _target_group(self, name: str) -> str:
         elbv2 = self.client("elbv2")
