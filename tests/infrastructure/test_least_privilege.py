@@ -14,8 +14,10 @@ from stacks.permissions import command_statements, statements
 from tests.infrastructure.step_calls import actions_of, reach_of_handler
 from tests.infrastructure.test_permissions import DEPLOYMENT
 
-# Making a resource with tags, or an instance with a profile, needs more than the call itself.
+# Making a resource with tags, or an instance with a profile, needs more than the call itself; who sends commands may
+# look for the one whose answer was lost.
 IMPLIED = {
+    "ssm:SendCommand": {"ssm:ListCommands"},
     "ec2:RunInstances": {"ec2:CreateTags", "iam:PassRole"},
     "ec2:CreateVolume": {"ec2:CreateTags"},
 }

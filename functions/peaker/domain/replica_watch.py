@@ -22,6 +22,17 @@ class WatchFigures:
     lag_seconds_max: float | None
     reason: str
 
+    def metrics(self) -> dict[str, float]:
+        """By metric name; a lag that nobody knows is left out."""
+        values = {
+            "ReplicasServing": float(self.serving),
+            "ReplicasHeldByFloor": float(self.held_by_floor),
+            "ReplicasUnreported": float(self.unreported),
+        }
+        if self.lag_seconds_max is not None:
+            values["ReplicaLagSecondsMax"] = self.lag_seconds_max
+        return values
+
 
 def summarize(answers: Mapping[str, HealthReport | Unknown]) -> WatchFigures:
     """Count who serves, who serves only because the floor keeps it, and who said nothing."""

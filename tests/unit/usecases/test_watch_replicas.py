@@ -13,7 +13,6 @@ from peaker.domain.host_results import HealthReport
 from peaker.domain.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.reading import Unknown
 from peaker.domain.replica_watch import summarize
-from peaker.handlers.watch_replicas import watch_metrics
 from peaker.runtime.telemetry import Metric
 from peaker.usecases.watch_replicas import LOOKS, watch_replicas
 
@@ -135,10 +134,11 @@ def test_held_replicas_serve_and_are_counted_apart() -> None:
     assert figures.reason == (
         "i-2 is held by the floor; i-3 does not serve: the applier thread does not run; i-4 did not report: away"
     )
-    assert watch_metrics(figures) == {
-        Metric.REPLICAS_SERVING: 2.0,
-        Metric.REPLICAS_HELD_BY_FLOOR: 1.0,
-        Metric.REPLICAS_UNREPORTED: 1.0,
-        Metric.REPLICA_LAG_SECONDS_MAX: 44.0,
+    assert figures.metrics() == {
+        "ReplicasServing": 2.0,
+        "ReplicasHeldByFloor": 1.0,
+        "ReplicasUnreported": 1.0,
+        "ReplicaLagSecondsMax": 44.0,
     }
-    assert Metric.REPLICA_LAG_SECONDS_MAX not in watch_metrics(summarize({"i-4": Unknown("away")}))
+    assert {Metric(name) for name in figures.metrics()} <= set(Metric)
+    assert "ReplicaLagSecondsMax" not in summarize({"i-4": Unknown("away")}).metrics()
