@@ -83,6 +83,7 @@ class ReadEndpoint(Settings):
     port: Port
     listener_port: Port
     health_port: Port
+    source_serves_reads: StrictBool = False
 
 
 class LoadMetric(Settings):
@@ -225,10 +226,15 @@ class Ramp(Settings):
 
 
 class Health(Settings):
-    """When the health responder of a replica turns good and bad; its samples are a second apart."""
+    """When the health responder of a replica turns good and bad; its samples are a second apart.
+
+    Below `floor_replicas` good ones lag ejects nobody; `watch_minutes` is how often replicas hear of their peers.
+    """
 
     good_samples: StrictInt = Field(default=3, ge=1, le=60)
     bad_samples: StrictInt = Field(default=2, ge=1, le=60)
+    floor_replicas: StrictInt = Field(default=1, ge=0)
+    watch_minutes: StrictInt = Field(default=1, ge=1, le=1440)
     min_free_disk_percent: float = Field(default=5.0, ge=0, lt=100)
 
 

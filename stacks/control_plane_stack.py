@@ -295,6 +295,18 @@ class ControlPlaneStack(Stack):
             longest_age_seconds=max(60, int(period.to_seconds())),
             topic=self.topic,
         )
+        watch = Duration.minutes(cluster.health.watch_minutes)
+        EventRoute(
+            self,
+            f"{pascal_case(cluster.name)}WatchOnSchedule",
+            rule_name=self._names.cluster_alarm(cluster.name, "watch"),
+            description=f"Tells the replicas of {cluster.name} their peers, and hears how they stand",
+            target=self.functions["watch_replicas"],
+            schedule=events.Schedule.rate(watch),
+            payload={"cluster": cluster.name},
+            longest_age_seconds=max(60, int(watch.to_seconds())),
+            topic=self.topic,
+        )
         EventRoute(
             self,
             f"{pascal_case(cluster.name)}ScaleOutOnSchedule",

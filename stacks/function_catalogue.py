@@ -217,4 +217,13 @@ FORECAST = (
     ),
 )
 
-FUNCTIONS: tuple[FunctionDefinition, ...] = (*COMMON, *SCALE_OUT, *SCALE_IN, *FORECAST)
+WATCH = (
+    F(
+        "watch_replicas",
+        "Tells the replicas their peers and floor, counts how they stand",
+        (P.READ_CLUSTER_SETTINGS, P.DESCRIBE_INSTANCES, P.DESCRIBE_TARGET_HEALTH),
+        ("report_health",),
+    ),
+)
+
+FUNCTIONS: tuple[FunctionDefinition, ...] = (*COMMON, *SCALE_OUT, *SCALE_IN, *FORECAST, *WATCH)

@@ -91,6 +91,16 @@ class ObservabilityStack(Stack):
             topic=self._topic,
         )
 
+        OperatorAlarm(
+            self,
+            f"{cluster.name}ReplicasHeldByFloor",
+            name=self._names.cluster_alarm(cluster.name, "replicas-held-by-floor"),
+            summary=f"Too few replicas of {cluster.name} are good: some serve although they lag.",
+            runbook="replicas-held-by-floor",
+            metric=_watched(cluster, "ReplicasHeldByFloor", "Maximum"),
+            topic=self._topic,
+        )
+
     def _cluster_widgets(self, cluster: Cluster) -> list[cloudwatch.IWidget]:
         period = Duration.minutes(cluster.forecast.schedule_minutes)
         load = cluster.load_metric
@@ -128,6 +138,16 @@ class ObservabilityStack(Stack):
                 title=f"{cluster.name}: lead time, and how often the forecast covered the load",
                 left=[_metric(cluster, "LeadTimeSeconds", "Maximum", period)],
                 right=[_metric(cluster, "ForecastCoverage", "Minimum", period)],
+                width=WIDGET_WIDTH,
+            ),
+            cloudwatch.GraphWidget(
+                title=f"{cluster.name}: replicas that serve, are held by the floor, or do not report; greatest lag",
+                left=[
+                    _watched(cluster, "ReplicasServing", "Minimum"),
+                    _watched(cluster, "ReplicasHeldByFloor", "Maximum"),
+                    _watched(cluster, "ReplicasUnreported", "Maximum"),
+                ],
+                right=[_watched(cluster, "ReplicaLagSecondsMax", "Maximum")],
                 width=WIDGET_WIDTH,
             ),
         ]
@@ -173,6 +193,17 @@ class ObservabilityStack(Stack):
                 title="Functions: longest duration", left=series("Duration", "Maximum"), width=WIDGET_WIDTH
             ),
         ]
+
+
+def _watched(cluster: Cluster, name: str, statistic: str) -> cloudwatch.Metric:
+    """A metric of watch_replicas, written through Powertools, which adds the service."""
+    return cloudwatch.Metric(
+        namespace=METRIC_NAMESPACE,
+        metric_name=name,
+        dimensions_map={"Cluster": cluster.name, "service": SERVICE_NAME},
+        statistic=statistic,
+        period=Duration.minutes(cluster.health.watch_minutes),
+    )
 
 
 def _metric(cluster: Cluster, name: str, statistic: str, period: Duration) -> cloudwatch.Metric:

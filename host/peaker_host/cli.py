@@ -302,8 +302,9 @@ def _load_buffer_pool(context: Context) -> Dict[str, Any]:
 
 
 def _drain_replica(context: Context) -> Dict[str, Any]:
-    from peaker_host import replication
+    from peaker_host import health, replication
 
+    health.mark_draining(context.settings)
     return replication.client_activity(context.settings, context.processes)
 
 
@@ -325,6 +326,22 @@ def _set_maintenance(context: Context) -> Dict[str, Any]:
     from peaker_host import health
 
     return health.set_maintenance(context.settings, context.arguments.maintenance == "on")
+
+
+def _report_health(context: Context) -> Dict[str, Any]:
+    from peaker_host import health, health_policy
+
+    arguments = context.arguments
+    policy = health_policy.HealthPolicy(
+        good_samples=arguments.good_samples,
+        bad_samples=arguments.bad_samples,
+        lag_seconds=arguments.lag_seconds,
+        min_free_disk_percent=arguments.min_free_disk_percent,
+        floor_replicas=arguments.floor_replicas,
+        source_serves_reads=arguments.source_serves_reads == "true",
+        peers=health_policy.parse_peers(arguments.peers),
+    )
+    return health.report_health(context.settings, context.processes, policy)
 
 
 def _health(context: Context) -> Dict[str, Any]:
@@ -508,8 +525,29 @@ def _add_database_commands(commands: Any) -> None:
         "--run-id R --maintenance on",
     )
     maintenance.add_argument("--maintenance", choices=("on", "off"), required=True)
+    _add_report_health(add)
     responder = add("health", _health, "Answer health probes until stopped", "--port 9200", with_run_id=False)
     responder.add_argument("--port", type=_port, default=9200)
+
+
+def _add_report_health(add: "_Adder") -> None:
+    report = add(
+        "report_health",
+        _report_health,
+        "Store what the health responder goes by, and say what it answers now",
+        '--run-id R --peers \'[{"instance_id":"i-0a1b2c3d4e5f60718","address":"10.77.2.11"}]\'',
+    )
+    report.add_argument("--peers", default="[]", help="JSON list of instance_id and address: other replicas")
+    report.add_argument(
+        "--floor-replicas", type=_count, default=1, help="below so many good ones lag ejects nobody"
+    )
+    report.add_argument("--lag-seconds", type=_not_negative, default=5.0, help="highest lag that is good")
+    report.add_argument("--good-samples", type=_positive_int, default=3, help="in a row, to turn good")
+    report.add_argument("--bad-samples", type=_positive_int, default=2, help="in a row, to turn bad")
+    report.add_argument(
+        "--min-free-disk-percent", type=_percent_free, default=5.0, help="of data and log volumes"
+    )
+    report.add_argument("--source-serves-reads", choices=("true", "false"), default="false")
 
 
 def _health_policy(text: str) -> Dict[str, Any]:
@@ -599,6 +637,7 @@ _host_name = _typed(_matching(_HOST_NAME), "a host name or address")
 _positive_int = _typed(_within(int, 1, 10**9), "a whole number from 1")
 _count = _typed(_within(int, 0, 10**9), "a whole number from 0")
 _percent = _typed(_within(int, 1, 100), "a whole number from 1 to 100")
+_percent_free = _typed(_within(float, 0, 100), "a percentage")
 _port = _typed(_within(int, 0, 65535), "a port")
 _server_id = _typed(_within(int, 1, _MAX_SERVER_ID), "a server id from 1 to 4294967295")
 _positive_float = _typed(_within(float, 1e-9, 1e12), "a number above 0")

@@ -57,7 +57,7 @@ def start_database(
         )
     _refuse_torn(settings, client, log_path, log_offset)
     say("the database answers")
-    ensure_health_account(settings, client)
+    ensure_health_account(settings, processes, client)
     store_policy(settings, health)
     install_health_service(settings, processes)
     facts = _identity(client, settings)

@@ -127,3 +127,7 @@ class CatchUpTimeout(HostError):
 
 class ServerRestarted(HostError):
     """The server started anew while it was measured: its counters began again."""
+
+
+class ResponderUnreachable(HostError):
+    """The health responder of this host does not answer, also after it was started."""

@@ -1,6 +1,7 @@
 """The responder's own database account: it may see how replication stands, and nothing else.
 
-It exists on this server alone (its creation is not logged), so that it neither needs a change on the source nor makes
+Where the owner of the cluster made one (docs/read-endpoint.md) and its client file is here, that one is used. Otherwise
+it is made on this server alone (its creation is not logged), so that it neither needs a change on the source nor makes
 this replica differ from it in GTIDs.
 """
 
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 import os
 import secrets
+from typing import List
 
+from peaker_host.errors import DatabaseUnreachable
 from peaker_host.files import write_atomically
 from peaker_host.mysql_client import MysqlClient, sql_text
 from peaker_host.processes import Processes
@@ -21,8 +24,13 @@ _MAY_SEE = {
 }
 
 
-def ensure_health_account(settings: Settings, client: MysqlClient) -> None:
-    """Make the account with a new password and write its client file. The server must not serve reads yet."""
+def ensure_health_account(settings: Settings, processes: Processes, admin: MysqlClient) -> bool:
+    """Keep the account that works, else make one with a new password and write its client file; says whether it did.
+
+    It must be called before the server serves reads: MySQL's super_read_only is off for a moment.
+    """
+    if os.path.exists(settings.health_defaults_file) and _works(health_client(settings, processes)):
+        return False
     password = secrets.token_urlsafe(24)
     name = f"{sql_text(ACCOUNT)}@'localhost'"
     statements = [
@@ -32,11 +40,29 @@ def ensure_health_account(settings: Settings, client: MysqlClient) -> None:
         *(f"GRANT {right} TO {name}" for right in _MAY_SEE[settings.engine]),
     ]
     if settings.engine == "mysql":
-        # Accounts are written like other rows; read_only stays on meanwhile.
-        statements = ["SET GLOBAL super_read_only = OFF", *statements, "SET GLOBAL super_read_only = ON"]
-    client.execute(*statements)
+        _while_writable(admin, statements)
+    else:
+        admin.execute(*statements)
     text = f"[client]\nuser={ACCOUNT}\npassword={password}\n"
     write_atomically(settings.health_defaults_file, text, mode=0o600)
+    return True
+
+
+def _while_writable(admin: MysqlClient, statements: List[str]) -> None:
+    """Accounts are written like other rows. read_only stays on meanwhile, and super_read_only is on again also when a
+    statement fails."""
+    try:
+        admin.execute("SET GLOBAL super_read_only = OFF", *statements)
+    finally:
+        admin.execute("SET GLOBAL super_read_only = ON")
+
+
+def _works(client: MysqlClient) -> bool:
+    try:
+        client.rows("SELECT 1", timeout_seconds=10.0)
+    except DatabaseUnreachable:
+        return False
+    return True
 
 
 def health_client(settings: Settings, processes: Processes) -> MysqlClient:
@@ -45,7 +71,7 @@ def health_client(settings: Settings, processes: Processes) -> MysqlClient:
     return MysqlClient(processes, settings.mysql_client, settings.health_defaults_file, socket)
 
 
-def _socket_line(settings: Settings) -> list[str]:
+def _socket_line(settings: Settings) -> List[str]:
     """Where the administrator's file names a socket, the responder uses the same."""
     if not os.path.exists(settings.admin_defaults_file):
         return []

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from peaker_host.errors import CommandFailed, DatabaseUnreachable
 from peaker_host.processes import Processes
@@ -27,17 +27,15 @@ class MysqlClient:
 
     def rows(self, statement: str, timeout_seconds: float = 30.0) -> List[Dict[str, Optional[str]]]:
         """The rows of one statement, by column name; NULL is None. Raises DatabaseUnreachable."""
-        try:
-            output = self._processes.run(
-                self._argv, input_text=statement + ";\n", timeout_seconds=timeout_seconds
-            ).stdout
-        except CommandFailed as error:
-            raise DatabaseUnreachable(str(error)) from error
-        lines = output.splitlines()
-        if not lines:
-            return []
-        names = lines[0].split("\t")
-        return [dict(zip(names, (_unescaped(value) for value in line.split("\t")))) for line in lines[1:]]
+        return _table(self._lines(statement, timeout_seconds))
+
+    def json_and_rows(
+        self, expressions: Dict[str, str], statement: str, timeout_seconds: float = 30.0
+    ) -> Tuple[Dict[str, Any], List[Dict[str, Optional[str]]]]:
+        """What `json` and `rows` give, from one connection: half the work where it is asked every second."""
+        lines = self._lines(f"{_json_select(expressions)};\n{statement}", timeout_seconds)
+        content: Dict[str, Any] = json.loads(_table(lines[:2])[0]["result"] or "{}")
+        return content, _table(lines[2:])
 
     def execute(self, *statements: str, timeout_seconds: float = 30.0) -> None:
         """Run statements in one connection; the first error ends it and is raised as DatabaseUnreachable."""
@@ -45,10 +43,18 @@ class MysqlClient:
 
     def json(self, expressions: Dict[str, str], timeout_seconds: float = 30.0) -> Dict[str, Any]:
         """One row of SQL expressions by name, as JSON values."""
-        pairs = ", ".join(f"'{name}', {expression}" for name, expression in expressions.items())
-        row = self.rows(f"SELECT JSON_OBJECT({pairs}) AS result", timeout_seconds)[0]
+        row = self.rows(_json_select(expressions), timeout_seconds)[0]
         content: Dict[str, Any] = json.loads(row["result"] or "{}")
         return content
+
+    def _lines(self, statement: str, timeout_seconds: float) -> List[str]:
+        try:
+            output = self._processes.run(
+                self._argv, input_text=statement + ";\n", timeout_seconds=timeout_seconds
+            ).stdout
+        except CommandFailed as error:
+            raise DatabaseUnreachable(str(error)) from error
+        return output.splitlines()
 
     def wait_until_up(self, timeout_seconds: float) -> bool:
         """True as soon as the server answers, False when it did not within the time."""
@@ -98,6 +104,19 @@ class RemoteLogin:
 def sql_text(value: str) -> str:
     """A string literal."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _json_select(expressions: Dict[str, str]) -> str:
+    pairs = ", ".join(f"'{name}', {expression}" for name, expression in expressions.items())
+    return f"SELECT JSON_OBJECT({pairs}) AS result"
+
+
+def _table(lines: List[str]) -> List[Dict[str, Optional[str]]]:
+    """The client's batch output, its first line the column names."""
+    if not lines:
+        return []
+    names = lines[0].split("\t")
+    return [dict(zip(names, (_unescaped(value) for value in line.split("\t")))) for line in lines[1:]]
 
 
 def _quoted(value: str) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, Optional
+from typing import Dict, List, Optional
 
 from peaker_host.mysql_client import MysqlClient
 
 
 @dataclass(frozen=True)
 class ReplicaStatus:
-    """One replication channel. `lag_seconds` is None when the server does not know it."""
+    """One replication channel. `lag_seconds` is None when the server does not know it.
+
+    `read_position` changes whenever anything of the source's log arrives; `received_gtids` is told by MariaDB only.
+    """
 
     source_host: str
     source_port: int
@@ -22,6 +25,8 @@ class ReplicaStatus:
     io_error: str
     sql_error_number: int
     sql_error: str
+    read_position: str = ""
+    received_gtids: str = ""
 
     @property
     def running(self) -> bool:
@@ -79,7 +84,12 @@ DIALECTS: Dict[str, Dialect] = {
 def read_status(client: MysqlClient, engine: str, timeout_seconds: float = 30.0) -> Optional[ReplicaStatus]:
     """The (first) channel's status; None when the server is no replica."""
     dialect = DIALECTS[engine]
-    rows = client.rows(dialect.show_status, timeout_seconds)
+    return status_from(client.rows(dialect.show_status, timeout_seconds), engine)
+
+
+def status_from(rows: List[Dict[str, Optional[str]]], engine: str) -> Optional[ReplicaStatus]:
+    """The status out of the rows that the dialect's `show_status` gave."""
+    dialect = DIALECTS[engine]
     if not rows:
         return None
     row = rows[0]
@@ -95,4 +105,6 @@ def read_status(client: MysqlClient, engine: str, timeout_seconds: float = 30.0)
         io_error=row.get("Last_IO_Error") or "",
         sql_error_number=int(row.get("Last_SQL_Errno") or 0),
         sql_error=row.get("Last_SQL_Error") or "",
+        read_position=f"{row.get(f'{dialect.prefix}_Log_File')}:{row.get(f'Read_{dialect.prefix}_Log_Pos')}",
+        received_gtids=row.get("Gtid_IO_Pos") or "",
     )

@@ -155,7 +155,8 @@ def is_good(sample: Dict[str, Any], lag_gate_seconds: int) -> bool:
 
 
 def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
-    """Client connections over the network, their open transactions, and the statements they ever sent.
+    """Client connections over the network, their open transactions and running statements, and the statements that
+    they ever sent. A connection without either is idle: a pool keeps it, and nothing is lost when it ends.
 
     Replication and local connections are not counted. `client_statements` only grows while the server runs, so that
     two looks show whether anything came between; None when the server keeps no statistics.
@@ -169,7 +170,7 @@ def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
     facts = client.json(
         {
             "connections": f"(SELECT COUNT(*) {clients})",
-            "running": f"(SELECT COUNT(*) {clients} AND p.COMMAND <> 'Sleep')",
+            "running_statements": f"(SELECT COUNT(*) {clients} AND p.COMMAND <> 'Sleep')",
             "transactions": "(SELECT COUNT(*) FROM information_schema.INNODB_TRX AS t"
             f" WHERE t.trx_mysql_thread_id IN (SELECT p.ID {clients}))",
         }

@@ -43,6 +43,11 @@ class Settings:
         """While this file exists the health responder answers 404."""
         return os.path.join(self.state_dir, "maintenance")
 
+    @property
+    def draining_path(self) -> str:
+        """Touched each time that drain_replica looks."""
+        return os.path.join(self.state_dir, "draining")
+
     def run_path(self, run_id: str, name: str) -> str:
         """A file that belongs to one run; the directory is made."""
         directory = os.path.join(self.state_dir, "runs", run_id)

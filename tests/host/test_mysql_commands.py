@@ -397,7 +397,8 @@ class TestStartDatabase:
         assert assembled["ok"]
         real = type(programs).__mro__[1]()
         programs.on("mount -t", answer=lambda text: real.run(text.split()).stdout)
-        programs.on("systemctl").on("SELECT 1", answer=table({"1": 1})).on("CREATE USER")
+        programs.on("systemctl").on("SELECT 1", answer=table({"1": 1}))
+        programs.on("SET GLOBAL super_read_only = ON").on("CREATE USER")
         programs.on("performance_schema.error_log", answer=json_row(torn=0))
         programs.on(
             "server_version",
@@ -436,7 +437,9 @@ class TestStartDatabase:
         assert "SET SESSION sql_log_bin = 0" in account, (
             "the account must not differ from the source in GTIDs"
         )
-        assert account.rstrip(";\n").endswith("SET GLOBAL super_read_only = ON")
+        inputs = [given for _, given in ready.calls]
+        made_at = next(index for index, given in enumerate(inputs) if "CREATE USER" in given)
+        assert inputs[made_at + 1] == "SET GLOBAL super_read_only = ON;\n"
         assert Path(host.settings.health_defaults_file).stat().st_mode & 0o777 == 0o600
         identity.write_text("[auto]\nserver-uuid=own\n")
         second = self.start(host, ready, capsys)
@@ -490,11 +493,16 @@ class TestStartDatabase:
 
 class TestDrain:
     def test_it_counts_what_the_server_says(self, host: Host, programs: ScriptedProcesses) -> None:
-        programs.on("PROCESSLIST", answer=json_row(connections=4, running=1, transactions=2))
+        programs.on("PROCESSLIST", answer=json_row(connections=4, running_statements=1, transactions=2))
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
         programs.on("COUNT_STAR", answer=json_row(statements=812, errors=3, picoseconds=4.1e11))
         found = client_activity(host.settings, programs)
-        assert found == {"connections": 4, "running": 1, "transactions": 2, "client_statements": 812}
+        assert found == {
+            "connections": 4,
+            "running_statements": 1,
+            "transactions": 2,
+            "client_statements": 812,
+        }
 
     def test_without_statistics_the_statements_are_unknown(
         self, host: Host, programs: ScriptedProcesses

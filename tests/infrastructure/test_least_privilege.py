@@ -14,8 +14,10 @@ from stacks.permissions import command_statements, statements
 from tests.infrastructure.step_calls import actions_of, reach_of_handler
 from tests.infrastructure.test_permissions import DEPLOYMENT
 
-# Making a resource with tags, or an instance with a profile, needs more than the call itself.
+# Making a resource with tags, or an instance with a profile, needs more than the call itself; who sends commands may
+# look for the one whose answer was lost.
 IMPLIED = {
+    "ssm:SendCommand": {"ssm:ListCommands"},
     "ec2:RunInstances": {"ec2:CreateTags", "iam:PassRole"},
     "ec2:CreateVolume": {"ec2:CreateTags"},
 }
@@ -23,8 +25,12 @@ WRITE_LEDGER = {
     f"dynamodb:{name}" for name in ("GetItem", "Query", "PutItem", "UpdateItem", "ConditionCheckItem")
 }
 KEEP_FORECASTS = {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem"}
-# ValidateRequest runs before there is a run; forecast_load keeps rows of its own.
-LEDGER = {"validate_request": set[str](), "forecast_load": KEEP_FORECASTS}
+# ValidateRequest runs before there is a run, WatchReplicas without one; forecast_load keeps rows of its own.
+LEDGER = {
+    "validate_request": set[str](),
+    "watch_replicas": set[str](),
+    "forecast_load": KEEP_FORECASTS,
+}
 
 
 def granted(definition: FunctionDefinition) -> set[str]:

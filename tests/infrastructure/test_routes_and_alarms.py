@@ -24,7 +24,7 @@ def alarms(assembly: Assembly) -> dict[str, Resource]:
 
 def test_every_rule_has_a_dead_letter_queue_and_bounded_retries(assembly: Assembly) -> None:
     found = rules(assembly)
-    assert len(found) == 5
+    assert len(found) == 6
     for rule in found.values():
         [target] = rule["Targets"]
         assert target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][1] == "Arn"
@@ -94,6 +94,22 @@ def test_forecast_runs_on_the_clusters_schedule(assembly: Assembly) -> None:
     expected = "rate(15 minutes)" if assembly.environment == "local" else "rate(5 minutes)"
     assert rule["ScheduleExpression"] == expected
     assert json.loads(rule["Targets"][0]["Input"]) == {"cluster": "orders"}
+
+
+def test_replicas_hear_of_their_peers_on_the_clusters_schedule(assembly: Assembly) -> None:
+    rule = rules(assembly)[f"peaker-{assembly.environment}-orders-watch"]
+    expected = "rate(2 hours)" if assembly.environment == "local" else "rate(1 minute)"
+    assert rule["ScheduleExpression"] == expected
+    assert json.loads(rule["Targets"][0]["Input"]) == {"cluster": "orders"}
+
+
+def test_a_replica_that_is_held_by_the_floor_wakes_a_person(assembly: Assembly) -> None:
+    alarm = alarms(assembly)[f"peaker-{assembly.environment}-orders-replicas-held-by-floor"]
+    assert (alarm["MetricName"], alarm["Threshold"], alarm["EvaluationPeriods"]) == (
+        "ReplicasHeldByFloor",
+        1,
+        1,
+    )
 
 
 def test_scale_out_is_also_checked_every_hour(assembly: Assembly) -> None:

@@ -124,7 +124,7 @@ def test_a_longer_lead_time_costs_more_and_is_still_served() -> None:
     assert long.short_share <= 0.05
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 1000), missing=st.floats(0.0, 0.3), jump=st.floats(0.2, 4.0))
 def test_whatever_the_load_the_fleet_stays_within_its_rules(seed: int, missing: float, jump: float) -> None:
     values = daily(19, 1800, noise=0.3, seed=seed)

@@ -39,6 +39,10 @@ EXPECTED_PARAMETERS = {
     "wait_for_catch_up": {"RunId", "LagGateSeconds", "LagSamples", "TimeoutSeconds"},
     "load_buffer_pool": {"RunId"},
     "drain_replica": {"RunId"},
+    "report_health": {
+        *("RunId", "Peers", "FloorReplicas", "LagSeconds", "GoodSamples", "BadSamples"),
+        *("MinFreeDiskPercent", "SourceServesReads"),
+    },
     "set_maintenance": {"RunId", "Maintenance"},
 }
 VALUES = {
@@ -57,6 +61,13 @@ VALUES = {
     "KneeSeconds": "60",
     "ServerId": "3141",
     "Health": '{"good_samples":3,"bad_samples":2,"lag_seconds":5.0,"min_free_disk_percent":5.0}',
+    "Peers": '[{"instance_id":"i-0a1b2c3d4e5f60718","address":"10.77.2.11"}]',
+    "FloorReplicas": "2",
+    "LagSeconds": "5.0",
+    "GoodSamples": "3",
+    "BadSamples": "2",
+    "MinFreeDiskPercent": "5.0",
+    "SourceServesReads": "false",
     "SourceHost": "10.77.0.10",
     "LagGateSeconds": "5",
     "LagSamples": "3",
@@ -128,7 +139,7 @@ def test_the_sample_values_match_the_patterns(path: Path) -> None:
 HOSTILE = ("$(reboot)", "a;reboot", "a b", "`id`", "a\nb", "'", "../x")
 
 
-@pytest.mark.parametrize("name", ["RunId", "SourceHost", "Maintenance", "Method", "ServerId"])
+@pytest.mark.parametrize("name", ["RunId", "SourceHost", "Maintenance", "Method", "ServerId", "Peers"])
 def test_hostile_values_match_no_pattern(name: str) -> None:
     patterns = [
         load_document(path)["parameters"][name]["allowedPattern"]

@@ -53,7 +53,12 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
         "caught_up_seconds": 2.5,
     },
     "load_buffer_pool": {"pages": 812, "seconds": 0.4, "page_list_found": True},
-    "drain_replica": {"connections": 0, "transactions": 0, "running": 0, "client_statements": 4711},
+    "drain_replica": {
+        "connections": 0,
+        "transactions": 0,
+        "running_statements": 0,
+        "client_statements": 4711,
+    },
     "measure_service": {
         "measurable": True,
         "queries": 5000,
@@ -67,6 +72,7 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
         "stopped_seconds": 2.1,
     },
     "set_maintenance": {"maintenance": "off"},
+    "report_health": {"http_status": 200, "state": "good", "why": "in time", "lag_seconds": 0.0},
 }
 
 

@@ -39,6 +39,7 @@ class ReadEndpointSettings(Settings):
     port: int = Field(ge=1, le=65_535)
     listener_port: int = Field(ge=1, le=65_535)
     health_port: int = Field(ge=1, le=65_535)
+    source_serves_reads: bool = False
     target_group_arn: str | None = None
     warming_target_group_arn: str | None = None
     listener_arn: str | None = None
@@ -156,11 +157,14 @@ class RampSettings(Settings):
 class HealthSettings(Settings):
     """When the health responder of a replica turns good and bad. Samples are a second apart.
 
-    The lag that it allows is gates.lag_seconds.
+    The lag that it allows is gates.lag_seconds. Below `floor_replicas` good ones lag ejects nobody; `watch_minutes` is
+    how often replicas hear of their peers.
     """
 
     good_samples: int = Field(default=3, ge=1, le=60)
     bad_samples: int = Field(default=2, ge=1, le=60)
+    floor_replicas: int = Field(default=1, ge=0)
+    watch_minutes: int = Field(default=1, ge=1, le=1_440)
     min_free_disk_percent: float = Field(default=5.0, ge=0, lt=100)
 
 

@@ -67,6 +67,16 @@ class ServiceReport(HostResult):
     measurable: bool = True
 
 
+class HealthReport(HostResult):
+    """What a replica's health responder answers; `kept_by_floor` means that it serves although it lags."""
+
+    http_status: int
+    state: str
+    why: str
+    kept_by_floor: bool = False
+    lag_seconds: float | None = None
+
+
 class DrainReport(HostResult):
     """Who is still on the replica right now, and how many statements clients have run since it started."""
 

@@ -30,6 +30,10 @@ class Metric(StrEnum):
     CAPACITY_PER_REPLICA = "CapacityPerReplica"
     OBSERVATION_DAYS_LEFT = "ObservationDaysLeft"
     FORECAST_ERROR = "ForecastError"
+    REPLICA_LAG_SECONDS_MAX = "ReplicaLagSecondsMax"
+    REPLICAS_SERVING = "ReplicasServing"
+    REPLICAS_HELD_BY_FLOOR = "ReplicasHeldByFloor"
+    REPLICAS_UNREPORTED = "ReplicasUnreported"
 
 
 UNITS: Mapping[Metric, MetricUnit] = {
@@ -45,6 +49,10 @@ UNITS: Mapping[Metric, MetricUnit] = {
     Metric.CAPACITY_PER_REPLICA: MetricUnit.NoUnit,
     Metric.OBSERVATION_DAYS_LEFT: MetricUnit.Count,
     Metric.FORECAST_ERROR: MetricUnit.NoUnit,
+    Metric.REPLICA_LAG_SECONDS_MAX: MetricUnit.Seconds,
+    Metric.REPLICAS_SERVING: MetricUnit.Count,
+    Metric.REPLICAS_HELD_BY_FLOOR: MetricUnit.Count,
+    Metric.REPLICAS_UNREPORTED: MetricUnit.Count,
 }
 
 

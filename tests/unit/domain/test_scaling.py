@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from peaker.domain.cluster import ForecastSettings
 from peaker.domain.forecasting import LEVELS, Forecast, Standing
@@ -353,7 +353,6 @@ def test_whole_replicas_serve_a_load() -> None:
     assert [replicas_for(load, 100.0) for load in (0.0, 1.0, 100.0, 100.0000000001, 101.0)] == [0, 1, 1, 1, 2]
 
 
-@settings(deadline=None)
 @given(
     load=st.one_of(st.none(), st.floats(0, 5000)),
     serving=st.one_of(st.none(), st.integers(0, 12)),

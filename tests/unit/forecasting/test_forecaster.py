@@ -242,7 +242,7 @@ def test_the_rolling_forecast_at_its_fit_is_the_forecast_of_the_function() -> No
     assert rolled.issued_at_seconds == direct.issued_at_seconds == START + len(values) * STEP
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     seed=st.integers(0, 10_000),
     days=st.floats(3.0, 20.0),

@@ -1,0 +1,55 @@
+"""What a look at all responders of a cluster comes to. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from peaker.domain.host_results import HealthReport
+from peaker.domain.reading import Unknown
+
+HTTP_OK = 200
+
+
+@dataclass(frozen=True)
+class WatchFigures:
+    """Counts over the replicas that are registered; `lag_seconds_max` is None when no replica knows its lag."""
+
+    registered: int
+    serving: int
+    held_by_floor: int
+    unreported: int
+    lag_seconds_max: float | None
+    reason: str
+
+    def metrics(self) -> dict[str, float]:
+        """By metric name; a lag that nobody knows is left out."""
+        values = {
+            "ReplicasServing": float(self.serving),
+            "ReplicasHeldByFloor": float(self.held_by_floor),
+            "ReplicasUnreported": float(self.unreported),
+        }
+        if self.lag_seconds_max is not None:
+            values["ReplicaLagSecondsMax"] = self.lag_seconds_max
+        return values
+
+
+def summarize(answers: Mapping[str, HealthReport | Unknown]) -> WatchFigures:
+    """Count who serves, who serves only because the floor keeps it, and who said nothing."""
+    reports = {name: answer for name, answer in answers.items() if isinstance(answer, HealthReport)}
+    serving = [one for one in reports.values() if one.http_status == HTTP_OK]
+    held = sorted(name for name, one in reports.items() if one.kept_by_floor)
+    silent = {name: answer.why for name, answer in answers.items() if isinstance(answer, Unknown)}
+    bad = {name: one.why for name, one in reports.items() if one.http_status != HTTP_OK}
+    lags = [one.lag_seconds for one in reports.values() if one.lag_seconds is not None]
+    notes = [f"{name} is held by the floor" for name in held]
+    notes += [f"{name} does not serve: {why}" for name, why in sorted(bad.items())]
+    notes += [f"{name} did not report: {why}" for name, why in sorted(silent.items())]
+    return WatchFigures(
+        registered=len(answers),
+        serving=len(serving),
+        held_by_floor=len(held),
+        unreported=len(silent),
+        lag_seconds_max=max(lags, default=None),
+        reason="; ".join(notes) or f"all {len(answers)} registered replicas serve",
+    )
