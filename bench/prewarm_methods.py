@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cold_volumes import BLOCK, ROOT, STATE, Laboratory, Restored
-from localcloud.dataplane import DataPlaneError
+from localcloud.dataplane import DataPlaneError, VolumeLimits
 
 RUN_ID = "bench-prewarm"
 HOST_PACKAGES = ROOT / "host"
@@ -145,9 +145,11 @@ def command_line(method: str, volume: Restored) -> list[str]:
     return ["sh", "-c", 'cat "$1" >/dev/null', "cat", path]
 
 
-def warm(lab: Laboratory, snapshot_id: str, filesystem: str, method: str) -> Warming:
-    """Restore cold, run the method to its end, count what the device saw."""
-    with lab.restored(snapshot_id) as volume:
+def warm(
+    lab: Laboratory, snapshot_id: str, filesystem: str, method: str, limits: VolumeLimits | None = None
+) -> Warming:
+    """Restore cold, run the method to its end, count what the device saw; at gp3's baseline without `limits`."""
+    with lab.restored(snapshot_id, limits) as volume:
         host: EngineHost | None = None
         command = []
         if method in ENGINE_METHODS:

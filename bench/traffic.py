@@ -22,7 +22,7 @@ from bench.traffic_clients import ReaderProcess, SourceHeartbeat, Traffic, sourc
 from bench.traffic_cluster import ROOT, Say, Stage, stage
 from bench.traffic_faults import FaultRound, break_things
 from bench.traffic_figures import failed, p99_ms, too_stale
-from bench.traffic_rounds import Rounds, play
+from bench.traffic_rounds import Join, Rounds, play
 
 RESULT = ROOT / "build" / "bench" / "traffic.json"
 # Cloud seconds per real second while workflows run: their waits shrink, the data plane's work does not.
@@ -141,6 +141,12 @@ def _print_rounds(console: Console, rounds: Rounds, traffic: Traffic) -> None:
     steady = p99_ms(traffic.reads, rounds.steady)
     table.add_row("steady", str(len(rounds.steady)), "", "", f"{steady:.1f}")
     console.print(table)
+    joins: tuple[Join, ...] = ("build", "return")
+    for kind in joins:
+        took = [
+            f"{state} {seconds:.1f}" for state, seconds in rounds.step_seconds(kind).items() if seconds >= 0.3
+        ]
+        console.print(f"{kind}, median seconds: {', '.join(took)}")
     answered = sum(read.error is None for read in traffic.reads)
     console.print(f"{answered:,} queries answered on {len(traffic.attempts):,} connections")
     for read in (read for read in traffic.reads if read.error is not None):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,16 +24,28 @@ class RoundFailed(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """One join or retirement. Times are epoch seconds; `touched` is while clients could notice it."""
+    """One join or retirement. Times are epoch seconds; `touched` is while clients could notice it.
+
+    `done_at` is when a joining replica serves with its full share, or a leaving one is stopped or gone: what follows
+    is bookkeeping. `entered` is when each state was entered first.
+    """
 
     kind: Join | Leave
     started_at: float
+    done_at: float
     ended_at: float
     touched: Window
+    entered: Mapping[str, float]
 
     @property
     def seconds(self) -> float:
-        return self.ended_at - self.started_at
+        return self.done_at - self.started_at
+
+    def step_seconds(self) -> dict[str, float]:
+        """How long each state took, in order; of parallel states until the next one was entered."""
+        times = sorted(self.entered.items(), key=lambda item: item[1])
+        ends = [*(at for _, at in times[1:]), self.ended_at]
+        return {state: end - at for (state, at), end in zip(times, ends, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,14 @@ class Rounds:
     def seconds(self, kind: Join | Leave) -> list[float]:
         """Durations of the changes of one kind."""
         return [change.seconds for change in self.changes if change.kind == kind]
+
+    def step_seconds(self, kind: Join | Leave) -> dict[str, float]:
+        """The median duration of each state of the changes of one kind, in the order of the first."""
+        found = [change.step_seconds() for change in self.changes if change.kind == kind]
+        return {
+            state: statistics.median(one[state] for one in found if state in one)
+            for state in (found[0] if found else {})
+        }
 
     def windows(self, *kinds: Join | Leave) -> list[Window]:
         """When clients could notice changes of these kinds."""
@@ -84,7 +106,8 @@ def join(stage: Stage, kind: Join) -> Change:
     did: Join = "return" if "StartParkedReplica" in entered else "build"
     if not status.startswith("SUCCEEDED") or did != kind:
         raise RoundFailed(f"scale_out ({kind} wanted, {did} done): {status}")
-    return Change(kind, started, ended, (entered["RegisterReplica"], ended + 1.0))
+    touched = (entered["RegisterReplica"], ended + 1.0)
+    return Change(kind, started, entered["RecordReceipt"], ended, touched, entered)
 
 
 def leave_service(stage: Stage, kind: Leave) -> Change:
@@ -97,7 +120,8 @@ def leave_service(stage: Stage, kind: Leave) -> Change:
     did: Leave = "park" if "ParkReplica" in entered else "retire"
     if not status.startswith("SUCCEEDED") or did != kind:
         raise RoundFailed(f"scale_in ({kind} wanted, {did} done): {status}")
-    return Change(kind, started, ended, (entered["DeregisterReplica"], ended + 1.0))
+    touched = (entered["DeregisterReplica"], ended + 1.0)
+    return Change(kind, started, entered["RecordReceipt"], ended, touched, entered)
 
 
 def _quiet() -> Window:
