@@ -37,7 +37,7 @@ LOOPBACK = "127.0.0.1"
 IP_FREEBIND = 15  # linux/in.h; lets us listen on the hosts' bridge address before the bridge exists
 RESOURCE_EXTENSIONS = ("ec2", "ebs", "ssm", "elbv2", "kept_snapshots", "dynamodb", "route53")
 CONTROL_EXTENSIONS = (
-    "remembered_names",
+    "shorter_ways",
     "moto_clock",
     "cloudwatch",
     "eventbridge",

@@ -280,7 +280,8 @@ def _install_executions(cloud: LocalCloud) -> None:
             )
             is_new = len(self.describe_state_machine(state_machine_arn).executions) > known
         if is_new:
-            _announce(cloud, execution)
+            # It may have ended by now, which has an event of its own.
+            _announce(cloud, execution, ended=False)
         return execution
 
     def terminated(self: Any) -> None:
@@ -357,24 +358,24 @@ def _abort_running(cloud: LocalCloud) -> None:
         execution.stop(cloud.clock.now(), "LocalCloudClosed", "The local cloud was closed.")
 
 
-def _announce(cloud: LocalCloud, execution: Any) -> None:
+def _announce(cloud: LocalCloud, execution: Any, *, ended: bool = True) -> None:
     """The `Step Functions Execution Status Change` event, shaped as AWS shapes it."""
     if cloud.closing.is_set():
         return
-    status = execution.status
+    status = execution.status if ended else "RUNNING"
     detail = {
         "executionArn": execution.exec_arn,
         "stateMachineArn": execution.state_machine_arn,
         "name": execution.name,
         "status": status,
         "startDate": _milliseconds(execution.start_date),
-        "stopDate": _milliseconds(execution.stop_date),
+        "stopDate": _milliseconds(execution.stop_date) if ended else None,
         "input": execution.execution_input,
         "output": json.dumps(execution.output) if status == "SUCCEEDED" else None,
         "inputDetails": {"included": True},
         "outputDetails": {"included": True} if status == "SUCCEEDED" else None,
-        "error": execution.error,
-        "cause": execution.cause,
+        "error": execution.error if ended else None,
+        "cause": execution.cause if ended else None,
     }
     cloud.put_event("aws.states", "Step Functions Execution Status Change", detail, [execution.exec_arn])
 

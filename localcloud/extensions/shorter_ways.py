@@ -1,6 +1,7 @@
-"""What moto works out anew for each answer and never changes: the names it looks for, and a backend's actions.
+"""Shorter ways to what moto searches for in each request, on a machine that also runs MySQL.
 
-A quarter of the time in which the control plane serves a request went there, on a machine that also runs MySQL.
+The names under which an answer may hold a member and a backend's actions never change; a resource's tags are kept under
+its id, while moto compares the tags of every resource with a pattern of it, so that a long-lived cloud slows down.
 """
 
 from __future__ import annotations
@@ -14,14 +15,30 @@ if TYPE_CHECKING:
 
 
 def install(cloud: LocalCloud) -> None:
-    """Remember an action list per backend class, and per shape the names under which a dict may hold a member."""
+    """Remember actions per backend class and names per shape; look a resource's tags up."""
     from moto.core import responses
     from moto.core.serialize import AttributePicker, XFormedAttributePicker
     from moto.core.utils import method_names_from_class
+    from moto.ec2.models.core import TaggedEC2Resource
 
     cloud.patch(responses, "method_names_from_class", functools.cache(method_names_from_class))
+    cloud.patch(TaggedEC2Resource, "get_tags", tags_of)
     for picker in (AttributePicker, XFormedAttributePicker):
         cloud.patch(picker, "get_possible_keys", _remembering(picker.get_possible_keys))
+
+
+def tags_of(resource: Any) -> list[dict[str, str]]:
+    """The tags of one EC2 resource, as moto's own get_tags lists them."""
+    from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
+
+    tags = resource.ec2_backend.tags.get(resource.id) if resource.id else None
+    if not tags:
+        return []
+    kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(resource.id), "")
+    return [
+        {"resource_id": resource.id, "key": key, "value": value, "resource_type": kind}
+        for key, value in tags.copy().items()
+    ]
 
 
 def _remembering(possible_keys: Callable[[Any, Any], Iterable[str]]) -> Callable[[Any, Any], Iterable[str]]:
