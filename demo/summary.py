@@ -91,6 +91,8 @@ class Day:
             for d in control.client("elbv2").describe_target_health(
                 TargetGroupArn=self.cluster.target_group_arn
             )["TargetHealthDescriptions"]
+            # A retired target is listed until its deregistration delay is over, and gets nothing.
+            if d["TargetHealth"]["State"] != "draining"
         ]
         for run in control.runs(self.cluster.name):
             receipt = control.receipt(str(run["run_id"]))
