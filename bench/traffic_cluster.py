@@ -105,7 +105,7 @@ def stage(scale: float, say: Say) -> Iterator[Stage]:
         )  # fmt: skip
         clock = CloudTime(STATE / "clock.json")
         demand = Demand(control, clock, settings["load_metric"], say)
-        background = (demand, ReadersFirst())
+        background = (demand, ReadersFirst(cloud.process.pid))
         for thread in background:
             thread.start()
         try:
@@ -116,22 +116,28 @@ def stage(scale: float, say: Say) -> Iterator[Stage]:
 
 
 class ReadersFirst(threading.Thread):
-    """Gives MySQL and the endpoint the processor before the local cloud's control plane.
+    """Gives MySQL and the endpoint the processor before the local cloud's control plane, which gets what is left.
 
     On AWS the workflows' functions run on other machines than the replicas; here they share the processors, and
     without this the latency of reads would show Lambda functions starting.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, control_plane_pid: int) -> None:
         super().__init__(name="readers-first", daemon=True)
+        self._control_plane = control_plane_pid
         self._stopping = threading.Event()
 
     def run(self) -> None:
+        # What the control plane starts from now on inherits it; the servers among that are preferred again below.
+        for process in Path("/proc").glob("[0-9]*"):
+            if _is_python_of(process, self._control_plane):
+                _for_each_thread(process, _only_when_idle)
         known: set[str] = set()
         while not self._stopping.wait(0.25):
             present = {entry.name for entry in Path("/proc").glob("[0-9]*")}
-            for process in present - known:
-                _prefer(Path("/proc", process))
+            for process in (Path("/proc", name) for name in present - known):
+                if _name_of(process) in SERVING_PROCESSES:
+                    _for_each_thread(process, _before_others)
             known = present
 
     def stop(self) -> None:
@@ -140,13 +146,35 @@ class ReadersFirst(threading.Thread):
         self.join(5)
 
 
-def _prefer(process: Path) -> None:
-    """Each thread has a priority of its own; those that it starts later inherit it."""
-    # A process or thread may end between the listing and the look.
+def _name_of(process: Path) -> str:
+    # A process may end between the listing and the look.
     with contextlib.suppress(OSError):
-        if (process / "comm").read_text().strip() in SERVING_PROCESSES:
-            for thread in (process / "task").iterdir():
-                os.setpriority(os.PRIO_PROCESS, int(thread.name), NICENESS)
+        return (process / "comm").read_text().strip()
+    return ""
+
+
+def _is_python_of(process: Path, ancestor: int) -> bool:
+    """The local cloud's server, and the functions' workers that it started."""
+    with contextlib.suppress(OSError):
+        parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+        return str(ancestor) in (process.name, parent) and _name_of(process).startswith("python")
+    return False
+
+
+def _for_each_thread(process: Path, change: Callable[[int], None]) -> None:
+    """Each thread has a priority of its own; those that it starts later inherit it."""
+    with contextlib.suppress(OSError):
+        for thread in (process / "task").iterdir():
+            change(int(thread.name))
+
+
+def _only_when_idle(thread: int) -> None:
+    os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
+
+
+def _before_others(thread: int) -> None:
+    os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+    os.setpriority(os.PRIO_PROCESS, thread, NICENESS)
 
 
 class Demand(threading.Thread):

@@ -26,8 +26,8 @@ class RoundFailed(Exception):
 class Change:
     """One join or retirement. Times are epoch seconds; `touched` is while clients could notice it.
 
-    `done_at` is when a joining replica serves with its full share, or a leaving one is stopped or gone: what follows
-    is bookkeeping. `entered` is when each state was entered first.
+    `done_at` is when the endpoint sends reads to a joining replica, whose share then rises, or when a leaving one is
+    stopped or gone. `entered` is when each state was entered first.
     """
 
     kind: Join | Leave
@@ -107,7 +107,7 @@ def join(stage: Stage, kind: Join) -> Change:
     if not status.startswith("SUCCEEDED") or did != kind:
         raise RoundFailed(f"scale_out ({kind} wanted, {did} done): {status}")
     touched = (entered["RegisterReplica"], ended + 1.0)
-    return Change(kind, started, entered["RecordReceipt"], ended, touched, entered)
+    return Change(kind, started, entered["RampTraffic"], ended, touched, entered)
 
 
 def leave_service(stage: Stage, kind: Leave) -> Change:

@@ -81,12 +81,19 @@ def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, time
     raise BufferPoolTimeout(f"the page list was not dumped within {timeout_seconds:g} s")
 
 
+def begin_buffer_pool_load(client: MysqlClient) -> None:
+    """Let the server load the pages named in ib_buffer_pool while other things go on; once per start of the server."""
+    status = _status_text(client, "Innodb_buffer_pool_load_status")
+    if not status or "not started" in status:
+        client.execute("SET GLOBAL innodb_buffer_pool_load_now = ON")
+
+
 def load_buffer_pool(
     client: MysqlClient, timeout_seconds: float, say: Callable[[str], None]
 ) -> Dict[str, Any]:
-    """Load the pages named in ib_buffer_pool and wait. A second call finds them loaded and is quick."""
+    """Wait until the pages named in ib_buffer_pool are loaded; begin it where nobody did."""
     started = time.monotonic()
-    client.execute("SET GLOBAL innodb_buffer_pool_load_now = ON")
+    begin_buffer_pool_load(client)
     deadline = started + timeout_seconds
     said = started
     while time.monotonic() < deadline:

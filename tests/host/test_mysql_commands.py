@@ -546,12 +546,20 @@ class TestServiceMeasurement:
 
 class TestBufferPoolLoad:
     def test_it_waits_for_the_end(self, host: Host, programs: ScriptedProcesses) -> None:
-        answers = ["Loaded 10/90 pages", "Buffer pool(s) load completed at 251121"]
+        answers = ["Loading of buffer pool not started", "Loaded 10/90 pages", "load completed at 251121"]
         programs.on("load_now")
         programs.on("load_status", answer=lambda _: table({"n": "x", "Value": answers.pop(0)}))
         programs.on("pages_data", answer=table({"n": "x", "Value": "90"}))
         found = donor.load_buffer_pool(admin_client(host.settings, programs), 5, quiet)
         assert (found["pages"], found["page_list_found"]) == (90, True)
+        assert programs.said("load_now")
+
+    def test_a_load_that_runs_already_is_not_begun_again(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        programs.on("load_status", answer=table({"n": "x", "Value": "Loaded 10/90 pages"}))
+        donor.begin_buffer_pool_load(admin_client(host.settings, programs))
+        assert not programs.said("load_now")
 
     def test_it_gives_up_in_time(self, host: Host, programs: ScriptedProcesses) -> None:
         programs.on("load_now").on("load_status", answer=table({"n": "x", "Value": "Loaded 1/90 pages"}))
