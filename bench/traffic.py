@@ -27,11 +27,11 @@ from bench.traffic_rounds import Join, Rounds, play
 RESULT = ROOT / "build" / "bench" / "traffic.json"
 # Cloud seconds per real second while workflows run: their waits shrink, the data plane's work does not.
 WORKFLOW_SCALE = 30.0
-BUILDS_OF_20 = 5
+BUILDS_OF_20 = 4
 # Short, because the cloud's clock runs faster than MySQL: a step is two real seconds.
 SETTINGS = {
     "ramp": {"shares": [0.3, 1.0], "step_seconds": 60, "min_queries": 20},
-    "retirement": {"observation_seconds": 60, "park": "always"},
+    "retirement": {"observation_seconds": 60, "park": "never"},
 }
 
 Figures = dict[str, dict[str, object]]

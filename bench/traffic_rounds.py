@@ -73,11 +73,11 @@ class Rounds:
 
 
 def play(stage: Stage, count: int, builds: int, say: Say) -> Rounds:
-    """`count` joins and retirements, `builds` of the joins built anew and spread evenly, the others returned.
+    """`count` joins and retirements: `builds` joins built anew, then the others by return.
 
     A replica is parked when the next join returns it, and retired when the next join builds.
     """
-    kinds = [_kind(number, count, builds) for number in range(count)]
+    kinds: list[Join] = ["build" if number < builds else "return" for number in range(count)]
     changes: list[Change] = []
     steady: list[Window] = []
     for number, kind in enumerate(kinds):
@@ -90,11 +90,6 @@ def play(stage: Stage, count: int, builds: int, say: Say) -> Rounds:
         say(f"{number + 1:2}/{count} {leave:6} {changes[-1].seconds:5.1f} s")
         steady.append(_quiet())
     return Rounds(tuple(changes), tuple(steady))
-
-
-def _kind(number: int, count: int, builds: int) -> Join:
-    starts_a_share = number * builds // count != (number - 1) * builds // count
-    return "build" if starts_a_share else "return"
 
 
 def join(stage: Stage, kind: Join) -> Change:
