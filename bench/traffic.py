@@ -1,8 +1,8 @@
 """Do replicas come and go without a failed query? `python -m bench.traffic [--joins 20] [--only rounds|faults]`.
 
 On the local cloud, under real reads through the endpoint by pools with and without keepalive: joins and retirements
-through the workflows, then faults on a serving replica. Prints tables, writes build/bench/traffic.json. About half an
-hour; needs root.
+through the workflows, then faults on a serving replica. Prints tables, writes build/bench/traffic.json. About forty
+minutes; needs root.
 """
 
 from __future__ import annotations
@@ -61,15 +61,21 @@ def main(argv: Sequence[str]) -> int:
         try:
             if arguments.only != "faults":
                 figures.update(_rounds(running, arguments.joins, console, say))
+                _write(figures)
             if arguments.only != "rounds":
                 figures.update(_faults(running, console, say))
+                _write(figures)
         finally:
             heartbeat.stop()
     _print_figures(console, figures)
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps(figures, indent=1) + "\n")
     console.print(f"written: {RESULT.relative_to(ROOT)}")
     return 0 if all(figure["holds"] for figure in figures.values()) else 1
+
+
+def _write(figures: Figures) -> None:
+    """After each part: half an hour's figures outlast a failure of what follows."""
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 def _rounds(running: Stage, joins: int, console: Console, say: Say) -> Figures:

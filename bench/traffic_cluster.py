@@ -17,7 +17,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from bench.traffic_clients import NICENESS, POOLS
+from bench.traffic_clients import NICENESS, POOLS, processors
 from cli.control_plane import ControlPlane
 from demo.load import Endpoint
 from demo.local_cloud import CloudTime, RunningCloud, await_end_of_earlier, local_cloud
@@ -34,8 +34,8 @@ PORT = 4566
 HISTORY_DAYS = 28
 # A warm function reads its settings anew after a minute (adapters/parameter_clusters.py).
 SETTINGS_KEPT_SECONDS = 61.0
-# 1.1 GiB beside the demonstration's dataset: with less the steps that move no data would hide what a prewarm takes.
-HISTORY_ROWS = 150_000
+# 2.3 GiB beside the demonstration's dataset: with less the steps that move no data would hide what a prewarm takes.
+HISTORY_ROWS = 300_000
 _HISTORY = f"""
 mysql --defaults-extra-file=/etc/peaker/admin.cnf <<'SQL'
 SET SESSION sql_log_bin = 0;
@@ -111,7 +111,7 @@ def stage(scale: float, say: Say) -> Iterator[Stage]:
         parameter = control.client("ssm").get_parameter(Name=_parameter())
         settings = json.loads(parameter["Parameter"]["Value"])
         cluster = bring_up(control.client, ENVIRONMENT, settings, kept, say)
-        say("the base replica's history: a minute")
+        say("the base replica's history: some three minutes")
         Hosts(control.client("ssm"), ENVIRONMENT).script(cluster.base_replica_id, _HISTORY)
         start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=1)
         _load_history(cloud, settings["load_metric"], start)
@@ -134,10 +134,12 @@ def stage(scale: float, say: Say) -> Iterator[Stage]:
 
 
 class ReadersFirst(threading.Thread):
-    """Gives MySQL and the endpoint the processor before the local cloud's control plane, which gets what is left.
+    """Gives each side its own processors, and MySQL the processor before the local cloud's control plane.
 
-    On AWS the workflows' functions run on other machines than the replicas; here they share the processors, and
-    without this the latency of reads would show Lambda functions starting.
+    On AWS the base replica, a newcomer that prewarms and starts, and the workflows' functions are machines of their
+    own. Here they share one, and without this the latency of reads would show a neighbour that starts: what serves
+    when the bench begins keeps the first half of the processors, everything that comes later has the others, and
+    there the control plane gets what the servers leave.
     """
 
     def __init__(self, control_plane_pid: int) -> None:
@@ -146,11 +148,16 @@ class ReadersFirst(threading.Thread):
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        # What the control plane starts from now on inherits it; the servers among that are preferred again below.
+        # What the control plane starts from now on inherits both; the servers among that are preferred again below.
+        serving, others = processors()
+        _for_each_thread(Path("/proc/self"), lambda thread: os.sched_setaffinity(thread, others))
+        known: set[str] = set()
         for process in Path("/proc").glob("[0-9]*"):
             if _is_python_of(process, self._control_plane):
                 _for_each_thread(process, _only_when_idle)
-        known: set[str] = set()
+                _for_each_thread(process, lambda thread: os.sched_setaffinity(thread, others))
+            elif _name_of(process) in SERVING_PROCESSES:
+                _for_each_thread(process, lambda thread: os.sched_setaffinity(thread, serving))
         while not self._stopping.wait(0.25):
             present = {entry.name for entry in Path("/proc").glob("[0-9]*")}
             for process in (Path("/proc", name) for name in present - known):

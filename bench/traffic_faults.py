@@ -70,7 +70,8 @@ FAULTS = (
 
 def break_things(stage: Stage, say: Say, faults: Sequence[Fault] = FAULTS) -> list[FaultRound]:
     """Each fault once on a peak replica that a scale_out puts into service beside the base replica."""
-    status, _, _ = run_workflow(stage, "scale_out", {"reason": "bench: a replica to break"}, 300)
+    with ReaderProcess(stage.readers):
+        status, _, _ = run_workflow(stage, "scale_out", {"reason": "bench: a replica to break"}, 300)
     if not status.startswith("SUCCEEDED"):
         raise RuntimeError(f"scale_out: {status}")
     replicas = stage.replicas()

@@ -400,6 +400,7 @@ class TestStartDatabase:
         programs.on("systemctl").on("SELECT 1", answer=table({"1": 1}))
         programs.on("SET GLOBAL super_read_only = ON").on("CREATE USER")
         programs.on("performance_schema.error_log", answer=json_row(torn=0))
+        programs.on("load_now").on("load_status", answer=table({"n": "x", "Value": "not started"}))
         programs.on(
             "server_version",
             answer=json_row(
@@ -433,6 +434,7 @@ class TestStartDatabase:
         order = [" ".join(argv[1:3]) for argv, _ in ready.calls if argv[0] == "systemctl"]
         assert order[:2] == ["stop mysql", "start mysql"]
         assert order[-1] == "restart peaker-health.service"
+        assert ready.said("load_now"), "hot pages are loaded while replication starts"
         [account] = ready.said("CREATE USER")
         assert "SET SESSION sql_log_bin = 0" in account, (
             "the account must not differ from the source in GTIDs"
