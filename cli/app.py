@@ -19,6 +19,8 @@ from cli.knee import EPILOG as KNEE_EPILOG
 from cli.knee import knee_command
 from cli.plan import render_plan
 from cli.receipt import render_receipt
+from cli.register_base import EPILOG as REGISTER_BASE_EPILOG
+from cli.register_base import register_base_command
 
 app = typer.Typer(
     name="peaker",
@@ -38,6 +40,7 @@ PLAN_LIMIT_SECONDS = 180
 app.command("backtest")(backtest_command)
 app.command("iostat", epilog=IOSTAT_EPILOG)(iostat_command)
 app.command("knee", epilog=KNEE_EPILOG)(knee_command)
+app.command("register-base", epilog=REGISTER_BASE_EPILOG)(register_base_command)
 
 
 @app.command(epilog="Example: peaker plan orders --env prod --region eu-west-1")

@@ -92,7 +92,7 @@ def _draw_load(axis: Axes, picture: Picture) -> None:
     axis.set_xlim(times[0], times[-1] + 1 / 24)
     axis.set_ylabel("queries per second")
     axis.set_ylim(0, max([*capacity, 1.0]) * 1.18)
-    axis.legend(loc="upper left", fontsize=9, frameon=False, ncols=2)
+    axis.legend(loc="upper left", fontsize=9, facecolor="white", edgecolor="none", framealpha=0.9, ncols=2)
     axis.grid(alpha=0.2)
     axis.spines[["top", "right"]].set_visible(False)
 

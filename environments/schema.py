@@ -32,6 +32,7 @@ LOAD_BALANCER_NAME_LIMIT = 32
 GP3_IOPS = range(3_000, 80_001)
 GP3_MAX_MIB_PER_S = 2_000
 GP3_MIB_PER_S_PER_IOPS = 0.25
+ROUTE53_LONGEST_WATCH_MINUTES = 5
 
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 SubnetId = Annotated[str, Field(pattern=r"^subnet-[0-9a-f]{8,17}$")]
@@ -78,12 +79,30 @@ class Volume(Settings):
         return throughput
 
 
-class ReadEndpoint(Settings):
+class NlbEndpoint(Settings):
+    """An internal Network Load Balancer, which Peaker makes; clients connect to `listener_port`."""
+
     kind: Literal["nlb"]
     port: Port
     listener_port: Port
     health_port: Port
     source_serves_reads: StrictBool = False
+
+
+class Route53Endpoint(Settings):
+    """A DNS name in a hosted zone that exists; clients connect to the replicas' own `port`."""
+
+    kind: Literal["route53"]
+    port: Port
+    health_port: Port
+    source_serves_reads: StrictBool = False
+    hosted_zone_id: str = Field(pattern=r"^Z[A-Z0-9]{1,31}$")
+    record_name: str = Field(pattern=r"^([a-z0-9_][a-z0-9_-]{0,62}\.)+[a-z0-9-]{1,63}$", max_length=253)
+    ttl_seconds: StrictInt = Field(ge=1, le=60)
+
+
+ReadEndpoint = Annotated[NlbEndpoint | Route53Endpoint, Field(discriminator="kind")]
+ENDPOINT_KINDS = ("nlb", "route53")
 
 
 class LoadMetric(Settings):
@@ -301,6 +320,17 @@ class Cluster(Settings):
             raise ValueError(f"must be >= min_replicas ({floor}), got {ceiling}")
         return ceiling
 
+    @field_validator("health")
+    @classmethod
+    def _is_watched_often_enough(cls, health: Health, info: ValidationInfo) -> Health:
+        endpoint = info.data.get("read_endpoint")
+        if isinstance(endpoint, Route53Endpoint) and health.watch_minutes > ROUTE53_LONGEST_WATCH_MINUTES:
+            raise ValueError(
+                f"watch_minutes must be <= {ROUTE53_LONGEST_WATCH_MINUTES} with a route53 read endpoint, which hears "
+                f"of a bad replica only by the watch, two of its periods late; got {health.watch_minutes}"
+            )
+        return health
+
     @field_validator("volumes")
     @classmethod
     def _have_places_of_their_own(cls, volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
@@ -344,6 +374,7 @@ class Environment(Settings):
         names = [cluster.name for cluster in clusters]
         if len(set(names)) < len(names):
             raise ValueError(f"must each have their own name, got {', '.join(names)}")
+        _check_dns_names(clusters)
         for index, cluster in enumerate(clusters):
             _check_cluster_place(index, cluster, info.data)
         return clusters
@@ -397,7 +428,8 @@ def load_environment(name: str, directory: Path = ENVIRONMENTS_DIRECTORY) -> Env
 
 def _check_cluster_place(index: int, cluster: Cluster, environment: Mapping[str, Any]) -> None:
     prefix = f"peaker-{environment.get('environment', '')}-"
-    if len(prefix + cluster.name) > LOAD_BALANCER_NAME_LIMIT:
+    balanced = isinstance(cluster.read_endpoint, NlbEndpoint)
+    if balanced and len(prefix + cluster.name) > LOAD_BALANCER_NAME_LIMIT:
         raise ValueError(
             f"{index}.name: must be at most {LOAD_BALANCER_NAME_LIMIT - len(prefix)} characters, because the "
             f"load balancer is called {prefix}<name> and AWS allows {LOAD_BALANCER_NAME_LIMIT}; "
@@ -407,6 +439,21 @@ def _check_cluster_place(index: int, cluster: Cluster, environment: Mapping[str,
     foreign = [zone for zone in cluster.subnets if region and not zone.startswith(region)]
     if foreign:
         raise ValueError(f"{index}.subnets: must be zones of {region}, got {', '.join(foreign)}")
+
+
+def _check_dns_names(clusters: Sequence[Cluster]) -> None:
+    """Two clusters behind one name would get each other's reads."""
+    endpoints = [cluster.read_endpoint for cluster in clusters]
+    names = [
+        (endpoint.hosted_zone_id, endpoint.record_name)
+        for endpoint in endpoints
+        if isinstance(endpoint, Route53Endpoint)
+    ]
+    twice = sorted({record for zone, record in names if names.count((zone, record)) > 1})
+    if twice:
+        raise ValueError(
+            f"must each have their own read_endpoint.record_name; {', '.join(twice)} is given twice"
+        )
 
 
 def _fault_lines(error: ValidationError, model: type[BaseModel]) -> list[str]:
@@ -420,14 +467,19 @@ def _follows_from_an_item(fault: Mapping[str, Any]) -> bool:
 
 
 def _fault_line(fault: Mapping[str, Any], model: type[BaseModel]) -> str:
-    path = [str(part) for part in fault["loc"]]
+    path = _path_in_the_file(fault["loc"])
     given = fault["input"]
     context = fault.get("ctx") or {}
     match fault["type"]:
         case "missing":
             return f"{'.'.join(path)}: is required: add it"
         case "extra_forbidden":
-            return f"{'.'.join(path)}: is not a setting{_nearest(path, model)}"
+            return f"{'.'.join(path)}: is not a setting{_nearest(fault['loc'], model)}"
+        case "union_tag_not_found":
+            return f"{'.'.join(path)}.kind: is required: add it"
+        case "union_tag_invalid":
+            kinds = str(context["expected_tags"]).replace(", ", " or ")
+            return f"{'.'.join(path)}.kind: must be {kinds}, got {_shown(context['tag'])}"
         case "literal_error":
             return f"{'.'.join(path)}: must be {context['expected']}, got {_shown(given)}"
         case "string_pattern_mismatch":
@@ -445,17 +497,37 @@ def _fault_line(fault: Mapping[str, Any], model: type[BaseModel]) -> str:
             return f"{'.'.join(path)}: {message[0].lower()}{message[1:]}, got {_shown(given)}"
 
 
-def _nearest(path: Sequence[str], model: type[BaseModel]) -> str:
+def _path_in_the_file(location: Sequence[str | int]) -> list[str]:
+    # pydantic puts the kind of endpoint that it took into the path, where the file has nothing.
+    parts = [str(part) for part in location]
+    return [
+        part
+        for before, part in zip(["", *parts], parts, strict=False)
+        if before != "read_endpoint" or part not in ENDPOINT_KINDS
+    ]
+
+
+def _nearest(location: Sequence[str | int], model: type[BaseModel]) -> str:
+    path = [str(part) for part in location]
     fields = list(_model_at(path[:-1], model).model_fields)
     near = difflib.get_close_matches(path[-1], fields, n=1)
     return f"; did you mean {near[0]}?" if near else f": remove it; the settings here are {', '.join(fields)}"
 
 
 def _model_at(path: Sequence[str], model: type[BaseModel]) -> type[BaseModel]:
+    choices = [model]
     for part in path:
         if part in model.model_fields:
-            model = _models_in(model.model_fields[part].annotation)[0]
+            choices = _models_in(model.model_fields[part].annotation)
+            model = choices[0]
+        else:
+            model = next((one for one in choices if part in _kinds_of(one)), model)
     return model
+
+
+def _kinds_of(model: type[BaseModel]) -> tuple[str, ...]:
+    field = model.model_fields.get("kind")
+    return () if field is None else get_args(field.annotation)
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:

@@ -38,6 +38,7 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     },
     "moto.route53.responses": {
         "Route53.change_resource_record_sets": "self",
+        "Route53.create_health_check": "self",
         "Route53.get_change": "self",
     },
     "moto.events.models": {

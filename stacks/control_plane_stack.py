@@ -18,7 +18,7 @@ from aws_cdk import aws_ssm as ssm
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from environments.schema import Cluster
+from environments.schema import Cluster, NlbEndpoint, Route53Endpoint
 from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
 from stacks.constructs.event_route import EventRoute
 from stacks.constructs.operator_alarm import runbook_description
@@ -70,14 +70,9 @@ class ControlPlaneStack(Stack):
         package = assets.Asset(
             self, "HostPackage", path=str(host_package.path), asset_hash=host_package.sha256
         )
-        endpoints = {
-            cluster.name: ReadEndpoint(
-                self, f"{pascal_case(cluster.name)}ReadEndpoint", names=names, cluster=cluster
-            )
-            for cluster in names.environment.clusters
-        }
+        endpoints = self._balanced_endpoints()
         for cluster in names.environment.clusters:
-            self._cluster_settings(cluster, endpoints[cluster.name])
+            self._cluster_settings(cluster, endpoints.get(cluster.name))
         for path in sorted(DOCUMENTS.glob("*.yaml")):
             name = path.stem
             RunCommandDocument(self, f"{pascal_case(name)}Document", name=names.document(name), path=path)
@@ -109,6 +104,20 @@ class ControlPlaneStack(Stack):
         for cluster in names.environment.clusters:
             self._routes(cluster)
 
+    def _balanced_endpoints(self) -> dict[str, ReadEndpoint]:
+        """A load balancer for each cluster that asks for one; a DNS name needs nothing but its records."""
+        return {
+            cluster.name: ReadEndpoint(
+                self,
+                f"{pascal_case(cluster.name)}ReadEndpoint",
+                names=self._names,
+                cluster=cluster,
+                endpoint=cluster.read_endpoint,
+            )
+            for cluster in self._names.environment.clusters
+            if isinstance(cluster.read_endpoint, NlbEndpoint)
+        }
+
     def _operator_topic(self) -> sns.Topic | None:
         email = self._names.environment.alarm_email
         if email is None:
@@ -133,11 +142,11 @@ class ControlPlaneStack(Stack):
         )
         acknowledge_no_bucket_log(bucket)
 
-    def _cluster_settings(self, cluster: Cluster, endpoint: ReadEndpoint) -> None:
+    def _cluster_settings(self, cluster: Cluster, balanced: ReadEndpoint | None) -> None:
         environment = self._names.environment
         settings = cluster.model_dump(mode="json", exclude_none=True)
         settings |= {"environment": environment.environment, "region": environment.region}
-        settings["read_endpoint"] |= endpoint.deployed_settings
+        settings["read_endpoint"] |= {} if balanced is None else balanced.deployed_settings
         ssm.StringParameter(
             self,
             f"{pascal_case(cluster.name)}Settings",
@@ -145,18 +154,27 @@ class ControlPlaneStack(Stack):
             description=f"Settings of {cluster.name}, from environments/{environment.environment}.yaml",
             string_value=json.dumps(settings, sort_keys=True, separators=(",", ":")),
         )
+        self._read_endpoint_outputs(cluster, balanced)
+
+    def _read_endpoint_outputs(self, cluster: Cluster, balanced: ReadEndpoint | None) -> None:
+        match cluster.read_endpoint:
+            case NlbEndpoint(listener_port=port):
+                name = balanced.dns_name if balanced else ""
+            case Route53Endpoint(port=port, record_name=name):
+                pass
         CfnOutput(
             self,
             f"{pascal_case(cluster.name)}ReadEndpointName",
-            description=f"Where readers of {cluster.name} connect, on {cluster.read_endpoint.listener_port}",
-            value=endpoint.dns_name,
+            description=f"Where readers of {cluster.name} connect, on {port}",
+            value=name,
         )
-        CfnOutput(
-            self,
-            f"{pascal_case(cluster.name)}TargetGroup",
-            description=f"Where the base replicas of {cluster.name} have to be registered once",
-            value=endpoint.target_group.target_group_arn,
-        )
+        if balanced is not None:
+            CfnOutput(
+                self,
+                f"{pascal_case(cluster.name)}TargetGroup",
+                description=f"Where the base replicas of {cluster.name} have to be registered once",
+                value=balanced.target_group.target_group_arn,
+            )
 
     def _make_functions(
         self, code: lambda_.Code, environment: Mapping[str, str], deployment: Deployment

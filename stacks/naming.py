@@ -47,6 +47,13 @@ class Names:
     def cluster_alarm(self, cluster: str, alarm: str) -> str:
         return f"{self.prefix}-{cluster}-{alarm}"
 
+    def replica_alarm_arns(self, cluster: str) -> str:
+        """The alarms of the cluster's replicas behind a DNS name, whose instance ids end their names."""
+        return self.arn("cloudwatch", f"alarm:{self.cluster_alarm(cluster, 'serves')}-i-*")
+
+    def hosted_zone_arn(self, hosted_zone_id: str) -> str:
+        return f"arn:{self.environment.partition}:route53:::hostedzone/{hosted_zone_id}"
+
     def read_endpoint(self, cluster: str) -> str:
         return f"{self.prefix}-{cluster}"
 

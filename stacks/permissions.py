@@ -3,7 +3,7 @@
 Invariant I1 in IAM: whatever stops, detaches or deletes is conditioned on the tag `peaker:owner`, and
 whatever creates must put that tag on. A resource with a wildcard carries the reason; a statement without one
 is refused.
-Sources: the Service Authorization Reference for EC2, SSM, ELBv2, CloudWatch and DynamoDB.
+Sources: the Service Authorization Reference for EC2, SSM, ELBv2, Route 53, CloudWatch and DynamoDB.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import assert_never
 
+from environments.schema import Cluster, Route53Endpoint
 from stacks.naming import Names
 
 OWNER_TAG = "peaker:owner"
@@ -22,6 +23,9 @@ VOLUME_TAG = "peaker:volume"
 METRIC_NAMESPACE = "Peaker"
 
 NO_RESOURCE_LEVEL = "AWS offers no resource-level permission for these read-only actions."
+NO_HEALTH_CHECK = "AWS offers no resource-level permission for making and listing health checks."
+UNTAGGED_CHECKS = "Route 53 gives a health check its id, and its permissions know no condition on tags."
+ONE_PER_REPLICA = "One alarm per replica of these clusters, whose instance id ends its name."
 UNKNOWN_UNTIL_RUN = "The id exists only once the run has made it; the condition on the owner tag narrows it."
 
 
@@ -93,6 +97,12 @@ class Deployment:
     @property
     def cluster_names(self) -> list[str]:
         return [cluster.name for cluster in self.names.environment.clusters]
+
+    @property
+    def clusters_by_name(self) -> list[tuple[Cluster, Route53Endpoint]]:
+        """The clusters whose readers find them by a DNS name."""
+        clusters = self.names.environment.clusters
+        return [(c, c.read_endpoint) for c in clusters if isinstance(c.read_endpoint, Route53Endpoint)]
 
     def ec2(self, kind: str) -> str:
         return self.names.arn("ec2", f"{kind}/*")
@@ -302,16 +312,133 @@ def _attach_volumes(deployment: Deployment) -> list[Statement]:
     ]
 
 
+def _describe_target_health(deployment: Deployment) -> list[Statement]:
+    described = _read_only("elasticloadbalancing:DescribeTargetHealth")(deployment)
+    return [
+        *(described if deployment.target_group_arns else []),
+        *_read_records(deployment),
+        *_of_names(deployment, _describe_replica_alarms),
+    ]
+
+
 def _register_targets(deployment: Deployment) -> list[Statement]:
-    return [Statement(("elasticloadbalancing:RegisterTargets",), tuple(deployment.target_group_arns))]
+    return [
+        *_on_balancers("RegisterTargets", deployment.target_group_arns),
+        *_change_records(deployment, "UPSERT"),
+        *_of_names(deployment, _find_addresses, _make_health_checks),
+    ]
 
 
 def _deregister_targets(deployment: Deployment) -> list[Statement]:
-    return [Statement(("elasticloadbalancing:DeregisterTargets",), tuple(deployment.target_group_arns))]
+    return [
+        *_on_balancers("DeregisterTargets", deployment.target_group_arns),
+        *_change_records(deployment, "DELETE"),
+        *_of_names(deployment, _delete_health_checks),
+    ]
 
 
 def _set_weights(deployment: Deployment) -> list[Statement]:
-    return [Statement(("elasticloadbalancing:ModifyListener",), tuple(deployment.listener_arns))]
+    return [
+        *_on_balancers("ModifyListener", deployment.listener_arns),
+        *_change_records(deployment, "UPSERT"),
+    ]
+
+
+def _on_balancers(action: str, arns: Sequence[str]) -> list[Statement]:
+    return [Statement((f"elasticloadbalancing:{action}",), tuple(arns))] if arns else []
+
+
+def _of_names(deployment: Deployment, *parts: Callable[[Deployment], list[Statement]]) -> list[Statement]:
+    """What only environments with a cluster behind a DNS name need."""
+    return (
+        [statement for part in parts for statement in part(deployment)] if deployment.clusters_by_name else []
+    )
+
+
+def _hosted_zone_arns(deployment: Deployment) -> tuple[str, ...]:
+    zones = {endpoint.hosted_zone_id for _, endpoint in deployment.clusters_by_name}
+    return tuple(deployment.names.hosted_zone_arn(zone) for zone in sorted(zones))
+
+
+def _read_records(deployment: Deployment) -> list[Statement]:
+    zones = _hosted_zone_arns(deployment)
+    return [Statement(("route53:ListResourceRecordSets",), zones)] if zones else []
+
+
+def _change_records(deployment: Deployment, action: str) -> list[Statement]:
+    """Only the clusters' own names, only their A records."""
+    return [
+        *_read_records(deployment),
+        *(
+            Statement(
+                ("route53:ChangeResourceRecordSets",),
+                (deployment.names.hosted_zone_arn(endpoint.hosted_zone_id),),
+                {
+                    "ForAllValues:StringEquals": {
+                        "route53:ChangeResourceRecordSetsNormalizedRecordNames": [endpoint.record_name],
+                        "route53:ChangeResourceRecordSetsRecordTypes": ["A"],
+                        "route53:ChangeResourceRecordSetsActions": [action],
+                    }
+                },
+            )
+            for _, endpoint in deployment.clusters_by_name
+        ),
+    ]
+
+
+def _find_addresses(deployment: Deployment) -> list[Statement]:
+    return _read_only("ec2:DescribeInstances")(deployment)
+
+
+def _replica_alarm_arns(deployment: Deployment) -> tuple[str, ...]:
+    return tuple(
+        deployment.names.replica_alarm_arns(cluster.name) for cluster, _ in deployment.clusters_by_name
+    )
+
+
+def _describe_replica_alarms(deployment: Deployment) -> list[Statement]:
+    by_prefix = "Describing alarms by the beginning of their names is authorized on all alarms of the region."
+    return [
+        Statement(
+            ("cloudwatch:DescribeAlarms",),
+            (deployment.names.arn("cloudwatch", "alarm:*"),),
+            wildcard_reason=by_prefix,
+        )
+    ]
+
+
+def _make_health_checks(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("cloudwatch:PutMetricAlarm", "cloudwatch:TagResource"),
+            _replica_alarm_arns(deployment),
+            wildcard_reason=ONE_PER_REPLICA,
+        ),
+        Statement(
+            ("route53:CreateHealthCheck", "route53:ListHealthChecks"), ("*",), wildcard_reason=NO_HEALTH_CHECK
+        ),
+        Statement(
+            ("route53:ChangeTagsForResource",),
+            (_any_health_check(deployment),),
+            wildcard_reason=UNTAGGED_CHECKS,
+        ),
+    ]
+
+
+def _delete_health_checks(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("cloudwatch:DeleteAlarms",), _replica_alarm_arns(deployment), wildcard_reason=ONE_PER_REPLICA
+        ),
+        Statement(("route53:ListHealthChecks",), ("*",), wildcard_reason=NO_HEALTH_CHECK),
+        Statement(
+            ("route53:DeleteHealthCheck",), (_any_health_check(deployment),), wildcard_reason=UNTAGGED_CHECKS
+        ),
+    ]
+
+
+def _any_health_check(deployment: Deployment) -> str:
+    return f"arn:{deployment.names.environment.partition}:route53:::healthcheck/*"
 
 
 def _touch_owned(
@@ -339,7 +466,7 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
         case Permission.DESCRIBE_SNAPSHOTS:
             return _read_only("ec2:DescribeSnapshots")
         case Permission.DESCRIBE_TARGET_HEALTH:
-            return _read_only("elasticloadbalancing:DescribeTargetHealth")
+            return _describe_target_health
         case Permission.DESCRIBE_MANAGED_HOSTS:
             return _read_only("ssm:DescribeInstanceInformation")
         case Permission.CANCEL_COMMANDS:

@@ -273,14 +273,11 @@ def _start_database(context: Context) -> Dict[str, Any]:
 
 
 def _start_replication(context: Context) -> Dict[str, Any]:
-    from peaker_host import donor, replication
+    from peaker_host import replication
 
-    found = replication.start_replication(
+    return replication.start_replication(
         context.settings, context.processes, context.arguments.source_host, context.say
     )
-    # The hot pages come while the replica catches up.
-    donor.begin_buffer_pool_load(admin_client(context.settings, context.processes))
-    return found
 
 
 def _wait_for_catch_up(context: Context) -> Dict[str, Any]:

@@ -7,6 +7,7 @@ import time
 from typing import Any, Callable, Dict
 
 from peaker_host.devices import describe_device, mount_points, refuse_if_used
+from peaker_host.donor import begin_buffer_pool_load
 from peaker_host.errors import DatabaseStartFailed, DatabaseUnreachable, DeviceInUse, TornSnapshot
 from peaker_host.files import read_json, write_atomically, write_json
 from peaker_host.health_account import ensure_health_account
@@ -57,6 +58,8 @@ def start_database(
         )
     _refuse_torn(settings, client, log_path, log_offset)
     say("the database answers")
+    # The hot pages come while replication starts and the replica catches up: the volumes are proven warm by now.
+    begin_buffer_pool_load(client)
     ensure_health_account(settings, processes, client)
     store_policy(settings, health)
     install_health_service(settings, processes)

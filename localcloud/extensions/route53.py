@@ -1,11 +1,11 @@
 """Route 53 that answers: hosted zones' records over DNS on loopback, changes that take a while.
 
 moto keeps the zones. A change is PENDING for up to a minute of cloud time and is answered from then on, as
-GetChange says. Of the weighted records of one name one is drawn per question, by weight. The TTL in an answer
-is the record's, in cloud time: on a fast clock a client may keep the answer for as much less. The service is
-UDP on 127.0.0.1, at the port that /_peaker/state shows.
+GetChange says. Of the weighted records of one name one is drawn per question, by weight, of those whose health
+checks are healthy. The TTL in an answer is the record's, in cloud time: on a fast clock a client may keep the
+answer for as much less. The service is UDP on 127.0.0.1, at the port that /_peaker/state shows.
 
-Not there: health checks, alias targets (no answer), latency, geography and failover, TCP, name servers.
+Not there: probes of health checks, alias targets (no answer), latency, geography and failover, TCP, name servers.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ from moto.core.responses import ActionResult
 from moto.route53.exceptions import Route53ClientError
 from moto.route53.models import Route53Backend, route53_backends
 from moto.route53.responses import Route53
+
+from localcloud.extensions.route53_change_rules import check_batch, key_of
+from localcloud.extensions.route53_health_checks import HealthChecks
+from localcloud.extensions.route53_health_checks import install as install_health_checks
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -49,8 +53,9 @@ class Change:
 class Zones:
     """The records as DNS answers them, a while behind moto's."""
 
-    def __init__(self, cloud: LocalCloud) -> None:
+    def __init__(self, cloud: LocalCloud, checks: HealthChecks) -> None:
         self.cloud = cloud
+        self.checks = checks
         self.backend: Route53Backend = route53_backends[cloud.settings.account_id]["aws"]
         self._random = random.Random(cloud.settings.seed)
         self._changes: dict[str, Change] = {}
@@ -96,16 +101,21 @@ class Zones:
     def _answer_from(self, records: Sequence[Any]) -> list[tuple[str, str, int, str]]:
         if not records:
             return []
-        if records[0].multi_value_answer:
-            chosen = self._random.sample(list(records), min(MOST_VALUES, len(records)))
-        else:
-            chosen = [self._draw(records)]
+        chosen = self._choice(records)
         scale = self.cloud.clock.real_seconds
         return [
             (record.name, record.type, math.ceil(scale(float(record.ttl or 0))), value)
             for record in chosen
             for value in record.records
         ]
+
+    def _choice(self, records: Sequence[Any]) -> list[Any]:
+        """Of the healthy records; none being healthy, all are taken for healthy."""
+        healthy = [record for record in records if self.checks.is_healthy(record.health_check_id)]
+        candidates = healthy or list(records)
+        if records[0].multi_value_answer:
+            return self._random.sample(candidates, min(MOST_VALUES, len(candidates)))
+        return [self._draw(candidates)]
 
     def _draw(self, records: Sequence[Any]) -> Any:
         """By weight; records that all weigh 0 are alike, as in Route 53."""
@@ -146,9 +156,14 @@ class _Resolver(BaseResolver):  # type: ignore[misc]
 
 def _install_actions(cloud: LocalCloud, zones: Zones) -> None:
     def change(self: Any) -> ActionResult:
-        original_change(self)
         if self.current_account != cloud.settings.account_id:
-            return original_get(self)
+            return original_change(self)
+        zone = zones.backend.get_hosted_zone(self._get_param("HostedZoneId"))
+        batch = self._get_param("ChangeBatch.Changes")
+        check_batch(zone.rrsets, batch, zones.backend.health_checks)
+        namesakes = _namesakes(zone.rrsets, batch)
+        original_change(self)
+        zone.rrsets += [record for record in namesakes if record not in zone.rrsets]
         return ActionResult({"ChangeInfo": zones.info(zones.changed(self._get_param("HostedZoneId")))})
 
     def get_change(self: Any) -> ActionResult:
@@ -157,12 +172,28 @@ def _install_actions(cloud: LocalCloud, zones: Zones) -> None:
     original_change: Callable[[Any], ActionResult] = cloud.patch(
         Route53, "change_resource_record_sets", change
     )
-    original_get: Callable[[Any], ActionResult] = cloud.patch(Route53, "get_change", get_change)
+    cloud.patch(Route53, "get_change", get_change)
+
+
+def _namesakes(records: Sequence[Any], batch: Sequence[Any]) -> list[Any]:
+    """Records of other names with the SetIdentifier of one that goes: moto would delete them all."""
+    leaving = {
+        key_of(change["ResourceRecordSet"], "Name", "Type", "SetIdentifier")
+        for change in batch
+        if change["Action"] == "DELETE"
+    }
+    identifiers = {identifier for _, _, identifier in leaving if identifier}
+    return [
+        record
+        for record in records
+        if record.set_identifier in identifiers
+        and key_of(vars(record), "name", "type", "set_identifier") not in leaving
+    ]
 
 
 def install(cloud: LocalCloud) -> None:
     """Delay changes, and answer DNS on a free port of loopback until the cloud closes."""
-    zones = Zones(cloud)
+    zones = Zones(cloud, install_health_checks(cloud))
     _install_actions(cloud, zones)
     server = DNSServer(_Resolver(zones), port=0, address=LOOPBACK, logger=DNSLogger(logf=lambda _line: None))
     cloud.dns_port = int(server.server.server_address[1])

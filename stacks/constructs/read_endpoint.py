@@ -7,7 +7,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
-from environments.schema import Cluster
+from environments.schema import Cluster, NlbEndpoint
 from stacks.constructs.acknowledgements import acknowledge_no_access_log
 from stacks.naming import Names
 
@@ -27,7 +27,9 @@ class ReadEndpoint(Construct):
     connection there and says nothing of lag or of read_only.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, names: Names, cluster: Cluster) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, names: Names, cluster: Cluster, endpoint: NlbEndpoint
+    ) -> None:
         super().__init__(scope, construct_id)
         settings = names.environment
         zones = sorted(cluster.subnets)
@@ -52,7 +54,7 @@ class ReadEndpoint(Construct):
             deletion_protection=settings.retain_state,
         )
         acknowledge_no_access_log(load_balancer)
-        endpoint = cluster.read_endpoint
+        self._endpoint = endpoint
         self.target_group = self._target_group("Targets", name, vpc, cluster)
         self.warming_target_group = self._target_group("WarmingTargets", f"{name}-w", vpc, cluster)
         self.listener = load_balancer.add_listener(
@@ -78,7 +80,7 @@ class ReadEndpoint(Construct):
             construct_id,
             target_group_name=name,
             vpc=vpc,
-            port=cluster.read_endpoint.port,
+            port=self._endpoint.port,
             protocol=elbv2.Protocol.TCP,
             target_type=elbv2.TargetType.INSTANCE,
             deregistration_delay=Duration.seconds(
@@ -86,7 +88,7 @@ class ReadEndpoint(Construct):
             ),
             health_check=elbv2.HealthCheck(
                 protocol=elbv2.Protocol.HTTP,
-                port=str(cluster.read_endpoint.health_port),
+                port=str(self._endpoint.health_port),
                 path=HEALTH_PATH,
                 healthy_http_codes="200",
                 interval=Duration.seconds(10),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -15,96 +12,20 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.cloudwatch_readings import CloudWatchReadings
 from peaker.adapters.ebs_snapshot_blocks import EbsSnapshotBlocks
-from peaker.adapters.ec2_compute import Ec2Compute
-from peaker.adapters.ec2_storage import Ec2Storage
-from peaker.adapters.elb_read_endpoint import ElbReadEndpoint
 from peaker.adapters.parameter_clusters import ParameterClusters
 from peaker.adapters.s3_run_files import S3RunFiles
-from peaker.adapters.ssm_commands import SsmCommands
 from peaker.domain import errors
 from peaker.domain.block_list import BlockRuns
 from peaker.domain.inventory import (
     RUN_TAG,
     CommandStatus,
-    Instance,
-    InstanceSpec,
-    TargetState,
     VolumeSpec,
 )
 from peaker.domain.reading import Known, Unknown
 
-from localcloud.server import CloudSettings, LocalCloud
-from localcloud.simulated_dataplane import SimulatedBlockStore, simulated_dataplane
+from tests.contract.conftest import RUN_TAGS, Adapters
 from tests.support.builders import orders
 from tests.support.workflow_cloud import WorkflowCloud
-
-SUBNET = "subnet-0a7700000000001a"
-RUN_TAGS = {RUN_TAG: "run-1", "peaker:cluster": "orders", "peaker:owner": "local"}
-
-NUMBERS = itertools.count(1)
-
-
-@dataclass
-class Adapters:
-    cloud: LocalCloud
-    compute: Ec2Compute
-    storage: Ec2Storage
-    commands: SsmCommands
-    volumes: SimulatedBlockStore
-
-    def spec(self, subnet_id: str = SUBNET) -> InstanceSpec:
-        return InstanceSpec(
-            "ami-0a77000000000097", "r6i.large", subnet_id, ("sg-0a77000000000001",), None, RUN_TAGS
-        )
-
-    def running(self, token: str) -> Instance:
-        launched = self.compute.launch(self.spec(), token)
-        WorkflowCloud.eventually(lambda: self._state(launched.instance_id) == "running")
-        return self.compute.instance(launched.instance_id)
-
-    def _state(self, instance_id: str) -> str:
-        try:
-            return self.compute.instance(instance_id).state
-        except errors.ResourceNotFound:
-            return ""
-
-    def data_volume(self, instance_id: str, device: str) -> str:
-        ec2 = self.cloud.client("ec2")
-        volume_id = str(
-            ec2.create_volume(AvailabilityZone="us-east-1a", Size=1, VolumeType="gp3")["VolumeId"]
-        )
-        self.await_volume(volume_id, "available")
-        self.storage.attach(volume_id, instance_id, device)
-        self.await_volume(volume_id, "in-use")
-        return volume_id
-
-    def await_volume(self, volume_id: str, state: str) -> None:
-        def seen() -> list[str]:
-            filters = [{"Name": "volume-id", "Values": [volume_id]}]
-            return [
-                one["State"] for one in self.cloud.client("ec2").describe_volumes(Filters=filters)["Volumes"]
-            ]
-
-        WorkflowCloud.eventually(lambda: seen() == [state])
-
-    def snapshot(self, volume_id: str, host: str, run: str) -> str:
-        made = self.storage.create_snapshots(host, [volume_id], {**RUN_TAGS, RUN_TAG: run})[0]
-        WorkflowCloud.eventually(
-            lambda: [one.state for one in self.storage.snapshots_of_run(run)] == ["completed"]
-        )
-        return made.snapshot_id
-
-
-@pytest.fixture(scope="module")
-def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapters]:
-    settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.02)
-    plane = simulated_dataplane()
-    assert isinstance(plane.volumes, SimulatedBlockStore)
-    with LocalCloud(plane, tmp_path_factory.mktemp("aws"), clock_scale=60, settings=settings) as cloud:
-        ec2, ssm = cloud.client("ec2"), cloud.client("ssm")
-        yield Adapters(
-            cloud, Ec2Compute(ec2), Ec2Storage(ec2, ec2), SsmCommands(ssm, ssm, "local"), plane.volumes
-        )
 
 
 def test_the_same_token_gives_the_same_instance(aws: Adapters) -> None:
@@ -242,90 +163,6 @@ def test_a_host_command_is_found_by_its_comment(aws: Adapters) -> None:
     assert not aws.commands.is_online("i-0123456789abcdef0")
 
 
-@pytest.fixture
-def read_endpoint(aws: Adapters) -> dict[str, str]:
-    """A listener with a serving and a warming group, by the names of the settings."""
-    elbv2 = aws.cloud.client("elbv2")
-    number = next(NUMBERS)
-    groups = []
-    for kind in ("serving", "warming"):
-        group = elbv2.create_target_group(
-            Name=f"contract-{kind}-{number}",
-            Protocol="TCP",
-            Port=3306,
-            VpcId="vpc-0a77000000000001",
-            HealthCheckProtocol="HTTP",
-            HealthCheckPort="9200",
-            HealthCheckPath="/",
-        )["TargetGroups"][0]["TargetGroupArn"]
-        attributes = [{"Key": "deregistration_delay.timeout_seconds", "Value": "30"}]
-        elbv2.modify_target_group_attributes(TargetGroupArn=group, Attributes=attributes)
-        groups.append(group)
-    balancer = elbv2.create_load_balancer(
-        Name=f"contract-{number}", Type="network", Subnets=["subnet-0a7700000000001a"]
-    )["LoadBalancers"][0]["LoadBalancerArn"]
-    action = {
-        "Type": "forward",
-        "ForwardConfig": {"TargetGroups": [{"TargetGroupArn": arn, "Weight": 1} for arn in groups]},
-    }
-    listener = elbv2.create_listener(
-        LoadBalancerArn=balancer, Protocol="TCP", Port=31_000 + number, DefaultActions=[action]
-    )["Listeners"][0]["ListenerArn"]
-    return {
-        "target_group_arn": groups[0],
-        "warming_target_group_arn": groups[1],
-        "listener_arn": listener,
-    }
-
-
-def test_a_newcomer_is_warming_then_serving_then_drains_and_goes(
-    aws: Adapters, read_endpoint: dict[str, str]
-) -> None:
-    settings = orders(read_endpoint={**orders().read_endpoint.model_dump(), **read_endpoint})
-    endpoint, host = ElbReadEndpoint(aws.cloud.client("elbv2")), aws.running("token-7").instance_id
-    endpoint.deregister(settings, host)
-    for _ in range(2):
-        endpoint.register(settings, host)
-        assert (set(endpoint.warming_health(settings)), set(endpoint.health(settings))) == ({host}, set())
-    for _ in range(2):
-        endpoint.promote(settings, host)
-        assert (set(endpoint.warming_health(settings)), set(endpoint.health(settings))) == ({host}, {host})
-    endpoint.deregister(settings, host)
-    assert endpoint.health(settings)[host].state is TargetState.DRAINING
-    assert endpoint.warming_health(settings)[host].state is TargetState.DRAINING
-    WorkflowCloud.eventually(lambda: endpoint.health(settings) == endpoint.warming_health(settings) == {})
-
-
-@pytest.mark.parametrize(("share", "weights"), [(0.3, (700, 300)), (0.0001, (999, 1)), (1.0, (1, 999))])
-def test_a_share_becomes_weights_of_which_none_is_zero(
-    aws: Adapters, read_endpoint: dict[str, str], share: float, weights: tuple[int, int]
-) -> None:
-    settings = orders(read_endpoint={**orders().read_endpoint.model_dump(), **read_endpoint})
-    elbv2 = aws.cloud.client("elbv2")
-    for _ in range(2):
-        ElbReadEndpoint(elbv2).set_share(settings, share)
-    [listener] = elbv2.describe_listeners(ListenerArns=[read_endpoint["listener_arn"]])["Listeners"]
-    groups = {
-        one["TargetGroupArn"]: one["Weight"]
-        for one in listener["DefaultActions"][0]["ForwardConfig"]["TargetGroups"]
-    }
-    assert groups == dict(
-        zip(
-            (settings.read_endpoint.target_group_arn, settings.read_endpoint.warming_target_group_arn),
-            weights,
-            strict=True,
-        )
-    )
-
-
-def test_an_endpoint_that_was_not_deployed_says_what_to_do(aws: Adapters) -> None:
-    without = orders(read_endpoint={**orders().read_endpoint.model_dump(), "target_group_arn": None})
-    with pytest.raises(
-        errors.AwsCallRejected, match=r"read_endpoint.target_group_arn is missing; deploy the stack"
-    ):
-        ElbReadEndpoint(aws.cloud.client("elbv2")).health(without)
-
-
 def test_settings_are_read_and_an_unknown_cluster_names_the_known_ones(aws: Adapters) -> None:
     ssm = aws.cloud.client("ssm")
     ssm.put_parameter(Name="/peaker/local/clusters/orders", Value=orders().model_dump_json(), Type="String")
@@ -371,12 +208,14 @@ def test_a_reading_is_the_newest_point_and_unknown_when_there_is_none(aws: Adapt
 
 ERRORS = [
     ("RequestLimitExceeded", 503, errors.Throttled),
+    ("PriorRequestNotComplete", 400, errors.Throttled),
     ("ThrottlingException", 400, errors.Throttled),
     ("InsufficientInstanceCapacity", 500, errors.CapacityUnavailable),
     ("VcpuLimitExceeded", 400, errors.CapacityUnavailable),
     ("InvalidVolume.NotFound", 400, errors.ResourceNotFound),
     ("TargetGroupNotFoundException", 400, errors.ResourceNotFound),
     ("InvocationDoesNotExist", 400, errors.ResourceNotFound),
+    ("NoSuchHealthCheck", 404, errors.ResourceNotFound),
     ("InternalError", 400, errors.AwsUnavailable),
     ("SomethingElse", 502, errors.AwsUnavailable),
     ("UnauthorizedOperation", 403, errors.AwsCallRejected),

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from environments.schema import ENVIRONMENTS_DIRECTORY, Environment
 from stacks.application import build_app
 
 ENVIRONMENTS = ("dev", "prod", "local")
@@ -47,6 +49,21 @@ class Assembly:
 
     def properties(self, kind: str) -> list[Resource]:
         return [resource["Properties"] for _, resource in self.resources(kind)]
+
+
+def behind_a_name(environment: str) -> Environment:
+    """A given environment whose one cluster is read by a DNS name instead of a load balancer."""
+    path = ENVIRONMENTS_DIRECTORY / f"{environment}.yaml"
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    document["clusters"][0]["read_endpoint"] = {
+        "kind": "route53",
+        "port": 3306,
+        "health_port": 9200,
+        "hosted_zone_id": "Z0123456789ABCDEFGHIJ",
+        "record_name": "reads.orders.internal",
+        "ttl_seconds": 30,
+    }
+    return Environment.parse(document, path.name)
 
 
 def synthesize(environment: str, output: Path) -> Assembly:

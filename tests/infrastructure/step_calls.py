@@ -6,7 +6,7 @@ A use case reaches what it calls on `ports.<port>.<method>`, and what the functi
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -87,31 +87,53 @@ def reach_of_handler(name: str) -> Reach:
     return reach(PACKAGE / "usecases" / f"{name}.py", name)
 
 
-# Each port's adapter: file, class, botocore's service, the prefix of its IAM actions.
+@dataclass(frozen=True)
+class Adapter:
+    """Files and classes that stand behind a port, and the IAM prefix of each botocore service that they call."""
+
+    classes: tuple[tuple[str, str], ...]
+    services: Mapping[str, str]
+
+
+def _adapter(file: str, class_name: str, service: str, prefix: str) -> Adapter:
+    return Adapter(((file, class_name),), {service: prefix})
+
+
 ADAPTERS = {
-    "clusters": ("parameter_clusters.py", "ParameterClusters", "ssm", "ssm"),
-    "compute": ("ec2_compute.py", "Ec2Compute", "ec2", "ec2"),
-    "storage": ("ec2_storage.py", "Ec2Storage", "ec2", "ec2"),
-    "commands": ("ssm_commands.py", "SsmCommands", "ssm", "ssm"),
-    "endpoint": ("elb_read_endpoint.py", "ElbReadEndpoint", "elbv2", "elasticloadbalancing"),
-    "package": ("s3_host_package.py", "S3HostPackage", "s3", "s3"),
-    "snapshot_blocks": ("ebs_snapshot_blocks.py", "EbsSnapshotBlocks", "ebs", "ebs"),
-    "run_files": ("s3_run_files.py", "S3RunFiles", "s3", "s3"),
-    "readings": ("cloudwatch_readings.py", "CloudWatchReadings", "cloudwatch", "cloudwatch"),
-    "history": ("cloudwatch_metrics.py", "CloudWatchLoadHistory", "cloudwatch", "cloudwatch"),
-    "metrics": ("cloudwatch_metrics.py", "CloudWatchMetricPublisher", "cloudwatch", "cloudwatch"),
+    "clusters": _adapter("parameter_clusters.py", "ParameterClusters", "ssm", "ssm"),
+    "compute": _adapter("ec2_compute.py", "Ec2Compute", "ec2", "ec2"),
+    "storage": _adapter("ec2_storage.py", "Ec2Storage", "ec2", "ec2"),
+    "commands": _adapter("ssm_commands.py", "SsmCommands", "ssm", "ssm"),
+    "package": _adapter("s3_host_package.py", "S3HostPackage", "s3", "s3"),
+    "snapshot_blocks": _adapter("ebs_snapshot_blocks.py", "EbsSnapshotBlocks", "ebs", "ebs"),
+    "run_files": _adapter("s3_run_files.py", "S3RunFiles", "s3", "s3"),
+    "readings": _adapter("cloudwatch_readings.py", "CloudWatchReadings", "cloudwatch", "cloudwatch"),
+    "history": _adapter("cloudwatch_metrics.py", "CloudWatchLoadHistory", "cloudwatch", "cloudwatch"),
+    "metrics": _adapter("cloudwatch_metrics.py", "CloudWatchMetricPublisher", "cloudwatch", "cloudwatch"),
+}
+# The port `endpoint` has an adapter for each kind of read endpoint.
+ENDPOINTS = {
+    "nlb": _adapter("elb_read_endpoint.py", "ElbReadEndpoint", "elbv2", "elasticloadbalancing"),
+    "route53": Adapter(
+        (
+            ("route53_read_endpoint.py", "Route53ReadEndpoint"),
+            ("replica_health_checks.py", "ReplicaHealthChecks"),
+        ),
+        {"route53": "route53", "cloudwatch": "cloudwatch", "ec2": "ec2"},
+    ),
 }
 
 
-def actions_of(call: str) -> set[str]:
-    """The IAM actions that the adapter of `port.method` needs; empty for ports that call no AWS."""
+def actions_of(call: str, kind: str = "nlb") -> set[str]:
+    """The IAM actions that the adapter of `port.method` needs, with read endpoints of that kind.
+
+    Empty for ports that call no AWS.
+    """
     port, method = call.split(".")
-    if port not in ADAPTERS:
+    adapter = {**ADAPTERS, "endpoint": ENDPOINTS[kind]}.get(port)
+    if adapter is None:
         return set()
-    file, class_name, service, prefix = ADAPTERS[port]
-    operations = operations_of(service)
-    adapter = module(PACKAGE / "adapters" / file).functions[class_name]
-    methods = {node.name: node for node in ast.walk(adapter) if isinstance(node, ast.FunctionDef)}
+    methods = _methods_of(adapter)
     found: set[str] = set()
     waiting, seen = [method], set()
     while waiting:
@@ -121,14 +143,23 @@ def actions_of(call: str) -> set[str]:
         seen.add(name)
         for node in ast.walk(methods[name]):
             if isinstance(node, ast.Attribute):
-                waiting.append(node.attr)
+                # Not `settings.health`: only what the adapter itself has.
+                waiting += [node.attr] if ast.unparse(node).startswith("self.") else []
                 # Powertools' provider: `self._provider.get` is GetParameter.
                 text = "get_parameter" if ast.unparse(node) == "self._provider.get" else node.attr
             else:
                 text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
-            if text in operations:
-                found.add(f"{prefix}:{operations[text]}")
+            for service, prefix in adapter.services.items():
+                if text in operations_of(service):
+                    found.add(f"{prefix}:{operations_of(service)[text]}")
     return found
+
+
+def _methods_of(adapter: Adapter) -> dict[str, ast.FunctionDef]:
+    bodies = [module(PACKAGE / "adapters" / file).functions[name] for file, name in adapter.classes]
+    return {
+        node.name: node for body in bodies for node in ast.walk(body) if isinstance(node, ast.FunctionDef)
+    }
 
 
 @cache

@@ -56,6 +56,25 @@ def two_clusters_of_one_name(document: Document) -> None:
     document["clusters"].append(copy.deepcopy(document["clusters"][0]))
 
 
+def by_name(**changes: Any) -> Callable[[Document], None]:
+    """A Route 53 read endpoint; a change to None leaves the setting out."""
+    endpoint = {
+        "kind": "route53",
+        "port": 3306,
+        "health_port": 9200,
+        "hosted_zone_id": "Z0123456789ABCDEFGHIJ",
+    }
+    endpoint |= {"record_name": "reads.orders.internal", "ttl_seconds": 30, **changes}
+    given = {name: value for name, value in endpoint.items() if value is not None}
+    return lambda document: document["clusters"][0].update(read_endpoint=given)
+
+
+def two_clusters_behind_one_name(document: Document) -> None:
+    by_name()(document)
+    two_clusters_of_one_name(document)
+    document["clusters"][1]["name"] = "items"
+
+
 BAD_FILES: dict[str, tuple[Callable[[Document], Any], str]] = {
     "ceiling below floor": (
         cluster(max_replicas=0),
@@ -179,6 +198,40 @@ BAD_FILES: dict[str, tuple[Callable[[Document], Any], str]] = {
     "port out of range": (
         section("read_endpoint", health_port=70000),
         "clusters.0.read_endpoint.health_port: must be less than or equal to 65535, got 70000",
+    ),
+    "kind of endpoint that is not there": (
+        section("read_endpoint", kind="proxysql"),
+        "clusters.0.read_endpoint.kind: must be 'nlb' or 'route53', got 'proxysql'",
+    ),
+    "endpoint without a kind": (
+        lambda document: document["clusters"][0]["read_endpoint"].pop("kind"),
+        "clusters.0.read_endpoint.kind: is required: add it",
+    ),
+    "name without a zone": (
+        by_name(hosted_zone_id=None),
+        "clusters.0.read_endpoint.hosted_zone_id: is required: add it",
+    ),
+    "listener of a name": (
+        by_name(listener_port=3306),
+        "clusters.0.read_endpoint.listener_port: is not a setting: remove it; the settings here are kind, port, "
+        "health_port, source_serves_reads, hosted_zone_id, record_name, ttl_seconds",
+    ),
+    "misspelled setting of a name": (
+        by_name(ttl_second=30),
+        "clusters.0.read_endpoint.ttl_second: is not a setting; did you mean ttl_seconds?",
+    ),
+    "answer that is cached too long": (
+        by_name(ttl_seconds=300),
+        "clusters.0.read_endpoint.ttl_seconds: must be less than or equal to 60, got 300",
+    ),
+    "watch too rare for a name": (
+        lambda document: (by_name()(document), cluster(health={"watch_minutes": 10})(document)),
+        "clusters.0.health: watch_minutes must be <= 5 with a route53 read endpoint, which hears of a bad replica "
+        "only by the watch, two of its periods late; got 10",
+    ),
+    "two clusters behind one name": (
+        two_clusters_behind_one_name,
+        "clusters: must each have their own read_endpoint.record_name; reads.orders.internal is given twice",
     ),
     "two clusters of one name": (
         two_clusters_of_one_name,

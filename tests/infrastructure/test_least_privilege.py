@@ -12,7 +12,7 @@ from stacks.control_plane_stack import DOCUMENTS
 from stacks.function_catalogue import FUNCTIONS, FunctionDefinition
 from stacks.permissions import command_statements, statements
 from tests.infrastructure.step_calls import actions_of, reach_of_handler
-from tests.infrastructure.test_permissions import DEPLOYMENT
+from tests.infrastructure.test_permissions import BY_NAME, DEPLOYMENT
 
 # Making a resource with tags, or an instance with a profile, needs more than the call itself; who sends commands may
 # look for the one whose answer was lost.
@@ -20,11 +20,14 @@ IMPLIED = {
     "ssm:SendCommand": {"ssm:ListCommands"},
     "ec2:RunInstances": {"ec2:CreateTags", "iam:PassRole"},
     "ec2:CreateVolume": {"ec2:CreateTags"},
+    "cloudwatch:PutMetricAlarm": {"cloudwatch:TagResource"},
 }
 WRITE_LEDGER = {
     f"dynamodb:{name}" for name in ("GetItem", "Query", "PutItem", "UpdateItem", "ConditionCheckItem")
 }
 KEEP_FORECASTS = {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem"}
+# What the read endpoints of an environment are, and what its functions may do.
+DEPLOYMENTS = {"nlb": DEPLOYMENT, "route53": BY_NAME}
 # ValidateRequest runs before there is a run, WatchReplicas without one; forecast_load keeps rows of its own.
 LEDGER = {
     "validate_request": set[str](),
@@ -33,22 +36,27 @@ LEDGER = {
 }
 
 
-def granted(definition: FunctionDefinition) -> set[str]:
-    found = [s for permission in definition.permissions for s in statements(permission, DEPLOYMENT)]
-    found += command_statements(definition.documents, DEPLOYMENT)
+def granted(definition: FunctionDefinition, kind: str) -> set[str]:
+    deployment = DEPLOYMENTS[kind]
+    found = [s for permission in definition.permissions for s in statements(permission, deployment)]
+    found += command_statements(definition.documents, deployment)
     return {action for statement in found for action in statement.actions}
 
 
-def needed(definition: FunctionDefinition) -> set[str]:
-    actions = {action for call in reach_of_handler(definition.name).calls for action in actions_of(call)}
+def needed(definition: FunctionDefinition, kind: str) -> set[str]:
+    actions = {
+        action for call in reach_of_handler(definition.name).calls for action in actions_of(call, kind)
+    }
     for action in list(actions):
         actions |= IMPLIED.get(action, set())
     return actions | LEDGER.get(definition.name, WRITE_LEDGER)
 
 
+@pytest.mark.parametrize("kind", DEPLOYMENTS)
 @pytest.mark.parametrize("definition", FUNCTIONS, ids=lambda definition: definition.name)
-def test_function_may_do_exactly_what_its_step_does(definition: FunctionDefinition) -> None:
-    missing, left_over = needed(definition) - granted(definition), granted(definition) - needed(definition)
+def test_function_may_do_exactly_what_its_step_does(definition: FunctionDefinition, kind: str) -> None:
+    has, needs = granted(definition, kind), needed(definition, kind)
+    missing, left_over = needs - has, has - needs
     assert not missing, f"stacks/function_catalogue.py: {definition.name} also needs {sorted(missing)}"
     assert not left_over, f"stacks/function_catalogue.py: {definition.name} never uses {sorted(left_over)}"
 

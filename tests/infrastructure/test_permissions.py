@@ -11,7 +11,7 @@ from environments.schema import load_environment
 from stacks.function_catalogue import FUNCTIONS
 from stacks.naming import Names
 from stacks.permissions import Deployment, Permission, Statement, command_statements, statements
-from tests.infrastructure.conftest import Assembly
+from tests.infrastructure.conftest import Assembly, behind_a_name
 
 DEPLOYMENT = Deployment(
     names=Names(load_environment("prod")),
@@ -21,6 +21,14 @@ DEPLOYMENT = Deployment(
     listener_arns=["arn:aws:elasticloadbalancing:us-east-1:222222222222:listener/net/peaker-prod-orders/1/2"],
     host_package_object_arn="arn:aws:s3:::assets/package.pyz",
     run_files_bucket_arn="arn:aws:s3:::peaker-prod-run-files-222222222222-us-east-1",
+)
+# The same environment with readers that find their replicas by a DNS name.
+BY_NAME = Deployment(
+    names=Names(behind_a_name("prod")),
+    target_group_arns=[],
+    listener_arns=[],
+    host_package_object_arn=DEPLOYMENT.host_package_object_arn,
+    run_files_bucket_arn=DEPLOYMENT.run_files_bucket_arn,
 )
 DESTRUCTIVE = {"TerminateInstances", "StopInstances", "DetachVolume", "DeleteVolume", "DeleteSnapshot"}
 ATTACHING = {"AttachVolume", "ModifyInstanceAttribute"}

@@ -15,7 +15,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -183,30 +183,46 @@ def fio(device: str, *options: str) -> dict[str, float]:
     return result
 
 
+def assert_held_to(limit: float, measure: Callable[[], float]) -> None:
+    """Never above the limit, and up to it in one of three runs: a busy machine can only make a run slower."""
+    for _ in range(3):
+        measured = measure()
+        assert measured <= 1.02 * limit
+        if measured >= 0.95 * limit:
+            return
+    pytest.fail(f"the last of three runs reached {measured:.1f} of {limit:g}")
+
+
 @pytest.mark.parametrize("kind", ["randread", "randwrite"])
 def test_iops_are_held_to_the_limit(store: ColdBlockStore, names: list[str], kind: str) -> None:
     store.create_volume(names[0], 64 * MIB, VolumeLimits(iops=500, throughput_mib_per_s=0))
     device = store.attach(names[0]).path
-    result = fio(device, f"--rw={kind}", "--bs=4k", "--iodepth=16", "--runtime=3", "--time_based")
-    assert 0.95 * 500 <= result["iops"] <= 1.02 * 500
+    options = (f"--rw={kind}", "--bs=4k", "--iodepth=16", "--runtime=3", "--time_based")
+    assert_held_to(500, lambda: fio(device, *options)["iops"])
 
 
 def test_a_large_request_counts_as_several_ios_of_256_kib(store: ColdBlockStore, names: list[str]) -> None:
     store.create_volume(names[0], 64 * MIB, VolumeLimits(iops=200, throughput_mib_per_s=0))
     device = store.attach(names[0]).path
-    result = fio(device, "--rw=read", "--bs=1M", "--iodepth=4", "--io_size=100M")
-    assert 0.95 * 50 <= result["iops"] <= 1.02 * 50
+    options = ("--rw=read", "--bs=1M", "--iodepth=4", "--io_size=100M")
+    assert_held_to(50, lambda: fio(device, *options)["iops"])
 
 
 def test_warming_reaches_the_throughput_limit_and_no_more(store: ColdBlockStore, names: list[str]) -> None:
-    source, replica, _, snapshot, _ = names
+    source, _, _, snapshot, _ = names
     seed_snapshot(store, source, snapshot, 256 * MIB, range(512))
-    store.create_volume(replica, 256 * MIB, VolumeLimits(throughput_mib_per_s=100), snapshot)
-    result = fio(store.attach(replica).path, "--rw=read", "--bs=512k", "--iodepth=32")
-    assert 0.95 * 100 <= result["bw_bytes"] / MIB <= 1.02 * 100
-    stat = store.stat(replica)
-    assert (stat.blocks_in_snapshot, stat.blocks_cold, stat.cold_fetches) == (512, 0, 512)
-    assert stat.read_bytes == 256 * MIB
+    replicas = iter((names[1], names[2], names[4]))
+
+    def warmed_mib_per_s() -> float:
+        replica = next(replicas)
+        store.create_volume(replica, 256 * MIB, VolumeLimits(throughput_mib_per_s=100), snapshot)
+        result = fio(store.attach(replica).path, "--rw=read", "--bs=512k", "--iodepth=32")
+        stat = store.stat(replica)
+        assert (stat.blocks_in_snapshot, stat.blocks_cold, stat.cold_fetches) == (512, 0, 512)
+        assert stat.read_bytes == 256 * MIB
+        return result["bw_bytes"] / MIB
+
+    assert_held_to(100, warmed_mib_per_s)
 
 
 def test_a_restored_volume_has_the_snapshots_content(store: ColdBlockStore, names: list[str]) -> None:

@@ -34,6 +34,17 @@ SOURCE = "i-0000000000000050a"
 BASE = "i-000000000000b0001"
 
 
+# A read endpoint by name; clients may act on an old answer for 60 + 30 s.
+BY_NAME = {
+    "kind": "route53",
+    "port": 3306,
+    "health_port": 9200,
+    "hosted_zone_id": "Z0123456789ABCDEFGHIJ",
+    "record_name": "reads.orders.example",
+    "ttl_seconds": 30,
+}
+
+
 def orders(**changes: Any) -> ClusterSettings:
     """The local environment's cluster with a capacity of 100 per replica; `changes` go over it."""
     environment = yaml.safe_load((ROOT / "environments" / "local.yaml").read_text(encoding="utf-8"))

@@ -27,6 +27,8 @@ from peaker.domain.ledger import ResourceKind, RunRow
 
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
+from tests.support.balanced_endpoint import make_balanced_endpoint
+from tests.support.builders import BY_NAME
 from tests.support.host_answers import HostAnswers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +41,7 @@ ROLE = "arn:aws:iam::123456789012:role/peaker"
 LISTENER_PORTS = iter(range(20_000, 30_000))
 WORKFLOWS = ("prewarm", "scale_out", "scale_in", "roll_back")
 PACKAGE_SHA256 = "ab" * 32
+BALANCED = ("target_group", "warming_target_group", "listener")
 STEADY = {
     "capacity_per_replica": 100.0,
     "drain": {"limit_seconds": 86_400, "allow_forced": False},
@@ -49,7 +52,10 @@ STEADY = {
 
 @dataclass
 class Cluster:
-    """A cluster that a test works on: a source, one base replica with two volumes, a read endpoint."""
+    """A cluster that a test works on: a source, one base replica with two volumes, a read endpoint.
+
+    Behind a DNS name it has no groups and no listener.
+    """
 
     name: str
     source_id: str
@@ -140,41 +146,51 @@ class WorkflowCloud:
 
     def cluster(self, **changes: Any) -> Cluster:
         """A new cluster, healthy and serving; `changes` go over the local environment's settings."""
-        self._clusters += 1
-        name = f"c{self._clusters:03d}"
+        name = self._next_name()
         endpoint = self._read_endpoint(name)
-        group, warming, listener = endpoint.values()
-        settings = _settings(name, endpoint, changes)
+        cluster = self._cluster(name, endpoint, changes)
+        self._put_into_service(cluster, cluster.base_id)
+        self.eventually(lambda: self.health(cluster).get(cluster.base_id) == "healthy")
+        return cluster
+
+    def cluster_by_name(self, **changes: Any) -> Cluster:
+        """A new cluster behind a DNS name that knows no replica yet."""
+        name = self._next_name()
+        zone = self.client("route53").create_hosted_zone(Name=f"{name}.example", CallerReference=name)
+        endpoint = {
+            **BY_NAME,
+            "hosted_zone_id": zone["HostedZone"]["Id"].rsplit("/", 1)[-1],
+            "record_name": f"reads.{name}.example",
+        }
+        return self._cluster(name, {}, {**changes, "read_endpoint": endpoint})
+
+    def _next_name(self) -> str:
+        self._clusters += 1
+        return f"c{self._clusters:03d}"
+
+    def _cluster(self, name: str, balanced: dict[str, str], changes: dict[str, Any]) -> Cluster:
+        """Its settings and hosts; nobody is registered."""
+        settings = _settings(name, balanced, changes)
         self.client("ssm").put_parameter(
             Name=f"/peaker/{ENVIRONMENT}/clusters/{name}", Value=json.dumps(settings), Type="String"
         )
         source = self._host(settings, "us-east-1a", {"peaker:role": "source"})
         base = self._host(settings, "us-east-1b", {"peaker:role": "replica", "peaker:load": "base"})
         self._data_volumes(settings, base, "us-east-1b")
-        cluster = Cluster(name, source, base, group, warming, listener, settings)
-        self._put_into_service(cluster, base)
-        self.eventually(lambda: self.health(cluster).get(base) == "healthy")
-        return cluster
+        arns = (balanced.get(f"{which}_arn", "") for which in BALANCED)
+        return Cluster(name, source, base, *arns, settings)
 
     def _read_endpoint(self, name: str) -> dict[str, str]:
         """ARNs by their names in the settings: the serving group, the warming group, the listener."""
-        elbv2 = self.client("elbv2")
-        serving, warming = self._target_group(f"t-{name}"), self._target_group(f"w-{name}")
-        balancer = elbv2.create_load_balancer(
-            Name=f"l-{name}", Type="network", Subnets=["subnet-0a7700000000001a", "subnet-0a7700000000001b"]
-        )["LoadBalancers"][0]["LoadBalancerArn"]
-        groups = [{"TargetGroupArn": serving, "Weight": 999}, {"TargetGroupArn": warming, "Weight": 1}]
-        listener = elbv2.create_listener(
-            LoadBalancerArn=balancer,
-            Protocol="TCP",
-            Port=next(LISTENER_PORTS),
-            DefaultActions=[{"Type": "forward", "ForwardConfig": {"TargetGroups": groups}}],
-        )["Listeners"][0]["ListenerArn"]
-        endpoint = {
-            "target_group_arn": serving,
-            "warming_target_group_arn": warming,
-            "listener_arn": str(listener),
-        }
+        endpoint = make_balanced_endpoint(
+            self.client("elbv2"),
+            name,
+            next(LISTENER_PORTS),
+            HealthCheckIntervalSeconds=5,
+            HealthCheckTimeoutSeconds=2,
+            HealthyThresholdCount=2,
+            UnhealthyThresholdCount=2,
+        )
         self._open_endpoints.append(endpoint)
         return endpoint
 
@@ -186,26 +202,6 @@ class WorkflowCloud:
             elbv2.delete_target_group(TargetGroupArn=endpoint["target_group_arn"])
             elbv2.delete_target_group(TargetGroupArn=endpoint["warming_target_group_arn"])
         self._open_endpoints.clear()
-
-    def _target_group(self, name: str) -> str:
-        elbv2 = self.client("elbv2")
-        group = elbv2.create_target_group(
-            Name=name,
-            Protocol="TCP",
-            Port=3306,
-            VpcId="vpc-0a77000000000001",
-            HealthCheckProtocol="HTTP",
-            HealthCheckPort="9200",
-            HealthCheckPath="/",
-            HealthCheckIntervalSeconds=5,
-            HealthCheckTimeoutSeconds=2,
-            HealthyThresholdCount=2,
-            UnhealthyThresholdCount=2,
-        )["TargetGroups"][0]["TargetGroupArn"]
-        elbv2.modify_target_group_attributes(
-            TargetGroupArn=group, Attributes=[{"Key": "deregistration_delay.timeout_seconds", "Value": "30"}]
-        )
-        return str(group)
 
     def _put_into_service(self, cluster: Cluster, instance_id: str) -> None:
         """In both groups, as a finished ramp leaves a replica."""

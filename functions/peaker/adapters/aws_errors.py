@@ -18,6 +18,7 @@ from peaker.domain.errors import (
 
 THROTTLING = frozenset(
     {
+        "PriorRequestNotComplete",
         "RequestLimitExceeded",
         "RequestThrottled",
         "SlowDown",
@@ -44,7 +45,16 @@ CAPACITY = frozenset(
         "VolumeLimitExceeded",
     }
 )
-NOT_FOUND = frozenset({"InvocationDoesNotExist", "InvalidCommandId", "ParameterNotFound"})
+NOT_FOUND = frozenset(
+    {
+        "InvalidCommandId",
+        "InvocationDoesNotExist",
+        "NoSuchHealthCheck",
+        "NoSuchHostedZone",
+        "ParameterNotFound",
+        "ResourceNotFound",
+    }
+)
 UNAVAILABLE = frozenset({"InternalError", "InternalFailure", "InternalServerError", "Unavailable"})
 
 

@@ -100,7 +100,7 @@ def _warming_group(settings: ClusterSettings) -> str:
 
 
 def _deployed(settings: ClusterSettings, field: str) -> str:
-    arn = getattr(settings.read_endpoint, field)
+    arn = getattr(settings.read_endpoint, field, None)
     if not arn:
         raise AwsCallRejected(f"{settings.name}: read_endpoint.{field} is missing; deploy the stack again")
     return str(arn)

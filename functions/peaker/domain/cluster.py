@@ -28,7 +28,12 @@ class VolumeSettings(Settings):
     throughput_mib_per_s: int = Field(ge=125, le=4_000)
 
 
-class ReadEndpointSettings(Settings):
+Port = Annotated[int, Field(ge=1, le=65_535)]
+# Changes reach all of Route 53's name servers within this, in general (botocore, route53:ChangeResourceRecordSets).
+ROUTE53_PROPAGATION_SECONDS = 60
+
+
+class NlbEndpointSettings(Settings):
     """Where clients read: a network load balancer with two target groups.
 
     `target_group_arn` holds the proven replicas; `warming_target_group_arn` those and the newcomers, and the
@@ -36,13 +41,38 @@ class ReadEndpointSettings(Settings):
     """
 
     kind: Literal["nlb"]
-    port: int = Field(ge=1, le=65_535)
-    listener_port: int = Field(ge=1, le=65_535)
-    health_port: int = Field(ge=1, le=65_535)
+    port: Port
+    listener_port: Port
+    health_port: Port
     source_serves_reads: bool = False
     target_group_arn: str | None = None
     warming_target_group_arn: str | None = None
     listener_arn: str | None = None
+
+    @property
+    def clients_follow_within_seconds(self) -> int:
+        """How long a client may still act on what the endpoint said before a change: a balancer acts at once."""
+        return 0
+
+
+class Route53EndpointSettings(Settings):
+    """Where clients read: a DNS name with a weighted A record per replica. They connect to `port` themselves."""
+
+    kind: Literal["route53"]
+    port: Port
+    health_port: Port
+    source_serves_reads: bool = False
+    hosted_zone_id: str = Field(pattern=r"^[A-Z0-9]{1,32}$")
+    record_name: str = Field(min_length=1, max_length=253)
+    ttl_seconds: int = Field(ge=1, le=60)
+
+    @property
+    def clients_follow_within_seconds(self) -> int:
+        """How long a client may still act on what the endpoint said before a change: propagation, then the TTL."""
+        return ROUTE53_PROPAGATION_SECONDS + self.ttl_seconds
+
+
+ReadEndpointSettings = Annotated[NlbEndpointSettings | Route53EndpointSettings, Field(discriminator="kind")]
 
 
 class LoadMetricSettings(Settings):
@@ -234,6 +264,11 @@ class ClusterSettings(Settings):
         if len(set(names)) < len(names) or len(set(devices)) < len(devices):
             raise ValueError("volumes: names and devices must be unique")
         return self
+
+    @property
+    def ramp_step_seconds(self) -> int:
+        """How long a newcomer stays at a share before it is compared: clients must have followed it by then."""
+        return max(self.ramp.step_seconds, self.read_endpoint.clients_follow_within_seconds)
 
     def volume(self, name: str) -> VolumeSettings:
         """The volume of that name; KeyError when the cluster has none."""

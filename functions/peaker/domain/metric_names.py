@@ -5,5 +5,8 @@ from __future__ import annotations
 NAMESPACE = "Peaker"
 REQUIRED_REPLICAS = "RequiredReplicas"
 OBSERVING = "Observing"
+# 1 or 0 per replica, with the dimensions Cluster and Instance, and the service that Powertools adds.
+REPLICA_SERVES = "ReplicaServes"
+SERVICE = "peaker"
 # Markers that a person or a pipeline writes: metrics Deploy and Failover with the dimension Cluster.
 EVENTS_NAMESPACE = "Peaker/Events"

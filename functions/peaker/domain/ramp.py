@@ -56,6 +56,7 @@ def judge_step(
 
     Without a serving peer there is nothing to compare with, and no other replica that clients could be spared for:
     it advances. What cannot be measured now holds (I4); what can be measured nowhere advances by time, and says so.
+    So does a cluster that nobody reads: a replica built in a quiet hour is not undone for want of queries.
     """
     if not peers:
         return RampVerdict(RampAction.ADVANCE, "no other replica serves: nothing to compare with")
@@ -66,6 +67,9 @@ def judge_step(
         return RampVerdict(RampAction.ADVANCE, "by time alone: performance_schema is off on all replicas")
     busy = [peer for peer in known if peer.measurable and peer.queries >= policy.min_queries]
     numbers = _numbers(newcomer, busy)
+    if _quiet([newcomer, *known], policy) and len(known) == len(peers):
+        reason = f"by time alone: no replica answered {policy.min_queries} queries in the window"
+        return RampVerdict(RampAction.ADVANCE, reason, numbers)
     if newcomer.queries < policy.min_queries:
         reason = f"{newcomer.queries} queries on the newcomer, {policy.min_queries} needed to compare"
         return RampVerdict(RampAction.HOLD, reason, numbers)
@@ -74,6 +78,12 @@ def judge_step(
             RampAction.HOLD, f"no peer answered {policy.min_queries} queries to compare with", numbers
         )
     return _compared(newcomer, busy, policy, numbers)
+
+
+def _quiet(replicas: Sequence[Service], policy: RampSettings) -> bool:
+    return all(
+        one.measurable and one.queries < policy.min_queries and one.errors < LEAST_ERRORS for one in replicas
+    )
 
 
 def _compared(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from peaker.domain.host_results import HealthReport
 from peaker.domain.reading import Unknown
@@ -13,7 +13,10 @@ HTTP_OK = 200
 
 @dataclass(frozen=True)
 class WatchFigures:
-    """Counts over the replicas that are registered; `lag_seconds_max` is None when no replica knows its lag."""
+    """Counts over the replicas that are registered; `lag_seconds_max` is None when no replica knows its lag.
+
+    `serves` says of each whether it may get reads.
+    """
 
     registered: int
     serving: int
@@ -21,6 +24,7 @@ class WatchFigures:
     unreported: int
     lag_seconds_max: float | None
     reason: str
+    serves: Mapping[str, bool] = field(default_factory=dict)
 
     def metrics(self) -> dict[str, float]:
         """By metric name; a lag that nobody knows is left out."""
@@ -32,6 +36,10 @@ class WatchFigures:
         if self.lag_seconds_max is not None:
             values["ReplicaLagSecondsMax"] = self.lag_seconds_max
         return values
+
+    def replica_values(self) -> dict[str, float]:
+        """1 by instance id of a replica that answers good, by itself or by the floor; 0 of any other (I4)."""
+        return {instance_id: float(serves) for instance_id, serves in self.serves.items()}
 
 
 def summarize(answers: Mapping[str, HealthReport | Unknown]) -> WatchFigures:
@@ -52,4 +60,8 @@ def summarize(answers: Mapping[str, HealthReport | Unknown]) -> WatchFigures:
         unreported=len(silent),
         lag_seconds_max=max(lags, default=None),
         reason="; ".join(notes) or f"all {len(answers)} registered replicas serve",
+        serves={
+            name: isinstance(answer, HealthReport) and answer.http_status == HTTP_OK
+            for name, answer in answers.items()
+        },
     )

@@ -8,7 +8,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.parser import parse
 from pydantic import BaseModel, ConfigDict, Field
 
-from peaker.runtime.telemetry import Metric, emit, logger
+from peaker.runtime.telemetry import emit_watch, logger
 from peaker.runtime.wiring import ports
 from peaker.usecases.watch_replicas import watch_replicas
 
@@ -25,6 +25,6 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Tell the replicas their peers, count how they stand; the report is the log line and the answer."""
     given = parse(event=event, model=ScheduledWatch)
     figures = watch_replicas(ports(), given.cluster)
-    emit(given.cluster, {Metric(name): value for name, value in figures.metrics().items()})
+    emit_watch(given.cluster, figures.metrics(), figures.replica_values())
     logger.info(figures.reason, extra={"cluster": given.cluster, "report": asdict(figures)})
     return asdict(figures)

@@ -9,6 +9,8 @@ from enum import StrEnum
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricResolution, MetricUnit
 
+from peaker.domain import metric_names
+
 logger = Logger()
 metrics = Metrics()
 # A writer of its own: a time once set stays with the writer.
@@ -16,7 +18,10 @@ _past = Metrics()
 
 
 class Metric(StrEnum):
-    """Metrics in namespace Peaker with the dimension Cluster (and service, which Powertools adds)."""
+    """Metrics in namespace Peaker with the dimension Cluster (and service, which Powertools adds).
+
+    Those of a single replica have the dimension Instance too.
+    """
 
     STEP_SECONDS = "StepSeconds"
     STEP_FAILED = "StepFailed"
@@ -34,6 +39,7 @@ class Metric(StrEnum):
     REPLICAS_SERVING = "ReplicasServing"
     REPLICAS_HELD_BY_FLOOR = "ReplicasHeldByFloor"
     REPLICAS_UNREPORTED = "ReplicasUnreported"
+    REPLICA_SERVES = metric_names.REPLICA_SERVES
 
 
 UNITS: Mapping[Metric, MetricUnit] = {
@@ -53,6 +59,7 @@ UNITS: Mapping[Metric, MetricUnit] = {
     Metric.REPLICAS_SERVING: MetricUnit.Count,
     Metric.REPLICAS_HELD_BY_FLOOR: MetricUnit.Count,
     Metric.REPLICAS_UNREPORTED: MetricUnit.Count,
+    Metric.REPLICA_SERVES: MetricUnit.Count,
 }
 
 
@@ -62,6 +69,14 @@ def emit(cluster: str, values: Mapping[Metric, float]) -> None:
     for metric, value in values.items():
         metrics.add_metric(metric.value, UNITS[metric], value)
     metrics.flush_metrics()
+
+
+def emit_watch(cluster: str, totals: Mapping[str, float], serves: Mapping[str, float]) -> None:
+    """Write the totals by metric name, and a line per replica with its id as the dimension Instance as well."""
+    emit(cluster, {Metric(name): value for name, value in totals.items()})
+    for instance_id, value in serves.items():
+        metrics.add_dimension("Instance", instance_id)
+        emit(cluster, {Metric.REPLICA_SERVES: value})
 
 
 def emit_past(cluster: str, values: Mapping[Metric, float], at: datetime) -> None:

@@ -13,9 +13,9 @@ from peaker.adapters.dynamodb_ledger import DynamoDbLedger
 from peaker.adapters.ebs_snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ec2_compute import Ec2Compute
 from peaker.adapters.ec2_storage import Ec2Storage
-from peaker.adapters.elb_read_endpoint import ElbReadEndpoint
 from peaker.adapters.forecast_records import DynamoForecastRecords
 from peaker.adapters.parameter_clusters import ParameterClusters
+from peaker.adapters.read_endpoint_by_kind import read_endpoints
 from peaker.adapters.s3_host_package import S3HostPackage
 from peaker.adapters.s3_run_files import S3RunFiles
 from peaker.adapters.ssm_commands import SsmCommands
@@ -33,6 +33,7 @@ def ports() -> Ports:
     dynamodb = lazy_client("dynamodb")
     table = LedgerTable(dynamodb, settings.ledger_table)
     ledger = DynamoDbLedger(table)
+    cloudwatch = lazy_client("cloudwatch")
     return Ports(
         environment=settings.environment,
         clock=clock_from_environment(),
@@ -40,7 +41,7 @@ def ports() -> Ports:
         compute=Ec2Compute(ec2),
         storage=Ec2Storage(ec2, lazy_client("ec2", SINGLE_TRY_CONFIG)),
         commands=SsmCommands(ssm, lazy_client("ssm", SINGLE_TRY_CONFIG), settings.environment),
-        endpoint=ElbReadEndpoint(lazy_client("elbv2")),
+        endpoint=read_endpoints(lazy_client("elbv2"), lazy_client("route53"), ec2, cloudwatch),
         package=S3HostPackage(
             lazy_client("s3"),
             settings.package_bucket,
@@ -51,6 +52,6 @@ def ports() -> Ports:
         run_files=S3RunFiles(lazy_client("s3"), settings.run_files_bucket),
         lease=DynamoDbLease(table),
         ledger=ledger,
-        readings=CloudWatchReadings(lazy_client("cloudwatch")),
+        readings=CloudWatchReadings(cloudwatch),
         past_runs=DynamoForecastRecords(dynamodb, settings.ledger_table, ledger),
     )

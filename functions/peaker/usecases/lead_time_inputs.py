@@ -32,7 +32,7 @@ def lead_time_inputs(
         hydration=Hydration.PROVISIONED_RATE if rate else Hydration.DEFAULT,
         trigger_seconds=60.0 * (settings.forecast.schedule_minutes + 1),
         ramp_seconds=float(
-            len(settings.ramp.shares) * (settings.ramp.step_seconds + settings.ramp.window_seconds)
+            len(settings.ramp.shares) * (settings.ramp_step_seconds + settings.ramp.window_seconds)
         ),
     )
 

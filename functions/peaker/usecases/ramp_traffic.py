@@ -78,7 +78,7 @@ def _warm_group_has_all(ports: Ports, settings: ClusterSettings) -> None:
 
 
 def _set(ports: Ports, step: StepInput, settings: ClusterSettings, ramp: Ramp, why: str) -> Ramp:
-    """Set the share, remember it, and come again after ramp.step_seconds."""
+    """Set the share, remember it, and come again after ramp_step_seconds."""
     share = settings.ramp.shares[ramp.index]
     ports.endpoint.set_share(settings, share)
     _remember(ports, step, ramp)
@@ -92,8 +92,8 @@ def _remember(ports: Ports, step: StepInput, ramp: Ramp) -> None:
 def _climb(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str, ramp: Ramp) -> Ramp:
     share = settings.ramp.shares[ramp.index]
     waited = seconds_between(ramp.since, ports.clock.now())
-    if waited < settings.ramp.step_seconds:
-        raise RampInProgress(f"share {share:g} for {waited:.0f} of {settings.ramp.step_seconds} s")
+    if waited < settings.ramp_step_seconds:
+        raise RampInProgress(f"share {share:g} for {waited:.0f} of {settings.ramp_step_seconds} s")
     verdict = _compare(ports, step, settings, instance_id, ramp)
     window = {"share": share, "action": verdict.action.value, "reason": verdict.reason, **verdict.numbers}
     now = ports.clock.now()

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import NotOwned
+from peaker.domain.instants import from_iso, seconds_between, to_iso
 from peaker.domain.inventory import OWNER_TAG, RUN_TAG, Instance, Snapshot, TargetState, Volume
 from peaker.domain.ledger import Holder, ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.ports import Ports
 from peaker.usecases.lost_answers import may_still_appear
 from peaker.usecases.run_host_command import command_comment
 
+LEFT_ENDPOINT_AT = "left_endpoint_at"
 _ATTACHED = {"attaching", "attached", "busy", "detaching"}
 
 
@@ -78,7 +80,8 @@ def cancel_commands(job: TearDown, rows: Sequence[ResourceRow], *, except_of: st
 def remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
     """Deregister the run's targets; returns those that still have to drain.
 
-    A deregistered target stays `draining` for the whole deregistration delay, also when its last connection has ended.
+    A load balancer keeps a deregistered target `draining` for the whole deregistration delay, also when its last
+    connection has ended. A DNS name loses it at once, but clients may come to the address that they know.
     """
     mine = [row for row in of_kind(rows, ResourceKind.TARGET) if row.state is not ResourceState.UNDONE]
     if not mine:
@@ -91,6 +94,9 @@ def remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
     for row in mine:
         instance_id = str(row.details["instance_id"])
         states = {group[instance_id].state for group in groups if instance_id in group}
+        if not states and (left := _seconds_until_clients_followed(job)) > 0:
+            waiting.append(f"clients of {instance_id}, who may keep its address for {left:.0f} s")
+            continue
         if not states or (job.drained and states == {TargetState.DRAINING}):
             job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
             continue
@@ -98,8 +104,26 @@ def remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
         if states != {TargetState.DRAINING}:
             tags = job.ports.compute.instance(instance_id).tags
             _confirm_ours(job, instance_id, tags, row)
+            _note_that_it_leaves(job)
             job.ports.endpoint.deregister(job.settings, instance_id)
     return waiting
+
+
+def _note_that_it_leaves(job: TearDown) -> None:
+    if job.settings.read_endpoint.clients_follow_within_seconds:
+        left = {LEFT_ENDPOINT_AT: to_iso(job.ports.clock.now())}
+        job.ports.ledger.save_facts(job.holder, left)
+
+
+def _seconds_until_clients_followed(job: TearDown) -> float:
+    """How long clients may still act on an answer from before; 0 or less when none does, or nobody may be connected."""
+    follow = job.settings.read_endpoint.clients_follow_within_seconds
+    if job.drained or not follow:
+        return 0.0
+    left_at = job.ports.ledger.run(job.holder.run_id).facts.get(LEFT_ENDPOINT_AT)
+    if left_at is None:
+        return 0.0
+    return follow - seconds_between(from_iso(str(left_at)), job.ports.clock.now())
 
 
 def _terminate_instances(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:

@@ -49,6 +49,30 @@ def test_too_few_queries_hold_and_say_how_many_are_needed() -> None:
     assert judge_step(Service(300, 0, 0.4), [Service(3, 0, 0.4)], POLICY).action is RampAction.HOLD
 
 
+def test_a_cluster_that_nobody_reads_advances_by_time_and_says_so() -> None:
+    verdict = judge_step(Service(0, 0, None), [Service(99, 0, 0.4), Service(3, 0, 0.4)], POLICY)
+    assert (verdict.action, verdict.reason) == (
+        RampAction.ADVANCE,
+        "by time alone: no replica answered 100 queries in the window",
+    )
+
+
+@pytest.mark.parametrize(
+    ("newcomer", "peers"),
+    [
+        (Service(0, 0, None), [Service(3, 0, 0.4), Service(100, 0, 0.4)]),
+        (Service(0, 0, None), [Service(3, 0, 0.4), Unknown("timed out")]),
+        (Service(0, 0, None), [Service(0, 0, None, measurable=False), Service(3, 0, 0.4)]),
+        (Service(9, 3, 0.1), [Service(3, 0, 0.4)]),
+    ],
+    ids=["one peer is busy", "one peer is unknown", "one peer keeps no statistics", "its few queries fail"],
+)
+def test_it_is_quiet_only_where_every_replica_is_known_to_be(
+    newcomer: Service, peers: list[Service | Unknown]
+) -> None:
+    assert judge_step(newcomer, peers, POLICY).action is RampAction.HOLD
+
+
 def test_unknown_holds_and_never_advances() -> None:
     assert (
         judge_step(Unknown("timed out"), [PEER], POLICY).reason

@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from aws_lambda_powertools import Metrics
 from peaker.domain.errors import Throttled
 from peaker.domain.host_results import HealthReport
 from peaker.domain.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.reading import Unknown
 from peaker.domain.replica_watch import summarize
-from peaker.runtime.telemetry import Metric
+from peaker.runtime import telemetry
+from peaker.runtime.telemetry import Metric, emit_watch
 from peaker.usecases.watch_replicas import LOOKS, watch_replicas
 
 from tests.support.builders import instance, orders
@@ -141,4 +143,22 @@ def test_held_replicas_serve_and_are_counted_apart() -> None:
         "ReplicaLagSecondsMax": 44.0,
     }
     assert {Metric(name) for name in figures.metrics()} <= set(Metric)
+    assert figures.replica_values() == {"i-1": 1.0, "i-2": 1.0, "i-3": 0.0, "i-4": 0.0}
     assert "ReplicaLagSecondsMax" not in summarize({"i-4": Unknown("away")}).metrics()
+
+
+def test_each_replica_s_figure_has_its_own_dimension(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Route 53's health check of a replica follows this metric; its alarm asks for exactly these dimensions."""
+    monkeypatch.setattr(telemetry, "metrics", Metrics(namespace="Peaker", service="peaker"))
+    emit_watch("orders", {"ReplicasServing": 1.0}, {FIRST: 1.0, SECOND: 0.0})
+    _, *lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["Cluster"], line["Instance"], line["ReplicaServes"]) for line in lines] == [
+        ("orders", FIRST, [1.0]),
+        ("orders", SECOND, [0.0]),
+    ]
+    for line in lines:
+        [directive] = line["_aws"]["CloudWatchMetrics"]
+        assert directive["Namespace"] == "Peaker"
+        assert set(directive["Dimensions"][0]) == {"Cluster", "Instance", "service"}

@@ -1,0 +1,94 @@
+"""The local cloud of a module of contract tests, and what the adapters are tried on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pytest
+from peaker.adapters.ec2_compute import Ec2Compute
+from peaker.adapters.ec2_storage import Ec2Storage
+from peaker.adapters.ssm_commands import SsmCommands
+from peaker.domain import errors
+from peaker.domain.inventory import RUN_TAG, Instance, InstanceSpec
+
+from localcloud.server import CloudSettings, LocalCloud
+from localcloud.simulated_dataplane import SimulatedBlockStore, simulated_dataplane
+from tests.support.balanced_endpoint import make_balanced_endpoint
+from tests.support.workflow_cloud import WorkflowCloud
+
+SUBNET = "subnet-0a7700000000001a"
+RUN_TAGS = {RUN_TAG: "run-1", "peaker:cluster": "orders", "peaker:owner": "local"}
+
+NUMBERS = itertools.count(1)
+
+
+@dataclass
+class Adapters:
+    cloud: LocalCloud
+    compute: Ec2Compute
+    storage: Ec2Storage
+    commands: SsmCommands
+    volumes: SimulatedBlockStore
+
+    def spec(self, subnet_id: str = SUBNET, tags: Mapping[str, str] = RUN_TAGS) -> InstanceSpec:
+        return InstanceSpec(
+            "ami-0a77000000000097", "r6i.large", subnet_id, ("sg-0a77000000000001",), None, tags
+        )
+
+    def running(self, token: str, tags: Mapping[str, str] = RUN_TAGS) -> Instance:
+        launched = self.compute.launch(self.spec(tags=tags), token)
+        WorkflowCloud.eventually(lambda: self._state(launched.instance_id) == "running")
+        return self.compute.instance(launched.instance_id)
+
+    def _state(self, instance_id: str) -> str:
+        try:
+            return self.compute.instance(instance_id).state
+        except errors.ResourceNotFound:
+            return ""
+
+    def data_volume(self, instance_id: str, device: str) -> str:
+        ec2 = self.cloud.client("ec2")
+        volume_id = str(
+            ec2.create_volume(AvailabilityZone="us-east-1a", Size=1, VolumeType="gp3")["VolumeId"]
+        )
+        self.await_volume(volume_id, "available")
+        self.storage.attach(volume_id, instance_id, device)
+        self.await_volume(volume_id, "in-use")
+        return volume_id
+
+    def await_volume(self, volume_id: str, state: str) -> None:
+        def seen() -> list[str]:
+            filters = [{"Name": "volume-id", "Values": [volume_id]}]
+            return [
+                one["State"] for one in self.cloud.client("ec2").describe_volumes(Filters=filters)["Volumes"]
+            ]
+
+        WorkflowCloud.eventually(lambda: seen() == [state])
+
+    def snapshot(self, volume_id: str, host: str, run: str) -> str:
+        made = self.storage.create_snapshots(host, [volume_id], {**RUN_TAGS, RUN_TAG: run})[0]
+        WorkflowCloud.eventually(
+            lambda: [one.state for one in self.storage.snapshots_of_run(run)] == ["completed"]
+        )
+        return made.snapshot_id
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapters]:
+    settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.02)
+    plane = simulated_dataplane()
+    assert isinstance(plane.volumes, SimulatedBlockStore)
+    with LocalCloud(plane, tmp_path_factory.mktemp("aws"), clock_scale=60, settings=settings) as cloud:
+        ec2, ssm = cloud.client("ec2"), cloud.client("ssm")
+        yield Adapters(
+            cloud, Ec2Compute(ec2), Ec2Storage(ec2, ec2), SsmCommands(ssm, ssm, "local"), plane.volumes
+        )
+
+
+@pytest.fixture
+def balanced(aws: Adapters) -> dict[str, str]:
+    """A listener with a serving and a warming group, by the names of the settings."""
+    number = next(NUMBERS)
+    return make_balanced_endpoint(aws.cloud.client("elbv2"), f"contract-{number}", 31_000 + number)

@@ -1,0 +1,43 @@
+"""A load balancer with a serving and a warming group behind one listener, as the stack deploys it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+VPC = "vpc-0a77000000000001"
+SUBNETS = ("subnet-0a7700000000001a", "subnet-0a7700000000001b")
+DEREGISTRATION_DELAY_SECONDS = 30
+
+
+def make_balanced_endpoint(elbv2: Any, name: str, listener_port: int, **probes: int) -> dict[str, str]:
+    """ARNs by their names in the settings; `probes` are the health check's figures under ELBv2's names."""
+    serving, warming = (_target_group(elbv2, f"{kind}-{name}", probes) for kind in ("t", "w"))
+    balancer = elbv2.create_load_balancer(Name=f"l-{name}", Type="network", Subnets=list(SUBNETS))
+    groups = [{"TargetGroupArn": serving, "Weight": 999}, {"TargetGroupArn": warming, "Weight": 1}]
+    listener = elbv2.create_listener(
+        LoadBalancerArn=balancer["LoadBalancers"][0]["LoadBalancerArn"],
+        Protocol="TCP",
+        Port=listener_port,
+        DefaultActions=[{"Type": "forward", "ForwardConfig": {"TargetGroups": groups}}],
+    )["Listeners"][0]["ListenerArn"]
+    return {
+        "target_group_arn": serving,
+        "warming_target_group_arn": warming,
+        "listener_arn": str(listener),
+    }
+
+
+def _target_group(elbv2: Any, name: str, probes: dict[str, int]) -> str:
+    group = elbv2.create_target_group(
+        Name=name,
+        Protocol="TCP",
+        Port=3306,
+        VpcId=VPC,
+        HealthCheckProtocol="HTTP",
+        HealthCheckPort="9200",
+        HealthCheckPath="/",
+        **probes,
+    )["TargetGroups"][0]["TargetGroupArn"]
+    delay = {"Key": "deregistration_delay.timeout_seconds", "Value": str(DEREGISTRATION_DELAY_SECONDS)}
+    elbv2.modify_target_group_attributes(TargetGroupArn=group, Attributes=[delay])
+    return str(group)
