@@ -28,6 +28,8 @@ RESULT = ROOT / "build" / "bench" / "traffic.json"
 # Cloud seconds per real second while workflows run: their waits shrink, the data plane's work does not.
 WORKFLOW_SCALE = 30.0
 BUILDS_OF_20 = 4
+# Until the base replica has the working set in memory: the page list that a newcomer gets is the donor's.
+WARM_SECONDS = 30.0
 # Short, because the cloud's clock runs faster than MySQL: a step is two real seconds.
 SETTINGS = {
     "ramp": {"shares": [0.3, 1.0], "step_seconds": 60, "min_queries": 20},
@@ -81,7 +83,7 @@ def _write(figures: Figures) -> None:
 def _rounds(running: Stage, joins: int, console: Console, say: Say) -> Figures:
     builds = max(1, round(joins * BUILDS_OF_20 / 20))
     with ReaderProcess(running.readers) as readers:
-        time.sleep(5)
+        time.sleep(WARM_SECONDS)
         rounds = play(running, joins, builds, say)
         traffic = readers.stop()
     gate = float(running.settings["gates"]["lag_seconds"])

@@ -49,6 +49,9 @@ INSERT INTO history.pages
 SET GLOBAL super_read_only = ON;
 SQL
 """
+# Of each table, what the readers ask for: it fits the buffer pool, so that latency shows who serves and not the disk
+# that all volumes of this machine share. A newcomer has it in memory only when its buffer pool was loaded.
+WORKING_SET_ROWS = 10_000
 SERVING_PROCESSES = ("mysqld", "haproxy")
 # What the pools ask for, in queries per second: each of their connections queries once per pause.
 OFFERED_QUERIES_PER_S = sum(pool.size / pool.pause_seconds for pool in POOLS)
@@ -119,7 +122,7 @@ def stage(scale: float, say: Say) -> Iterator[Stage]:
         dataset = seed.Dataset()
         readers = Endpoint(
             "127.0.0.1", cluster.listener_port, seed.APPLICATION_USER, seed.APPLICATION_PASSWORD,
-            dataset.database, dataset.tables, dataset.table_size,
+            dataset.database, dataset.tables, WORKING_SET_ROWS,
         )  # fmt: skip
         clock = CloudTime(STATE / "clock.json")
         demand = Demand(control, clock, settings["load_metric"], say)
