@@ -22,6 +22,10 @@ class RoundFailed(Exception):
     """A workflow did not do its work; the message says which and why."""
 
 
+class NotProven(RoundFailed):
+    """The storage proof refused the new replica, as it may on a busy machine; nothing of it remains."""
+
+
 @dataclass(frozen=True)
 class Change:
     """One join or retirement. Times are epoch seconds; `touched` is while clients could notice it.
@@ -83,7 +87,7 @@ def play(stage: Stage, count: int, builds: int, say: Say) -> Rounds:
     for number, kind in enumerate(kinds):
         following = kinds[number + 1] if number + 1 < count else "build"
         leave: Leave = "park" if following == "return" else "retire"
-        changes.append(join(stage, kind))
+        changes.append(_joined(stage, kind, say))
         say(f"{number + 1:2}/{count} {kind:6} {changes[-1].seconds:5.1f} s to service")
         steady.append(_quiet())
         changes.append(leave_service(stage, leave))
@@ -92,13 +96,24 @@ def play(stage: Stage, count: int, builds: int, say: Say) -> Rounds:
     return Rounds(tuple(changes), tuple(steady))
 
 
+def _joined(stage: Stage, kind: Join, say: Say) -> Change:
+    """As `join`, once more where the storage proof refused."""
+    try:
+        return join(stage, kind)
+    except NotProven as refused:
+        say(f"refused, and built once more: {refused}")
+        return join(stage, kind)
+
+
 def join(stage: Stage, kind: Join) -> Change:
-    """One scale_out to its end; raises RoundFailed, also when it built where it should have returned."""
+    """One scale_out to its end; raises NotProven and RoundFailed, also when it built where it should have returned."""
     started = time.time()
     status, entered, ended = run_workflow(
         stage, "scale_out", {"reason": f"bench: {kind}"}, BUILD_LIMIT_SECONDS
     )
     did: Join = "return" if "StartParkedReplica" in entered else "build"
+    if "StorageNotWarm" in status:
+        raise NotProven(status)
     if not status.startswith("SUCCEEDED") or did != kind:
         raise RoundFailed(f"scale_out ({kind} wanted, {did} done): {status}")
     touched = (entered["RegisterReplica"], ended + 1.0)
