@@ -39,10 +39,10 @@ def failed(reads: Iterable[Read], windows: Sequence[Window]) -> list[Read]:
     return [read for read in reads if read.error is not None and _in(read.sent_at, windows)]
 
 
-def last_sent_there(attempts: Iterable[ConnectAttempt], server: str, window: Window) -> float | None:
-    """When the endpoint last sent a new connection to that server: one that landed there, or one that failed."""
-    there = [one.at for one in attempts if one.server in (None, server) and window[0] <= one.at <= window[1]]
-    return max(there, default=None)
+def last_sent_there(attempts: Iterable[ConnectAttempt], server: str, window: Window) -> ConnectAttempt | None:
+    """The last new connection that the endpoint sent to that server: one that landed there, or one that failed."""
+    there = [one for one in attempts if one.server in (None, server) and window[0] <= one.at <= window[1]]
+    return max(there, key=lambda one: one.at, default=None)
 
 
 def detect(
@@ -56,8 +56,9 @@ def detect(
 ) -> Detection:
     """What a fault that began at window[0] did until window[1]."""
     last = last_sent_there(attempts, server, window)
-    seconds = 0.0 if last is None else last - window[0]
-    stopped_at = window[0] + seconds
+    seconds = 0.0 if last is None else last.at - window[0]
+    # The last connection was open from here on; a millisecond for the rounding of epoch seconds.
+    stopped_at = window[0] if last is None else last.at + last.seconds + 0.001
     bad = failed(reads, [window])
     in_flight = [read for read in bad if read.server == server and read.connected_at <= stopped_at]
     return Detection(
