@@ -387,6 +387,16 @@ def test_nothing_is_left_of_one_that_went(aws: Adapters, by_name: Endpoint) -> N
     assert (records(aws, by_name), own_checks(aws, by_name), own_alarms(aws, by_name)) == ({}, [], [])
 
 
+def test_two_health_checks_of_a_lost_answer_both_go(aws: Adapters, by_name: Endpoint) -> None:
+    by_name.router.register(by_name.settings, by_name.host)
+    [first] = own_checks(aws, by_name)
+    aws.cloud.client("route53").create_health_check(
+        CallerReference="sent again", HealthCheckConfig=first["HealthCheckConfig"]
+    )
+    by_name.router.deregister(by_name.settings, by_name.host)
+    assert own_checks(aws, by_name) == []
+
+
 @pytest.mark.parametrize("failing", ["ChangeResourceRecordSets", "CreateHealthCheck"])
 def test_a_registration_that_stopped_half_way_can_be_seen_and_taken_back(
     aws: Adapters, by_name: Endpoint, failing: str

@@ -36,7 +36,8 @@ class ReplicaHealthChecks:
     def ensure(self, settings: ClusterSettings, instance_id: str) -> str:
         """Make alarm and health check, or find them; returns the health check's id."""
         self._put_alarm(settings, instance_id)
-        health_check_id = self._find(settings, instance_id) or self._create(settings, instance_id)
+        found = self._find(settings, instance_id)
+        health_check_id = found[0] if found else self._create(settings, instance_id)
         tags = {**_tags(settings), "Name": alarm_name(settings, instance_id)}
         with translated("route53:ChangeTagsForResource"):
             self._route53.change_tags_for_resource(
@@ -45,9 +46,11 @@ class ReplicaHealthChecks:
         return health_check_id
 
     def remove(self, settings: ClusterSettings, instance_id: str) -> None:
-        """Delete the health check, then the alarm. What is not there is not an error."""
-        health_check_id = self._find(settings, instance_id)
-        if health_check_id is not None:
+        """Delete its health checks, then the alarm. What is not there is not an error.
+
+        There are two after a call whose answer was lost and that was repeated before the first showed in the list.
+        """
+        for health_check_id in self._find(settings, instance_id):
             with suppress(ResourceNotFound), translated("route53:DeleteHealthCheck"):
                 self._route53.delete_health_check(HealthCheckId=health_check_id)
         with suppress(ResourceNotFound), translated("cloudwatch:DeleteAlarms"):
@@ -85,15 +88,17 @@ class ReplicaHealthChecks:
                 Tags=[{"Key": key, "Value": value} for key, value in _tags(settings).items()],
             )
 
-    def _find(self, settings: ClusterSettings, instance_id: str) -> str | None:
+    def _find(self, settings: ClusterSettings, instance_id: str) -> list[str]:
+        """The ids of the health checks that follow the replica's alarm."""
         wanted = _alarm_identifier(settings, instance_id)
         pages = self._route53.get_paginator("list_health_checks").paginate()
         with translated("route53:ListHealthChecks"):
-            for page in pages:
-                for check in page["HealthChecks"]:
-                    if check["HealthCheckConfig"].get("AlarmIdentifier") == wanted:
-                        return str(check["Id"])
-        return None
+            return [
+                check["Id"]
+                for page in pages
+                for check in page["HealthChecks"]
+                if check["HealthCheckConfig"].get("AlarmIdentifier") == wanted
+            ]
 
     def _create(self, settings: ClusterSettings, instance_id: str) -> str:
         # A reference that a deleted health check had is refused for days, and a replica may come back:
