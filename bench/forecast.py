@@ -35,8 +35,8 @@ from peaker.domain.forecasting.windows import trailing_mean
 from rich.console import Console
 from rich.table import Table
 
-from cli.backtest_input import read_csv
-from cli.backtest_simulation import (
+from peaker_cli.backtest_input import read_csv
+from peaker_cli.backtest_simulation import (
     Scenario,
     oracle_forecasts,
     short_at_equal_cost,

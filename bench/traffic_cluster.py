@@ -18,7 +18,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from bench.traffic_clients import NICENESS, POOLS, processors
-from cli.control_plane import ControlPlane
+from peaker_cli.control_plane import ControlPlane
 from demo.load import Endpoint
 from demo.local_cloud import CloudTime, RunningCloud, await_end_of_earlier, local_cloud
 from localcloud import seed

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cli.control_plane import ControlPlaneError
+from peaker_cli.control_plane import ControlPlaneError
 from demo.day import DemoFailed, DemoOptions, run_day
 from demo.local_cloud import LocalCloudFailed
 from demo.trace import TraceError

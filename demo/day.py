@@ -13,8 +13,8 @@ from typing import Any
 
 from rich.console import Console
 
-from cli.control_plane import ControlPlane, Execution
-from cli.receipt import render_receipt
+from peaker_cli.control_plane import ControlPlane, Execution
+from peaker_cli.receipt import render_receipt
 from demo.load import Endpoint, ReadLoad
 from demo.local_cloud import CloudTime, RunningCloud, await_end_of_earlier, local_cloud
 from demo.observer import Observer

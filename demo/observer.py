@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from cli.control_plane import ControlPlane
+from peaker_cli.control_plane import ControlPlane
 from demo.load import ReadLoad
 
 WORKFLOWS = ("scale_out", "scale_in")

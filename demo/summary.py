@@ -13,8 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from cli.control_plane import ControlPlane
-from cli.receipt import duration
+from peaker_cli.control_plane import ControlPlane
+from peaker_cli.receipt import duration
 from demo.load import totals
 from demo.observer import ExecutionTrail, Observer
 from demo.timeline import Bar, Picture, draw

@@ -14,8 +14,8 @@ import typer
 from moto import mock_aws
 from typer.testing import CliRunner
 
-from cli.backtest import backtest_command
-from cli.backtest_input import BadInput, read_csv
+from peaker_cli.backtest import backtest_command
+from peaker_cli.backtest_input import BadInput, read_csv
 from tests.support.builders import orders
 from tests.unit.forecasting.loads import START, daily
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 
-from cli.backtest_simulation import (
+from peaker_cli.backtest_simulation import (
     Scenario,
     oracle_forecasts,
     short_at_equal_cost,

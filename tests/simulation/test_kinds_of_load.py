@@ -10,7 +10,7 @@ from peaker.domain.forecasting import Forecast, LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 
 from bench.forecast import kind_of
-from cli.backtest_simulation import (
+from peaker_cli.backtest_simulation import (
     Scenario,
     oracle_forecasts,
     short_at_equal_cost,

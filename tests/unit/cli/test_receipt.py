@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cli.receipt import duration, render_receipt
+from peaker_cli.receipt import duration, render_receipt
 
 
 def receipt(**changes: Any) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from peaker_host import knee as host_knee
 from peaker_host.errors import DeviceInUse
 from typer.testing import CliRunner
 
-from cli import knee
-from cli.app import app
-from cli.knee_plot import plot_knee
+from peaker_cli import knee
+from peaker_cli.app import app
+from peaker_cli.knee_plot import plot_knee
 
 RECORDINGS = Path(__file__).parents[1] / "domain" / "fixtures" / "iostat"
 QUEUED = RECORDINGS / "ebs-piops-1000-20-threads.txt"

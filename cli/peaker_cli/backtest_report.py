@@ -13,7 +13,7 @@ from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.forecasting.record import pinball
 
-from cli.backtest_simulation import (
+from peaker_cli.backtest_simulation import (
     Event,
     Outcome,
     Scenario,

@@ -11,16 +11,16 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.table import Table
 
-from cli.backtest import backtest_command
-from cli.control_plane import ControlPlane, ControlPlaneError
-from cli.iostat import EPILOG as IOSTAT_EPILOG
-from cli.iostat import iostat_command
-from cli.knee import EPILOG as KNEE_EPILOG
-from cli.knee import knee_command
-from cli.plan import render_plan
-from cli.receipt import render_receipt
-from cli.register_base import EPILOG as REGISTER_BASE_EPILOG
-from cli.register_base import register_base_command
+from peaker_cli.backtest import backtest_command
+from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.iostat import EPILOG as IOSTAT_EPILOG
+from peaker_cli.iostat import iostat_command
+from peaker_cli.knee import EPILOG as KNEE_EPILOG
+from peaker_cli.knee import knee_command
+from peaker_cli.plan import render_plan
+from peaker_cli.receipt import render_receipt
+from peaker_cli.register_base import EPILOG as REGISTER_BASE_EPILOG
+from peaker_cli.register_base import register_base_command
 
 app = typer.Typer(
     name="peaker",

@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from cli.receipt import duration
+from peaker_cli.receipt import duration
 
 
 def render_plan(answer: dict[str, Any]) -> RenderableType:

@@ -29,9 +29,9 @@ from peaker_host.processes import Processes
 from rich.console import Console
 from rich.table import Table
 
-from cli.iostat import style_of
-from cli.knee_plot import plot_knee
-from cli.promises import parse_instance, parse_volumes
+from peaker_cli.iostat import style_of
+from peaker_cli.knee_plot import plot_knee
+from peaker_cli.promises import parse_instance, parse_volumes
 
 EPILOG = (
     "Examples: peaker knee /dev/nvme1n1 --volume 3000:125    "

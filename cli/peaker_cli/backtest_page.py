@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cli.backtest_report import BacktestReport, as_document, iso_at, verdict
+from peaker_cli.backtest_report import BacktestReport, as_document, iso_at, verdict
 
 _TEMPLATE = Path(__file__).with_name("backtest_page.html")
 _SHOWN_DECISIONS = 200

@@ -16,7 +16,7 @@ from peaker.domain.iostat_text import IostatFormatError, parse_iostat
 from rich.console import Console
 from rich.table import Table
 
-from cli.promises import parse_instance, parse_volumes
+from peaker_cli.promises import parse_instance, parse_volumes
 
 EPILOG = (
     "Examples: iostat -x -y 5 12 | peaker iostat -    "

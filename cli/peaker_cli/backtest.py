@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from cli.backtest_input import BadInput, PastLoad, read_csv
-from cli.backtest_page import render_page
-from cli.backtest_report import BacktestReport, as_document, run_backtest, verdict
-from cli.backtest_simulation import Scenario
-from cli.control_plane import ControlPlane
+from peaker_cli.backtest_input import BadInput, PastLoad, read_csv
+from peaker_cli.backtest_page import render_page
+from peaker_cli.backtest_report import BacktestReport, as_document, run_backtest, verdict
+from peaker_cli.backtest_simulation import Scenario
+from peaker_cli.control_plane import ControlPlane
 
 _LEAST_HISTORY_DAYS = 4.0
 _DEFAULT_REPLICAS_AT_PEAK = 10

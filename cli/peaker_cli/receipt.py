@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from cli.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
+from peaker_cli.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
 
 _OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
 

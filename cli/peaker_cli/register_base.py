@@ -13,7 +13,7 @@ from peaker.domain.errors import PeakerError
 from peaker.domain.inventory import CLUSTER_TAG, OWNER_TAG, ROLE_TAG, Instance
 from peaker.ports import TrafficRouter
 
-from cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.control_plane import ControlPlane, ControlPlaneError
 
 EPILOG = "Example: peaker register-base orders i-0123456789abcdef0 --env prod"
 
