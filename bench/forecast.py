@@ -32,9 +32,6 @@ from peaker.domain.forecasting import LoadSeries, forecast_demand
 from peaker.domain.forecasting.forecaster import rolling_forecasts, utilisation_reasons
 from peaker.domain.forecasting.record import pinball
 from peaker.domain.forecasting.windows import trailing_mean
-from rich.console import Console
-from rich.table import Table
-
 from peaker_cli.backtest_input import read_csv
 from peaker_cli.backtest_simulation import (
     Scenario,
@@ -44,6 +41,8 @@ from peaker_cli.backtest_simulation import (
     simulate_reactive,
     simulate_static,
 )
+from rich.console import Console
+from rich.table import Table
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

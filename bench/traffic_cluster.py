@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
+from peaker_cli.control_plane import ControlPlane
 
 from bench.traffic_clients import NICENESS, POOLS, processors
-from peaker_cli.control_plane import ControlPlane
 from demo.load import Endpoint
 from demo.local_cloud import CloudTime, RunningCloud, await_end_of_earlier, local_cloud
 from localcloud import seed

@@ -7,9 +7,9 @@ import os
 import sys
 from pathlib import Path
 
+from peaker_cli.control_plane import ControlPlaneError
 from rich.console import Console
 
-from peaker_cli.control_plane import ControlPlaneError
 from demo.day import DemoFailed, DemoOptions, run_day
 from demo.local_cloud import LocalCloudFailed
 from demo.trace import TraceError

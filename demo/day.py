@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from peaker_cli.control_plane import ControlPlane, Execution
 from peaker_cli.receipt import render_receipt
+from rich.console import Console
+
 from demo.load import Endpoint, ReadLoad
 from demo.local_cloud import CloudTime, RunningCloud, await_end_of_earlier, local_cloud
 from demo.observer import Observer

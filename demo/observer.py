@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
-
 from peaker_cli.control_plane import ControlPlane
+
 from demo.load import ReadLoad
 
 WORKFLOWS = ("scale_out", "scale_in")

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from peaker_cli.control_plane import ControlPlane
+from peaker_cli.receipt import duration
 from rich.console import Console
 from rich.table import Table
 
-from peaker_cli.control_plane import ControlPlane
-from peaker_cli.receipt import duration
 from demo.load import totals
 from demo.observer import ExecutionTrail, Observer
 from demo.timeline import Bar, Picture, draw

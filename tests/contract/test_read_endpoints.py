@@ -15,9 +15,9 @@ from peaker.domain import errors
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.inventory import TargetState
 from peaker.ports import TrafficRouter
-
 from peaker_cli.control_plane import ControlPlaneError
 from peaker_cli.register_base import register_base_command
+
 from tests.contract.conftest import NUMBERS, Adapters
 from tests.support.builders import BY_NAME, orders
 from tests.support.fakes import FakeEndpoint

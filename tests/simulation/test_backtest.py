@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import typer
 from moto import mock_aws
-from typer.testing import CliRunner
-
 from peaker_cli.backtest import backtest_command
 from peaker_cli.backtest_input import BadInput, read_csv
+from typer.testing import CliRunner
+
 from tests.support.builders import orders
 from tests.unit.forecasting.loads import START, daily
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-
 from peaker_cli.backtest_simulation import (
     Scenario,
     oracle_forecasts,
@@ -17,6 +16,7 @@ from peaker_cli.backtest_simulation import (
     simulate_reactive,
     simulate_static,
 )
+
 from tests.unit.forecasting.loads import START, daily, series
 
 DAY = 96

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from peaker.domain.forecasting import Forecast, LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-
-from bench.forecast import kind_of
 from peaker_cli.backtest_simulation import (
     Scenario,
     oracle_forecasts,
@@ -17,6 +15,8 @@ from peaker_cli.backtest_simulation import (
     simulate_forecasts,
     simulate_reactive,
 )
+
+from bench.forecast import kind_of
 from tests.support.load_kinds import DAYS, KINDS, STEP_SECONDS, load_of
 from tests.unit.forecasting.loads import START
 

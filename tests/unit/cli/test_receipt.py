@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rich.console import Console
-
 from peaker_cli.receipt import duration, render_receipt
+from rich.console import Console
 
 
 def receipt(**changes: Any) -> dict[str, Any]:

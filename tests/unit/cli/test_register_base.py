@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from peaker.domain.inventory import CLUSTER_TAG, OWNER_TAG
-
 from peaker_cli.control_plane import ControlPlaneError
 from peaker_cli.register_base import register_base
+
 from tests.support.builders import BASE, instance, orders
 from tests.support.fakes import FakeEndpoint
 

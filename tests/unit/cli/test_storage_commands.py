@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 from peaker.domain.io_diagnosis import Limits, Verdict
-from peaker_host import knee as host_knee
-from peaker_host.errors import DeviceInUse
-from typer.testing import CliRunner
-
 from peaker_cli import knee
 from peaker_cli.app import app
 from peaker_cli.knee_plot import plot_knee
+from peaker_host import knee as host_knee
+from peaker_host.errors import DeviceInUse
+from typer.testing import CliRunner
 
 RECORDINGS = Path(__file__).parents[1] / "domain" / "fixtures" / "iostat"
 QUEUED = RECORDINGS / "ebs-piops-1000-20-threads.txt"
