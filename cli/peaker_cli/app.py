@@ -13,6 +13,7 @@ from rich.table import Table
 
 from peaker_cli.backtest import backtest_command
 from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.deployment import DeploymentOptions, takes_deployment
 from peaker_cli.iostat import EPILOG as IOSTAT_EPILOG
 from peaker_cli.iostat import iostat_command
 from peaker_cli.knee import EPILOG as KNEE_EPILOG
@@ -29,30 +30,24 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-Environment = Annotated[str, typer.Option("--env", help="Environment that was deployed, e.g. prod.")]
-Region = Annotated[str, typer.Option("--region", help="AWS region.")]
-Endpoint = Annotated[
-    str | None, typer.Option("--endpoint", help="AWS API of a local cloud, e.g. http://127.0.0.1:4566.")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the document itself.")]
 PLAN_LIMIT_SECONDS = 180
 
-app.command("backtest")(backtest_command)
+app.command("backtest")(takes_deployment(backtest_command))
 app.command("iostat", epilog=IOSTAT_EPILOG)(iostat_command)
 app.command("knee", epilog=KNEE_EPILOG)(knee_command)
-app.command("register-base", epilog=REGISTER_BASE_EPILOG)(register_base_command)
+app.command("register-base", epilog=REGISTER_BASE_EPILOG)(takes_deployment(register_base_command))
 
 
 @app.command(epilog="Example: peaker plan orders --env prod --region eu-west-1")
+@takes_deployment
 def plan(
     cluster: str,
-    environment: Environment = "dev",
-    region: Region = "us-east-1",
-    endpoint: Endpoint = None,
+    deployment: DeploymentOptions,
     as_json: AsJson = False,
 ) -> None:
     """Show what a scale_out of CLUSTER would do now, when, at what price; nothing is touched."""
-    control = ControlPlane(environment, region, endpoint)
+    control = ControlPlane.of(deployment)
     execution = control.wait(
         control.start("scale_out", {"cluster": cluster, "mode": "plan"}), PLAN_LIMIT_SECONDS
     )
@@ -63,28 +58,26 @@ def plan(
 
 
 @app.command(epilog="Example: peaker runs orders --env prod")
-def runs(
-    cluster: str, environment: Environment = "dev", region: Region = "us-east-1", endpoint: Endpoint = None
-) -> None:
+@takes_deployment
+def runs(cluster: str, deployment: DeploymentOptions) -> None:
     """List the runs of CLUSTER, oldest first."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("run", "operation", "started"):
         table.add_column(column)
-    for run in ControlPlane(environment, region, endpoint).runs(cluster):
+    for run in ControlPlane.of(deployment).runs(cluster):
         table.add_row(str(run["run_id"]), str(run.get("operation", "")), str(run["sk"]).split("#")[1])
     Console().print(table)
 
 
 @app.command(epilog="Example: peaker receipt scale-out-orders-20261121T014000-9f3a --env prod")
+@takes_deployment
 def receipt(
     run_id: str,
-    environment: Environment = "dev",
-    region: Region = "us-east-1",
-    endpoint: Endpoint = None,
+    deployment: DeploymentOptions,
     as_json: AsJson = False,
 ) -> None:
     """Show a run's receipt: each step, its minutes and numbers, what was made, what it cost."""
-    _show(ControlPlane(environment, region, endpoint).receipt(run_id), as_json, render_receipt)
+    _show(ControlPlane.of(deployment).receipt(run_id), as_json, render_receipt)
 
 
 def _show(document: Any, as_json: bool, render: Any) -> None:

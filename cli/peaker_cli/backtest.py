@@ -27,7 +27,9 @@ from peaker_cli.backtest_page import render_page
 from peaker_cli.backtest_report import BacktestReport, as_document, run_backtest, verdict
 from peaker_cli.backtest_simulation import Scenario
 from peaker_cli.control_plane import ControlPlane
+from peaker_cli.deployment import DeploymentOptions
 
+_NO_OPTIONS = DeploymentOptions()
 _LEAST_HISTORY_DAYS = 4.0
 _DEFAULT_REPLICAS_AT_PEAK = 10
 
@@ -37,9 +39,7 @@ def backtest_command(
         Path | None, typer.Argument(help="CSV of `timestamp,value`; or give --cluster.")
     ] = None,
     cluster: Annotated[str | None, typer.Option(help="Read this cluster's load from CloudWatch.")] = None,
-    environment: Annotated[str, typer.Option("--env", help="Environment of the cluster.")] = "dev",
-    region: Annotated[str, typer.Option(help="AWS region.")] = "us-east-1",
-    endpoint: Annotated[str | None, typer.Option(help="AWS API of a local cloud.")] = None,
+    deployment: DeploymentOptions = _NO_OPTIONS,
     capacity: Annotated[
         float | None, typer.Option(help="Load that one replica serves; default: a tenth of the peak.")
     ] = None,
@@ -57,7 +57,7 @@ def backtest_command(
     """Replay the past: shortage, replica-hours and dollars against reactive, static and an oracle. Read only."""
     console = Console()
     try:
-        name, load, settings = _load(source, cluster, ControlPlane(environment, region, endpoint))
+        name, load, settings = _load(source, cluster, deployment)
         series = load.series()
         first = first_step(series, days)
         given = {
@@ -140,12 +140,13 @@ def make_scenario(
 
 
 def _load(
-    source: Path | None, cluster: str | None, control: ControlPlane
+    source: Path | None, cluster: str | None, deployment: DeploymentOptions
 ) -> tuple[str, PastLoad, ClusterSettings | None]:
     if (source is None) == (cluster is None):
         raise BadInput("give either a CSV file or --cluster, not both and not neither")
     if source is not None:
         return source.stem, read_csv(source), None
+    control = ControlPlane.of(deployment)
     settings = _settings(control, str(cluster))
     now = datetime.now(UTC)
     history = CloudWatchLoadHistory(control.client("cloudwatch"))

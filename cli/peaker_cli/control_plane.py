@@ -13,6 +13,8 @@ import boto3
 from boto3.dynamodb.types import TypeDeserializer
 from botocore.config import Config
 
+from peaker_cli.deployment import DeploymentOptions, is_local_cloud
+
 _ENDED = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
 _deserialize = TypeDeserializer().deserialize
 
@@ -42,11 +44,21 @@ class ControlPlane:
     environment: str
     region: str
     endpoint_url: str | None = None
+    profile: str | None = None
+
+    @classmethod
+    def of(cls, deployment: DeploymentOptions) -> ControlPlane:
+        """The control plane that a command's options mean; what is unclear ends the command with status 2."""
+        found = deployment.resolve()
+        return cls(found.environment, found.region, found.endpoint_url, found.profile)
 
     def client(self, service: str) -> Any:
         """A boto3 client; on a local cloud with its own credentials, which are not secret."""
-        local = {"aws_access_key_id": "local", "aws_secret_access_key": "local"} if self.endpoint_url else {}
-        return boto3.client(  # type: ignore[call-overload]
+        local: dict[str, str] = {}
+        if is_local_cloud(self.endpoint_url):
+            local = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+        make = boto3.Session(profile_name=self.profile).client if self.profile and not local else boto3.client
+        return make(  # type: ignore[call-overload]
             service,
             region_name=self.region,
             endpoint_url=self.endpoint_url,

@@ -14,6 +14,7 @@ from peaker.domain.inventory import CLUSTER_TAG, OWNER_TAG, ROLE_TAG, Instance
 from peaker.ports import TrafficRouter
 
 from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.deployment import DeploymentOptions
 
 EPILOG = "Example: peaker register-base orders i-0123456789abcdef0 --env prod"
 
@@ -21,14 +22,12 @@ EPILOG = "Example: peaker register-base orders i-0123456789abcdef0 --env prod"
 def register_base_command(
     cluster: str,
     instance_id: Annotated[str, typer.Argument(metavar="INSTANCE")],
-    environment: Annotated[str, typer.Option("--env", help="Environment that was deployed.")] = "dev",
-    region: Annotated[str, typer.Option("--region", help="AWS region.")] = "us-east-1",
-    endpoint: Annotated[str | None, typer.Option("--endpoint", help="AWS API of a local cloud.")] = None,
+    deployment: DeploymentOptions,
 ) -> None:
     """Put base replica INSTANCE behind CLUSTER's read endpoint, as one of the proven; once per base replica."""
-    control = ControlPlane(environment, region, endpoint)
+    control = ControlPlane.of(deployment)
     try:
-        settings = ParameterClusters(control.client("ssm"), environment).settings(cluster)
+        settings = ParameterClusters(control.client("ssm"), control.environment).settings(cluster)
         instance = Ec2Compute(control.client("ec2")).instance(instance_id)
         client = control.client
         router = read_endpoints(client("elbv2"), client("route53"), client("ec2"), client("cloudwatch"))

@@ -16,6 +16,7 @@ from peaker.domain.cluster import ClusterSettings
 from peaker.domain.inventory import TargetState
 from peaker.ports import TrafficRouter
 from peaker_cli.control_plane import ControlPlaneError
+from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.register_base import register_base_command
 
 from tests.contract.conftest import NUMBERS, Adapters
@@ -441,11 +442,12 @@ def test_an_operator_puts_a_base_replica_behind_the_name(aws: Adapters, by_name:
     )
     tags = {"peaker:cluster": cluster, "peaker:role": "replica"}
     base = aws.running(f"token-{cluster}", tags).instance_id
-    register_base_command(cluster, base, "contract", "us-east-1", aws.cloud.endpoint_url)
+    deployed = DeploymentOptions("contract", "us-east-1", endpoint=aws.cloud.endpoint_url)
+    register_base_command(cluster, base, deployed)
     record = records(aws, by_name)[base]
     assert (record["Weight"], "HealthCheckId" in record) == (100, True)
     with pytest.raises(ControlPlaneError, match="i-0123456789abcdef0"):
-        register_base_command(cluster, "i-0123456789abcdef0", "contract", "us-east-1", aws.cloud.endpoint_url)
+        register_base_command(cluster, "i-0123456789abcdef0", deployed)
 
 
 def test_an_unknown_instance_gets_no_record(aws: Adapters, by_name: Endpoint) -> None:

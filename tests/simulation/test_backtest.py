@@ -14,13 +14,14 @@ import typer
 from moto import mock_aws
 from peaker_cli.backtest import backtest_command
 from peaker_cli.backtest_input import BadInput, read_csv
+from peaker_cli.deployment import takes_deployment
 from typer.testing import CliRunner
 
 from tests.support.builders import orders
 from tests.unit.forecasting.loads import START, daily
 
 app = typer.Typer()
-app.command()(backtest_command)
+app.command()(takes_deployment(backtest_command))
 TRACES = Path(__file__).resolve().parents[2] / "data" / "traces"
 
 
@@ -169,8 +170,9 @@ def test_a_deployed_clusters_load_comes_from_cloudwatch(monkeypatch: pytest.Monk
         boto3.client("cloudwatch", region_name="us-east-1").put_metric_data(
             Namespace=settings.load_metric.namespace, MetricData=data
         )
-        found = CliRunner().invoke(app, ["--cluster", "orders", "--days", "2"])
-        absent = CliRunner().invoke(app, ["--cluster", "payments"])
+        deployed = ["--env", "dev", "--region", "us-east-1"]
+        found = CliRunner().invoke(app, ["--cluster", "orders", "--days", "2", *deployed])
+        absent = CliRunner().invoke(app, ["--cluster", "payments", *deployed])
     assert found.exit_code == 0, found.output
     assert "orders" in found.output
     assert absent.exit_code == 2

@@ -1,0 +1,251 @@
+"""Where a command finds the environment, the region, the profile and the endpoint that a person left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from peaker_cli.control_plane import ControlPlane
+from peaker_cli.deployment import (
+    DeploymentOptions,
+    DeploymentUnclear,
+    EnvironmentFile,
+    Surroundings,
+    environment_files,
+    is_local_cloud,
+    resolve_deployment,
+    takes_deployment,
+)
+from typer.testing import CliRunner
+
+CLOUD = "http://127.0.0.1:4566"
+PROD = EnvironmentFile("prod", "eu-west-1", deployable=True)
+DEV = EnvironmentFile("dev", "us-east-1", deployable=True)
+LOCAL = EnvironmentFile("local", "us-east-1", deployable=False)
+
+
+def around(*files: EnvironmentFile, profile_region: str | None = None, **variables: str) -> Surroundings:
+    return Surroundings(variables, profile_region, {one.name: one for one in files})
+
+
+def found(options: DeploymentOptions, here: Surroundings) -> tuple[str, str, tuple[str, ...]]:
+    deployment = resolve_deployment(options, here)
+    return deployment.environment, deployment.region, deployment.notes
+
+
+def test_what_is_given_is_taken_and_nothing_is_said() -> None:
+    here = around(PEAKER_ENV="dev", AWS_REGION="us-west-2")
+    assert found(DeploymentOptions("prod", "eu-west-1"), here) == ("prod", "eu-west-1", ())
+
+
+def test_the_variables_of_the_shell_come_next() -> None:
+    here = around(
+        PEAKER_ENV="prod", AWS_REGION="eu-west-1", AWS_DEFAULT_REGION="us-west-2", profile_region="us-west-1"
+    )
+    assert found(DeploymentOptions(), here) == ("prod", "eu-west-1", ())
+    assert (
+        found(DeploymentOptions(), around(PEAKER_ENV="prod", AWS_DEFAULT_REGION="us-west-2"))[1]
+        == "us-west-2"
+    )
+
+
+def test_then_the_region_of_the_profile() -> None:
+    assert found(DeploymentOptions("prod"), around(profile_region="eu-west-1")) == ("prod", "eu-west-1", ())
+
+
+def test_then_the_file_of_the_environment_in_the_checkout_which_is_said() -> None:
+    assert found(DeploymentOptions("prod"), around(PROD, DEV)) == (
+        "prod",
+        "eu-west-1",
+        ("region eu-west-1 (environments/prod.yaml)",),
+    )
+
+
+@pytest.mark.parametrize("here", [around(), around(PROD, DEV, LOCAL), around(LOCAL)])
+def test_no_environment_is_ever_assumed_where_there_is_a_choice_or_none(here: Surroundings) -> None:
+    with pytest.raises(DeploymentUnclear, match=r"--env prod, or set PEAKER_ENV"):
+        resolve_deployment(DeploymentOptions(region="eu-west-1"), here)
+
+
+def test_the_environments_to_choose_from_are_named() -> None:
+    with pytest.raises(DeploymentUnclear, match="this checkout has dev, local, prod"):
+        resolve_deployment(DeploymentOptions(), around(PROD, DEV, LOCAL))
+
+
+def test_the_only_deployable_environment_of_a_checkout_is_meant_and_said() -> None:
+    assert found(DeploymentOptions(), around(PROD, LOCAL)) == (
+        "prod",
+        "eu-west-1",
+        ("environment prod (the only one in environments/), region eu-west-1 (environments/prod.yaml)",),
+    )
+
+
+def test_no_region_is_ever_assumed() -> None:
+    with pytest.raises(DeploymentUnclear, match=r"--region, set AWS_REGION, or choose a --profile"):
+        resolve_deployment(DeploymentOptions("prod"), around())
+
+
+@pytest.mark.parametrize(
+    ("options", "here", "said"),
+    [
+        (
+            DeploymentOptions("prod"),
+            around(PROD, profile_region="us-east-1"),
+            "region us-east-1 from the default profile, but environments/prod.yaml says eu-west-1; --region decides",
+        ),
+        (
+            DeploymentOptions("prod", profile="orders"),
+            around(AWS_REGION="us-east-1", profile_region="eu-west-1"),
+            "region us-east-1 from AWS_REGION, but profile orders says eu-west-1; --region decides",
+        ),
+        (
+            DeploymentOptions("prod", "us-west-2"),
+            around(PROD),
+            "region us-west-2 from --region, but environments/prod.yaml says eu-west-1; --region decides",
+        ),
+    ],
+)
+def test_a_contradiction_is_said(options: DeploymentOptions, here: Surroundings, said: str) -> None:
+    assert resolve_deployment(options, here).notes == (said,)
+
+
+def test_a_local_cloud_has_its_own_environment_and_region_whatever_the_shell_has_for_aws() -> None:
+    here = around(AWS_REGION="eu-west-1", profile_region="eu-west-1")
+    said = "environment local (a local cloud's), region us-east-1 (a local cloud's)"
+    assert found(DeploymentOptions(endpoint=CLOUD), here) == ("local", "us-east-1", (said,))
+    assert found(DeploymentOptions(), around(AWS_ENDPOINT_URL=CLOUD)) == ("local", "us-east-1", (said,))
+
+
+def test_another_environment_on_a_local_cloud_is_in_its_own_region() -> None:
+    options = DeploymentOptions("prod", endpoint=CLOUD)
+    assert found(options, around(PROD))[1] == "eu-west-1"
+    assert found(options, around(AWS_REGION="eu-west-1"))[1] == "eu-west-1"
+    assert found(options, around())[1] == "us-east-1"
+
+
+def test_an_endpoint_elsewhere_is_no_local_cloud() -> None:
+    here = around(AWS_ENDPOINT_URL="https://aws.example.com")
+    with pytest.raises(DeploymentUnclear, match="which environment"):
+        resolve_deployment(DeploymentOptions(), here)
+    assert (
+        resolve_deployment(DeploymentOptions("prod", "eu-west-1"), here).endpoint_url
+        == "https://aws.example.com"
+    )
+
+
+def test_endpoints_that_aws_clients_are_told_to_ignore_are_ignored() -> None:
+    here = around(AWS_ENDPOINT_URL=CLOUD, AWS_IGNORE_CONFIGURED_ENDPOINT_URLS="true")
+    assert resolve_deployment(DeploymentOptions("prod", "eu-west-1"), here).endpoint_url is None
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        (CLOUD, True),
+        ("http://localhost:4566", True),
+        ("http://[::1]:4566", True),
+        ("http://127.8.0.1", True),
+        ("http://10.77.0.1:4566", False),
+        ("https://127.0.0.1.example.com", False),
+        (None, False),
+    ],
+)
+def test_a_local_cloud_is_on_a_loopback_address(url: str | None, local: bool) -> None:
+    assert is_local_cloud(url) is local
+
+
+@pytest.mark.parametrize(
+    ("options", "here", "named"),
+    [
+        (DeploymentOptions("Prod", "eu-west-1"), around(), "--env 'Prod'"),
+        (DeploymentOptions(region="eu-west-1"), around(PEAKER_ENV="pre-prod"), "PEAKER_ENV 'pre-prod'"),
+        (DeploymentOptions("prod", "eu-west-1a"), around(), "--region: 'eu-west-1a'"),
+        (DeploymentOptions("prod"), around(AWS_REGION="ireland"), "AWS_REGION: 'ireland'"),
+        (
+            DeploymentOptions("prod", "eu-west-1", endpoint="localhost:4566"),
+            around(),
+            "--endpoint 'localhost:4566'",
+        ),
+    ],
+)
+def test_a_wrong_value_is_refused_by_the_name_of_where_it_came_from(
+    options: DeploymentOptions, here: Surroundings, named: str
+) -> None:
+    with pytest.raises(DeploymentUnclear, match=named):
+        resolve_deployment(options, here)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with prod and local, in a shell without any AWS setting."""
+    for name in (
+        *("PEAKER_ENV", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_DEFAULT_PROFILE"),
+        "AWS_ENDPOINT_URL",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+    root = tmp_path / "checkout"
+    (root / "environments").mkdir(parents=True)
+    (root / "cdk.json").write_text("{}")
+    (root / "environments" / "schema.py").write_text("")
+    (root / "environments" / "prod.yaml").write_text("environment: prod\nregion: eu-west-1\n")
+    (root / "environments" / "local.yaml").write_text("region: us-east-1\nfunctions: {python: host}\n")
+    return root
+
+
+def test_a_checkout_is_found_from_any_folder_in_it_and_nowhere_else(checkout: Path) -> None:
+    (checkout / "docs").mkdir()
+    (checkout / "environments" / "half.yaml").write_text("region: [")
+    assert environment_files(checkout / "docs") == {
+        "half": EnvironmentFile("half", None, deployable=True),
+        "local": LOCAL,
+        "prod": PROD,
+    }
+    assert environment_files(checkout.parent) == {}
+
+
+def command_app() -> typer.Typer:
+    def show(cluster: str, deployment: DeploymentOptions, as_json: bool = False) -> None:
+        control = ControlPlane.of(deployment)
+        typer.echo(f"{cluster} {control.environment} {control.region} {control.profile} {as_json}")
+
+    app = typer.Typer()
+    app.command()(takes_deployment(show))
+    return app
+
+
+def test_a_command_takes_the_options_beside_its_own(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (checkout.parent / "config").write_text("[profile shop]\nregion = eu-west-1\n")
+    monkeypatch.chdir(checkout.parent)
+    run = CliRunner().invoke(command_app(), ["orders", "--env", "prod", "--profile", "shop", "--as-json"])
+    assert (run.exit_code, run.stdout, run.stderr) == (0, "orders prod eu-west-1 shop True\n", "")
+
+
+def test_what_is_found_is_said_on_stderr(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout)
+    run = CliRunner().invoke(command_app(), ["orders"])
+    assert (run.exit_code, run.stdout) == (0, "orders prod eu-west-1 None False\n")
+    assert run.stderr == (
+        "peaker: environment prod (the only one in environments/), region eu-west-1 (environments/prod.yaml)\n"
+    )
+
+
+def test_what_is_unclear_is_one_line_on_stderr_and_status_2(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(checkout.parent)
+    run = CliRunner().invoke(command_app(), ["orders"])
+    assert (run.exit_code, run.stdout) == (2, "")
+    assert run.stderr == "peaker: which environment? Give --env, e.g. --env prod, or set PEAKER_ENV\n"
+
+
+def test_a_profile_that_is_not_there_is_named_with_those_that_are(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout.parent / "config").write_text("[profile shop]\nregion = eu-west-1\n")
+    monkeypatch.chdir(checkout.parent)
+    run = CliRunner().invoke(command_app(), ["orders", "--env", "prod", "--profile", "stop"])
+    assert (run.exit_code, run.stdout) == (2, "")
+    assert run.stderr == "peaker: no AWS profile 'stop' in ~/.aws/config; there are: shop\n"
