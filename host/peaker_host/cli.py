@@ -89,7 +89,12 @@ def _prepare_donor(context: Context) -> Dict[str, Any]:
 
     arguments = context.arguments
     return donor.prepare_donor(
-        context.settings, context.processes, arguments.dump_percent, arguments.timeout_seconds, context.say
+        context.settings,
+        context.processes,
+        arguments.mount_points,
+        arguments.dump_percent,
+        arguments.timeout_seconds,
+        context.say,
     )
 
 
@@ -295,10 +300,10 @@ def _wait_for_catch_up(context: Context) -> Dict[str, Any]:
 
 
 def _load_buffer_pool(context: Context) -> Dict[str, Any]:
-    from peaker_host import donor
+    from peaker_host import page_list
 
     client = admin_client(context.settings, context.processes)
-    return donor.load_buffer_pool(client, context.arguments.timeout_seconds, context.say)
+    return page_list.load_buffer_pool(client, context.arguments.timeout_seconds, context.say)
 
 
 def _drain_replica(context: Context) -> Dict[str, Any]:
@@ -329,8 +334,9 @@ def _set_maintenance(context: Context) -> Dict[str, Any]:
 
 
 def _report_health(context: Context) -> Dict[str, Any]:
-    from peaker_host import health, health_policy
+    from peaker_host import health, health_policy, page_list
 
+    page_list.restore_dump_settings(admin_client(context.settings, context.processes), context.settings)
     arguments = context.arguments
     policy = health_policy.HealthPolicy(
         good_samples=arguments.good_samples,
@@ -471,7 +477,13 @@ def _add_database_commands(commands: Any) -> None:
         "prepare_donor",
         _prepare_donor,
         "Check the donor, dump its page list, report its position",
-        "--run-id R",
+        "--run-id R --mount-points /var/lib/mysql,/var/lib/mysql-log",
+    )
+    prepare.add_argument(
+        "--mount-points",
+        type=_mount_points,
+        required=True,
+        help="where the volumes that will be snapshotted are mounted, separated by commas",
     )
     prepare.add_argument(
         "--dump-percent", type=_percent, default=100, help="share of the buffer pool to list"
@@ -632,6 +644,14 @@ def _matching(pattern: "re.Pattern[str]") -> Callable[[str], str]:
     return check
 
 
+def _absolute_paths(text: str) -> List[str]:
+    paths = text.split(",")
+    if not all(os.path.isabs(path) for path in paths):
+        raise ValueError(text)
+    return paths
+
+
+_mount_points = _typed(_absolute_paths, "absolute paths, separated by commas")
 _run_id = _typed(_matching(_RUN_ID), "a run id of letters, digits and hyphens, at most 80")
 _host_name = _typed(_matching(_HOST_NAME), "a host name or address")
 _positive_int = _typed(_within(int, 1, 10**9), "a whole number from 1")

@@ -7,15 +7,28 @@ import time
 from typing import Any, Callable, Dict
 
 from peaker_host.devices import describe_device, mount_points, refuse_if_used
-from peaker_host.donor import begin_buffer_pool_load
-from peaker_host.errors import DatabaseStartFailed, DatabaseUnreachable, DeviceInUse, TornSnapshot
-from peaker_host.files import read_json, write_atomically, write_json
+from peaker_host.errors import (
+    DatabaseStartFailed,
+    DatabaseUnreachable,
+    DeviceInUse,
+    IdentityNotTaken,
+    TornSnapshot,
+)
+from peaker_host.files import read_json, read_text, write_atomically, write_json
 from peaker_host.health_account import ensure_health_account
 from peaker_host.health_policy import store_policy
 from peaker_host.health_service import UNIT, install_health_service
-from peaker_host.manifest import Member, open_member, present_manifest
+from peaker_host.manifest import Manifest, Member, open_member, present_manifest
 from peaker_host.mysql_client import MysqlClient, admin_client
+from peaker_host.page_list import begin_buffer_pool_load
 from peaker_host.processes import Processes
+from peaker_host.replica_identity import (
+    read_identity,
+    refuse_wrong_identity,
+    stop_server,
+    take_identity,
+    uuid_of_copy,
+)
 from peaker_host.replica_status import DIALECTS
 from peaker_host.replication import source_binlog_expire_seconds
 from peaker_host.settings import Settings
@@ -40,14 +53,16 @@ def start_database(
     started = time.monotonic()
     marker_path = settings.run_path(run_id, "database.json")
     client = admin_client(settings, processes)
-    earlier = read_json(marker_path)
+    marker = read_json(marker_path) or {}
     # A parked replica returns in another run than the one that assembled its storage.
     manifest = present_manifest(settings)
+    if not marker.get("taken") or not all(os.path.ismount(member.mount_point) for member in manifest.members):
+        stop_server(settings, processes, client)
     for member in manifest.members:
         say(mount_member(settings, processes, member))
-    if earlier is None:
-        _take_identity(settings, processes, server_id)
-        write_json(marker_path, {"server_id": server_id})
+    _start_only_on_volumes(settings, processes, manifest)
+    if not marker.get("taken"):
+        marker = _take_identity_once(settings, marker_path, marker, server_id, say)
     log_path, log_offset = settings.error_log, _size(settings.error_log)
     processes.run(
         ["systemctl", "start", settings.mysql_service], timeout_seconds=timeout_seconds, check=False
@@ -56,6 +71,12 @@ def start_database(
         raise DatabaseStartFailed(
             f"{settings.mysql_service} does not answer: {_explain(settings, processes, log_offset)}"
         )
+    facts = read_identity(client, settings)
+    try:
+        refuse_wrong_identity(client, settings, facts, server_id, marker.get("donor_uuid"))
+    except IdentityNotTaken:
+        processes.run(["systemctl", "stop", settings.mysql_service], timeout_seconds=120, check=False)
+        raise
     _refuse_torn(settings, client, log_path, log_offset)
     say("the database answers")
     # The hot pages come while replication starts and the replica catches up: the volumes are proven warm by now.
@@ -63,11 +84,8 @@ def start_database(
     ensure_health_account(settings, processes, client)
     store_policy(settings, health)
     install_health_service(settings, processes)
-    facts = _identity(client, settings)
-    seconds = round(time.monotonic() - started, 3)
-    if earlier and "started_seconds" in earlier:
-        seconds = earlier["started_seconds"]
-    write_json(marker_path, {"server_id": server_id, "started_seconds": seconds})
+    seconds = marker.get("started_seconds", round(time.monotonic() - started, 3))
+    write_json(marker_path, dict(marker, started_seconds=seconds))
     return dict(facts, started_seconds=seconds, mounted=[member.mount_point for member in manifest.members])
 
 
@@ -125,45 +143,29 @@ def mount_member(settings: Settings, processes: Processes, member: Member) -> st
     return f"{member.name}: mounted at {member.mount_point}"
 
 
-def replica_options(engine: str, server_id: int) -> str:
-    """The server's own settings as a replica that nobody has checked yet."""
-    dialect = DIALECTS[engine]
-    return (
-        "# Written by Peaker. This server is a peak replica.\n"
-        "[mysqld]\n"
-        f"server_id = {server_id}\n"
-        f"{dialect.skip_start_option}\n"
-        f"{dialect.read_only_options}\n"
-        "relay_log_recovery = ON\n"
-        "innodb_buffer_pool_load_at_startup = OFF\n"
-    )
+def _take_identity_once(
+    settings: Settings, marker_path: str, marker: Dict[str, Any], server_id: int, say: Callable[[str], None]
+) -> Dict[str, Any]:
+    """The donor's uuid is remembered before it is taken away: the call may be killed in between."""
+    donor_uuid = marker.get("donor_uuid") or uuid_of_copy(settings)
+    write_json(marker_path, {"server_id": server_id, "donor_uuid": donor_uuid})
+    unpersisted = take_identity(settings, server_id)
+    if unpersisted:
+        say(f"not kept of the donor's persisted settings: {', '.join(unpersisted)}")
+    taken = {"server_id": server_id, "donor_uuid": donor_uuid, "unpersisted": unpersisted, "taken": True}
+    write_json(marker_path, taken)
+    return taken
 
 
-def _take_identity(settings: Settings, processes: Processes, server_id: int) -> None:
-    """A copy with its donor's server_uuid would end the donor's replication (error 1236)."""
-    processes.run(["systemctl", "stop", settings.mysql_service], timeout_seconds=120, check=False)
-    identity = os.path.join(settings.datadir, "auto.cnf")
-    if os.path.exists(identity):
-        os.unlink(identity)
-    write_atomically(
-        os.path.join(settings.config_dir, "zz-peaker.cnf"), replica_options(settings.engine, server_id)
-    )
-
-
-def _identity(client: MysqlClient, settings: Settings) -> Dict[str, Any]:
-    dialect = DIALECTS[settings.engine]
-    facts = client.json(
-        {
-            "server_uuid": dialect.server_uuid,
-            "server_id": "@@GLOBAL.server_id",
-            "server_version": "@@GLOBAL.version",
-            "read_only": dialect.read_only_expression,
-            "gtid_set": dialect.executed_set,
-        }
-    )
-    facts["server_id"], facts["read_only"] = int(facts["server_id"]), bool(int(facts["read_only"]))
-    facts["gtid_set"] = str(facts["gtid_set"]).replace("\n", "")
-    return facts
+def _start_only_on_volumes(settings: Settings, processes: Processes, manifest: Manifest) -> None:
+    """A host that boots must not start the server on the empty places where its volumes belong."""
+    unit = settings.mysql_service.rsplit(".service", 1)[0]
+    path = os.path.join(settings.unit_dir, f"{unit}.service.d", "peaker-volumes.conf")
+    lines = [f"ConditionPathIsMountPoint={member.mount_point}" for member in manifest.members]
+    text = "\n".join(["# Written by Peaker.", "[Unit]", *lines]) + "\n"
+    if read_text(path) != text:
+        write_atomically(path, text)
+        processes.run(["systemctl", "daemon-reload"])
 
 
 def _refuse_torn(settings: Settings, client: MysqlClient, log_path: str, offset: int) -> None:

@@ -7,10 +7,14 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Sequence
 
-from peaker_host.errors import BufferPoolTimeout, DonorIsSource, DonorNotReplicating
+from peaker_host.channel_record import write_record
+from peaker_host.channels import only_channel
+from peaker_host.data_paths import refuse_outside
+from peaker_host.errors import DonorIsSource, DonorNotReplicating
 from peaker_host.mysql_client import MysqlClient, admin_client
+from peaker_host.page_list import dump_buffer_pool
 from peaker_host.processes import Processes
 from peaker_host.replica_status import DIALECTS, ReplicaStatus, read_status
 from peaker_host.settings import Settings
@@ -31,16 +35,23 @@ _THAW_PROGRAM = (
 def prepare_donor(
     settings: Settings,
     processes: Processes,
+    volumes: Sequence[str],
     dump_percent: int,
     timeout_seconds: float,
     say: Callable[[str], None],
 ) -> Dict[str, Any]:
-    """Dump the buffer pool's page list, write the filesystem maps out, and report the donor's position."""
+    """Dump the buffer pool's page list, write the filesystem maps out, and report the donor's position.
+
+    `volumes` are the mount points of what will be snapshotted. Raises DonorIsSource, DonorNotReplicating,
+    UnsupportedChannels, DataOutsideVolumes, BufferPoolTimeout.
+    """
     client = admin_client(settings, processes)
     status = _refuse_source(client, settings.engine)
+    refuse_outside(client, settings.engine, volumes)
     pages = dump_buffer_pool(client, settings, dump_percent, timeout_seconds)
     say(f"page list dumped: {pages} pages")
     directories = data_directories(client, settings)
+    write_record(client, settings.engine, directories[0])
     freezes = {path: freeze_for_a_moment(path) for path in _mount_roots(directories)}
     dialect = DIALECTS[settings.engine]
     facts = client.json(
@@ -61,55 +72,6 @@ def prepare_donor(
         "data_bytes": sum(_used_bytes(path) for path in _mount_roots(directories)),
         "frozen_seconds": {path: round(seconds, 3) for path, seconds in freezes.items()},
     }
-
-
-def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, timeout_seconds: float) -> int:
-    """Write ib_buffer_pool now. Returns the number of pages in it; raises BufferPoolTimeout."""
-    path = os.path.join(settings.datadir, "ib_buffer_pool")
-    before = os.stat(path).st_mtime_ns if os.path.exists(path) else 0
-    client.execute(
-        f"SET GLOBAL innodb_buffer_pool_dump_pct = {percent}", "SET GLOBAL innodb_buffer_pool_dump_now = ON"
-    )
-    deadline = time.monotonic() + timeout_seconds
-    while time.monotonic() < deadline:
-        status = _status_text(client, "Innodb_buffer_pool_dump_status")
-        fresh = os.path.exists(path) and os.stat(path).st_mtime_ns > before
-        if fresh and "completed" in status:
-            with open(path, "rb") as file:
-                return sum(1 for _ in file)
-        time.sleep(0.2)
-    raise BufferPoolTimeout(f"the page list was not dumped within {timeout_seconds:g} s")
-
-
-def begin_buffer_pool_load(client: MysqlClient) -> None:
-    """Let the server load the pages named in ib_buffer_pool while other things go on; once per start of the server."""
-    status = _status_text(client, "Innodb_buffer_pool_load_status")
-    if not status or "not started" in status:
-        client.execute("SET GLOBAL innodb_buffer_pool_load_now = ON")
-
-
-def load_buffer_pool(
-    client: MysqlClient, timeout_seconds: float, say: Callable[[str], None]
-) -> Dict[str, Any]:
-    """Wait until the pages named in ib_buffer_pool are loaded; begin it where nobody did."""
-    started = time.monotonic()
-    begin_buffer_pool_load(client)
-    deadline = started + timeout_seconds
-    said = started
-    while time.monotonic() < deadline:
-        status = _status_text(client, "Innodb_buffer_pool_load_status")
-        if "completed" in status or "Cannot open" in status:
-            pages = _status_text(client, "Innodb_buffer_pool_pages_data")
-            return {
-                "pages": int(pages or 0),
-                "seconds": round(time.monotonic() - started, 3),
-                "page_list_found": "completed" in status,
-            }
-        if time.monotonic() - said >= 2:
-            said = time.monotonic()
-            say(status)
-        time.sleep(0.2)
-    raise BufferPoolTimeout(f"the buffer pool was not loaded within {timeout_seconds:g} s")
 
 
 def data_directories(client: MysqlClient, settings: Settings) -> List[str]:
@@ -160,6 +122,7 @@ def freeze_for_a_moment(path: str) -> float:
 
 
 def _refuse_source(client: MysqlClient, engine: str) -> ReplicaStatus:
+    only_channel(client, engine)
     status = read_status(client, engine)
     if status is None:
         raise DonorIsSource(
@@ -171,11 +134,6 @@ def _refuse_source(client: MysqlClient, engine: str) -> ReplicaStatus:
     if not status.running:
         raise DonorNotReplicating(f"a replication thread does not run: {status.io_error or status.sql_error}")
     return status
-
-
-def _status_text(client: MysqlClient, name: str) -> str:
-    rows = client.rows(f"SHOW GLOBAL STATUS LIKE '{name}'")
-    return (rows[0].get("Value") or "") if rows else ""
 
 
 def _mount_roots(directories: List[str]) -> List[str]:

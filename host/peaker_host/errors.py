@@ -89,6 +89,18 @@ class DonorNotReplicating(HostError):
     """The donor is a replica, but one of its replication threads does not run."""
 
 
+class DataOutsideVolumes(HostError):
+    """The donor keeps something that a copy needs on a filesystem that is not snapshotted."""
+
+
+class UnsupportedChannels(HostError):
+    """The server has several replication channels, or one of a kind that a copy could not follow."""
+
+
+class FiltersDiffer(HostError):
+    """The copy's replication filters are not its donor's."""
+
+
 class BufferPoolTimeout(HostError):
     """The dump or load of the buffer pool's page list did not end in time."""
 
@@ -99,6 +111,14 @@ class DatabaseUnreachable(HostError):
 
 class DatabaseStartFailed(HostError):
     """The database did not come up. The message carries the end of its error log."""
+
+
+class DatabaseStillRunning(HostError):
+    """A server answers on this host although its service was stopped: nothing may be mounted over its files."""
+
+
+class IdentityNotTaken(HostError):
+    """The copy runs with a setting of its donor, or accepts writes, whatever the files say. It was stopped again."""
 
 
 class TornSnapshot(HostError):

@@ -39,3 +39,12 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
     except FileNotFoundError:
         return None
     return content if isinstance(content, dict) else None
+
+
+def read_text(path: str) -> Optional[str]:
+    """A file's text; None when there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from peaker_host.files import write_atomically
+from peaker_host.files import read_text, write_atomically
 from peaker_host.processes import Processes, package_command
 from peaker_host.settings import Settings
 
@@ -16,7 +16,7 @@ def install_health_service(settings: Settings, processes: Processes) -> None:
     """Write the unit and (re)start it. Doing it again changes nothing but the responder's start time."""
     path = os.path.join(settings.unit_dir, UNIT)
     text = unit_text(settings)
-    unchanged = os.path.exists(path) and _read(path) == text
+    unchanged = read_text(path) == text
     if not unchanged:
         write_atomically(path, text)
         processes.run(["systemctl", "daemon-reload"])
@@ -38,8 +38,3 @@ def unit_text(settings: Settings) -> str:
         "[Install]\n"
         "WantedBy=multi-user.target\n"
     )
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        return file.read()

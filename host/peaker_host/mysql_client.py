@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from peaker_host.errors import CommandFailed, DatabaseUnreachable
 from peaker_host.processes import Processes
@@ -77,7 +77,14 @@ class RemoteLogin:
     """A client for another server; its credentials lie in a private file for the time of the `with` block."""
 
     def __init__(
-        self, settings: Settings, processes: Processes, host: str, port: int, user: str, password: str
+        self,
+        settings: Settings,
+        processes: Processes,
+        host: str,
+        port: int,
+        user: str,
+        password: str,
+        option_lines: Sequence[str] = (),
     ) -> None:
         self._settings = settings
         self._processes = processes
@@ -87,6 +94,7 @@ class RemoteLogin:
             f"port={port}",
             f"user={user}",
             f'password="{_quoted(password)}"',
+            *option_lines,
         ]
         self._path = ""
 
@@ -94,8 +102,7 @@ class RemoteLogin:
         descriptor, self._path = tempfile.mkstemp(prefix="peaker-login-")
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write("\n".join([*self._lines, "protocol=TCP"]) + "\n")
-        extra = ["--get-server-public-key"] if self._settings.engine == "mysql" else []
-        return MysqlClient(self._processes, self._settings.mysql_client, self._path, extra)
+        return MysqlClient(self._processes, self._settings.mysql_client, self._path)
 
     def __exit__(self, *_: object) -> None:
         os.unlink(self._path)

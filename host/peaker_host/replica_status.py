@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 from peaker_host.mysql_client import MysqlClient
 
@@ -27,6 +27,7 @@ class ReplicaStatus:
     sql_error: str
     read_position: str = ""
     received_gtids: str = ""
+    channel: str = ""
 
     @property
     def running(self) -> bool:
@@ -47,6 +48,7 @@ class Dialect:
     executed_set: str
     server_uuid: str
     skip_start_option: str
+    skip_start_expression: str
     read_only_expression: str
     read_only_options: str
 
@@ -62,6 +64,7 @@ DIALECTS: Dict[str, Dialect] = {
         executed_set="@@GLOBAL.gtid_executed",
         server_uuid="@@GLOBAL.server_uuid",
         skip_start_option="skip_replica_start = ON",
+        skip_start_expression="@@GLOBAL.skip_replica_start",
         read_only_expression="IF(@@GLOBAL.super_read_only, 1, 0)",
         read_only_options="read_only = ON\nsuper_read_only = ON",
     ),
@@ -75,6 +78,8 @@ DIALECTS: Dict[str, Dialect] = {
         executed_set="@@GLOBAL.gtid_slave_pos",
         server_uuid="CONCAT('server-', @@GLOBAL.server_id)",
         skip_start_option="skip_slave_start = ON",
+        # MariaDB has the option, but no variable that tells.
+        skip_start_expression="1",
         read_only_expression="IF(@@GLOBAL.read_only, 1, 0)",
         read_only_options="read_only = ON",
     ),
@@ -82,17 +87,22 @@ DIALECTS: Dict[str, Dialect] = {
 
 
 def read_status(client: MysqlClient, engine: str, timeout_seconds: float = 30.0) -> Optional[ReplicaStatus]:
-    """The (first) channel's status; None when the server is no replica."""
+    """The channel's status; None when the server is no replica."""
     dialect = DIALECTS[engine]
     return status_from(client.rows(dialect.show_status, timeout_seconds), engine)
 
 
 def status_from(rows: List[Dict[str, Optional[str]]], engine: str) -> Optional[ReplicaStatus]:
-    """The status out of the rows that the dialect's `show_status` gave."""
-    dialect = DIALECTS[engine]
-    if not rows:
-        return None
-    row = rows[0]
+    """The status out of the rows that `show_status` gave: of several channels the one that is worst off."""
+    statuses = [_status_of(row, DIALECTS[engine]) for row in rows]
+    return max(statuses, key=_how_bad, default=None)
+
+
+def _how_bad(status: ReplicaStatus) -> Tuple[bool, bool, int]:
+    return not status.running, status.lag_seconds is None, status.lag_seconds or 0
+
+
+def _status_of(row: Dict[str, Optional[str]], dialect: Dialect) -> ReplicaStatus:
     lag = row.get(dialect.lag_column)
     return ReplicaStatus(
         source_host=row.get(f"{dialect.prefix}_Host") or "",
@@ -107,4 +117,5 @@ def status_from(rows: List[Dict[str, Optional[str]]], engine: str) -> Optional[R
         sql_error=row.get("Last_SQL_Error") or "",
         read_position=f"{row.get(f'{dialect.prefix}_Log_File')}:{row.get(f'Read_{dialect.prefix}_Log_Pos')}",
         received_gtids=row.get("Gtid_IO_Pos") or "",
+        channel=row.get("Channel_Name") or "",
     )

@@ -2,53 +2,43 @@
 
 from __future__ import annotations
 
-import os
 import time
-from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional
 
+from peaker_host.channel_record import read_record, refuse_other_filters
+from peaker_host.channels import for_channel, only_channel
 from peaker_host.client_statements import read_counters
 from peaker_host.errors import (
     BinlogsGone,
     CatchUpTimeout,
     DatabaseUnreachable,
     ErrantTransactions,
-    InvalidHostSettings,
     ReplicationNotConfigured,
     ReplicationStopped,
 )
-from peaker_host.files import read_json
-from peaker_host.gtid_sets import count_missing, count_missing_mariadb, is_subset
-from peaker_host.mysql_client import MysqlClient, RemoteLogin, admin_client, sql_text
+from peaker_host.gtid_sets import count_missing, count_missing_mariadb
+from peaker_host.mysql_client import MysqlClient, admin_client, sql_text
 from peaker_host.processes import Processes
 from peaker_host.replica_status import DIALECTS, ReplicaStatus, read_status
 from peaker_host.settings import Settings
+from peaker_host.source_login import (
+    Credentials,
+    SourcePosition,
+    ask_position,
+    login_at,
+    one_line,
+    read_credentials,
+)
 
 _BINLOGS_GONE_ERROR = 1236
 _JOIN_SECONDS = 30.0
 _SAMPLE_SECONDS = 0.5
 _STOPPED_SAMPLES = 6
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """How the channel logs in at the source."""
-
-    user: str
-    password: str
-    port: int
-
-
+# A source counts a transaction as executed a moment after it has sent it.
+_ERRANT_LOOKS = 6
+_ERRANT_PAUSE_SECONDS = 0.5
 # An idle source says each second that it is there, so that a cut network shows within seconds.
 HEARTBEAT_PERIOD_SECONDS = 1
-
-
-@dataclass(frozen=True)
-class SourcePosition:
-    """What the source has executed, and what of it is no longer in its binary logs."""
-
-    executed: str
-    purged: str
 
 
 def start_replication(
@@ -56,22 +46,39 @@ def start_replication(
 ) -> Dict[str, Any]:
     """Point the channel at the source by GTID and start both threads.
 
-    Raises BinlogsGone, ErrantTransactions, ReplicationNotConfigured, ReplicationStopped.
+    Raises BinlogsGone, ErrantTransactions, FiltersDiffer, ReplicationNotConfigured, ReplicationStopped,
+    UnsupportedChannels.
     """
     client = admin_client(settings, processes)
-    credentials = _credentials(settings, client)
-    position = _source_position(settings, processes, source_host, credentials, say)
+    channel = only_channel(client, settings.engine) or ""
+    credentials = read_credentials(settings, client, channel)
+
+    def ask() -> Optional[SourcePosition]:
+        return ask_position(settings, processes, source_host, credentials, say)
+
+    # What is here is read before and after the source is asked: a replica that applies meanwhile has nothing that its
+    # source lacks, and lacks nothing that it has just got.
+    earlier = _executed(client, settings.engine)
+    position = ask()
     executed = _executed(client, settings.engine)
-    if position is not None and settings.engine == "mysql":
-        _check_positions(position, executed)
+    if position is not None:
+        _refuse_purged(settings.engine, position, executed)
+        if settings.engine == "mysql":
+            _refuse_errant(earlier, position, ask)
     before = read_status(client, settings.engine)
-    joined = before is not None and before.running and before.source_host == source_host
+    host = credentials.host_for(source_host)
+    joined = before is not None and before.running and before.source_host in (source_host, host)
     if not joined:
         if settings.engine == "mariadb" and not executed:
             executed = _adopt_binlog_position(client)
-        for statement in join_statements(settings.engine, source_host, credentials):
+        *making, start = join_statements(
+            settings.engine, host, credentials, channel, read_record(settings.datadir).get("status", {})
+        )
+        for statement in making:
             client.execute(statement)
-        say(f"the channel points at {source_host}")
+        refuse_other_filters(client, settings.engine, settings.datadir)
+        client.execute(start)
+        say(f"the channel points at {host}")
     status = _await_threads(client, settings.engine)
     return {
         "source_host": source_host,
@@ -81,31 +88,59 @@ def start_replication(
         "lag_seconds": status.lag_seconds,
         "gtid_set": executed,
         "gtid_behind": None if position is None else _behind(settings.engine, position.executed, executed),
-        "source_checked": position is not None,
+        "source_checked": position is not None and position.purged is not None,
     }
 
 
-def join_statements(engine: str, source_host: str, credentials: Credentials) -> List[str]:
-    """The statements that (re)make the channel. MySQL keeps the stored user; MariaDB's file does not survive."""
-    host = sql_text(source_host)
+def join_statements(
+    engine: str,
+    host: str,
+    credentials: Credentials,
+    channel: str = "",
+    donor: Optional[Dict[str, str]] = None,
+) -> List[str]:
+    """The statements that (re)make the channel; the last one starts it.
+
+    MySQL keeps of the channel what is not named: its encryption, its verification. MariaDB's channel does not survive
+    a copy: it is made anew with what the donor's showed (`donor`, its SHOW SLAVE STATUS).
+    """
+    user, password = sql_text(credentials.user), sql_text(credentials.password)
     if engine == "mysql":
+        clause = for_channel(channel)
+        key = ", GET_SOURCE_PUBLIC_KEY = 1" if credentials.encryption.gets_public_key else ""
         return [
-            "STOP REPLICA",
-            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = {host}, SOURCE_PORT = {credentials.port},"
-            f" SOURCE_USER = {sql_text(credentials.user)}, SOURCE_PASSWORD = {sql_text(credentials.password)},"
-            " SOURCE_AUTO_POSITION = 1, SOURCE_CONNECT_RETRY = 5, GET_SOURCE_PUBLIC_KEY = 1,"
-            f" SOURCE_HEARTBEAT_PERIOD = {HEARTBEAT_PERIOD_SECONDS}",
-            "START REPLICA",
+            f"STOP REPLICA{clause}",
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = {sql_text(host)}, SOURCE_PORT = {credentials.port},"
+            f" SOURCE_USER = {user}, SOURCE_PASSWORD = {password},"
+            f" SOURCE_AUTO_POSITION = 1, SOURCE_CONNECT_RETRY = 5{key},"
+            f" SOURCE_HEARTBEAT_PERIOD = {HEARTBEAT_PERIOD_SECONDS}{clause}",
+            f"START REPLICA{clause}",
         ]
     return [
         "STOP SLAVE",
         "RESET SLAVE ALL",
-        f"CHANGE MASTER TO MASTER_HOST = {host}, MASTER_PORT = {credentials.port},"
-        f" MASTER_USER = {sql_text(credentials.user)}, MASTER_PASSWORD = {sql_text(credentials.password)},"
+        f"CHANGE MASTER TO MASTER_HOST = {sql_text(host)}, MASTER_PORT = {credentials.port},"
+        f" MASTER_USER = {user}, MASTER_PASSWORD = {password},"
         f" MASTER_CONNECT_RETRY = 5, MASTER_HEARTBEAT_PERIOD = {HEARTBEAT_PERIOD_SECONDS},"
-        " MASTER_USE_GTID = slave_pos",
+        f" MASTER_USE_GTID = slave_pos{_mariadb_options(credentials, donor or {})}",
         "START SLAVE",
     ]
+
+
+def _mariadb_options(credentials: Credentials, donor: Dict[str, str]) -> str:
+    encryption, options = credentials.encryption, []
+    if encryption.encrypted:
+        options += ["MASTER_SSL = 1", f"MASTER_SSL_VERIFY_SERVER_CERT = {int(encryption.verified)}"]
+        names = {option: option.replace("-", "_").upper() for option in encryption.files}
+        options += [f"MASTER_{names[option]} = {sql_text(path)}" for option, path in encryption.files.items()]
+    for shown, option in (
+        ("Replicate_Do_Domain_Ids", "DO_DOMAIN_IDS"),
+        ("Replicate_Ignore_Domain_Ids", "IGNORE_DOMAIN_IDS"),
+        ("Replicate_Ignore_Server_Ids", "IGNORE_SERVER_IDS"),
+    ):
+        ids = [part.strip() for part in donor.get(shown, "").split(",") if part.strip().isdigit()]
+        options += [f"{option} = ({', '.join(ids)})"] if ids else []
+    return "".join(f", {option}" for option in options)
 
 
 def wait_for_catch_up(
@@ -188,77 +223,49 @@ def source_binlog_expire_seconds(
         status = read_status(client, settings.engine)
         if status is None:
             return None
-        login = _credentials(settings, client)
-        with RemoteLogin(
-            settings, processes, status.source_host, login.port, login.user, login.password
-        ) as source:
-            return int(
-                source.json({"seconds": "@@GLOBAL.binlog_expire_logs_seconds"}, timeout_seconds=15.0)[
-                    "seconds"
-                ]
-            )
+        login = read_credentials(settings, client, status.channel)
+        with login_at(settings, processes, status.source_host, login) as source:
+            wanted = {"seconds": "@@GLOBAL.binlog_expire_logs_seconds"}
+            return int(source.json(wanted, timeout_seconds=15.0)["seconds"])
     except (DatabaseUnreachable, ReplicationNotConfigured):
         return None
 
 
-def _credentials(settings: Settings, client: MysqlClient) -> Credentials:
-    """From the credentials file when there is one, else what MySQL stored in the data directory."""
-    path = settings.replication_credentials_file
-    content = read_json(path) if os.path.exists(path) else None
-    if content is not None:
-        if not isinstance(content.get("user"), str) or not isinstance(content.get("password"), str):
-            raise InvalidHostSettings(f"{path}: needs the texts user and password")
-        return Credentials(content["user"], content["password"], int(content.get("port", 3306)))
-    if settings.engine == "mysql":
-        rows = client.rows(
-            "SELECT User_name, User_password, Port FROM mysql.slave_master_info WHERE User_name <> '' LIMIT 1"
-        )
-        if rows:
-            return Credentials(
-                rows[0]["User_name"] or "", rows[0]["User_password"] or "", int(rows[0]["Port"] or 3306)
-            )
-    raise ReplicationNotConfigured(f"no replication user: neither {path} nor the data directory names one")
-
-
-def _source_position(
-    settings: Settings, processes: Processes, host: str, credentials: Credentials, say: Callable[[str], None]
-) -> Optional[SourcePosition]:
-    """Ask the source itself, with the channel's own user; None when it does not let that user in."""
-    expressions = {"executed": "@@GLOBAL.gtid_executed", "purged": "@@GLOBAL.gtid_purged"}
-    if settings.engine == "mariadb":
-        expressions = {"executed": "@@GLOBAL.gtid_binlog_pos", "purged": "''"}
-    try:
-        with RemoteLogin(
-            settings, processes, host, credentials.port, credentials.user, credentials.password
-        ) as source:
-            facts = source.json(expressions, timeout_seconds=15.0)
-    except DatabaseUnreachable as error:
-        say(f"the source could not be asked for its position: {error}")
-        return None
-    return SourcePosition(_one_line(facts["executed"]), _one_line(facts["purged"]))
-
-
 def _adopt_binlog_position(client: MysqlClient) -> str:
     """A copy of a source has no replica position of its own: its binary log's end is where it stands."""
-    position = _one_line(client.json({"gtid": "@@GLOBAL.gtid_binlog_pos"})["gtid"])
+    position = one_line(client.json({"gtid": "@@GLOBAL.gtid_binlog_pos"})["gtid"])
     if position:
         client.execute("STOP SLAVE", "RESET SLAVE ALL", f"SET GLOBAL gtid_slave_pos = {sql_text(position)}")
     return position
 
 
-def _check_positions(position: SourcePosition, executed: str) -> None:
-    if not is_subset(position.purged, executed):
-        missing = count_missing(position.purged, executed)
+def _refuse_purged(engine: str, position: SourcePosition, executed: str) -> None:
+    """The source must still have every transaction that is not here (I11)."""
+    missing = _behind(engine, position.purged or "", executed)
+    if missing:
         raise BinlogsGone(
             f"the source has purged {missing} transactions that this replica lacks; build it from a newer snapshot",
             {"gtid_purged": position.purged, "gtid_executed": executed},
         )
-    errant = count_missing(executed, position.executed)
-    if errant:
-        raise ErrantTransactions(
-            f"this replica holds {errant} transactions that the source does not",
-            {"source_gtid_executed": position.executed, "gtid_executed": executed},
-        )
+
+
+def _refuse_errant(
+    earlier: str, position: SourcePosition, ask: Callable[[], Optional[SourcePosition]]
+) -> None:
+    """What was here before the source was asked must be in its set, now or within seconds."""
+    found: Optional[SourcePosition] = position
+    for look in range(_ERRANT_LOOKS):
+        if look:
+            time.sleep(_ERRANT_PAUSE_SECONDS)
+            found = ask()
+        if found is not None:
+            position = found
+        if not count_missing(earlier, position.executed):
+            return
+    raise ErrantTransactions(
+        f"this replica holds {count_missing(earlier, position.executed)} transactions that the source does not",
+        {"source_gtid_executed": position.executed, "gtid_executed": earlier},
+    )
 
 
 def _await_threads(client: MysqlClient, engine: str) -> ReplicaStatus:
@@ -294,8 +301,8 @@ def _target(
     status = read_status(client, settings.engine)
     if status is None:
         raise ReplicationNotConfigured("the server reports no replication channel")
-    credentials = _credentials(settings, client)
-    position = _source_position(settings, processes, status.source_host, credentials, say)
+    credentials = read_credentials(settings, client, status.channel)
+    position = ask_position(settings, processes, status.source_host, credentials, say)
     return None if position is None else position.executed
 
 
@@ -343,12 +350,8 @@ def _thinned(samples: List[Dict[str, Any]], keep: int = 40) -> List[Dict[str, An
 
 
 def _executed(client: MysqlClient, engine: str) -> str:
-    return _one_line(client.json({"gtid": DIALECTS[engine].executed_set})["gtid"])
+    return one_line(client.json({"gtid": DIALECTS[engine].executed_set})["gtid"])
 
 
 def _behind(engine: str, target: str, executed: str) -> int:
     return count_missing(target, executed) if engine == "mysql" else count_missing_mariadb(target, executed)
-
-
-def _one_line(value: Any) -> str:
-    return str(value or "").replace("\n", "")

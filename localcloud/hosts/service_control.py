@@ -4,7 +4,7 @@
 Installed in machine images as /usr/bin/systemctl, so that what is written for systemd runs unchanged.
 Understands Type=simple, exec, notify and oneshot; ExecStartPre/ExecStart/ExecStartPost/ExecStop, User,
 Environment, EnvironmentFile, WorkingDirectory, RuntimeDirectory, LimitNOFILE and the start and stop time
-limits. Not there: dependencies, restart after a crash. Output goes to /var/log/<unit>.log.
+limits; ConditionPathIsMountPoint. Not there: dependencies, restart after a crash. Output goes to /var/log/<unit>.log.
 `default` starts what is enabled, as booting does; `poweroff` ends the host in order, all but process 1.
 Exit statuses are systemctl's: 0 done or active, 3 not active, 4 no such unit, 5 cannot be started.
 """
@@ -138,6 +138,8 @@ class Services:
         unit = find_unit(self._layout, name)
         if self.active_state(unit) == "active":
             return
+        if not all(os.path.ismount(path) for path in unit.all("ConditionPathIsMountPoint")):
+            return  # as in systemd: a start whose condition does not hold is skipped, and no error
         self._make_runtime_directories(unit)
         for command in unit.all("ExecStartPre"):
             self._run(unit, command)

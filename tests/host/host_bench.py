@@ -45,7 +45,7 @@ class Host:
     def __init__(self, root: Path, volumes: contextlib.ExitStack) -> None:
         self.root = root
         self._volumes = volumes
-        self._count = 0
+        self.volumes: list[Volume] = []
         self.settings = Settings(
             state_dir=str(root / "state"),
             by_id_dir=str(root / "by-id"),
@@ -69,8 +69,7 @@ class Host:
 
     def volume(self, size_bytes: int, mkfs: str | None = None, *mkfs_arguments: str) -> Volume:
         """A new volume, formatted when asked, with its by-id link."""
-        self._count += 1
-        volume_id = f"vol-0e57{self._count:013x}"
+        volume_id = f"vol-0e57{len(self.volumes) + 1:013x}"
         image = self.root / f"{volume_id}.img"
         with image.open("wb") as file:
             file.truncate(size_bytes)
@@ -86,7 +85,8 @@ class Host:
         ).stdout.strip()
         self._volumes.callback(subprocess.run, ["losetup", "-d", path], check=False)
         self.link(volume_id, path)
-        return Volume(volume_id, path, image)
+        self.volumes.append(Volume(volume_id, path, image))
+        return self.volumes[-1]
 
     def link(self, volume_id: str, path: str) -> None:
         """Point the by-id link of a volume at a device."""
@@ -197,3 +197,14 @@ RUNNING = {
 
 def status(**changes: Any) -> str:
     return table({**RUNNING, **changes})
+
+
+def variables(**values: str) -> str:
+    """The answer to SHOW GLOBAL VARIABLES."""
+    return table(*({"Variable_name": name, "Value": value} for name, value in values.items()))
+
+
+def pool_settings(datadir: Path, percent: int = 100, filename: str = "ib_buffer_pool") -> str:
+    """What a server says of its page list."""
+    names = {"innodb_buffer_pool_dump_pct": percent, "innodb_buffer_pool_filename": filename}
+    return json_row(datadir=str(datadir), **names)

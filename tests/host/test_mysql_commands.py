@@ -7,17 +7,26 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, json_row, status, table
+from host_bench import (
+    MIB,
+    RUN_ID,
+    RUNNING,
+    Host,
+    ScriptedProcesses,
+    json_row,
+    pool_settings,
+    status,
+    table,
+    variables,
+)
 from peaker_host import cli, donor
 from peaker_host.client_statements import measure_service
 from peaker_host.errors import (
     BinlogsGone,
-    BufferPoolTimeout,
     CatchUpTimeout,
     CommandFailed,
     DatabaseStartFailed,
@@ -29,12 +38,12 @@ from peaker_host.errors import (
     ReplicationStopped,
     ServerRestarted,
     TornSnapshot,
+    UnsupportedChannels,
 )
 from peaker_host.gtid_sets import count_missing, count_missing_mariadb, is_subset
 from peaker_host.mysql_client import MysqlClient, RemoteLogin, admin_client, sql_text
 from peaker_host.replica_status import read_status
 from peaker_host.replication import (
-    Credentials,
     client_activity,
     is_good,
     join_statements,
@@ -42,6 +51,7 @@ from peaker_host.replication import (
     wait_for_catch_up,
 )
 from peaker_host.settings import Settings
+from peaker_host.source_login import Credentials, Encryption
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 HOST_PACKAGES = Path(__file__).resolve().parents[2] / "host"
@@ -58,8 +68,33 @@ donor.freeze_for_a_moment(sys.argv[1])
 """
 
 
+PERSISTED = {
+    "Version": 2,
+    "mysql_static_variables": {
+        name: {"Value": value}
+        for name, value in {
+            "server_id": "777",
+            "report_host": "donor.example",
+            "skip_slave_start": "OFF",
+            "skip_replica_start": "OFF",
+            "relay_log_recovery": "OFF",
+        }.items()
+    },
+    "mysql_dynamic_variables": {"read_only": {"Value": "OFF"}, "super_read_only": {"Value": "OFF"}},
+    "mysql_dynamic_parse_early_variables": {"max_connections": {"Value": "99"}},
+}
+
+
 def quiet(_text: str) -> None:
     pass
+
+
+def answer_of_a_running_server() -> str:
+    return table({"1": 1})
+
+
+def nobody_answers() -> str:
+    raise CommandFailed("ERROR 2002 (HY000): Can't connect to local MySQL server through socket")
 
 
 class TestGtidSets:
@@ -120,7 +155,7 @@ class TestPrepareDonor:
     def test_a_server_without_a_channel_is_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
         programs.on("SHOW REPLICA STATUS", answer="")
         with pytest.raises(DonorIsSource):
-            donor.prepare_donor(host.settings, programs, 100, 1, quiet)
+            donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], 100, 1, quiet)
         assert not programs.said("SET GLOBAL")
 
     def test_a_writable_replica_is_refused_as_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
@@ -128,33 +163,13 @@ class TestPrepareDonor:
             "super_read_only", answer=json_row(read_only=0)
         )
         with pytest.raises(DonorIsSource, match="accepts writes"):
-            donor.prepare_donor(host.settings, programs, 100, 1, quiet)
+            donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], 100, 1, quiet)
 
     def test_a_stopped_replica_is_refused(self, host: Host, programs: ScriptedProcesses) -> None:
         programs.on("SHOW REPLICA STATUS", answer=status(Replica_SQL_Running="No", Last_SQL_Error="dup"))
         programs.on("super_read_only", answer=json_row(read_only=1))
         with pytest.raises(DonorNotReplicating, match="dup"):
-            donor.prepare_donor(host.settings, programs, 100, 1, quiet)
-
-    def test_the_dump_counts_only_when_the_file_is_new(self, host: Host, programs: ScriptedProcesses) -> None:
-        data = Path(host.settings.datadir)
-        data.mkdir()
-        old = data / "ib_buffer_pool"
-        old.write_text("1,1\n")
-        programs.on("SET GLOBAL").on(
-            "dump_status", answer=table({"Variable_name": "x", "Value": "dump completed at 251121  1:02:03"})
-        )
-        with pytest.raises(BufferPoolTimeout):
-            donor.dump_buffer_pool(admin_client(host.settings, programs), host.settings, 100, 0.5)
-
-        def dump(_text: str) -> str:
-            time.sleep(0.02)
-            old.write_text("1,1\n1,2\n2,9\n")
-            return ""
-
-        programs.on("dump_now", answer=dump)
-        assert donor.dump_buffer_pool(admin_client(host.settings, programs), host.settings, 25, 5) == 3
-        assert programs.said("dump_pct = 25")
+            donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], 100, 1, quiet)
 
     @pytest.mark.real
     def test_the_report_has_position_size_and_pages(self, host: Host, programs: ScriptedProcesses) -> None:
@@ -172,10 +187,14 @@ class TestPrepareDonor:
                 answer=json_row(gtid_set=f"{A}:1-9,\n{B}:1", server_uuid=B, server_id=2, buffer_pool_bytes=1),
             )
             programs.on("datadir", answer=json_row(datadir=str(point), redo="./", binlog=f"{point}/binlog"))
+            programs.on("dump_pct", answer=pool_settings(point))
+            programs.on("SHOW GLOBAL VARIABLES", answer=variables(datadir=f"{point}/"))
+            programs.on("information_schema.FILES")
             programs.on("super_read_only", answer=json_row(read_only=1))
             programs.on("dump_status", answer=table({"n": "x", "Value": "completed"}))
+            programs.on("SET GLOBAL")
             programs.on("dump_now", answer=dump)
-            found = donor.prepare_donor(host.settings, programs, 100, 5, quiet)
+            found = donor.prepare_donor(host.settings, programs, [str(point)], 100, 5, quiet)
         assert (found["gtid_set"], found["lag_seconds"], found["buffer_pool_pages"]) == (
             f"{A}:1-9,{B}:1",
             2,
@@ -213,7 +232,7 @@ class TestStartReplication:
         programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
         found = start_replication(host.settings, programs, "10.77.1.10", quiet)
         (change,) = programs.said("CHANGE REPLICATION SOURCE")
-        for part in ("'10.77.1.10'", "'repl'", "'secret'", "AUTO_POSITION = 1", "GET_SOURCE_PUBLIC_KEY = 1"):
+        for part in ("'10.77.1.10'", "'repl'", "'secret'", "AUTO_POSITION = 1"):
             assert part in change
         assert (found["gtid_behind"], found["source_checked"], found["already_running"]) == (10, True, False)
 
@@ -235,6 +254,49 @@ class TestStartReplication:
     ) -> None:
         self.source(programs, f"{A}:1-30", "", f"{A}:1-20,{B}:1-2")
         with pytest.raises(ErrantTransactions, match="2 transactions"):
+            start_replication(host.settings, programs, "10.77.1.10", quiet)
+
+    def test_a_replica_that_applies_while_its_source_is_asked_holds_nothing_errant(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        """start_replication runs again under load: each look at either side finds both 5 transactions further."""
+        self.source(programs, "", "", "")
+        now = [10]
+
+        def later() -> str:
+            now[0] += 5
+            return f"{A}:1-{now[0]}"
+
+        programs.on("gtid", "@@GLOBAL.gtid_executed", answer=lambda _: json_row(gtid=later()))
+        programs.on("gtid_purged", answer=lambda _: json_row(executed=later(), purged=f"{A}:1-{now[0] - 5}"))
+        found = start_replication(host.settings, programs, "10.77.1.10", quiet)
+        assert (found["already_running"], found["source_checked"]) == (True, True)
+
+    def test_a_transaction_that_the_source_has_sent_and_not_counted_yet_is_no_errant_one(
+        self, host: Host, programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("peaker_host.replication._ERRANT_PAUSE_SECONDS", 0.0)
+        self.source(programs, "", "", f"{A}:1-21")
+        counted = [f"{A}:1-20", f"{A}:1-20", f"{A}:1-21"]
+        programs.on("gtid_purged", answer=lambda _: json_row(executed=counted.pop(0), purged=""))
+        assert start_replication(host.settings, programs, "10.77.1.10", quiet)["already_running"]
+
+    def test_a_named_channel_is_the_one_that_is_made_again(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        stopped = status(Replica_IO_Running="No", Channel_Name="ea'st")
+        answers = [stopped, stopped, *[status(Channel_Name="ea'st")] * 2]
+        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
+        start_replication(host.settings, programs, "10.77.1.10", quiet)
+        for words in ("STOP REPLICA", "CHANGE REPLICATION SOURCE", "START REPLICA"):
+            assert programs.said(words)[0].endswith(" FOR CHANNEL 'ea''st';\n")
+        assert programs.said("Channel_name = 'ea''st'")
+
+    def test_several_channels_are_refused_here_too(self, host: Host, programs: ScriptedProcesses) -> None:
+        two = table({**RUNNING, "Channel_Name": "east"}, {**RUNNING, "Channel_Name": "west"})
+        programs.on("SHOW REPLICA STATUS", answer=two)
+        with pytest.raises(UnsupportedChannels, match="'east', 'west'"):
             start_replication(host.settings, programs, "10.77.1.10", quiet)
 
     def test_a_source_that_does_not_let_us_ask_is_joined_and_error_1236_still_named(
@@ -269,7 +331,7 @@ class TestStartReplication:
     def test_without_any_user_it_says_where_one_is_looked_for(
         self, host: Host, programs: ScriptedProcesses
     ) -> None:
-        programs.on("slave_master_info", answer="")
+        programs.on("slave_master_info", answer="").on("SHOW REPLICA STATUS", answer=status())
         with pytest.raises(ReplicationNotConfigured, match=r"replication\.json"):
             start_replication(host.settings, programs, "10.77.1.10", quiet)
 
@@ -281,6 +343,108 @@ class TestStartReplication:
         programs.on("SHOW REPLICA STATUS", answer=status(Source_Host="old"))
         start_replication(host.settings, programs, "10.77.1.10", quiet)
         assert "'other'" in programs.said("CHANGE REPLICATION SOURCE")[0]
+
+    def logged_in_with(self, host: Host, programs: ScriptedProcesses, **stored: str) -> tuple[str, str]:
+        """The client's option file for the source, and the statement that makes the channel."""
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        user = {"User_name": "repl", "User_password": "secret", "Port": "3306", "Host": "10.77.1.10"}
+        programs.on("slave_master_info", answer=table({**user, **stored}))
+        seen: list[str] = []
+
+        def look(text: str) -> str:
+            seen.append(Path(text.split("--defaults-extra-file=")[1].split()[0]).read_text())
+            return json_row(executed=f"{A}:1-30", purged="")
+
+        programs.on("gtid_purged", answer=look)
+        answers = [status(Source_Host="old"), status(Source_Host="old"), status(), status()]
+        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
+        start_replication(host.settings, programs, "10.77.1.10", quiet)
+        return seen[0], programs.said("CHANGE REPLICATION SOURCE")[0]
+
+    def test_the_password_s_key_comes_from_the_source_only_where_the_donor_had_it_so(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        """Nothing vouches for that key: who sits in between reads the password with his own."""
+        login, change = self.logged_in_with(host, programs, Enabled_ssl="0", Get_public_key="0")
+        assert "get-server-public-key" not in login
+        assert "GET_SOURCE_PUBLIC_KEY" not in change
+        assert "ssl-mode=DISABLED" in login, (
+            "nor is it given to a source that offers an unverified certificate"
+        )
+
+    def test_a_donor_that_had_it_so_keeps_it(self, host: Host, programs: ScriptedProcesses) -> None:
+        login, change = self.logged_in_with(host, programs, Enabled_ssl="0", Get_public_key="1")
+        assert "get-server-public-key" in login
+        assert "GET_SOURCE_PUBLIC_KEY = 1" in change
+
+    @pytest.mark.parametrize(
+        ("stored", "mode"),
+        [
+            ({"Ssl_verify_server_cert": "0"}, "REQUIRED"),
+            ({"Ssl_verify_server_cert": "0", "Ssl_ca": "/etc/ca.pem"}, "VERIFY_CA"),
+            ({"Ssl_verify_server_cert": "1", "Ssl_ca": "/etc/ca.pem"}, "VERIFY_IDENTITY"),
+        ],
+    )
+    def test_the_source_is_asked_over_a_connection_like_the_channel_s(
+        self, host: Host, programs: ScriptedProcesses, stored: dict[str, str], mode: str
+    ) -> None:
+        login, change = self.logged_in_with(host, programs, Enabled_ssl="1", **stored)
+        assert f"ssl-mode={mode}" in login.splitlines()
+        assert ("ssl-ca=/etc/ca.pem" in login) is ("Ssl_ca" in stored)
+        assert "SOURCE_SSL" not in change, "the channel keeps what is not named"
+
+    def test_a_verified_certificate_needs_the_name_that_it_was_made_for(
+        self, host: Host, programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        found = {"db.internal": "10.77.1.10", "moved.internal": "10.77.9.9"}
+        monkeypatch.setattr(
+            "peaker_host.source_login.socket.getaddrinfo", lambda name, _: [(0, 0, 0, "", (found[name], 0))]
+        )
+        encryption = Encryption(encrypted=True, verified=True)
+        hosts = {name: Credentials("r", "p", 3306, name, encryption).host_for("10.77.1.10") for name in found}
+        assert hosts == {"db.internal": "db.internal", "moved.internal": "10.77.1.10"}
+        assert Credentials("r", "p", 3306, "db.internal").host_for("10.77.1.10") == "10.77.1.10"
+
+    def test_mariadb_gets_its_donor_s_encryption_and_domains_back(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        encryption = Encryption(encrypted=True, verified=True, files={"ssl-ca": "/etc/ca.pem"})
+        donor_status = {"Replicate_Do_Domain_Ids": "0, 7"}
+        [change] = [
+            statement
+            for statement in join_statements(
+                "mariadb", "db", Credentials("r", "p", 3306, "db", encryption), "", donor_status
+            )
+            if statement.startswith("CHANGE")
+        ]
+        for part in (
+            "MASTER_SSL = 1",
+            "MASTER_SSL_VERIFY_SERVER_CERT = 1",
+            "MASTER_SSL_CA = '/etc/ca.pem'",
+            "DO_DOMAIN_IDS = (0, 7)",
+        ):
+            assert part in change
+
+    @pytest.mark.parametrize(("begins", "gone"), [("0-1-18", False), ("0-1-19", True), (None, False)])
+    def test_mariadb_s_source_must_still_have_the_logs(
+        self, host: Host, programs: ScriptedProcesses, begins: str | None, gone: bool
+    ) -> None:
+        host.configure(engine="mariadb")
+        Path(host.settings.replication_credentials_file).write_text('{"user": "r", "password": "p"}')
+        renamed = status(Gtid_IO_Pos="0-1-18").replace("Source", "Master").replace("Replica", "Slave")
+        programs.on("SHOW SLAVE STATUS", answer=renamed)
+        programs.on("SHOW ALL SLAVES STATUS", answer=table({"Connection_name": ""}))
+        programs.on("gtid_slave_pos", answer=json_row(gtid="0-1-18"))
+        programs.on("gtid_binlog_pos", answer=json_row(executed="0-1-40"))
+        logs = table({"Log_name": "binlog.000003", "File_size": "1"})
+        programs.on("SHOW BINARY LOGS", answer=CommandFailed("ERROR 1227") if begins is None else logs)
+        programs.on("BINLOG_GTID_POS('binlog.000003', 4)", answer=json_row(purged=begins))
+        if gone:
+            with pytest.raises(BinlogsGone, match="purged 1 transactions"):
+                start_replication(host.settings, programs, "10.77.1.10", quiet)
+        else:
+            found = start_replication(host.settings, programs, "10.77.1.10", quiet)
+            assert found["source_checked"] is (begins is not None), "unknown is not checked"
 
     def test_mariadb_makes_its_channel_anew_from_its_own_position(self) -> None:
         statements = join_statements("mariadb", "10.0.0.1", Credentials("repl", "p", 3306))
@@ -295,6 +459,9 @@ class TestStartReplication:
         renamed = status().replace("Source", "Master").replace("Replica", "Slave")
         answers = ["", renamed, renamed]
         programs.on("SHOW SLAVE STATUS", answer=lambda _: answers.pop(0))
+        programs.on("SHOW ALL SLAVES STATUS", answer="")
+        programs.on("SHOW BINARY LOGS", answer=table({"Log_name": "binlog.000001", "File_size": "1"}))
+        programs.on("BINLOG_GTID_POS('binlog.000001', 4)", answer=json_row(purged=""))
         programs.on("gtid_slave_pos", answer=json_row(gtid=""))
         programs.on("gtid_binlog_pos", answer=json_row(gtid="0-1-21", executed="0-1-22", purged=""))
         programs.on("STOP SLAVE").on("RESET SLAVE").on("CHANGE MASTER").on("START SLAVE")
@@ -397,19 +564,30 @@ class TestStartDatabase:
         assert assembled["ok"]
         real = type(programs).__mro__[1]()
         programs.on("mount -t", answer=lambda text: real.run(text.split()).stdout)
-        programs.on("systemctl").on("SELECT 1", answer=table({"1": 1}))
+        runs: list[bool] = []
+        programs.on("SELECT 1", answer=lambda _: answer_of_a_running_server() if runs else nobody_answers())
+        programs.on("systemctl").on("systemctl stop mysql", answer=lambda _: runs.clear() or "")
+        programs.on("systemctl start mysql", answer=lambda _: runs.append(True) or "")
         programs.on("SET GLOBAL super_read_only = ON").on("CREATE USER")
         programs.on("performance_schema.error_log", answer=json_row(torn=0))
         programs.on("load_now").on("load_status", answer=table({"n": "x", "Value": "not started"}))
-        programs.on(
-            "server_version",
-            answer=json_row(
-                server_uuid=A, server_id=7, server_version="9.7.4", read_only=1, gtid_set=f"{B}:1-5"
-            ),
-        )
+        programs.on("server_version", answer=self.server_says(host))
         yield programs
         if os.path.ismount(place):
             real.run(["umount", str(place)])
+
+    @staticmethod
+    def server_says(host: Host, **other: Any) -> str:
+        facts = {
+            "server_uuid": A,
+            "server_id": 7,
+            "server_version": "9.7.4",
+            "datadir": f"{host.settings.datadir}/",
+            "read_only": 1,
+            "waits_for_start": 1,
+            "gtid_set": f"{B}:1-5",
+        }
+        return json_row(**{**facts, **other})
 
     def start(
         self, host: Host, programs: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
@@ -432,7 +610,7 @@ class TestStartDatabase:
         for option in ("server_id = 7", "skip_replica_start = ON", "super_read_only = ON"):
             assert option in options
         order = [" ".join(argv[1:3]) for argv, _ in ready.calls if argv[0] == "systemctl"]
-        assert order[:2] == ["stop mysql", "start mysql"]
+        assert order[:3] == ["stop mysql", "daemon-reload", "start mysql"]
         assert order[-1] == "restart peaker-health.service"
         assert ready.said("load_now"), "hot pages are loaded while replication starts"
         [account] = ready.said("CREATE USER")
@@ -447,6 +625,75 @@ class TestStartDatabase:
         second = self.start(host, ready, capsys)
         assert second["started_seconds"] == first["started_seconds"]
         assert identity.exists(), "an own identity is never taken away"
+
+    @pytest.mark.real
+    def test_what_the_donor_persisted_for_itself_does_not_come_with_the_copy(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """SET PERSIST server_id = 777, read_only = OFF on the donor: mysqld-auto.cnf wins over every option file."""
+        with host.mounted(host.volumes[0]) as point:
+            (point / "mysqld-auto.cnf").write_text(json.dumps(PERSISTED))
+            (point / "mysqld-auto.cnf.backup").write_text(json.dumps(PERSISTED))
+            os.chown(point / "mysqld-auto.cnf", 27306, 27306)
+        assert self.start(host, ready, capsys)["ok"]
+        for name in ("mysqld-auto.cnf", "mysqld-auto.cnf.backup"):
+            kept = json.loads((Path(host.settings.datadir) / name).read_text())
+            assert kept == {
+                "Version": 2,
+                "mysql_static_variables": {},
+                "mysql_dynamic_variables": {},
+                "mysql_dynamic_parse_early_variables": {"max_connections": {"Value": "99"}},
+            }
+        assert (Path(host.settings.datadir) / "mysqld-auto.cnf").stat().st_uid == 27306
+
+    @pytest.mark.real
+    @pytest.mark.parametrize(
+        ("said", "names"),
+        [
+            ({"server_id": 777}, "server_id is 777, not 7"),
+            ({"server_uuid": "donor"}, "server_uuid is the donor's"),
+            ({"read_only": 0}, "accepts writes"),
+            ({"waits_for_start": 0}, "replicates before it was checked"),
+            ({"datadir": "/srv/mysql/"}, "host.json says"),
+        ],
+    )
+    def test_a_server_that_does_not_run_as_it_was_told_is_stopped_and_says_what_won(
+        self,
+        host: Host,
+        ready: ScriptedProcesses,
+        capsys: pytest.CaptureFixture[str],
+        said: dict[str, Any],
+        names: str,
+    ) -> None:
+        ready.on("server_version", answer=self.server_says(host, **said))
+        source = {"VARIABLE_NAME": "server_id", "VARIABLE_SOURCE": "COMMAND_LINE", "VARIABLE_PATH": ""}
+        ready.on("variables_info", answer=table(source))
+        for _ in range(2):
+            result = self.start(host, ready, capsys)
+            assert (result["ok"], result.get("error")) == (False, "IdentityNotTaken")
+            assert names in result["message"]
+            assert "server_id from COMMAND_LINE" in result["message"]
+            last = [" ".join(argv) for argv, _ in ready.calls if argv[0] == "systemctl"][-1]
+            assert last == "systemctl stop mysql"
+
+    @pytest.mark.real
+    def test_a_server_that_the_image_started_is_stopped_before_the_volumes_come_over_its_files(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert self.start(host, ready, capsys)["ok"]
+        programs = [argv[0] for argv, _ in ready.calls]
+        assert programs.index("systemctl") < programs.index("mount")
+        drop_in = Path(host.settings.unit_dir) / "mysql.service.d" / "peaker-volumes.conf"
+        assert f"ConditionPathIsMountPoint={host.settings.datadir}" in drop_in.read_text().splitlines()
+
+    @pytest.mark.real
+    def test_a_server_that_cannot_be_stopped_is_not_mounted_over(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        ready.on("SELECT 1", answer=answer_of_a_running_server())
+        result = self.start(host, ready, capsys)
+        assert result["error"] == "DatabaseStillRunning"
+        assert not os.path.ismount(host.settings.datadir)
 
     @pytest.mark.real
     def test_a_log_sequence_number_in_the_future_is_a_torn_snapshot(
@@ -544,26 +791,3 @@ class TestServiceMeasurement:
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=0))
         found = measure_service(admin_client(host.settings, programs), 30)
         assert (found["measurable"], found["queries"], found["mean_ms"]) == (False, 0, None)
-
-
-class TestBufferPoolLoad:
-    def test_it_waits_for_the_end(self, host: Host, programs: ScriptedProcesses) -> None:
-        answers = ["Loading of buffer pool not started", "Loaded 10/90 pages", "load completed at 251121"]
-        programs.on("load_now")
-        programs.on("load_status", answer=lambda _: table({"n": "x", "Value": answers.pop(0)}))
-        programs.on("pages_data", answer=table({"n": "x", "Value": "90"}))
-        found = donor.load_buffer_pool(admin_client(host.settings, programs), 5, quiet)
-        assert (found["pages"], found["page_list_found"]) == (90, True)
-        assert programs.said("load_now")
-
-    def test_a_load_that_runs_already_is_not_begun_again(
-        self, host: Host, programs: ScriptedProcesses
-    ) -> None:
-        programs.on("load_status", answer=table({"n": "x", "Value": "Loaded 10/90 pages"}))
-        donor.begin_buffer_pool_load(admin_client(host.settings, programs))
-        assert not programs.said("load_now")
-
-    def test_it_gives_up_in_time(self, host: Host, programs: ScriptedProcesses) -> None:
-        programs.on("load_now").on("load_status", answer=table({"n": "x", "Value": "Loaded 1/90 pages"}))
-        with pytest.raises(BufferPoolTimeout):
-            donor.load_buffer_pool(admin_client(host.settings, programs), 0.5, quiet)

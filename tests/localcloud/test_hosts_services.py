@@ -53,6 +53,18 @@ def units(layout: Layout):  # type: ignore[no-untyped-def]
         Services(layout).stop(name)
 
 
+def test_a_service_whose_volume_is_not_mounted_is_skipped_without_an_error(
+    units: Units, layout: Layout, tmp_path: Path
+) -> None:
+    units.write("db", "ExecStart=/bin/sleep 60")
+    drop_in = layout.unit_directories[0] / "db.service.d" / "volumes.conf"
+    drop_in.parent.mkdir()
+    drop_in.write_text(f"[Unit]\nConditionPathIsMountPoint={tmp_path}\n")
+    assert (units.run("start", "db"), units.run("is-active", "db")) == (0, 3)
+    drop_in.write_text("[Unit]\nConditionPathIsMountPoint=/proc\n")
+    assert (units.run("start", "db"), units.run("is-active", "db")) == (0, 0)
+
+
 def test_a_service_starts_is_active_and_stops(units: Units, capsys: pytest.CaptureFixture[str]) -> None:
     units.write("web", "ExecStart=/bin/sh -c 'echo serving $$NAME; exec sleep 60'\nEnvironment=NAME=peaker")
     assert units.run("is-active", "web") == 3

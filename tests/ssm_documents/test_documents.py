@@ -27,7 +27,7 @@ EXPECTED_PARAMETERS = {
     "measure_service": {"RunId", "WindowSeconds"},
     "stop_database": {"RunId"},
     "install_host_package": {"PackageUrl", "PackageSha256"},
-    "prepare_donor": {"RunId"},
+    "prepare_donor": {"RunId", "MountPoints"},
     "assemble_storage": {"RunId", "Volumes"},
     "start_prewarm": {
         *("RunId", "Method", "RateLimitMibPerS", "BlockListUrl", "BackgroundRateMibPerS", "Remainder"),
@@ -50,6 +50,7 @@ VALUES = {
     "RunId": "scale-out-orders-20261121T0140-9f3a",
     "Volumes": '[{"name":"data","volume_id":"vol-0a1b2c3d4e5f60718","device":"/dev/sdf",'
     '"mount_point":"/var/lib/mysql","filesystem":"xfs"}]',
+    "MountPoints": "/var/lib/mysql,/var/lib/mysql-log",
     "Method": "used",
     "RateLimitMibPerS": "0",
     "BackgroundRateMibPerS": "32",

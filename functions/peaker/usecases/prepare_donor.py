@@ -12,9 +12,12 @@ from peaker.usecases.run_host_command import run_host_command
 
 def prepare_donor(ports: Ports, step: StepInput) -> Summary:
     """Raises DonorLagging when the donor is further behind than the gate, or does not know (I4)."""
-    gate = ports.clusters.settings(step.cluster).gates.lag_seconds
+    settings = ports.clusters.settings(step.cluster)
+    gate = settings.gates.lag_seconds
     instance_id = host_id(ports, step.run_id, "donor")
-    numbers = run_host_command(ports, step, "prepare_donor", instance_id, {"RunId": step.run_id})
+    mount_points = ",".join(volume.mount_point for volume in settings.volumes)
+    parameters = {"RunId": step.run_id, "MountPoints": mount_points}
+    numbers = run_host_command(ports, step, "prepare_donor", instance_id, parameters)
     prepared = typed("prepare_donor", DonorPrepared, numbers)
     if prepared.lag_seconds is None or prepared.lag_seconds > gate:
         shown = "unknown" if prepared.lag_seconds is None else f"{prepared.lag_seconds:g} s"

@@ -170,6 +170,14 @@ def test_a_donor_that_lags_or_does_not_know_is_refused(ports: FakePorts, lag: fl
         prepare_donor(ports, step(ports, "PrepareDonor"))
 
 
+def test_the_donor_hears_where_the_volumes_are_that_will_be_snapshotted(ports: FakePorts) -> None:
+    planned(ports)
+    numbers = {"gtid_set": "a:1", "lag_seconds": 0, "server_uuid": "u"}
+    answer(ports, "prepare_donor", **numbers, buffer_pool_pages=1, data_bytes=1)
+    prepare_donor(ports, step(ports, "PrepareDonor"))
+    assert ports.commands.parameters[-1]["MountPoints"] == "/var/lib/mysql,/var/lib/mysql-log"
+
+
 def test_a_donor_result_that_lacks_something_is_a_failure(ports: FakePorts) -> None:
     planned(ports)
     answer(ports, "prepare_donor", gtid_set="a:1")
