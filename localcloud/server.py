@@ -29,6 +29,7 @@ from localcloud import faults, selftest
 from localcloud.clock import CloudClock
 from localcloud.dataplane import DataPlane
 from localcloud.extensions.cloudwatch import MetricStore
+from localcloud.extensions.elbv2_lateness import BalancerLateness
 from localcloud.faults import Faults
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class CloudSettings:
     describe_delay_seconds: float = 0.3  # real seconds that a describe may lag behind a create (EC2)
     snapshot_seconds: float = 1.0  # real seconds that a snapshot stays pending
     bridge_address: str = "10.77.0.1"
+    balancer_lateness: BalancerLateness = BalancerLateness()
 
 
 class LocalCloud:

@@ -9,6 +9,10 @@ alone (`elbv2_routing`). A group whose weight becomes 0, or that the listener fo
 connections at once and loses its open ones a short while later. A target whose probes fail loses its open
 connections, unless the group's target_health_state.unhealthy.connection_termination.enabled is false.
 DescribeTargetHealth tells what the probes found a little later than the load balancer acts on it.
+
+What the API has accepted takes effect late (`elbv2_lateness`): a target that registers gets neither probes nor
+connections for minutes, one that drains goes on getting new ones, and new weights are acted on later. A target that
+drains is still probed meanwhile, and loses its new connections at once when it is unhealthy.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from moto.elbv2.exceptions import ELBClientError
 from moto.elbv2.models import ELBv2Backend, FakeAction, FakeHealthStatus, FakeTargetGroup, elbv2_backends
 
 from localcloud.dataplane import DataPlane, DataPlaneError, ReadEndpointSpec
+from localcloud.extensions.elbv2_lateness import WeightsInEffect
 from localcloud.extensions.elbv2_routing import ForwardedGroup, GroupMember, Standing, route
 
 if TYPE_CHECKING:
@@ -76,7 +81,11 @@ class Member:
     told: list[tuple[float, Verdict]] = field(default_factory=lambda: [(0.0, REGISTERING)])
     passes: int = 0
     failures: int = 0
+    enters_at_epoch: float = 0.0  # cloud time until which its registration is in progress
+    entered: bool = False
     drained_at_epoch: float | None = None  # cloud time; set while draining
+    taking_until_epoch: float = 0.0  # cloud time until which it is given new connections although it drains
+    taking: Standing = "leaving"  # as what it is given them
     gone: bool = False  # out of the group; kept while the endpoint still has connections to it
 
     @property
@@ -108,6 +117,8 @@ class Balancers:
         self._weights: dict[str, dict[str, int]] = {}  # last seen, by listener and group
         self._silenced: dict[tuple[str, str], float] = {}  # (listener, group): cloud time of the closing
         self._random = random.Random(settings.seed)
+        self._lateness = settings.balancer_lateness
+        self._weights_in_effect = WeightsInEffect(self._lateness, self._random)
         self._lock = threading.RLock()
         self._applying = threading.Lock()
 
@@ -127,7 +138,9 @@ class Balancers:
                     continue
                 if member is not None:
                     member.gone = True  # its watcher ends; a new one starts from `initial`
-                fresh = Member(group.arn, target_id, port)
+                late = self._random.uniform(*self._lateness.registration_seconds)
+                enters_at = self.cloud.clock.epoch() + late
+                fresh = Member(group.arn, target_id, port, enters_at_epoch=enters_at, entered=not late)
                 self._members[(group.arn, target_id)] = fresh
                 group.targets[target_id] = {"Id": target_id, "Port": port}
             self.cloud.background(f"target-{target_id}", partial(self._watch, fresh))
@@ -162,7 +175,12 @@ class Balancers:
                 member = self._members.get((group.arn, str(target["Id"])))
                 if member is None or member.leaving:
                     continue
-                member.drained_at_epoch = self.cloud.clock.epoch() + delay
+                late = self._random.uniform(*self._lateness.deregistration_seconds)
+                now = self.cloud.clock.epoch()
+                if late:
+                    member.taking, member.taking_until_epoch = self._standing(group, member), now + late
+                member.drained_at_epoch = now + max(delay, late)
+                member.failures = 0
                 member.verdict, member.told = DRAINING, [(0.0, DRAINING)]
         self.apply_for_caller()
 
@@ -234,14 +252,40 @@ class Balancers:
         if member.gone:
             self._let_go(member)
         elif member.drained_at_epoch is not None:
-            if self.cloud.clock.epoch() >= member.drained_at_epoch:
-                self._drained(group, member)
+            return self._look_after_draining(group, member, member.drained_at_epoch, next_probe)
+        elif not member.entered:
+            self._enter(member)
         elif (unused := self._unused(group, member)) is not None:
             self._rest(member, unused)
         elif member.verdict.state == "unused" or time.monotonic() >= next_probe:
             self._probe(group, member)
             return time.monotonic() + self._probe_interval(group)
         return next_probe
+
+    def _enter(self, member: Member) -> None:
+        if self.cloud.clock.epoch() >= member.enters_at_epoch:
+            member.entered = True
+            self.apply_all()
+
+    def _look_after_draining(
+        self, group: Any, member: Member, drained_at: float, next_probe: float
+    ) -> float:
+        now = self.cloud.clock.epoch()
+        if member.taking != "leaving" and (now >= member.taking_until_epoch or self._fails(group, member, next_probe)):
+            member.taking = "leaving"
+            self.apply_all()
+        if now >= drained_at:
+            self._drained(group, member)
+        if member.taking == "leaving" or time.monotonic() < next_probe:
+            return next_probe
+        return time.monotonic() + self._probe_interval(group)
+
+    def _fails(self, group: Any, member: Member, next_probe: float) -> bool:
+        """Probe a target that drains and is still given connections; whether it has failed often enough."""
+        if time.monotonic() >= next_probe:
+            passed = self._passes(group, self._probed(group, member))
+            member.failures = 0 if passed else member.failures + 1
+        return member.failures >= int(group.unhealthy_threshold_count)
 
     def _rest(self, member: Member, unused: Verdict) -> None:
         """A target out of use starts from `initial` when it is in use again."""
@@ -256,12 +300,20 @@ class Balancers:
         scaled = self.cloud.clock.real_seconds(float(group.health_check_interval_seconds))
         return max(SHORTEST_PROBE_INTERVAL_SECONDS, scaled)
 
-    def _probe(self, group: Any, member: Member) -> None:
+    def _probed(self, group: Any, member: Member) -> int | None:
+        """The status that the target's health port answers; None without an answer."""
         address = self._address(group, member)
         port = member.port if str(group.health_check_port) == "traffic-port" else int(group.health_check_port)
         timeout = float(group.health_check_timeout_seconds)
         path = group.health_check_path or "/"
-        status = self.dataplane.endpoints.probe(address, port, path, timeout) if address else None
+        return self.dataplane.endpoints.probe(address, port, path, timeout) if address else None
+
+    def _passes(self, group: Any, status: int | None) -> bool:
+        codes = (getattr(group, "matcher", None) or {}).get("HttpCode", "200-399")
+        return status is not None and _matches(str(codes), status)
+
+    def _probe(self, group: Any, member: Member) -> None:
+        status = self._probed(group, member)
         with self._lock:
             before = member.verdict
             if member.leaving:
@@ -277,9 +329,8 @@ class Balancers:
     def _judge(self, group: Any, member: Member, status: int | None) -> None:
         if member.verdict.state == "unused" or member.verdict == REGISTERING:
             member.judge(CHECKING, time.monotonic())
-        codes = (getattr(group, "matcher", None) or {}).get("HttpCode", "200-399")
         state = member.verdict.state
-        if status is not None and _matches(str(codes), status):
+        if self._passes(group, status):
             member.passes, member.failures = member.passes + 1, 0
             needed = 1 if state == "initial" else int(group.healthy_threshold_count)
             if state != "healthy" and member.passes >= needed:
@@ -386,13 +437,28 @@ class Balancers:
             raise ELBClientError("InvalidConfigurationRequest", str(error)) from error
 
     def _listeners(self) -> list[tuple[Any, dict[str, int]]]:
-        """Listeners of network load balancers with the weight of each target group they forward to."""
-        return [
-            (listener, _forward_weights(listener.default_actions))
+        """Listeners of network load balancers with the weight in effect of each target group they forward to."""
+        now = self.cloud.clock.epoch()
+        listeners = self._known_listeners()
+        with self._lock:
+            for arn, listener in listeners.items():
+                due = self._weights_in_effect.ask(arn, _forward_weights(listener.default_actions), now)
+                if due is not None:
+                    self.cloud.background(f"weights-{arn[-8:]}", partial(self._apply_at, due))
+            self._weights_in_effect.keep(listeners)
+            return [(listener, self._weights_in_effect.at(arn, now)) for arn, listener in listeners.items()]
+
+    def _known_listeners(self) -> dict[str, Any]:
+        return {
+            str(listener.arn): listener
             for balancer in list(self.backend.load_balancers.values())
             if balancer.type == "network"
             for listener in list(balancer.listeners.values())
-        ]
+        }
+
+    def _apply_at(self, due: float) -> None:
+        if self.cloud.clock.wait_until(due, self.cloud.closing.is_set):
+            self.apply_all()
 
     def _note_weights(self, listeners: Sequence[tuple[Any, dict[str, int]]]) -> None:
         """Set the closing of a group's connections when its weight has become 0 or it is forwarded to no more."""
@@ -463,8 +529,12 @@ class Balancers:
         )
 
     def _standing(self, group: Any, member: Member) -> Standing:
-        if member.leaving:
+        if member.gone:
             return "leaving"
+        if member.drained_at_epoch is not None:
+            return member.taking
+        if not member.entered:
+            return "registering"
         if self._is_stopped(group, member):
             return "stopped"
         return "healthy" if member.verdict == HEALTHY else "waiting"

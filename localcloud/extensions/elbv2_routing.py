@@ -13,9 +13,10 @@ from typing import Literal
 
 from localcloud.dataplane import Target
 
-# initial and unhealthy targets wait: they take connections only when their group fails open. leaving: is
-# draining, or is out of the group and has connections left. stopped: the instance does not run.
-Standing = Literal["healthy", "waiting", "leaving", "stopped"]
+# initial and unhealthy targets wait: they take connections only when their group fails open. registering: the load
+# balancer does not act on its registration yet. leaving: is draining, or is out of the group and has connections left.
+# stopped: the instance does not run.
+Standing = Literal["healthy", "waiting", "registering", "leaving", "stopped"]
 
 PLAIN_WEIGHT = 100
 HEAVIEST = 256  # what HAProxy knows

@@ -13,6 +13,7 @@ from peaker.adapters.ssm_commands import SsmCommands
 from peaker.domain import errors
 from peaker.domain.inventory import RUN_TAG, Instance, InstanceSpec
 
+from localcloud.extensions.elbv2_lateness import PROMPT
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedBlockStore, simulated_dataplane
 from tests.support.balanced_endpoint import make_balanced_endpoint
@@ -77,7 +78,7 @@ class Adapters:
 
 @pytest.fixture(scope="module")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapters]:
-    settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.02)
+    settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.02, balancer_lateness=PROMPT)
     plane = simulated_dataplane()
     assert isinstance(plane.volumes, SimulatedBlockStore)
     with LocalCloud(plane, tmp_path_factory.mktemp("aws"), clock_scale=60, settings=settings) as cloud:

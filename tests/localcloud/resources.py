@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from localcloud.extensions.elbv2_lateness import PROMPT, BalancerLateness
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
 
@@ -109,9 +110,12 @@ class ResourceCloud:
 
 
 @contextmanager
-def open_cloud(state_dir: Path, **settings: float) -> Iterator[ResourceCloud]:
+def open_cloud(
+    state_dir: Path, balancer_lateness: BalancerLateness = PROMPT, **settings: float
+) -> Iterator[ResourceCloud]:
     """A local cloud on a simulated data plane, with short delays unless `settings` says otherwise."""
     plane = simulated_dataplane()
-    chosen = CloudSettings(**{"describe_delay_seconds": 0.1, "snapshot_seconds": 0.2, **settings})  # type: ignore[arg-type]
+    delays = {"describe_delay_seconds": 0.1, "snapshot_seconds": 0.2, **settings}
+    chosen = CloudSettings(**delays, balancer_lateness=balancer_lateness)  # type: ignore[arg-type]
     with LocalCloud(plane, state_dir, settings=chosen) as cloud:
         yield ResourceCloud(cloud, plane)

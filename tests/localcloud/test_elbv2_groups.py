@@ -22,6 +22,7 @@ import pytest
 
 from localcloud.dataplane import DataPlane
 from localcloud.extensions.ec2 import VPC_ID
+from localcloud.extensions.elbv2_lateness import PROMPT
 from localcloud.read_endpoint import HaproxyReadEndpoints
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import simulated_dataplane
@@ -153,10 +154,9 @@ def reads(tmp_path: Path) -> Iterator[Listening]:
     simulated = simulated_dataplane()
     endpoints = HaproxyReadEndpoints(tmp_path / "endpoints")
     plane = DataPlane(simulated.volumes, simulated.hosts, endpoints)
+    settings = CloudSettings(describe_delay_seconds=0.1, balancer_lateness=PROMPT)
     with ExitStack() as stack:
-        cloud = stack.enter_context(
-            LocalCloud(plane, tmp_path, clock_scale=60, settings=CloudSettings(describe_delay_seconds=0.1))
-        )
+        cloud = stack.enter_context(LocalCloud(plane, tmp_path, clock_scale=60, settings=settings))
         listening = Listening(cloud, free_port(), free_port())
         health_port = free_port()
         for letter in "abc":
