@@ -15,7 +15,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -65,7 +65,7 @@ class CloudSettings:
     describe_delay_seconds: float = 0.3  # real seconds that a describe may lag behind a create (EC2)
     snapshot_seconds: float = 1.0  # real seconds that a snapshot stays pending
     bridge_address: str = "10.77.0.1"
-    balancer_lateness: BalancerLateness = BalancerLateness()
+    balancer_lateness: BalancerLateness = field(default_factory=BalancerLateness)
 
 
 class LocalCloud:

@@ -36,7 +36,7 @@ class _Listener:
 
 
 class WeightsInEffect:
-    """The weights that each listener goes by, which are those of a while ago. A new listener's are in effect at once."""
+    """The weights that each listener goes by: those of a while ago. A new listener's are in effect at once."""
 
     def __init__(self, lateness: BalancerLateness, generator: random.Random) -> None:
         self._range = lateness.weight_seconds

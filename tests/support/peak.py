@@ -6,11 +6,15 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import pytest
+from peaker.domain import errors
+from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
 from peaker.domain.fleet import ReplicaRow, ReplicaState
 from peaker.domain.inventory import LOAD_TAG, OWNER_TAG, RUN_TAG, CommandOutcome, CommandStatus, TargetState
 from peaker.domain.ledger import ResourceKind
 from peaker.domain.reading import Known
 from peaker.domain.run import StepInput
+from peaker.usecases.drain_replica import drain_replica
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.release_lease import release_lease
 
@@ -54,6 +58,14 @@ def answers(ports: FakePorts, document: str, **numbers: Any) -> None:
     """The host's answer to a document from now on."""
     text = json.dumps({"version": 1, "ok": True, **numbers})
     ports.commands.results[document] = CommandOutcome(CommandStatus.SUCCESS, stdout=text)
+
+
+def drain_to_idle(ports: FakePorts, given: StepInput) -> dict[str, Any]:
+    """The numbers of a drain that finds nobody from its first sample to its last."""
+    with pytest.raises(errors.ReplicaDraining):
+        drain_replica(ports, given)
+    ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
+    return dict(drain_replica(ports, given).numbers)
 
 
 def clients(ports: FakePorts, connections: int, statements: int = 0) -> None:

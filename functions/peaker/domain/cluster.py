@@ -31,6 +31,9 @@ class VolumeSettings(Settings):
 Port = Annotated[int, Field(ge=1, le=65_535)]
 # Changes reach all of Route 53's name servers within this, in general (botocore, route53:ChangeResourceRecordSets).
 ROUTE53_PROPAGATION_SECONDS = 60
+# A network load balancer acts on a registration, a deregistration and new weights 3 to 5 minutes later (AWS Support in
+# aws-load-balancer-controller#1834).
+NLB_PROPAGATION_SECONDS = 300
 
 
 class NlbEndpointSettings(Settings):
@@ -51,8 +54,21 @@ class NlbEndpointSettings(Settings):
 
     @property
     def clients_follow_within_seconds(self) -> int:
-        """How long a client may still act on what the endpoint said before a change: a balancer acts at once."""
-        return 0
+        """How long a client may still act on what the endpoint said before a change: until the balancer acts on it."""
+        return NLB_PROPAGATION_SECONDS
+
+    @property
+    def late_because(self) -> str:
+        """Why clients act on the old state for so long."""
+        return "the load balancer acts minutes late"
+
+    def expected_ratio(self, share: float, peers: int) -> float:
+        """A newcomer's new connections over those of one of its `peers`, at this share of the warming group.
+
+        The warming group has the newcomer and the peers, the serving group the peers alone.
+        """
+        fair = share / (peers + 1)
+        return fair / ((1 - share) / peers + fair)
 
 
 class Route53EndpointSettings(Settings):
@@ -70,6 +86,15 @@ class Route53EndpointSettings(Settings):
     def clients_follow_within_seconds(self) -> int:
         """How long a client may still act on what the endpoint said before a change: propagation, then the TTL."""
         return ROUTE53_PROPAGATION_SECONDS + self.ttl_seconds
+
+    @property
+    def late_because(self) -> str:
+        """Why clients act on the old state for so long."""
+        return "its address may be cached (TTL and propagation)"
+
+    def expected_ratio(self, share: float, peers: int) -> float:
+        """A newcomer's new connections over those of one of its `peers`: the weights of their records."""
+        return share
 
 
 ReadEndpointSettings = Annotated[NlbEndpointSettings | Route53EndpointSettings, Field(discriminator="kind")]

@@ -84,6 +84,11 @@ class DrainReport(HostResult):
     transactions: int = Field(ge=0)
     client_statements: int | None = Field(default=None, ge=0)
 
+    @property
+    def is_idle(self) -> bool:
+        """Nobody is on it at this moment."""
+        return self.connections == 0 and self.transactions == 0
+
 
 class DatabaseStopped(HostResult):
     """A clean shutdown: what was applied, how long the source keeps its binary logs; None where it could not say."""

@@ -190,13 +190,13 @@ def measured_apply_speed(past: PastSteps, otherwise: float) -> float:
 
 
 def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastSteps | None = None) -> LeadTime:
-    """Until a parked replica serves that stopped `behind_seconds` ago: start, catch up, load pages, register.
+    """Until a parked replica serves that stopped `behind_seconds` ago: start, catch up, load pages, register, ramp.
 
     Nothing is hydrated and nothing proven anew. The catch-up is not learned from builds, which were behind by less.
     """
     history = past or PastSteps()
     first = {part.name: part for part in _first_principles(inputs)}
-    names = ("trigger", "instance", "recovery", "buffer_pool", "registration")
+    names = ("trigger", "instance", "recovery", "buffer_pool", "registration", "ramp")
     parts = [_learned(first[name], history) for name in names]
     known = replace(inputs, apply_speed=measured_apply_speed(history, inputs.apply_speed))
     parts.append(_catch_up(known, behind_seconds))

@@ -13,12 +13,15 @@ from peaker.domain.reading import Unknown
 
 # Fewer errors than this on a newcomer prove nothing: clients cancel queries now and then.
 LEAST_ERRORS = 3
+# Of the reads that a share should bring, so much must arrive before a larger share is asked for.
+LEAST_OF_EXPECTED = 0.5
 
 
 class RampAction(StrEnum):
     """What the share does next."""
 
     ADVANCE = "advance"
+    WAIT = "wait"
     HOLD = "hold"
     BACK = "back"
 
@@ -47,6 +50,46 @@ class RampVerdict:
     action: RampAction
     reason: str
     numbers: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a share should bring: the newcomer's reads over those of one peer, and since when, in seconds.
+
+    `overdue_seconds` is when it has had time enough: pools that keep their connections follow no weight.
+    """
+
+    ratio: float
+    waited_seconds: float
+    overdue_seconds: float
+
+
+def judge_share(
+    verdict: RampVerdict,
+    newcomer: Service | Unknown,
+    peers: Sequence[Service | Unknown],
+    policy: RampSettings,
+    expected: Expected,
+) -> RampVerdict:
+    """Hold an advance back until the reads of the present share have arrived: the endpoint acts late on a new share.
+
+    A comparison at a smaller share than was asked for says nothing of the next one. Where the reads stay away for
+    longer than the endpoint can be late, clients keep their connections, and the share rises by time; it says so.
+    """
+    known = [peer.queries for peer in peers if isinstance(peer, Service) and peer.measurable]
+    counted = [queries for queries in known if queries >= policy.min_queries]
+    if verdict.action is not RampAction.ADVANCE or not isinstance(newcomer, Service) or not counted:
+        return verdict
+    measured = newcomer.queries / statistics.mean(counted)
+    ratios = {"measured_ratio": round(measured, 4), "expected_ratio": round(expected.ratio, 4)}
+    numbers = {**verdict.numbers, **ratios}
+    if measured >= LEAST_OF_EXPECTED * expected.ratio:
+        return RampVerdict(RampAction.ADVANCE, verdict.reason, numbers)
+    shown = f"{measured:.0%} of a peer's reads arrive, {expected.ratio:.0%} were expected"
+    if expected.waited_seconds < expected.overdue_seconds:
+        return RampVerdict(RampAction.WAIT, f"{shown}: the endpoint acts late", numbers)
+    reason = f"{verdict.reason}; {shown} after {expected.waited_seconds:.0f} s: clients keep their connections"
+    return RampVerdict(RampAction.ADVANCE, reason, numbers)
 
 
 def judge_step(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from peaker.domain.cluster import ClusterSettings
+from peaker.domain.draining import QUIET_SECONDS, Quiet, quiet_after
 from peaker.domain.errors import DrainLimitReached, ReplicaDraining
 from peaker.domain.host_results import DrainReport, typed
 from peaker.domain.instants import seconds_between
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
+from peaker.usecases.held_lease import holder_of
 from peaker.usecases.run_facts import host_id
 from peaker.usecases.run_host_command import run_host_command
+
+QUIET_FACT = "quiet"
 
 
 def drain_replica(ports: Ports, step: StepInput) -> Summary:
@@ -17,22 +21,30 @@ def drain_replica(ports: Ports, step: StepInput) -> Summary:
     instance_id = host_id(ports, step.run_id, "replica")
     numbers = run_host_command(ports, step, "drain_replica", instance_id, {"RunId": step.run_id}, repeat=True)
     report = typed("drain_replica", DrainReport, numbers)
-    waited = _waited_seconds(ports, step)
-    shown = f"{report.connections} connections, {report.transactions} transactions"
-    numbers = {**numbers, "waited_seconds": round(waited, 3), "forced": False}
+    waited, quiet = _waited_seconds(ports, step), _quiet_seconds(ports, step, report)
+    shown = f"{report.connections} connections, {report.transactions} transactions, unused for {quiet:.0f} s"
+    numbers = {
+        **numbers, "waited_seconds": round(waited, 3), "quiet_seconds": round(quiet, 3), "forced": False
+    }  # fmt: skip
     settings = ports.clusters.settings(step.cluster)
     _require_that_clients_followed(settings, instance_id, waited, shown)
-    if report.connections == 0 and report.transactions == 0:
+    if report.is_idle and quiet >= QUIET_SECONDS:
         return Summary(text=f"{instance_id} is idle", numbers=numbers)
-    drain = settings.drain
-    if waited < drain.limit_seconds:
+    if waited < _limit_seconds(settings, report):
         raise ReplicaDraining(f"{instance_id}: {shown} after {waited:.0f} s")
-    if not drain.allow_forced:
+    if not settings.drain.allow_forced:
         raise DrainLimitReached(
-            f"{instance_id}: {shown} after {waited:.0f} s, limit {drain.limit_seconds} s and allow_forced is off"
+            f"{instance_id}: {shown} after {waited:.0f} s, limit {settings.drain.limit_seconds} s and "
+            "allow_forced is off"
         )
     cut = {"forced": True, "cut_connections": report.connections, "cut_transactions": report.transactions}
     return Summary(text=f"{instance_id}: {shown} will be cut off", numbers={**numbers, **cut})
+
+
+def _limit_seconds(settings: ClusterSettings, report: DrainReport) -> float:
+    """How long to wait; a replica without a client now gets the time in which its quiet can be seen."""
+    seen = settings.read_endpoint.clients_follow_within_seconds + QUIET_SECONDS if report.is_idle else 0.0
+    return max(settings.drain.limit_seconds, seen)
 
 
 def _require_that_clients_followed(
@@ -42,9 +54,18 @@ def _require_that_clients_followed(
     follow = settings.read_endpoint.clients_follow_within_seconds
     if waited_seconds < follow:
         raise ReplicaDraining(
-            f"{instance_id}: {shown}; its address may be cached (TTL and propagation): "
-            f"{waited_seconds:.0f} of {follow} s"
+            f"{instance_id}: {shown}; {settings.read_endpoint.late_because}: {waited_seconds:.0f} of {follow} s"
         )
+
+
+def _quiet_seconds(ports: Ports, step: StepInput, report: DrainReport) -> float:
+    """For how long nobody has used the replica, this sample included; kept with the run between samples."""
+    now = ports.clock.now()
+    before = Quiet.parse(ports.ledger.run(step.run_id).facts.get(QUIET_FACT))
+    quiet = quiet_after(before, report, now)
+    if quiet != before:
+        ports.ledger.save_facts(holder_of(step), {QUIET_FACT: quiet.as_facts()})
+    return quiet.seconds(now)
 
 
 def _waited_seconds(ports: Ports, step: StepInput) -> float:

@@ -7,6 +7,7 @@ from peaker.domain.fleet import Observation
 from peaker.domain.lead_time import MIB, Hydration, LeadTimeInputs, PastSteps, VolumeToHydrate
 
 GIB = 1024.0**3
+HEALTH_CHECKS_SECONDS = 60.0
 
 
 def lead_time_inputs(
@@ -27,13 +28,14 @@ def lead_time_inputs(
         )
         for volume in settings.volumes
     )
+    late = float(settings.read_endpoint.clients_follow_within_seconds)
     return LeadTimeInputs(
         volumes=volumes,
         hydration=Hydration.PROVISIONED_RATE if rate else Hydration.DEFAULT,
         trigger_seconds=60.0 * (settings.forecast.schedule_minutes + 1),
-        ramp_seconds=float(
-            len(settings.ramp.shares) * (settings.ramp_step_seconds + settings.ramp.window_seconds)
-        ),
+        register_seconds=HEALTH_CHECKS_SECONDS + late,
+        # After the last share the replica is registered once more, with those that serve.
+        ramp_seconds=len(settings.ramp.shares) * (settings.ramp_step_seconds + settings.ramp.window_seconds) + late,
     )
 
 

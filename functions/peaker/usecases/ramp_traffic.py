@@ -21,7 +21,7 @@ from peaker.domain.fleet import ReplicaRow, ReplicaState
 from peaker.domain.host_results import ServiceReport, typed
 from peaker.domain.instants import seconds_between
 from peaker.domain.inventory import TargetState
-from peaker.domain.ramp import RampAction, RampVerdict, Service, judge_step
+from peaker.domain.ramp import Expected, RampAction, RampVerdict, Service, judge_share, judge_step
 from peaker.domain.reading import Unknown
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
@@ -34,9 +34,13 @@ COMPARED_PEERS = 2
 
 
 class Ramp(BaseModel):
-    """Where the ramp stands, kept with the run between calls. `since` is when the present share was set."""
+    """Where the ramp stands, kept with the run between calls.
+
+    `share_since` is when the present share was set, `since` that or the end of the last comparison.
+    """
 
     since: datetime
+    share_since: datetime
     index: int = 0
     round: int = 1
     backs: int = 0
@@ -64,9 +68,14 @@ def ramp_traffic(ports: Ports, step: StepInput) -> Summary:
 def _standing(ports: Ports, step: StepInput, settings: ClusterSettings) -> Ramp:
     stored = ports.ledger.run(step.run_id).facts.get("ramp")
     if stored is not None:
-        return Ramp.model_validate(stored)
+        return Ramp.model_validate({"share_since": stored["since"], **stored})
     _warm_group_has_all(ports, settings)
-    return _set(ports, step, settings, Ramp(since=ports.clock.now()), "begun")
+    return _set(ports, step, settings, _begun(ports), "begun")
+
+
+def _begun(ports: Ports) -> Ramp:
+    now = ports.clock.now()
+    return Ramp(since=now, share_since=now)
 
 
 def _warm_group_has_all(ports: Ports, settings: ClusterSettings) -> None:
@@ -110,6 +119,8 @@ def _after(
     verdict: RampVerdict,
 ) -> Ramp:
     policy = settings.ramp
+    if verdict.action is RampAction.WAIT:
+        return _set(ports, step, settings, ramp, verdict.reason)
     if verdict.action is RampAction.HOLD:
         ramp = ramp.model_copy(update={"holds": ramp.holds + 1})
         if ramp.holds > policy.holds:
@@ -118,7 +129,7 @@ def _after(
             )
         return _set(ports, step, settings, ramp, verdict.reason)
     if verdict.action is RampAction.BACK:
-        ramp = ramp.model_copy(update={"backs": ramp.backs + 1, "index": 0})
+        ramp = ramp.model_copy(update={"backs": ramp.backs + 1, "index": 0, "share_since": ramp.since})
         if ramp.backs >= policy.attempts:
             ports.endpoint.set_share(settings, policy.shares[0])
             raise ReplicaWorseThanPeers(
@@ -126,7 +137,8 @@ def _after(
             )
         return _set(ports, step, settings, ramp, f"back: {verdict.reason}")
     if ramp.index + 1 < len(policy.shares):
-        return _set(ports, step, settings, ramp.model_copy(update={"index": ramp.index + 1}), verdict.reason)
+        risen = {"index": ramp.index + 1, "share_since": ramp.since}
+        return _set(ports, step, settings, ramp.model_copy(update=risen), verdict.reason)
     ports.endpoint.promote(settings, instance_id)
     ramp = ramp.model_copy(update={"promoted": True})
     _remember(ports, step, ramp)
@@ -141,9 +153,20 @@ def _compare(
         peer
         for peer, health in serving.items()
         if health.state is TargetState.HEALTHY and peer != instance_id
-    )[:COMPARED_PEERS]
-    measured = _measured(ports, step, settings, ramp.round, [instance_id, *peers])
-    return judge_step(measured[instance_id], [measured[peer] for peer in peers], settings.ramp)
+    )
+    measured = _measured(ports, step, settings, ramp.round, [instance_id, *peers[:COMPARED_PEERS]])
+    newcomer, compared = measured[instance_id], [measured[peer] for peer in peers[:COMPARED_PEERS]]
+    verdict = judge_step(newcomer, compared, settings.ramp)
+    if not peers:
+        return verdict
+    expected = _expected(ports, settings, ramp, len(peers))
+    return judge_share(verdict, newcomer, compared, settings.ramp, expected)
+
+
+def _expected(ports: Ports, settings: ClusterSettings, ramp: Ramp, peers: int) -> Expected:
+    ratio = settings.read_endpoint.expected_ratio(settings.ramp.shares[ramp.index], peers)
+    waited = seconds_between(ramp.share_since, ports.clock.now())
+    return Expected(ratio, waited, 2.0 * settings.ramp_step_seconds)
 
 
 def _measured(

@@ -81,7 +81,8 @@ def remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
     """Deregister the run's targets; returns those that still have to drain.
 
     A load balancer keeps a deregistered target `draining` for the whole deregistration delay, also when its last
-    connection has ended. A DNS name loses it at once, but clients may come to the address that they know.
+    connection has ended, and may give it new connections in that time. A DNS name loses it at once, but clients may
+    come to the address that they know.
     """
     mine = [row for row in of_kind(rows, ResourceKind.TARGET) if row.state is not ResourceState.UNDONE]
     if not mine:
@@ -95,7 +96,8 @@ def remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
         instance_id = str(row.details["instance_id"])
         states = {group[instance_id].state for group in groups if instance_id in group}
         if not states and (left := _seconds_until_clients_followed(job)) > 0:
-            waiting.append(f"clients of {instance_id}, who may keep its address for {left:.0f} s")
+            late = job.settings.read_endpoint.late_because
+            waiting.append(f"clients of {instance_id} for {left:.0f} s: {late}")
             continue
         if not states or (job.drained and states == {TargetState.DRAINING}):
             job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)

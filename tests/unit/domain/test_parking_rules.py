@@ -85,7 +85,7 @@ def test_the_figures_of_a_tebibyte_by_hand() -> None:
 def test_a_return_takes_what_the_build_takes_without_the_volumes() -> None:
     back = predict_return(big_inputs(), 3600)
     assert {part.name for part in back.components} == {
-        "trigger", "instance", "recovery", "buffer_pool", "registration", "catch_up",
+        "trigger", "instance", "recovery", "buffer_pool", "registration", "ramp", "catch_up",
     }  # fmt: skip
     assert back.component("catch_up").p50_seconds == pytest.approx(3600 / 3)
     assert back.p50_seconds + 3000 < predict_lead_time(big_inputs()).p50_seconds

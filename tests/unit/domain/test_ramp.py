@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from peaker.domain.cluster import RampSettings
-from peaker.domain.ramp import RampAction, Service, judge_step
+from peaker.domain.ramp import Expected, RampAction, RampVerdict, Service, judge_share, judge_step
 from peaker.domain.reading import Unknown
 
 POLICY = RampSettings(latency_margin=1.5, min_queries=100)
@@ -99,3 +99,38 @@ def test_servers_without_statistics_advance_by_time_and_say_so() -> None:
         "by time alone: performance_schema is off on all replicas",
     )
     assert judge_step(off, [PEER], POLICY).action is RampAction.HOLD
+
+
+def after(seconds: float, ratio: float = 0.2) -> Expected:
+    return Expected(ratio, waited_seconds=seconds, overdue_seconds=600)
+
+
+def judged(newcomer: Service, peer: Service, expected: Expected) -> RampVerdict:
+    return judge_share(judge_step(newcomer, [peer], POLICY), newcomer, [peer], POLICY, expected)
+
+
+def test_a_share_that_has_not_arrived_yet_is_waited_for() -> None:
+    verdict = judged(Service(150, 0, 0.4), Service(3000, 0, 0.4), after(300))
+    assert verdict.action is RampAction.WAIT
+    assert verdict.reason == "5% of a peer's reads arrive, 20% were expected: the endpoint acts late"
+    assert (verdict.numbers["measured_ratio"], verdict.numbers["expected_ratio"]) == (0.05, 0.2)
+
+
+def test_half_of_what_a_share_should_bring_is_enough() -> None:
+    assert judged(Service(300, 0, 0.4), Service(3000, 0, 0.4), after(0)).action is RampAction.ADVANCE
+
+
+def test_clients_that_keep_their_connections_hold_nothing_up_for_ever() -> None:
+    verdict = judged(Service(150, 0, 0.4), Service(3000, 0, 0.4), after(600))
+    assert verdict.action is RampAction.ADVANCE
+    assert verdict.reason.endswith("after 600 s: clients keep their connections")
+
+
+@pytest.mark.parametrize("newcomer", [Service(150, 0, 9.0), Service(99, 0, 0.4)], ids=["slow", "too few reads"])
+def test_a_share_that_has_not_arrived_changes_no_other_verdict(newcomer: Service) -> None:
+    alone = judge_step(newcomer, [PEER], POLICY)
+    assert judge_share(alone, newcomer, [PEER], POLICY, after(0)) == alone
+
+
+def test_a_cluster_that_nobody_reads_waits_for_no_share() -> None:
+    assert judged(Service(0, 0, None), Service(99, 0, 0.4), after(0)).action is RampAction.ADVANCE

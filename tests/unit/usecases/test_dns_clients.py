@@ -55,7 +55,11 @@ def test_nobody_is_compared_before_clients_have_followed_the_new_share(step_seco
 
 def test_the_lead_time_knows_how_long_a_ramp_by_name_takes() -> None:
     ramp = {"shares": [0.5, 1.0], "step_seconds": 10, "window_seconds": 30}
-    for endpoint, seconds in ((orders().read_endpoint.model_dump(), 2 * 40), (BY_NAME, 2 * 120)):
+    promotion = 300
+    for endpoint, seconds in (
+        (orders().read_endpoint.model_dump(), 2 * 330 + promotion),
+        (BY_NAME, 2 * 120 + FOLLOW_SECONDS),
+    ):
         settings = orders(read_endpoint=endpoint, ramp=ramp)
         assert lead_time_inputs(settings, None, PastSteps()).ramp_seconds == seconds
 
@@ -73,11 +77,13 @@ def draining(**changes: object) -> tuple[FakePorts, StepInput]:
 def test_a_replica_without_connections_is_idle_only_once_clients_have_followed() -> None:
     ports, given = draining()
     clients(ports, 0)
+    with pytest.raises(errors.ReplicaDraining):
+        drain_replica(ports, given)
     ports.clock.advance(seconds=FOLLOW_SECONDS - 1)
     with pytest.raises(errors.ReplicaDraining, match=r"0 connections.*TTL.*: 89 of 90 s"):
         drain_replica(ports, given)
-    ports.clock.advance(seconds=1)
-    assert drain_replica(ports, given).numbers["waited_seconds"] == FOLLOW_SECONDS
+    ports.clock.advance(seconds=31)
+    assert drain_replica(ports, given).numbers["waited_seconds"] == FOLLOW_SECONDS + 30
 
 
 def test_clients_that_could_not_know_yet_are_not_cut_off() -> None:
@@ -102,7 +108,7 @@ def test_an_undo_keeps_the_instance_until_clients_have_followed() -> None:
     ports.endpoint.finish_draining()
     ports.clock.advance(seconds=30)
     assert remove_targets(job, ports.ledger.resources(RUN_ID)) == [
-        f"clients of {NEW}, who may keep its address for 60 s"
+        f"clients of {NEW} for 60 s: its address may be cached (TTL and propagation)"
     ]
     ports.clock.advance(seconds=60)
     assert remove_targets(job, ports.ledger.resources(RUN_ID)) == []

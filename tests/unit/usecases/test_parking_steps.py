@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from peaker.domain import errors
+from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
 from peaker.domain.fleet import ReplicaState
 from peaker.domain.inventory import OWNER_TAG, RUN_TAG, CommandOutcome, CommandStatus, TargetState
 from peaker.domain.ledger import ResourceKind, ResourceState, of_kind
@@ -37,7 +38,7 @@ from peaker.usecases.undo_run import undo_run
 
 from tests.support.builders import BASE, RUN_ID, leased, orders
 from tests.support.fakes import NOON, FakePorts, fake_ports
-from tests.support.peak import IN_RUN, PEAK, answers, clients, step, with_peak
+from tests.support.peak import IN_RUN, PEAK, answers, clients, drain_to_idle, step, with_peak
 
 BACK_RUN = "scale-out-orders-20261121T200000-00bc"
 FAILURE = Failure(failed_step="ParkReplica", error="RetirementRefused", cause="broken on purpose")
@@ -65,7 +66,10 @@ def drained(ports: FakePorts, statements: int = 40) -> None:
     ports.endpoint.finish_draining()
     clients(ports, 0, statements)
     given = recorded(ports, "DrainReplica")
-    ports.ledger.finish_step(holder_of(given), "DrainReplica", NOON, drain_replica(ports, given).numbers)
+    ports.ledger.finish_step(holder_of(given), "DrainReplica", NOON, drain_to_idle(ports, given))
+
+
+DRAINED_AT = NOON + timedelta(seconds=NLB_PROPAGATION_SECONDS)
 
 
 def parked(ports: FakePorts, binlog_expire_seconds: float | None = 86_400.0) -> Parked:
@@ -131,6 +135,7 @@ def test_clients_that_a_forced_drain_will_cut_are_not_activity() -> None:
     deregister_replica(ports, step(ports, "DeregisterReplica"))
     clients(ports, 3, 7)
     given = recorded(ports, "DrainReplica")
+    ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
     ports.ledger.finish_step(holder_of(given), "DrainReplica", NOON, drain_replica(ports, given).numbers)
     assert "3 connections are to be cut" in observe_idle(ports, recorded(ports, "ObserveIdle")).text
 
@@ -149,9 +154,9 @@ def test_a_parked_replica_is_stopped_with_its_volumes_and_the_ledger_knows_until
     row = ports.ledger.replicas("orders")[PEAK]
     assert (row.state, row.run_id) == (ReplicaState.PARKED, RUN_ID)
     assert row.parking is not None
-    assert (row.parking.gtid_set, row.parking.parked_at) == ("uuid:1-99", NOON)
+    assert (row.parking.gtid_set, row.parking.parked_at) == ("uuid:1-99", DRAINED_AT)
     assert row.parking.until is not None
-    assert row.parking.until <= NOON + timedelta(seconds=0.8 * 86_400)
+    assert row.parking.until <= DRAINED_AT + timedelta(seconds=0.8 * 86_400)
     given = RecordStep(**step(ports, "RecordReceipt").model_dump(), outcome="succeeded")
     record_receipt(ports, given)
     receipt = ports.ledger.receipt(IN_RUN)
@@ -401,6 +406,7 @@ def undone(ports: FakePorts, failure: Failure) -> None:
             return
         except errors.UndoInProgress:
             ports.endpoint.finish_draining()
+            ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
             ports.compute.finish_stopping()
     raise AssertionError("the undo never ended")
 
@@ -413,7 +419,7 @@ def test_the_undo_of_a_return_parks_it_again_and_the_next_plan_builds(ports: Fak
     assert row.state is ReplicaState.PARKED
     assert row.parking is not None
     assert row.parking.failed_return == f"{BACK_RUN}, StartDatabase: HostCommandFailed"
-    assert (row.parking.parked_at, row.parking.spent) == (NOON, None)
+    assert (row.parking.parked_at, row.parking.spent) == (DRAINED_AT, None)
     assert ports.compute.instances[PEAK].state == "stopped"
     assert ports.compute.terminated == []
     plan = plan_scale_out(ports, PlanStep(**back(ports, "PlanScaleOut").model_dump())).plan

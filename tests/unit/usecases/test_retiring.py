@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from peaker.domain import errors
+from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
 from peaker.domain.fleet import ReplicaState
 from peaker.domain.inventory import (
     LOAD_TAG,
@@ -145,15 +146,49 @@ def test_draining_waits_for_clients_until_the_limit(ports: FakePorts) -> None:
     ports.clock.advance(hours=2)
     with pytest.raises(errors.DrainLimitReached, match="allow_forced is off"):
         drain_replica(ports, given)
-    clients(ports, 0)
-    assert drain_replica(ports, given).numbers["waited_seconds"] == 7200
+
+
+def test_a_replica_is_idle_once_nobody_came_for_a_while(ports: FakePorts) -> None:
+    selected(ports)
+    given = step(ports, "DrainReplica")
+    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    clients(ports, 0, statements=40)
+    with pytest.raises(errors.ReplicaDraining, match=r"the load balancer acts minutes late: 0 of 300 s"):
+        drain_replica(ports, given)
+    ports.clock.advance(seconds=290)
+    clients(ports, 0, statements=41)
+    with pytest.raises(errors.ReplicaDraining, match="unused for 0 s"):
+        drain_replica(ports, given)
+    ports.clock.advance(seconds=119)
+    with pytest.raises(errors.ReplicaDraining, match="unused for 119 s after 409 s"):
+        drain_replica(ports, given)
+    ports.clock.advance(seconds=1)
+    numbers = drain_replica(ports, given).numbers
+    assert (numbers["waited_seconds"], numbers["quiet_seconds"], numbers["forced"]) == (410, 120, False)
+
+
+def test_clients_that_come_and_go_without_end_pass_the_limit_like_those_that_stay(ports: FakePorts) -> None:
+    selected(ports)
+    given = step(ports, "DrainReplica")
+    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    for statements, minutes in ((1, 30), (2, 30)):
+        clients(ports, 0, statements)
+        with pytest.raises(errors.ReplicaDraining):
+            drain_replica(ports, given)
+        ports.clock.advance(minutes=minutes)
+    clients(ports, 0, 3)
+    with pytest.raises(errors.DrainLimitReached, match="0 connections"):
+        drain_replica(ports, given)
 
 
 def test_clients_are_cut_off_only_where_that_is_allowed() -> None:
     ports = with_peak(fake_ports(orders(drain={"limit_seconds": 0, "allow_forced": True})))
     selected(ports)
+    given = step(ports, "DrainReplica")
+    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
     clients(ports, 2)
-    numbers = drain_replica(ports, step(ports, "DrainReplica")).numbers
+    numbers = drain_replica(ports, given).numbers
     assert (numbers["forced"], numbers["cut_connections"], numbers["cut_transactions"]) == (True, 2, 0)
 
 
