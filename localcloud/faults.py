@@ -25,13 +25,14 @@ FIELDS = ("target", "error", "message", "times", "when")
 
 @dataclass
 class Fault:
-    """One failure to inject. times is how many are left; -1 means until cleared."""
+    """One failure to inject. times is how many are left; -1 means until cleared. `on_use` is called with each."""
 
     target: str
     error: str
     message: str
     times: int
     when: When
+    on_use: Callable[[], None] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {field: getattr(self, field) for field in FIELDS}
@@ -55,6 +56,7 @@ class Faults:
         message: str | None = None,
         times: int = 1,
         when: When = "before",
+        on_use: Callable[[], None] | None = None,
     ) -> Fault:
         """Ask for a failure. Raises ValueError naming the field that is wrong."""
         service, _, action = str(target).partition(":")
@@ -66,7 +68,7 @@ class Faults:
             raise ValueError(f"when: must be before, after or duplicate, not {when!r}")
         if when == "duplicate" and service != "events":
             raise ValueError("when: duplicate is for targets events:<rule name>")
-        fault = Fault(target, error, message or f"{error} injected into {target}", times, when)
+        fault = Fault(target, error, message or f"{error} injected into {target}", times, when, on_use)
         with self._lock:
             self._faults.append(fault)
         return fault
@@ -84,12 +86,12 @@ class Faults:
         """The first failure asked for any of these targets, counted as used."""
         wanted = {target.lower() for target in targets}
         with self._lock:
-            for fault in self._faults:
-                if fault.target.lower() in wanted and fault.times != 0:
-                    if fault.times > 0:
-                        fault.times -= 1
-                    return fault
-        return None
+            used = next((one for one in self._faults if one.target.lower() in wanted and one.times != 0), None)
+            if used is not None and used.times > 0:
+                used.times -= 1
+        if used is not None and used.on_use is not None:
+            used.on_use()
+        return used
 
     def all(self) -> list[Fault]:
         """Failures that are still to come."""

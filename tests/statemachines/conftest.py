@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.workflow_cloud import WorkflowCloud, workflow_cloud
+from tests.support.workflow_cloud import CLOCK_SCALE, WorkflowCloud, workflow_cloud
 
 
 @pytest.fixture(scope="session")
@@ -20,5 +20,6 @@ def cloud(deployed: WorkflowCloud) -> Iterator[WorkflowCloud]:
     """The cloud without faults and with healthy hosts."""
     yield deployed
     deployed.cloud.faults.clear()
+    deployed.cloud.clock.set(scale=CLOCK_SCALE)
     deployed.answers.healthy()
     deployed.close_endpoints()

@@ -246,9 +246,11 @@ def test_a_guard_that_is_broken_before_the_run_leaves_everything_as_it_is(
     "sample", [{"connections": 1}, {"client_statements": 4712}, {"client_statements": None}], ids=str
 )
 def test_activity_during_the_observation_brings_it_back(cloud: WorkflowCloud, sample: dict[str, Any]) -> None:
-    cluster, instance_id = peak(cloud)
-    cloud.answers.script("drain_replica", {}, sample)
-    execution = cloud.run("scale_in", {"cluster": cluster.name})
+    cluster, instance_id = peak(cloud, retirement={"observation_seconds": 86_400, "park": "never"})
+    arn = cloud.start("scale_in", {"cluster": cluster.name})
+    cloud.eventually(lambda: cloud.last_state({"executionArn": arn}) == "ObserveIdle", 60)
+    cloud.answers.script("drain_replica", sample)
+    execution = cloud.finish(arn)
     assert (execution["status"], execution["error"]) == ("FAILED", "ActivityDuringObservation"), execution
     assert_serving(cloud, cluster, instance_id)
 

@@ -15,17 +15,22 @@ ENOUGH = 1_000  # failures, more than an execution meets before it is stopped
 def stopped(
     cloud: WorkflowCloud, workflow: str, given: dict[str, Any], handler: str, waits_for: str
 ) -> dict[str, Any]:
-    """An execution that waits in the step of that handler and is stopped there; the event's detail."""
-    stepfunctions = cloud.client("stepfunctions")
-    fault = cloud.cloud.faults.add(f"lambda:{handler}", waits_for, "on purpose", times=ENOUGH)
-    arn = stepfunctions.start_execution(stateMachineArn=cloud.machines[workflow], input=json.dumps(given))[
-        "executionArn"
-    ]
+    """An execution that waits in the step of that handler and is stopped there; the event's detail.
+
+    The clock is slow from the first failure on, so that the step's attempts do not run out before it is stopped.
+    """
+    stepfunctions, clock = cloud.client("stepfunctions"), cloud.cloud.clock
+    fault = cloud.cloud.faults.add(
+        f"lambda:{handler}", waits_for, "on purpose", times=ENOUGH, on_use=lambda: clock.set(scale=1)
+    )
+    usual = clock.scale
+    arn = cloud.start(workflow, given)
     state = "".join(part.capitalize() for part in handler.split("_"))
     # Stopped while it waits to try again: a function that runs at the stop runs to its end, on AWS too.
     cloud.eventually(lambda: cloud.last_state({"executionArn": arn}) == state and fault.times < ENOUGH, 60)
     stepfunctions.stop_execution(executionArn=arn, cause="pressed Stop in the console")
     fault.times = 0
+    clock.set(scale=usual)
     found = stepfunctions.describe_execution(executionArn=arn)
     return {
         "executionArn": arn,

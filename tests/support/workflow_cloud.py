@@ -41,6 +41,7 @@ ROLE = "arn:aws:iam::123456789012:role/peaker"
 LISTENER_PORTS = iter(range(20_000, 30_000))
 WORKFLOWS = ("prewarm", "scale_out", "scale_in", "roll_back")
 PACKAGE_SHA256 = "ab" * 32
+CLOCK_SCALE = 600.0
 BALANCED = ("target_group", "warming_target_group", "listener")
 STEADY = {
     "capacity_per_replica": 100.0,
@@ -310,10 +311,18 @@ class WorkflowCloud:
 
     def run(self, workflow: str, given: Any, *, limit_seconds: float = 180) -> dict[str, Any]:
         """Start an execution and wait for its end; returns DescribeExecution with the parsed output."""
+        return self.finish(self.start(workflow, given), limit_seconds=limit_seconds)
+
+    def start(self, workflow: str, given: Any) -> str:
+        """Start an execution; returns its ARN."""
+        answer = self.client("stepfunctions").start_execution(
+            stateMachineArn=self.machines[workflow], input=json.dumps(given)
+        )
+        return str(answer["executionArn"])
+
+    def finish(self, arn: str, *, limit_seconds: float = 180) -> dict[str, Any]:
+        """Wait for an execution's end; returns DescribeExecution with the parsed output."""
         stepfunctions = self.client("stepfunctions")
-        arn = stepfunctions.start_execution(stateMachineArn=self.machines[workflow], input=json.dumps(given))[
-            "executionArn"
-        ]
         deadline = time.monotonic() + limit_seconds
         while True:
             answer: dict[str, Any] = stepfunctions.describe_execution(executionArn=arn)
@@ -322,7 +331,7 @@ class WorkflowCloud:
             if time.monotonic() > deadline:
                 stepfunctions.stop_execution(executionArn=arn)
                 raise AssertionError(
-                    f"{workflow} did not end in {limit_seconds} s; last: {self.last_events(arn)}"
+                    f"{arn} did not end in {limit_seconds} s; last: {self.last_events(arn)}"
                 )
             time.sleep(0.1)
         answer["document"] = json.loads(answer["output"]) if answer.get("output") else None
@@ -432,7 +441,7 @@ class WorkflowCloud:
 
 
 @contextmanager
-def workflow_cloud(state_dir: Path, clock_scale: float = 600.0) -> Iterator[WorkflowCloud]:
+def workflow_cloud(state_dir: Path, clock_scale: float = CLOCK_SCALE) -> Iterator[WorkflowCloud]:
     """Open a cloud with everything deployed; nothing is left of it afterwards."""
     answers = HostAnswers()
     plane = simulated_dataplane(answers)
