@@ -10,9 +10,7 @@ import json
 import os
 import random
 import re
-import signal
 import sys
-import threading
 from dataclasses import asdict
 from typing import Any, Callable, Dict, List, NoReturn, Optional
 
@@ -351,19 +349,10 @@ def _report_health(context: Context) -> Dict[str, Any]:
 
 
 def _health(context: Context) -> Dict[str, Any]:
-    from peaker_host import health, health_account
+    from peaker_host import health_account, health_process
 
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     client = health_account.health_client(context.settings, context.processes)
-    server = health.serve(context.settings, client, context.arguments.port, stop)
-    context.say(f"answering on port {server.server_address[1]}")
-    while not stop.wait(60):
-        pass
-    server.shutdown()
-    server.server_close()
-    return {"stopped": True}
+    return health_process.run(context.settings, client, context.arguments.port, context.say)
 
 
 def _prewarm_request(arguments: argparse.Namespace) -> prewarm.PrewarmRequest:

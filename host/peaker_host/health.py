@@ -8,12 +8,10 @@ The body says why. A replica that only lags goes on with 200 while too few of it
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import threading
 import time
 from dataclasses import asdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from peaker_host.errors import HostError, ResponderUnreachable
@@ -149,16 +147,10 @@ class Sampler:
             stop.wait(max(0.0, SAMPLE_SECONDS - (self._clock() - started)))
 
 
-def serve(
-    settings: Settings, client: MysqlClient, port: int, stop: threading.Event, address: str = "0.0.0.0"
-) -> ThreadingHTTPServer:
-    """Start sampling and answering in threads of their own; returns the server (its port when 0 was asked)."""
-    state = HealthState()
-    server = _Server((address, port), _handler(state, settings))
-    sampler = Sampler(settings, client, state)
-    threading.Thread(target=sampler.forever, args=(stop,), daemon=True).start()
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True).start()
-    return server
+def answer_now(state: HealthState, settings: Settings) -> Tuple[int, Dict[str, Any]]:
+    """HTTP status and body of this moment, with what people have set on this host."""
+    status, body = state.answer(os.path.exists(settings.maintenance_path), time.monotonic())
+    return status, {**body, "draining": is_draining(settings, time.time())}
 
 
 def report_health(settings: Settings, processes: Processes, policy: HealthPolicy) -> Dict[str, Any]:
@@ -206,32 +198,3 @@ def set_maintenance(settings: Settings, on: bool) -> Dict[str, Any]:
     elif not on and was:
         os.unlink(path)
     return {"maintenance": "on" if on else "off", "changed": on != was}
-
-
-class _Server(ThreadingHTTPServer):
-    allow_reuse_address = True
-    daemon_threads = True
-
-
-def _handler(state: HealthState, settings: Settings) -> type:
-    class Handler(BaseHTTPRequestHandler):
-        """Every path gets the same answer."""
-
-        def do_GET(self) -> None:
-            """Answer a probe."""
-            maintenance = os.path.exists(settings.maintenance_path)
-            status, body = state.answer(maintenance, time.monotonic())
-            body["draining"] = is_draining(settings, time.time())
-            content = json.dumps(body).encode() + b"\n"
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        do_HEAD = do_GET
-
-        def log_message(self, *_: Any) -> None:
-            """Probes come every few seconds from several places; they are not logged."""
-
-    return Handler

@@ -11,6 +11,16 @@ from peaker_host.settings import Settings
 UNIT = "peaker-health.service"
 CURRENT_PACKAGE = "/opt/peaker/current/peaker_host.pyz"
 
+# The process that looks needs the files and sockets of others; the one that answers becomes nobody. No setting here
+# gives them a mount namespace of their own: volumes come and go beneath them.
+_LIMITS = """NoNewPrivileges=yes
+CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_SETUID CAP_SETGID
+RestrictSUIDSGID=yes
+LimitNOFILE=1024
+TasksMax=64
+MemoryMax=256M
+"""
+
 
 def install_health_service(settings: Settings, processes: Processes) -> None:
     """Write the unit and (re)start it. Doing it again changes nothing but the responder's start time."""
@@ -30,11 +40,13 @@ def unit_text(settings: Settings) -> str:
     return (
         "[Unit]\n"
         "Description=Peaker health responder\n"
-        "After=network.target\n\n"
+        "Wants=network-online.target\n"
+        "After=network-online.target\n\n"
         "[Service]\n"
         f"ExecStart={' '.join(command)} health --port {settings.health_port}\n"
         "Restart=always\n"
-        "RestartSec=1\n\n"
+        "RestartSec=1\n"
+        f"{_LIMITS}\n"
         "[Install]\n"
         "WantedBy=multi-user.target\n"
     )

@@ -29,6 +29,7 @@ class Settings:
     by_id_dir: str = "/dev/disk/by-id"
     unit_dir: str = "/etc/systemd/system"
     health_port: int = 9200
+    health_address: str = ""
     health_defaults_file: str = "/etc/peaker/health.cnf"
     health_policy_file: str = "/etc/peaker/health.json"
     warm_empty_by_writing: bool = False

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from peaker_host import cli
+from peaker_host.health_server import HealthServer
 from peaker_host.processes import Completed, Processes
 from peaker_host.settings import Settings
 
@@ -126,6 +128,25 @@ class Host:
         result: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
         assert (code == 0) is result["ok"]
         return result
+
+
+@contextlib.contextmanager
+def answering(server: HealthServer) -> Iterator[int]:
+    """The server's loop in a thread of its own; its port."""
+    stop = threading.Event()
+
+    def loop() -> None:
+        while not stop.is_set():
+            server.turn(0.05)
+        server.close()
+
+    thread = threading.Thread(target=loop, daemon=True)
+    thread.start()
+    try:
+        yield server.port
+    finally:
+        stop.set()
+        thread.join(5)
 
 
 Answer = str | Exception | Callable[[str], str]

@@ -14,20 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import Host, ScriptedProcesses, json_row, status, table
+from host_bench import Host, ScriptedProcesses, answering, json_row, status, table
 from peaker_host.errors import CommandFailed, DatabaseUnreachable, InvalidArgument, ResponderUnreachable
 from peaker_host.health import (
     HealthState,
     Sampler,
+    answer_now,
     is_draining,
     mark_draining,
     report_health,
-    serve,
     set_maintenance,
 )
 from peaker_host.health_account import ensure_health_account, health_client
 from peaker_host.health_policy import HealthPolicy, Peer, load_policy, parse_peers, parse_policy, store_policy
 from peaker_host.health_sample import FAULT, LAG, Sample, SourceWatch, silence_limit_seconds, take_sample
+from peaker_host.health_server import HealthServer, listen
 from peaker_host.health_service import UNIT, install_health_service
 from peaker_host.mysql_client import admin_client
 from peaker_host.serving_floor import FloorDecision, Standing
@@ -377,12 +378,12 @@ def test_a_wrong_policy_names_the_field(text: str, names: str) -> None:
 def responder(host: Host, programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr("peaker_host.health.SAMPLE_SECONDS", 0.02)
     programs.on("SHOW REPLICA STATUS", answer=looks(status()))
-    stop = threading.Event()
-    server = serve(host.settings, admin_client(host.settings, programs), 0, stop, "127.0.0.1")
-    yield f"http://127.0.0.1:{server.server_address[1]}/"
+    stop, state = threading.Event(), HealthState()
+    sampler = Sampler(host.settings, admin_client(host.settings, programs), state)
+    threading.Thread(target=sampler.forever, args=(stop,), daemon=True).start()
+    with answering(HealthServer(listen(["127.0.0.1"], 0), lambda: answer_now(state, host.settings))) as port:
+        yield f"http://127.0.0.1:{port}/"
     stop.set()
-    server.shutdown()
-    server.server_close()
 
 
 def ask(url: str) -> tuple[int, dict[str, Any]]:
