@@ -32,7 +32,7 @@ from peaker.domain.forecasting import LoadSeries, forecast_demand
 from peaker.domain.forecasting.forecaster import rolling_forecasts, utilisation_reasons
 from peaker.domain.forecasting.record import pinball
 from peaker.domain.forecasting.windows import trailing_mean
-from peaker_cli.backtest_input import read_csv
+from peaker_cli.backtest_input import read_load
 from peaker_cli.backtest_simulation import (
     Scenario,
     oracle_forecasts,
@@ -123,7 +123,7 @@ def _collect(console: Console, what: str, results: Iterable[T]) -> list[T]:
 
 
 def _load(folder: Path, name: str) -> LoadSeries:
-    return read_csv(folder / f"{name}.csv").series()
+    return read_load(folder / f"{name}.csv").series()
 
 
 def kind_of(series: LoadSeries) -> str:

@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.table import Table
 
+from peaker_cli.backtest import EPILOG as BACKTEST_EPILOG
 from peaker_cli.backtest import backtest_command
 from peaker_cli.control_plane import ControlPlane, ControlPlaneError
 from peaker_cli.deployment import DeploymentOptions, takes_deployment
@@ -33,7 +34,7 @@ app = typer.Typer(
 AsJson = Annotated[bool, typer.Option("--json", help="Print the document itself.")]
 PLAN_LIMIT_SECONDS = 180
 
-app.command("backtest")(takes_deployment(backtest_command))
+app.command("backtest", epilog=BACKTEST_EPILOG)(takes_deployment(backtest_command))
 app.command("iostat", epilog=IOSTAT_EPILOG)(iostat_command)
 app.command("knee", epilog=KNEE_EPILOG)(knee_command)
 app.command("register-base", epilog=REGISTER_BASE_EPILOG)(takes_deployment(register_base_command))

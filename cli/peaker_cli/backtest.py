@@ -2,162 +2,261 @@
 
 from __future__ import annotations
 
-import json
-import math
+import os
+import sys
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from peaker.adapters.cloudwatch_metrics import CloudWatchLoadHistory
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.forecasting import LoadSeries
+from peaker.domain.errors import PeakerError
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.prices import US_EAST_1
 from peaker.domain.reading import Known
 from peaker.domain.scaling import served_quantile
 from pydantic import ValidationError
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.text import Text
 
-from peaker_cli.backtest_input import BadInput, PastLoad, read_csv
+from peaker_cli.backtest_console import print_report, progress
+from peaker_cli.backtest_document import as_document, document_text
+from peaker_cli.backtest_errors import BadInput, shown
+from peaker_cli.backtest_input import Choices, PastLoad, read_load
 from peaker_cli.backtest_page import render_page
-from peaker_cli.backtest_report import BacktestReport, as_document, run_backtest, verdict
-from peaker_cli.backtest_simulation import Scenario
-from peaker_cli.control_plane import ControlPlane
+from peaker_cli.backtest_points import iso
+from peaker_cli.backtest_report import BacktestReport, run_backtest
+from peaker_cli.backtest_scenario import (
+    DEFAULT_DAYS,
+    DEFAULT_LEAD_MINUTES,
+    Options,
+    check_options,
+    make_scenario,
+)
+from peaker_cli.control_plane import ControlPlane, ControlPlaneError
 from peaker_cli.deployment import DeploymentOptions
 
 _NO_OPTIONS = DeploymentOptions()
-_LEAST_HISTORY_DAYS = 4.0
-_DEFAULT_REPLICAS_AT_PEAK = 10
+
+EPILOG = """Examples:
+
+peaker backtest load.csv --capacity 460 --lead-minutes 70 --html page.html
+
+peaker backtest export.csv --time-column Zeit --load-column reads --time-zone Europe/Berlin
+
+aws cloudwatch get-metric-data ... | peaker backtest - --json - | jq .headline
+
+peaker backtest --cluster orders --env prod --region eu-west-1
+
+Exit status: 0 the report was made, whether it pays or not; 2 the input or an option cannot be used, with the line
+or the option; 1 AWS did not answer, or an output could not be written. How to export a metric: docs/backtest.md."""
+
+
+class Separator(StrEnum):
+    COMMA = "comma"
+    SEMICOLON = "semicolon"
+    TAB = "tab"
+    PIPE = "pipe"
+
+
+class Decimal(StrEnum):
+    POINT = "point"
+    COMMA = "comma"
+
+
+class DateOrder(StrEnum):
+    DMY = "dmy"
+    MDY = "mdy"
 
 
 def backtest_command(
     source: Annotated[
-        Path | None, typer.Argument(help="CSV of `timestamp,value`; or give --cluster.")
+        Path | None,
+        typer.Argument(
+            help="CSV of a time and a load, or JSON of CloudWatch or Prometheus; - reads standard input."
+        ),
     ] = None,
-    cluster: Annotated[str | None, typer.Option(help="Read this cluster's load from CloudWatch.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Read this cluster's load from CloudWatch instead.")
+    ] = None,
     deployment: DeploymentOptions = _NO_OPTIONS,
     capacity: Annotated[
-        float | None, typer.Option(help="Load that one replica serves; default: a tenth of the peak.")
+        float | None,
+        typer.Option(help="Load that one replica serves; default: a tenth of the load's 99.9th percentile."),
     ] = None,
-    lead_minutes: Annotated[float, typer.Option(help="Minutes from decision to serving.")] = 70.0,
-    quantile: Annotated[float | None, typer.Option(help="Quantile of the forecast to serve.")] = None,
-    min_replicas: Annotated[int | None, typer.Option(help="Replicas that always serve.")] = None,
-    max_replicas: Annotated[int | None, typer.Option(help="Most replicas.")] = None,
+    lead_minutes: Annotated[
+        float | None,
+        typer.Option(help="Minutes from decision to serving.", show_default=f"{DEFAULT_LEAD_MINUTES:g}"),
+    ] = None,
+    quantile: Annotated[
+        float | None, typer.Option(help="Quantile of the forecast to serve.", show_default="0.95")
+    ] = None,
+    min_replicas: Annotated[
+        int | None, typer.Option(help="Replicas that always serve.", show_default="1")
+    ] = None,
+    max_replicas: Annotated[int | None, typer.Option(help="Most replicas.", show_default="100")] = None,
     replica_hour_usd: Annotated[float | None, typer.Option(help="Price of a replica-hour in USD.")] = None,
-    days: Annotated[int, typer.Option(help="Days to replay, the newest ones.")] = 28,
-    minimum_lifetime_minutes: Annotated[float | None, typer.Option(help="A replica is kept so long.")] = None,
+    days: Annotated[int, typer.Option(help="Days to replay, the newest ones.")] = DEFAULT_DAYS,
+    minimum_lifetime_minutes: Annotated[
+        float | None, typer.Option(help="A replica is kept so long.", show_default="60")
+    ] = None,
     builds_at_once: Annotated[int, typer.Option(help="Replicas built side by side; 0 for no limit.")] = 1,
-    json_path: Annotated[Path | None, typer.Option("--json", help="Write the report as JSON here.")] = None,
+    time_column: Annotated[
+        str | None, typer.Option(help="Column with the time: its name, or its number from 1.")
+    ] = None,
+    load_column: Annotated[
+        str | None, typer.Option(help="Column with the load: its name, or its number from 1.")
+    ] = None,
+    separator: Annotated[Separator | None, typer.Option(help="What separates columns.")] = None,
+    decimal: Annotated[Decimal | None, typer.Option(help="What 1,234 or 1.234 means.")] = None,
+    date_order: Annotated[DateOrder | None, typer.Option(help="What 01/02/2026 means.")] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(help="Zone of times that have none, e.g. Europe/Berlin or +02:00.", show_default="UTC"),
+    ] = None,
+    series: Annotated[
+        str | None, typer.Option(help="Series of a JSON export with several: name or number.")
+    ] = None,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Write the report as JSON here; - for standard output.")
+    ] = None,
     html_path: Annotated[Path | None, typer.Option("--html", help="Write the report as a page here.")] = None,
 ) -> None:
-    """Replay the past: shortage, replica-hours and dollars against reactive, static and an oracle. Read only."""
-    console = Console()
+    """Replay the past: does Peaker pay on this load, against a static fleet and reactive scaling? Read only."""
+    messages = Console(stderr=True)
+    to_stdout = json_path is not None and str(json_path) == "-"
+    choices = Choices(
+        time_column, load_column, separator and separator.value, decimal and decimal.value,
+        date_order and date_order.value, time_zone, series,
+    )  # fmt: skip
+    asked = {
+        "--capacity": capacity,
+        "--lead-minutes": lead_minutes,
+        "--quantile": quantile,
+        "--min-replicas": min_replicas,
+        "--max-replicas": max_replicas,
+        "--replica-hour-usd": replica_hour_usd,
+        "--minimum-lifetime-minutes": minimum_lifetime_minutes,
+    }
     try:
-        name, load, settings = _load(source, cluster, deployment)
-        series = load.series()
-        first = first_step(series, days)
-        given = {
-            "capacity_per_replica": _first(capacity, settings and settings.capacity_per_replica),
-            "quantile": _first(quantile, served_quantile(settings.forecast if settings else None).value),
-            "min_replicas": _first(min_replicas, settings and settings.min_replicas, 1),
-            "max_replicas": _first(max_replicas, settings and settings.max_replicas, 100),
-        }
-        lifetime = minimum_lifetime_minutes
-        if lifetime is None:
-            lifetime = settings.limits.minimum_lifetime_minutes if settings else 60.0
-        scenario = make_scenario(series, first, lead_minutes, lifetime, builds_at_once, given)
-        price = replica_hour_usd if replica_hour_usd is not None else _price(settings)
-        report = _run(console, name, scenario, price)
+        _check_outputs(source, json_path, html_path)
+        # What is wrong with the options is said before anything is read.
+        check_options(_options(asked, None, days, builds_at_once))
+        name, load, settings = _load(source, cluster, deployment, choices)
+        report = _report(messages, name, load, _options(asked, settings, days, builds_at_once))
     except BadInput as error:
-        console.print(f"[red]backtest:[/red] {error}", soft_wrap=True, highlight=False)
+        messages.print(Text.assemble(("backtest: ", "red"), str(error)), soft_wrap=True)
         raise typer.Exit(2) from None
-    _print(console, report)
+    except PeakerError as error:
+        raise ControlPlaneError(f"the load of {shown(str(cluster))} could not be read: {error}") from error
+    print_report(messages if to_stdout else Console(), report)
     if json_path:
-        json_path.write_text(json.dumps(as_document(report), indent=2) + "\n", encoding="utf-8")
-        console.print(f"JSON: {json_path}")
+        _write(messages, "JSON", json_path, document_text(as_document(report)))
     if html_path:
-        html_path.write_text(render_page(report), encoding="utf-8")
-        console.print(f"page: {html_path}")
+        _write(messages, "page", html_path, render_page(report))
 
 
-def _first(*candidates: Any) -> Any:
-    """The first candidate that was given; an option of 0 was given."""
-    return next((one for one in candidates if one is not None), None)
+def _report(messages: Console, name: str, load: PastLoad, options: Options) -> BacktestReport:
+    scenario = make_scenario(load.series(), options)
+    with progress(messages, len(scenario.decision_steps())) as tick:
+        return run_backtest(name, load.read, load.unit, scenario, options, tick)
 
 
-def first_step(series: LoadSeries, days: int) -> int:
-    """First step to replay: `days` before the end, but after enough history. Raises BadInput."""
-    day = series.steps_per_day
-    history = math.ceil(_LEAST_HISTORY_DAYS * day)
-    if len(series.values) < history + day:
-        raise BadInput(
-            f"{len(series.values) / day:.1f} days of load; a backtest needs {_LEAST_HISTORY_DAYS + 1:.0f} at "
-            "least and says something from 21 on: export more"
-        )
-    return max(history, len(series.values) - days * day)
+def _options(
+    asked: dict[str, float | None], settings: ClusterSettings | None, days: int, builds_at_once: int
+) -> Options:
+    """An option that was given wins over the cluster's settings, and these over the defaults."""
+    configured: dict[str, float | None] = {}
+    if settings is not None:
+        configured = {
+            "--capacity": settings.capacity_per_replica,
+            "--min-replicas": settings.min_replicas,
+            "--max-replicas": settings.max_replicas,
+            "--replica-hour-usd": _price(settings),
+            "--minimum-lifetime-minutes": settings.limits.minimum_lifetime_minutes,
+        }
+    quantile = served_quantile(settings.forecast if settings else None)
+    configured["--quantile"] = quantile.value
+    values = {option: configured.get(option) if value is None else value for option, value in asked.items()}
+    basis = {
+        option: "from the cluster's settings" for option, value in configured.items() if value is not None
+    }
+    basis["--quantile"] = quantile.basis.removeprefix("the ")
+    basis |= {option: "given" for option, value in asked.items() if value is not None}
+    named: dict[str, Any] = {
+        option.removeprefix("--").replace("-", "_"): value
+        for option, value in values.items()
+        if value is not None
+    }
+    if "capacity" in named:
+        named["capacity_per_replica"] = named.pop("capacity")
+    return Options(**named, days=days, builds_at_once=builds_at_once, given_by=basis)
 
 
-def make_scenario(
-    series: LoadSeries,
-    first: int,
-    lead_minutes: float,
-    lifetime_minutes: float,
-    builds_at_once: int,
-    given: dict[str, Any],
-) -> Scenario:
-    """The scenario with checked settings. Raises BadInput naming the option."""
-    capacity = given["capacity_per_replica"]
-    if capacity is None:
-        capacity = float(np.nanquantile(series.values, 0.999)) / _DEFAULT_REPLICAS_AT_PEAK
-    level, least, most = given["quantile"], given["min_replicas"], given["max_replicas"]
-    checks = [
-        (capacity > 0, "--capacity", capacity, "above 0 (without it, the load must rise above 0)"),
-        (0.5 < level <= 0.99, "--quantile", level, "above 0.5, up to 0.99"),
-        (lead_minutes > 0, "--lead-minutes", lead_minutes, "above 0"),
-        (least >= 1, "--min-replicas", least, "of 1 or more"),
-        (most >= least, "--max-replicas", most, "of min_replicas or more"),
-        (builds_at_once >= 0, "--builds-at-once", builds_at_once, "of 0 or more"),
-    ]
-    for good, option, value, allowed in checks:
-        if not good:
-            raise BadInput(f"{option} is {value}; give a value {allowed}")
-    return Scenario(
-        series=series,
-        first=first,
-        last=len(series.values),
-        lead_steps=max(1, math.ceil(lead_minutes * 60 / series.step_seconds)),
-        capacity_per_replica=capacity,
-        quantile=level,
-        min_replicas=least,
-        max_replicas=most,
-        minimum_lifetime_seconds=60.0 * lifetime_minutes,
-        builds_at_once=builds_at_once or None,
-    )
+def _check_outputs(source: Path | None, json_path: Path | None, html_path: Path | None) -> None:
+    """Whether the report can be written is known before it is made. Raises BadInput."""
+    for option, path in (("--json", json_path), ("--html", html_path)):
+        if path is None or (option == "--json" and str(path) == "-"):
+            continue
+        name = f"{option} is {shown(str(path))}"
+        try:
+            if path.is_dir():
+                raise BadInput(f"{name}, a directory; give the path of a file", field=option)
+            if not path.parent.is_dir():
+                raise BadInput(
+                    f"{name}: there is no directory {shown(str(path.parent))}; make it first", field=option
+                )
+            writable = os.access(path if path.exists() else path.parent, os.W_OK)
+            taken = source is not None and path.exists() and source.exists() and path.samefile(source)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{name}: {shown(str(error))}", field=option) from None
+        if not writable:
+            raise BadInput(f"{name}: no permission to write there", field=option)
+        if taken:
+            raise BadInput(f"{name}, which is the input; give another path", field=option)
+    if json_path is not None and html_path is not None and json_path.absolute() == html_path.absolute():
+        raise BadInput("--json and --html are the same file; give two paths", field="--html")
+
+
+def _write(messages: Console, what: str, path: Path, text: str) -> None:
+    if str(path) == "-" and what == "JSON":
+        sys.stdout.write(text)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ControlPlaneError(f"{what} could not be written: {error}") from error
+    messages.print(Text(f"{what}: {shown(str(path))}"), soft_wrap=True)
 
 
 def _load(
-    source: Path | None, cluster: str | None, deployment: DeploymentOptions
+    source: Path | None, cluster: str | None, deployment: DeploymentOptions, choices: Choices
 ) -> tuple[str, PastLoad, ClusterSettings | None]:
     if (source is None) == (cluster is None):
-        raise BadInput("give either a CSV file or --cluster, not both and not neither")
+        raise BadInput("give either a file or --cluster, not both and not neither", field="--cluster")
     if source is not None:
-        return source.stem, read_csv(source), None
+        return ("standard input" if str(source) == "-" else source.stem), read_load(source, choices), None
     control = ControlPlane.of(deployment)
     settings = _settings(control, str(cluster))
     now = datetime.now(UTC)
     history = CloudWatchLoadHistory(control.client("cloudwatch"))
     points = history.points(settings, now - timedelta(days=KEPT_HISTORY_DAYS), now)
+    metric = settings.load_metric
     if len(points.times_seconds) < 2:
-        metric = settings.load_metric
         raise BadInput(
             f"CloudWatch has no points of {metric.namespace} {metric.name} {metric.dimensions} in "
-            f"{control.region}; check load_metric of {cluster}"
+            f"{control.region}; check load_metric of {shown(str(cluster))}"
         )
-    load = PastLoad(list(points.times_seconds), list(points.values), points.period_seconds)
+    read = (
+        f"read {len(points.times_seconds):,} points, every {points.period_seconds / 60:g} min, from "
+        f"{iso(points.times_seconds[0])} to {iso(points.times_seconds[-1])} UTC, {metric.statistic} of "
+        f"{metric.namespace} {metric.name} as load"
+    )
+    load = PastLoad(
+        list(points.times_seconds), list(points.values), points.period_seconds, metric.name, (read,)
+    )
     return str(cluster), load, settings
 
 
@@ -168,56 +267,13 @@ def _settings(control: ControlPlane, cluster: str) -> ClusterSettings:
         return ClusterSettings.model_validate_json(ssm.get_parameter(Name=name)["Parameter"]["Value"])
     except ssm.exceptions.ParameterNotFound:
         raise BadInput(
-            f"no parameter {name} in {control.region}; check --cluster, --env and --region"
-        ) from None
+            f"no parameter {shown(name)} in {control.region}; check --cluster, --env and --region", field="--cluster"
+        ) from None  # fmt: skip
     except ValidationError as error:
-        raise BadInput(f"parameter {name} is no cluster setting: {error}") from None
+        raise BadInput(f"parameter {shown(name)} is no cluster setting: {error}") from None
 
 
-def _price(settings: ClusterSettings | None) -> float | None:
+def _price(settings: ClusterSettings) -> float | None:
     """USD per replica-hour of the instance; what its volumes cost depends on sizes that are not read here."""
-    if settings is None:
-        return None
     price = US_EAST_1.instance_hour(settings.instance_type)
     return price.value if isinstance(price, Known) else None
-
-
-def _run(console: Console, name: str, scenario: Scenario, price: float | None) -> BacktestReport:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("decisions replayed", total=len(scenario.decision_steps()))
-        return run_backtest(name, scenario, price, lambda: progress.advance(task))
-
-
-def _print(console: Console, report: BacktestReport) -> None:
-    console.print(f"[bold]{report.source}[/bold]: {verdict(report)}", highlight=False)
-    for warning in report.warnings:
-        console.print(f"[yellow]{warning}[/yellow]", highlight=False)
-    table = Table(title="Policies")
-    for column in ("policy", "short (min)", "share", "replica-hours", "USD", "out / in"):
-        table.add_column(column, justify="left" if column == "policy" else "right")
-    for policy in as_document(report)["policies"]:
-        dollars = "" if policy["dollars"] is None else f"{policy['dollars']:,.2f}"
-        table.add_row(
-            policy["name"],
-            f"{policy['short_minutes']:,.0f}",
-            f"{policy['short_share']:.2%}",
-            f"{policy['replica_hours']:,.0f}",
-            dollars,
-            f"{policy['scale_outs']} / {policy['scale_ins']}",
-        )
-    console.print(table)
-    accuracy = Table(title="Accuracy by horizon")
-    for column in ("ahead (min)", "forecasts", "p50 error", "under p90", "under p95", "p95 loss / last week"):
-        accuracy.add_column(column, justify="right")
-    for one in report.accuracy:
-        ratio = "" if one.pinball95_to_last_week is None else f"{one.pinball95_to_last_week:.2f}"
-        accuracy.add_row(
-            str(one.minutes),
-            f"{one.scored:,}",
-            f"{one.error50:.1%}",
-            f"{one.coverage90:.1%}",
-            f"{one.coverage95:.1%}",
-            ratio,
-        )
-    console.print(accuracy)

@@ -1,36 +1,59 @@
-"""A past load from a CSV file of `timestamp,value`. Every problem names the line, the column and the remedy."""
+"""A past load from a file as people have it. Every refusal names the line and column, or the option, and the remedy."""
 
 from __future__ import annotations
 
-import csv
-import math
+import re
+import stat
+import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from peaker.domain.forecasting import LoadSeries, UnusableSeries, series_from_points
-from peaker.domain.forecasting.series import usual_period
+from peaker.domain.forecasting.series import step_for_period
 
-_TIME = "timestamp"
-_VALUE = "value"
-# Above this, a number is epoch milliseconds: seconds reach it in the year 5138.
-_MILLISECONDS_FROM = 1e11
+from peaker_cli.backtest_errors import BadInput, shown
+from peaker_cli.backtest_json import read_json
+from peaker_cli.backtest_numbers import read_loads
+from peaker_cli.backtest_points import CellError, RawPoints, check_points, iso
+from peaker_cli.backtest_table import TableChoices, read_table
+from peaker_cli.backtest_times import read_times
+
+_MOST_BYTES = 64 * 1024 * 1024
+_NO_TEXT = {
+    b"PK\x03\x04": "a spreadsheet or an archive: export the sheet as CSV",
+    b"\x1f\x8b": "compressed with gzip: unpack it first",
+    b"PAR1": "a Parquet file: export it as CSV",
+    b"SQLite format 3": "a database: export the table as CSV",
+    b"%PDF": "a PDF: export the metric as CSV",
+    b"\x89PNG": "a picture: export the metric as CSV",
+}
 
 
-class BadInput(Exception):
-    """The file cannot be used; the message says where and what to do."""
+@dataclass(frozen=True)
+class Choices:
+    """What a person says about the file where it can be read in more than one way; None: found out, or refused."""
+
+    time_column: str | None = None
+    load_column: str | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    date_order: str | None = None
+    time_zone: str | None = None
+    series: str | None = None
 
 
 @dataclass(frozen=True)
 class PastLoad:
-    """A past load: epoch seconds, values, and the usual distance between points in seconds."""
+    """A past load: epoch seconds, loads, the usual distance of points in seconds, and how it was read, in words."""
 
     times_seconds: list[float]
     values: list[float]
     period_seconds: float
+    unit: str = "load units"
+    read: tuple[str, ...] = ()
 
     def series(self) -> LoadSeries:
-        """All of it on the grid of its period, gaps as NaN."""
+        """All of it on the grid of its period, gaps as NaN. Raises BadInput."""
         end = max(self.times_seconds) + self.period_seconds
         step = self.period_seconds
         days = (end - min(self.times_seconds)) / 86_400 + 1
@@ -42,83 +65,94 @@ class PastLoad:
             raise BadInput(str(error)) from error
 
 
-def read_csv(path: Path) -> PastLoad:
-    """Read the file. An empty value is a missing point. Raises BadInput."""
+def read_load(path: Path, choices: Choices | None = None) -> PastLoad:
+    """Read the file, or standard input for `-`. Raises BadInput."""
+    return parse_load(shown(str(path)), _bytes(path), choices or Choices())
+
+
+def parse_load(source: str, content: bytes, choices: Choices) -> PastLoad:
+    """The load in `content`; `source` is its name in messages. Raises BadInput and nothing else."""
+    text = _text(source, content)
+    if text.lstrip()[:1] in {"{", "["}:
+        raw = read_json(source, text, choices.series, choices.load_column)
+    else:
+        if choices.series is not None:
+            raise BadInput(f"{source}: --series is for JSON; a table takes --load-column", field="--series")
+        raw = read_table(
+            source, text, TableChoices(choices.time_column, choices.load_column, choices.separator)
+        )
+    return _past_load(raw, choices)
+
+
+def _past_load(raw: RawPoints, choices: Choices) -> PastLoad:
+    column = raw.time_name
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        times = read_times(raw.times, choices.time_zone, choices.date_order)
+        column = raw.load_name
+        loads = read_loads(raw.loads, choices.decimal)
+    except CellError as error:
+        raise raw.refusal(error.index, column, str(error)) from None
+    checked = check_points(raw, times.seconds, loads.values)
+    step = step_for_period(checked.period_seconds)
+    averaged = "" if checked.period_seconds >= step else f", averaged over steps of {step / 60:g} min"
+    span = f"from {iso(checked.times[0])} to {iso(checked.times[-1])}"
+    read = (
+        f"read {len(checked.times):,} points, {_every(checked.period_seconds)}{averaged}, {span} UTC, column `{shown(raw.time_name)}` as time ({times.how}), column "
+        f"`{shown(raw.load_name)}` as load" + (f" ({loads.how})" if loads.how else "")
+    )
+    notes = [*raw.notes, *checked.notes]
+    return PastLoad(
+        times_seconds=checked.times,
+        values=checked.loads,
+        period_seconds=checked.period_seconds,
+        unit=shown(raw.unit) or "load units",
+        read=(read, *(["; ".join(notes)] if notes else [])),
+    )
+
+
+def _every(seconds: float) -> str:
+    return f"every {seconds / 60:g} min" if seconds >= 60 else f"every {seconds:g} s"
+
+
+def _bytes(path: Path) -> bytes:
+    name = shown(str(path))
+    if str(path) == "-":
+        return _within_limit("standard input", sys.stdin.buffer.read(_MOST_BYTES + 1))
+    try:
+        if stat.S_ISDIR(path.stat().st_mode):
+            raise BadInput(f"{name}: a directory; give the path of a file")
+        with path.open("rb") as file:
+            return _within_limit(name, file.read(_MOST_BYTES + 1))
     except FileNotFoundError:
+        raise BadInput(f"{name}: there is no such file; give the path of a CSV or JSON export") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{name}: cannot be read ({shown(str(error))})") from None
+
+
+def _within_limit(name: str, content: bytes) -> bytes:
+    if len(content) > _MOST_BYTES:
         raise BadInput(
-            f"{path}: there is no such file; give the path of a CSV of `timestamp,value`"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: cannot be read as UTF-8 text ({error}); export the metric as CSV") from None
-    rows = list(csv.reader(text.splitlines()))
-    if not rows:
-        raise BadInput(
-            f"{path}: the file is empty; it needs the header `timestamp,value` and one row per point"
+            f"{name}: over {_MOST_BYTES // 1024**2} MiB; export one point a minute or fewer, of one series"
         )
-    time_at, value_at = _columns(path, rows[0])
-    times, values = [], []
-    for line, row in enumerate(rows[1:], start=2):
-        if not any(cell.strip() for cell in row):
-            continue
-        if len(row) <= max(time_at, value_at):
-            raise BadInput(
-                f"{path}, line {line}: {len(row)} columns where {max(time_at, value_at) + 1} are needed; "
-                "write timestamp and value on every line"
-            )
-        at = _time(path, line, row[time_at])
-        value = _value(path, line, row[value_at])
-        if value is not None:
-            times.append(at)
-            values.append(value)
-    if len(times) < 2:
-        raise BadInput(f"{path}: {len(times)} points; at least two weeks of points make a backtest")
-    return PastLoad(times, values, usual_period(times))
+    return content
 
 
-def _columns(path: Path, header: list[str]) -> tuple[int, int]:
-    names = [name.strip().lower() for name in header]
-    missing = [name for name in (_TIME, _VALUE) if name not in names]
-    if missing:
-        found = ", ".join(name or "(empty)" for name in names[:6])
-        raise BadInput(
-            f"{path}, line 1: no column {' and no column '.join(missing)} (found: {found}); "
-            "name the columns `timestamp,value`"
-        )
-    return names.index(_TIME), names.index(_VALUE)
-
-
-def _time(path: Path, line: int, cell: str) -> float:
-    text = cell.strip()
-    where = f"{path}, line {line}, column {_TIME}"
+def _text(source: str, content: bytes) -> str:
+    for magic, what in _NO_TEXT.items():
+        if content.startswith(magic):
+            raise BadInput(f"{source}: no text but {what}")
+    # A byte order mark says which Unicode it is; Excel and PowerShell write UTF-16.
+    utf16 = content[:2] in (b"\xff\xfe", b"\xfe\xff")
     try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if math.isfinite(number):
-        return number / 1000 if number >= _MILLISECONDS_FROM else number
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
+        text = content.decode("utf-16" if utf16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = len(re.findall(rb"\r\n|\r|\n", content[: error.start])) + 1
         raise BadInput(
-            f"{where}: {cell!r} is no time; write ISO 8601 (2026-11-21T01:40:00Z) or epoch seconds"
+            f"{source}, line {line}: cannot be read as {'UTF-16' if utf16 else 'UTF-8'} text; export the metric as CSV "
+            "in UTF-8",
+            line=line,
         ) from None
-    # A time without a zone is taken as UTC, which is what CloudWatch exports.
-    return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()
-
-
-def _value(path: Path, line: int, cell: str) -> float | None:
-    text = cell.strip()
-    where = f"{path}, line {line}, column {_VALUE}"
-    if text == "" or text.lower() in {"nan", "null"}:
-        return None
-    try:
-        number = float(text)
-    except ValueError:
-        raise BadInput(
-            f"{where}: {cell!r} is no number; write a decimal with a point, or leave it empty for a missing one"
-        ) from None
-    if not math.isfinite(number) or number < 0:
-        raise BadInput(f"{where}: a load cannot be {text}; write a number of 0 or more, or leave it empty")
-    return number
+    if "\x00" in text:
+        line = len(re.findall(r"\r\n|\r|\n", text[: text.index("\x00")])) + 1
+        raise BadInput(f"{source}, line {line}: a NUL byte: no text; export the metric as CSV", line=line)
+    return text

@@ -5,79 +5,69 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from peaker_cli.backtest_report import BacktestReport, as_document, iso_at, verdict
+from peaker_cli.backtest_console import ACCURACY_COLUMNS, POLICY_COLUMNS, table_accuracy, table_policies
+from peaker_cli.backtest_document import course
+from peaker_cli.backtest_errors import shown
+from peaker_cli.backtest_report import BacktestReport, iso_at
+from peaker_cli.backtest_verdict import GLOSSARY, assumptions, headline, notes, weighted
 
 _TEMPLATE = Path(__file__).with_name("backtest_page.html")
 _SHOWN_DECISIONS = 200
 
 
 def render_page(report: BacktestReport) -> str:
-    """The whole page as text."""
+    """The whole page as text. What comes from the input is escaped wherever it stands."""
+    policies = (
+        "Policies on the compared days" if report.worth else "Policies on the replayed days (no comparison)"
+    )
     parts = {
-        "TITLE": html.escape(f"Peaker backtest: {report.source}"),
-        "SPAN": html.escape(_span(report)),
-        "VERDICT": html.escape(verdict(report)),
+        "TITLE": html.escape(f"Peaker backtest: {shown(report.source)}"),
+        "READ": "".join(f'<p class="read">{html.escape(text)}</p>' for text in report.read),
+        "VERDICT": html.escape(headline(report)),
         "WARNINGS": "".join(f'<p class="warning">{html.escape(text)}</p>' for text in report.warnings),
         "CARDS": "".join(_cards(report)),
-        "POLICIES": _policies(report),
-        "ACCURACY": _accuracy(report),
+        "NOTES": "".join(f"<p>{html.escape(text)}</p>" for text in notes(report)),
+        "POLICIES_TITLE": html.escape(policies),
+        "POLICIES": _table(POLICY_COLUMNS, table_policies(report)),
+        "ASSUMPTIONS": "".join(f"<li>{html.escape(text)}</li>" for text in assumptions(report)),
+        "ACCURACY": _table(ACCURACY_COLUMNS, table_accuracy(report)),
+        "GLOSSARY": "".join(
+            f"<dt>{html.escape(word)}</dt><dd>{html.escape(text)}</dd>" for word, text in GLOSSARY
+        ),
         "DECISIONS": _decisions(report),
-        "DATA": json.dumps(_course(report), separators=(",", ":")).replace("</", "<\\/"),
+        # A "<" inside a script could end it or open a comment; JSON knows another way to write it.
+        "DATA": json.dumps(_course(report), separators=(",", ":")).replace("<", "\\u003c"),
     }
     page = _TEMPLATE.read_text(encoding="utf-8")
-    for name, text in parts.items():
-        page = page.replace("{{" + name + "}}", text)
-    return page
-
-
-def _span(report: BacktestReport) -> str:
-    scenario = report.scenario
-    days = (scenario.last - scenario.first) * scenario.step_seconds / 86_400
-    return (
-        f"{iso_at(scenario, scenario.first)} to {iso_at(scenario, scenario.last)} ({days:.0f} days, UTC). "
-        f"Lead time {scenario.lead_seconds / 60:.0f} min, {scenario.capacity_per_replica:g} load units per replica, "
-        f"p{scenario.quantile * 100:g} of the forecast is served, {scenario.min_replicas} to "
-        f"{scenario.max_replicas} replicas."
-    )
+    # In one pass, so that text from the input that looks like a placeholder stays text.
+    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda found: parts[found[1]], page)
 
 
 def _cards(report: BacktestReport) -> Iterable[str]:
-    document = as_document(report)
-    peaker, reactive, _, static, oracle = document["policies"]
-    yield _card(
-        "Short of capacity", _duration(peaker["short_minutes"]), f"{peaker['short_share']:.2%} of the time"
-    )
-    yield _card(
-        "Reactive, same cost",
-        _duration(report.reactive_minutes_at_equal_cost),
-        f"{report.reactive_short_at_equal_cost:.2%} of the time short",
-    )
-    yield _card(
-        "Replica-hours",
-        f"{peaker['replica_hours']:,.0f}",
-        f"{_percent(peaker['replica_hours'], static['replica_hours'])} against a static peak, "
-        f"{_percent(peaker['replica_hours'], oracle['replica_hours'])} against an oracle",
-    )
-    if peaker["dollars"] is not None:
-        yield _card(
-            "Cost",
-            f"${peaker['dollars']:,.0f}",
-            f"static peak ${static['dollars']:,.0f}, reactive ${reactive['dollars']:,.0f}",
+    if report.worth is None:
+        return
+    peaker = report.peaker.compared
+    for one in (report.peaker, report.static_peak, report.best_reactive):
+        figures = one.compared
+        dollars = report.dollars(figures.replica_hours)
+        cost = "" if dollars is None else f" (${dollars:,.0f})"
+        against = (
+            ""
+            if one is report.peaker
+            else f", Peaker {_percent(peaker.replica_hours, figures.replica_hours)}"
         )
-    lead = min(
-        report.accuracy, key=lambda one: abs(one.minutes * 60 - report.scenario.lead_seconds), default=None
-    )
-    if lead is not None:
         yield _card(
-            "p95 coverage",
-            f"{lead.coverage95:.1%}",
-            f"{lead.minutes} min ahead, {lead.scored:,} forecasts scored",
+            one.name,
+            f"{figures.replica_hours:,.0f} replica-hours",
+            f"{cost.strip()} short {figures.short_minutes:,.0f} min ({figures.short_share:.2%} of the time){against}; "
+            f"weighted {weighted(report, figures):,.0f}".strip(),
         )
 
 
@@ -86,40 +76,6 @@ def _card(title: str, value: str, note: str) -> str:
         f'<div class="card"><h3>{html.escape(title)}</h3><p class="big">{html.escape(value)}</p>'
         f"<p>{html.escape(note)}</p></div>"
     )
-
-
-def _policies(report: BacktestReport) -> str:
-    rows = []
-    for policy in as_document(report)["policies"]:
-        dollars = "" if policy["dollars"] is None else f"${policy['dollars']:,.2f}"
-        rows.append(
-            [
-                policy["name"],
-                _duration(policy["short_minutes"]),
-                f"{policy['short_share']:.2%}",
-                f"{policy['replica_hours']:,.0f}",
-                dollars,
-                f"{policy['scale_outs']} / {policy['scale_ins']}",
-            ]
-        )
-    head = ["policy", "short", "share of time", "replica-hours", "cost", "scale-outs / -ins"]
-    return _table(head, rows)
-
-
-def _accuracy(report: BacktestReport) -> str:
-    rows = [
-        [
-            _ahead(one.minutes),
-            f"{one.scored:,}",
-            f"{one.error50:.1%}",
-            f"{one.coverage90:.1%}",
-            f"{one.coverage95:.1%}",
-            "" if one.pinball95_to_last_week is None else f"{one.pinball95_to_last_week:.2f}",
-        ]
-        for one in report.accuracy
-    ]
-    head = ["ahead", "forecasts", "p50 error", "under p90", "under p95", "p95 loss / last week's"]
-    return _table(head, rows)
 
 
 def _decisions(report: BacktestReport) -> str:
@@ -134,29 +90,44 @@ def _decisions(report: BacktestReport) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in a box that scrolls; on a narrow screen each row is a list of its columns' names and values."""
     top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
     body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        "<tr>"
+        + "".join(
+            f'<td data-label="{html.escape(name)}">{html.escape(cell)}</td>'
+            for name, cell in zip(head, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
     )
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _course(report: BacktestReport) -> dict[str, Any]:
+    """What the chart draws; the load and what it takes are those of the JSON document, unrounded."""
     scenario = report.scenario
-    peaker, reactive = report.policies[0], report.policies[1]
+    rival = report.best_reactive
+    every = course(report, (report.peaker, rival, report.static_peak))
     return {
-        "start": scenario.series.start_seconds + scenario.first * scenario.step_seconds,
+        "start": every["start"],
         "step": scenario.step_seconds,
+        "compared": every["compared_from_step"],
         "capacity": scenario.capacity_per_replica,
-        "load": _rounded(scenario.load()),
+        "unit": report.load_unit,
+        "load": every["load"],
+        "required": every["required"],
         "p50": _rounded(report.lead_p50),
         "p95": _rounded(report.lead_p95),
-        "peaker": peaker.serving.tolist(),
-        "reactive": reactive.serving.tolist(),
-        "reactive_name": reactive.name,
+        "peaker": report.peaker.serving.tolist(),
+        "peaker_paid": report.peaker.paid.tolist(),
+        "reactive": rival.serving.tolist(),
+        "reactive_paid": rival.paid.tolist(),
+        "reactive_name": rival.name,
+        "static": int(report.static_peak.serving[-1]),
         "events": [
             [event.step + 1 - scenario.first, event.action, event.replicas, event.reason]
-            for event in peaker.events
+            for event in report.peaker.events
         ],
     }
 
@@ -167,11 +138,3 @@ def _rounded(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None
 
 def _percent(part: float, whole: float) -> str:
     return "n/a" if whole <= 0 else f"{part / whole - 1:+.0%}"
-
-
-def _duration(minutes: float) -> str:
-    return f"{minutes:,.0f} min" if minutes < 600 else f"{minutes / 60:,.0f} h"
-
-
-def _ahead(minutes: int) -> str:
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h"

@@ -5,28 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.forecasting.record import pinball
+from peaker.domain.worth import Course, Worth, judge_worth, short_weight
 
+from peaker_cli.backtest_scenario import Options
 from peaker_cli.backtest_simulation import (
-    Event,
     Outcome,
     Scenario,
     oracle_forecasts,
-    short_at_equal_cost,
     simulate_forecasts,
     simulate_reactive,
-    simulate_static,
+    simulate_static_peak,
 )
 
 Floats = NDArray[np.float64]
 REACTIVE_TARGETS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4)
-SHOWN_REACTIVE_TARGET = 0.7
 HORIZON_MINUTES = (30, 60, 180, 360, 720, 1440)
 _SCORED_EVERY_SECONDS = 3600
 
@@ -45,13 +43,21 @@ class HorizonAccuracy:
 
 @dataclass(frozen=True)
 class BacktestReport:
-    """Everything that the table, the JSON and the page show."""
+    """Everything that the table, the JSON and the page show.
+
+    worth is None where the load is too short to judge; the figures of the policies are then those of the whole replay.
+    """
 
     source: str
+    read: tuple[str, ...]
+    load_unit: str
     scenario: Scenario
-    dollars_per_replica_hour: float | None
-    policies: tuple[Outcome, ...]
-    reactive_short_at_equal_cost: float
+    options: Options
+    peaker: Outcome
+    reactive: tuple[Outcome, ...]
+    static_peak: Outcome
+    oracle: Outcome
+    worth: Worth | None
     accuracy: tuple[HorizonAccuracy, ...]
     lead_p50: Floats
     lead_p95: Floats
@@ -59,19 +65,23 @@ class BacktestReport:
     warnings: tuple[str, ...]
 
     @property
-    def peaker(self) -> Outcome:
-        return self.policies[0]
+    def policies(self) -> tuple[Outcome, ...]:
+        """All of them, in the order of the tables."""
+        return (self.peaker, self.static_peak, *self.reactive, self.oracle)
 
     @property
-    def reactive_minutes_at_equal_cost(self) -> float:
-        """Minutes short of reactive scaling that costs what Peaker costs."""
-        seen = int(np.isfinite(self.scenario.load()).sum())
-        return self.reactive_short_at_equal_cost * seen * self.scenario.step_seconds / 60
+    def best_reactive(self) -> Outcome:
+        """The reactive run whose cost and shortage come to the least; known only afterwards."""
+        weight = short_weight(self.scenario.quantile)
+        return min(
+            self.reactive,
+            key=lambda each: each.compared.replica_hours + weight * each.compared.short_replica_hours,
+        )
 
-    def dollars(self, outcome: Outcome) -> float | None:
+    def dollars(self, replica_hours: float) -> float | None:
         """USD for the replica-hours; None when the price is not known."""
-        price = self.dollars_per_replica_hour
-        return None if price is None else outcome.replica_hours * price
+        price = self.options.replica_hour_usd
+        return None if price is None else replica_hours * price
 
 
 @dataclass
@@ -97,7 +107,8 @@ class _Tap:
             yield step, forecast
 
     def _note(self, step: int, forecast: Forecast) -> None:
-        self.standings[forecast.standing] = self.standings.get(forecast.standing, 0) + 1
+        if step + 1 >= self.scenario.compared_from:
+            self.standings[forecast.standing] = self.standings.get(forecast.standing, 0) + 1
         for reason in forecast.reasons:
             if "utilisation" in reason and reason not in self.warnings:
                 self.warnings.append(reason)
@@ -121,8 +132,10 @@ class _Tap:
 
 def run_backtest(
     source: str,
+    read: tuple[str, ...],
+    load_unit: str,
     scenario: Scenario,
-    dollars_per_replica_hour: float | None,
+    options: Options,
     tick: Callable[[], None] = lambda: None,
 ) -> BacktestReport:
     """Run every policy; `tick` is called once per decision of Peaker."""
@@ -132,27 +145,39 @@ def run_backtest(
         scenario.series, list(scenario.decision_steps()), [scenario.lead_seconds], day
     )
     peaker = simulate_forecasts("Peaker", scenario, tap.listen(rolling))
-    oracle = simulate_forecasts("oracle", scenario, oracle_forecasts(scenario, day))
-    reactive = {target: simulate_reactive(scenario, target) for target in REACTIVE_TARGETS}
+    reactive = tuple(simulate_reactive(scenario, target) for target in REACTIVE_TARGETS)
+    static = simulate_static_peak(scenario)
+    worth = None
+    if scenario.compare_from is not None:
+        rivals = [_course(scenario, one) for one in (static, *reactive)]
+        border = scenario.compared_from - scenario.first
+        worth = judge_worth(_course(scenario, peaker), rivals, scenario.quantile, border)
     total = max(1, sum(tap.standings.values()))
     return BacktestReport(
         source=source,
+        read=read,
+        load_unit=load_unit,
         scenario=scenario,
-        dollars_per_replica_hour=dollars_per_replica_hour,
-        policies=(
-            peaker,
-            reactive[SHOWN_REACTIVE_TARGET],
-            reactive[1.0],
-            simulate_static(scenario),
-            oracle,
-        ),
-        reactive_short_at_equal_cost=short_at_equal_cost(peaker, list(reactive.values())),
+        options=options,
+        peaker=peaker,
+        reactive=reactive,
+        static_peak=static,
+        oracle=simulate_forecasts("oracle", scenario, oracle_forecasts(scenario, day)),
+        worth=worth,
         accuracy=tuple(_accuracy(scenario, tap)),
         lead_p50=tap.lead_p50,
         lead_p95=tap.lead_p95,
         standing_shares={name: count / total for name, count in sorted(tap.standings.items())},
         warnings=tuple(tap.warnings),
     )
+
+
+def _course(scenario: Scenario, outcome: Outcome) -> Course:
+    required = scenario.required()
+    missing = np.where(required >= 0, np.maximum(0, required - outcome.serving), 0)
+    hours = scenario.step_seconds / 3600
+    paid = outcome.paid.astype(np.float64)
+    return Course(outcome.name, paid * hours, missing.astype(np.float64) * hours)
 
 
 def _accuracy(scenario: Scenario, tap: _Tap) -> Iterator[HorizonAccuracy]:
@@ -196,72 +221,12 @@ def _last_week_margin(values: Floats, week: int, first: int) -> float | None:
     return float(np.quantile(change, 0.95)) if len(change) >= week // 7 else None
 
 
-def as_document(report: BacktestReport) -> dict[str, Any]:
-    """The report as JSON values; times are ISO 8601, shares 0 to 1, loads in load-metric units."""
-    scenario = report.scenario
-    return {
-        "source": report.source,
-        "from": iso_at(scenario, scenario.first),
-        "to": iso_at(scenario, scenario.last),
-        "step_seconds": scenario.step_seconds,
-        "lead_time_minutes": scenario.lead_seconds / 60,
-        "capacity_per_replica": scenario.capacity_per_replica,
-        "quantile": scenario.quantile,
-        "min_replicas": scenario.min_replicas,
-        "max_replicas": scenario.max_replicas,
-        "policies": [_policy(report, outcome) for outcome in report.policies],
-        "reactive_short_share_at_equal_cost": report.reactive_short_at_equal_cost,
-        "accuracy": [
-            {
-                "horizon_minutes": one.minutes,
-                "scored": one.scored,
-                "p50_error": round(one.error50, 4),
-                "p90_coverage": round(one.coverage90, 4),
-                "p95_coverage": round(one.coverage95, 4),
-                "p95_pinball_to_last_week": one.pinball95_to_last_week,
-            }
-            for one in report.accuracy
-        ],
-        "forecast_standing": report.standing_shares,
-        "warnings": list(report.warnings),
-        "decisions": [_event(scenario, event) for event in report.peaker.events],
-    }
-
-
-def _policy(report: BacktestReport, outcome: Outcome) -> dict[str, Any]:
-    dollars = report.dollars(outcome)
-    return {
-        "name": outcome.name,
-        "short_minutes": outcome.short_minutes,
-        "short_share": round(outcome.short_share, 6),
-        "replica_hours": round(outcome.replica_hours, 2),
-        "dollars": None if dollars is None else round(dollars, 2),
-        "scale_outs": sum(event.action == "scale_out" for event in outcome.events),
-        "scale_ins": sum(event.action == "scale_in" for event in outcome.events),
-    }
-
-
-def _event(scenario: Scenario, event: Event) -> dict[str, Any]:
-    return {
-        "at": iso_at(scenario, event.step + 1),
-        "action": event.action,
-        "replicas": event.replicas,
-        "reason": event.reason,
-    }
-
-
 def iso_at(scenario: Scenario, step: int) -> str:
     """The beginning of a step, UTC."""
     seconds = scenario.series.start_seconds + step * scenario.step_seconds
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
-def verdict(report: BacktestReport) -> str:
-    """One sentence for a person."""
-    peaker, static = report.peaker, report.policies[3]
-    saved = 1 - peaker.replica_hours / static.replica_hours if static.replica_hours else 0.0
-    against = f"{abs(saved):.0%} {'fewer' if saved >= 0 else 'more'} replica-hours"
-    return (
-        f"Short of capacity for {peaker.short_minutes:,.0f} min, where reactive scaling at the same cost is short "
-        f"for {report.reactive_minutes_at_equal_cost:,.0f} min; {against} than a fleet sized for the peak."
-    )
+def days_of(scenario: Scenario, steps: int) -> float:
+    """Days that so many steps are."""
+    return steps / scenario.series.steps_per_day

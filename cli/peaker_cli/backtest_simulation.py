@@ -1,7 +1,7 @@
 """A closed loop over a past load: decisions, replicas that take their time, minutes short, replica-hours.
 
 Peaker's own decision function runs here, on the forecasts that it would have had. The others are reactive scaling
-with the same lead time, a static peak, and an oracle: Peaker's rules with a forecast that knows the future.
+with the same lead time, static fleets, and an oracle: Peaker's rules with a forecast that knows the future.
 """
 
 from __future__ import annotations
@@ -45,6 +45,13 @@ class Scenario:
     low_checks_needed: int = 3
     minimum_lifetime_seconds: float = 3600.0
     builds_at_once: int | None = None
+    # Steps before this one are warm-up: replayed, told apart, left out of every comparison. None: no warm-up.
+    compare_from: int | None = None
+
+    @property
+    def compared_from(self) -> int:
+        """First step that is compared."""
+        return self.first if self.compare_from is None else self.compare_from
 
     @property
     def step_seconds(self) -> int:
@@ -62,6 +69,16 @@ class Scenario:
         """The load of the stretch; NaN where it was not seen."""
         return self.series.values[self.first : self.last]
 
+    def required(self) -> Ints:
+        """Replicas that the load of each step takes, without limits; -1 where the load was not seen."""
+        return np.array(
+            [
+                replicas_for(float(load), self.capacity_per_replica) if np.isfinite(load) else -1
+                for load in self.load()
+            ],
+            dtype=np.int64,
+        )
+
     def at_end_of(self, step: int) -> float:
         """Epoch seconds at the end of a step."""
         return self.series.start_seconds + (step + 1) * self.step_seconds
@@ -78,16 +95,45 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Figures:
+    """What a policy's course comes to over a stretch of steps.
+
+    short_replica_hours counts each missing replica: two replicas short for half an hour are one.
+    """
+
+    short_minutes: float
+    short_share: float
+    short_replica_hours: float
+    replica_hours: float
+    scale_outs: int
+    scale_ins: int
+
+
+@dataclass(frozen=True)
 class Outcome:
-    """One policy's course: replicas serving and paid for per step, and what that comes to."""
+    """One policy's course: replicas serving and paid for per step, and what that comes to.
+
+    `paid` is what serves and what is being built.
+    """
 
     name: str
     serving: Ints
     paid: Ints
-    short_minutes: float
-    short_share: float
-    replica_hours: float
+    compared: Figures
+    warm_up: Figures
     events: tuple[Event, ...] = ()
+
+    @property
+    def short_share(self) -> float:
+        return self.compared.short_share
+
+    @property
+    def short_minutes(self) -> float:
+        return self.compared.short_minutes
+
+    @property
+    def replica_hours(self) -> float:
+        return self.compared.replica_hours
 
 
 @dataclass
@@ -142,19 +188,25 @@ def _run(name: str, scenario: Scenario, start_serving: int, decide_at: Decide) -
 
 
 def _outcome(name: str, scenario: Scenario, serving: Ints, paid: Ints, events: tuple[Event, ...]) -> Outcome:
-    load = scenario.load()
-    seen = np.isfinite(load)
-    short = seen & (np.nan_to_num(load) > serving * scenario.capacity_per_replica * (1 + 1e-9))
-    minutes = scenario.step_seconds / 60
-    return Outcome(
-        name=name,
-        serving=serving,
-        paid=paid,
-        short_minutes=float(short.sum()) * minutes,
-        short_share=float(short.sum() / max(1, seen.sum())),
-        replica_hours=float(paid.sum()) * minutes / 60,
-        events=events,
-    )
+    border = scenario.compared_from - scenario.first
+    required = scenario.required()
+
+    def figures(since: int, until: int) -> Figures:
+        seen = required[since:until] >= 0
+        missing = np.where(seen, np.maximum(0, required[since:until] - serving[since:until]), 0)
+        short = int((missing > 0).sum())
+        hours = scenario.step_seconds / 3600
+        inside = [event for event in events if since <= event.step + 1 - scenario.first < until]
+        return Figures(
+            short_minutes=60 * hours * short,
+            short_share=short / max(1, int(seen.sum())),
+            short_replica_hours=hours * float(missing.sum()),
+            replica_hours=hours * float(paid[since:until].sum()),
+            scale_outs=sum(event.action == "scale_out" for event in inside),
+            scale_ins=sum(event.action == "scale_in" for event in inside),
+        )
+
+    return Outcome(name, serving, paid, figures(border, len(serving)), figures(0, border), events)
 
 
 def starting_replicas(scenario: Scenario) -> int:
@@ -271,13 +323,27 @@ def simulate_reactive(scenario: Scenario, target: float) -> Outcome:
 def simulate_static(scenario: Scenario) -> Outcome:
     """Always as many replicas as the highest load of the four weeks before took."""
     day = scenario.series.steps_per_day
-    before = scenario.series.values[max(0, scenario.first - STATIC_LOOK_BACK_DAYS * day) : scenario.first]
-    before = before[np.isfinite(before)]
-    peak = float(before.max()) if len(before) else 0.0
-    wanted = replicas_for(peak, scenario.capacity_per_replica)
-    replicas = min(scenario.max_replicas, max(scenario.min_replicas, wanted))
+    since = max(0, scenario.first - STATIC_LOOK_BACK_DAYS * day)
+    before = scenario.series.values[since : scenario.first]
+    return _constant("static, sized by the past", scenario, static_replicas(scenario, before))
+
+
+def simulate_static_peak(scenario: Scenario) -> Outcome:
+    """The smallest constant fleet that is never short in the compared steps: nobody can know it before."""
+    compared = scenario.series.values[scenario.compared_from : scenario.last]
+    return _constant("static peak", scenario, static_replicas(scenario, compared))
+
+
+def static_replicas(scenario: Scenario, loads: Floats) -> int:
+    """Replicas that the highest of these loads takes, within the limits."""
+    seen = loads[np.isfinite(loads)]
+    wanted = replicas_for(float(seen.max()) if len(seen) else 0.0, scenario.capacity_per_replica)
+    return min(scenario.max_replicas, max(scenario.min_replicas, wanted))
+
+
+def _constant(name: str, scenario: Scenario, replicas: int) -> Outcome:
     course = np.full(scenario.last - scenario.first, replicas, dtype=np.int64)
-    return _outcome("static peak", scenario, course, course.copy(), ())
+    return _outcome(name, scenario, course, course.copy(), ())
 
 
 def short_at_equal_cost(outcome: Outcome, reactive: Sequence[Outcome]) -> float:

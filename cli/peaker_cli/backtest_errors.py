@@ -1,0 +1,33 @@
+"""The refusal of a backtest, and text of others made safe to show."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_LONGEST_SHOWN = 80
+# Control, format (bidirectional overrides), surrogate and private characters, and line and paragraph separators.
+_UNSHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+class BadInput(Exception):
+    """The input or an option cannot be used; the message says where and what to do.
+
+    line: 1-based line of the file, where there is one. field: the column, the place in a JSON document or the option
+    that is to blame.
+    """
+
+    def __init__(self, message: str, *, line: int | None = None, field: str | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+        self.field = field
+
+
+def shown(text: str) -> str:
+    """Text from a file or a command line, safe on a terminal: nothing that moves a cursor or changes a colour."""
+    cut = text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
+    return "".join(_escaped(each) if unicodedata.category(each) in _UNSHOWN else each for each in cut)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
