@@ -96,10 +96,10 @@ def _past_load(raw: RawPoints, choices: Choices) -> PastLoad:
     step = step_for_period(checked.period_seconds)
     averaged = "" if checked.period_seconds >= step else f", averaged over steps of {step / 60:g} min"
     span = f"from {iso(checked.times[0])} to {iso(checked.times[-1])}"
-    read = (
-        f"read {len(checked.times):,} points, {_every(checked.period_seconds)}{averaged}, {span} UTC, column `{shown(raw.time_name)}` as time ({times.how}), column "
-        f"`{shown(raw.load_name)}` as load" + (f" ({loads.how})" if loads.how else "")
-    )
+    points = f"read {len(checked.times):,} points, {_every(checked.period_seconds)}{averaged}, {span} UTC"
+    time = f"column `{shown(raw.time_name)}` as time ({times.how})"
+    load = f"column `{shown(raw.load_name)}` as load" + (f" ({loads.how})" if loads.how else "")
+    read = f"{points}, {time}, {load}"
     notes = [*raw.notes, *checked.notes]
     return PastLoad(
         times_seconds=checked.times,

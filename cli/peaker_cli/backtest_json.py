@@ -15,7 +15,7 @@ from peaker_cli.backtest_errors import BadInput, shown
 from peaker_cli.backtest_points import RawPoints
 
 _STATISTICS = ("Average", "Sum", "Maximum", "Minimum", "SampleCount")
-_READ = "read are the outputs of `aws cloudwatch get-metric-data` and `get-metric-statistics`, and Prometheus' query_range"
+_READ = "read is what `aws cloudwatch get-metric-data`, `get-metric-statistics` and Prometheus' query_range answer"
 _MOST_POINTS = 2_000_000
 Cell = str | float | None
 
@@ -70,7 +70,7 @@ def read_json(source: str, text: str, series: str | None, load_column: str | Non
 def _raw(source: str, one: _Series, time_name: str, load_name: str, unit: str = "") -> RawPoints:
     if not one.times:
         raise BadInput(
-            f"{source}: series `{shown(one.name)}` has no points; check name, dimensions and times of the export",
+            f"{source}, {load_name}: series `{shown(one.name)}` has no points; check name, dimensions and times of the export",
             field=load_name,
         )
     return RawPoints(

@@ -58,16 +58,13 @@ def _cards(report: BacktestReport) -> Iterable[str]:
         figures = one.compared
         dollars = report.dollars(figures.replica_hours)
         cost = "" if dollars is None else f" (${dollars:,.0f})"
-        against = (
-            ""
-            if one is report.peaker
-            else f", Peaker {_percent(peaker.replica_hours, figures.replica_hours)}"
-        )
+        percent = _percent(peaker.replica_hours, figures.replica_hours)
+        against = "" if one is report.peaker else f"; Peaker {percent} replica-hours against it"
         yield _card(
             one.name,
-            f"{figures.replica_hours:,.0f} replica-hours",
-            f"{cost.strip()} short {figures.short_minutes:,.0f} min ({figures.short_share:.2%} of the time){against}; "
-            f"weighted {weighted(report, figures):,.0f}".strip(),
+            f"{figures.replica_hours:,.0f}",
+            f"replica-hours{cost}; short {figures.short_minutes:,.0f} min ({figures.short_share:.2%} of the time); "
+            f"weighted {weighted(report, figures):,.0f}{against}",
         )
 
 

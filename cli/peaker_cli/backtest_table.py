@@ -111,8 +111,6 @@ def _rows(source: str, lines: Sequence[tuple[int, str]], sign: str) -> Iterator[
             raise BadInput(
                 f"{source}, line {number}: cannot be split into columns ({error})", line=number
             ) from None
-        if len(cells) > 1 and not cells[-1].strip() and line.rstrip().endswith(sign):
-            cells = cells[:-1]
         yield _Row(number, [cell.strip() for cell in cells])
 
 
@@ -179,6 +177,8 @@ def _without_headers(rows: list[_Row], header: list[str]) -> tuple[list[_Row], i
 
 def _check_widths(source: str, rows: Sequence[_Row], width: int, separator: str) -> None:
     for row in rows:
+        if len(row.cells) == width + 1 and not row.cells[-1]:
+            row.cells.pop()
         if len(row.cells) == width:
             continue
         hint = "write time and load on every line"

@@ -113,7 +113,7 @@ def read_times(cells: Sequence[str | float | None], zone_name: str | None, order
             raise CellError(index, f"{shown(str(cells[index]).strip())!r} is no time ({error})") from None
     how = "times with a zone"
     if not written[0].zone:
-        how = f"times without a zone taken as {zone_name or 'UTC (--time-zone sets another)'}"
+        how = f"times without a zone taken as {zone_name or 'UTC; --time-zone sets another'}"
     if any(one.day_order == "unknown" for one in written):
         how += f", {'day' if chosen == 'dmy' else 'month'} first"
     return ReadTimes(seconds, how)

@@ -43,6 +43,9 @@ GLOSSARY = (
     ),
 )
 
+# From this share of time on, it is the pace of building that makes even a perfect forecast short.
+_ORACLE_SHORT = 0.01
+
 
 def history_days(report: BacktestReport) -> float:
     """Days of load that were read."""
@@ -107,6 +110,11 @@ def weighted(report: BacktestReport, figures: Figures) -> float:
     return figures.replica_hours + short_weight(report.scenario.quantile) * figures.short_replica_hours
 
 
+def load_text(load: float) -> str:
+    """A load with as many digits as a person reads."""
+    return f"{load:,.0f}" if load >= 1000 else f"{load:.4g}"
+
+
 def replicas_text(count: int) -> str:
     return f"{count} replica" + ("" if count == 1 else "s")
 
@@ -137,20 +145,20 @@ def assumptions(report: BacktestReport) -> list[str]:
     lines.append(
         f"The static peak and the reactive target ({', '.join(f'{each:.0%}' for each in REACTIVE_TARGETS)} were run) "
         "are chosen with hindsight, in favour of the others. Every policy but the static peak starts with the "
-        "replicas that the load of the hour before took."
+        "replicas that the load of the hour before took, and a tenth more."
     )
     return lines
 
 
 def _capacity(report: BacktestReport) -> str:
     scenario, options = report.scenario, report.options
-    text = f"Capacity: one replica serves {scenario.capacity_per_replica:.4g} {report.load_unit}"
+    text = f"Capacity: one replica serves {load_text(scenario.capacity_per_replica)} {report.load_unit}"
     if options.capacity_per_replica is not None:
         return f"{text} ({options.basis('--capacity')})."
     highest = float(np.nanmax(scenario.series.values))
     return (
         f"{text}: assumed, 1/{DEFAULT_REPLICAS_AT_PEAK} of the load's {100 * PEAK_QUANTILE:g}th percentile "
-        f"{peak_of(scenario.series):.4g} (its highest is {highest:.4g}), so that the peak takes about "
+        f"{load_text(peak_of(scenario.series))} (its highest is {load_text(highest)}), so that the peak takes about "
         f"{DEFAULT_REPLICAS_AT_PEAK} replicas. Give --capacity for an answer about your replicas."
     )
 
@@ -174,6 +182,12 @@ def notes(report: BacktestReport) -> list[str]:
         found.append(
             f"--max-replicas {scenario.max_replicas} is too few for the peak: even the static peak is short for "
             f"{report.static_peak.compared.short_minutes:,.0f} min."
+        )
+    oracle = report.oracle.compared
+    if report.worth is not None and oracle.short_share > _ORACLE_SHORT and report.options.builds_at_once:
+        found.append(
+            f"Even the oracle is short for {oracle.short_minutes:,.0f} min: with {report.options.builds_at_once} built "
+            "at a time, a steep rise takes several lead times. --builds-at-once 0 shows it without that limit."
         )
     idle = {name: share for name, share in report.standing_shares.items() if name != "normal" and share > 0}
     if report.worth is not None and idle:
@@ -223,7 +237,7 @@ def _above_peak(report: BacktestReport) -> list[str]:
         f"with {found.highest} at most"
     )
     if not found.why:
-        return [f"{text}: they were left over from the days before."]
+        return [f"{text}: none was added in the compared days; they were there before and were kept."]
     at, replicas, reason = found.why[-1]
     return [
         f"{text}, though no load that came took so many. {len(found.why)} decisions led there, the last at {at}, "

@@ -1,28 +1,32 @@
-"""The command `peaker backtest`: files good and bad, the figures, and the page."""
+"""The command `peaker backtest`: what it prints, the JSON document and the page."""
 
 from __future__ import annotations
 
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import boto3
-import numpy as np
 import pytest
 import typer
 from moto import mock_aws
-from peaker_cli.backtest import backtest_command
-from peaker_cli.backtest_input import BadInput, read_csv
+from peaker_cli.backtest import EPILOG, backtest_command
+from peaker_cli.backtest_console import progress
+from peaker_cli.backtest_input import read_load
 from peaker_cli.deployment import takes_deployment
+from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.support.builders import orders
 from tests.unit.forecasting.loads import START, daily
 
 app = typer.Typer()
-app.command()(takes_deployment(backtest_command))
+app.command(epilog=EPILOG)(takes_deployment(backtest_command))
 TRACES = Path(__file__).resolve().parents[2] / "data" / "traces"
+Replayed = tuple[str, dict[str, Any], str]
 
 
 def write(path: Path, text: str) -> Path:
@@ -37,26 +41,27 @@ def load_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def replayed(load_file: Path) -> tuple[str, dict, str]:  # type: ignore[type-arg]
+def replayed(load_file: Path) -> Replayed:
     page, document = load_file.with_suffix(".html"), load_file.with_suffix(".json")
-    arguments = [str(load_file), "--capacity", "40", "--lead-minutes", "120", "--days", "7"]
+    arguments = [str(load_file), "--capacity", "40", "--lead-minutes", "110"]
     arguments += ["--replica-hour-usd", "0.5", "--json", str(document), "--html", str(page)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     return result.output, json.loads(document.read_text()), page.read_text()
 
 
-def test_the_json_has_every_policy_with_shortage_hours_and_dollars(replayed: tuple[str, dict, str]) -> None:  # type: ignore[type-arg]
+def test_the_json_has_every_policy_with_shortage_hours_and_dollars(replayed: Replayed) -> None:
     document = replayed[1]
     names = [policy["name"] for policy in document["policies"]]
-    assert names == ["Peaker", "reactive at 70%", "reactive at 100%", "static peak", "oracle"]
+    assert names[:2] == ["Peaker", "static peak"]
+    assert names[2:-1] == [f"reactive at {target}%" for target in (100, 85, 70, 60, 50, 40)]
+    assert names[-1] == "oracle"
     for policy in document["policies"]:
         assert policy["dollars"] == pytest.approx(0.5 * policy["replica_hours"], abs=0.01)
-    assert document["from"] < document["to"]
-    assert document["lead_time_minutes"] == 120
+    assert document["from"] < document["compared_from"] < document["to"]
 
 
-def test_the_json_has_accuracy_by_horizon_with_coverage(replayed: tuple[str, dict, str]) -> None:  # type: ignore[type-arg]
+def test_the_json_has_accuracy_by_horizon_with_coverage(replayed: Replayed) -> None:
     accuracy = replayed[1]["accuracy"]
     assert [one["horizon_minutes"] for one in accuracy] == [30, 60, 180, 360, 720, 1440]
     for one in accuracy:
@@ -64,19 +69,102 @@ def test_the_json_has_accuracy_by_horizon_with_coverage(replayed: tuple[str, dic
         assert one["p90_coverage"] <= one["p95_coverage"]
 
 
-def test_every_decision_has_its_time_and_reason(replayed: tuple[str, dict, str]) -> None:  # type: ignore[type-arg]
+def test_every_decision_has_its_time_and_reason(replayed: Replayed) -> None:
     decisions = replayed[1]["decisions"]
     assert decisions
     assert all(one["reason"] and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\dZ", one["at"]) for one in decisions)
 
 
-def test_the_table_says_the_verdict(replayed: tuple[str, dict, str]) -> None:  # type: ignore[type-arg]
-    text = " ".join(replayed[0].split())
-    assert "Short of capacity for" in text
-    assert "Accuracy by horizon" in text
+def test_the_answer_comes_first_and_names_what_it_compares(replayed: Replayed) -> None:
+    output, document, _ = replayed
+    lines = [line for line in output.splitlines() if line and not line.startswith("decisions replayed")]
+    assert lines[0].startswith("read 576 points, every 60 min")
+    assert lines[1] == f"reads: {document['headline']}"
+    assert document["verdict"]["compared"][:2] == ["Peaker", "static peak"]
+    assert all(name in document["headline"] for name in document["verdict"]["compared"])
 
 
-def test_the_page_needs_nothing_from_outside_and_holds_the_course(replayed: tuple[str, dict, str]) -> None:  # type: ignore[type-arg]
+def test_what_was_given_rounded_and_assumed_is_said(replayed: Replayed, load_file: Path, tmp_path: Path) -> None:
+    said = " ".join(replayed[1]["assumptions"])
+    assert "one replica serves 40 load units (given)" in said
+    assert "120 min: 110 min (given), rounded up to whole steps, because the load is replayed in steps of 60 min" in said
+    assert "19 spare replica-hours per replica-hour short" in said
+    document = tmp_path / "report.json"
+    assert CliRunner().invoke(app, [str(load_file), "--days", "1", "--json", str(document)]).exit_code == 0
+    said = " ".join(json.loads(document.read_text())["assumptions"])
+    assert "assumed, 1/10 of the load's 99.9th percentile" in said
+    assert "--replica-hour-usd adds dollars" in said
+
+
+def test_too_few_days_asked_for_are_no_judgement(load_file: Path) -> None:
+    result = CliRunner().invoke(app, [str(load_file), "--days", "2"])
+    assert result.exit_code == 0
+    assert "Too short to judge" in result.output
+    assert "give --days 7 or more" in result.output
+
+
+def test_the_document_can_go_to_standard_output_alone(load_file: Path) -> None:
+    result = CliRunner().invoke(app, ["-", "--days", "1", "--json", "-"], input=load_file.read_bytes())
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["source"] == "standard input"
+
+
+class Structure(HTMLParser):
+    """Open elements at each table and drawing, fixed widths, and the viewport."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[tuple[str, str]] = []
+        self.tables: list[list[str]] = []
+        self.cells_without_label = 0
+        self.fixed: list[str] = []
+        self.viewport = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "meta" and given.get("name") == "viewport":
+            self.viewport = given["content"]
+        if tag == "table":
+            self.tables.append([classes for _, classes in self.open])
+        if tag == "td" and not given.get("data-label"):
+            self.cells_without_label += 1
+        if "width" in given or re.search(r"(^|[; ])(min-)?width\s*:\s*\d+px", given.get("style", "")):
+            self.fixed.append(tag)
+        if tag not in {"meta", "br", "link", "img", "input"}:
+            self.open.append((tag, given.get("class", "")))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop()[0] != tag:
+            pass
+
+
+def test_the_page_fits_a_narrow_screen(replayed: Replayed) -> None:
+    page = replayed[2]
+    structure = Structure(page)
+    assert "width=device-width" in structure.viewport
+    assert len(structure.tables) >= 3
+    assert all("scroll" in around for around in structure.tables)
+    assert structure.cells_without_label == 0
+    assert structure.fixed == []
+    style = page.split("<style>")[1].split("</style>")[0]
+    assert "overflow-x:auto" in re.sub(r"\s", "", style.split(".scroll {")[1].split("}")[0])
+    assert "@media (max-width:640px)" in style
+    widths = [int(px) for px in re.findall(r"[;{ ](?:min-)?width:\s*(\d+)px", style)]
+    assert all(px <= 20 for px in widths), "a fixed width overflows a phone"
+    assert 'viewBox="0 0 1200' not in page, "a drawing of a fixed size shrinks its letters"
+
+
+def test_the_page_has_the_answer_the_units_and_a_glossary(replayed: Replayed) -> None:
+    _, document, page = replayed
+    assert document["headline"].replace("'", "&#x27;") in page
+    for word in ("replica-hour", "static peak", "lead time", "warm-up", "weighted"):
+        assert f"<dt>{word}</dt>" in page
+    for column in ("replica-hours", "short (min)", "cost (USD)", "ahead (min)"):
+        assert f"<th>{column}</th>" in page
+
+
+def test_the_page_needs_nothing_from_outside_and_holds_the_course(replayed: Replayed) -> None:
     page = replayed[2]
     assert "{{" not in page
     assert not re.search(r"(src|href)\s*=|@import|url\(", page)
@@ -84,69 +172,15 @@ def test_the_page_needs_nothing_from_outside_and_holds_the_course(replayed: tupl
     found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     course = json.loads(found.group(1))
-    assert len(course["load"]) == len(course["p95"]) == len(course["peaker"]) == 7 * 24
+    assert len(course["load"]) == len(course["p95"]) == len(course["peaker"]) == 20 * 24
     assert all(p95 is None or p95 >= p50 for p50, p95 in zip(course["p50"], course["p95"], strict=True))
 
 
-@pytest.mark.parametrize(
-    ("text", "where", "remedy"),
-    [
-        ("", "the file is empty", "header `timestamp,value`"),
-        ("time,load\n1,2\n", "line 1: no column timestamp and no column value", "name the columns"),
-        ("timestamp,value\n2026-01-01T00:00:00Z,5\nyesterday,5\n", "line 3, column timestamp", "ISO 8601"),
-        ("timestamp,value\n0,5\n300,many\n", "line 3, column value: 'many' is no number", "leave it empty"),
-        ("timestamp,value\n0,5\n300,-1\n", "line 3, column value", "0 or more"),
-        ("timestamp,value\n0,5\n300\n", "line 3: 1 columns where 2 are needed", "on every line"),
-        ("timestamp,value\n0,5\n", "1 points", "at least two weeks"),
-    ],
-)
-def test_a_bad_file_is_refused_with_the_place_and_the_remedy(
-    tmp_path: Path, text: str, where: str, remedy: str
-) -> None:
-    with pytest.raises(BadInput) as refused:
-        read_csv(write(tmp_path / "bad.csv", text))
-    assert where in str(refused.value)
-    assert remedy in str(refused.value)
-
-
-def test_a_missing_file_and_one_that_is_no_text_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no such file"):
-        read_csv(tmp_path / "absent.csv")
-    (tmp_path / "picture.csv").write_bytes(b"\x89PNG\r\n\xff\xfe")
-    with pytest.raises(BadInput, match="export the metric as CSV"):
-        read_csv(tmp_path / "picture.csv")
-
-
-@pytest.mark.parametrize(
-    "stamp", ["2026-01-01T00:00:00Z", "2026-01-01 00:00:00", "1767225600", "1767225600000"]
-)
-def test_times_may_be_iso_or_epoch_seconds_or_milliseconds(tmp_path: Path, stamp: str) -> None:
-    past = read_csv(write(tmp_path / "load.csv", f"timestamp,value\n{stamp},1\n1767225900,2\n"))
-    assert past.times_seconds[0] == 1767225600.0
-
-
-def test_an_empty_value_is_a_missing_point(tmp_path: Path) -> None:
-    rows = ["timestamp,value", *(f"{300 * i},{'' if i == 2 else i}" for i in range(6))]
-    grid = read_csv(write(tmp_path / "load.csv", "\n".join(rows))).series().values
-    assert np.isnan(grid[2])
-    assert grid[3] == 3.0
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("--capacity", "-1"), ("--quantile", "1.5"), ("--lead-minutes", "0"), ("--max-replicas", "0")],
-)
-def test_a_bad_option_is_named(load_file: Path, option: str, value: str) -> None:
-    result = CliRunner().invoke(app, [str(load_file), option, value])
-    assert result.exit_code == 2
-    assert option in result.output
-
-
-def test_too_little_history_is_refused(tmp_path: Path) -> None:
-    rows = ["timestamp,value", *(f"{300 * i},5" for i in range(100))]
+def test_too_little_history_is_refused_with_the_days_that_are_needed(tmp_path: Path) -> None:
+    rows = ["timestamp,value", *(f"{START + 300 * i:.0f},5" for i in range(100))]
     result = CliRunner().invoke(app, [str(write(tmp_path / "short.csv", "\n".join(rows)))])
     assert result.exit_code == 2
-    assert "export more" in result.output
+    assert "too short to judge: 0.3 days of load, and 21 are needed" in result.output
 
 
 def test_a_deployed_clusters_load_comes_from_cloudwatch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +208,8 @@ def test_a_deployed_clusters_load_comes_from_cloudwatch(monkeypatch: pytest.Monk
         found = CliRunner().invoke(app, ["--cluster", "orders", "--days", "2", *deployed])
         absent = CliRunner().invoke(app, ["--cluster", "payments", *deployed])
     assert found.exit_code == 0, found.output
-    assert "orders" in found.output
+    assert "orders: Too short to judge: 10.0 days" in found.output
+    assert "from the cluster's settings" in found.output
     assert absent.exit_code == 2
     assert "/peaker/dev/clusters/payments" in absent.output
 
@@ -185,10 +220,29 @@ def test_neither_file_nor_cluster_is_refused() -> None:
     assert "--cluster" in result.output
 
 
+def test_help_has_examples_and_the_exit_status() -> None:
+    result = CliRunner().invoke(app, ["--help"], terminal_width=200)
+    assert result.exit_code == 0
+    for words in ("peaker backtest load.csv", "get-metric-data", "Exit status", "--time-column"):
+        assert words in result.output
+
+
+def test_progress_is_told_once_it_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("peaker_cli.backtest_console.time.monotonic", lambda: now[0])
+    console = Console(record=True, force_terminal=False)
+    with progress(console, 40) as tick:
+        for _ in range(40):
+            now[0] += 0.5
+            tick()
+    said = console.export_text().splitlines()
+    assert said == ["decisions replayed: 4 of 40", "decisions replayed: 24 of 40"]
+
+
 def test_every_shipped_trace_is_readable_and_listed_with_its_licence() -> None:
     listed = (TRACES / "manifest.csv").read_text(encoding="utf-8")
     for path in sorted(TRACES.glob("*.csv")):
         if path.stem != "manifest":
             assert f"{path.stem}," in listed
-            assert len(read_csv(path).values) > 4000
+            assert len(read_load(path).values) > 4000
     assert "ea702d75" in (TRACES / "LICENSE.md").read_text(encoding="utf-8")

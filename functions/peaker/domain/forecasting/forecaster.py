@@ -98,8 +98,8 @@ class Forecast:
     def highest(self, level: float, from_seconds: float, until_seconds: float) -> float:
         """The highest quantile over the steps that overlap [from, until], seconds from the time of issue."""
         curve = self.quantile(level)
-        first = int(np.clip(from_seconds // self.step_seconds, 0, len(curve) - 1))
-        last = int(np.clip(-(-until_seconds // self.step_seconds), first + 1, len(curve)))
+        first = int(min(max(from_seconds // self.step_seconds, 0), len(curve) - 1))
+        last = int(min(max(-(-until_seconds // self.step_seconds), first + 1), len(curve)))
         return float(curve[first:last].max())
 
 

@@ -1,0 +1,357 @@
+"""A second look at every headline: figures and claims computed again, from the courses that the report itself shows.
+
+Nothing of Peaker's own arithmetic is used here, only its command: plain sums over the steps of the JSON and the page.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import json
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from peaker_cli.app import app
+from typer.testing import CliRunner
+
+TRACES = Path(__file__).resolve().parents[2] / "data" / "traces"
+SHIPPED = sorted(path.stem for path in TRACES.glob("*.csv") if path.stem != "manifest")
+PRICE = 0.5
+DAY = 86_400
+START = 1_767_225_600  # 2026-01-01T00:00:00Z
+
+SHORT = re.compile(
+    r"Too short to judge: (?P<days>[\d.]+) days of load, and 21 are needed \(14 to warm up, in which nothing may be "
+    r"removed, and 7 to compare\): export (?P<missing>[\d.]+) days more\."
+)
+JUDGED = re.compile(
+    r"(?P<answer>It pays, from (?P<since>[\d-]+) on\."
+    r"|It pays on the compared days, but the warm-up is not earned back by their end: (?P<left>[\d,]+) .*? left\."
+    r"|It does not pay: (?P<better>.+?) does better\."
+    r"|It makes no difference: Peaker and the best other policy, (?P<even>.+?), are within 1 %\.)"
+    r" Compared over (?P<days>[\d.]+) days \((?P<from>[\d-]+) to (?P<to>[\d-]+)\): (?P<figures>.+)\."
+)
+FIGURES = re.compile(
+    r"(?P<name>Peaker|static peak|reactive at \d+%)(?: \((?P<note>[^)]*)\))? (?P<hours>[\d,]+) replica-hours "
+    r"\(\$(?P<dollars>[\d,.]+)\), short (?P<short>[\d,]+) min, weighted (?P<weighted>[\d,]+)"
+)
+
+
+def number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+def iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def backtest(source: Path, folder: Path, *options: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """(JSON document, data of the page, text on the terminal)."""
+    document, page = folder / "report.json", folder / "report.html"
+    arguments = ["backtest", str(source), "--json", str(document), "--html", str(page), *options]
+    result = CliRunner().invoke(app, [*arguments, "--replica-hour-usd", str(PRICE)])
+    assert result.exit_code == 0, result.output
+    text = page.read_text(encoding="utf-8")
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    return json.loads(document.read_text(encoding="utf-8")), json.loads(found[1]), result.output
+
+
+class SecondLook:
+    """Sums over one report's course."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+        course = document["course"]
+        self.start, self.step = course["start"], course["step_seconds"]
+        self.border = course["compared_from_step"]
+        self.load, self.policies = course["load"], course["policies"]
+        capacity = document["capacity_per_replica"]
+        self.required = [
+            None if load is None else max(0, math.ceil(load / capacity - 1e-9)) for load in self.load
+        ]
+        self.weight = document["quantile"] / (1 - document["quantile"])
+        self.hour = self.step / 3600
+
+    def missing(self, name: str) -> list[int]:
+        serving = self.policies[name]["serving"]
+        return [
+            0 if need is None else max(0, need - there)
+            for need, there in zip(self.required, serving, strict=True)
+        ]
+
+    def hours(self, name: str, since: int) -> float:
+        return sum(self.policies[name]["paid"][since:]) * self.hour
+
+    def short_minutes(self, name: str, since: int) -> float:
+        return sum(each > 0 for each in self.missing(name)[since:]) * self.step / 60
+
+    def weighted(self, name: str, since: int) -> float:
+        return self.hours(name, since) + self.weight * sum(self.missing(name)[since:]) * self.hour
+
+    def reactive(self) -> list[str]:
+        return [name for name in self.policies if name.startswith("reactive")]
+
+    def ahead_from(self, rivals: list[str]) -> int | None:
+        """The first compared step from which on Peaker's sum, from the replay's first step, is below every rival's."""
+        since: int | None = None
+        totals = dict.fromkeys([*rivals, "Peaker"], 0.0)
+        missing = {name: self.missing(name) for name in totals}
+        for at in range(len(self.load)):
+            for name in totals:
+                totals[name] += self.policies[name]["paid"][at] + self.weight * missing[name][at]
+            if all(totals["Peaker"] < totals[name] - 1e-6 for name in rivals):
+                since = at if since is None else since
+            else:
+                since = None
+        return None if since is None else max(since, self.border)
+
+
+def check_policies(look: SecondLook) -> None:
+    for policy in look.document["policies"]:
+        name = policy["name"]
+        assert policy["replica_hours"] == pytest.approx(look.hours(name, look.border), abs=0.01)
+        assert policy["short_minutes"] == pytest.approx(look.short_minutes(name, look.border))
+        assert policy["weighted_replica_hours"] == pytest.approx(look.weighted(name, look.border), abs=0.02)
+        assert policy["dollars"] == pytest.approx(PRICE * look.hours(name, look.border), abs=0.01)
+        if policy["warm_up"] is not None:
+            whole = policy["warm_up"]["replica_hours"] + policy["replica_hours"]
+            assert whole == pytest.approx(look.hours(name, 0), abs=0.02)
+            assert look.border > 0
+    static = look.policies["static peak"]
+    highest = max(need for need in look.required[look.border :] if need is not None)
+    limits = look.document["min_replicas"], look.document["max_replicas"]
+    assert set(static["serving"]) == set(static["paid"]) == {min(limits[1], max(limits[0], highest))}
+
+
+def check_course_follows_decisions(look: SecondLook) -> None:
+    """What Peaker decided, built and removed one by one, gives the course that it shows."""
+    shown = look.policies["Peaker"]
+    lead = round(look.document["lead_time_minutes"] * 60 / look.step)
+    by_time: dict[str, list[dict[str, Any]]] = {}
+    for decision in look.document["decisions"]:
+        assert decision["reason"]
+        by_time.setdefault(decision["at"], []).append(decision)
+    serving, arrivals = shown["serving"][0], []
+    for decision in by_time.get(iso(look.start), []):
+        serving += decision["replicas"] if decision["action"] == "scale_in" else 0
+    for at in range(len(look.load)):
+        for decision in by_time.get(iso(look.start + at * look.step), []):
+            if decision["action"] == "scale_in":
+                serving -= decision["replicas"]
+            else:
+                arrivals.append((at + lead, decision["replicas"]))
+        serving += sum(count for due, count in arrivals if due == at)
+        building = sum(count for due, count in arrivals if due > at)
+        assert (serving, serving + building) == (shown["serving"][at], shown["paid"][at]), at
+
+
+def check_headline(look: SecondLook) -> None:
+    document = look.document
+    found = JUDGED.fullmatch(document["headline"])
+    assert found, document["headline"]
+    figures = {each["name"]: each.groupdict() for each in FIGURES.finditer(found["figures"])}
+    reactive = min(look.reactive(), key=lambda name: look.weighted(name, look.border))
+    assert list(figures) == ["Peaker", "static peak", reactive]
+    for name, said in figures.items():
+        assert number(said["hours"]) == pytest.approx(look.hours(name, look.border), abs=0.51)
+        assert number(said["dollars"]) == pytest.approx(PRICE * look.hours(name, look.border), abs=0.01)
+        assert number(said["short"]) == pytest.approx(look.short_minutes(name, look.border), abs=0.51)
+        assert number(said["weighted"]) == pytest.approx(look.weighted(name, look.border), abs=0.52)
+    count = look.policies["static peak"]["serving"][0]
+    assert figures["static peak"]["note"] == f"{count} replica{'' if count == 1 else 's'}"
+    compared = (len(look.load) - look.border) * look.step
+    assert number(found["days"]) == pytest.approx(compared / DAY, abs=0.051)
+    assert compared >= 7 * DAY
+    assert found["from"] == iso(look.start + look.border * look.step)[:10]
+    assert found["to"] == iso(look.start + len(look.load) * look.step)[:10]
+    check_answer(look, found, reactive)
+
+
+def check_answer(look: SecondLook, found: re.Match[str], reactive: str) -> None:
+    ours = look.weighted("Peaker", look.border)
+    best = min(("static peak", reactive), key=lambda name: look.weighted(name, look.border))
+    theirs = look.weighted(best, look.border)
+    if abs(ours - theirs) <= 0.01 * theirs:
+        assert found["even"] == best
+        return
+    if ours > theirs:
+        assert found["better"] == best
+        return
+    since = look.ahead_from(["static peak", *look.reactive()])
+    if since is None:
+        assert found["left"]
+    else:
+        assert found["since"] == iso(look.start + since * look.step)[:10]
+
+
+def check_above_the_peak(look: SecondLook) -> None:
+    """More than the static peak is never paid for without a decision and its reason, and is said."""
+    peak = look.policies["static peak"]["serving"][0]
+    paid = look.policies["Peaker"]["paid"][look.border :]
+    said = look.document["above_static_peak"]
+    assert said["hours"] == pytest.approx(sum(each > peak for each in paid) * look.hour, abs=0.01)
+    assert said["highest"] == max(paid)
+    notes = [note for note in look.document["notes"] if note.startswith("Peaker ran above the static peak")]
+    assert len(notes) == (said["hours"] > 0)
+    if said["why"]:
+        assert said["why"][-1]["reason"] in notes[0]
+
+
+def check(document: dict[str, Any], page: dict[str, Any], output: str) -> None:
+    look = SecondLook(document)
+    assert look.required == document["course"]["required"]
+    check_policies(look)
+    check_course_follows_decisions(look)
+    words = " ".join(output.split())
+    assert " ".join(document["headline"].split()) in words
+    assert page["load"] == look.load
+    assert page["required"] == look.required
+    assert page["peaker"] == look.policies["Peaker"]["serving"]
+    assert page["peaker_paid"] == look.policies["Peaker"]["paid"]
+    assert page["compared"] == look.border
+    assert page["static"] == look.policies["static peak"]["serving"][0]
+    if document["verdict"]["answer"] == "too_short":
+        assert SHORT.fullmatch(document["headline"]), document["headline"]
+    else:
+        check_headline(look)
+        check_above_the_peak(look)
+
+
+def points(path: Path) -> dict[int, list[float]]:
+    """Loads by epoch second, straight from the file."""
+    found: dict[int, list[float]] = {}
+    with path.open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            at = int(datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC).timestamp())
+            found.setdefault(at, []).append(float(row["value"]))
+    return found
+
+
+@pytest.mark.parametrize("trace", SHIPPED)
+def test_no_headline_of_a_shipped_trace_is_contradicted(trace: str, tmp_path: Path) -> None:
+    document, page, output = backtest(TRACES / f"{trace}.csv", tmp_path)
+    check(document, page, output)
+    seen = points(TRACES / f"{trace}.csv")
+    first, last = min(seen), max(seen)
+    course = document["course"]
+    history_days = (last - first + course["step_seconds"]) / DAY
+    if history_days < 21:
+        found = SHORT.fullmatch(document["headline"])
+        assert found
+        assert number(found["days"]) == pytest.approx(history_days, abs=0.06)
+        assert number(found["missing"]) >= 21 - history_days - 0.01
+        assert number(found["missing"]) <= 21 - history_days + 0.11
+    else:
+        compared_at = course["start"] + course["compared_from_step"] * course["step_seconds"]
+        assert compared_at - first >= 14 * DAY
+    for at, load in enumerate(course["load"]):
+        begin = round(course["start"] + at * course["step_seconds"])
+        inside = [
+            each
+            for second in range(begin, begin + course["step_seconds"])
+            if second in seen
+            for each in seen[second]
+        ]
+        assert load is None if not inside else load == pytest.approx(sum(inside) / len(inside))
+
+
+def weekly(days: int) -> np.ndarray:
+    hour = np.arange(24 * days)
+    wave = 100 + 60 * np.sin((hour % 24 - 9) / 24 * 2 * np.pi)
+    return (
+        wave
+        * np.where(hour // 24 % 7 >= 5, 0.4, 1.0)
+        * np.exp(np.random.default_rng(5).normal(0, 0.03, len(hour)))
+    )
+
+
+def bursty(days: int) -> np.ndarray:
+    draw = np.random.default_rng(11)
+    load = 20 * np.exp(draw.normal(0, 0.1, 24 * days))
+    for at in draw.integers(0, 24 * days - 4, 14):
+        load[at : at + 4] *= 12
+    return load
+
+
+GENERATED: dict[str, Callable[[], np.ndarray]] = {
+    "weekly": lambda: weekly(42),
+    "trend": lambda: weekly(42) * np.linspace(1, 3, 24 * 42),
+    "falling": lambda: weekly(42) * np.linspace(3, 1, 24 * 42),
+    "flat": lambda: np.full(24 * 42, 50.0),
+    "flat_noisy": lambda: 50 * np.exp(np.random.default_rng(2).normal(0, 0.02, 24 * 42)),
+    "bursty": lambda: bursty(42),
+    "warm_up_in_the_replay": lambda: weekly(25),
+    "just_enough": lambda: weekly(21),
+    "a_day_too_short": lambda: weekly(20),
+    "short": lambda: weekly(9),
+}
+
+
+def written(values: np.ndarray, folder: Path) -> Path:
+    rows = [f"{START + 3600 * hour},{value!r}" for hour, value in enumerate(values.tolist())]
+    path = folder / "load.csv"
+    path.write_text("\n".join(["timestamp,value", *rows]), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("kind", GENERATED)
+def test_no_headline_of_a_generated_load_is_contradicted(kind: str, tmp_path: Path) -> None:
+    document, page, output = backtest(written(GENERATED[kind](), tmp_path), tmp_path, "--lead-minutes", "60")
+    check(document, page, output)
+    too_short = kind in {"a_day_too_short", "short"}
+    assert (document["verdict"]["answer"] == "too_short") == too_short
+
+
+def test_the_kinds_of_load_get_different_answers(tmp_path: Path) -> None:
+    answers = {}
+    for kind in ("falling", "flat", "bursty", "short"):
+        document, _, _ = backtest(written(GENERATED[kind](), tmp_path), tmp_path, "--lead-minutes", "60")
+        answers[kind] = document["verdict"]["answer"]
+    assert answers == {"falling": "pays", "flat": "does_not_pay", "bursty": "even", "short": "too_short"}
+
+
+def test_the_warm_up_is_told_apart(tmp_path: Path) -> None:
+    values = GENERATED["warm_up_in_the_replay"]()
+    document, _, _ = backtest(written(values, tmp_path), tmp_path)
+    assert document["compared_from"] == iso(START + 14 * DAY)
+    assert document["from"] == iso(START + 4 * DAY)
+    note = next(note for note in document["notes"] if note.startswith("Warm-up, left out"))
+    for policy in document["policies"]:
+        if policy["name"] in {"Peaker", "static peak"}:
+            assert f"{policy['name']} {policy['warm_up']['replica_hours']:,.0f}" in note
+
+
+@pytest.mark.parametrize(
+    "tampered",
+    [
+        lambda one: one["course"]["policies"]["Peaker"]["paid"].__setitem__(30, 99),
+        lambda one: one["course"]["load"].__setitem__(500, 1e6),
+        lambda one: one["policies"][1].__setitem__("replica_hours", 1.0),
+        lambda one: one.__setitem__(
+            "headline", one["headline"].replace("It pays", "It does not pay: static peak", 1)
+        ),
+        lambda one: one.__setitem__("headline", re.sub(r"from \d{4}", "from 2019", one["headline"], count=1)),
+        lambda one: one["decisions"].pop(),
+    ],
+)
+def test_the_second_look_sees_a_report_that_lies(
+    tampered: Callable[[dict[str, Any]], object], falling_report: tuple[dict[str, Any], dict[str, Any], str]
+) -> None:
+    document, page, output = falling_report
+    lying = copy.deepcopy(document)
+    tampered(lying)
+    with pytest.raises(AssertionError):
+        check(lying, page, output + lying["headline"])
+
+
+@pytest.fixture(scope="module")
+def falling_report(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, Any], str]:
+    folder = tmp_path_factory.mktemp("falling")
+    return backtest(written(GENERATED["falling"](), folder), folder, "--lead-minutes", "60")
