@@ -202,6 +202,8 @@ def _check_outputs(source: Path | None, json_path: Path | None, html_path: Path 
             continue
         name = f"{option} is {shown(str(path))}"
         try:
+            if "\x00" in str(path):
+                raise BadInput(f"{name}: no path has a NUL in it", field=option)
             if path.is_dir():
                 raise BadInput(f"{name}, a directory; give the path of a file", field=option)
             if not path.parent.is_dir():

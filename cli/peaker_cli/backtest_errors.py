@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 
 _LONGEST_SHOWN = 80
-# Control, format (bidirectional overrides), surrogate and private characters, and line and paragraph separators.
-_UNSHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+# Control, format (bidirectional overrides), surrogate and private characters, separators; the plain blank is shown.
+_UNSHOWN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
 
 
 class BadInput(Exception):
@@ -25,7 +25,9 @@ class BadInput(Exception):
 def shown(text: str) -> str:
     """Text from a file or a command line, safe on a terminal: nothing that moves a cursor or changes a colour."""
     cut = text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
-    return "".join(_escaped(each) if unicodedata.category(each) in _UNSHOWN else each for each in cut)
+    return "".join(
+        _escaped(each) if each != " " and unicodedata.category(each) in _UNSHOWN else each for each in cut
+    )
 
 
 def _escaped(character: str) -> str:

@@ -70,7 +70,8 @@ def read_json(source: str, text: str, series: str | None, load_column: str | Non
 def _raw(source: str, one: _Series, time_name: str, load_name: str, unit: str = "") -> RawPoints:
     if not one.times:
         raise BadInput(
-            f"{source}, {load_name}: series `{shown(one.name)}` has no points; check name, dimensions and times of the export",
+            f"{source}, {load_name}: series `{shown(one.name)}` has no points; check name, dimensions and times of the "
+            "export",
             field=load_name,
         )
     return RawPoints(

@@ -86,7 +86,8 @@ def check_points(raw: RawPoints, times: Sequence[float], loads: Sequence[float |
         notes.append(f"{_count(len(times) - len(kept), 'point')} without a value: missing, not 0")
     if len(kept) < 2:
         raise BadInput(
-            f"{raw.source}, {shown(raw.load_name)}: {_count(len(kept), 'point')} with a value; at least two weeks of points make a backtest",
+            f"{raw.source}, {shown(raw.load_name)}: {_count(len(kept), 'point')} with a value; at least two weeks "
+            "of points make a backtest",
             field=raw.load_name,
         )
     if raw.lines:
@@ -97,7 +98,8 @@ def check_points(raw: RawPoints, times: Sequence[float], loads: Sequence[float |
         notes.append(f"{_count(doubled, 'line' if raw.lines else 'point')} said twice, the same: taken once")
     if len(kept) < 2:
         raise BadInput(
-            f"{raw.source}, column {shown(raw.time_name)}: all points have one and the same time", field=raw.time_name
+            f"{raw.source}, column {shown(raw.time_name)}: all points have one and the same time",
+            field=raw.time_name,
         )
     ordered = np.array([times[index] for index in kept])
     period = usual_period(ordered)

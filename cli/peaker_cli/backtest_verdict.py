@@ -62,7 +62,8 @@ def headline(report: BacktestReport) -> str:
     span = f"{iso_at(scenario, scenario.compared_from)[:10]} to {iso_at(scenario, scenario.last)[:10]}"
     compared = (report.peaker, report.static_peak, report.best_reactive)
     each = "; ".join(_figures(report, one) for one in compared)
-    return f"{_answer(report, worth)} Compared over {days:.1f} days ({span}): {each}."
+    weighs = f"Weighted counts a replica-hour short as {worth.short_weight:g}."
+    return f"{_answer(report, worth)} Compared over {days:.1f} days ({span}): {each}. {weighs}"
 
 
 def _too_short(report: BacktestReport) -> str:
@@ -195,10 +196,11 @@ def notes(report: BacktestReport) -> list[str]:
         found.append(
             f"Nothing could be removed in some checks of the compared days: the forecast was {shares}."
         )
-    unseen = 1 - float(np.isfinite(scenario.load()).mean())
-    if unseen > 0:
+    unseen = int((~np.isfinite(scenario.load())).sum())
+    if unseen:
         found.append(
-            f"{unseen:.1%} of the replayed steps have no load; they count as neither short nor served."
+            f"{unseen:,} of {len(scenario.load()):,} replayed steps have no load: they count as neither short nor "
+            "served."
         )
     return found
 

@@ -84,10 +84,15 @@ def test_the_answer_comes_first_and_names_what_it_compares(replayed: Replayed) -
     assert all(name in document["headline"] for name in document["verdict"]["compared"])
 
 
-def test_what_was_given_rounded_and_assumed_is_said(replayed: Replayed, load_file: Path, tmp_path: Path) -> None:
+def test_what_was_given_rounded_and_assumed_is_said(
+    replayed: Replayed, load_file: Path, tmp_path: Path
+) -> None:
     said = " ".join(replayed[1]["assumptions"])
     assert "one replica serves 40 load units (given)" in said
-    assert "120 min: 110 min (given), rounded up to whole steps, because the load is replayed in steps of 60 min" in said
+    assert (
+        "120 min: 110 min (given), rounded up to whole steps, because the load is replayed in steps of 60 min"
+        in said
+    )
     assert "19 spare replica-hours per replica-hour short" in said
     document = tmp_path / "report.json"
     assert CliRunner().invoke(app, [str(load_file), "--days", "1", "--json", str(document)]).exit_code == 0

@@ -35,7 +35,8 @@ JUDGED = re.compile(
     r"|It pays on the compared days, but the warm-up is not earned back by their end: (?P<left>[\d,]+) .*? left\."
     r"|It does not pay: (?P<better>.+?) does better\."
     r"|It makes no difference: Peaker and the best other policy, (?P<even>.+?), are within 1 %\.)"
-    r" Compared over (?P<days>[\d.]+) days \((?P<from>[\d-]+) to (?P<to>[\d-]+)\): (?P<figures>.+)\."
+    r" Compared over (?P<days>[\d.]+) days \((?P<from>[\d-]+) to (?P<to>[\d-]+)\): (?P<figures>.+)\. "
+    r"Weighted counts a replica-hour short as (?P<weight>[\d.]+)\."
 )
 FIGURES = re.compile(
     r"(?P<name>Peaker|static peak|reactive at \d+%)(?: \((?P<note>[^)]*)\))? (?P<hours>[\d,]+) replica-hours "
@@ -156,6 +157,7 @@ def check_headline(look: SecondLook) -> None:
     document = look.document
     found = JUDGED.fullmatch(document["headline"])
     assert found, document["headline"]
+    assert number(found["weight"]) == pytest.approx(look.weight)
     figures = {each["name"]: each.groupdict() for each in FIGURES.finditer(found["figures"])}
     reactive = min(look.reactive(), key=lambda name: look.weighted(name, look.border))
     assert list(figures) == ["Peaker", "static peak", reactive]
@@ -230,7 +232,8 @@ def points(path: Path) -> dict[int, list[float]]:
     with path.open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             at = int(datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC).timestamp())
-            found.setdefault(at, []).append(float(row["value"]))
+            if row["value"]:
+                found.setdefault(at, []).append(float(row["value"]))
     return found
 
 

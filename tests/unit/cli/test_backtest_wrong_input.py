@@ -1,4 +1,4 @@
-"""Files and options that cannot be used: each is refused, with the line and the column, the place or the option to blame.
+"""Files and options that cannot be used: each is refused with what is to blame: line and column, place, or option.
 
 A case is a good file of twelve points with some lines replaced (1 is the header), or a whole text, or bytes.
 """
@@ -169,8 +169,9 @@ TABLES = [
           blamed="value", says="is no time"),
     Wrong("two instances", whole="\n".join(["timestamp,instance,value", *(f"{EPOCH + 300 * i},{name},{i}"
           for i in range(6) for name in ("a", "b"))]), line=3, blamed="instance", says="two series"),
-    Wrong("two instances, one after the other", whole="\n".join(["timestamp,host,value", *(f"{EPOCH + 300 * i},{name},{i}"
-          for name in ("a", "b") for i in range(6))]), line=8, blamed="host", says="two series"),
+    Wrong("two instances, one after the other", whole="\n".join(["timestamp,host,value", *(
+          f"{EPOCH + 300 * i},{name},{i}" for name in ("a", "b") for i in range(6))]), line=8, blamed="host",
+          says="two series"),
     Wrong("two series without a name", whole="\n".join([HEADER, *(f"{EPOCH + 300 * i},{i + more}" for i in range(6)
           for more in (0, 50))]), line=3, blamed="timestamp", says="two series"),
     Wrong("a separator that is not there", choices=Choices(separator="semicolon"), line=1, blamed="--time-column"),
@@ -215,7 +216,8 @@ JSON = [
     Wrong("no results", whole='{"MetricDataResults": []}', says="no series"),
     Wrong("no points", whole=metric_data(Timestamps=[], Values=[]), blamed="Values", says="has no points"),
     Wrong("a value missing", whole=metric_data(Values=[1.0]), blamed="MetricDataResults[0]", says="9 Timestamps"),
-    Wrong("values that are text", whole=metric_data(Values="many"), blamed="MetricDataResults[0].Values", says="a list"),
+    Wrong("values that are text", whole=metric_data(Values="many"), blamed="MetricDataResults[0].Values",
+          says="a list"),
     Wrong("a negative value", whole=metric_data(Values=[1.0, -1.0, *[2.0] * 7]), blamed="MetricDataResults[0][1]",
           says="0 or more"),
     Wrong("NaN in JSON", whole=metric_data(Values=[1.0, float("nan"), *[2.0] * 7]), blamed="MetricDataResults[0][1]",
