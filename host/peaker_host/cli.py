@@ -6,7 +6,6 @@ Exit code 0 with {"version":1,"command":...,"ok":true,...}, or 1 with {"ok":fals
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import re
@@ -21,6 +20,7 @@ from peaker_host.devices import BlockDevice
 from peaker_host.errors import HostError, InvalidArgument
 from peaker_host.mysql_client import admin_client
 from peaker_host.processes import Processes
+from peaker_host.result_line import result_line
 from peaker_host.settings import Settings, load_settings
 
 RESULT_VERSION = 1
@@ -79,7 +79,7 @@ def _fail(command: str, error: str, message: str, numbers: Dict[str, Any]) -> in
 
 
 def _print(result: Dict[str, Any]) -> None:
-    print(json.dumps(result, separators=(",", ":")), flush=True)
+    print(result_line(result), flush=True)
 
 
 def _prepare_donor(context: Context) -> Dict[str, Any]:
@@ -414,7 +414,10 @@ def _add_storage_commands(commands: Any) -> None:
     )
     _add_prewarm_arguments(start)
     start.add_argument(
-        "--block-list-url", default="", help="where the snapshots' block list is; empty for none"
+        "--block-list-url",
+        default=os.environ.get("PEAKER_BLOCK_LIST_URL", ""),
+        help="where the snapshots' block list is; empty for none. A presigned address is a secret: give it as "
+        "PEAKER_BLOCK_LIST_URL, for arguments are shown to every user of the host",
     )
     _add_prewarm_arguments(
         add("prewarm", _prewarm, "Run the prewarm engine in the foreground", "--run-id R --method full")

@@ -137,6 +137,38 @@ def test_the_sample_values_match_the_patterns(path: Path) -> None:
         assert re.match(parameter["allowedPattern"], value), (name, value)
 
 
+@pytest.mark.parametrize("name", ["install_host_package", "start_prewarm"])
+def test_a_presigned_address_is_in_no_list_of_processes(name: str, tmp_path: Path) -> None:
+    """Every user of the host can read the arguments of every process; the signature lets them read the bucket."""
+    document = load_document(ROOT / "ssm_documents" / f"{name}.yaml")
+    recorder = tmp_path / "python3"
+    recorder.write_text(
+        f"#!{sys.executable}\nimport json,os,sys\nprint(json.dumps([sys.argv, sorted(os.environ.values())]))\n"
+    )
+    recorder.chmod(0o755)
+    address = VALUES["BlockListUrl"]
+    values = {"PackageUrl": address, "PackageSha256": "a" * 64, **VALUES}
+    done = subprocess.run(
+        ["/bin/sh", "-c", shell_of(document)],
+        env={
+            "PATH": f"{tmp_path}:/usr/bin:/bin",
+            **{f"SSM_{one}": values[one] for one in document["parameters"]},
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    arguments, environment = json.loads(done.stdout)
+    assert not any("X-Amz-Signature" in argument for argument in arguments)
+    assert address in environment
+
+
+def test_the_prewarm_takes_the_address_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEAKER_BLOCK_LIST_URL", VALUES["BlockListUrl"])
+    parsed = cli._parser().parse_args(["start_prewarm", "--run-id", "r"])
+    assert parsed.block_list_url == VALUES["BlockListUrl"]
+
+
 HOSTILE = ("$(reboot)", "a;reboot", "a b", "`id`", "a\nb", "'", "../x")
 
 
