@@ -292,8 +292,10 @@ def run_workflow(
             entered.setdefault(state, time.time())
 
         execution = stage_.control.wait(arn, limit_seconds, note, poll_seconds=0.25)
-        if execution.failure is None or execution.failure[0] != "LeaseHeld":
+        if not execution.is_refused or execution.output["error"] != "LeaseHeld":
             break
         time.sleep(1.0)
+    if execution.is_refused:
+        return f"REFUSED {execution.output['error']}: {execution.output['reason']}", entered, time.time()
     cause = "" if execution.failure is None else f" {execution.failure[0]}: {execution.failure[1]}"
     return execution.status + cause, entered, time.time()

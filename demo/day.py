@@ -199,9 +199,12 @@ def _run(control: ControlPlane, workflow: str, request: dict[str, Any], say: Nar
     """By hand, as a person does: when another operation holds the cluster's lease, try again in a moment."""
     for _ in range(LEASE_TRIES):
         execution = control.wait(control.start(workflow, request), RUN_LIMIT_SECONDS)
-        if execution.failure is None:
+        if execution.failure is not None:
+            error, cause = execution.failure
+            break
+        if not execution.is_refused:
             return execution
-        error, cause = execution.failure
+        error, cause = str(execution.output["error"]), str(execution.output["reason"])
         if error != "LeaseHeld":
             break
         say("another operation holds the lease, once more in a moment")

@@ -36,6 +36,11 @@ class Execution:
     def ended(self) -> bool:
         return self.status in _ENDED
 
+    @property
+    def is_refused(self) -> bool:
+        """A rule said no and nothing was changed; the output has `error` and `reason`."""
+        return isinstance(self.output, dict) and self.output.get("outcome") == "refused"
+
 
 @dataclass(frozen=True)
 class ControlPlane:

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 from peaker.domain import cluster, errors
-from peaker.domain.run import Operation
+from peaker.domain.execution_input import Operation
 from pydantic import BaseModel
 
 from environments import schema

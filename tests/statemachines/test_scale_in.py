@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.refusals import assert_refused
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 
 FATAL = "AwsCallRejected"
@@ -58,8 +59,9 @@ def test_a_base_replica_is_never_chosen(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster(min_replicas=1)
     cloud.set_load(cluster, 0, 0)
     execution = cloud.run("scale_in", {"cluster": cluster.name, "replica": cluster.base_id})
-    assert (execution["status"], execution["error"]) == ("FAILED", "NoIdleReplica")
-    assert "base load, permanent" in execution["cause"]
+    assert_refused(cloud, execution, "NoIdleReplica", "is base load, permanent")
+    receipt = cloud.receipt(cloud.runs(cluster)[-1])
+    assert (receipt["outcome"], receipt["failure"]["error"]) == ("refused", "NoIdleReplica")
     automatic = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
     assert cloud.last_state(automatic) == "NothingToDo"
     assert cloud.health(cluster) == {cluster.base_id: "healthy"}
@@ -77,9 +79,9 @@ def test_plan_mode_names_the_replica_and_changes_nothing(
 @pytest.mark.parametrize(
     ("load", "required", "reason"),
     [
-        (150.0, 1, "I8: the observed load 150 exceeds 100"),
-        (50.0, 2, "I8: the forecast needs 2 replicas, 1 would remain"),
-        (None, None, "I4: the observed load is unknown"),
+        (150.0, 1, "the observed load 150 exceeds 100"),
+        (50.0, 2, "the forecast needs 2 replicas, 1 would remain"),
+        (None, None, "the observed load is unknown"),
     ],
 )
 def test_load_or_forecast_or_ignorance_forbid_it(
@@ -90,8 +92,8 @@ def test_load_or_forecast_or_ignorance_forbid_it(
     if load is not None and required is not None:
         cloud.set_load(cluster, load, required)
     by_hand = cloud.run("scale_in", {"cluster": cluster.name})
-    assert (by_hand["status"], by_hand["error"]) == ("FAILED", "RetirementRefused")
-    assert reason in by_hand["cause"]
+    assert_refused(cloud, by_hand, "RetirementRefused", reason)
+    assert cloud.lease_is_free(cluster)
     by_alarm = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
     assert (by_alarm["status"], cloud.last_state(by_alarm)) == ("SUCCEEDED", "NothingToDo")
     assert_still_serving(cloud, cluster, peak)
@@ -102,7 +104,8 @@ def test_the_floor_is_kept(cloud: WorkflowCloud) -> None:
     peak = cloud.peak_replica(cluster)
     cloud.set_load(cluster, 0, 0)
     execution = cloud.run("scale_in", {"cluster": cluster.name})
-    assert "I3: 1 other replicas serve, min_replicas is 2" in execution["cause"]
+    floor = "1 other replicas serve, fewer than min_replicas 2 (I3)"
+    assert_refused(cloud, execution, "RetirementRefused", floor)
     assert_still_serving(cloud, cluster, peak)
 
 
@@ -136,7 +139,7 @@ def test_a_fault_brings_the_replica_back(
     execution = cloud.run("scale_in", {"cluster": cluster.name})
     assert (execution["status"], execution["error"]) == ("FAILED", FATAL)
     assert cloud.last_state(execution) == "ScaleInRolledBack"
-    assert f"{step}: {FATAL}: on purpose" in execution["cause"]
+    assert f"{step} failed ({FATAL}): on purpose" in execution["cause"]
     assert_still_serving(cloud, cluster, peak)
 
 
@@ -167,6 +170,6 @@ def test_two_at_once_one_works_and_the_other_is_told(cloud: WorkflowCloud, idle:
     )["executionArn"]
     cloud.eventually(lambda: not cloud.lease_is_free(cluster))
     second = cloud.run("scale_in", {"cluster": cluster.name})
-    assert (second["status"], second["error"]) == ("FAILED", "LeaseHeld")
+    assert_refused(cloud, second, "LeaseHeld", "holds the lease until")
     cloud.eventually(lambda: stepfunctions.describe_execution(executionArn=first)["status"] != "RUNNING", 60)
     assert stepfunctions.describe_execution(executionArn=first)["status"] == "SUCCEEDED"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.refusals import assert_refused
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 
 
@@ -133,21 +134,21 @@ def test_a_cluster_in_mode_observe_is_only_planned(cloud: WorkflowCloud) -> None
 
 
 BAD_INPUTS = [
-    ({}, "InvalidRequest", "cluster: field required"),
-    ({"cluster": 7}, "InvalidRequest", "cluster: input should be a valid string"),
-    ([], "InvalidRequest", "input: input should be a valid dictionary"),
-    ({"cluster": "nowhere"}, "UnknownCluster", "'nowhere' is not one of this environment's clusters: c"),
+    ({}, "InvalidRequest", "cluster: not given; allowed is the name"),
+    ({"cluster": 7}, "InvalidRequest", "cluster: given 7; allowed is the name"),
+    ([], "InvalidRequest", "input: given []; allowed is an object"),
+    ({"cluster": "nowhere"}, "UnknownCluster", 'cluster: given "nowhere"; clusters of this environment: c'),
     (
         {"cluster": "{name}", "count": 0},
         "InvalidRequest",
-        "count: input should be greater than or equal to 1",
+        "count: given 0; allowed is a whole number from 1",
     ),
     ({"cluster": "{name}", "count": -1}, "InvalidRequest", "count: "),
-    ({"cluster": "{name}", "count": "two"}, "InvalidRequest", "count: input should be a valid integer"),
-    ({"cluster": "{name}", "count": 4}, "InvalidRequest", "count: 4 exceeds max_replicas"),
-    ({"cluster": "{name}", "clutser": 1}, "InvalidRequest", "clutser: no such field, remove it"),
-    ({"cluster": "{name}", "mode": "dry"}, "InvalidRequest", "mode: input should be 'act' or 'plan'"),
-    ({"cluster": "{name}", "replica": "i-0a77000000000001"}, "InvalidRequest", "replica: only scale_in"),
+    ({"cluster": "{name}", "count": "two"}, "InvalidRequest", 'count: given "two"; allowed is'),
+    ({"cluster": "{name}", "count": 4}, "InvalidRequest", "count: given 4; allowed is a whole number from 1 to 3, max_replicas of"),
+    ({"cluster": "{name}", "clutser": 1}, "InvalidRequest", "clutser: no such field; did you mean cluster?"),
+    ({"cluster": "{name}", "mode": "dry"}, "InvalidRequest", 'mode: given "dry"; allowed is "act" or "plan"'),
+    ({"cluster": "{name}", "replica": "i-0a77000000000001"}, "InvalidRequest", "only scale_in takes a replica"),
 ]
 
 
@@ -162,18 +163,19 @@ def test_a_wrong_input_fails_at_once_with_the_field_named(
     execution = cloud.run("scale_out", given)
     assert (execution["status"], execution["error"]) == ("FAILED", error)
     assert text in execution["cause"]
+    assert execution["cause"].startswith(f"Nothing was done. ValidateRequest ({error}):\n")
+    assert "stackTrace" not in execution["cause"]
     assert cloud.last_state(execution) == "RequestRejected"
     assert len(cloud.runs(built[0])) == before
 
 
-def test_a_second_run_fails_while_the_lease_is_held_and_an_alarm_has_nothing_to_do(
+def test_a_second_run_is_refused_while_the_lease_is_held_and_an_alarm_has_nothing_to_do(
     cloud: WorkflowCloud,
 ) -> None:
     cluster = cloud.cluster()
     hold_lease(cloud, cluster)
     by_hand = cloud.run("scale_out", {"cluster": cluster.name})
-    assert (by_hand["status"], by_hand["error"]) == ("FAILED", "LeaseHeld")
-    assert "another-run" in by_hand["cause"]
+    assert_refused(cloud, by_hand, "LeaseHeld", "another-run holds the lease until")
     by_alarm = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
     assert (by_alarm["status"], cloud.last_state(by_alarm)) == ("SUCCEEDED", "NothingToDo")
     planned = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan"})
@@ -199,8 +201,11 @@ def test_a_cluster_without_a_replica_is_refused_with_the_reason(cloud: WorkflowC
     cloud.client("ec2").terminate_instances(InstanceIds=[cluster.base_id])
     cloud.eventually(lambda: cloud.instance_state(cluster.base_id) in ("", "terminated"))
     execution = cloud.run("scale_out", {"cluster": cluster.name})
-    assert (execution["status"], execution["error"]) == ("FAILED", "ScaleOutRefused")
-    assert "no_donor" in execution["cause"]
+    assert_refused(cloud, execution, "ScaleOutRefused", "no_donor")
+    assert cloud.receipt(cloud.runs(cluster)[0])["outcome"] == "refused"
+    by_alarm = cloud.run("scale_out", {"cluster": cluster.name, "trigger": alarm()})
+    assert (by_alarm["status"], by_alarm["error"]) == ("FAILED", "ScaleOutRefused"), "people must hear of it"
+    assert by_alarm["cause"].startswith("Replicas are missing and none was built. PlanScaleOut failed")
     assert cloud.made_by_peaker(cluster) == []
     assert cloud.lease_is_free(cluster)
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from peaker.domain.errors import HostCommandFailed
 
 from statemachines import structure
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
@@ -13,13 +14,14 @@ from tests.support.workflow_cloud import Cluster, WorkflowCloud
 MACHINE = structure.load(Path(structure.__file__).parent / "scale_out.asl.json")
 # An error that no state retries: the state fails at once.
 FATAL = "AwsCallRejected"
+ROLLED_BACK = "Rolled back: nothing of the run is left and the serving fleet is as it was. "
 # Compensations and what comes before the lease have tests of their own below; the way back of a parked replica has
 # them in test_parking_workflow.py.
 ELSEWHERE = {
     "ValidateRequest", "PlanOnly", "CheckShortage", "AcquireLease",
     "FenceScaleOut", "ReleaseUnseenLease", "ReleaseLease", "UndoScaleOut",
     "RecordFailure", "ReleaseLeaseAfterFailure", "RecordUndoIncomplete", "ReleaseLeaseAfterIncompleteUndo",
-    "RecordNothingToDo", "ReleaseUnusedLease", "StartParkedReplica", "AwaitParkedReplica", "InstallOnParkedReplica",
+    "RecordRefusal", "ReleaseUnusedLease", "StartParkedReplica", "AwaitParkedReplica", "InstallOnParkedReplica",
 }  # fmt: skip
 # States whose function makes something: the fault comes after the effect, too.
 EFFECTS = (
@@ -60,7 +62,7 @@ def test_a_fault_leaves_nothing_behind(cloud: WorkflowCloud, step: str, when: st
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert (execution["status"], execution["error"]) == ("FAILED", FATAL)
     assert cloud.last_state(execution) == "ScaleOutRolledBack"
-    assert execution["cause"].startswith(f"ScaleOutRolledBack: {step}: {FATAL}: on purpose")
+    assert execution["cause"].startswith(f"{ROLLED_BACK}{step} failed ({FATAL}): on purpose")
     assert_untouched(cloud, cluster)
     receipt = cloud.receipt(cloud.runs(cluster)[0])
     assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_back", step)
@@ -80,9 +82,8 @@ def test_a_command_that_fails_on_the_new_host_leaves_nothing_behind(
     cloud.answers.script(document, *good, {"ok": False, "error": "DiskFull", "message": "no space"})
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert (execution["status"], execution["error"]) == ("FAILED", "HostCommandFailed")
-    assert (
-        execution["cause"] == f"ScaleOutRolledBack: {step}: HostCommandFailed: {document}: DiskFull: no space"
-    )
+    said = f"{step} failed (HostCommandFailed): {document}: DiskFull: no space. {HostCommandFailed.remedy}"
+    assert execution["cause"] == ROLLED_BACK + said
     assert_untouched(cloud, cluster)
 
 
@@ -142,7 +143,8 @@ def test_an_undo_that_cannot_finish_says_so_and_still_frees_the_lease(cloud: Wor
     cloud.cloud.faults.add("lambda:undo_run", "NotOwned", "on purpose")
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert (execution["status"], cloud.last_state(execution)) == ("FAILED", "ScaleOutUndoIncomplete")
-    assert "CreateVolumes failed, then the undo" in execution["cause"]
+    assert f"CreateVolumes failed ({FATAL})" in execution["cause"]
+    assert "Then UndoScaleOut failed (NotOwned): on purpose" in execution["cause"]
     assert cloud.lease_is_free(cluster)
     assert cloud.receipt(cloud.runs(cluster)[0])["outcome"] == "undo_incomplete"
 

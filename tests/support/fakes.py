@@ -17,6 +17,7 @@ from peaker.domain.errors import (
     ResourceNotFound,
     UnknownCluster,
 )
+from peaker.domain.execution_input import unknown_cluster
 from peaker.domain.fleet import ReplicaRow
 from peaker.domain.instants import to_iso
 from peaker.domain.inventory import (
@@ -70,7 +71,7 @@ class FakeClusters:
 
     def settings(self, cluster: str) -> ClusterSettings:
         if cluster not in self.by_name:
-            raise UnknownCluster(f"cluster: {cluster!r} is not one of {', '.join(self.names())}")
+            raise UnknownCluster(unknown_cluster(cluster, self.names()))
         return self.by_name[cluster]
 
     def names(self) -> list[str]:

@@ -87,5 +87,5 @@ class DynamoDbLease:
             return Holder(cluster, run_id, held.fencing_token)
         raise LeaseHeld(
             f"{cluster}: {held.operation} {held.run_id} holds the lease until {to_iso(held.held_until)}; "
-            "wait for it to end (I6)"
+            "one operation per cluster at a time (I6)"
         )

@@ -11,7 +11,9 @@ from pydantic import ValidationError
 
 from peaker.adapters.aws_errors import domain_error, error_code, translated
 from peaker.domain.cluster import ClusterSettings
+from peaker.domain.contract import misfits
 from peaker.domain.errors import AwsUnavailable, InvalidRequest, UnknownCluster
+from peaker.domain.execution_input import unknown_cluster
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
@@ -34,7 +36,7 @@ class ParameterClusters:
             return ClusterSettings.model_validate_json(text)
         except ValidationError as error:
             raise InvalidRequest(
-                f"settings of {cluster} do not fit this release; deploy again: {error}"
+                f"settings of {cluster} do not fit this release; deploy again: {misfits(error)}"
             ) from error
 
     def names(self) -> list[str]:
@@ -61,5 +63,4 @@ class ParameterClusters:
         return f"/peaker/{self._environment}/clusters/{cluster}"
 
     def _unknown(self, cluster: str) -> str:
-        known = ", ".join(self.names()) or "none"
-        return f"cluster: {cluster!r} is not one of this environment's clusters: {known}"
+        return unknown_cluster(cluster, self.names())

@@ -71,7 +71,7 @@ def _judge(replica: Replica, source_id: str | None, settings: ClusterSettings) -
         return Verdict(replica.instance_id, False, reason)
 
     if replica.instance_id == source_id:
-        return no("is the source")
+        return no("is the source, which is never snapshotted (I2)")
     if replica.is_parked:
         return no("is parked")
     if replica.instance.state != "running":

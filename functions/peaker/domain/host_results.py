@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from peaker.domain.contract import misfits
 from peaker.domain.errors import HostCommandFailed
 
 RESULT_VERSION = 1
@@ -137,4 +138,4 @@ def typed(document: str, model: type[ResultT], numbers: dict[str, Any]) -> Resul
     try:
         return model.model_validate(numbers)
     except ValidationError as error:
-        raise HostCommandFailed(f"{document}: result does not fit: {error}") from error
+        raise HostCommandFailed(f"{document}: result does not fit: {misfits(error)}") from error

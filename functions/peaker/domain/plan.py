@@ -220,7 +220,8 @@ def _running_operation(lease: LeaseRow | None) -> Refusal | None:
         return None
     return Refusal(
         code="operation_running",
-        reason=f"{lease.operation} {lease.run_id} holds the lease until {to_iso(lease.held_until)} (I6)",
+        reason=f"{lease.operation} {lease.run_id} holds the lease until {to_iso(lease.held_until)}; "
+        "one operation per cluster at a time (I6)",
     )
 
 
@@ -231,20 +232,25 @@ def _ceiling(observation: Observation, settings: ClusterSettings, count: int) ->
     return Refusal(
         code="ceiling",
         reason=f"{serving} serving + {building} building + {count} wanted exceeds max_replicas "
-        f"{settings.max_replicas} (I12)",
+        f"{settings.max_replicas}, the ceiling (I12)",
     )
 
 
 def _source(observation: Observation) -> Refusal | None:
     if not isinstance(observation.source, Unknown):
         return None
-    return Refusal(code="source_unknown", reason=f"the source is unknown: {observation.source.why} (I4)")
+    return Refusal(
+        code="source_unknown",
+        reason=f"the source is unknown: {observation.source.why}; what is unknown is held (I4)",
+    )
 
 
 def _no_donor(choice: DonorChoice) -> Refusal | None:
     if choice.donor is not None:
         return None
-    return Refusal(code="no_donor", reason=f"no replica can be snapshotted: {choice.text} (I2)")
+    return Refusal(
+        code="no_donor", reason=f"no replica can be snapshotted: {choice.text}; the source never is (I2)"
+    )
 
 
 def _budget(
@@ -260,7 +266,7 @@ def _budget(
     reason = (
         f"{peak} peak replicas + {count} wanted at ${price.hourly:.3f}/h"
         f"{_and_parked(parked_hourly)} are ${total:.2f}/h, "
-        f"max_hourly_cost_usd is {limit:g} (I12)"
+        f"above the budget, max_hourly_cost_usd {limit:g} (I12)"
     )
     return (Refusal(code="budget", reason=reason),)
 

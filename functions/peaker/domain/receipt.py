@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaRow, ReplicaState
 from peaker.domain.instants import from_iso, require_utc, seconds_between
 from peaker.domain.ledger import ResourceKind, ResourceRow, RunRow, StepRow
 from peaker.domain.parking import Disposal
 from peaker.domain.plan import Price
-from peaker.domain.run import Failure
 
 SCHEMA_VERSION = 1
 

@@ -69,8 +69,8 @@ def choose_idle_replica(
 def _foreign(wanted: str, observation: Observation) -> str:
     source = observation.source
     if isinstance(source, Instance) and source.instance_id == wanted:
-        return f"is the source of {observation.cluster} (I2)"
-    return f"is not a replica of {observation.cluster}"
+        return f"is the source of {observation.cluster}; the source is never retired (I2)"
+    return f"is not a replica of {observation.cluster}; only its own peak replicas may go (I1)"
 
 
 def _rank(replica: Replica, observation: Observation, usd: Mapping[str, float | None]) -> tuple[Any, ...]:
@@ -117,7 +117,7 @@ def _why_not(replica: Replica, observation: Observation, wanted: str | None) -> 
     if wanted is not None and replica.instance_id != wanted:
         return f"not the one that was asked for ({wanted})"
     if replica.is_base:
-        return "base load, permanent"
+        return "is base load, permanent; only what Peaker made may go (I1)"
     row = replica.ledger_row
     if not replica.is_ours or row is None:
         return "not made by Peaker: owner tag and ledger row do not both say so (I1)"
@@ -157,21 +157,26 @@ def guard_removal(
     Called again immediately before each destructive call, on a fresh observation.
     """
     if replica is None:
-        return ["I4: the replica is not among the cluster's instances any more"]
+        return ["it is not among the cluster's instances any more, and what is unknown is held (I4)"]
     reasons = _ownership_reasons(replica, environment)
     source = observation.source
     if isinstance(source, Unknown):
-        reasons.append(f"I4: the source is unknown ({source.why})")
+        reasons.append(f"the source is unknown: {source.why}; what is unknown is held (I4)")
     elif source.instance_id == replica.instance_id:
-        reasons.append("I2: it is the source")
+        reasons.append("it is the source, which is never retired (I2)")
     if replica.is_parked:
         # It serves nobody: neither the floor nor the load can lose anything by it.
         return reasons
     unknown = [one for one in observation.replicas if not isinstance(one.health, TargetHealth)]
-    reasons += [f"I4: health of {one.instance_id} is {one.health_text}" for one in unknown]
+    reasons += [
+        f"the health of {one.instance_id} is {one.health_text}; what is unknown is held (I4)"
+        for one in unknown
+    ]
     others = [one for one in observation.serving if one.instance_id != replica.instance_id]
     if len(others) < settings.min_replicas:
-        reasons.append(f"I3: {len(others)} other replicas serve, min_replicas is {settings.min_replicas}")
+        reasons.append(
+            f"{len(others)} other replicas serve, fewer than min_replicas {settings.min_replicas} (I3)"
+        )
     return reasons
 
 
@@ -179,15 +184,19 @@ def _ownership_reasons(replica: Replica, environment: str) -> list[str]:
     tags, row = replica.instance.tags, replica.ledger_row
     reasons: list[str] = []
     if replica.is_base:
-        reasons.append("I1: it is tagged as base load")
+        reasons.append("it is tagged as base load; only what Peaker made may go (I1)")
     if tags.get(OWNER_TAG) != environment:
-        reasons.append(f"I1: tag {OWNER_TAG} is {tags.get(OWNER_TAG)!r}, not {environment!r}")
+        reasons.append(
+            f"tag {OWNER_TAG} is {tags.get(OWNER_TAG)!r}, not {environment!r}; only what Peaker made may go (I1)"
+        )
     if row is None:
-        reasons.append("I1: the ledger has no row for it")
+        reasons.append("the ledger has no row for it; only what Peaker made may go (I1)")
     elif row.run_id != tags.get(RUN_TAG):
-        reasons.append(f"I1: the ledger's run {row.run_id} is not the tag's {tags.get(RUN_TAG)}")
+        reasons.append(
+            f"the ledger's run {row.run_id} is not the tag's {tags.get(RUN_TAG)}; both must agree (I1)"
+        )
     elif row.state not in _REMOVABLE:
-        reasons.append(f"I1: the ledger says {row.state.value}")
+        reasons.append(f"the ledger says {row.state.value}, which is not in service, draining or parked (I1)")
     return reasons
 
 
@@ -202,17 +211,19 @@ def guard_load(
     capacity = remaining * settings.capacity_per_replica
     reasons: list[str] = []
     if isinstance(load.observed, Unknown):
-        reasons.append(f"I4: the observed load is {describe(load.observed)}")
+        reasons.append(f"the observed load is {describe(load.observed)}; what is unknown is held (I4)")
     elif load.observed.value > capacity:
         reasons.append(
-            f"I8: the observed load {load.observed.value:g} exceeds {capacity:g}, "
-            f"what the {remaining} that remain serve"
+            f"the observed load {load.observed.value:g} exceeds {capacity:g}, what the {remaining} that remain "
+            "serve (I8)"
         )
     if isinstance(load.required_replicas, Unknown):
-        reasons.append(f"I4: the forecast's need is {describe(load.required_replicas)}")
+        reasons.append(
+            f"the forecast's need is {describe(load.required_replicas)}; what is unknown is held (I4)"
+        )
     elif load.required_replicas.value > remaining:
         reasons.append(
-            f"I8: the forecast needs {load.required_replicas.value:g} replicas, {remaining} would remain"
+            f"the forecast needs {load.required_replicas.value:g} replicas, {remaining} would remain (I8)"
         )
     return reasons
 

@@ -1,49 +1,21 @@
-"""Runs: their ids, the execution input, and what each step is given."""
+"""Runs: their ids, and what each step is given."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from peaker.domain.errors import InvalidRequest
+from peaker.domain.contract import Contract
+from peaker.domain.execution_input import ExecutionInput, Operation, Trigger
+from peaker.domain.failure import Failure
 from peaker.domain.instants import require_utc
-
-Operation = Literal["scale_out", "scale_in"]
-Mode = Literal["act", "plan"]
 
 # The prewarm child's execution name is the run id and a suffix; execution names end at 80 characters.
 RUN_ID_LIMIT = 60
 _CLUSTER_IN_RUN_ID = 24
-
-
-class Contract(BaseModel):
-    """Base of what crosses a boundary of ours: immutable, and an unknown field is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Trigger(Contract):
-    """What started the run. `at` is when the alarm went off (ISO 8601)."""
-
-    kind: Literal["alarm", "schedule", "manual"] = "manual"
-    alarm: str | None = None
-    reason: str | None = None
-    at: str | None = None
-
-
-class ExecutionInput(Contract):
-    """What a person or a rule gives to the state machine."""
-
-    cluster: str = Field(min_length=1)
-    mode: Mode = "act"
-    count: Annotated[int, Field(ge=1, strict=True)] = 1
-    replica: Annotated[str, Field(pattern=r"^i-[0-9a-f]{8,17}$")] | None = None
-    reason: str | None = Field(default=None, max_length=256)
-    trigger: Trigger = Trigger()
 
 
 class ExecutionRequest(Contract):
@@ -96,48 +68,21 @@ class HostStep(StepInput):
     host: Literal["donor", "replica"]
 
 
-class Failure(Contract):
-    """What went wrong, as the workflow caught it: the state, the error's class name and its cause."""
-
-    failed_step: str
-    error: str
-    cause: str = ""
-
-    def innermost(self) -> Failure:
-        """The failure as a person reads it: its own step and message, out of the wrappings of the workflow.
-
-        A Lambda function's cause is JSON with errorMessage; a branch's is a failure of its own; a child
-        workflow's is the description of its execution with Error and Cause.
-        """
-        document = _json_object(self.cause)
-        if "failed_step" in document:
-            return Failure.model_validate(document).innermost()
-        if "errorMessage" in document:
-            return self.model_copy(update={"cause": str(document["errorMessage"])})
-        if "Error" in document and "Cause" in document:
-            step, _, cause = str(document["Cause"]).partition(": ")
-            error = str(document["Error"])
-            inner = Failure(failed_step=f"{self.failed_step}/{step}", error=error, cause=cause or step)
-            return inner.innermost()
-        return self
-
-    @property
-    def sentence(self) -> str:
-        """`VerifyStorage: StorageNotWarm: ...`"""
-        return f"{self.failed_step}: {self.error}: {self.cause}"
-
-
 class FailedStep(StepInput):
     """A compensation: what failed comes along."""
 
     failure: Failure
 
 
-class RecordStep(StepInput):
-    """RecordReceipt: how the run ended, and what failed if something did."""
+Outcome = Literal["succeeded", "rolled_back", "rolled_forward", "undo_incomplete", "refused", "nothing_to_do"]
 
-    outcome: Literal["succeeded", "rolled_back", "rolled_forward", "undo_incomplete", "nothing_to_do"]
+
+class RecordStep(StepInput):
+    """RecordReceipt: how the run ended, what failed or refused if something did, and what then kept the undo."""
+
+    outcome: Outcome
     failure: Failure | None = None
+    undo: Failure | None = None
 
 
 class SelectStep(StepInput):
@@ -185,29 +130,3 @@ def run_id(operation: Operation, cluster: str, started_at: datetime, execution_n
 def client_token(run: str, *parts: str) -> str:
     """A ClientToken of 64 ASCII characters, the same for every retry of one step (I10)."""
     return hashlib.sha256("/".join((run, *parts)).encode()).hexdigest()
-
-
-def parse_execution_input(given: Any) -> ExecutionInput:
-    """The typed input. Raises InvalidRequest that names each field, what is wrong and what is allowed."""
-    try:
-        return ExecutionInput.model_validate(given)
-    except ValidationError as error:
-        problems = "; ".join(_problem(item) for item in error.errors())
-        raise InvalidRequest(
-            f"{problems}. Allowed fields: {', '.join(ExecutionInput.model_fields)}"
-        ) from error
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def _problem(item: Any) -> str:
-    field = ".".join(str(part) for part in item["loc"]) or "input"
-    if item["type"] == "extra_forbidden":
-        return f"{field}: no such field, remove it"
-    return f"{field}: {item['msg'][0].lower()}{item['msg'][1:]} (given {item['input']!r:.60})"

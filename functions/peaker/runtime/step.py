@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
 from aws_lambda_powertools.utilities.parser import parse
+from pydantic import BaseModel
 
-from peaker.domain.errors import NotYet, PeakerError, Retryable
+from peaker.domain.errors import NotYet, PeakerError, Refused, Retryable, UnexpectedError
 from peaker.domain.instants import seconds_between
 from peaker.domain.ledger import StepRow
 from peaker.domain.run import ExecutionRequest, RecordStep, StepInput, StoppedExecution, Summary
@@ -19,6 +22,15 @@ from peaker.usecases.held_lease import holder_of, lease_end
 
 InputT = TypeVar("InputT", bound=StepInput)
 ExecutionT = TypeVar("ExecutionT", ExecutionRequest, StoppedExecution)
+ModelT = TypeVar("ModelT", bound=BaseModel)
+# A run that found nothing to do is neither a success nor a failure.
+_COUNTED_AS: Mapping[str, tuple[Metric, ...]] = {
+    "succeeded": (Metric.RUN_SUCCEEDED,),
+    "rolled_back": (Metric.RUN_FAILED,),
+    "rolled_forward": (Metric.RUN_FAILED,),
+    "undo_incomplete": (Metric.RUN_FAILED, Metric.UNDO_INCOMPLETE),
+    "refused": (Metric.RUN_REFUSED,),
+}
 Handler = Callable[[dict[str, Any], object], dict[str, Any]]
 
 
@@ -30,9 +42,12 @@ def step(use_case: Callable[[Ports, InputT], Summary], model: type[InputT]) -> H
     """
 
     def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-        given = parse(event=event, model=model)
-        with logger.append_context_keys(
-            run_id=given.run_id, cluster=given.cluster, step=given.step, function=use_case.__name__
+        with (
+            told(),
+            _parsed(event, model) as given,
+            logger.append_context_keys(
+                run_id=given.run_id, cluster=given.cluster, step=given.step, function=use_case.__name__
+            ),
         ):
             return _reported(use_case, given)
 
@@ -43,8 +58,11 @@ def unrecorded(use_case: Callable[[Ports, InputT], Summary], model: type[InputT]
     """A handler whose step is not recorded: ReleaseLease gives away the right to write."""
 
     def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-        given = parse(event=event, model=model)
-        with logger.append_context_keys(run_id=given.run_id, cluster=given.cluster, step=given.step):
+        with (
+            told(),
+            _parsed(event, model) as given,
+            logger.append_context_keys(run_id=given.run_id, cluster=given.cluster, step=given.step),
+        ):
             answer = use_case(wiring.ports(), given)
             logger.info(answer.text)
             return _public(answer)
@@ -56,13 +74,44 @@ def identification(use_case: Callable[[Ports, ExecutionT], Summary], model: type
     """A handler that tells which run an execution is about; nothing is recorded, there is no lease yet."""
 
     def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-        given = parse(event=event, model=model)
-        with logger.append_context_keys(function=use_case.__name__, execution=given.execution_name):
+        with (
+            told(),
+            _parsed(event, model) as given,
+            logger.append_context_keys(function=use_case.__name__, execution=given.execution_name),
+        ):
             answer = use_case(wiring.ports(), given)
             logger.info(answer.text)
             return _public(answer)
 
     return handler
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Every error leaves with its remedy, because its message is all that a person sees of it in Step Functions.
+
+    What is not an error of the domain is a defect; it leaves as UnexpectedError, its traceback in the log.
+    """
+    try:
+        yield
+    except PeakerError as error:
+        raise type(error)(error.sentence) from error
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        logger.exception("unexpected")
+        text = (
+            f"{type(error).__name__}: {_one_line(error)} ({place.filename.rsplit('/', 1)[-1]}:{place.lineno})"
+        )
+        raise UnexpectedError(UnexpectedError(text).sentence) from error
+
+
+@contextmanager
+def _parsed(event: dict[str, Any], model: type[ModelT]) -> Iterator[ModelT]:
+    yield parse(event=event, model=model)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _reported(use_case: Callable[[Ports, InputT], Summary], given: InputT) -> dict[str, Any]:
@@ -72,8 +121,11 @@ def _reported(use_case: Callable[[Ports, InputT], Summary], given: InputT) -> di
     except NotYet as waiting:
         logger.info(str(waiting), extra={"not_yet": type(waiting).__name__})
         raise
-    except Retryable as refused:
-        logger.warning(str(refused), extra={"error": type(refused).__name__})
+    except Retryable as unavailable:
+        logger.warning(str(unavailable), extra={"error": type(unavailable).__name__})
+        raise
+    except Refused as refusal:
+        logger.warning(str(refusal), extra={"refused": type(refusal).__name__})
         raise
     except PeakerError as error:
         logger.error(str(error), extra={"error": type(error).__name__})
@@ -100,10 +152,7 @@ def _emit(ports: Ports, given: StepInput, answer: Summary, finished_at: datetime
     row = next((one for one in ports.ledger.steps(given.run_id) if one.step == given.step), None)
     values = {Metric.STEP_SECONDS: _seconds(row, finished_at)}
     if isinstance(given, RecordStep):
-        outcome = Metric.RUN_SUCCEEDED if given.outcome == "succeeded" else Metric.RUN_FAILED
-        values[outcome] = 1.0
-        if given.outcome == "undo_incomplete":
-            values[Metric.UNDO_INCOMPLETE] = 1.0
+        values |= dict.fromkeys(_COUNTED_AS.get(given.outcome, ()), 1.0)
     emit(given.cluster, values)
     for measurement in answer.measured:
         measured = {Metric(name): value for name, value in measurement.values.items()}

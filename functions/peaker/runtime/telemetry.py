@@ -27,6 +27,7 @@ class Metric(StrEnum):
     STEP_FAILED = "StepFailed"
     RUN_SUCCEEDED = "RunSucceeded"
     RUN_FAILED = "RunFailed"
+    RUN_REFUSED = "RunRefused"
     UNDO_INCOMPLETE = "UndoIncomplete"
     PREWARM_MIB_PER_S = "PrewarmMibPerS"
     PREWARM_BYTES_READ = "PrewarmBytesRead"
@@ -47,6 +48,7 @@ UNITS: Mapping[Metric, MetricUnit] = {
     Metric.STEP_FAILED: MetricUnit.Count,
     Metric.RUN_SUCCEEDED: MetricUnit.Count,
     Metric.RUN_FAILED: MetricUnit.Count,
+    Metric.RUN_REFUSED: MetricUnit.Count,
     Metric.UNDO_INCOMPLETE: MetricUnit.Count,
     Metric.PREWARM_MIB_PER_S: MetricUnit.MegabytesPerSecond,
     Metric.PREWARM_BYTES_READ: MetricUnit.Bytes,

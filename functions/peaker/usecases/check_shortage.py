@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from peaker.domain.cluster import ClusterSettings
+from peaker.domain.execution_input import Trigger
 from peaker.domain.fleet import Observation
 from peaker.domain.metric_names import OBSERVING, REQUIRED_REPLICAS
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.run import PlanStep, Summary, Trigger
+from peaker.domain.run import PlanStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.observe_fleet import observe_fleet
 
@@ -39,7 +40,7 @@ def why_not_short(
     required = ports.readings.published(settings, REQUIRED_REPLICAS, now)
     coming = len(observation.serving) + len(observation.building)
     if isinstance(required, Unknown) and trigger.kind == "schedule":
-        return f"{settings.name}: the forecast's need is unknown ({required.why}), nothing is built (I4)"
+        return f"{settings.name}: the forecast's need is unknown ({required.why}); unknown means hold (I4)"
     if isinstance(required, Known) and required.value <= coming:
         return f"{settings.name}: the forecast needs {required.value:g} replicas, {coming} serve or are being built"
     return None

@@ -84,4 +84,6 @@ def _recorded_reasons(ports: Ports, replica: Replica | None) -> list[str]:
     made = of_kind(ports.ledger.resources(replica.ledger_row.run_id), ResourceKind.INSTANCE)
     if any(row.resource_id == replica.instance_id for row in made):
         return []
-    return [f"I1: {replica.ledger_row.run_id} has no record of having made it"]
+    return [
+        f"run {replica.ledger_row.run_id} has no record of having made it; only what Peaker made may go (I1)"
+    ]

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import json
 
-from peaker.domain.errors import LedgerInconsistent, NothingToUndo
-from peaker.domain.run import (
-    ExecutionInput,
-    Failure,
-    StoppedExecution,
-    Summary,
-    parse_execution_input,
-    run_id,
-)
+from peaker.domain.errors import InvalidRequest, LedgerInconsistent, NothingToUndo
+from peaker.domain.execution_input import ExecutionInput, parse_execution_input
+from peaker.domain.failure import Failure
+from peaker.domain.run import StoppedExecution, Summary, run_id
 from peaker.ports import Ports
 
 
@@ -32,7 +27,10 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
 
     An execution that builds several replicas begins a run for each, and only the last of them holds the lease.
     """
-    request = parse_execution_input(json.loads(stopped.input))
+    try:
+        request = parse_execution_input(json.loads(stopped.input))
+    except InvalidRequest as wrong:
+        raise NothingToUndo(f"{stopped.execution_name} was stopped before its input was refused") from wrong
     first = run_id(stopped.operation, request.cluster, stopped.started_at, stopped.execution_name)
     lease = ports.lease.current(request.cluster, ports.clock.now())
     if lease is None or not (lease.run_id == first or lease.run_id.startswith(f"{first}-")):

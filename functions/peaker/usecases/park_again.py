@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from peaker.domain.errors import BinlogsGone, HostCommandFailed, HostCommandRunning, UndoInProgress
+from peaker.domain.failure import Failure
 from peaker.domain.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.host_results import DatabaseStopped
-from peaker.domain.run import Failure, StepInput
+from peaker.domain.run import StepInput
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.park_replica import stop_owned_instance

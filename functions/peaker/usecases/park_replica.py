@@ -73,8 +73,8 @@ def stop_owned_instance(ports: Ports, instance_id: str, builder: str) -> None:
     tags = ports.compute.instance(instance_id).tags
     if (tags.get(OWNER_TAG), tags.get(RUN_TAG)) != (ports.environment, builder):
         raise NotOwned(
-            f"{instance_id} is left alone (I1): its tags say owner {tags.get(OWNER_TAG)!r} and run "
-            f"{tags.get(RUN_TAG)!r}, the ledger {ports.environment!r} and {builder!r}"
+            f"{instance_id} is left alone, only what Peaker made is stopped (I1): tags say owner "
+            f"{tags.get(OWNER_TAG)!r} and run {tags.get(RUN_TAG)!r}, the ledger {ports.environment!r} and {builder!r}"
         )
     ports.compute.stop(instance_id)
 

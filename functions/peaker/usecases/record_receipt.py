@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from peaker.domain.errors import UndoInProgress
+from peaker.domain.errors import UndoInProgress, with_remedy
+from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaRow
 from peaker.domain.ledger import ResourceKind, ResourceState, RunRow
 from peaker.domain.plan import Price, ScaleOutPlan
 from peaker.domain.receipt import Receipt, assemble_receipt
-from peaker.domain.run import Failure, RecordStep, Summary
+from peaker.domain.run import RecordStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.run_facts import builder_of
@@ -24,7 +25,7 @@ _SERVING_KINDS = {
 
 
 class Recorded(Summary):
-    """The receipt in short, and the failure, if any, as a sentence for the end state."""
+    """The receipt in short, and the failure or refusal, if any, as a sentence for the end state."""
 
     outcome: str
     seconds: float
@@ -40,6 +41,9 @@ def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
     notes = _settle(ports, step)
     run = ports.ledger.run(step.run_id)
     failure = None if step.failure is None else step.failure.innermost()
+    undo = None if step.undo is None else step.undo.innermost()
+    if undo is not None:
+        notes.append(f"the undo is incomplete: {undo.sentence}")
     receipt = _assemble(ports, step, run, failure, notes)
     ports.ledger.save_receipt(holder_of(step), receipt.model_dump(mode="json"))
     ports.ledger.close_run(holder_of(step), step.outcome, receipt.finished_at)
@@ -47,9 +51,21 @@ def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
         text=f"{step.run_id}: {step.outcome} after {receipt.seconds:.0f} s",
         outcome=step.outcome,
         seconds=receipt.seconds,
-        error=failure.error if failure else "",
-        cause=failure.sentence if failure else "",
+        error=_error(failure, undo),
+        cause=_cause(failure, undo),
     )
+
+
+def _error(failure: Failure | None, undo: Failure | None) -> str:
+    """Of both the one that needs a person."""
+    told = undo or failure
+    return "" if told is None else told.error
+
+
+def _cause(failure: Failure | None, undo: Failure | None) -> str:
+    if failure is None:
+        return ""
+    return failure.sentence if undo is None else with_remedy(failure.sentence, f"Then {undo.sentence}")
 
 
 def _settle(ports: Ports, step: RecordStep) -> list[str]:

@@ -20,7 +20,9 @@ def register_replica(ports: Ports, step: StepInput) -> Summary:
     instance_id = host_id(ports, step.run_id, "replica")
     missing = missing_proofs(_proofs(ports, step.run_id), settings)
     if missing:
-        raise RegistrationRefused(f"{instance_id} is not proven (I5): {'; '.join(missing)}")
+        raise RegistrationRefused(
+            f"{instance_id} is not registered before it is proven (I5): {'; '.join(missing)}"
+        )
     holder, now = holder_of(step), ports.clock.now()
     row = ports.ledger.intend(
         holder, ResourceKind.TARGET, TARGET_ROW, step.step, now, {"instance_id": instance_id}

@@ -7,8 +7,9 @@ from typing import Literal
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import HostCommandRunning, InstanceNotOnline
+from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaState
-from peaker.domain.run import FailedStep, Failure, StepInput, Summary
+from peaker.domain.run import FailedStep, StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.await_healthy import require_healthy
 from peaker.usecases.database_control import bring_database_back

@@ -102,7 +102,7 @@ def _refusal(ports: Ports, step: SelectStep, observation: Observation, choice: R
     """Why none goes; one that was asked for by name is refused by that name, and it is said whose it is."""
     if step.replica is None:
         return f"{step.cluster}: {choice.text}"
-    text = f"{step.replica} is refused: {choice.verdicts[0].reason}"
+    text = f"replica: given {step.replica}: {choice.verdicts[0].reason}"
     if observation.replica(step.replica) is not None:
         return text
     try:

@@ -28,7 +28,9 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
     if replica is None or replica.ledger_row is None:
         raise ReturnRefused(f"{instance_id} is not among the replicas of {step.cluster} any more")
     if isinstance(observation.source, Unknown):
-        raise ReturnRefused(f"{instance_id}: the source is unknown ({observation.source.why}) (I4)")
+        raise ReturnRefused(
+            f"{instance_id}: the source is unknown: {observation.source.why}; what is unknown is held (I4)"
+        )
     now = ports.clock.now()
     begun = run.facts.get("replica") is not None and replica.ledger_row.state is ReplicaState.BUILDING
     if not begun:

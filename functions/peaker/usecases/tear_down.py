@@ -192,4 +192,6 @@ def _confirm_ours(job: TearDown, resource_id: str, tags: Mapping[str, str], row:
     if row is None:
         problems.append("the ledger has no row for it")
     if problems:
-        raise NotOwned(f"{resource_id} is left alone (I1): {'; '.join(problems)}")
+        raise NotOwned(
+            f"{resource_id} is left alone, since only what Peaker made is deleted (I1): {'; '.join(problems)}"
+        )

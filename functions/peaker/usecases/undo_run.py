@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from peaker.domain.errors import LedgerInconsistent, UndoInProgress
+from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaState
-from peaker.domain.run import FailedStep, Failure, Summary
+from peaker.domain.run import FailedStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.park_again import park_again

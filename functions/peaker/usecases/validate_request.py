@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from peaker.domain.errors import InvalidRequest
-from peaker.domain.run import ExecutionInput, ExecutionRequest, Mode, Summary, parse_execution_input, run_id
+from collections.abc import Mapping
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.errors import InvalidRequest, UnknownCluster
+from peaker.domain.execution_input import ExecutionInput, Mode, as_lines, execution_input_problems, shown
+from peaker.domain.run import ExecutionRequest, Summary, run_id
 from peaker.ports import Ports
 
 
@@ -20,17 +24,8 @@ class ValidatedRequest(Summary):
 
 
 def validate_request(ports: Ports, given: ExecutionRequest) -> ValidatedRequest:
-    """Raises InvalidRequest (naming the field) and UnknownCluster (naming those that exist)."""
-    request = parse_execution_input(given.input)
-    settings = ports.clusters.settings(request.cluster)
-    if request.count > settings.max_replicas:
-        raise InvalidRequest(
-            f"count: {request.count} exceeds max_replicas of {settings.name} ({settings.max_replicas}); ask for fewer"
-        )
-    if request.replica is not None and given.operation == "scale_out":
-        raise InvalidRequest("replica: only scale_in takes it; remove it")
-    if request.count != 1 and given.operation == "scale_in":
-        raise InvalidRequest("count: scale_in retires one replica per execution; remove it")
+    """Raises InvalidRequest (a line per wrong field) and UnknownCluster (naming those that exist)."""
+    request, settings = _checked(ports, given)
     observing = settings.mode == "observe" and request.mode == "act"
     identity = run_id(given.operation, settings.name, given.started_at, given.execution_name)
     return ValidatedRequest(
@@ -43,3 +38,25 @@ def validate_request(ports: Ports, given: ExecutionRequest) -> ValidatedRequest:
         automatic=request.trigger.kind != "manual",
         request=request,
     )
+
+
+def _checked(ports: Ports, given: ExecutionRequest) -> tuple[ExecutionInput, ClusterSettings]:
+    problems = execution_input_problems(given.input, given.operation)
+    known = isinstance(given.input, Mapping) and "cluster" in given.input and "cluster" not in problems
+    if problems and not known:
+        raise InvalidRequest(as_lines(problems))
+    try:
+        settings = ports.clusters.settings(given.input["cluster"])
+    except UnknownCluster as unknown:
+        if not problems:
+            raise
+        raise InvalidRequest("\n".join((str(unknown), as_lines(problems)))) from unknown
+    count = given.input.get("count", 1)
+    if "count" not in problems and count > settings.max_replicas:
+        problems["count"] = (
+            f"given {shown(count)}; allowed is a whole number from 1 to {settings.max_replicas}, "
+            f"max_replicas of {settings.name}"
+        )
+    if problems:
+        raise InvalidRequest(as_lines(problems))
+    return ExecutionInput.model_validate(given.input), settings

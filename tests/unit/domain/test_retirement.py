@@ -83,7 +83,7 @@ def test_an_expired_parked_replica_goes_before_all_others_and_a_valid_one_only_b
 def test_a_parked_replica_may_go_at_any_load_but_only_ours() -> None:
     stands = parked(OLD, timedelta(0))
     assert guard_removal(stands, observed(stands), orders(min_replicas=2), "local") == []
-    assert guard_removal(stands, observed(stands), orders(), "prod")[0].startswith("I1: tag peaker:owner")
+    assert guard_removal(stands, observed(stands), orders(), "prod")[0].startswith("tag peaker:owner")
 
 
 ACTIVITY = {
@@ -152,38 +152,38 @@ FORBIDDEN: dict[str, tuple[Observation, dict[str, object], str]] = {
     "I1-the-ledger-says-retired": (
         observed(replica(BASE), replica(OLD, peak_of=RUN, row_state=ReplicaState.RETIRED)),
         {},
-        "I1: the ledger says retired",
+        "the ledger says retired",
     ),
-    "I1-other-owner": (observed(replica(BASE), OLD_PEAK), {"environment": "prod"}, "I1: tag peaker:owner"),
+    "I1-other-owner": (observed(replica(BASE), OLD_PEAK), {"environment": "prod"}, "tag peaker:owner"),
     "I1-no-row": (
         observed(replica(BASE), replica(OLD, peak_of=RUN, row_state=None)),
         {},
-        "I1: the ledger has no row",
+        "the ledger has no row",
     ),
     "I1-other-run": (
         observed(replica(BASE), replica(OLD, peak_of=RUN, tags={RUN_TAG: "another"})),
         {},
-        "I1: the ledger's run",
+        "the ledger's run",
     ),
     "I1-base": (
         observed(replica(BASE), replica(OLD, tags={OWNER_TAG: "local"})),
         {},
-        "I1: it is tagged as base",
+        "it is tagged as base",
     ),
     "I2-source": (
         observed(replica(BASE), OLD_PEAK, source=instance(OLD, "source")),
         {},
-        "I2: it is the source",
+        "it is the source",
     ),
-    "I3-floor": (observed(replica(BASE), OLD_PEAK), {"min_replicas": 2}, "I3: 1 other replicas serve"),
-    "I3-unhealthy-does-not-serve": (observed(SICK, OLD_PEAK), {}, "I3: 0 other replicas serve"),
-    "I4-health-unknown": (observed(UNKNOWN_HEALTH, OLD_PEAK), {}, "I4: health of"),
+    "I3-floor": (observed(replica(BASE), OLD_PEAK), {"min_replicas": 2}, "1 other replicas serve"),
+    "I3-unhealthy-does-not-serve": (observed(SICK, OLD_PEAK), {}, "0 other replicas serve"),
+    "I4-health-unknown": (observed(UNKNOWN_HEALTH, OLD_PEAK), {}, "health of"),
     "I4-source-unknown": (
         observed(replica(BASE), OLD_PEAK, source=Unknown("two found")),
         {},
-        "I4: the source",
+        "the source",
     ),
-    "I4-gone": (observed(replica(BASE)), {}, "I4: the replica is not among"),
+    "I4-gone": (observed(replica(BASE)), {}, "it is not among"),
 }
 
 
@@ -197,10 +197,10 @@ def test_forbidden(situation: str) -> None:
 
 LOADS = {
     "fits": (Known(100), Known(1), None),
-    "observed-too-high": (Known(100.1), Known(1), "I8: the observed load 100.1 exceeds 100"),
-    "forecast-needs-both": (Known(10), Known(2), "I8: the forecast needs 2 replicas"),
-    "no-load": (Unknown("stale"), Known(1), "I4: the observed load is unknown (stale)"),
-    "no-forecast": (Known(0), Unknown("none"), "I4: the forecast's need is unknown (none)"),
+    "observed-too-high": (Known(100.1), Known(1), "the observed load 100.1 exceeds 100"),
+    "forecast-needs-both": (Known(10), Known(2), "the forecast needs 2 replicas"),
+    "no-load": (Unknown("stale"), Known(1), "the observed load is unknown (stale); what is unknown is held (I4)"),
+    "no-forecast": (Known(0), Unknown("none"), "the forecast's need is unknown (none)"),
 }
 
 
@@ -221,4 +221,4 @@ def test_a_replica_is_kept_for_its_minimum_lifetime() -> None:
 def test_the_source_is_refused_even_when_everything_else_says_peak() -> None:
     impostor = replica(SOURCE, peak_of=RUN)
     reasons = guard_removal(impostor, observed(replica(BASE), impostor), orders(), "local")
-    assert reasons == ["I2: it is the source"]
+    assert reasons == ["it is the source, which is never retired (I2)"]

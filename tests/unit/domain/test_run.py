@@ -1,4 +1,4 @@
-"""Run ids, tokens, the execution input, and failures as a person reads them."""
+"""Run ids, tokens, and failures as a person reads them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peaker.domain.errors import InvalidRequest
+from peaker.domain.failure import Failure
 from peaker.domain.host_results import parse_success
-from peaker.domain.run import RUN_ID_LIMIT, Failure, client_token, parse_execution_input, run_id
+from peaker.domain.run import RUN_ID_LIMIT, client_token, run_id
 
 from tests.support.fakes import NOON
 
@@ -28,32 +28,6 @@ def test_run_ids_and_tokens_fit_their_limits(cluster: str, execution: str) -> No
     assert len(client_token(identity, "LaunchReplica", "us-east-1a")) == 64
 
 
-def test_the_input_gets_its_defaults() -> None:
-    found = parse_execution_input({"cluster": "orders"})
-    assert (found.mode, found.count, found.trigger.kind) == ("act", 1, "manual")
-
-
-@pytest.mark.parametrize(
-    ("given_input", "text"),
-    [
-        (None, "input: "),
-        ({}, "cluster: field required"),
-        ({"cluster": ""}, "cluster: "),
-        ({"cluster": "orders", "count": 0}, "count: "),
-        ({"cluster": "orders", "count": True}, "count: "),
-        ({"cluster": "orders", "count": 1.5}, "count: "),
-        ({"cluster": "orders", "kount": 1}, "kount: no such field"),
-        ({"cluster": "orders", "trigger": {"kind": "whim"}}, "trigger.kind: "),
-        ({"cluster": "orders", "replica": "i-xyz"}, "replica: "),
-    ],
-)
-def test_a_wrong_input_names_the_field_and_what_is_allowed(given_input: object, text: str) -> None:
-    with pytest.raises(InvalidRequest) as error:
-        parse_execution_input(given_input)
-    assert text in str(error.value)
-    assert "Allowed fields: cluster, mode, count" in str(error.value)
-
-
 LAMBDA_CAUSE = json.dumps(
     {"errorType": "StorageNotWarm", "errorMessage": "verdict not_warm", "stackTrace": []}
 )
@@ -61,7 +35,7 @@ LAMBDA_CAUSE = json.dumps(
 
 def test_a_failure_is_read_out_of_the_wrappings_of_the_workflow() -> None:
     plain = Failure(failed_step="VerifyStorage", error="StorageNotWarm", cause=LAMBDA_CAUSE)
-    assert plain.innermost().sentence == "VerifyStorage: StorageNotWarm: verdict not_warm"
+    assert plain.innermost().sentence == "VerifyStorage failed (StorageNotWarm): verdict not_warm"
     branch = Failure(failed_step="SnapshotAndLaunch", error="X", cause=plain.model_dump_json())
     assert branch.innermost() == plain.innermost()
     child = {"Error": "PrewarmFailed", "Cause": f"ReportPrewarm: {LAMBDA_CAUSE}", "Status": "FAILED"}
@@ -71,8 +45,41 @@ def test_a_failure_is_read_out_of_the_wrappings_of_the_workflow() -> None:
         "PrewarmFailed",
         "verdict not_warm",
     )
-    text = Failure(failed_step="Prewarm", error="States.Timeout", cause="")
+    text = Failure(failed_step="Prewarm", error="PrewarmFailed", cause="plain already")
     assert text.innermost() == text
+
+
+# As AWS gives them: documents of the runtime, text, nothing, and a document cut behind its message.
+CAUSES_OF_SERVICES = {
+    "timeout-without-cause": ("States.Timeout", "", "no cause was given. The step took longer"),
+    "killed-function": (
+        "Sandbox.Timedout",
+        '{"errorType":"Sandbox.Timedout","errorMessage":"RequestId: 1 Error: Task timed out after 60.00 seconds"}',
+        "Task timed out after 60.00 seconds. The function took longer",
+    ),
+    "no-answer": (
+        "Lambda.Unknown",
+        "The cause could not be determined because Lambda did not return an error type.",
+        "did not return an error type. The function ended",
+    ),
+    "cut-document": (
+        "StorageNotWarm",
+        LAMBDA_CAUSE.replace("not_warm", 'not \\"warm\\"').replace("[]}", '["File a.py'),
+        'verdict not "warm"',
+    ),
+    "not-json-at-all": ("States.Runtime", "{% broken", "{% broken. Read the log"),
+    "service-exception": ("Lambda.ServiceException", "{}", "{}. Read the log"),
+}
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "read"), CAUSES_OF_SERVICES.values(), ids=CAUSES_OF_SERVICES.keys()
+)
+def test_a_cause_of_a_service_has_words_and_a_remedy(error: str, cause: str, read: str) -> None:
+    found = Failure(failed_step="VerifyStorage", error=error, cause=cause).innermost()
+    assert read in found.cause
+    assert "stackTrace" not in found.cause
+    assert found.innermost() == found, "read twice, it is said once"
 
 
 @pytest.mark.parametrize(

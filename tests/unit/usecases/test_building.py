@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from peaker.domain import errors
+from peaker.domain.execution_input import Trigger
 from peaker.domain.fleet import ReplicaState
 from peaker.domain.inventory import OWNER_TAG, RUN_TAG, VOLUME_TAG, CommandOutcome, CommandStatus, TargetState
 from peaker.domain.ledger import ResourceKind, ResourceState, find
-from peaker.domain.run import ExecutionRequest, HostStep, PlanStep, StepInput, Trigger
+from peaker.domain.run import ExecutionRequest, HostStep, PlanStep, StepInput
 from peaker.usecases.assemble_storage import assemble_storage
 from peaker.usecases.attach_volumes import attach_volumes
 from peaker.usecases.await_healthy import await_healthy

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from peaker.domain import errors
 from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
+from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaState
 from peaker.domain.inventory import OWNER_TAG, RUN_TAG, CommandOutcome, CommandStatus, TargetState
 from peaker.domain.ledger import ResourceKind, ResourceState, of_kind
-from peaker.domain.run import FailedStep, Failure, PlanStep, RecordStep, SelectStep, StepInput
+from peaker.domain.run import FailedStep, PlanStep, RecordStep, SelectStep, StepInput
 from peaker.usecases.await_healthy import await_healthy
 from peaker.usecases.await_parked_replica import await_parked_replica
 from peaker.usecases.choose_disposal import choose_disposal
@@ -209,11 +210,11 @@ def make_it_the_last(ports: FakePorts) -> None:
 
 
 BREAKS: dict[str, tuple[Callable[[FakePorts], None], str]] = {
-    "owner-tag-removed": (take_owner_tag, "I1: tag peaker:owner"),
-    "ledger-row-faked": (fake_ledger_row, "I1: another-run has no record"),
-    "metric-vanished": (lose_the_metric, "I4: the forecast's need is unknown"),
-    "load-rose": (raise_the_load, "I8: the forecast needs 2"),
-    "last-replica": (make_it_the_last, "I3: 0 other replicas serve"),
+    "owner-tag-removed": (take_owner_tag, "tag peaker:owner"),
+    "ledger-row-faked": (fake_ledger_row, "run another-run has no record"),
+    "metric-vanished": (lose_the_metric, "the forecast's need is unknown"),
+    "load-rose": (raise_the_load, "the forecast needs 2"),
+    "last-replica": (make_it_the_last, "0 other replicas serve"),
 }
 CALLS = ("deregister", "stop-database", "stop-instance", "terminate")
 

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from peaker.domain import errors
 from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
+from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaState
 from peaker.domain.inventory import (
     LOAD_TAG,
     TargetState,
 )
 from peaker.domain.reading import Known
-from peaker.domain.run import FailedStep, Failure, RecordStep, SelectStep
+from peaker.domain.run import FailedStep, RecordStep, SelectStep
 from peaker.usecases.deregister_replica import deregister_replica
 from peaker.usecases.drain_replica import drain_replica
 from peaker.usecases.guard_retirement import guard_retirement
@@ -60,10 +61,12 @@ def test_the_peak_replica_is_selected_and_remembered_with_its_builder(ports: Fak
 def test_a_wrong_or_foreign_replica_is_refused_by_name_with_the_reason(ports: FakePorts) -> None:
     ports.compute.add(instance("i-00000000000009999", tags={"peaker:cluster": "payments"}))
     cases = {
-        BASE: f"{BASE} is refused: base load, permanent",
-        SOURCE: f"{SOURCE} is refused: is the source of orders (I2)",
-        "i-00000000000009999": "is not a replica of orders; its tag peaker:cluster is 'payments'",
-        "i-0000000000000dead": "is not a replica of orders; EC2 knows no such instance",
+        BASE: f"replica: given {BASE}: is base load, permanent; only what Peaker made may go (I1)",
+        SOURCE: f"replica: given {SOURCE}: is the source of orders; the source is never retired (I2)",
+        "i-00000000000009999": "is not a replica of orders; only its own peak replicas may go (I1); "
+        "its tag peaker:cluster is 'payments'",
+        "i-0000000000000dead": "is not a replica of orders; only its own peak replicas may go (I1); "
+        "EC2 knows no such instance",
     }
     for wanted, said in cases.items():
         with pytest.raises(errors.NoIdleReplica) as refused:
@@ -96,7 +99,7 @@ def test_the_guard_lets_an_idle_replica_go_and_stops_a_needed_one(ports: FakePor
     selected(ports)
     guard_retirement(ports, step(ports, "GuardRetirement"))
     ports.readings.metrics["RequiredReplicas"] = 2
-    with pytest.raises(errors.RetirementRefused, match="I8: the forecast needs 2"):
+    with pytest.raises(errors.RetirementRefused, match="the forecast needs 2"):
         guard_retirement(ports, step(ports, "GuardRetirement"))
     del ports.readings.metrics["RequiredReplicas"]
     with pytest.raises(errors.RetirementRefused, match="I4"):
@@ -236,7 +239,10 @@ def test_the_receipt_of_a_failure_names_the_step_and_the_reason(ports: FakePorts
     selected(ports)
     given = RecordStep(**step(ports, "RecordFailure").model_dump(), outcome="rolled_back", failure=FAILURE)
     found = record_receipt(ports, given)
-    assert (found.error, found.cause) == ("DrainLimitReached", "DrainReplica: DrainLimitReached: late")
+    assert (found.error, found.cause) == (
+        "DrainLimitReached",
+        "DrainReplica failed (DrainLimitReached): late",
+    )
     receipt = ports.ledger.receipt(IN_RUN)
     assert receipt is not None
     assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_back", "DrainReplica")
@@ -250,3 +256,37 @@ def test_a_lease_whose_token_was_lost_goes_back_if_it_is_ours(ports: FakePorts) 
     assert ports.lease.current("orders", NOON) is not None
     release_lease(ports, given)
     assert ports.lease.current("orders", NOON) is None
+
+
+def test_the_receipt_of_a_refusal_says_refused_and_why(ports: FakePorts) -> None:
+    selected(ports)
+    refusal = Failure(
+        failed_step="GuardRetirement", error="RetirementRefused", cause="the load is too high (I8)"
+    )
+    given = RecordStep(**step(ports, "RecordRefusal").model_dump(), outcome="refused", failure=refusal)
+    found = record_receipt(ports, given)
+    assert found.outcome == "refused"
+    receipt = ports.ledger.receipt(given.run_id)
+    assert receipt is not None
+    assert (receipt["outcome"], receipt["reason"]) == ("refused", "GuardRetirement: RetirementRefused")
+    assert receipt["failure"]["cause"] == "the load is too high (I8)"
+
+
+def test_the_receipt_of_an_incomplete_undo_says_both_what_failed_and_what_keeps_the_undo(
+    ports: FakePorts,
+) -> None:
+    selected(ports)
+    given = RecordStep(
+        **step(ports, "RecordRestoreIncomplete").model_dump(),
+        outcome="undo_incomplete",
+        failure=FAILURE,
+        undo=Failure(failed_step="RestoreReplica", error="AwsCallRejected", cause="denied"),
+    )
+    found = record_receipt(ports, given)
+    assert found.error == "AwsCallRejected"
+    assert found.cause == (
+        "DrainReplica failed (DrainLimitReached): late. Then RestoreReplica failed (AwsCallRejected): denied"
+    )
+    receipt = ports.ledger.receipt(given.run_id)
+    assert receipt is not None
+    assert "the undo is incomplete: RestoreReplica failed (AwsCallRejected): denied" in receipt["notes"]

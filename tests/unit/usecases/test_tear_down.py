@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 from peaker.domain.errors import NotOwned, UndoInProgress
+from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaState
 from peaker.domain.inventory import LOAD_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG, TargetState
 from peaker.domain.ledger import ResourceKind, ResourceState
-from peaker.domain.run import FailedStep, Failure, StepInput
+from peaker.domain.run import FailedStep, StepInput
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.tear_down import TearDown, tear_down
 from peaker.usecases.undo_run import undo_run

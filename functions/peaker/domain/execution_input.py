@@ -1,0 +1,171 @@
+"""What a person or a rule gives to a workflow, and what is wrong with it, one line per field. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from peaker.domain.contract import Contract
+from peaker.domain.errors import InvalidRequest
+
+Operation = Literal["scale_out", "scale_in"]
+Mode = Literal["act", "plan"]
+
+CLUSTER_NAME = r"^[a-z][a-z0-9-]{0,19}$"
+LONGEST_REASON = 256
+# CloudWatch's state reason has up to 1,023 characters.
+LONGEST_TRIGGER_TEXT = 2048
+_LONGEST_SHOWN = 60
+_OF_ONE_WORKFLOW = {
+    "scale_in": ("count", "scale_in takes one replica away per execution"),
+    "scale_out": ("replica", "only scale_in takes a replica"),
+}
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("has control characters")
+    return text
+
+
+def _instant(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("has no time zone")
+    return text
+
+
+Line = Annotated[str, AfterValidator(_printable)]
+
+
+class Trigger(Contract):
+    """What started the run. `at` is when the alarm went off (ISO 8601)."""
+
+    kind: Literal["alarm", "schedule", "manual"] = "manual"
+    alarm: Annotated[str, Field(max_length=LONGEST_TRIGGER_TEXT)] | None = None
+    reason: Annotated[str, Field(max_length=LONGEST_TRIGGER_TEXT)] | None = None
+    at: Annotated[str, AfterValidator(_instant)] | None = None
+
+
+class ExecutionInput(Contract):
+    """What a person or a rule gives to the state machine."""
+
+    cluster: str = Field(pattern=CLUSTER_NAME)
+    mode: Mode = "act"
+    count: Annotated[int, Field(ge=1, strict=True)] = 1
+    replica: Annotated[str, Field(pattern=r"^i-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = None
+    reason: Annotated[Line, Field(max_length=LONGEST_REASON)] | None = None
+    trigger: Trigger = Trigger()
+
+
+_ALLOWED = {
+    "input": 'an object such as {"cluster": "orders"}',
+    "cluster": "the name of a cluster: lower case, digits and hyphens, at most 20 characters",
+    "mode": '"act" or "plan"',
+    "count": "a whole number from 1 to the cluster's max_replicas",
+    "replica": 'an instance id such as "i-0123456789abcdef0"',
+    "reason": f"one line of text of at most {LONGEST_REASON} characters",
+    "trigger": 'an object such as {"kind": "manual"}',
+    "trigger.kind": '"alarm", "schedule" or "manual"',
+    "trigger.alarm": f"the alarm's name, text of at most {LONGEST_TRIGGER_TEXT} characters",
+    "trigger.reason": f"text of at most {LONGEST_TRIGGER_TEXT} characters",
+    "trigger.at": 'a time with its zone such as "2026-11-21T01:40:00Z"',
+}
+
+
+def execution_input_problems(given: Any, operation: Operation | None = None) -> dict[str, str]:
+    """What is wrong, by field: what was given and what is allowed. Empty for a right input.
+
+    `operation` adds the rule that a field belongs to one workflow. A field that is null is wrong: it is meant to
+    have a value, and a default in its place could take another replica away than the one that was meant.
+    """
+    found: dict[str, str] = {}
+    if isinstance(given, Mapping):
+        found |= _of_the_other_workflow(given, operation)
+        found |= {name: _not_allowed(name, None) for name in _nulls(given)}
+    try:
+        ExecutionInput.model_validate(given)
+    except ValidationError as error:
+        for item in error.errors():
+            field = ".".join(str(part) for part in item["loc"]) or "input"
+            found.setdefault(field, _problem(field, item, operation))
+    return found
+
+
+def parse_execution_input(given: Any, operation: Operation | None = None) -> ExecutionInput:
+    """The typed input. Raises InvalidRequest with a line per wrong field."""
+    problems = execution_input_problems(given, operation)
+    if problems:
+        raise InvalidRequest(as_lines(problems))
+    return ExecutionInput.model_validate(given)
+
+
+def as_lines(problems: Mapping[str, str]) -> str:
+    """`field: what is wrong`, a line each."""
+    return "\n".join(f"{_shown_name(field)}: {text}" for field, text in problems.items())
+
+
+def unknown_cluster(name: str, known: Sequence[str]) -> str:
+    """What is said of a cluster that the environment does not have."""
+    near = get_close_matches(name.lower(), known, 1)
+    meant = f". Did you mean {near[0]}?" if near else ""
+    return f"cluster: given {shown(name)}; clusters of this environment: {', '.join(known) or 'there are none'}{meant}"
+
+
+def shown(value: Any) -> str:
+    """A value as it was given, cut when it is long."""
+    if value is None or isinstance(value, bool):
+        return str(value).lower().replace("none", "null")
+    text = f'"{value}"' if isinstance(value, str) and value.isprintable() else repr(value)
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    return f"{text[:_LONGEST_SHOWN]}... ({len(text):,} characters)"
+
+
+def _of_the_other_workflow(given: Mapping[Any, Any], operation: Operation | None) -> dict[str, str]:
+    if operation is None:
+        return {}
+    field, why = _OF_ONE_WORKFLOW[operation]
+    return {field: f"given {shown(given[field])}; {why}: leave the field out"} if field in given else {}
+
+
+def _nulls(given: Mapping[Any, Any]) -> list[str]:
+    trigger = given.get("trigger")
+    inner = trigger if isinstance(trigger, Mapping) else {}
+    names = [str(name) for name, value in given.items() if value is None]
+    names += [f"trigger.{name}" for name, value in inner.items() if value is None]
+    return [name for name in names if name in _ALLOWED]
+
+
+def _problem(field: str, item: Any, operation: Operation | None) -> str:
+    if item["type"] == "missing":
+        return f"not given; allowed is {_ALLOWED[field]}"
+    if item["type"] == "extra_forbidden":
+        return _unknown(field, operation)
+    return _not_allowed(field, item["input"])
+
+
+def _not_allowed(field: str, value: Any) -> str:
+    text = f"given {shown(value)}; allowed is {_ALLOWED[field]}"
+    near = get_close_matches(value.lower(), ("act", "plan"), 1) if isinstance(value, str) else []
+    return f'{text}. Did you mean "{near[0]}"?' if field == "mode" and near else text
+
+
+def _unknown(field: str, operation: Operation | None) -> str:
+    prefix, _, name = field.rpartition(".")
+    model = Trigger if prefix == "trigger" else ExecutionInput
+    foreign = _OF_ONE_WORKFLOW[operation][0] if operation else ""
+    known = [one for one in model.model_fields if one != foreign]
+    near = get_close_matches(name.lower(), known, 1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    return f"no such field; {meant}Allowed are {', '.join(known)}"
+
+
+def _shown_name(field: str) -> str:
+    if field in _ALLOWED:
+        return field
+    text = field if field.isprintable() else repr(field)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

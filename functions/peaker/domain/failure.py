@@ -1,0 +1,79 @@
+"""What went wrong in a step, as a person reads it: a sentence with its numbers, and what to do. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from peaker.domain.contract import Contract
+from peaker.domain.errors import with_remedy
+
+# A cause may be cut at 32,768 characters, behind its errorMessage: then it is no JSON any more.
+_MESSAGE = re.compile(r'"errorMessage":\s*("[^"\\]*(?:\\.[^"\\]*)*")')
+_NO_ANSWER = (
+    "The function ended without an answer, as it does without memory: read its log, then start again."
+)
+_TOLD_BY_SERVICE = {
+    "Lambda.TooManyRequestsException": "Ask AWS for more concurrent executions of functions, then start again.",
+    "Lambda.Unknown": _NO_ANSWER,
+    "Runtime.ExitError": _NO_ANSWER,
+    "Sandbox.Timedout": "The function took longer than its time limit: read its log, then start again.",
+    "States.DataLimitExceeded": "The step's answer was too large for Step Functions. Report it with the log.",
+    "States.Permissions": "The role of the workflow lacks a permission: deploy the stack again.",
+    "States.Timeout": "The step took longer than its time limit: read the log of its function, then start again.",
+}
+_OTHER_SERVICE = "Read the log of the step's function and the health of the service, then start again."
+
+
+class Failure(Contract):
+    """What went wrong, as the workflow caught it: the state, the error's class name and its cause."""
+
+    failed_step: str
+    error: str
+    cause: str = ""
+
+    def innermost(self) -> Failure:
+        """The failure as a person reads it: its own step and message, out of the wrappings of the workflow.
+
+        A Lambda function's cause is JSON with errorMessage; a branch's is a failure of its own; a child
+        workflow's is the description of its execution with Error and Cause. An error of a service, whose cause
+        is text or empty, gets words and a remedy.
+        """
+        document = _json_object(self.cause)
+        if "failed_step" in document:
+            return Failure.model_validate(document).innermost()
+        if "Error" in document and "Cause" in document:
+            step, _, cause = str(document["Cause"]).partition(": ")
+            error = str(document["Error"])
+            inner = Failure(failed_step=f"{self.failed_step}/{step}", error=error, cause=cause or step)
+            return inner.innermost()
+        message = _message(self.cause, document)
+        if "." in self.error:
+            message = _with_remedy_of_service(self.error, message)
+        return self.model_copy(update={"cause": message})
+
+    @property
+    def sentence(self) -> str:
+        """`VerifyStorage failed (StorageNotWarm): ...`"""
+        return f"{self.failed_step} failed ({self.error}): {self.cause}"
+
+
+def _message(cause: str, document: dict[str, Any]) -> str:
+    if "errorMessage" in document:
+        return str(document["errorMessage"])
+    found = _MESSAGE.search(cause)
+    return str(json.loads(found.group(1))) if found else cause
+
+
+def _with_remedy_of_service(error: str, message: str) -> str:
+    remedy = _TOLD_BY_SERVICE.get(error, _OTHER_SERVICE)
+    return message if remedy in message else with_remedy(message or "no cause was given", remedy)
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
