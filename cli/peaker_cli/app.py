@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import peaker_cli.interruption  # noqa: F401  first: Ctrl-C may come while the others load
+
+# isort: split
 import json
 import sys
 from typing import Annotated, Any
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
+from peaker.domain.errors import PeakerError
 from rich.console import Console
 from rich.table import Table
 
@@ -15,6 +19,7 @@ from peaker_cli.backtest import EPILOG as BACKTEST_EPILOG
 from peaker_cli.backtest import backtest_command
 from peaker_cli.control_plane import ControlPlane, ControlPlaneError
 from peaker_cli.deployment import DeploymentOptions, takes_deployment
+from peaker_cli.failures import ended
 from peaker_cli.iostat import EPILOG as IOSTAT_EPILOG
 from peaker_cli.iostat import iostat_command
 from peaker_cli.knee import EPILOG as KNEE_EPILOG
@@ -89,12 +94,9 @@ def _show(document: Any, as_json: bool, render: Any) -> None:
 
 
 def main() -> None:
-    """Entry point; expected failures are one line on stderr and exit status 1."""
-    try:
-        app()
-    except (ControlPlaneError, ClientError, BotoCoreError) as error:
-        print(f"peaker: {error}", file=sys.stderr)
-        sys.exit(1)
+    """Entry point; a failure is one line on stderr and exit status 1, a wrong call is status 2."""
+    explained = (ControlPlaneError, PeakerError, ClientError, BotoCoreError)
+    sys.exit(ended(app, explained))
 
 
 if __name__ == "__main__":

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from peaker.domain.device_load import since_boot_left_out
-from peaker.domain.io_diagnosis import ADVICE, DeviceDiagnosis, Limits, Verdict, diagnose
-from peaker.domain.iostat_text import IostatFormatError, parse_iostat
+from peaker.domain.device_load import IostatReport, since_boot_left_out
+from peaker.domain.io_diagnosis import ADVICE, ANY_DEVICE, DeviceDiagnosis, Limits, Verdict, diagnose
+from peaker.domain.iostat_text import IostatFormatError, read_iostat
 from rich.console import Console
 from rich.table import Table
 
+from peaker_cli.failures import say
 from peaker_cli.promises import parse_instance, parse_volumes
 
 EPILOG = (
@@ -23,6 +24,8 @@ EPILOG = (
     "peaker iostat night.txt --volume nvme1n1=3000:125 --instance 11800:594    "
     "iostat -x -y -o JSON 5 12 | peaker iostat - --json"
 )
+_COMPRESSED = {b"\x1f\x8b": "zcat", b"BZh": "bzcat", b"\xfd7zXZ\x00": "xzcat", b"\x28\xb5\x2f\xfd": "zstdcat"}
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _STYLE = {
     Verdict.IDLE: "dim",
     Verdict.APPLICATION_LIMITED: "green",
@@ -59,14 +62,18 @@ def iostat_command(
     """
     limits = Limits(volumes=parse_volumes(volume or ()), instance=parse_instance(instance))
     try:
-        reports = parse_iostat(_read(source))
+        found = read_iostat(_read(source))
     except IostatFormatError as error:
         raise _failure(f"{_called(source)}:{error.line}: {error.message}") from error
+    reports = found.reports
     kept = reports if keep_first else since_boot_left_out(reports)
+    _refuse_unknown_devices(source, kept, device or (), limits)
+    if found.damage is not None:
+        say(
+            f"{_called(source)}:{found.damage.line}: {found.damage.message}; "
+            f"reports before that, which are complete and used: {len(reports)}"
+        )
     diagnoses = [one for one in diagnose(kept, limits) if not device or one.device in device]
-    if not diagnoses:
-        listed = ", ".join(sorted({load.device for report in kept for load in report.devices}))
-        raise _failure(f"{_called(source)}: no such device; it has {listed}")
     if as_json:
         typer.echo(
             json.dumps({"reports": len(kept), "devices": [_document(one) for one in diagnoses]}, indent=1)
@@ -75,13 +82,28 @@ def iostat_command(
         _show(diagnoses, left_out=len(reports) - len(kept), kept=len(kept))
 
 
+def _refuse_unknown_devices(
+    source: str, reports: Sequence[IostatReport], asked: Sequence[str], limits: Limits
+) -> None:
+    known = sorted({load.device for report in reports for load in report.devices})
+    named = [("--device", name) for name in asked]
+    named += [("--volume", name) for name in limits.volumes if name != ANY_DEVICE]
+    unknown = [f"{option} {name}" for option, name in named if name not in known]
+    if unknown:
+        raise _failure(f"{_called(source)}: no such device: {', '.join(unknown)}; it has {', '.join(known)}")
+
+
 def _read(source: str) -> str:
-    if source == "-":
-        return sys.stdin.read()
+    if source == "-" and sys.stdin is None:
+        raise _failure("standard input is closed; give a file, or pipe iostat -x into the command")
     try:
-        return Path(source).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise _failure(f"{source}: {error.strerror}") from error
+        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    except (OSError, ValueError) as error:
+        raise _failure(f"{_called(source)}: {getattr(error, 'strerror', None) or error}") from error
+    for magic, tool in _COMPRESSED.items():
+        if data.startswith(magic):
+            raise _failure(f"{_called(source)}: is compressed; unpack it first ({tool} {source})")
+    return data.decode("utf-16" if data.startswith(_UTF_16) else "utf-8-sig", errors="replace")
 
 
 def _called(source: str) -> str:
@@ -89,7 +111,7 @@ def _called(source: str) -> str:
 
 
 def _failure(message: str) -> typer.Exit:
-    print(f"peaker: {message}", file=sys.stderr)
+    say(message)
     return typer.Exit(1)
 
 

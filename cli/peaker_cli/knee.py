@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,12 +23,14 @@ from peaker.domain.io_diagnosis import (
     diagnose,
 )
 from peaker.domain.storage_judgement import exceeded_during
-from peaker_host.errors import HostError
+from peaker_host.errors import DeviceInUse, HostError
 from peaker_host.knee import KneeSettings, Step, find_knee, find_mixed_knee
 from peaker_host.processes import Processes
 from rich.console import Console
 from rich.table import Table
 
+from peaker_cli.block_device import why_no_scratch, why_not_measurable
+from peaker_cli.failures import say
 from peaker_cli.iostat import style_of
 from peaker_cli.knee_plot import plot_knee
 from peaker_cli.promises import parse_instance, parse_volumes
@@ -82,6 +84,7 @@ def knee_command(
     --window 30, on a volume without burst credit.
     """
     _check_choice(device, scratch, plot)
+    _check_target(device, scratch)
     limits = Limits(volumes=parse_volumes(volume or ()), instance=parse_instance(instance))
     settings = KneeSettings(
         max_concurrency=max_concurrency,
@@ -97,12 +100,14 @@ def knee_command(
             )
         else:
             result = find_knee(str(device), settings, Processes(), progress.show, even_if_busy)
-    except (HostError, OSError) as error:
-        print(f"peaker: {error}", file=sys.stderr)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt as error:
-        print("peaker: search stopped", file=sys.stderr)
-        raise typer.Exit(130) from error
+    except DeviceInUse as error:
+        raise _failure(
+            f"{error}. Measure when it is idle, or take --even-if-busy and slow the others down"
+        ) from error
+    except HostError as error:
+        raise _failure(str(error)) from error
+    except OSError as error:
+        raise _failure(f"{scratch or device}: {error.strerror or error}") from error
     diagnosis = diagnose_steps(result, limits)
     findings = findings_at_the_top(result, limits, diagnosis)
     comparison = _comparison(result, limits)
@@ -174,19 +179,33 @@ def _judged(findings: tuple[Finding, ...], comparison: tuple[PlanComparison, ...
     }
 
 
+def _check_target(device: str | None, scratch: Path | None) -> None:
+    why = why_no_scratch(scratch) if scratch is not None else why_not_measurable(str(device))
+    if why is not None:
+        raise _failure(why)
+
+
+def _failure(message: str) -> typer.Exit:
+    say(message)
+    return typer.Exit(1)
+
+
 def _check_choice(device: str | None, scratch: Path | None, plot: Path | None) -> None:
     if (device is None) == (scratch is None):
         raise typer.BadParameter("give either a device to read or --scratch DIRECTORY")
-    if plot is not None and plot.suffix.lower() not in _PLOT_ENDINGS:
+    if plot is None:
+        return
+    if plot.suffix.lower() not in _PLOT_ENDINGS:
         raise typer.BadParameter(f"{plot} ends neither in .png nor in .svg", param_hint="--plot")
+    if plot.is_dir() or not os.access(plot.parent, os.W_OK):
+        raise typer.BadParameter(f"no file can be written at {plot}", param_hint="--plot")
 
 
 def _plot(result: dict[str, Any], path: Path) -> None:
     try:
         plot_knee(result, path)
     except OSError as error:
-        print(f"peaker: {path}: {error.strerror}", file=sys.stderr)
-        raise typer.Exit(1) from error
+        raise _failure(f"{path}: {error.strerror}") from error
 
 
 class _Progress:

@@ -10,12 +10,13 @@ from peaker.adapters.parameter_clusters import ParameterClusters
 from peaker.adapters.read_endpoint_by_kind import read_endpoints
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import PeakerError
-from peaker.domain.inventory import CLUSTER_TAG, OWNER_TAG, ROLE_TAG, Instance
+from peaker.domain.inventory import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, Instance
 from peaker.ports import TrafficRouter
 
 from peaker_cli.control_plane import ControlPlane, ControlPlaneError
 from peaker_cli.deployment import DeploymentOptions
 
+_ALIVE = {"pending", "running"}
 EPILOG = "Example: peaker register-base orders i-0123456789abcdef0 --env prod"
 
 
@@ -33,7 +34,7 @@ def register_base_command(
         router = read_endpoints(client("elbv2"), client("route53"), client("ec2"), client("cloudwatch"))
         register_base(router, settings, instance)
     except PeakerError as error:
-        raise ControlPlaneError(str(error)) from error
+        raise ControlPlaneError(error.sentence) from error
     typer.echo(
         f"{instance_id} is behind the read endpoint of {cluster}; it gets reads once it is found healthy"
     )
@@ -41,15 +42,32 @@ def register_base_command(
 
 def register_base(router: TrafficRouter, settings: ClusterSettings, instance: Instance) -> None:
     """Register and promote. Raises ControlPlaneError for anything but a base replica of the cluster."""
-    tags = instance.tags
-    if tags.get(CLUSTER_TAG) != settings.name or tags.get(ROLE_TAG) != "replica":
-        raise ControlPlaneError(
-            f"{instance.instance_id} is no replica of {settings.name}: tag it {CLUSTER_TAG}={settings.name} and "
-            f"{ROLE_TAG}=replica, found {tags.get(CLUSTER_TAG)!r} and {tags.get(ROLE_TAG)!r}"
-        )
-    if OWNER_TAG in tags:
-        raise ControlPlaneError(
-            f"{instance.instance_id} was made by Peaker (tag {OWNER_TAG}), which registers it itself once it is proven"
-        )
+    if (why := why_not_base(settings.name, instance)) is not None:
+        raise ControlPlaneError(f"{instance.instance_id} {why}")
     router.register(settings, instance.instance_id)
     router.promote(settings, instance.instance_id)
+
+
+def why_not_base(cluster: str, instance: Instance) -> str | None:
+    """Why this instance does not go behind the read endpoint, and what to do; None for a base replica."""
+    tags = instance.tags
+    role, owner = tags.get(ROLE_TAG), tags.get(CLUSTER_TAG)
+    if role == "source":
+        return (
+            f"is the source of {owner} (tag {ROLE_TAG}=source): it takes the writes and never serves reads behind the "
+            "read endpoint; give the id of a replica"
+        )
+    if OWNER_TAG in tags:
+        return f"was made by Peaker (tag {OWNER_TAG}), which registers it itself once it is proven"
+    if instance.state not in _ALIVE:
+        return f"is {instance.state}; start it first"
+    if owner is not None and owner != cluster:
+        return f"belongs to the cluster {owner} (tag {CLUSTER_TAG}), not to {cluster}; give the cluster that it is of"
+    if owner is None or role != "replica":
+        return (
+            f"is not tagged as a replica of {cluster}: {ROLE_TAG} is {role or 'not set'}, {CLUSTER_TAG} is "
+            f"{owner or 'not set'}. If it follows the source of {cluster}, run: aws ec2 create-tags --resources "
+            f"{instance.instance_id} --tags Key={CLUSTER_TAG},Value={cluster} Key={ROLE_TAG},Value=replica "
+            f"Key={LOAD_TAG},Value=base"
+        )
+    return None

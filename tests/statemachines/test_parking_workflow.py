@@ -13,7 +13,6 @@ import pytest
 from localcloud.extensions.cloudwatch import metric_key
 from statemachines import structure
 from tests.statemachines.test_scale_out_faults import handler_of
-from tests.support.refusals import assert_refused
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 
 FATAL = "AwsCallRejected"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,8 @@ _RUN_TOGETHER = re.compile("|".join(re.escape(name) for name in sorted(_KNOWN, k
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?[kKMGTP%]?|nan|inf)")
 _KIB_OF_SUFFIX = {"k": 1.0, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
 _KIB_OF_UNIT = {"sec": 0.5, "kB": 1.0, "MB": 1024.0}
+_STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
+_NEXT_ENTRY = re.compile(r"[\s,]*\{")
 _AGREES_WITHIN = 0.1
 _TOO_SHORT_FOR_A_ROW = 4
 
@@ -82,14 +84,35 @@ class _Draft:
     first_of_run: bool = False
 
 
+@dataclass(frozen=True)
+class IostatText:
+    """The complete reports of an input, and what is wrong with the rest of it, if something is."""
+
+    reports: tuple[IostatReport, ...]
+    damage: IostatFormatError | None = None
+
+
 def parse_iostat(text: str) -> tuple[IostatReport, ...]:
     """All reports in the order printed, numbered from 1. Raises IostatFormatError; never returns nothing."""
-    reports = _parse_json(text) if text.lstrip()[:1] == "{" else _TextReader().read(text)
-    if not reports:
+    found = read_iostat(text)
+    if found.damage is not None:
+        raise found.damage
+    return found.reports
+
+
+def read_iostat(text: str) -> IostatText:
+    """The reports before the first damage: a file that was cut or overwritten keeps what it had up to there.
+
+    Raises IostatFormatError when there is not one complete report; never returns nothing.
+    """
+    found = _read_json(text) if text.lstrip()[:1] == "{" else _TextReader().read(text)
+    if not found.reports and found.damage is not None:
+        raise found.damage
+    if not found.reports:
         raise IostatFormatError(
             max(1, len(text.splitlines())), "no report of iostat -x in the input (run: iostat -x -y 5 12)"
         )
-    return reports
+    return found
 
 
 class _TextReader:
@@ -102,11 +125,37 @@ class _TextReader:
         self._draft = _Draft(first_of_run=True)
         self._drafts: list[_Draft] = []
 
-    def read(self, text: str) -> tuple[IostatReport, ...]:
-        for line, content in enumerate(text.splitlines(), 1):
-            self._read_line(line, [token for token in content.split() if token != "|"])
-        self._close()
-        return tuple(_report(number, draft) for number, draft in enumerate(self._drafts, 1))
+    def read(self, text: str) -> IostatText:
+        """Stops at the first line that is damaged; the report that it is in is not complete."""
+        damage: IostatFormatError | None = None
+        lines = text.splitlines()
+        try:
+            for line, content in enumerate(lines, 1):
+                self._read_line(line, [token for token in content.split() if token != "|"])
+        except IostatFormatError as error:
+            damage = error
+        if damage is None and self._is_cut(text, lines):
+            damage = IostatFormatError(len(lines), "the input ends inside a report (was it cut?)")
+        if damage is None:
+            self._close()
+        reports: list[IostatReport] = []
+        try:
+            for number, draft in enumerate(self._drafts, 1):
+                reports.append(_report(number, draft))
+        except IostatFormatError as error:
+            damage = error
+        return IostatText(tuple(reports), damage)
+
+    def _is_cut(self, text: str, lines: Sequence[str]) -> bool:
+        """iostat ends each report with an empty line; without it, what is less than the report before is cut."""
+        if not self._drafts or text.endswith(("\n\n", "\n\r\n")):
+            return False
+        last, before = self._draft.rows, self._drafts[-1].rows
+        if last and last.keys() < before.keys():
+            return True
+        name, *numbers = lines[-1].split() or [""]
+        unfinished = bool(name) and name not in last and any(one.startswith(name) for one in before)
+        return not text.endswith("\n") and unfinished and all(map(_is_number, numbers))
 
     def _read_line(self, line: int, tokens: list[str]) -> None:
         if not tokens or tokens[0].startswith("#"):
@@ -181,32 +230,53 @@ class _TextReader:
             self._draft = _Draft()
 
 
-def _parse_json(text: str) -> tuple[IostatReport, ...]:
+def _read_json(text: str) -> IostatText:
     try:
         hosts = json.loads(text)["sysstat"]["hosts"]
-        return tuple(_json_reports(hosts))
+        entries = [(index == 0, entry) for host in hosts for index, entry in enumerate(host["statistics"])]
     except json.JSONDecodeError as error:
-        raise IostatFormatError(error.lineno, f"not JSON: {error.msg} (was iostat killed?)") from error
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        if isinstance(error, IostatFormatError):
-            raise
+        damage = IostatFormatError(error.lineno, f"not JSON: {error.msg} (was iostat killed?)")
+        return _json_reports(_complete_entries(text), damage)
+    except (KeyError, TypeError, AttributeError) as error:
         raise IostatFormatError(1, f"JSON, but not of iostat -x -o JSON: {error!r}") from error
+    return _json_reports(entries, None)
 
 
-def _json_reports(hosts: Sequence[Mapping[str, Any]]) -> Iterator[IostatReport]:
-    number = 0
-    for host in hosts:
-        for index, entry in enumerate(host["statistics"]):
-            number += 1
-            draft = _Draft(first_of_run=index == 0)
-            if "avg-cpu" in entry:
-                draft.cpu = _cpu({name: float(value) for name, value in entry["avg-cpu"].items()})
-            for disk in entry.get("disk", ()):
-                name = str(disk["disk_device"])
-                draft.rows[name] = {
-                    _json_column(key): _json_value(disk[key]) for key in disk if key != "disk_device"
-                }
-            yield _report(number, draft)
+def _complete_entries(text: str) -> Iterator[tuple[bool, Any]]:
+    """The reports of a document that is cut or damaged, as far as each is whole; with each, whether it is the first."""
+    decoder = json.JSONDecoder()
+    for start in _STATISTICS.finditer(text):
+        at, first = start.end(), True
+        while (begin := _NEXT_ENTRY.match(text, at)) is not None:
+            try:
+                entry, at = decoder.raw_decode(text, begin.end() - 1)
+            except ValueError:
+                return
+            yield first, entry
+            first = False
+
+
+def _json_reports(entries: Iterable[tuple[bool, Any]], damage: IostatFormatError | None) -> IostatText:
+    reports: list[IostatReport] = []
+    try:
+        for first, entry in entries:
+            reports.append(_json_report(len(reports) + 1, first, entry))
+    except IostatFormatError as error:
+        damage = error
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        wrong = f"report {len(reports) + 1} of the document is not of iostat -x -o JSON: {error!r}"
+        damage = IostatFormatError(1, wrong)
+    return IostatText(tuple(reports), damage)
+
+
+def _json_report(number: int, first: bool, entry: Mapping[str, Any]) -> IostatReport:
+    draft = _Draft(first_of_run=first)
+    if "avg-cpu" in entry:
+        draft.cpu = _cpu({name: float(value) for name, value in entry["avg-cpu"].items()})
+    for disk in entry.get("disk", ()):
+        name = str(disk["disk_device"])
+        draft.rows[name] = {_json_column(key): _json_value(disk[key]) for key in disk if key != "disk_device"}
+    return _report(number, draft)
 
 
 def _json_column(key: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from peaker.domain.inventory import CLUSTER_TAG, OWNER_TAG
 from peaker_cli.control_plane import ControlPlaneError
-from peaker_cli.register_base import register_base
+from peaker_cli.register_base import register_base, why_not_base
 
 from tests.support.builders import BASE, instance, orders
 from tests.support.fakes import FakeEndpoint
@@ -21,8 +21,13 @@ def test_a_base_replica_is_in_both_groups_also_when_asked_twice() -> None:
 @pytest.mark.parametrize(
     ("role", "tags", "why"),
     [
-        ("source", {}, "is no replica of orders: tag it .* found 'orders' and 'source'"),
-        ("replica", {CLUSTER_TAG: "payments"}, "is no replica of orders: tag it .* found 'payments'"),
+        ("source", {}, "is the source of orders .* never serves reads"),
+        ("replica", {CLUSTER_TAG: "payments"}, "belongs to the cluster payments .* not to orders"),
+        (
+            "donor",
+            {},
+            "is not tagged as a replica of orders: peaker:role is donor.* Key=peaker:role,Value=replica",
+        ),
         ("replica", {OWNER_TAG: "prod"}, "was made by Peaker"),
     ],
 )
@@ -31,3 +36,18 @@ def test_anything_else_is_refused_with_the_reason(role: str, tags: dict[str, str
     with pytest.raises(ControlPlaneError, match=why):
         register_base(endpoint, orders(), instance(BASE, role, tags=tags))
     assert (endpoint.targets, endpoint.warming) == ({}, {})
+
+
+def test_the_source_is_not_advised_to_become_a_replica() -> None:
+    told = why_not_base("orders", instance(BASE, "source"))
+    assert told is not None
+    assert "create-tags" not in told
+    assert "replica of orders" not in told
+
+
+def test_an_untagged_instance_gets_the_command_that_tags_it() -> None:
+    bare = instance(BASE)
+    bare.tags.clear()
+    told = why_not_base("orders", bare)
+    assert told is not None
+    assert f"aws ec2 create-tags --resources {BASE} --tags Key=peaker:cluster,Value=orders" in told

@@ -1,0 +1,73 @@
+"""Which device a person means, and why it cannot be measured: each reason has its own words and remedy."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+_CANNOT_OPEN = {
+    errno.EACCES: "you may not read it; run the command with sudo",
+    errno.EPERM: "you may not read it; run the command with sudo",
+    errno.EBUSY: "it is in use by something that lets nobody else open it",
+    errno.ENOMEDIUM: "it has no medium",
+    errno.ENXIO: "the node is there, but there is no such device behind it (was the volume detached?)",
+    errno.ENODEV: "the node is there, but there is no such device behind it (was the volume detached?)",
+    errno.EIO: "it does not answer (input/output error): look at the kernel's log (dmesg)",
+}
+
+
+def why_not_measurable(path: str) -> str | None:
+    """Why this path is no block device that can be read; None when it is one."""
+    if not path.strip():
+        return "an empty path is no device; give one such as /dev/nvme1n1"
+    try:
+        kind = os.stat(path).st_mode
+    except OSError as error:
+        return f"{path}: {_not_there(path, error)}"
+    except ValueError as error:
+        return f"{path!r}: {error}"
+    if stat.S_ISDIR(kind):
+        return f"{path} is a directory; to measure the file system that it is on, use --scratch {path}"
+    if stat.S_ISREG(kind):
+        return f"{path} is a file, not a block device; to measure what it is on, use --scratch {Path(path).parent}"
+    if not stat.S_ISBLK(kind):
+        return f"{path} is not a block device; lsblk lists them"
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return f"{path}: {_CANNOT_OPEN.get(error.errno or 0, error.strerror)}"
+    return None
+
+
+def why_no_scratch(path: Path) -> str | None:
+    """Why no scratch file can be made in this directory; None when it can, as far as that shows without trying."""
+    if not path.exists():
+        return f"{path} does not exist; make the directory first"
+    if not path.is_dir():
+        return f"{path} is not a directory; --scratch makes a new file in a directory"
+    if not os.access(path, os.W_OK | os.X_OK):
+        return f"{path}: you may not write there; choose another directory, or run the command with sudo"
+    return None
+
+
+def _not_there(path: str, error: OSError) -> str:
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "you may not look into its directory; run the command with sudo"
+    if error.errno == errno.ELOOP:
+        return "its links lead in a circle"
+    if error.errno == errno.ENOTDIR:
+        return "a part of the path is not a directory"
+    if error.errno != errno.ENOENT:
+        return error.strerror or str(error)
+    if os.path.islink(path):
+        return f"the link leads to {os.readlink(path)}, which does not exist"
+    if not path.startswith("/") and os.path.exists(f"/dev/{path}"):
+        return f"no such file or directory; did you mean /dev/{path}?"
+    near = (
+        sorted(one.name for one in Path("/sys/class/block").glob("*"))
+        if os.path.isdir("/sys/class/block")
+        else []
+    )
+    return f"no such device; there are {', '.join(near[:12]) or 'none'}"
