@@ -82,6 +82,7 @@ class _Draft:
     headings: set[Columns] = field(default_factory=set)
     cpu: CpuShares | None = None
     first_of_run: bool = False
+    ended: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class _TextReader:
             damage = error
         if damage is None and self._is_cut(text, lines):
             damage = IostatFormatError(len(lines), "the input ends inside a report (was it cut?)")
-        if damage is None:
+        if damage is None or self._draft.ended:
             self._close()
         reports: list[IostatReport] = []
         try:
@@ -158,6 +159,8 @@ class _TextReader:
         return not text.endswith("\n") and unfinished and all(map(_is_number, numbers))
 
     def _read_line(self, line: int, tokens: list[str]) -> None:
+        if not tokens:
+            self._draft.ended = bool(self._draft.rows)
         if not tokens or tokens[0].startswith("#"):
             return
         if tokens[0] == "Linux":
@@ -223,6 +226,7 @@ class _TextReader:
             self._draft.headings.add(self._columns)
         self._draft.rows.setdefault(name, {}).update(values)
         self._draft.lines.setdefault(name, line)
+        self._draft.ended = False
 
     def _close(self) -> None:
         if self._draft.rows:
