@@ -366,6 +366,8 @@ class Environment(Settings):
     functions: Functions
     network: Network
     alarm_email: str | None = Field(default=None, pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$")
+    # Where people read the runbooks: a page is `<runbook_url>/<name>.md`. Without it alarms name the file here.
+    runbook_url: str | None = Field(default=None, pattern=r"^https?://[^\s]+[^\s/]$", max_length=512)
     clusters: tuple[Cluster, ...] = Field(min_length=1, max_length=20)
 
     @field_validator("clusters")

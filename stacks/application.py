@@ -13,6 +13,7 @@ from constructs import Construct
 
 from environments.schema import Environment, load_environment
 from stacks.constructs.local_bundling import Target, bundle_functions
+from stacks.constructs.operator_alarm import RUNBOOK_URL
 from stacks.control_plane_stack import ControlPlaneStack, state_machine_names
 from stacks.host_package import HostPackage, build_host_package
 from stacks.naming import Names
@@ -36,6 +37,8 @@ class PeakerStage(cdk.Stage):
             f"Peaker-{settings.environment}",
             env=cdk.Environment(account=settings.account, region=settings.region),
         )
+        if settings.runbook_url is not None:
+            self.node.set_context(RUNBOOK_URL, settings.runbook_url)
         names = Names(settings)
         state = StateStack(
             self,

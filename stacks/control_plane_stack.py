@@ -257,7 +257,9 @@ class ControlPlaneStack(Stack):
             self,
             f"{pascal_case(cluster.name)}{metric}",
             alarm_name=name,
-            alarm_description=runbook_description(f"{cluster.name} has {finding}; starts {workflow}.", alarm),
+            alarm_description=runbook_description(
+                self, f"{cluster.name} has {finding}; starts {workflow}.", alarm
+            ),
             metric=cloudwatch.Metric(
                 namespace=METRIC_NAMESPACE,
                 metric_name=metric,

@@ -13,12 +13,20 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 RUNBOOKS = REPOSITORY / "docs" / "runbooks"
 
 
-def runbook_description(summary: str, runbook: str) -> str:
-    """An alarm's description that names `docs/runbooks/<runbook>.md`; raises ValueError if there is none."""
+# The environment's `runbook_url`, which the stage sets for all alarms in it.
+RUNBOOK_URL = "peaker:runbook-url"
+
+
+def runbook_description(scope: Construct, summary: str, runbook: str) -> str:
+    """An alarm's description with the address of its runbook: below the environment's `runbook_url`, else the file.
+
+    Raises ValueError when there is no `docs/runbooks/<runbook>.md`.
+    """
     path = RUNBOOKS / f"{runbook}.md"
     if not path.is_file():
         raise ValueError(f"an alarm names the runbook {path.relative_to(REPOSITORY)}, which does not exist")
-    return f"{summary} Runbook: {path.relative_to(REPOSITORY)}"
+    base = scope.node.try_get_context(RUNBOOK_URL)
+    return f"{summary} Runbook: {f'{base}/{path.name}' if base else path.relative_to(REPOSITORY)}"
 
 
 class OperatorAlarm(Construct):
@@ -46,7 +54,7 @@ class OperatorAlarm(Construct):
             self,
             "Alarm",
             alarm_name=name,
-            alarm_description=runbook_description(summary, runbook),
+            alarm_description=runbook_description(self, summary, runbook),
             metric=metric,
             threshold=threshold,
             comparison_operator=comparison,

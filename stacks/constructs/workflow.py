@@ -163,7 +163,7 @@ class Workflow(Construct):
             self,
             "TimedOut",
             name=f"{physical_name}-workflow-timed-out",
-            summary=f"An execution of {physical_name} ran into its timeout, so nothing was undone.",
+            summary=f"An execution of {physical_name} ran into its timeout; roll_back undoes it.",
             runbook="workflow-timed-out",
             metric=timed_out,
             topic=topic,

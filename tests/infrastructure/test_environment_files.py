@@ -249,6 +249,10 @@ BAD_FILES: dict[str, tuple[Callable[[Document], Any], str]] = {
         environment(clusters=[]),
         "clusters: must have at least 1, got []",
     ),
+    "no address of runbooks": (
+        environment(runbook_url="wiki/runbooks"),
+        r"runbook_url: must match ^https?://[^\s]+[^\s/]$, got 'wiki/runbooks'",
+    ),
     "not an address": (
         environment(alarm_email="on-call"),
         r"alarm_email: must match ^[^@\s]+@[^@\s]+\.[^@\s]+$, got 'on-call'",
