@@ -1,5 +1,6 @@
 # `make demo` shows the whole job on this machine, `make test` runs every test. Both do their own set-up.
-.PHONY: help demo test lint setup setup-dev clean bench bench-forecast bench-prewarm bench-traffic
+.PHONY: help demo test lint setup setup-dev clean bench bench-forecast bench-prewarm bench-traffic settings-reference \
+	aws-names
 
 PYTHON := .venv/bin/python
 
@@ -28,6 +29,14 @@ bench-traffic: setup-dev  ## joins, retirements and faults under load, figures i
 	$(PYTHON) -m bench.traffic
 
 bench: bench-forecast bench-prewarm bench-traffic  ## all three (about an hour and a half)
+
+settings-reference: setup-dev  ## docs/settings.md and environments/schema.json from the models of the settings
+	mkdir -p build
+	$(PYTHON) -m environments.reference > build/settings.md && mv build/settings.md docs/settings.md
+	$(PYTHON) -m environments.reference --schema > build/schema.json && mv build/schema.json environments/schema.json
+
+aws-names: setup-dev  ## the regions and instance types that settings are checked against, from the installed botocore
+	$(PYTHON) -m environments.aws_names
 
 clean:  ## remove what the local cloud left on this machine (processes, mounts, loop devices, namespaces)
 	$(PYTHON) -m localcloud clean

@@ -1,17 +1,28 @@
-"""A bad environment file is refused with the path of the field and the remedy."""
+"""A bad environment file is refused with file, line, path, fault and remedy; a good one is taken as it is."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from annotated_types import Le
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from peaker.domain.cluster import ClusterSettings
+from peaker.domain.prices import INSTANCE_HOURLY_USD
 
+from environments import aws_names, prices
+from environments.endpoint_settings import LONGEST_WAIT_SECONDS
+from environments.faults import shown_path
+from environments.field_types import UnclearWord
 from environments.schema import (
     ENVIRONMENTS_DIRECTORY,
     Environment,
@@ -19,255 +30,317 @@ from environments.schema import (
     available_environments,
     load_environment,
 )
+from environments.settings import MOST_REPLICAS
+from environments.storage_settings import Gates
+from environments.yaml_text import read_document
+from statemachines import structure
+from tests.infrastructure.wrong_environment_files import (
+    LEFT_OUT,
+    WRONG_FILES,
+    WRONG_TEXTS,
+    WRONG_WHOLES,
+    WrongFile,
+    WrongText,
+)
 
 Document = dict[str, Any]
-PROD: Document = yaml.safe_load((ENVIRONMENTS_DIRECTORY / "prod.yaml").read_text())
+GIVEN = Path(__file__).with_name("environment_files")
+SHOP_TEXT = (GIVEN / "shop.yaml").read_text(encoding="utf-8")
+EARLY = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def cluster(**changes: Any) -> Callable[[Document], None]:
-    return lambda document: document["clusters"][0].update(changes)
+def shop() -> Document:
+    document: Document = copy.deepcopy(read_document(GIVEN / "shop.yaml", "shop.yaml").value)
+    return document
 
 
-def data_volume(**changes: Any) -> Callable[[Document], None]:
-    return lambda document: document["clusters"][0]["volumes"][0].update(changes)
+def changed(document: Document, changes: dict[str, Any]) -> Document:
+    """The document with other values at places such as `c.volumes.0.iops`."""
+    for place, value in changes.items():
+        *parents, last = place.replace("c.", "clusters.0.", place.startswith("c.")).split(".")
+        if parents[:1] == ["d"]:
+            parents[:1] = ["clusters", "1"]
+        here: Any = document
+        for part in parents:
+            here = here[int(part)] if isinstance(here, list) else here.setdefault(part, {})
+        key: Any = int(last) if isinstance(here, list) else last
+        if value is LEFT_OUT:
+            del here[key]
+        else:
+            here[key] = value
+    return document
 
 
-def section(name: str, **changes: Any) -> Callable[[Document], None]:
-    return lambda document: document["clusters"][0][name].update(changes)
+def written(document: Document, directory: Path) -> Path:
+    path = directory / f"{document.get('environment') or 'shop'}.yaml"
+    dumped = yaml.dump(document, Dumper=_Written, sort_keys=False, width=10_000, allow_unicode=True)
+    path.write_text(dumped, encoding="utf-8")
+    return path
 
 
-def environment(**changes: Any) -> Callable[[Document], None]:
-    return lambda document: document.update(changes)
+class _Written(yaml.SafeDumper):
+    """As a person writes it: no aliases, text in quotes, moments without."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
-def both_volumes_called_data(document: Document) -> None:
-    document["clusters"][0]["volumes"][1]["name"] = "data"
+_Written.add_representer(
+    UnclearWord, lambda dumper, word: dumper.represent_scalar("tag:yaml.org,2002:str", word.text)
+)
+_Written.add_representer(
+    str, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"')
+)
 
 
-def both_volumes_on_one_device(document: Document) -> None:
-    document["clusters"][0]["volumes"][1]["device"] = "/dev/sdf"
-
-
-def no_data_volume(document: Document) -> None:
-    document["clusters"][0]["volumes"][0]["name"] = "binlogs"
-
-
-def two_clusters_of_one_name(document: Document) -> None:
-    document["clusters"].append(copy.deepcopy(document["clusters"][0]))
-
-
-def by_name(**changes: Any) -> Callable[[Document], None]:
-    """A Route 53 read endpoint; a change to None leaves the setting out."""
-    endpoint = {
-        "kind": "route53",
-        "port": 3306,
-        "health_port": 9200,
-        "hosted_zone_id": "Z0123456789ABCDEFGHIJ",
-    }
-    endpoint |= {"record_name": "reads.orders.internal", "ttl_seconds": 30, **changes}
-    given = {name: value for name, value in endpoint.items() if value is not None}
-    return lambda document: document["clusters"][0].update(read_endpoint=given)
-
-
-def two_clusters_behind_one_name(document: Document) -> None:
-    by_name()(document)
-    two_clusters_of_one_name(document)
-    document["clusters"][1]["name"] = "items"
-
-
-BAD_FILES: dict[str, tuple[Callable[[Document], Any], str]] = {
-    "ceiling below floor": (
-        cluster(max_replicas=0),
-        "clusters.0.max_replicas: must be >= min_replicas (2), got 0",
-    ),
-    "no base replica": (
-        cluster(min_replicas=0),
-        "clusters.0.min_replicas: must be greater than or equal to 1, got 0",
-    ),
-    "misspelled setting": (
-        cluster(max_replica=3),
-        "clusters.0.max_replica: is not a setting; did you mean max_replicas?",
-    ),
-    "unknown setting": (
-        section("drain", zzz=1),
-        "clusters.0.drain.zzz: is not a setting: remove it; "
-        "the settings here are limit_seconds, allow_forced",
-    ),
-    "setting left out": (
-        lambda document: document["clusters"][0].pop("engine"),
-        "clusters.0.engine: is required: add it",
-    ),
-    "unsupported engine": (
-        cluster(engine="postgres"),
-        "clusters.0.engine: must be 'mysql' or 'mariadb', got 'postgres'",
-    ),
-    "number as text": (
-        cluster(min_replicas="2"),
-        "clusters.0.min_replicas: must be a valid integer, got '2'",
-    ),
-    "true as a number": (
-        cluster(min_replicas=True),
-        "clusters.0.min_replicas: must be a valid integer, got True",
-    ),
-    "account without quotes": (
-        environment(account=222222222222),
-        "account: must be text; write it in quotes, got 222222222222",
-    ),
-    "short account": (environment(account="2222"), "account: must match ^[0-9]{12}$, got '2222'"),
-    "zone of another region": (
-        cluster(subnets={"eu-west-1a": "subnet-0b0d000000000001a"}),
-        "clusters.0.subnets: must be zones of us-east-1, got eu-west-1a",
-    ),
-    "no subnet": (
-        cluster(subnets={}),
-        "clusters.0.subnets: must have at least 1, got {}",
-    ),
-    "not an image id": (
-        cluster(image_id="debian-12"),
-        "clusters.0.image_id: must match ^ami-[0-9a-f]{8,17}$, got 'debian-12'",
-    ),
-    "initialization rate above what EBS sells": (
-        cluster(initialization_rate_mib_per_s=400),
-        "clusters.0.initialization_rate_mib_per_s: must be less than or equal to 300, got 400",
-    ),
-    "throughput that the IOPS do not carry": (
-        data_volume(iops=3000, throughput_mib_per_s=1000),
-        "clusters.0.volumes.0.throughput_mib_per_s: must be <= 750 for gp3 with 3000 IOPS "
-        "(0.25 MiB/s each), got 1000",
-    ),
-    "IOPS below gp3's own": (
-        data_volume(iops=1000),
-        "clusters.0.volumes.0.iops: must be 3000 to 80000 for gp3, got 1000",
-    ),
-    "two volumes of one name": (
-        both_volumes_called_data,
-        "clusters.0.volumes: must each have their own name; data is given twice",
-    ),
-    "two volumes on one device": (
-        both_volumes_on_one_device,
-        "clusters.0.volumes: must each have their own device; /dev/sdf is given twice",
-    ),
-    "no volume for the datadir": (
-        no_data_volume,
-        "clusters.0.volumes: must include the volume named data, which holds the datadir",
-    ),
-    "period that CloudWatch does not know": (
-        section("load_metric", period_seconds=90),
-        "clusters.0.load_metric.period_seconds: must be a multiple of 60, got 90",
-    ),
-    "event without an end": (
-        cluster(calendar=[{"from": "2026-11-27T08:00", "reason": "sale", "load": 1.0}]),
-        "clusters.0.calendar.0.until: is required: add it",
-    ),
-    "event that ends before it starts": (
-        cluster(
-            calendar=[
-                {"from": "2026-11-27T08:00", "until": "2026-11-27T07:00", "reason": "sale", "load": 1.0}
-            ]
-        ),
-        "clusters.0.calendar.0.reason: the event must end after it starts, got 2026-11-27 08:00:00+00:00 until "
-        "2026-11-27 07:00:00+00:00",
-    ),
-    "event that asks for two things": (
-        cluster(
-            calendar=[
-                {"from": "2026-11-27T08:00", "until": "2026-11-27T09:00", "reason": "sale"}
-                | {"load": 1.0, "min_replicas": 2}
-            ]
-        ),
-        "clusters.0.calendar.0: must have one of min_replicas, load and factor, got min_replicas and load",
-    ),
-    "time zone that does not exist": (
-        cluster(
-            calendar=[
-                {"from": "2026-11-27T08:00Z", "until": "2026-11-27T09:00Z", "time_zone": "CEST"}
-                | {"reason": "sale", "load": 1.0}
-            ]
-        ),
-        "clusters.0.calendar.0.time_zone: must be an IANA zone such as Europe/London, got CEST",
-    ),
-    "one cost without the other": (
-        section("forecast", cost_spare_usd_per_hour=None),
-        "clusters.0.forecast.schedule_minutes: goes with cost_short_usd_per_hour and cost_spare_usd_per_hour: "
-        "give both, or neither",
-    ),
-    "quantile beyond what is forecast": (
-        section("forecast", quantile=0.995),
-        "clusters.0.forecast.quantile: must be less than or equal to 0.99, got 0.995",
-    ),
-    "port out of range": (
-        section("read_endpoint", health_port=70000),
-        "clusters.0.read_endpoint.health_port: must be less than or equal to 65535, got 70000",
-    ),
-    "kind of endpoint that is not there": (
-        section("read_endpoint", kind="proxysql"),
-        "clusters.0.read_endpoint.kind: must be 'nlb' or 'route53', got 'proxysql'",
-    ),
-    "endpoint without a kind": (
-        lambda document: document["clusters"][0]["read_endpoint"].pop("kind"),
-        "clusters.0.read_endpoint.kind: is required: add it",
-    ),
-    "name without a zone": (
-        by_name(hosted_zone_id=None),
-        "clusters.0.read_endpoint.hosted_zone_id: is required: add it",
-    ),
-    "listener of a name": (
-        by_name(listener_port=3306),
-        "clusters.0.read_endpoint.listener_port: is not a setting: remove it; the settings here are kind, port, "
-        "health_port, source_serves_reads, hosted_zone_id, record_name, ttl_seconds",
-    ),
-    "misspelled setting of a name": (
-        by_name(ttl_second=30),
-        "clusters.0.read_endpoint.ttl_second: is not a setting; did you mean ttl_seconds?",
-    ),
-    "answer that is cached too long": (
-        by_name(ttl_seconds=300),
-        "clusters.0.read_endpoint.ttl_seconds: must be less than or equal to 60, got 300",
-    ),
-    "watch too rare for a name": (
-        lambda document: (by_name()(document), cluster(health={"watch_minutes": 10})(document)),
-        "clusters.0.health: watch_minutes must be <= 5 with a route53 read endpoint, which hears of a bad replica "
-        "only by the watch, two of its periods late; got 10",
-    ),
-    "two clusters behind one name": (
-        two_clusters_behind_one_name,
-        "clusters: must each have their own read_endpoint.record_name; reads.orders.internal is given twice",
-    ),
-    "two clusters of one name": (
-        two_clusters_of_one_name,
-        "clusters: must each have their own name, got orders, orders",
-    ),
-    "cluster name too long for its load balancer": (
-        lambda document: (
-            document.update(environment="production"),
-            document["clusters"][0].update(name="orders-of-customers"),
-        ),
-        "clusters.0.name: must be at most 14 characters, because the load balancer is called "
-        "peaker-production-<name> and AWS allows 32; got orders-of-customers",
-    ),
-    "no cluster": (
-        environment(clusters=[]),
-        "clusters: must have at least 1, got []",
-    ),
-    "no address of runbooks": (
-        environment(runbook_url="wiki/runbooks"),
-        r"runbook_url: must match ^https?://[^\s]+[^\s/]$, got 'wiki/runbooks'",
-    ),
-    "not an address": (
-        environment(alarm_email="on-call"),
-        r"alarm_email: must match ^[^@\s]+@[^@\s]+\.[^@\s]+$, got 'on-call'",
-    ),
-}
-
-
-@pytest.mark.parametrize("situation", BAD_FILES)
-def test_bad_file_is_refused_with_field_and_remedy(situation: str) -> None:
-    spoil, expected = BAD_FILES[situation]
-    document = copy.deepcopy(PROD)
-    spoil(document)
+def refused(path: Path) -> str:
     with pytest.raises(EnvironmentFileError) as refusal:
-        Environment.parse(document, "environments/prod.yaml")
-    assert str(refusal.value) == f"environments/prod.yaml: {expected}"
+        load_environment(path.stem, path.parent, now=EARLY)
+    return str(refusal.value)
+
+
+def told(line: str) -> tuple[str, int, str, str]:
+    """File, line, path and fault of a line that is told."""
+    place, path, fault = line.split(": ", 2)
+    file, number = place.rsplit(":", 1)
+    return file, int(number), path, fault
+
+
+@pytest.mark.parametrize("wrong", WRONG_FILES, ids=lambda wrong: wrong.situation)
+def test_wrong_setting_is_refused_where_it_stands(wrong: WrongFile, tmp_path: Path) -> None:
+    path = written(changed(shop(), wrong.changes), tmp_path)
+    [line] = refused(path).splitlines()
+    file, number, blamed, fault = told(line)
+    assert (file, blamed) == (f"{tmp_path.name}/{path.name}", wrong.blamed)
+    assert wrong.said in fault
+    setting, there = blamed.rsplit(".", 1)[-1], path.read_text(encoding="utf-8").splitlines()[number - 1]
+    assert fault.startswith("is required") or setting.isdigit() or setting in there, (
+        f"line {number} is {there!r}"
+    )
+
+
+@pytest.mark.parametrize("wrong", WRONG_TEXTS, ids=lambda wrong: wrong.situation)
+def test_wrong_text_is_refused_in_its_line(wrong: WrongText, tmp_path: Path) -> None:
+    assert isinstance(wrong.new, str)
+    assert SHOP_TEXT.count(wrong.old) >= 1
+    path = tmp_path / "shop.yaml"
+    path.write_text(SHOP_TEXT.replace(wrong.old, wrong.new, 1), encoding="utf-8")
+    lines = refused(path).splitlines()
+    # An anchor's fault stands also where its alias is used.
+    assert len({line.rsplit(": ", 1)[0].rsplit(".", 1)[-1] for line in lines}) == 1, lines
+    assert lines[0].startswith(f"{tmp_path.name}/shop.yaml:" + (f"{wrong.line}: " if wrong.line else ""))
+    assert wrong.said in lines[0]
+
+
+@pytest.mark.parametrize("wrong", WRONG_WHOLES, ids=lambda wrong: wrong.situation)
+def test_file_that_is_no_environment_at_all_is_refused(wrong: WrongText, tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_bytes(wrong.new if isinstance(wrong.new, bytes) else wrong.new.encode())
+    [line] = refused(path).splitlines()
+    assert line.startswith(f"{tmp_path.name}/shop.yaml:" + (f"{wrong.line}: " if wrong.line else ""))
+    assert wrong.said in line
+
+
+def test_at_least_120_wrong_files_are_kept() -> None:
+    cases = [*WRONG_FILES, *WRONG_TEXTS, *WRONG_WHOLES]
+    assert len({case.situation for case in cases}) == len(cases) >= 120
+
+
+def good_files() -> list[tuple[str, Path]]:
+    return [
+        (name, directory)
+        for directory in (ENVIRONMENTS_DIRECTORY, GIVEN)
+        for name in available_environments(directory)
+    ]
+
+
+@pytest.mark.parametrize(("name", "directory"), good_files(), ids=lambda value: getattr(value, "name", value))
+def test_good_file_is_taken_and_deployed(name: str, directory: Path) -> None:
+    environment = load_environment(name, directory, now=EARLY)
+    assert environment.environment == name
+    for cluster in environment.clusters:
+        deployed = cluster.model_dump(mode="json", exclude_none=True)
+        deployed |= {"environment": name, "region": environment.region}
+        assert ClusterSettings.model_validate(deployed).max_replicas <= MOST_REPLICAS
+
+
+@pytest.mark.parametrize("name", available_environments())
+def test_given_environments_need_no_second_look(name: str) -> None:
+    lines: list[str] = []
+    load_environment(name, warn=lines.append, now=EARLY)
+    assert lines == []
+
+
+# Every value that a person or a slip could leave in place of another one.
+NASTY = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.sampled_from(
+        ["", " ", "no", "..", "/", "/etc", "\x00", "é", "a" * 5000, "2026-11-27T06:00", "us-eats-1"]
+    ),
+    st.sampled_from(
+        [0, -1, 1, 10**30, -(10**400), 0.0, -0.0, 1e308, float("inf"), float("-inf"), float("nan")]
+    ),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=20),
+    st.recursive(st.integers(), lambda inner: st.lists(inner, max_size=3), max_leaves=4),
+    st.dictionaries(st.text(max_size=5), st.integers(), max_size=3),
+    st.just(datetime(1, 1, 1)),
+    st.just(datetime(9999, 12, 31, 23, 59, tzinfo=UTC)),
+    st.binary(max_size=3),
+)
+
+
+def places(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*at, key)
+        yield from places(item, (*at, key))
+
+
+GOOD = [read_document(directory / f"{name}.yaml", name).value for name, directory in good_files()]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_whatever_is_changed_the_file_is_taken_as_written_or_a_place_of_it_is_blamed(
+    data: st.DataObject,
+) -> None:
+    document = copy.deepcopy(data.draw(st.sampled_from(GOOD), label="file"))
+    for _ in range(data.draw(st.integers(1, 3), label="changes")):
+        place = data.draw(st.sampled_from(list(places(document))), label="place")
+        here = _at(document, place[:-1])
+        match data.draw(st.sampled_from(["leave out", "replace", "add"]), label="change"):
+            case "leave out":
+                del here[place[-1]]
+            case "replace":
+                here[place[-1]] = data.draw(NASTY, label="value")
+            case _ if isinstance(here, dict):
+                here[data.draw(st.text(max_size=8), label="key")] = data.draw(NASTY, label="value")
+        if not document:
+            break
+    taken, refusal = outcome(document)
+    if taken is None:
+        assert refusal is not None
+        assert refusal.faults
+        for fault in refusal.faults:
+            # What is missing has a parent; a default that does not go with the rest too; all else is in the file.
+            _at(document, fault.at if fault.message.startswith("is not a setting") else fault.at[:-1])
+            assert f"x.yaml: {shown_path(fault.at, document)}" in str(refusal)
+        return
+    _the_same(taken.model_dump(exclude_unset=True), document)
+
+
+def outcome(document: Document) -> tuple[Environment | None, EnvironmentFileError | None]:
+    try:
+        return Environment.parse(document, "x.yaml"), None
+    except EnvironmentFileError as error:
+        return None, error
+
+
+def _at(document: Any, place: tuple[str | int, ...]) -> Any:
+    for part in place:
+        document = document[part]
+    return document
+
+
+def _the_same(taken: Any, given: Any) -> None:
+    """Nothing was read as another type or value; moments may be written otherwise, and are checked elsewhere."""
+    if isinstance(given, dict):
+        for name, value in given.items():
+            if name in taken and name not in ("from", "until"):
+                _the_same(taken[name], value)
+    elif isinstance(given, list):
+        for one, other in zip(taken, given, strict=True):
+            _the_same(one, other)
+    else:
+        assert taken == given
+        assert isinstance(taken, bool) == isinstance(given, bool)
+
+
+@given(st.binary(max_size=400) | st.text(max_size=400).map(str.encode))
+@settings(max_examples=200, deadline=None)
+def test_no_file_breaks_the_reader(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "x.yaml"
+        path.write_bytes(content)
+        with pytest.raises(EnvironmentFileError, match=r"/x.yaml"):
+            load_environment("x", path.parent)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_no_slip_of_the_keyboard_breaks_the_reader(data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(SHOP_TEXT)))
+    cut = data.draw(st.integers(0, 30))
+    text = (
+        SHOP_TEXT[:at]
+        + data.draw(st.text(alphabet="\t \n:-{}[]#&*!|>'\"%@`,.0aé", max_size=4))
+        + SHOP_TEXT[at + cut :]
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "shop.yaml"
+        path.write_text(text, encoding="utf-8")
+        told_lines: list[str] = []
+        try:
+            load_environment("shop", path.parent, warn=lambda line: None)
+        except EnvironmentFileError as error:
+            told_lines = str(error).splitlines()
+    assert all("/shop.yaml:" in line for line in told_lines)
+
+
+def test_every_fault_of_a_file_is_told_at_once(tmp_path: Path) -> None:
+    document = changed(
+        shop(),
+        {
+            "c.engine": "postgres",
+            "c.max_replicas": 1,
+            "c.subnets.us-east-1a": "subnet-0c0d00000000000d1",
+            "d.read_endpoint.health_port": 3306,
+            "d.name": "orders",
+            "account": "1",
+        },
+    )
+    lines = refused(written(document, tmp_path)).splitlines()
+    assert [told(line)[2] for line in lines] == [
+        "account",
+        "clusters.0.engine",
+        "clusters.0.max_replicas",
+        "clusters.0.subnets.us-east-1a",
+        "clusters.1.read_endpoint.health_port",
+    ]
+
+
+def test_a_key_twice_and_a_wrong_setting_are_told_together(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    text = SHOP_TEXT.replace("mode: act", "mode: act\n    mode: observe", 1).replace(
+        "max_replicas: 6", "max_replicas: 1"
+    )
+    path.write_text(text, encoding="utf-8")
+    assert [told(line)[1:3] for line in refused(path).splitlines()] == [
+        (13, "clusters.orders.mode"),
+        (15, "clusters.orders.max_replicas"),
+    ]
+
+
+def test_unknown_region_is_not_told_again_as_wrong_subnets(tmp_path: Path) -> None:
+    [line] = refused(written(changed(shop(), {"region": "eu-wset-1"}), tmp_path)).splitlines()
+    assert told(line)[2:] == (
+        "region",
+        "must be a region that this release knows, got 'eu-wset-1' (accept_unlisted_region: true takes a newer one); "
+        "did you mean eu-west-1?",
+    )
+
+
+def test_what_comes_with_a_merge_is_told_where_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_text(SHOP_TEXT.replace("lag_samples: 3", "lag_samples: 0"), encoding="utf-8")
+    faults = [told(line)[1:3] for line in refused(path).splitlines()]
+    assert faults == [
+        (43, "clusters.orders.gates.lag_samples"),
+        (43, "clusters.order-items.gates.lag_samples"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -286,67 +359,163 @@ def test_bad_file_is_refused_with_field_and_remedy(situation: str) -> None:
     ],
 )
 def test_the_calendar_is_deployed_in_utc(start: str, end: str, zone: str, expected: tuple[str, str]) -> None:
-    document = copy.deepcopy(PROD)
     event = {"from": start, "until": end, "time_zone": zone, "reason": "sale", "min_replicas": 4}
-    document["clusters"][0]["calendar"] = [event]
-    settings = Environment.parse(document, "prod.yaml").clusters[0].model_dump(mode="json", exclude_none=True)
-    (deployed,) = settings["calendar"]
+    document = changed(shop(), {"c.calendar": [event]})
+    block = Environment.parse(document, "shop.yaml").clusters[0].model_dump(mode="json", exclude_none=True)
+    (deployed,) = block["calendar"]
     assert set(deployed) == {"from", "until", "reason", "min_replicas"}
     for name, wanted in zip(("from", "until"), expected, strict=True):
         assert datetime.fromisoformat(deployed[name]) == datetime.fromisoformat(wanted).replace(tzinfo=UTC)
     (known,) = ClusterSettings.model_validate(
-        {**settings, "environment": "prod", "region": "us-east-1"}
+        {**block, "environment": "shop", "region": "eu-west-1"}
     ).calendar
     assert (known.min_replicas, known.reason, known.from_.utcoffset()) == (4, "sale", timedelta(0))
 
 
-def test_every_fault_of_a_file_is_told_at_once() -> None:
-    document = copy.deepcopy(PROD)
-    document["clusters"][0].update(engine="postgres", max_replicas=0)
-    with pytest.raises(EnvironmentFileError) as refusal:
-        Environment.parse(document, "environments/prod.yaml")
-    assert [line.split(": ")[1] for line in str(refusal.value).splitlines()] == [
-        "clusters.0.engine",
-        "clusters.0.max_replicas",
-    ]
+@pytest.mark.parametrize(("iops", "throughput"), [(100, 25), (4000, 1024), (64_000, 4000)])
+def test_throughput_of_io2_follows_from_its_iops(iops: int, throughput: int) -> None:
+    environment = Environment.parse(changed(shop(), {"c.volumes.1.iops": iops}), "shop.yaml")
+    assert environment.clusters[0].volumes[1].throughput_mib_per_s == throughput
 
 
-def test_file_that_is_not_a_mapping_is_refused() -> None:
-    with pytest.raises(EnvironmentFileError, match=r"environments/x.yaml: must be a mapping of settings"):
-        Environment.parse(["dev"], "environments/x.yaml")
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"c.calendar.0.until": "2026-10-01T00:00", "c.calendar.0.from": "2026-09-30T00:00"},
+         "clusters.orders.calendar.0.until: Black Friday ended 2026-09-30 22:00 UTC: remove it"),
+        ({"c.calendar.0.until": "2029-11-28T00:00", "c.calendar.0.from": "2029-11-27T00:00"},
+         "clusters.orders.calendar.0.from: Black Friday is over a year ahead, 2029-11-26: is the year right?"),
+        ({"c.calendar.0.until": "2027-03-01T00:00"},
+         "clusters.orders.calendar.0.until: Black Friday lasts 93 days: is the month right?"),
+        ({"c.calendar.0.min_replicas": 2},
+         "clusters.orders.calendar.0.min_replicas: Black Friday asks for no more than min_replicas (2) anyway"),
+        ({"c.calendar.1.load": 60000},
+         "clusters.orders.calendar.1.load: cup final takes 10 replicas and max_replicas is 6: raise it"),
+        ({"c.max_replicas": 6, "c.min_replicas": 6},
+         "clusters.orders.max_replicas: is min_replicas (6): no peak replica is ever built"),
+        ({"c.forecast.quantile": 0.9},
+         "clusters.orders.forecast.quantile: wins over the costs, which change nothing: remove one or the other"),
+        ({"c.forecast.schedule_minutes": 240},
+         "clusters.orders.forecast.schedule_minutes: a rise is seen up to 240 minutes late: 5 to 15 is usual"),
+        ({"c.load_metric.period_seconds": 43200},
+         "clusters.orders.load_metric.period_seconds: points of 12 hours give no forecast, only the load of now "
+         "counts: 60 to 3600 is usual"),
+        ({"region": "us-east-1", "c.subnets": {"us-east-1a": "subnet-0c0d00000000000a1"},
+          "d.subnets": {"us-east-1a": "subnet-0c0d00000000000a1"}, "c.limits.max_hourly_cost_usd": 1.5},
+         "clusters.orders.limits.max_hourly_cost_usd: 1.5 USD pays for 1 peak replicas at most (0.8568 each for "
+         "r7g.4xlarge, volumes not counted), and min_replicas to max_replicas are 4: raise it, or lower max_replicas"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_what_deserves_a_second_look_is_told_and_taken(
+    changes: dict[str, Any], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = changed(shop(), changes)
+    if "c.min_replicas" in changes:
+        changed(document, {"c.calendar": []})
+    written(document, tmp_path)
+    assert load_environment("shop", tmp_path, now=EARLY).environment == "shop"
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: {tmp_path.name}/shop.yaml:")
+    assert line.split(": ", 2)[2] == expected
 
 
 def test_missing_environment_names_the_known_ones() -> None:
     with pytest.raises(
-        EnvironmentFileError, match=r"environments/staging.yaml: does not exist; .* dev, local, prod"
+        EnvironmentFileError, match=r"environments/staging.yaml: does not exist; .* dev, local, prod$"
     ):
         load_environment("staging")
+    with pytest.raises(EnvironmentFileError, match=r"did you mean local\?"):
+        load_environment("locale")
 
 
-def test_file_that_is_not_yaml_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "dev.yaml").write_text("clusters: [")
-    with pytest.raises(EnvironmentFileError, match=r"dev.yaml: is not YAML: .*line 1"):
-        load_environment("dev", tmp_path)
+@pytest.mark.parametrize("name", ["../prod", "/etc/passwd", "", "prod.yaml", "a\x00b", "x" * 5000])
+def test_name_that_is_no_environment_opens_nothing(name: str) -> None:
+    with pytest.raises(EnvironmentFileError, match="does not exist; known environments: dev, local, prod"):
+        load_environment(name)
 
 
 def test_file_of_another_environments_name_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "dev.yaml").write_text((ENVIRONMENTS_DIRECTORY / "prod.yaml").read_text())
-    with pytest.raises(
-        EnvironmentFileError, match=r"environment: must be dev, the name of the file, got prod"
-    ):
-        load_environment("dev", tmp_path)
+    (tmp_path / "dev.yaml").write_text(SHOP_TEXT, encoding="utf-8")
+    assert refused(tmp_path / "dev.yaml") == (
+        f"{tmp_path.name}/dev.yaml:2: environment: must be dev, the name of the file, got shop"
+    )
 
 
-@pytest.mark.parametrize("name", available_environments())
-def test_given_environments_are_good(name: str) -> None:
-    assert load_environment(name).environment == name
+def test_directory_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "dev.yaml").mkdir()
+    assert refused(tmp_path / "dev.yaml") == f"{tmp_path.name}/dev.yaml: cannot be read: Is a directory"
 
 
 @pytest.mark.parametrize(
-    ("region", "partition"), [("eu-west-1", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-west-1", "aws-us-gov")]
+    ("region", "partition"),
+    [
+        ("eu-west-1", "aws"),
+        ("cn-north-1", "aws-cn"),
+        ("us-gov-west-1", "aws-us-gov"),
+        ("us-isob-east-1", "aws-iso-b"),
+        ("eusc-de-east-1", "aws-eusc"),
+    ],
 )
 def test_partition_follows_the_region(region: str, partition: str) -> None:
-    document = copy.deepcopy(PROD)
-    document["region"] = region
-    document["clusters"][0]["subnets"] = {f"{region}a": "subnet-0b0d000000000001a"}
-    assert Environment.parse(document, "x").partition == partition
+    changes = {"region": region} | {
+        f"{one}.subnets": {f"{region}a": "subnet-0b0d000000000001a"} for one in "cd"
+    }
+    assert Environment.parse(changed(shop(), changes), "x").partition == partition
+
+
+def test_known_names_are_those_of_the_installed_botocore() -> None:
+    # When this fails after an update of botocore: make aws-names
+    assert aws_names.PATH.read_text(encoding="utf-8") == aws_names.written()
+
+
+def test_synth_needs_no_botocore_to_check_a_file() -> None:
+    program = (
+        "import sys; sys.modules['botocore'] = None\n"
+        "from environments.schema import load_environment; print(load_environment('dev').environment)"
+    )
+    root = ENVIRONMENTS_DIRECTORY.parent
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert answer.stdout == "dev\n"
+
+
+def test_prices_agree_with_those_that_plans_are_made_with() -> None:
+    ours = {
+        kind: price for (region, kind), price in prices.INSTANCE_HOURLY_USD.items() if region == "us-east-1"
+    }
+    assert {kind: INSTANCE_HOURLY_USD.get(kind, price) for kind, price in ours.items()} == ours
+
+
+def test_what_may_be_waited_for_is_waited_for() -> None:
+    for workflow, step in (
+        ("scale_in", "DrainReplica"),
+        ("scale_in", "ObserveIdle"),
+        ("scale_out", "RampTraffic"),
+    ):
+        [state] = [one for one in structure.states(structure.load(asl(workflow))) if one.name == step]
+        waiting = max(_retried_seconds(rule) for rule in state.body["Retry"])
+        assert waiting > LONGEST_WAIT_SECONDS, step
+
+
+def asl(workflow: str) -> Path:
+    return ENVIRONMENTS_DIRECTORY.parent / "statemachines" / f"{workflow}.asl.json"
+
+
+def _retried_seconds(rule: dict[str, Any]) -> float:
+    most = rule.get("MaxDelaySeconds", float("inf"))
+    waits = (
+        rule["IntervalSeconds"] * rule["BackoffRate"] ** attempt
+        for attempt in range(min(rule["MaxAttempts"], 50))
+    )
+    first = [min(most, wait) for wait in waits]
+    return sum(first) + (rule["MaxAttempts"] - len(first)) * first[-1]
+
+
+def test_search_for_the_knee_leaves_the_storage_proof_half_of_its_time() -> None:
+    document = yaml.safe_load(
+        (ENVIRONMENTS_DIRECTORY.parent / "ssm_documents" / "verify_storage.yaml").read_text()
+    )
+    [longest] = [rule.le for rule in Gates.model_fields["knee_seconds"].metadata if isinstance(rule, Le)]
+    assert longest * 2 <= int(document["mainSteps"][0]["inputs"]["timeoutSeconds"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
@@ -11,9 +12,9 @@ InitializationRate = Annotated[int, Field(ge=100, le=300)]
 
 
 class Settings(BaseModel):
-    """Base of all settings: immutable, and an unknown field is an error."""
+    """Base of all settings: immutable, and an unknown field or an infinite number is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class VolumeSettings(Settings):
@@ -21,11 +22,12 @@ class VolumeSettings(Settings):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,15}$")
     device: str = Field(pattern=r"^/dev/sd[f-p]$")
-    mount_point: str = Field(pattern=r"^/[A-Za-z0-9/_.-]+$")
+    mount_point: str = Field(pattern=r"^(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+$")
     filesystem: Literal["xfs", "ext4"]
     volume_type: Literal["gp3", "io2"]
     iops: int = Field(ge=100, le=256_000)
-    throughput_mib_per_s: int = Field(ge=125, le=4_000)
+    # Of io2 it follows from the IOPS: 0.256 MiB/s each, so 25 with the fewest.
+    throughput_mib_per_s: int = Field(ge=25, le=4_000)
 
 
 Port = Annotated[int, Field(ge=1, le=65_535)]
@@ -131,7 +133,7 @@ class ForecastSettings(Settings):
 class CalendarEvent(Settings):
     """A known event: replicas, a load, or a multiple of the forecast that it takes from its start to its end."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
     from_: AwareDatetime = Field(alias="from")
     until: AwareDatetime
@@ -255,7 +257,7 @@ class ClusterSettings(Settings):
     engine: Literal["mysql", "mariadb"]
     mode: Literal["act", "observe"]
     min_replicas: int = Field(ge=1)
-    max_replicas: int = Field(ge=1)
+    max_replicas: int = Field(ge=1, le=100)
     image_id: str = Field(pattern=r"^ami-[0-9a-f]{8,17}$")
     instance_type: str = Field(min_length=1)
     security_group_ids: tuple[str, ...] = Field(min_length=1)
@@ -288,6 +290,24 @@ class ClusterSettings(Settings):
         devices = [volume.device for volume in self.volumes]
         if len(set(names)) < len(names) or len(set(devices)) < len(devices):
             raise ValueError("volumes: names and devices must be unique")
+        return self
+
+    @model_validator(mode="after")
+    def _each_has_a_place(self) -> ClusterSettings:
+        mounts = sorted(f"{volume.mount_point}/" for volume in self.volumes)
+        if any(inner.startswith(outer) for outer, inner in pairwise(mounts)):
+            raise ValueError(f"volumes: mount points must be apart, got {' '.join(mounts)}")
+        endpoint = self.read_endpoint
+        listener = endpoint.listener_port if isinstance(endpoint, NlbEndpointSettings) else None
+        if endpoint.health_port in (endpoint.port, listener):
+            raise ValueError(f"read_endpoint.health_port {endpoint.health_port} is taken by MySQL")
+        return self
+
+    @model_validator(mode="after")
+    def _events_stay_within_the_ceiling(self) -> ClusterSettings:
+        above = [event.reason for event in self.calendar if (event.min_replicas or 0) > self.max_replicas]
+        if above:
+            raise ValueError(f"calendar: {', '.join(above)} asks for more than max_replicas {self.max_replicas}")
         return self
 
     @property

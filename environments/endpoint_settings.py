@@ -1,0 +1,208 @@
+"""Where readers find the replicas, and how a replica comes to them, stays and leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
+
+from environments.field_types import Fault, Number, Port, Settings, refuse, text
+
+# Longer waits than this outlast the retries of DrainReplica and ObserveIdle: 1000 of them, at most 30 s apart.
+LONGEST_WAIT_SECONDS = 28_800
+# Changes reach all of Route 53's name servers within this, in general (botocore, route53:ChangeResourceRecordSets).
+ROUTE53_PROPAGATION_SECONDS = 60
+
+_PORT = "Port that MySQL answers on at every replica."
+_HEALTH_PORT = "Port of the replicas' health responder (HTTP); another than `port`."
+_SOURCE_SERVES_READS = "Whether the health responder of a source answers good."
+
+
+def _shared_ports(endpoint: NlbEndpoint | Route53Endpoint) -> Iterator[Fault]:
+    if endpoint.health_port == endpoint.port:
+        yield Fault(
+            ("health_port",),
+            f"must be another port than port, where MySQL answers ({endpoint.port}): the health responder needs its "
+            "own, such as 9200",
+        )
+
+
+class NlbEndpoint(Settings):
+    """An internal Network Load Balancer, which Peaker makes; clients connect to `listener_port`."""
+
+    kind: Literal["nlb"] = Field(description="Kind of read endpoint.", examples=["nlb"])
+    port: Port = Field(description=_PORT, examples=[3306])
+    listener_port: Port = Field(
+        description="Port of the load balancer that clients connect to.", examples=[3306]
+    )
+    health_port: Port = Field(description=_HEALTH_PORT, examples=[9200])
+    source_serves_reads: StrictBool = Field(default=False, description=_SOURCE_SERVES_READS, examples=[False])
+
+    @model_validator(mode="after")
+    def _has_ports_of_its_own(self) -> Self:
+        refuse(_shared_ports(self))
+        if self.listener_port == self.health_port:
+            message = (
+                f"must be another port than health_port ({self.health_port}): clients of MySQL connect to it"
+            )
+            refuse([Fault(("listener_port",), message)])
+        return self
+
+
+class Route53Endpoint(Settings):
+    """A DNS name in a hosted zone that exists; clients connect to the replicas' own `port`."""
+
+    kind: Literal["route53"] = Field(description="Kind of read endpoint.", examples=["route53"])
+    port: Port = Field(description=_PORT, examples=[3306])
+    health_port: Port = Field(description=_HEALTH_PORT, examples=[9200])
+    source_serves_reads: StrictBool = Field(default=False, description=_SOURCE_SERVES_READS, examples=[False])
+    hosted_zone_id: Annotated[
+        str, text(r"^Z[A-Z0-9]{1,31}$", "a hosted zone id such as Z0123456789ABCDEFGHIJ")
+    ] = Field(description="Hosted zone of yours, private or public.", examples=["Z0123456789ABCDEFGHIJ"])
+    record_name: Annotated[
+        str,
+        text(
+            r"^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+            "a DNS name in small letters, without a dot at its end, such as reads.orders.internal",
+            253,
+        ),
+    ] = Field(
+        description="Name whose A records Peaker makes; one per cluster.", examples=["reads.orders.internal"]
+    )
+    ttl_seconds: StrictInt = Field(ge=1, le=60, description="How long clients keep an answer.", examples=[30])
+
+    @model_validator(mode="after")
+    def _has_ports_of_its_own(self) -> Self:
+        refuse(_shared_ports(self))
+        return self
+
+
+ReadEndpoint = Annotated[NlbEndpoint | Route53Endpoint, Field(discriminator="kind")]
+ENDPOINT_KINDS = ("nlb", "route53")
+
+
+class Ramp(Settings):
+    """How a new replica's share of new connections rises; worse than its peers by the margin, it goes back."""
+
+    shares: tuple[Annotated[Number, Field(gt=0, le=1)], ...] = Field(
+        default=(0.1, 0.3, 0.6, 1.0),
+        min_length=1,
+        max_length=10,
+        description="Shares of its fair part, one after the other; they rise.",
+        examples=[[0.3, 1.0]],
+    )
+    step_seconds: StrictInt = Field(
+        default=300,
+        ge=1,
+        le=3_600,
+        description="How long a share stands before the replica is compared.",
+        examples=[300],
+    )
+    window_seconds: StrictInt = Field(
+        default=30,
+        ge=1,
+        le=300,
+        description="How long the statements are then counted.",
+        examples=[30],
+    )
+    latency_margin: Number = Field(
+        default=1.5,
+        ge=1,
+        le=100,
+        description="How many times its peers' mean latency it may take.",
+        examples=[1.5],
+    )
+    min_queries: StrictInt = Field(
+        default=100,
+        ge=1,
+        le=1_000_000_000,
+        description="Fewer than so many in a window prove nothing.",
+        examples=[100],
+    )
+    attempts: StrictInt = Field(
+        default=2,
+        ge=1,
+        le=10,
+        description="So many times it may prove worse before the run is undone.",
+        examples=[2],
+    )
+    holds: StrictInt = Field(
+        default=12,
+        ge=1,
+        le=100,
+        description="So many windows may pass without an answer before the run is undone.",
+        examples=[12],
+    )
+
+    @field_validator("shares")
+    @classmethod
+    def _rise(cls, shares: tuple[float, ...]) -> tuple[float, ...]:
+        if list(shares) != sorted(set(shares)):
+            raise ValueError(f"must rise from one to the next, got {list(shares)}")
+        return shares
+
+
+class Health(Settings):
+    """When the health responder of a replica turns good and bad; its samples are a second apart."""
+
+    good_samples: StrictInt = Field(
+        default=3, ge=1, le=60, description="Good samples in a row that turn it good.", examples=[3]
+    )
+    bad_samples: StrictInt = Field(
+        default=2, ge=1, le=60, description="Bad samples in a row that turn it bad.", examples=[2]
+    )
+    floor_replicas: StrictInt = Field(
+        default=1,
+        ge=0,
+        le=100,
+        description="Below so many good replicas lag ejects nobody. At most `max_replicas`.",
+        examples=[1],
+    )
+    watch_minutes: StrictInt = Field(
+        default=1,
+        ge=1,
+        le=1_440,
+        description="How often replicas hear of their peers and say how they stand. At most 5 with `route53`.",
+        examples=[1],
+    )
+    min_free_disk_percent: Number = Field(
+        default=5.0,
+        ge=0,
+        lt=100,
+        multiple_of=0.01,
+        description="Less free space than this on a volume is a fault.",
+        examples=[5.0],
+    )
+
+
+class Drain(Settings):
+    """How long the connections of a replica may take to end, and whether they are cut then."""
+
+    limit_seconds: StrictInt = Field(
+        ge=0,
+        le=LONGEST_WAIT_SECONDS,
+        description="How long connections may take to end. 28800 (8 hours) at most: the workflow waits no longer.",
+        examples=[900],
+    )
+    allow_forced: StrictBool = Field(
+        description="Whether connections that are left then are cut; otherwise the replica goes back into service.",
+        examples=[False],
+    )
+
+
+class Retirement(Settings):
+    """How long a drained replica is watched, and whether it is parked (stopped, volumes kept) or deleted."""
+
+    observation_seconds: StrictInt = Field(
+        default=600,
+        ge=0,
+        le=LONGEST_WAIT_SECONDS,
+        description="How long it is watched for any use. 28800 (8 hours) at most: the workflow waits no longer.",
+        examples=[600],
+    )
+    park: Literal["auto", "never", "always"] = Field(
+        default="auto",
+        description="Whether it is parked. `auto`: while that is quicker to return and cheaper than rebuilding.",
+        examples=["auto"],
+    )

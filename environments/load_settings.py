@@ -1,0 +1,196 @@
+"""What the load is, how much of it is served, and what people know of it in advance."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from pydantic import (
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from environments.field_types import Fault, MetricText, Moment, Number, Remark, Settings, refuse
+
+_LARGEST = 1e15
+
+
+class LoadMetric(Settings):
+    """The CloudWatch metric that says how much read load the cluster takes."""
+
+    namespace: Annotated[MetricText, Field(max_length=255)] = Field(
+        description="CloudWatch namespace.", examples=["Peaker/Demand"]
+    )
+    name: Annotated[MetricText, Field(max_length=255)] = Field(
+        description="Metric name.", examples=["ReadQueriesPerSecond"]
+    )
+    statistic: Literal["Average", "Sum", "Maximum", "Minimum", "SampleCount"] = Field(
+        description="Statistic of a period.", examples=["Average"]
+    )
+    period_seconds: StrictInt = Field(
+        ge=60,
+        le=86_400,
+        multiple_of=60,
+        description="Period of a point; a multiple of 60. Above 6 hours only the load of now counts.",
+        examples=[300],
+    )
+    dimensions: Mapping[
+        Annotated[MetricText, Field(max_length=255)], Annotated[MetricText, Field(max_length=1024)]
+    ] = Field(
+        max_length=30,
+        description="Dimensions of the metric, name to value.",
+        examples=[{"Cluster": "orders"}],
+    )
+
+
+class Watch(LoadMetric):
+    """A metric that shows trouble: any point above `above`. No point means no trouble."""
+
+    kind: Literal["error_spike", "failover", "deploy"] = Field(
+        description="What trouble it shows.", examples=["error_spike"]
+    )
+    above: Number = Field(
+        default=0.0, ge=0, le=_LARGEST, description="A point above it is trouble.", examples=[50]
+    )
+
+
+class Holds(Settings):
+    """For so many minutes after trouble nothing is retired."""
+
+    minutes: StrictInt = Field(
+        default=30, ge=0, le=1_440, description="How long nothing is retired after trouble.", examples=[30]
+    )
+    watch: tuple[Watch, ...] = Field(
+        default=(), max_length=5, description="Metrics of yours that show trouble."
+    )
+
+
+class Forecast(Settings):
+    """The quantile to serve, or the costs that it follows from: short / (short + spare). The quantile wins."""
+
+    quantile: Number | None = Field(
+        default=None,
+        gt=0.5,
+        le=0.99,
+        description="Quantile of the load forecast that is served. 0.95 when neither it nor the costs are given.",
+        examples=[0.95],
+    )
+    cost_short_usd_per_hour: Number | None = Field(
+        default=None,
+        gt=0,
+        le=_LARGEST,
+        description="What an hour with a replica too few costs; goes with the other cost.",
+        examples=[38.0],
+    )
+    cost_spare_usd_per_hour: Number | None = Field(
+        default=None,
+        gt=0,
+        le=_LARGEST,
+        description="What an hour of a replica too many costs; goes with the other cost.",
+        examples=[2.0],
+    )
+    schedule_minutes: StrictInt = Field(
+        ge=1, le=1_440, description="How often the forecast is made.", examples=[5]
+    )
+
+    @model_validator(mode="after")
+    def _knows_both_costs_or_none(self) -> Self:
+        names = ("cost_short_usd_per_hour", "cost_spare_usd_per_hour")
+        missing = [name for name in names if getattr(self, name) is None]
+        if len(missing) == 1:
+            (given,) = set(names) - set(missing)
+            refuse([Fault((missing[0],), f"is required beside {given}: add it, or remove {given}")])
+        return self
+
+
+class CalendarEvent(Settings):
+    """A known event, which never lowers the need; what is deployed is UTC.
+
+    A time that a clock change repeats or skips is taken so that the event is longer, not shorter.
+    """
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    time_zone: Annotated[str, Field(strict=True, max_length=64)] = Field(
+        default="UTC",
+        exclude=True,
+        description="IANA zone of times that have no offset.",
+        examples=["Europe/Berlin"],
+    )
+    from_: Moment = Field(alias="from", description="When it begins.", examples=["2026-11-27T06:00"])
+    until: Moment = Field(description="When it ends, after `from`.", examples=["2026-11-28T02:00"])
+    reason: Annotated[Remark, Field(max_length=80)] = Field(
+        description="What it is; told with each decision that it changes.", examples=["Black Friday"]
+    )
+    min_replicas: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="Replicas that it takes. One of `min_replicas`, `load` and `factor`; at most `max_replicas`.",
+        examples=[5],
+    )
+    load: Number | None = Field(
+        default=None,
+        gt=0,
+        le=_LARGEST,
+        description="Load that it brings, in units of the load metric.",
+        examples=[21000],
+    )
+    factor: Number | None = Field(
+        default=None, ge=1.0, le=100, description="Multiplies the forecast.", examples=[1.5]
+    )
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_a_zone(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            near = difflib.get_close_matches(
+                name, sorted(one for one in available_timezones() if "/" in one), n=1
+            )
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"must be an IANA zone such as Europe/London, got {name!r}{hint}") from None
+        return name
+
+    @field_validator("from_", "until")
+    @classmethod
+    def _becomes_utc(cls, moment: datetime, info: ValidationInfo) -> datetime:
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+        zone = ZoneInfo(info.data.get("time_zone", "UTC"))
+        choices = [moment.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]
+        return min(choices) if info.field_name == "from_" else max(choices)
+
+    @model_validator(mode="after")
+    def _is_one_event(self) -> Self:
+        refuse(self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.until <= self.from_:
+            yield Fault(
+                ("until",),
+                f"must be after from, {self.from_:%Y-%m-%dT%H:%MZ}, got {self.until:%Y-%m-%dT%H:%MZ}",
+            )
+        given = [name for name in ("min_replicas", "load", "factor") if getattr(self, name) is not None]
+        if len(given) != 1:
+            got = " and ".join(given) or "none"
+            yield Fault((), f"must have one of min_replicas, load and factor, got {got}")
+
+
+class Observation(Settings):
+    """How long a new cluster is only observed; `accepted: true` ends it."""
+
+    days: Number = Field(default=7.0, ge=0, le=90, description="How long it is only observed.", examples=[7])
+    accepted: StrictBool = Field(
+        default=False, description="Whether you accept what the forecast shows.", examples=[True]
+    )

@@ -1,0 +1,231 @@
+"""The data volumes of a replica, how they are warmed, and what they must show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, StrictInt, model_validator
+
+from environments.field_types import Fault, Number, Settings, refuse, text
+
+# botocore, ec2:CreateVolume (gp3, io2); EBS user guide, general-purpose.md and provisioned-iops.md (the ratios).
+GP3_IOPS = (3_000, 80_000)
+IO2_IOPS = (100, 256_000)
+GP3_MIB_PER_S = (125, 2_000)
+GP3_MIB_PER_S_PER_IOPS = 0.25
+IO2_MIB_PER_S_PER_IOPS = 0.256
+IO2_MOST_MIB_PER_S = 4_000
+
+# A volume that is mounted over one of these hides what the machine runs on; below them it hides nothing of use.
+_TAKEN_WHOLE = (
+    "/home",
+    "/lost+found",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/srv",
+    "/usr/local",
+    "/usr/local/bin",
+    "/usr/local/lib",
+    "/usr/local/sbin",
+    "/var",
+    "/var/cache",
+    "/var/lib",
+    "/var/local",
+    "/var/log",
+    "/var/mail",
+    "/var/opt",
+    "/var/spool",
+)
+# In these a mount point is wrong at any depth.
+_TAKEN_WITH_ALL_BELOW = (
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt/peaker",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/snap",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/var/lib/amazon",
+    "/var/lib/apt",
+    "/var/lib/cloud",
+    "/var/lib/dbus",
+    "/var/lib/dpkg",
+    "/var/lib/peaker",
+    "/var/lib/rpm",
+    "/var/lib/systemd",
+    "/var/lock",
+    "/var/run",
+    "/var/tmp",
+)
+_MOUNTS_BELOW_THAT_ARE_FINE = "/usr/local"
+
+
+def system_directory_of(mount_point: str) -> str | None:
+    """The directory of the system that a mount there would hide or end up in; None when there is none."""
+    if mount_point in _TAKEN_WHOLE:
+        return mount_point
+    if lies_in(mount_point, _MOUNTS_BELOW_THAT_ARE_FINE):
+        return None
+    return next((one for one in _TAKEN_WITH_ALL_BELOW if lies_in(mount_point, one)), None)
+
+
+def lies_in(path: str, directory: str) -> bool:
+    """Also true of the directory itself."""
+    return path == directory or path.startswith(f"{directory}/")
+
+
+def io2_mib_per_s(iops: int) -> int:
+    """What an io2 volume of so many IOPS delivers; it follows from them and cannot be set."""
+    return min(IO2_MOST_MIB_PER_S, int(iops * IO2_MIB_PER_S_PER_IOPS))
+
+
+def _throughput_that_follows(valid: dict[str, Any]) -> int | None:
+    return io2_mib_per_s(valid["iops"]) if valid.get("volume_type") == "io2" and "iops" in valid else None
+
+
+class Volume(Settings):
+    """A data volume; the order in the file is the order of attachment."""
+
+    name: Annotated[
+        str,
+        text(
+            r"^[a-z][a-z0-9-]{0,15}$",
+            "1 to 16 small letters, digits and hyphens that start with a letter, such as data",
+        ),
+    ] = Field(
+        description="What the volume is for. `data` holds the datadir and must be there.", examples=["data"]
+    )
+    device: Annotated[str, text(r"^/dev/sd[f-p]$", "a device name from /dev/sdf to /dev/sdp")] = Field(
+        description="Device name that it is attached under (EC2 advises /dev/sdf to /dev/sdp for data).",
+        examples=["/dev/sdf"],
+    )
+    mount_point: Annotated[
+        str,
+        text(
+            r"^(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)+$",
+            "an absolute path without .., // or a / at its end, such as /var/lib/mysql",
+            200,
+        ),
+    ] = Field(
+        description="Where it is mounted. Not a directory of the system, and not inside another volume's.",
+        examples=["/var/lib/mysql"],
+    )
+    filesystem: Literal["xfs", "ext4"] = Field(
+        description="Filesystem that the snapshots hold.", examples=["xfs"]
+    )
+    volume_type: Literal["gp3", "io2"] = Field(description="EBS volume type.", examples=["gp3"])
+    iops: StrictInt = Field(
+        ge=IO2_IOPS[0],
+        le=IO2_IOPS[1],
+        description="Provisioned IOPS: 3000 to 80000 for gp3, 100 to 256000 for io2.",
+        examples=[3000],
+    )
+    throughput_mib_per_s: StrictInt | None = Field(
+        default_factory=_throughput_that_follows,
+        ge=GP3_MIB_PER_S[0],
+        le=GP3_MIB_PER_S[1],
+        description=(
+            "Provisioned throughput. Required for gp3: 125 to 2000, and at most 0.25 per IOPS. Left out for io2, whose "
+            "throughput follows from its IOPS (0.256 each, 4000 at most)."
+        ),
+        examples=[125],
+    )
+
+    @model_validator(mode="after")
+    def _is_one_that_ebs_makes(self) -> Self:
+        refuse(self._mount_faults())
+        refuse(self._gp3_faults() if self.volume_type == "gp3" else self._io2_faults())
+        return self
+
+    def _mount_faults(self) -> Iterator[Fault]:
+        taken = system_directory_of(self.mount_point)
+        if taken is not None:
+            yield Fault(
+                ("mount_point",),
+                f"must not be {'' if taken == self.mount_point else 'in '}{taken}, which the system needs; take a "
+                f"directory of its own such as /var/lib/mysql; got {self.mount_point!r}",
+            )
+
+    def _gp3_faults(self) -> Iterator[Fault]:
+        least, most = GP3_IOPS
+        if not least <= self.iops <= most:
+            yield Fault(("iops",), f"must be {least} to {most} for gp3, got {self.iops}")
+            return
+        given = self.throughput_mib_per_s
+        low, high = GP3_MIB_PER_S
+        carried = min(high, int(self.iops * GP3_MIB_PER_S_PER_IOPS))
+        if given is None:
+            yield Fault(("throughput_mib_per_s",), f"is required for gp3: add it, {low} to {carried}")
+        elif given > carried:
+            yield Fault(
+                ("throughput_mib_per_s",),
+                f"must be at most {carried} for gp3 with {self.iops} IOPS (0.25 MiB/s each, {high} at most), "
+                f"got {given}",
+            )
+
+    def _io2_faults(self) -> Iterator[Fault]:
+        if "throughput_mib_per_s" in self.model_fields_set:
+            yield Fault(
+                ("throughput_mib_per_s",),
+                f"is no setting of io2, whose throughput follows from its IOPS ({io2_mib_per_s(self.iops)} MiB/s with "
+                f"{self.iops}): remove it, or take gp3",
+            )
+
+
+class Prewarm(Settings):
+    """When a replica may serve: once all used blocks are warm, or once the hot set is, the rest following."""
+
+    serve_when: Literal["all", "hot"] = Field(
+        default="all",
+        description="`all`: once every used block is warm. `hot`: once the donor's buffer pool pages are.",
+        examples=["hot"],
+    )
+    background_rate_mib_per_s: StrictInt = Field(
+        default=32,
+        ge=1,
+        le=4_000,
+        description="With `hot`: how fast the rest is read beside the database, per volume.",
+        examples=[32],
+    )
+
+
+class Gates(Settings):
+    """What a new replica must show before it is registered."""
+
+    lag_seconds: Number = Field(
+        ge=1,
+        le=3_600,
+        description="Highest replication lag; also where the health responder turns bad. While catching up whole "
+        "seconds count, rounded down.",
+        examples=[5],
+    )
+    lag_samples: StrictInt = Field(
+        ge=1, le=100, description="Lag samples in a row that must be within it.", examples=[3]
+    )
+    storage_await_ratio: Number = Field(
+        ge=1.001,
+        le=100,
+        multiple_of=0.001,
+        description="How many times as long the first read of a block may take as the second.",
+        examples=[1.5],
+    )
+    knee_seconds: StrictInt = Field(
+        default=0,
+        ge=0,
+        le=1_800,
+        description="Time to search for the volumes' knee, all together; it delays the replica by as much, and half of "
+        "the storage proof's time limit of 3600 is the most. 0 leaves it out.",
+        examples=[60],
+    )

@@ -1,0 +1,396 @@
+# A row per file reads best as a row.
+# ruff: noqa: E501
+# fmt: off
+"""Environment files that are wrong, each in one way: what was written, which setting is to blame, what is said.
+
+A change names a place of environment_files/shop.yaml (`c` for clusters.0, `d` for clusters.1) and what stands there
+instead; a setting that the file has not is added, LEFT_OUT takes it away. Paths are shown with names for clusters and
+volumes: `o` is clusters.orders, `i` is clusters.order-items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+LEFT_OUT = object()
+INFINITE, NAN = float("inf"), float("nan")
+
+
+@dataclass(frozen=True)
+class WrongFile:
+    situation: str
+    changes: dict[str, Any]
+    blamed: str
+    said: str
+
+
+def event(**changes: Any) -> dict[str, Any]:
+    """A good event; what is LEFT_OUT is not in it."""
+    given = {"from": "2026-11-27T06:00", "until": "2026-11-28T02:00", "reason": "sale", "min_replicas": 4}
+    return {name: value for name, value in (given | changes).items() if value is not LEFT_OUT}
+
+
+def _wrong(situation: str, place: str, value: Any, said: str, blamed: str | None = None) -> WrongFile:
+    """Blames the place that was changed, unless said otherwise."""
+    return WrongFile(situation, {place: value}, _shown(blamed or place), said)
+
+
+def _shown(place: str) -> str:
+    head, _, rest = place.partition(".")
+    if head == "clusters":
+        return place
+    shown = {"c": "clusters.orders", "d": "clusters.order-items"}.get(head, head)
+    rest = rest.replace("volumes.0", "volumes.data").replace("volumes.1", "volumes.log")
+    return f"{shown}.{rest}" if rest else shown
+
+
+_HEAD = [
+    _wrong("environment in capitals", "environment", "Shop", "must be 1 to 10 small letters and digits"),
+    _wrong("environment name too long", "environment", "production1", "must be 1 to 10 small letters"),
+    _wrong("account without quotes", "account", 222222222222, "must be text; write it in quotes, got 2222"),
+    _wrong("short account", "account", "2222", "must be the 12 digits of an AWS account"),
+    _wrong("account with hyphens", "account", "1234-5678-9012", "must be the 12 digits of an AWS account"),
+    _wrong("region that is no region", "region", "us-eats-1", "did you mean us-east-1?"),
+    _wrong("region with a letter too many", "region", "eu-west-11", "did you mean eu-west-1?"),
+    _wrong("zone as region", "region", "eu-west-1a", "must be a region such as us-east-1"),
+    _wrong("region in capitals", "region", "EU-WEST-1", "must be a region such as us-east-1"),
+    _wrong("region left out", "region", LEFT_OUT, "is required: add it"),
+    _wrong("retain_state as a number", "retain_state", 1, "must be true or false, got 1"),
+    _wrong("retain_state as text", "retain_state", "true", "must be true or false, got 'true'"),
+    _wrong("another Python", "functions.python", "3.12", "must be 3.13 or host, got '3.12'"),
+    _wrong("Python as a number", "functions.python", 3.13, "must be 3.13 or host, got 3.13"),
+    _wrong("another processor", "functions.architecture", "x86_64", "must be arm64 or host"),
+    _wrong("functions as a word", "functions", "arm64", "must be a mapping of settings"),
+    _wrong("no VPC id", "network.vpc_id", "my-vpc", "must be a VPC id such as vpc-0123456789abcdef0"),
+    _wrong("a subnet as VPC", "network.vpc_id", "subnet-0c0d0000000000011", "must be a VPC id such as"),
+    _wrong("no load balancer subnet", "network.subnet_ids", [], "must have at least 1: add one"),
+    _wrong("a load balancer subnet twice", "network.subnet_ids.1", "subnet-0c0d0000000000011", "is given twice"),
+    _wrong("two e-mail addresses", "alarm_email", "a@example.com, b@example.com", "must be one e-mail address"),
+    _wrong("no e-mail address", "alarm_email", "on-call", "must be one e-mail address such as"),
+    _wrong("no address of runbooks", "runbook_url", "wiki/runbooks", "must be an http or https address without a /"),
+    _wrong("address of runbooks with a slash", "runbook_url", "https://wiki/", "must be an http or https address"),
+    _wrong("misspelled section", "netwrok", {}, "is not a setting; did you mean network?"),
+    _wrong("no cluster", "clusters", [], "must have at least 1: add one, got an empty list"),
+    _wrong("clusters as a mapping", "clusters", {"orders": {}}, "must be a list, one item per line after a hyphen"),
+    _wrong("cluster as a word", "clusters", ["orders"], "must be a mapping of settings", "clusters.0"),
+]
+_CLUSTER = [
+    _wrong("cluster in capitals", "c.name", "Orders", "must be small letters, digits", "clusters.0.name"),
+    _wrong("cluster that ends with a hyphen", "c.name", "orders-", "single hyphens between", "clusters.orders-.name"),
+    _wrong("cluster name too long", "c.name", "o" * 21, "must have at most 20", f"clusters.{'o' * 21}.name"),
+    _wrong("cluster name as a number", "c.name", 5, "must be text; write it in quotes", "clusters.0.name"),
+    _wrong("cluster name as false", "c.name", False, "must be text; write it in quotes", "clusters.0.name"),
+    _wrong("cluster without a name", "c.name", LEFT_OUT, "is required: add it", "clusters.0.name"),
+    _wrong("two clusters of one name", "d.name", "orders", "must be another name", "clusters.1.name"),
+    _wrong("names that differ by a hyphen", "d.name", "ord-ers", "by more than hyphens", "clusters.ord-ers.name"),
+    _wrong("unsupported engine", "c.engine", "postgres", "must be mysql or mariadb, got 'postgres'"),
+    _wrong("engine left out", "c.engine", LEFT_OUT, "is required: add it"),
+    _wrong("mode as true", "c.mode", True, "must be act or observe, got true"),
+    _wrong("no base replica", "c.min_replicas", 0, "must be at least 1, got 0"),
+    _wrong("fraction of a replica", "c.max_replicas", 2.5, "must be a whole number, got 2.5"),
+    _wrong("number as text", "c.min_replicas", "2", "must be a whole number, got '2'"),
+    _wrong("true as a number", "c.min_replicas", True, "must be a whole number, got true"),
+    _wrong("number left empty", "c.min_replicas", None, "must be a whole number, got nothing"),
+    _wrong("ceiling below floor", "c.min_replicas", 7, "must be at least min_replicas (7), got 6", "c.max_replicas"),
+    _wrong("far too many replicas", "c.max_replicas", 600, "must be at most 100, got 600"),
+    _wrong("infinite replicas", "c.max_replicas", INFINITE, "must be a whole number, got inf"),
+    _wrong("misspelled setting", "c.max_replica", 3, "is not a setting; did you mean max_replicas?"),
+    _wrong("no image id", "c.image_id", "debian-12", "must be an image id such as ami-0123456789abcdef0"),
+    _wrong("image in capitals", "c.image_id", "AMI-0C0D0000000000001", "must be an image id such as"),
+    _wrong("type without a size", "c.instance_type", "r7g", "must be an instance type such as r7g.4xlarge"),
+    _wrong("misspelled size", "c.instance_type", "r7g.4xlagre", "did you mean r7g.4xlarge?"),
+    _wrong("size that the family has not", "c.instance_type", "r7g.100xl", "r7g has medium, large"),
+    _wrong("family that is not there", "c.instance_type", "r77g.large", "did you mean r7g.large?"),
+    _wrong("type of a database service", "c.instance_type", "db.r7g.large", "must be an instance type such as"),
+    _wrong("no security group", "c.security_group_ids", [], "must have at least 1: add one"),
+    _wrong("a security group as a word", "c.security_group_ids", "sg-0c0d0000000000001", "must be a list"),
+    _wrong("a security group by name", "c.security_group_ids.0", "mysql", "must be a security group id such as"),
+    _wrong("a security group twice", "c.security_group_ids.1", "sg-0c0d0000000000001", "is given twice: remove one"),
+    _wrong("six security groups", "c.security_group_ids", [f"sg-0c0d000{n}" for n in range(6)], "must have at most 5"),
+    _wrong("profile by ARN", "c.instance_profile", "arn:aws:iam::1:instance-profile/x", "(not the ARN)"),
+    _wrong("no capacity", "c.capacity_per_replica", 0, "must be above 0, got 0"),
+    _wrong("endless capacity", "c.capacity_per_replica", INFINITE, "must be a number that is not infinite"),
+    _wrong("capacity as text", "c.capacity_per_replica", "6000", "must be a number, got '6000'"),
+    _wrong("rate above what EBS sells", "c.initialization_rate_mib_per_s", 400, "must be at most 300, got 400"),
+    _wrong("rate below what EBS sells", "c.initialization_rate_mib_per_s", 50, "must be at least 100, got 50"),
+]
+_SUBNETS = [
+    _wrong("no subnet", "c.subnets", {}, "must have at least 1: add one, got an empty mapping"),
+    _wrong("subnets as a list", "c.subnets", ["subnet-0c0d00000000000a1"], "must be a mapping, `name: value`"),
+    _wrong("region as zone", "c.subnets.eu-west-1", "subnet-0c0d00000000000d1", "must be an availability zone"),
+    _wrong("zone of another region", "c.subnets.us-east-1a", "subnet-0c0d00000000000d1", "must be a zone of the region"),
+    _wrong("zone of a region that begins alike", "c.subnets.eu-west-11a", "subnet-0c0d00000000000d1", "of the region eu"),
+    _wrong("no subnet id", "c.subnets.eu-west-1a", "10.0.1.0/24", "must be a subnet id such as subnet-0123456789abcdef0"),
+    _wrong("subnet in two zones", "c.subnets.eu-west-1b", "subnet-0c0d00000000000a1", "for eu-west-1a already"),
+    _wrong("several subnets of a zone", "c.subnets.eu-west-1a", ["subnet-0c0d00000000000a1"], "must be text"),
+    _wrong("rate in a local zone", "c.subnets.eu-west-1-lon-1a", "subnet-0c0d00000000000d1",
+           "is not sold in local and Wavelength zones (eu-west-1-lon-1a)", "c.initialization_rate_mib_per_s"),
+]
+_VOLUMES = [
+    _wrong("no volume", "c.volumes", [], "must have at least 1: add one"),
+    _wrong("no volume for the datadir", "c.volumes.0.name", "binlogs", "must include the volume named data", "c.volumes"),
+    _wrong("volumes of one name", "c.volumes.1.name", "data", "of the volume data", "clusters.orders.volumes.1.name"),
+    _wrong("volumes on one device", "c.volumes.1.device", "/dev/sdf", "of the volume data, got /dev/sdf for both"),
+    _wrong("volumes on one mount point", "c.volumes.1.mount_point", "/var/lib/mysql", "of the volume data"),
+    _wrong("volume inside another", "c.volumes.1.mount_point", "/var/lib/mysql/log", "must not lie in /var/lib/mysql"),
+    _wrong("device of the root volume", "c.volumes.0.device", "/dev/sda1", "must be a device name from /dev/sdf"),
+    _wrong("device as NVMe names it", "c.volumes.0.device", "/dev/nvme1n1", "must be a device name from /dev/sdf"),
+    *[
+        _wrong(f"mount over {path}", "c.volumes.0.mount_point", path, "must not be ")
+        for path in ("/etc", "/usr", "/var", "/var/lib", "/boot", "/dev", "/proc", "/home", "/var/log", "/usr/local", "/opt")
+    ],
+    *[
+        _wrong(f"mount in {path}", "c.volumes.0.mount_point", path, "must not be in ")
+        for path in ("/etc/mysql", "/dev/shm", "/run/mysqld", "/tmp/mysql", "/usr/share/mysql", "/var/lib/peaker/data")
+    ],
+    *[
+        _wrong(f"mount point {path!r}", "c.volumes.0.mount_point", path, "must be an absolute path without")
+        for path in ("/", "var/lib/mysql", "/var/lib/../mysql", "/var//lib", "/var/lib/mysql/", "/data/.", "/da ta", "")
+    ],
+    _wrong("unknown filesystem", "c.volumes.0.filesystem", "btrfs", "must be xfs or ext4, got 'btrfs'"),
+    _wrong("old volume type", "c.volumes.0.volume_type", "gp2", "must be gp3 or io2, got 'gp2'"),
+    _wrong("IOPS below gp3's own", "c.volumes.0.iops", 1000, "must be 3000 to 80000 for gp3, got 1000"),
+    _wrong("IOPS above gp3's", "c.volumes.0.iops", 90000, "must be 3000 to 80000 for gp3, got 90000"),
+    _wrong("IOPS below io2's", "c.volumes.1.iops", 99, "must be at least 100, got 99"),
+    _wrong("IOPS above io2's", "c.volumes.1.iops", 256_001, "must be at most 256000, got 256001"),
+    WrongFile("throughput that the IOPS do not carry",
+              {"clusters.0.volumes.0.iops": 3000, "clusters.0.volumes.0.throughput_mib_per_s": 1000},
+              "clusters.orders.volumes.data.throughput_mib_per_s", "must be at most 750 for gp3 with 3000 IOPS"),
+    _wrong("throughput above gp3's", "c.volumes.0.throughput_mib_per_s", 2001, "must be at most 2000"),
+    _wrong("throughput below gp3's", "c.volumes.0.throughput_mib_per_s", 100, "must be at least 125, got 100"),
+    _wrong("gp3 without throughput", "c.volumes.0.throughput_mib_per_s", LEFT_OUT, "is required for gp3: add it"),
+    _wrong("io2 with throughput", "c.volumes.1.throughput_mib_per_s", 500, "is no setting of io2"),
+    _wrong("infinite IOPS", "c.volumes.0.iops", INFINITE, "must be a whole number, got inf"),
+]
+_ENDPOINT = [
+    _wrong("port out of range", "c.read_endpoint.health_port", 70000, "must be at most 65535, got 70000"),
+    _wrong("port 0", "c.read_endpoint.port", 0, "must be at least 1, got 0"),
+    _wrong("health port is MySQL's", "c.read_endpoint.health_port", 3306, "must be another port than port"),
+    _wrong("listener is the health port", "c.read_endpoint.listener_port", 9200, "another port than health_port"),
+    _wrong("health port of a name is MySQL's", "d.read_endpoint.health_port", 3306, "another port than port"),
+    _wrong("kind that is not there", "c.read_endpoint.kind", "proxysql", "must be nlb or route53, got 'proxysql'"),
+    _wrong("endpoint without a kind", "c.read_endpoint.kind", LEFT_OUT, "is required: add it"),
+    _wrong("endpoint as a word", "c.read_endpoint", "nlb", "must be a mapping of settings"),
+    _wrong("name without a zone", "d.read_endpoint.hosted_zone_id", LEFT_OUT, "is required: add it"),
+    _wrong("zone by path", "d.read_endpoint.hosted_zone_id", "/hostedzone/Z1", "must be a hosted zone id such as"),
+    _wrong("name with a dot at its end", "d.read_endpoint.record_name", "reads.internal.", "without a dot at its end"),
+    _wrong("name of one word", "d.read_endpoint.record_name", "reads", "must be a DNS name"),
+    _wrong("listener of a name", "d.read_endpoint.listener_port", 3306, "is not a setting"),
+    _wrong("misspelled setting of a name", "d.read_endpoint.ttl_second", 30, "did you mean ttl_seconds?"),
+    _wrong("answer that is cached too long", "d.read_endpoint.ttl_seconds", 300, "must be at most 60, got 300"),
+    _wrong("watch too rare for a name", "d.health", {"watch_minutes": 10}, "must be at most 5", "d.health.watch_minutes"),
+]
+_LOAD = [
+    _wrong("period that CloudWatch does not know", "c.load_metric.period_seconds", 90, "must be a multiple of 60"),
+    _wrong("period too long", "c.load_metric.period_seconds", 172_800, "must be at most 86400"),
+    _wrong("unknown statistic", "c.load_metric.statistic", "p99", "must be Average, Sum, Maximum, Minimum or SampleCount"),
+    _wrong("dimension as a number", "c.load_metric.dimensions.Stage", 42, "must be text; write it in quotes"),
+    _wrong("dimension without a value", "c.load_metric.dimensions.Stage", "", "must be printable ASCII"),
+    _wrong("dimensions as CloudWatch lists them", "c.load_metric.dimensions", [{"Name": "a"}], "must be a mapping"),
+    _wrong("metric left out", "c.load_metric", LEFT_OUT, "is required: add it"),
+    _wrong("quantile in percent", "c.forecast.quantile", 95, "must be at most 0.99, got 95"),
+    _wrong("quantile that is no number", "c.forecast.quantile", NAN, "must be a number that is not infinite, got nan"),
+    _wrong("median", "c.forecast.quantile", 0.5, "must be above 0.5, got 0.5"),
+    _wrong("one cost only", "c.forecast.cost_spare_usd_per_hour", LEFT_OUT, "is required beside cost_short_usd_per_hour"),
+    _wrong("the other cost only", "c.forecast.cost_short_usd_per_hour", LEFT_OUT, "is required beside cost_spare"),
+    _wrong("infinite cost", "c.forecast.cost_short_usd_per_hour", INFINITE, "must be a number that is not infinite"),
+    _wrong("cost of nothing", "c.forecast.cost_spare_usd_per_hour", 0, "must be above 0, got 0"),
+    _wrong("forecast rarer than a day", "c.forecast.schedule_minutes", 1441, "must be at most 1440"),
+    _wrong("forecast rarer than a replica takes", "c.limits.prewarm_deadline_minutes", 3,
+           "must be at most limits.prewarm_deadline_minutes (3), got 5", "c.forecast.schedule_minutes"),
+    _wrong("hold below 0", "c.holds.minutes", -1, "must be at least 0, got -1"),
+    _wrong("watch of an unknown kind", "c.holds.watch.0.kind", "panic", "must be error_spike, failover or deploy"),
+    _wrong("watch without a metric", "c.holds.watch.0.name", LEFT_OUT, "is required: add it"),
+    _wrong("watch above infinity", "c.holds.watch.0.above", INFINITE, "must be a number that is not infinite"),
+    _wrong("observed for a year", "c.observation.days", 365, "must be at most 90, got 365"),
+]
+_CALENDAR = [
+    _wrong("event that ends before it starts", "c.calendar.0", event(until="2026-11-26T02:00"),
+           "must be after from, 2026-11-27T06:00Z, got 2026-11-26T02:00Z", "c.calendar.0.until"),
+    _wrong("event of no length", "c.calendar.0", event(until="2026-11-27T06:00"), "must be after", "c.calendar.0.until"),
+    _wrong("event without an end", "c.calendar.0", event(until=LEFT_OUT), "is required: add it", "c.calendar.0.until"),
+    _wrong("event of a day", "c.calendar.0", event(until="2026-11-28"), "the time is missing", "c.calendar.0.until"),
+    _wrong("31st of November", "c.calendar.0", event(until="2026-11-31T00:00"), "in no calendar", "c.calendar.0.until"),
+    _wrong("date the American way", "c.calendar.0", event(**{"from": "11/27/2026 06:00"}), "must be a date and a time",
+           "c.calendar.0.from"),
+    _wrong("moment as a number", "c.calendar.0", event(**{"from": 1795759200}), "must be a date", "c.calendar.0.from"),
+    _wrong("year with a digit too many", "c.calendar.0", event(until="9999-12-31T23:59"), "in the years 2000 to 2100",
+           "c.calendar.0.until"),
+    _wrong("event that asks for two things", "c.calendar.0", event(load=1.0),
+           "must have one of min_replicas, load and factor, got min_replicas and load"),
+    _wrong("event that asks for nothing", "c.calendar.0", event(min_replicas=LEFT_OUT), "min_replicas, load and factor"),
+    _wrong("event above the ceiling", "c.calendar.0", event(min_replicas=7),
+           "must be at most max_replicas (6), got 7", "c.calendar.0.min_replicas"),
+    _wrong("event that makes the load less", "c.calendar.0", event(min_replicas=LEFT_OUT, factor=0.5),
+           "must be at least 1, got 0.5", "c.calendar.0.factor"),
+    _wrong("event of infinite load", "c.calendar.0", event(min_replicas=LEFT_OUT, load=INFINITE), "not infinite",
+           "c.calendar.0.load"),
+    _wrong("time zone by its letters", "c.calendar.0", event(time_zone="CEST"), "must be an IANA zone",
+           "c.calendar.0.time_zone"),
+    _wrong("misspelled time zone", "c.calendar.0", event(time_zone="Europe/Berln"), "did you mean Europe/Berlin?",
+           "c.calendar.0.time_zone"),
+    _wrong("time zone that is a path", "c.calendar.0", event(time_zone="../../etc/passwd"), "must be an IANA zone",
+           "c.calendar.0.time_zone"),
+    _wrong("reason of two lines", "c.calendar.0", event(reason="one\ntwo"), "one line of text", "c.calendar.0.reason"),
+    _wrong("reason too long", "c.calendar.0", event(reason="x" * 81), "at most 80 characters", "c.calendar.0.reason"),
+    _wrong("no reason", "c.calendar.0", event(reason=LEFT_OUT), "is required: add it", "c.calendar.0.reason"),
+    _wrong("an event twice", "c.calendar", [event(), event()], "is given twice (sale)", "c.calendar.1"),
+    _wrong("calendar as a mapping", "c.calendar", event(), "must be a list, one item per line after a hyphen"),
+    _wrong("calendar that was emptied", "c.calendar", None, "must be a list, one item per line after a hyphen"),
+    _wrong("thirteen events", "c.calendar", [event(reason=f"sale {n}") for n in range(13)], "must have at most 12"),
+    _wrong("events that no parameter holds", "c.calendar",
+           [event(reason=f"{n} " + "x" * 75) for n in range(12)], "a parameter of the Parameter Store holds 4096", "c"),
+]
+_LIFE = [
+    _wrong("unknown prewarm", "c.prewarm.serve_when", "warm", "must be all or hot, got 'warm'"),
+    _wrong("prewarm without a rate", "c.prewarm.background_rate_mib_per_s", 0, "must be at least 1, got 0"),
+    _wrong("gate without lag", "c.gates.lag_seconds", 0, "must be at least 1, got 0"),
+    _wrong("gate that lets all pass", "c.gates.lag_seconds", INFINITE, "must be a number that is not infinite"),
+    _wrong("gate as true", "c.gates.lag_seconds", True, "must be a number, got true"),
+    _wrong("ratio that nothing meets", "c.gates.storage_await_ratio", 1, "must be at least 1.001, got 1"),
+    _wrong("ratio finer than the host reads", "c.gates.storage_await_ratio", 1.23456, "must have at most 3 decimals"),
+    _wrong("knee longer than the proof", "c.gates.knee_seconds", 3600, "must be at most 1800, got 3600"),
+    _wrong("no sample", "c.gates.lag_samples", 0, "must be at least 1, got 0"),
+    _wrong("shares in percent", "c.ramp.shares", [10, 1], "must be at most 1, got 10", "c.ramp.shares.0"),
+    _wrong("shares that fall", "c.ramp.shares", [0.5, 0.1], "must rise from one to the next, got [0.5, 0.1]"),
+    _wrong("a share twice", "c.ramp.shares", [0.1, 0.1, 1], "must rise from one to the next"),
+    _wrong("no share", "c.ramp.shares", [], "must have at least 1: add one"),
+    _wrong("share as a number", "c.ramp.shares", 0.5, "must be a list"),
+    _wrong("ramp that cannot end", "c.ramp", {"shares": [n / 10 for n in range(1, 11)], "step_seconds": 3600},
+           "must be at most 2850 with 10 shares", "c.ramp.step_seconds"),
+    _wrong("margin below the peers'", "c.ramp.latency_margin", 0.9, "must be at least 1, got 0.9"),
+    _wrong("floor above the ceiling", "c.health.floor_replicas", 7, "must be at most max_replicas (6), got 7"),
+    _wrong("disk that is never free enough", "c.health.min_free_disk_percent", 100, "must be below 100, got 100"),
+    _wrong("drain longer than the workflow waits", "c.drain.limit_seconds", 86_400, "must be at most 28800"),
+    _wrong("forced as text", "c.drain.allow_forced", "false", "must be true or false, got 'false'"),
+    _wrong("drain of an unknown setting", "c.drain.zzz", 1, "remove it; the settings here are limit_seconds, allow_forced"),
+    _wrong("observed longer than the workflow waits", "c.retirement.observation_seconds", 86_400, "at most 28800"),
+    _wrong("unknown park", "c.retirement.park", "maybe", "must be auto, never or always, got 'maybe'"),
+    _wrong("no budget", "c.limits.max_hourly_cost_usd", 0, "must be above 0, got 0"),
+    _wrong("endless budget", "c.limits.max_hourly_cost_usd", INFINITE, "must be a number that is not infinite"),
+    _wrong("budget that is no number", "c.limits.max_hourly_cost_usd", NAN, "not infinite, got nan"),
+    _wrong("budget with its currency", "c.limits.max_hourly_cost_usd", "10 USD", "must be a number, got '10 USD'"),
+    _wrong("deadline beyond a command's", "c.limits.prewarm_deadline_minutes", 2881, "must be at most 2880"),
+    _wrong("limits left empty", "c.limits", None, "must be a mapping of settings, `name: value` per line, got nothing"),
+]
+_TOGETHER = [
+    WrongFile(
+        "budget below the price of a replica",
+        {
+            "region": "us-east-1",
+            "clusters.0.subnets": {"us-east-1a": "subnet-0c0d00000000000a1"},
+            "clusters.1.subnets": {"us-east-1a": "subnet-0c0d00000000000a1"},
+            "clusters.0.limits.max_hourly_cost_usd": 0.5,
+        },
+        "clusters.orders.limits.max_hourly_cost_usd",
+        "must be at least the price of one replica, 0.8568 for r7g.4xlarge in us-east-1",
+    ),
+    WrongFile(
+        "cluster name too long for its target group",
+        {"environment": "production", "clusters.0.name": "orders-of-all"},
+        "clusters.orders-of-all.name",
+        "must be at most 12 characters, because a target group is called peaker-production-<name>-w",
+    ),
+    WrongFile(
+        "cluster that is called like a target group",
+        {
+            "clusters.1.name": "orders-w",
+            "clusters.1.read_endpoint": {"kind": "nlb", "port": 1, "listener_port": 1, "health_port": 2},
+        },
+        "clusters.orders-w.name",
+        "the warming target group of orders is called so",
+    ),
+    WrongFile(
+        "two clusters behind one name",
+        {
+            "clusters.0.health.watch_minutes": 1,
+            "clusters.0.read_endpoint": {
+                "kind": "route53", "port": 3306, "health_port": 9200, "ttl_seconds": 30,
+                "hosted_zone_id": "Z0123456789ABCDEFGHIJ", "record_name": "reads.items.internal",
+            },
+        },
+        "clusters.order-items.read_endpoint.record_name",
+        "must be another name than that of orders",
+    ),
+]
+
+WRONG_FILES = [*_HEAD, *_CLUSTER, *_SUBNETS, *_VOLUMES, *_ENDPOINT, *_LOAD, *_CALENDAR, *_LIFE, *_TOGETHER]
+
+
+@dataclass(frozen=True)
+class WrongText:
+    """A place of the file's text that is replaced, or the whole of it; the line blamed, from 1."""
+
+    situation: str
+    old: str
+    new: str | bytes
+    line: int | None
+    said: str
+
+
+WRONG_TEXTS = [
+    WrongText("key twice", "mode: act", "mode: act\n    mode: observe", 13, "clusters.orders.mode: is given twice, first in line 12"),
+    WrongText("key twice in braces", "port: 3306, listener", "port: 1, port: 3306, listener", 24, "clusters.orders.read_endpoint.port: is given twice"),
+    WrongText("section twice", "retain_state: true", "retain_state: true\nregion: eu-west-2", 6, "region: is given twice, first in line 4"),
+    WrongText("zone twice", "eu-west-1b: ", "eu-west-1a: ", 19, "clusters.orders.subnets.eu-west-1a: is given twice"),
+    WrongText("tab before a setting", "    mode: act", "\tmode: act", 12, "has a tab where YAML takes spaces only"),
+    WrongText("tabs behind spaces", "    mode: act", "    \tmode: act", 12, "has a tab where YAML takes spaces only"),
+    WrongText("open bracket", "subnet-0c0d0000000000012]", "subnet-0c0d0000000000012", 7, "is not YAML: "),
+    WrongText("setting too far left", "    engine: mysql", "  engine: mysql", 11, "is not YAML: "),
+    WrongText("no colon", "mode: act", "mode act", 12, "is not YAML: "),
+    WrongText("no blank behind the colon", "mode: act", "mode:act", 12, "is not YAML: "),
+    WrongText("two documents", "retain_state: true", "---\nretain_state: true", 5, "a second document begins"),
+    WrongText("tag", "mode: act", "mode: !!python/name:os.system", 12, "has the tag !!python/name:os.system"),
+    WrongText("binary", 'account: "012345678901"', "account: !!binary aGVsbG8=", 3, "has the tag !!binary"),
+    WrongText("unknown alias", "mode: act", "mode: *act", 12, "is not YAML: found undefined alias"),
+    WrongText("list as a key", "mode: act", "? [mode]\n    : act", 12, "where the name of a setting belongs"),
+    WrongText("account that is octal", '"012345678901"', "012345678901", 3, "account: must be text; write it in quotes, got 012345678901, which is an octal number"),
+    WrongText("unquoted account", '"012345678901"', "112345678901", 3, "account: must be text; write it in quotes, got 112345678901"),
+    WrongText("no as a name", "name: orders", "name: no", 10, "clusters.0.name: must be text; write it in quotes, got no, which is true or false"),
+    WrongText("yes for true", "retain_state: true", "retain_state: yes", 5, "retain_state: must be true or false, got yes, which is true or false in some"),
+    WrongText("off for false", "allow_forced: false", "allow_forced: off", 46, "clusters.orders.drain.allow_forced: must be true or false, got off"),
+    WrongText("number with underscore", "iops: 12000", "iops: 12_000", 21, "clusters.orders.volumes.data.iops: must be a whole number, got 12_000, which is a number with underscores"),
+    WrongText("number to the base of 60", "iops: 12000", "iops: 3:20:00", 21, "clusters.orders.volumes.data.iops: must be a whole number, got 3:20:00, which is a number to the base of 60"),
+    WrongText("octal number", "max_replicas: 6", "max_replicas: 06", 14, "clusters.orders.max_replicas: must be a whole number, got 06, which is an octal number"),
+    WrongText("hexadecimal number", "max_replicas: 6", "max_replicas: 0x6", 14, "clusters.orders.max_replicas: must be a whole number, got 0x6, which is no decimal number"),
+    WrongText("number too large to hold", "capacity_per_replica: 6000", "capacity_per_replica: 1e400", 31, "clusters.orders.capacity_per_replica: must be a number that is not infinite, got inf"),
+    WrongText("infinity by name", "capacity_per_replica: 6000", "capacity_per_replica: .inf", 31, "clusters.orders.capacity_per_replica: must be a number that is not infinite"),
+    WrongText("infinity as a word", "capacity_per_replica: 6000", "capacity_per_replica: inf", 31, "clusters.orders.capacity_per_replica: must be a number, got 'inf'"),
+    WrongText("nan by name", "max_hourly_cost_usd: 10.0", "max_hourly_cost_usd: .NaN", 48, "clusters.orders.limits.max_hourly_cost_usd: must be a number that is not infinite"),
+    WrongText("date as a reason", "reason: Black Friday", "reason: 2026-11-27", 39, "clusters.orders.calendar.0.reason: must be text; write it in quotes, got 2026-11-27, which is a date"),
+    WrongText("date as the end", "until: 2026-11-28T02:00", "until: 2026-11-28", 39, "clusters.orders.calendar.0.until: must be a date and a time such as 2026-11-27T06:00 or"),
+    WrongText("settings left out by a comment", "engine: mysql", "# engine: mysql", 10, "clusters.orders.engine: is required: add it"),
+    WrongText("section emptied by comments", "{limit_seconds: 900, allow_forced: false}", "", 46, "drain: must be a mapping of settings, `name: value` per line, got nothing"),
+    WrongText("brackets for braces", "gates: &gates {lag_seconds: 5, ", "gates: &gates [lag_seconds: 5, ", 43, "is not YAML: "),
+]
+
+_BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{here}: &{here} [{', '.join([f'*{before}'] * 9)}]\n" for before, here in zip("abcdefgh", "bcdefghi", strict=True)
+)
+_MERGE_BOMB = "a: &a {x: 1}\n" + "".join(
+    f"{here}: &{here} {{<<: [{', '.join([f'*{before}'] * 9)}]}}\n"
+    for before, here in zip("abcdefgh", "bcdefghi", strict=True)
+)
+_CHAIN = "k0: &k0 [x]\n" + "".join(f"k{n}: &k{n} [*k{n - 1}]\n" for n in range(1, 2000))
+WRONG_WHOLES = [
+    WrongText("empty file", "", "", None, "is empty: copy environments/dev.yaml"),
+    WrongText("comments only", "", "# nothing yet\n", None, "is empty: copy environments/dev.yaml"),
+    WrongText("three hyphens only", "", "---\n", None, "is empty: copy"),
+    WrongText("list", "", "- environment: shop\n", 1, "must be a mapping of settings, `name: value` per line, got a list"),
+    WrongText("word", "", "shop\n", 1, "must be a mapping of settings"),
+    WrongText("JSON that is cut off", "", '{"environment": "shop"', None, "is not YAML: "),
+    WrongText("huge file", "", "# x\n" * 100_000, None, "must have at most 256 KiB, has 391"),
+    WrongText("aliases that multiply", "", _BOMB, None, "has more than 20000 values, aliases followed"),
+    WrongText("merges that multiply", "", _MERGE_BOMB, None, "has more than 20000 values, aliases followed"),
+    WrongText("aliases in a long row", "", _CHAIN, None, "is nested more than 32 deep, aliases followed"),
+    WrongText("alias of itself", "", "a: &a [*a]\n", None, "contains itself by an alias"),
+    WrongText("merge of itself", "", "a: &a\n  <<: *a\n", None, "contains itself by an alias"),
+    WrongText("merge of a word", "", "a: &a x\nb: {<<: *a}\n", None, "must be an alias of a mapping after <<"),
+    WrongText("brackets without end", "", "[" * 50_000, None, "is nested more than 32 deep"),
+    WrongText("braces without end", "", "{a: " * 20_000, None, "is nested more than 32 deep"),
+    WrongText("Latin-1", "", "environment: f\xeate\n".encode("latin-1"), 1, "is not UTF-8 text (byte 0xea): save it as UTF-8"),
+    WrongText("UTF-16", "", "environment: shop\n".encode("utf-16"), 1, "is not UTF-8 text (byte 0xff)"),
+    WrongText("binary file", "", bytes(range(256)), None, "is not "),
+    WrongText("zero bytes", "", "environment: shop\nregion: \x00\n", 2, "is not YAML: "),
+]
