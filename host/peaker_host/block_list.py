@@ -8,11 +8,14 @@ A list of ranges may also be text: "0-99,105,200-299".
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Dict, List, Optional
 
 from peaker_host.block_ranges import BLOCK_BYTES, Range, merged
 from peaker_host.errors import BlockListUnreadable
+from peaker_host.settings import Settings
 
+FILE = "blocks.json"
 _FETCH_TIMEOUT_SECONDS = 60
 
 
@@ -39,6 +42,12 @@ def load(path: str) -> Dict[str, List[Range]]:
     if content.get("block_bytes", BLOCK_BYTES) != BLOCK_BYTES:
         raise BlockListUnreadable(f"{path}: block_bytes must be {BLOCK_BYTES}")
     return {str(name): _ranges(runs, f"volumes.{name}") for name, runs in content["volumes"].items()}
+
+
+def of_run(settings: Settings, run_id: str) -> Dict[str, List[Range]]:
+    """What start_prewarm fetched for the run; empty where it had none."""
+    path = settings.run_path(run_id, FILE)
+    return load(path) if os.path.exists(path) else {}
 
 
 def of_volume(lists: Dict[str, List[Range]], volume_id: str, name: str) -> Optional[List[Range]]:

@@ -14,10 +14,10 @@ from dataclasses import asdict
 from typing import Any, Callable, Dict, List, NoReturn, Optional
 
 # What only one command needs is imported there: an engine's start must not cost more CPU than its reads.
-from peaker_host import cold_probe, filesystem_maps, manifest, prewarm, reading_order
-from peaker_host.block_ranges import Range, blocks_of_bytes, difference, intersection
+from peaker_host import cold_probe, manifest, prewarm, reading_order
+from peaker_host.block_ranges import Range, difference, intersection
 from peaker_host.devices import BlockDevice
-from peaker_host.errors import HostError, InvalidArgument
+from peaker_host.errors import CommandFailed, HostError, InvalidArgument, ToolMissing, UnreadableFilesystem
 from peaker_host.mysql_client import admin_client
 from peaker_host.processes import Processes
 from peaker_host.result_line import result_line
@@ -146,7 +146,8 @@ def _verify_storage(context: Context) -> Dict[str, Any]:
     arguments = context.arguments
     generator = random.Random(arguments.seed) if arguments.seed is not None else random.SystemRandom()
     made = manifest.load_manifest(context.settings, arguments.run_id)
-    proofs = [_sample_member(context, member, generator) for member in made.members]
+    urgent = _urgent_blocks(context, made) if arguments.scope == "hot" else {}
+    proofs = [_sample_member(context, member, urgent, generator) for member in made.members]
     # The search for the knee comes last: it asks for more than a device can give.
     if arguments.load_seconds > 0:
         with ThreadPoolExecutor(len(proofs)) as loads:
@@ -167,17 +168,17 @@ class _Proof:
         self.numbers = numbers
 
 
-def _sample_member(context: Context, member: manifest.Member, generator: random.Random) -> _Proof:
-    from peaker_host import storage_proof
+def _sample_member(
+    context: Context, member: manifest.Member, urgent: Dict[str, List[Range]], generator: random.Random
+) -> _Proof:
+    from peaker_host import live_blocks, storage_proof
 
     arguments = context.arguments
     device = manifest.open_member(context.settings, member)
-    used_bytes, unreadable = filesystem_maps.used_or_all(
-        member.filesystem, device.path, device.size_bytes, context.processes
-    )
-    used = intersection(blocks_of_bytes(used_bytes), blocks_of_bytes([(0, device.size_bytes)]))
-    if arguments.scope == "hot" and not unreadable:
-        used = _urgent_blocks(context, member, device, used)
+    live = live_blocks.live_blocks(context.settings, context.processes, arguments.run_id, member)
+    used, unreadable = live.blocks, live.map_unreadable
+    if not unreadable:
+        used = intersection(urgent.get(member.volume_id, []), used) or used
     probed = cold_probe.kept(context.settings, arguments.run_id).get(member.volume_id)
     if probed is not None:
         used = difference(used, [(block, 1) for block in probed.blocks])
@@ -197,13 +198,15 @@ def _sample_member(context: Context, member: manifest.Member, generator: random.
     )
 
 
-def _urgent_blocks(
-    context: Context, member: manifest.Member, device: BlockDevice, used: List[Range]
-) -> List[Range]:
-    """What a database needs before it may serve. All that is used where nothing of it is known."""
-    filesystem = filesystem_maps.open_map(member.filesystem, device.path, context.processes)
-    hot, recovery = reading_order.database_tiers(device.path, filesystem, context.settings.engine)
-    return intersection([*hot, *recovery], used) or used
+def _urgent_blocks(context: Context, made: manifest.Manifest) -> Dict[str, List[Range]]:
+    """What a database needs before it may serve, by volume; nothing where the files cannot be found."""
+    from peaker_host import prewarm_plan
+
+    try:
+        return prewarm_plan.urgent_blocks(context.settings, context.processes, made)
+    except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
+        context.say(f"all that is used is proven, because the hot blocks cannot be found: {error}")
+        return {}
 
 
 def _load_member(context: Context, proof: _Proof, generator: random.Random) -> Dict[str, Any]:
@@ -362,6 +365,7 @@ def _prewarm_request(arguments: argparse.Namespace) -> prewarm.PrewarmRequest:
         arguments.rate_limit_mib_per_s,
         arguments.remainder == "on",
         arguments.background_rate_mib_per_s,
+        arguments.remainder_rate_mib_per_s,
     )
     prewarm.check_request(request)
     return request
@@ -604,6 +608,12 @@ def _add_prewarm_arguments(parser: argparse.ArgumentParser) -> None:
         const="on",
         default="off",
         help="read the rest of the snapshot afterwards",
+    )
+    parser.add_argument(
+        "--remainder-rate-mib-per-s",
+        type=_not_negative,
+        default=0.0,
+        help="per volume, for that rest, once the volume is mounted; 0 reads it at once",
     )
 
 

@@ -53,6 +53,14 @@ class UnreadableFilesystem(HostError):
     """The filesystem's free-space or file map could not be read or makes no sense."""
 
 
+class LogNotReplayed(HostError):
+    """The filesystem cannot be mounted, so its log cannot be replayed: no database could start on it."""
+
+
+class FilesystemTruncated(HostError):
+    """The filesystem is larger than its device."""
+
+
 class BlockListUnreadable(HostError):
     """The snapshot's block list could not be fetched or is not in the stated format."""
 
@@ -71,6 +79,10 @@ class DeviceNotEmpty(HostError):
 
 class WritingNotAllowed(HostError):
     """host.json does not allow empty volumes to be warmed by writing."""
+
+
+class StateDirectoryFull(HostError):
+    """The disk under state_dir has no space left for what the engine must keep."""
 
 
 class ReadErrors(HostError):

@@ -1,8 +1,7 @@
 """Which bytes of an unmounted filesystem are allocated, and where its files lie. XFS and ext4.
 
-The filesystem's own debugger reads the maps (xfs_db, dumpe2fs, debugfs), read-only. What the journal holds and
-the maps do not yet show is missed; prepare_donor freezes the filesystem for a moment before the snapshot, which
-writes the maps out.
+The filesystem's own debugger reads the maps (xfs_db, dumpe2fs, debugfs), read-only. It does not see what is in the
+log only: log_replay comes first.
 """
 
 from __future__ import annotations
@@ -51,9 +50,16 @@ class FilesystemMap:
         """Allocated byte ranges of the device: data, metadata and journal."""
         raise NotImplementedError
 
+    def entries(self, directory: str = "") -> Tuple[List[FileEntry], List[FileEntry]]:
+        """Directories and regular files right in a directory, by their paths from the root."""
+        raise NotImplementedError
+
     def files(self, directory: str = "") -> List[FileEntry]:
         """Regular files of a directory and of the directories right in it."""
-        raise NotImplementedError
+        directories, found = self.entries(directory)
+        for entry in directories:
+            found.extend(self.entries(entry.path)[1])
+        return found
 
     def file_extents(self, entries: Iterable[FileEntry]) -> Dict[str, FileExtents]:
         """Where the files' data lies, by path. Holes have no extent, nor has a file whose map is not written out."""
@@ -94,12 +100,6 @@ class XfsMap(FilesystemMap):
             raise UnreadableFilesystem(f"{self._path}: the free-space map reaches beyond the filesystem")
         return complement(free, size)
 
-    def files(self, directory: str = "") -> List[FileEntry]:
-        directories, found = self._list("/" + directory, directory)
-        for entry in directories:
-            found.extend(self._list("/" + entry.path, entry.path)[1])
-        return found
-
     def file_extents(self, entries: Iterable[FileEntry]) -> Dict[str, FileExtents]:
         wanted = list(entries)
         result: Dict[str, FileExtents] = {}
@@ -111,15 +111,16 @@ class XfsMap(FilesystemMap):
             result.update(self._parse_extents(batch, self._query(queries, check=False)))
         return result
 
-    def _list(self, path: str, prefix: str) -> Tuple[List[FileEntry], List[FileEntry]]:
+    def entries(self, directory: str = "") -> Tuple[List[FileEntry], List[FileEntry]]:
         directories: List[FileEntry] = []
         files: List[FileEntry] = []
+        path = "/" + directory
         place = f'path "{path}"' if " " in path else f"path {path}"
         for line in self._query([place, "ls"], check=False).splitlines():
             found = _XFS_ENTRY_LINE.match(line)
             if not found or found.group(3) in (".", ".."):
                 continue
-            name = os.path.join(prefix, found.group(3))
+            name = os.path.join(directory, found.group(3))
             target = directories if found.group(2) == "directory" else files
             target.append(FileEntry(name, int(found.group(1))))
         return directories, files
@@ -173,12 +174,6 @@ class ExtMap(FilesystemMap):
             raise UnreadableFilesystem(f"{self._path}: dumpe2fs listed no block group")
         return complement(free, self._blocks * self._block_bytes)
 
-    def files(self, directory: str = "") -> List[FileEntry]:
-        directories, found = self._list("/" + directory, directory)
-        for entry in directories:
-            found.extend(self._list("/" + entry.path, entry.path)[1])
-        return found
-
     def file_extents(self, entries: Iterable[FileEntry]) -> Dict[str, FileExtents]:
         wanted = list(entries)
         commands = "".join(f"dump_extents <{entry.inode}>\n" for entry in wanted)
@@ -199,14 +194,14 @@ class ExtMap(FilesystemMap):
                 extents.append((logical * unit, physical * unit, length * unit))
         return extents
 
-    def _list(self, path: str, prefix: str) -> Tuple[List[FileEntry], List[FileEntry]]:
+    def entries(self, directory: str = "") -> Tuple[List[FileEntry], List[FileEntry]]:
         directories: List[FileEntry] = []
         files: List[FileEntry] = []
-        for line in self._query(f'ls -p "{path}"\n')[0]:
+        for line in self._query(f'ls -p "/{directory}"\n')[0]:
             found = _EXT_ENTRY_LINE.match(line)
             if not found or found.group(3) in (".", "..") or found.group(1) == "0":
                 continue
-            entry = FileEntry(os.path.join(prefix, found.group(3)), int(found.group(1)))
+            entry = FileEntry(os.path.join(directory, found.group(3)), int(found.group(1)))
             kind = int(found.group(2), 8) & 0o170000
             if kind == 0o040000:
                 directories.append(entry)

@@ -8,6 +8,7 @@ rename), never believed. Hydration is a fact of the volume, so the journal outli
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import os
@@ -15,6 +16,7 @@ import threading
 from typing import List, MutableSequence, Union
 
 from peaker_host.block_ranges import Range
+from peaker_host.errors import StateDirectoryFull
 
 _HEADER_BYTES = 4096
 _VERSION = 2
@@ -72,6 +74,7 @@ class Journal:
             self._create(path)
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
+            _reserve(descriptor, path, self._size)
             self._map = mmap.mmap(descriptor, self._size)
         finally:
             os.close(descriptor)
@@ -106,7 +109,19 @@ class Journal:
         temporary = path + ".new"
         with open(temporary, "wb") as file:
             file.write(self._header)
-            file.truncate(self._size)
             file.flush()
+            _reserve(file.fileno(), temporary, self._size)
             os.fsync(file.fileno())
         os.replace(temporary, path)
+
+
+def _reserve(descriptor: int, path: str, size: int) -> None:
+    """Give the file all its space now: a mapped page that finds the disk full later would kill the engine."""
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise StateDirectoryFull(
+            f"{os.path.dirname(path)} has no {size} bytes left for the journal; free some space on its disk"
+        ) from error

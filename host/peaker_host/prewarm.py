@@ -8,7 +8,7 @@ list), prewarm.log. Journals are per volume: journals/<volume id>.journal.
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import json
 import os
 import random
@@ -18,82 +18,70 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import IO, Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from peaker_host import block_list, cold_probe, reading_order
-from peaker_host.block_ranges import Range, blocks_of_bytes, total
-from peaker_host.devices import BlockDevice
+from peaker_host import block_list, cold_probe, log_replay, reading_order
+from peaker_host.block_ranges import difference, merged, total
+from peaker_host.devices import mount_points
+from peaker_host.engine_lock import holder, take_lock
 from peaker_host.errors import (
     BlockListUnreadable,
-    CommandFailed,
     HostError,
     InvalidArgument,
-    PrewarmAlreadyRunning,
     PrewarmNotStarted,
     ReadErrors,
-    ToolMissing,
-    UnreadableFilesystem,
 )
 from peaker_host.files import read_json, write_json
-from peaker_host.filesystem_maps import open_map, used_or_all
-from peaker_host.journal import Journal
-from peaker_host.manifest import Manifest, Member, load_manifest, open_member
+from peaker_host.manifest import load_manifest, open_member
+from peaker_host.prewarm_plan import MIB, PlannedVolume, Planner, PrewarmRequest
+from peaker_host.prewarm_progress import MeanRate, eta_seconds, logged_samples, sentence
 from peaker_host.processes import Processes, package_command
 from peaker_host.reader_pool import RateLimiter, ReaderPool, Request, requests_of
-from peaker_host.reading_order import Tier
 from peaker_host.settings import Settings
 
-MIB = 1024 * 1024
 _TICK_SECONDS = 0.1
 _PROGRESS_SECONDS = 0.5
 _LOG_SECONDS = 10.0
-_SAMPLES_REPORTED = 70
-_SAMPLE_BYTES_AT_MOST = 2048
 _START_TIMEOUT_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class PrewarmRequest:
-    """What is to be warmed and how. A rate limit of 0 means none; it holds for each volume.
-
-    The background rate, when there is one, replaces the rate limit of a volume whose urgent tiers (hot,
-    recovery) are read: from then on a database may be at work on it.
-    """
-
-    run_id: str
-    method: str
-    rate_limit_mib_per_s: float = 0.0
-    with_remainder: bool = False
-    background_rate_mib_per_s: float = 0.0
+_REMAINDER_READERS = 2
+_MOUNT_POLL_SECONDS = 1.0
+# A replica that is not at work a day after its volumes were warm will not be.
+_MOUNT_WAIT_SECONDS = 86400.0
+_CANCEL_FILE = "prewarm.cancel"
 
 
 @dataclass
 class _VolumeWork:
     """One volume while it is warmed."""
 
-    member: Member
-    device: BlockDevice
-    tiers: List[Tier]
-    journal: Journal
+    planned: PlannedVolume
     limiter: RateLimiter
     pool: ReaderPool
-    blocks_total: int
-    done_before: int
     tier_done_before: List[int]
-    finished: bool = False
     tier_blocks: List[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.tier_blocks = [total(tier.ranges) for tier in self.tiers]
+        self.tier_blocks = [total(tier.ranges) for tier in self.planned.tiers]
 
     @property
-    def urgent_left(self) -> int:
-        """Blocks of the urgent tiers that have not been read."""
-        progress = zip(self.tiers, self.tier_blocks, self.tier_done_before, self.pool.progress.tier_blocks)
+    def blocks_total(self) -> int:
+        """Blocks of all tiers."""
+        return sum(self.tier_blocks)
+
+    @property
+    def blocks_done(self) -> int:
+        """Of them, read by this engine or an earlier one."""
+        return sum(self.tier_done_before) + self.pool.progress.blocks_read
+
+    def left(self, urgent_only: bool) -> int:
+        """Blocks that have not been read, of the urgent tiers or of all but the remainder."""
+        progress = zip(
+            self.planned.tiers, self.tier_blocks, self.tier_done_before, self.pool.progress.tier_blocks
+        )
         return sum(
             blocks - before - done
             for tier, blocks, before, done in progress
-            if tier.name in reading_order.URGENT_TIERS
+            if (tier.name in reading_order.URGENT_TIERS if urgent_only else tier.name != "remainder")
         )
 
 
@@ -103,8 +91,15 @@ def check_request(request: PrewarmRequest) -> None:
         raise InvalidArgument(
             f"method: must be one of {', '.join(reading_order.METHODS)}, not {request.method!r}"
         )
-    if request.rate_limit_mib_per_s < 0 or request.background_rate_mib_per_s < 0:
-        raise InvalidArgument("rate-limit-mib-per-s, background-rate-mib-per-s: must be 0 (no limit) or more")
+    rates = (
+        request.rate_limit_mib_per_s,
+        request.background_rate_mib_per_s,
+        request.remainder_rate_mib_per_s,
+    )
+    if min(rates) < 0:
+        raise InvalidArgument(
+            "rate-limit-mib-per-s, background-rate-mib-per-s, remainder-rate-mib-per-s: must be 0 (no limit) or more"
+        )
 
 
 def start(
@@ -115,13 +110,15 @@ def start(
     An engine of this run that already runs is left alone. Raises what the checks raise, before any read.
     """
     check_request(request)
-    running = _holder(settings, request.run_id)
+    running = holder(settings, request.run_id)
     if running is not None:
         return {"pid": running, "already_running": True}
     finished = read_json(settings.run_path(request.run_id, "prewarm.json"))
-    if finished and finished.get("state") == "done" and finished.get("method") == request.method:
+    if finished and _covers(finished, request):
         return {"pid": finished["pid"], "already_running": False, "already_done": True}
-    for member in load_manifest(settings, request.run_id).members:
+    members = load_manifest(settings, request.run_id).members
+    log_replay.await_replays(settings)
+    for member in members:
         open_member(settings, member)
     missing = _fetch_block_list(settings, request, block_list_url)
     argv = [*package_command(), *(["--settings", settings_path] if settings_path else [])]
@@ -129,6 +126,7 @@ def start(
     argv += ["--rate-limit-mib-per-s", f"{request.rate_limit_mib_per_s:g}"]
     argv += ["--background-rate-mib-per-s", f"{request.background_rate_mib_per_s:g}"]
     argv += ["--remainder", "on" if request.with_remainder else "off"]
+    argv += ["--remainder-rate-mib-per-s", f"{request.remainder_rate_mib_per_s:g}"]
     log_path = settings.run_path(request.run_id, "prewarm.log")
     pid = processes.start_detached(argv, log_path)
     _await_start(settings, request.run_id, pid, log_path)
@@ -143,21 +141,32 @@ def report(settings: Settings, run_id: str) -> Dict[str, Any]:
     progress = read_json(settings.run_path(run_id, "prewarm.json"))
     if progress is None:
         raise PrewarmNotStarted(f"no prewarm of run {run_id} is known on this host")
-    if progress["state"] == "running" and _holder(settings, run_id) is None:
+    if progress["state"] == "running" and holder(settings, run_id) is None:
         latest = read_json(settings.run_path(run_id, "prewarm.json")) or progress
         progress = dict(latest, state="dead") if latest["state"] == "running" else latest
-    return dict(progress, samples=_samples(settings.run_path(run_id, "prewarm.jsonl")))
+    return dict(progress, samples=logged_samples(settings.run_path(run_id, "prewarm.jsonl")))
 
 
 def cancel(settings: Settings, run_id: str, wait_seconds: float = 20.0) -> Dict[str, Any]:
     """Ask the engine to stop and wait until it has; one that does not run is left as it is."""
-    pid = _holder(settings, run_id)
+    pid = holder(settings, run_id)
     if pid is not None:
+        # Without this a signal means that the host goes down, and the run goes on afterwards.
+        write_json(settings.run_path(run_id, _CANCEL_FILE), {"pid": pid})
         os.kill(pid, signal.SIGTERM)
         deadline = time.monotonic() + wait_seconds
-        while _holder(settings, run_id) is not None and time.monotonic() < deadline:
+        while holder(settings, run_id) is not None and time.monotonic() < deadline:
             time.sleep(0.1)
     return dict(report(settings, run_id), cancelled=pid is not None)
+
+
+def _covers(finished: Dict[str, Any], request: PrewarmRequest) -> bool:
+    """True when an earlier engine of the run has read all that is asked for now."""
+    return (
+        finished.get("state") == "done"
+        and finished.get("method") == request.method
+        and (bool(finished.get("with_remainder")) or not request.with_remainder)
+    )
 
 
 class Engine:
@@ -172,7 +181,6 @@ class Engine:
     ) -> None:
         check_request(request)
         self._settings = settings
-        self._processes = processes
         self._request = request
         self._say = say
         self._stop = threading.Event()
@@ -185,12 +193,13 @@ class Engine:
         # A restart goes on with the depth that was found, so that it does not probe the device again.
         self._depths: Dict[str, int] = dict(earlier.get("depths", {}))
         self._probes = cold_probe.kept(settings, request.run_id)
+        self._used_warm_seconds: Optional[float] = None
+        self._planner = Planner(settings, processes, request, self._stop, say)
         self._planning_seconds = 0.0
-        self._window = (time.monotonic(), 0)
-        self._rate = 0.0
+        self._rate = MeanRate(self._started)
+        self._planned: List[PlannedVolume] = []
         self._works: List[_VolumeWork] = []
         self._threads: List[threading.Thread] = []
-        self._fallbacks: Dict[str, str] = {}
         self._crashes: List[BaseException] = []
 
     def stop(self) -> None:
@@ -199,7 +208,7 @@ class Engine:
 
     def run(self) -> Dict[str, Any]:
         """Warm everything. Returns the final progress; raises ReadErrors or what the checks raise."""
-        lock = _take_lock(self._settings, self._request.run_id)
+        lock = take_lock(self._settings, self._request.run_id)
         try:
             return self._run_locked()
         except HostError as error:
@@ -212,17 +221,21 @@ class Engine:
             self._stop.set()
             for thread in self._threads:
                 thread.join()
-            for work in self._works:
-                work.journal.close()
+            for volume in self._planned:
+                volume.journal.close()
             lock.close()
 
     def _run_locked(self) -> Dict[str, Any]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._cancel_path())
         self._publish("running")
-        manifest = load_manifest(self._settings, self._request.run_id)
-        self._plan(manifest)
-        for work in self._works:
-            self._probe(work)
+        self._planned = self._planner.plan(load_manifest(self._settings, self._request.run_id))
+        self._bytes_before += sum(volume.bytes_read for volume in self._planned)
+        self._works = [self._work(volume) for volume in self._planned]
+        for volume in self._planned:
+            self._probe(volume)
         self._planning_seconds = round(time.monotonic() - self._started, 3)
+        self._rate = MeanRate(time.monotonic())
         self._threads = [threading.Thread(target=self._warm, args=(work,)) for work in self._works]
         for thread in self._threads:
             thread.start()
@@ -230,111 +243,101 @@ class Engine:
         if self._crashes:
             raise self._crashes[0]
         failed = [
-            f"{work.member.name}: blocks {item.first_block}+{item.blocks} ({item.reason})"
+            f"{work.planned.member.name}: blocks {item.first_block}+{item.blocks} ({item.reason})"
             for work in self._works
             for item in work.pool.progress.failed
         ]
         if failed:
             raise ReadErrors("could not be read after several tries: " + "; ".join(failed[:20]))
-        progress = self._publish("failed" if self._stop.is_set() and not self._all_done() else "done")
+        progress = self._publish(self._end_state())
         self._log(progress)
         return progress
 
-    def _plan(self, manifest: Manifest) -> None:
-        devices = [open_member(self._settings, member) for member in manifest.members]
-        lists = _load_block_list(self._settings, self._request)
-        for member, device in zip(manifest.members, devices):
-            listed = block_list.of_volume(lists, member.volume_id, member.name)
-            tiers = self._order(member, device, listed)
-            self._works.append(self._work(member, device, tiers))
-            self._say(f"{member.name}: " + ", ".join(f"{tier.name} {total(tier.ranges)}" for tier in tiers))
+    def _end_state(self) -> str:
+        """A signal that nobody's cancel sent is a host going down: dead, so that the run starts the engine again."""
+        if not self._stop.is_set() or all(work.blocks_done == work.blocks_total for work in self._works):
+            return "done"
+        return "failed" if os.path.exists(self._cancel_path()) else "dead"
 
-    def _order(self, member: Member, device: BlockDevice, listed: Optional[List[Range]]) -> List[Tier]:
-        if self._request.method == "full":
-            return reading_order.order_full(device.size_bytes)
-        if self._request.method == "blocks":
-            if listed is None:
-                raise InvalidArgument(f"method blocks: the block list has nothing about {member.volume_id}")
-            return reading_order.order_blocks(listed, device.size_bytes)
-        used_bytes, unreadable = used_or_all(
-            member.filesystem, device.path, device.size_bytes, self._processes
-        )
-        hot: List[Range] = []
-        recovery: List[Range] = []
-        if unreadable:
-            self._fallbacks[member.volume_id] = unreadable
-            self._say(f"{member.name}: everything in the snapshot is read, because: {unreadable}")
-        else:
-            hot, recovery = self._database_tiers(member, device)
-        used = blocks_of_bytes(used_bytes)
-        return reading_order.order_used(
-            used, listed, hot, recovery, self._request.with_remainder, device.size_bytes
-        )
+    def _cancel_path(self) -> str:
+        return self._settings.run_path(self._request.run_id, _CANCEL_FILE)
 
-    def _database_tiers(self, member: Member, device: BlockDevice) -> Tuple[List[Range], List[Range]]:
-        """(hot, recovery); both empty, and said, where the files of a filesystem in use cannot be found."""
-        try:
-            filesystem = open_map(member.filesystem, device.path, self._processes)
-            with_hot = self._request.method == "hot"
-            tiers = reading_order.database_tiers(device.path, filesystem, self._settings.engine, with_hot)
-            if filesystem.unreadable:
-                self._fallbacks[member.volume_id] = (
-                    f"files: {filesystem.unreadable} answers are missing: the debugger is older than the "
-                    "filesystem, or changes were in its log only"
-                )
-            return tiers
-        except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
-            self._fallbacks[member.volume_id] = f"files: {error}"
-            self._say(f"{member.name}: read in plain order, because its files cannot be found: {error}")
-            return [], []
-
-    def _work(self, member: Member, device: BlockDevice, tiers: List[Tier]) -> _VolumeWork:
-        blocks = (device.size_bytes + 524287) // 524288
-        path = os.path.join(self._settings.state_dir, "journals", member.volume_id + ".journal")
-        journal = Journal(path, member.volume_id, member.uuid, blocks)
-        before = [
-            sum(1 for start, n in tier.ranges for b in range(start, start + n) if b in journal.done)
-            for tier in tiers
-        ]
+    def _work(self, volume: PlannedVolume) -> _VolumeWork:
         limiter = RateLimiter(self._request.rate_limit_mib_per_s * MIB)
         pool = ReaderPool(
-            device.path,
-            device.size_bytes,
-            len(tiers),
+            volume.device.path,
+            volume.device.size_bytes,
+            len(volume.tiers),
             limiter,
-            journal.append,
+            volume.journal.append,
             self._stop,
-            self._depths.get(member.volume_id),
+            self._depths.get(volume.member.volume_id),
         )
-        wanted = reading_order.count_blocks(tiers)
-        return _VolumeWork(member, device, tiers, journal, limiter, pool, wanted, sum(before), before)
+        done = volume.journal.done
+        before = [
+            sum(1 for start, n in tier.ranges for b in range(start, start + n) if b in done)
+            for tier in volume.tiers
+        ]
+        return _VolumeWork(volume, limiter, pool, before)
 
     def _warm(self, work: _VolumeWork) -> None:
         try:
-            work.pool.run(self._requests(work))
-            work.finished = True
+            work.pool.run(self._requests(work, remainder=False))
+            if work.planned.tiers[-1].name == "remainder":
+                self._warm_remainder(work)
         except BaseException as error:  # noqa: BLE001 - raised again by run()
             self._crashes.append(error)
             self._stop.set()
 
-    def _probe(self, work: _VolumeWork) -> None:
-        """Before the first read of the volume: how slow it is while it is cold."""
-        volume_id = work.member.volume_id
-        if volume_id in self._probes or work.journal.done.count:
+    def _warm_remainder(self, work: _VolumeWork) -> None:
+        """Behind the database that is at work on the volume by then, slowly: the first write into a block is fast."""
+        rate = self._request.remainder_rate_mib_per_s
+        if rate and not self._await_mount(work):
             return
-        blocks = [one for tier in work.tiers for one in tier.ranges]
-        found = cold_probe.probe(work.device.path, work.device.size_bytes, blocks, random.SystemRandom())
+        volume = work.planned
+        work.pool = ReaderPool(
+            volume.device.path,
+            volume.device.size_bytes,
+            len(volume.tiers),
+            RateLimiter((rate or self._request.rate_limit_mib_per_s) * MIB),
+            volume.journal.append,
+            self._stop,
+            _REMAINDER_READERS if rate else self._depths.get(volume.member.volume_id),
+            work.pool.progress,
+        )
+        work.pool.run(self._requests(work, remainder=True))
+
+    def _await_mount(self, work: _VolumeWork) -> bool:
+        """So that the proof and the server's start have the volume to themselves. False when nobody mounts it."""
+        deadline = time.monotonic() + _MOUNT_WAIT_SECONDS
+        while work.planned.member.mount_point not in mount_points(work.planned.device):
+            if time.monotonic() >= deadline or self._stop.wait(_MOUNT_POLL_SECONDS):
+                return False
+        return True
+
+    def _probe(self, volume: PlannedVolume) -> None:
+        """Before the first read of the volume's data: how slow it is while it is cold."""
+        volume_id = volume.member.volume_id
+        if volume_id in self._probes or not volume.untouched:
+            return
+        # The remainder stays cold for now, and blocks that the plan needed are warm.
+        wanted = [one for tier in volume.tiers if tier.name != "remainder" for one in tier.ranges]
+        blocks = difference(merged(wanted), volume.journal.done.ranges())
+        found = cold_probe.probe(volume.device.path, volume.device.size_bytes, blocks, random.SystemRandom())
         if found is None:
             return
         self._probes[volume_id] = found
-        cold_probe.keep(self._settings, self._request.run_id, self._probes)
+        with self._despite_full_disk():
+            cold_probe.keep(self._settings, self._request.run_id, self._probes)
 
-    def _requests(self, work: _VolumeWork) -> Iterator[Request]:
+    def _requests(self, work: _VolumeWork, remainder: bool) -> Iterator[Request]:
         """What is left to be read, in order; slows down where the tiers stop being urgent."""
-        background = self._request.background_rate_mib_per_s
-        tiers = [tier.ranges for tier in work.tiers]
-        for request in requests_of(tiers, work.journal.done.__contains__, work.pool.blocks_per_read):
-            if background and work.tiers[request[0]].name not in reading_order.URGENT_TIERS:
+        background = 0.0 if remainder else self._request.background_rate_mib_per_s
+        tiers = work.planned.tiers
+        ranges = [tier.ranges if (tier.name == "remainder") is remainder else [] for tier in tiers]
+        done = work.planned.journal.done.__contains__
+        for request in requests_of(ranges, done, work.pool.blocks_per_read):
+            if background and tiers[request[0]].name not in reading_order.URGENT_TIERS:
                 work.limiter.change(background * MIB)
                 background = 0.0
             yield request
@@ -345,12 +348,13 @@ class Engine:
             deadline = time.monotonic() + _TICK_SECONDS
             for thread in threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
-            # Who waits for the hot set is told at once.
-            if time.monotonic() - published < _PROGRESS_SECONDS and not self._hot_warm_now():
+            # Who waits for the hot set, or for all that is used, is told at once.
+            ends = self._hot_warm_now() or self._used_warm_now()
+            if time.monotonic() - published < _PROGRESS_SECONDS and not ends:
                 continue
             published = time.monotonic()
-            for work in self._works:
-                work.journal.sync()
+            for volume in self._planned:
+                volume.journal.sync()
             progress = self._publish("running")
             if time.monotonic() - logged >= _LOG_SECONDS:
                 logged = time.monotonic()
@@ -360,31 +364,45 @@ class Engine:
         """One line for machines, one for people."""
         kept = {key: value for key, value in progress.items() if key != "volumes"}
         path = self._settings.run_path(self._request.run_id, "prewarm.jsonl")
-        with open(path, "a", encoding="ascii") as log:
+        with self._despite_full_disk(), open(path, "a", encoding="ascii") as log:
             log.write(json.dumps(dict(kept, at=round(time.time(), 3))) + "\n")
-        self._say(_sentence(progress))
+        self._say(sentence(progress))
 
-    def _all_done(self) -> bool:
-        return all(
-            work.done_before + work.pool.progress.blocks_read == work.blocks_total for work in self._works
-        )
+    @contextlib.contextmanager
+    def _despite_full_disk(self) -> Iterator[None]:
+        """What only informs must not end hours of reading."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._say(f"not written, the disk is full: {error.filename or self._settings.state_dir}")
 
-    def _note_hot_warm(self, elapsed_seconds: float) -> None:
-        """Once the urgent tiers of every volume are read."""
+    def _note_ends(self, elapsed_seconds: float) -> None:
+        """When the urgent tiers of every volume were read, and when all but the remainder."""
         if self._hot_warm_now():
             self._hot_warm_seconds = round(elapsed_seconds, 3)
+        if self._used_warm_now():
+            self._used_warm_seconds = round(elapsed_seconds, 3)
+
+    def _used_warm_now(self) -> bool:
+        return bool(
+            self._used_warm_seconds is None
+            and self._works
+            and not any(work.left(urgent_only=False) for work in self._works)
+        )
 
     def _hot_warm_now(self) -> bool:
         """True when the urgent tiers are read and nobody has been told."""
         return (
             self._hot_warm_seconds is None
             and self._knows_hot()
-            and not any(work.urgent_left for work in self._works)
+            and not any(work.left(urgent_only=True) for work in self._works)
         )
 
     def _knows_hot(self) -> bool:
         """Without a page list nothing is known to be hot."""
-        return any(tier.name == "hot" and tier.ranges for work in self._works for tier in work.tiers)
+        return any(tier.name == "hot" and tier.ranges for volume in self._planned for tier in volume.tiers)
 
     def _hot_eta(self, rate_mib_per_s: float) -> Optional[float]:
         """Seconds until the urgent tiers are read; None where nothing is known to be hot, or no rate yet."""
@@ -392,43 +410,48 @@ class Engine:
             return 0.0
         if not self._knows_hot():
             return None
-        return _eta(sum(work.urgent_left for work in self._works), rate_mib_per_s, "running")
+        left = sum(work.left(urgent_only=True) for work in self._works)
+        return eta_seconds(left, rate_mib_per_s, "running")
 
     def _publish(self, state: str, error: Optional[HostError] = None) -> Dict[str, Any]:
         progress = self._progress(state)
         if error is not None:
             progress["error"], progress["message"] = type(error).__name__, str(error)
-        elif state == "failed":
-            progress["error"], progress["message"] = (
-                "Cancelled",
-                "stopped before the end; start again to resume",
-            )
-        write_json(self._settings.run_path(self._request.run_id, "prewarm.json"), progress)
+        elif state in ("failed", "dead"):
+            progress["error"] = "Cancelled" if state == "failed" else "Interrupted"
+            progress["message"] = "stopped before the end; start again to resume"
+        with self._despite_full_disk():
+            write_json(self._settings.run_path(self._request.run_id, "prewarm.json"), progress)
         return progress
 
     def _progress(self, state: str) -> Dict[str, Any]:
         now = time.monotonic()
         bytes_here = sum(work.pool.progress.bytes_read for work in self._works)
-        rate = self._measure_rate(now, bytes_here)
-        done = sum(work.done_before + work.pool.progress.blocks_read for work in self._works)
+        rate = self._rate.observe(now, bytes_here)
+        done = sum(work.blocks_done for work in self._works)
         wanted = sum(work.blocks_total for work in self._works)
+        left = sum(work.left(urgent_only=False) for work in self._works)
         elapsed = now - self._started
-        self._note_hot_warm(self._elapsed_before + elapsed)
+        self._note_ends(self._elapsed_before + elapsed)
         mean = bytes_here / MIB / max(elapsed - self._planning_seconds, 0.001)
         used = resource.getrusage(resource.RUSAGE_SELF)
         return {
             "state": state,
             "run_id": self._request.run_id,
             "method": self._request.method,
+            "with_remainder": self._request.with_remainder,
             "pid": os.getpid(),
             "blocks_done": done,
             "blocks_total": wanted,
             "bytes_read": self._bytes_before + bytes_here,
             "rate_mib_per_s": round(mean if state == "done" else rate, 1),
-            "eta_seconds": _eta(wanted - done, rate, state),
+            # Of what must be read before the replica goes on; the remainder follows at leisure.
+            "eta_seconds": eta_seconds(left, rate, state) if self._works or state == "done" else None,
             "elapsed_seconds": round(self._elapsed_before + elapsed, 3),
             "hot_warm_seconds": self._hot_warm_seconds,
             "hot_eta_seconds": self._hot_eta(rate),
+            "hot_unknown": self._planner.hot_unknown,
+            "used_warm_seconds": self._used_warm_seconds,
             "planning_seconds": self._planning_seconds,
             "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
             "restarts": self._restarts,
@@ -436,8 +459,8 @@ class Engine:
             "volumes": [
                 dict(
                     _volume_progress(work),
-                    map_unreadable=self._fallbacks.get(work.member.volume_id, ""),
-                    await_cold_ms=self._await_cold_ms(work.member.volume_id),
+                    map_unreadable=work.planned.note,
+                    await_cold_ms=self._await_cold_ms(work.planned.member.volume_id),
                 )
                 for work in self._works
             ],
@@ -450,19 +473,11 @@ class Engine:
     def _depths_found(self) -> Dict[str, int]:
         """Per volume, for the engine that may have to go on; kept while there is nothing newer."""
         settled = {
-            work.member.volume_id: work.pool.best_depth
+            work.planned.member.volume_id: work.pool.best_depth
             for work in self._works
             if work.pool.progress.bytes_read
         }
         return {**self._depths, **settled}
-
-    def _measure_rate(self, now: float, bytes_here: int) -> float:
-        since, before = self._window
-        if now - since >= 0.4:
-            fresh = (bytes_here - before) / MIB / (now - since)
-            self._rate = fresh if self._rate == 0 else 0.6 * self._rate + 0.4 * fresh
-            self._window = (now, bytes_here)
-        return self._rate
 
 
 def stop_on_signals(engine: Engine) -> None:
@@ -474,59 +489,26 @@ def stop_on_signals(engine: Engine) -> None:
 def _volume_progress(work: _VolumeWork) -> Dict[str, Any]:
     progress = work.pool.progress
     return {
-        "name": work.member.name,
-        "volume_id": work.member.volume_id,
+        "name": work.planned.member.name,
+        "volume_id": work.planned.member.volume_id,
         "blocks_total": work.blocks_total,
-        "blocks_done": work.done_before + progress.blocks_read,
-        "bytes_read": progress.bytes_read,
+        "blocks_done": work.blocks_done,
+        "bytes_read": work.planned.bytes_read + progress.bytes_read,
         "depth": progress.depth,
         "retries": progress.retries,
         "failed_ranges": [[item.first_block, item.blocks, item.reason] for item in progress.failed[:50]],
         "tiers": [
             {"name": tier.name, "blocks": blocks, "done": before + done}
             for tier, blocks, before, done in zip(
-                work.tiers, work.tier_blocks, work.tier_done_before, progress.tier_blocks
+                work.planned.tiers, work.tier_blocks, work.tier_done_before, progress.tier_blocks
             )
         ],
     }
 
 
-def _eta(blocks_left: int, rate_mib_per_s: float, state: str) -> Optional[float]:
-    if state == "done":
-        return 0.0
-    return round(blocks_left * 0.5 / rate_mib_per_s, 1) if rate_mib_per_s > 0 else None
-
-
-def _sentence(progress: Dict[str, Any]) -> str:
-    eta = progress["eta_seconds"]
-    return (
-        f"{progress['blocks_done']} of {progress['blocks_total']} blocks, {progress['rate_mib_per_s']} MiB/s, "
-        f"{'unknown time' if eta is None else f'{eta:g} s'} left"
-    )
-
-
-def _samples(path: str) -> List[List[Any]]:
-    """The newest lines of the log, oldest first; a line that a kill cut short is left out."""
-    try:
-        with open(path, "rb") as log:
-            size = os.fstat(log.fileno()).st_size
-            log.seek(max(0, size - _SAMPLES_REPORTED * _SAMPLE_BYTES_AT_MOST))
-            lines = log.read().splitlines()
-    except FileNotFoundError:
-        return []
-    samples: List[List[Any]] = []
-    now = time.time()
-    for line in lines[-_SAMPLES_REPORTED:]:
-        with contextlib.suppress(ValueError, KeyError):
-            row = json.loads(line)
-            numbers = [row["elapsed_seconds"], row["bytes_read"], row["rate_mib_per_s"], row["eta_seconds"]]
-            samples.append([round(max(0.0, now - row["at"]), 1), *numbers])
-    return samples
-
-
 def _fetch_block_list(settings: Settings, request: PrewarmRequest, url: str) -> str:
     """Why there is no list, or nothing. Only the method `blocks` cannot do without one and raises."""
-    path = settings.run_path(request.run_id, "blocks.json")
+    path = settings.run_path(request.run_id, block_list.FILE)
     missing = "" if os.path.exists(path) else "none was given"
     if url:
         fresh = path + ".new"
@@ -540,43 +522,6 @@ def _fetch_block_list(settings: Settings, request: PrewarmRequest, url: str) -> 
     if missing and request.method == "blocks":
         raise InvalidArgument(f"method blocks needs a block list (block-list-url): {missing}")
     return missing
-
-
-def _load_block_list(settings: Settings, request: PrewarmRequest) -> Dict[str, List[Range]]:
-    path = settings.run_path(request.run_id, "blocks.json")
-    return block_list.load(path) if os.path.exists(path) else {}
-
-
-def _lock_path(settings: Settings) -> str:
-    os.makedirs(settings.state_dir, exist_ok=True)
-    return os.path.join(settings.state_dir, "prewarm.lock")
-
-
-def _take_lock(settings: Settings, run_id: str) -> IO[str]:
-    lock = open(_lock_path(settings), "a+", encoding="ascii")  # noqa: SIM115 - held until run() ends
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        lock.close()
-        raise PrewarmAlreadyRunning("another prewarm runs on this host") from error
-    lock.truncate(0)
-    lock.write(f"{os.getpid()} {run_id}\n")
-    lock.flush()
-    return lock
-
-
-def _holder(settings: Settings, run_id: str) -> Optional[int]:
-    """Process id of the engine that runs now. Raises PrewarmAlreadyRunning when it is another run's."""
-    with open(_lock_path(settings), "a+", encoding="ascii") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return None
-        except OSError:
-            lock.seek(0)
-            pid, _, holder = lock.read().strip().partition(" ")
-    if holder != run_id:
-        raise PrewarmAlreadyRunning(f"the prewarm of run {holder or 'unknown'} runs on this host")
-    return int(pid)
 
 
 def _await_start(settings: Settings, run_id: str, pid: int, log_path: str) -> None:

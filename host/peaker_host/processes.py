@@ -99,6 +99,11 @@ def package_command() -> List[str]:
     return [sys.executable or "python3", "-m", "peaker_host"]
 
 
+def package_place() -> str:
+    """Where this package is imported from: the zip application, or the directory that holds it."""
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
 def _environment(extra: Optional[Dict[str, str]]) -> Dict[str, str]:
     merged = dict(os.environ)
     merged.update({"LC_ALL": "C", "S_TIME_FORMAT": "ISO"})

@@ -156,7 +156,9 @@ class ReaderPool:
         on_read: Callable[[int, int], None],
         stop: threading.Event,
         depth_found_before: Optional[int] = None,
+        progress: Optional[PoolProgress] = None,
     ) -> None:
+        """`progress`: that of an earlier pool of the same tiers, which this one goes on with."""
         self._descriptor = os.open(path, self.open_flags | os.O_DIRECT | os.O_CLOEXEC)
         self._size = size_bytes
         self._limiter = limiter
@@ -169,7 +171,8 @@ class ReaderPool:
         self._exhausted = False
         self._threads: List[threading.Thread] = []
         self._crash: Optional[BaseException] = None
-        self.progress = PoolProgress(depth=self._controller.depth, tier_blocks=[0] * tiers)
+        self.progress = progress or PoolProgress(tier_blocks=[0] * tiers)
+        self.progress.depth = self._controller.depth
 
     @property
     def best_depth(self) -> int:

@@ -8,12 +8,13 @@ allocated. remainder: what is left of the snapshot, when asked for.
 from __future__ import annotations
 
 import os
+import re
 import struct
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Dict, Iterable, List, Optional, Tuple
+from functools import partial
+from typing import Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from peaker_host.block_ranges import (
     BLOCK_BYTES,
@@ -25,7 +26,7 @@ from peaker_host.block_ranges import (
     merged,
     total,
 )
-from peaker_host.filesystem_maps import FileEntry, FileExtents, FilesystemMap, device_ranges
+from peaker_host.filesystem_maps import FileEntry, FileExtents, FilesystemMap
 
 METHODS = ("hot", "used", "full", "blocks")
 URGENT_TIERS = ("hot", "recovery")
@@ -49,6 +50,12 @@ _RECOVERY_PREFIXES = (
     "aria_log",
 )
 _RECOVERY_FILES = ("mysql.ibd",)
+_OWN_NAMES = frozenset((PAGE_LIST_FILE, "auto.cnf", "mysql.ibd", "#innodb_redo", "aria_log_control"))
+_RECOVERY_PREFIXES_OF_ROOT = ("ib_logfile", "ibdata", "undo_", "undo00", "#ib_16384_")
+_DEPTH = 4
+_DIRECTORIES_AT_MOST = 256
+_PIECE_BYTES = 4 * 1024 * 1024
+_PAGE_LINE = re.compile(rb"(?m)^[ \t]*(\d+)[ \t]*,[ \t]*(\d+)[ \t\r]*$")
 
 
 @dataclass(frozen=True)
@@ -104,26 +111,52 @@ def order_used(
     return tiers
 
 
-def parse_page_list(text: str) -> List[Tuple[int, int]]:
-    """(space id, page number) of each line of an ib_buffer_pool file; lines that are not pairs are left out."""
-    pages = []
-    for line in text.splitlines():
-        space, comma, page = line.partition(",")
-        if comma and space.strip().isdigit() and page.strip().isdigit():
-            pages.append((int(space), int(page)))
-    return pages
+def pages_in(chunks: Iterable[bytes]) -> Iterator[Tuple[int, int]]:
+    """(space id, page number) of each line of an ib_buffer_pool file; lines that are not pairs are left out.
+
+    The file comes in pieces of any length: a list of 26 million pages is never in memory as a whole.
+    """
+    rest = b""
+    for chunk in chunks:
+        whole, newline, tail = (rest + chunk).rpartition(b"\n")
+        rest = tail
+        for space, page in _PAGE_LINE.findall(whole + newline):
+            yield int(space), int(page)
+    for space, page in _PAGE_LINE.findall(rest + b"\n"):
+        yield int(space), int(page)
 
 
 def hot_blocks(pages: Iterable[Tuple[int, int]], tablespaces: Iterable[Tablespace]) -> List[Range]:
     """Blocks that hold hot pages, those with most of them first, equal ones in device order."""
-    spaces = {space.space_id: _ExtentIndex(space) for space in tablespaces}
-    counts: Counter[int] = Counter()
+    spaces = [space for space in tablespaces if space.extents]
+    marks = {space.space_id: bytearray(_pages_of(space)) for space in spaces}
     for space_id, page in pages:
-        if space_id in spaces:
-            for block in spaces[space_id].blocks_of_page(page):
-                counts[block] += 1
+        marked = marks.get(space_id)
+        if marked is not None and page < len(marked):
+            marked[page] = 1
+    counts: Dict[int, int] = {}
+    for space in spaces:
+        _count_pages(space, marks[space.space_id], counts)
     ordered = sorted(counts, key=lambda block: (-counts[block], block))
     return _coalesced(ordered)
+
+
+def _pages_of(space: Tablespace) -> int:
+    offset, _, length = max(space.extents)
+    return -(-(offset + length) // space.page_bytes)
+
+
+def _count_pages(space: Tablespace, marked: bytearray, counts: Dict[int, int]) -> None:
+    """Add the marked pages of one file to the blocks on which they lie."""
+    for offset, device_offset, length in space.extents:
+        position, end = offset, offset + length
+        while position < end:
+            block = (device_offset + position - offset) // BLOCK_BYTES
+            stop = min(end, position + (block + 1) * BLOCK_BYTES - (device_offset + position - offset))
+            hot = marked.count(1, position // space.page_bytes, -(-stop // space.page_bytes))
+            if hot:
+                counts[block] = counts.get(block, 0) + hot
+            position = stop
 
 
 def recovery_blocks(entries: Iterable[FileEntry], extents: Dict[str, FileExtents]) -> List[Range]:
@@ -184,64 +217,88 @@ def read_tablespaces(path: str, extents: Dict[str, FileExtents], engine: str) ->
     return found
 
 
-def read_file(path: str, extents: FileExtents) -> bytes:
-    """A small file's content, read from the unmounted device; padded with zeros to its last block."""
-    content = bytearray()
+def read_in_pieces(path: str, extents: FileExtents) -> Iterator[bytes]:
+    """A file's content, read from the unmounted device without the zeros behind its end; holes are left out."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for offset, device_offset, length in sorted(extents):
-            content.extend(b"\0" * (offset - len(content)))
-            content.extend(os.pread(descriptor, length, device_offset))
+        for _, device_offset, length in sorted(extents):
+            for start in range(0, length, _PIECE_BYTES):
+                piece = os.pread(descriptor, min(_PIECE_BYTES, length - start), device_offset + start)
+                yield piece.rstrip(b"\0")
     finally:
         os.close(descriptor)
-    return bytes(content)
+
+
+@dataclass(frozen=True)
+class DatabaseFiles:
+    """The files of a volume that matter to a server: by their paths in the data directory, wherever that lies."""
+
+    entries: List[FileEntry]
+    extents: Dict[str, FileExtents]
+
+    @property
+    def page_list(self) -> FileExtents:
+        """Where the donor's list of hot pages lies; empty where there is none."""
+        return self.extents.get(PAGE_LIST_FILE, [])
+
+
+def find_database(filesystem: FilesystemMap) -> DatabaseFiles:
+    """Look through the volume from its root; a data or log directory may lie some directories down."""
+    entries: List[FileEntry] = []
+    for root in _database_roots(filesystem):
+        for entry in filesystem.files(root):
+            relative = os.path.relpath(entry.path, root) if root else entry.path
+            if _matters(relative):
+                entries.append(FileEntry(relative, entry.inode))
+    return DatabaseFiles(entries, filesystem.file_extents(entries))
+
+
+def _database_roots(filesystem: FilesystemMap) -> List[str]:
+    """Directories that a server keeps files in: the first on each way down that holds one of its own."""
+    found: List[str] = []
+    level = [""]
+    for _ in range(_DEPTH):
+        below: List[str] = []
+        for directory in level[:_DIRECTORIES_AT_MOST]:
+            directories, files = filesystem.entries(directory)
+            names = {os.path.basename(entry.path) for entry in [*directories, *files]}
+            if any(_is_own(name) for name in names):
+                found.append(directory)
+            else:
+                below += [entry.path for entry in directories]
+        level = below
+    return found
+
+
+def _is_own(name: str) -> bool:
+    return name in _OWN_NAMES or name.startswith(_RECOVERY_PREFIXES_OF_ROOT) or name.endswith(".ibd")
 
 
 def database_tiers(
-    path: str, filesystem: FilesystemMap, engine: str, with_hot: bool = True
+    path: str,
+    filesystem: FilesystemMap,
+    engine: str,
+    with_hot: bool = True,
+    files: Optional[DatabaseFiles] = None,
+    page_list: Optional[Callable[[], Iterable[bytes]]] = None,
 ) -> Tuple[List[Range], List[Range]]:
-    """(hot blocks, recovery blocks) of a volume with a data directory or logs in its root."""
-    entries = [entry for entry in filesystem.files() if _matters(entry.path)]
-    extents = filesystem.file_extents(entries)
-    recovery = recovery_blocks(entries, extents)
-    if not with_hot or PAGE_LIST_FILE not in extents:
+    """(hot blocks, recovery blocks) of a volume with data or log directories.
+
+    `files` where they are known; `page_list` gives the list of another volume, where this one has none.
+    """
+    files = files or find_database(filesystem)
+    recovery = recovery_blocks(files.entries, files.extents)
+    if page_list is None and files.page_list:
+        page_list = partial(read_in_pieces, path, files.page_list)
+    if not with_hot or page_list is None:
         return [], recovery
-    pages = parse_page_list(read_file(path, extents[PAGE_LIST_FILE]).rstrip(b"\0").decode("ascii", "replace"))
-    wanted = {space for space, _ in pages}
-    spaces = [space for space in read_tablespaces(path, extents, engine) if space.space_id in wanted]
-    return hot_blocks(pages, spaces), recovery
+    spaces = read_tablespaces(path, files.extents, engine)
+    return hot_blocks(pages_in(page_list()), spaces) if spaces else [], recovery
 
 
 def count_blocks(tiers: Iterable[Tier]) -> int:
     """Number of blocks in all tiers."""
     return sum(total(tier.ranges) for tier in tiers)
-
-
-class _ExtentIndex:
-    """Finds the blocks of one page after another in a tablespace."""
-
-    def __init__(self, space: Tablespace) -> None:
-        self._space = space
-
-    def blocks_of_page(self, page: int) -> Iterable[int]:
-        offset = page * self._space.page_bytes
-        return each_block(blocks_of_bytes(device_ranges(self._near(offset), offset, self._space.page_bytes)))
-
-    def _near(self, offset: int) -> FileExtents:
-        """The extents that may hold the page: binary search for the last that starts at or before it."""
-        extents = self._space.extents
-        low, high = 0, len(extents)
-        while low < high:
-            middle = (low + high) // 2
-            if extents[middle][0] <= offset:
-                low = middle + 1
-            else:
-                high = middle
-        end = offset + self._space.page_bytes
-        stop = low
-        while stop < len(extents) and extents[stop][0] < end:
-            stop += 1
-        return extents[max(0, low - 1) : stop]
 
 
 def _matters(path: str) -> bool:
@@ -270,8 +327,3 @@ def _ordered_intersection(ranges: List[Range], allowed: List[Range]) -> List[Ran
             permitted.discard(block)
             kept.append(block)
     return _coalesced(kept)
-
-
-def covers(byte_ranges: Iterable[Range], blocks: List[Range]) -> bool:
-    """True when every byte of the ranges lies on one of the blocks."""
-    return not difference(blocks_of_bytes(byte_ranges, BLOCK_BYTES), blocks)

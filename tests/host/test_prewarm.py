@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
+from peaker_host import block_list
 from peaker_host.block_ranges import blocks_of_bytes, total
 from peaker_host.devices import describe_device
 from peaker_host.errors import CommandFailed, InvalidArgument
 from peaker_host.filesystem_maps import open_map
 from peaker_host.journal import Journal
-from peaker_host.prewarm import PrewarmRequest, _fetch_block_list, _load_block_list
+from peaker_host.prewarm import PrewarmRequest, _fetch_block_list
 from peaker_host.processes import Processes
 
 pytestmark = pytest.mark.real
@@ -190,12 +191,12 @@ def test_a_block_list_that_cannot_be_had_is_said_and_does_without(
     request = PrewarmRequest(RUN_ID, "used")
     gone = "http://127.0.0.1:9/list?signature=secret"
     assert "could not be fetched" in _fetch_block_list(host.settings, request, gone)
-    assert _load_block_list(host.settings, request) == {}
+    assert block_list.of_run(host.settings, RUN_ID) == {}
     given = tmp_path / "blocks.json"
     given.write_text('{"block_bytes": 524288, "volumes": {"data": "0-7"}}')
     assert _fetch_block_list(host.settings, request, given.as_uri()) == ""
     assert _fetch_block_list(host.settings, request, gone) == "", "an earlier list stays"
-    assert _load_block_list(host.settings, request) == {"data": [(0, 8)]}
+    assert block_list.of_run(host.settings, RUN_ID) == {"data": [(0, 8)]}
     with pytest.raises(InvalidArgument, match="could not be fetched"):
         _fetch_block_list(host.settings, PrewarmRequest("other-run", "blocks"), gone)
 

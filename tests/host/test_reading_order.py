@@ -18,7 +18,7 @@ from peaker_host.reading_order import (
     order_blocks,
     order_full,
     order_used,
-    parse_page_list,
+    pages_in,
     parse_tablespace_header,
     recovery_blocks,
 )
@@ -104,7 +104,10 @@ def test_page_size_on_disk_by_engine_and_flags(engine: str, flags: int, expected
 
 
 def test_a_page_list_survives_lines_that_are_none() -> None:
-    assert parse_page_list("12,3\n\nx,1\n5\n4294967294,7\n") == [(12, 3), (4294967294, 7)]
+    text = b"12,3\n\nx,1\n5\n4294967294,7\n\0\0"
+    for size in (1, 3, 7, 100):
+        pieces = [text[start : start + size] for start in range(0, len(text), size)]
+        assert list(pages_in(pieces)) == [(12, 3), (4294967294, 7)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""How fast an engine is and how long it still takes; what it logged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections import deque
+from typing import Any, Deque, Dict, List, Optional, Tuple
+
+MIB = 1024 * 1024
+SAMPLES_REPORTED = 70
+_SAMPLE_BYTES_AT_MOST = 2048
+RATE_SECONDS = 60.0
+_STEP_SECONDS = 0.4
+
+
+class MeanRate:
+    """Bytes per second over the last minute: a stall of seconds does not make hours of the time left."""
+
+    def __init__(self, now: float) -> None:
+        self._points: Deque[Tuple[float, int]] = deque([(now, 0)])
+
+    def observe(self, now: float, bytes_read: int) -> float:
+        """MiB/s of the last minute, or since the start; 0 until there is something to divide by."""
+        if now - self._points[-1][0] >= _STEP_SECONDS:
+            self._points.append((now, bytes_read))
+            while len(self._points) > 2 and now - self._points[1][0] >= RATE_SECONDS:
+                self._points.popleft()
+        since, before = self._points[0]
+        until, latest = self._points[-1]
+        return (latest - before) / MIB / (until - since) if until > since else 0.0
+
+
+def eta_seconds(blocks_left: int, rate_mib_per_s: float, state: str) -> Optional[float]:
+    """Seconds for so many blocks of 0.5 MiB; None while there is no rate."""
+    if state == "done" or blocks_left == 0:
+        return 0.0
+    return round(blocks_left * 0.5 / rate_mib_per_s, 1) if rate_mib_per_s > 0 else None
+
+
+def sentence(progress: Dict[str, Any]) -> str:
+    """One line for people."""
+    eta = progress["eta_seconds"]
+    return (
+        f"{progress['blocks_done']} of {progress['blocks_total']} blocks, {progress['rate_mib_per_s']} MiB/s, "
+        f"{'unknown time' if eta is None else f'{eta:g} s'} left"
+    )
+
+
+def logged_samples(path: str) -> List[List[Any]]:
+    """The newest lines of the log, oldest first; a line that a kill cut short is left out."""
+    try:
+        with open(path, "rb") as log:
+            size = os.fstat(log.fileno()).st_size
+            log.seek(max(0, size - SAMPLES_REPORTED * _SAMPLE_BYTES_AT_MOST))
+            lines = log.read().splitlines()
+    except FileNotFoundError:
+        return []
+    samples: List[List[Any]] = []
+    now = time.time()
+    for line in lines[-SAMPLES_REPORTED:]:
+        with contextlib.suppress(ValueError, KeyError):
+            row = json.loads(line)
+            numbers = [row["elapsed_seconds"], row["bytes_read"], row["rate_mib_per_s"], row["eta_seconds"]]
+            samples.append([round(max(0.0, now - row["at"]), 1), *numbers])
+    return samples
