@@ -143,11 +143,15 @@ def _verify_storage(context: Context) -> Dict[str, Any]:
     """Sample one volume after the other; then load all at once, as the database will."""
     from concurrent.futures import ThreadPoolExecutor
 
+    from peaker_host import read_again
+
     arguments = context.arguments
     generator = random.Random(arguments.seed) if arguments.seed is not None else random.SystemRandom()
     made = manifest.load_manifest(context.settings, arguments.run_id)
     urgent = _urgent_blocks(context, made) if arguments.scope == "hot" else {}
     proofs = [_sample_member(context, member, urgent, generator) for member in made.members]
+    slow = {proof.numbers["volume_id"]: proof.numbers.pop("slow_blocks") for proof in proofs}
+    read_again.keep_slow_blocks(context.settings, arguments.run_id, slow)
     # The search for the knee comes last: it asks for more than a device can give.
     if arguments.load_seconds > 0:
         with ThreadPoolExecutor(len(proofs)) as loads:
@@ -171,7 +175,7 @@ class _Proof:
 def _sample_member(
     context: Context, member: manifest.Member, urgent: Dict[str, List[Range]], generator: random.Random
 ) -> _Proof:
-    from peaker_host import live_blocks, storage_proof
+    from peaker_host import live_blocks, read_again, storage_proof
 
     arguments = context.arguments
     device = manifest.open_member(context.settings, member)
@@ -182,6 +186,10 @@ def _sample_member(
     probed = cold_probe.kept(context.settings, arguments.run_id).get(member.volume_id)
     if probed is not None:
         used = difference(used, [(block, 1) for block in probed.blocks])
+    again = read_again.blocks_to_read(
+        context.settings, arguments.run_id, member.volume_id, arguments.remedy, used
+    )
+    complete = read_again.read_again(device, again)
     warmth = storage_proof.sample_warmth(
         device.path,
         device.size_bytes,
@@ -190,7 +198,10 @@ def _sample_member(
         arguments.await_ratio_limit,
         generator,
         lambda text: context.say(f"{member.name}: {text}"),
+        live.known,
     )
+    if arguments.remedy == "all" and complete:
+        warmth = storage_proof.after_reading_all(warmth)
     facts = {"name": member.name, "volume_id": member.volume_id, "map_unreadable": unreadable}
     cold = None if probed is None else probed.await_ms
     return _Proof(
@@ -453,6 +464,12 @@ def _add_storage_commands(commands: Any) -> None:
         choices=("used", "hot"),
         default="used",
         help="which blocks must be warm: all in use, or what the database needs before it may serve",
+    )
+    verify.add_argument(
+        "--remedy",
+        choices=("none", "cold", "all"),
+        default="none",
+        help="what is read again before: around what was slow at the last look, or all",
     )
     verify.add_argument("--load-seconds", type=_count, default=5, help="length of the read load, 0 for none")
     verify.add_argument(

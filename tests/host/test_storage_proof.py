@@ -5,68 +5,30 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from host_bench import MIB, RUN_ID, Host
-from peaker_host import cold_probe, storage_proof
-from peaker_host.block_ranges import BLOCK_BYTES
-from peaker_host.storage_proof import COLD_SHARE_LIMIT, Warmth, judge, sample_warmth, slow_limit_ms
+from peaker_host import cold_probe
+from peaker_host.storage_proof import COLD_SHARE_LIMIT, Warmth, judge, slow_limit_ms
+from simulated_volumes import MACHINES, SimulatedVolume, prove_simulated
 
 from localcloud.blockstore import ColdBlockStore
 from localcloud.dataplane import VolumeLimits
 
-Noise = Callable[[random.Random], float]
 Capture = pytest.CaptureFixture[str]
 
 
-def quiet(generator: random.Random) -> float:
-    return generator.gauss(0.83, 0.03)
-
-
-def busy(generator: random.Random) -> float:
-    """A machine that is short of processors: 15 % of the reads wait 2 to 8 ms for one."""
-    return quiet(generator) + (generator.uniform(0, 8) if generator.random() < 0.15 else 0.0)
-
-
-def spiky(generator: random.Random) -> float:
-    return quiet(generator) + (generator.uniform(20, 200) if generator.random() < 0.003 else 0.0)
-
-
-class Starved:
-    """Bursts in which half of the reads wait up to 40 ms, a fifth of the time."""
-
-    def __init__(self) -> None:
-        self.in_burst = False
-
-    def __call__(self, generator: random.Random) -> float:
-        if generator.random() < (1 / 40 if self.in_burst else 1 / 160):
-            self.in_burst = not self.in_burst
-        wait = generator.uniform(0, 40) if self.in_burst and generator.random() < 0.5 else 0.0
-        return quiet(generator) + wait
-
-
-MACHINES: dict[str, Noise] = {"quiet": quiet, "busy": busy, "spiky": spiky, "starved": Starved()}
-
-
-def prove(monkeypatch: pytest.MonkeyPatch, blocks: int, cold_share: float, noise: Noise, seed: int) -> Warmth:
+def prove(
+    monkeypatch: pytest.MonkeyPatch, blocks: int, cold_share: float, machine: str, seed: int, **volume: Any
+) -> Warmth:
     """The proof on a volume whose latencies are made up; cold reads wait a lognormal fetch of 30 ms median."""
     generator = random.Random(seed)
     cold = set(generator.sample(range(blocks), round(blocks * cold_share)))
-
-    def latencies(_path: str, offsets: list[int]) -> list[float]:
-        result = []
-        for offset in offsets:
-            block = offset // BLOCK_BYTES
-            fetch = generator.lognormvariate(3.4, 0.35) if block in cold else 0.0
-            cold.discard(block)
-            result.append(noise(generator) + fetch)
-        return result
-
-    monkeypatch.setattr(storage_proof, "read_latencies_ms", latencies)
-    return sample_warmth("", blocks * BLOCK_BYTES, [(0, blocks)], 300, 1.5, generator, lambda _: None)
+    made = SimulatedVolume(blocks, cold, MACHINES[machine](), generator, **volume)
+    return prove_simulated(monkeypatch, made)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -75,18 +37,18 @@ def prove(monkeypatch: pytest.MonkeyPatch, blocks: int, cold_share: float, noise
 def test_a_volume_with_two_percent_cold_or_more_is_never_called_warm(
     monkeypatch: pytest.MonkeyPatch, machine: str, blocks: int, cold_share: float
 ) -> None:
-    for seed in range(12):
-        proof = prove(monkeypatch, blocks, cold_share, MACHINES[machine], seed)
+    for seed in range(6):
+        proof = prove(monkeypatch, blocks, cold_share, machine, seed)
         assert proof.verdict != "warm", proof
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("blocks", [150, 1810, 20_000])
 def test_a_warm_volume_is_called_warm(monkeypatch: pytest.MonkeyPatch, machine: str, blocks: int) -> None:
-    verdicts = [prove(monkeypatch, blocks, 0.0, MACHINES[machine], seed).verdict for seed in range(12)]
+    verdicts = [prove(monkeypatch, blocks, 0.0, machine, seed).verdict for seed in range(12)]
     assert "not_warm" not in verdicts
-    if (machine, blocks) != ("starved", 150):  # too few blocks to see through so much noise
-        assert verdicts.count("warm") >= 11, verdicts
+    if blocks >= 1810:  # fewer are read in full where noise hides them
+        assert verdicts.count("warm") >= (8 if machine == "starved" else 11), verdicts
 
 
 @pytest.mark.parametrize("machine", ["quiet", "spiky"])
@@ -95,7 +57,7 @@ def test_a_cold_volume_is_called_not_warm_with_bounds_around_the_truth(
     monkeypatch: pytest.MonkeyPatch, machine: str, cold_share: float
 ) -> None:
     for seed in range(8):
-        proof = prove(monkeypatch, 50_000, cold_share, MACHINES[machine], seed)
+        proof = prove(monkeypatch, 50_000, cold_share, machine, seed)
         assert proof.verdict == "not_warm"
         assert proof.cold_share_lower is not None
         assert proof.cold_share_upper is not None
@@ -127,11 +89,42 @@ def test_nothing_sampled_is_unknown() -> None:
     assert judge([], [], 0, 1.5).verdict == "unknown"
 
 
-def test_first_reads_near_a_slow_second_read_are_left_out() -> None:
+@pytest.mark.parametrize("machine", ["quiet", "stalling"])
+@pytest.mark.parametrize("cold_share", [0.02, 0.05])
+@pytest.mark.parametrize("reads", [{"slow_reads": 2}, {"slow_reads": 3, "lingers": 4}])
+def test_cold_blocks_whose_second_read_is_slow_too_are_still_seen(
+    monkeypatch: pytest.MonkeyPatch, machine: str, cold_share: float, reads: dict[str, int]
+) -> None:
+    for seed in range(6):
+        proof = prove(monkeypatch, 1810, cold_share, machine, seed, **reads)
+        assert proof.verdict != "warm", proof
+
+
+def test_a_slow_second_read_excuses_no_slow_first_read() -> None:
+    slow = [0.8] * 19 + [30.0]
+    assert judge(slow * 60, slow * 60, 50_000, 1.5).verdict != "warm"
+
+
+@pytest.mark.parametrize("cold_share", [0.02, 0.05])
+def test_without_map_and_block_list_the_share_is_one_of_the_blocks_that_hold_data(
+    monkeypatch: pytest.MonkeyPatch, cold_share: float
+) -> None:
+    """5 % of the data on a device that is 10 % full are 0.5 % of the device."""
+    for seed in range(6):
+        generator = random.Random(seed)
+        live = set(generator.sample(range(12_000), 1200))
+        cold = set(generator.sample(sorted(live), round(1200 * cold_share)))
+        volume = SimulatedVolume(12_000, cold, MACHINES["quiet"](), generator, live)
+        assert prove_simulated(monkeypatch, volume, known=False).verdict != "warm"
+        warm = SimulatedVolume(12_000, set(), MACHINES["quiet"](), generator, live)
+        assert prove_simulated(monkeypatch, warm, known=False).verdict == "warm"
+
+
+def test_first_reads_right_after_a_slow_read_of_another_block_are_left_out() -> None:
     second = [0.8] * 50 + [40.0] + [0.8] * 949
-    near = judge([0.8] * 48 + [40.0] * 2 + [0.8] * 950, second, 1_000_000, 1.5)
+    near = judge([0.8] * 51 + [40.0] * 2 + [0.8] * 947, second, 1_000_000, 1.5)
     far = judge([0.8] * 20 + [40.0] * 2 + [0.8] * 978, second, 1_000_000, 1.5)
-    assert (near.blocks_calm, near.slow_first) == (991, 2)
+    assert (near.blocks_calm, near.slow_first) == (996, 2)
     assert near.cold_share_upper is not None
     assert far.cold_share_upper is not None
     assert near.cold_share_upper < far.cold_share_upper

@@ -31,9 +31,10 @@ EXPECTED_PARAMETERS = {
     "assemble_storage": {"RunId", "Volumes"},
     "start_prewarm": {
         *("RunId", "Method", "RateLimitMibPerS", "BlockListUrl", "BackgroundRateMibPerS", "Remainder"),
+        "RemainderRateMibPerS",
     },
     "report_prewarm": {"RunId"},
-    "verify_storage": {"RunId", "SampleBlocks", "AwaitRatioLimit", "Scope", "KneeSeconds"},
+    "verify_storage": {"RunId", "SampleBlocks", "AwaitRatioLimit", "Scope", "KneeSeconds", "Remedy"},
     "start_database": {"RunId", "ServerId", "Health"},
     "start_replication": {"RunId", "SourceHost"},
     "wait_for_catch_up": {"RunId", "LagGateSeconds", "LagSamples", "TimeoutSeconds"},

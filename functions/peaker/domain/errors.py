@@ -62,6 +62,10 @@ class HostCommandRunning(NotYet):
     )
 
 
+class StorageProofOpen(NotYet):
+    """The storage proof did not say warm, and looks once more."""
+
+
 class SnapshotsPending(NotYet):
     """Blocks of the snapshots are still being copied."""
 

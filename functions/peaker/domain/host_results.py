@@ -43,6 +43,8 @@ class PrewarmReport(HostResult):
     elapsed_seconds: float | None = None
     hot_warm_seconds: float | None = None
     hot_eta_seconds: float | None = None
+    hot_unknown: str = ""
+    used_warm_seconds: float | None = None
     samples: list[tuple[float, float, float, float, float | None]] = []
     message: str | None = None
 
@@ -56,6 +58,7 @@ class StorageProof(HostResult):
     await_second_ms: float | None = None
     ratio: float | None = None
     cold_share_upper: float | None = None
+    blocks_sampled: int | None = None
     reason: str | None = None
 
 

@@ -9,6 +9,7 @@ from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import PrewarmDeadlineExceeded, PrewarmFailed
 from peaker.domain.host_results import PrewarmReport, typed
 from peaker.domain.instants import seconds_between, to_iso
+from peaker.domain.inventory import Numbers
 from peaker.domain.run import Measurement, StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run_facts import host_id
@@ -19,6 +20,8 @@ SHORTEST_PAUSE_SECONDS = 60
 LONGEST_PAUSE_SECONDS = 600
 # Until an engine has run for so long its rate says little about the rest.
 TRUSTED_AFTER_SECONDS = 60
+# By how much the last report would have missed the deadline; a second one in a row fails the run.
+MISSED_BY = "deadline_missed_by_seconds"
 
 
 class PrewarmProgress(Summary):
@@ -39,14 +42,16 @@ def report_prewarm(ports: Ports, step: StepInput) -> PrewarmProgress:
     report = typed("report_prewarm", PrewarmReport, numbers)
     state = _state(settings, report, instance_id)
     remaining = _remaining_seconds(settings, report)
+    missed_by = None
     if state in ("running", "dead"):
-        _check_deadline(ports, step, settings, report, remaining)
+        missed_by = _check_deadline(ports, step, settings, report, remaining)
+    kept = {key: value for key, value in numbers.items() if key != "samples"}
     return PrewarmProgress(
         text=_text(state, report),
-        numbers={key: value for key, value in numbers.items() if key != "samples"},
+        numbers=kept if missed_by is None else {**kept, MISSED_BY: round(missed_by, 1)},
         measured=measurements(report, ports.clock.now(), earlier),
         state=state,
-        pause_seconds=pause_seconds(remaining),
+        pause_seconds=pause_seconds(remaining if missed_by is None else None),
     )
 
 
@@ -75,6 +80,8 @@ def _state(
 ) -> Literal["running", "hot", "done", "dead"]:
     if report.state == "failed":
         raise PrewarmFailed(f"{instance_id}: {report.message or 'the engine says failed'}")
+    if report.state == "running" and report.used_warm_seconds is not None:
+        return "done"
     if report.state == "running" and _serves_on_hot_set(settings) and report.hot_warm_seconds is not None:
         return "hot"
     return report.state
@@ -92,21 +99,28 @@ def _remaining_seconds(settings: ClusterSettings, report: PrewarmReport) -> floa
 
 
 def _elapsed_at_last_report(ports: Ports, step: StepInput) -> float:
-    row = next((row for row in ports.ledger.steps(step.run_id) if row.step == step.step), None)
-    elapsed = row.numbers.get("elapsed_seconds") if row is not None else None
+    elapsed = _last_report(ports, step).get("elapsed_seconds")
     return float(elapsed) if isinstance(elapsed, int | float) else -1.0
+
+
+def _last_report(ports: Ports, step: StepInput) -> Numbers:
+    row = next((row for row in ports.ledger.steps(step.run_id) if row.step == step.step), None)
+    return {} if row is None else row.numbers
 
 
 def _check_deadline(
     ports: Ports, step: StepInput, settings: ClusterSettings, report: PrewarmReport, remaining: float | None
-) -> None:
-    """Fail as soon as it is clear that the deadline cannot be met, not only when it has passed."""
+) -> float | None:
+    """Fail as soon as two reports in a row say that the deadline cannot be met, not only when it has passed.
+
+    The seconds by which this report misses it, None where it does not: one slow minute is no verdict.
+    """
     minutes = settings.limits.prewarm_deadline_minutes
     started = next(
         (row.started_at for row in ports.ledger.steps(step.run_id) if row.step == "StartPrewarm"), None
     )
     if started is None:
-        return
+        return None
     left = seconds_between(ports.clock.now(), started + timedelta(minutes=minutes))
     if left < 0:
         raise PrewarmDeadlineExceeded(
@@ -114,7 +128,9 @@ def _check_deadline(
             + _what_can_be_met(settings, report, minutes * 60 - left)
         )
     if remaining is None or (report.elapsed_seconds or 0.0) < TRUSTED_AFTER_SECONDS or remaining <= left:
-        return
+        return None
+    if MISSED_BY not in _last_report(ports, step):
+        return remaining - left
     raise PrewarmDeadlineExceeded(
         f"{remaining:.0f} s are still needed at {report.rate_mib_per_s or 0:.0f} MiB/s, {left:.0f} s are left of "
         f"limits.prewarm_deadline_minutes {minutes}; "
@@ -141,4 +157,7 @@ def _text(state: str, report: PrewarmReport) -> str:
     blocks = f"{report.blocks_done} of {report.blocks_total} blocks"
     rate = "" if report.rate_mib_per_s is None else f" at {report.rate_mib_per_s:.0f} MiB/s"
     rest = "; the hot set is warm, the rest follows" if state == "hot" else ""
-    return f"{state}: {blocks}{rate}{rest}"
+    if state == "done" and report.state == "running":
+        rest = "; all that is used is warm, the rest of the snapshot follows behind the database"
+    unknown = f"; {report.hot_unknown}" if report.hot_unknown else ""
+    return f"{state}: {blocks}{rate}{rest}{unknown}"

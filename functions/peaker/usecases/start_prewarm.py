@@ -21,6 +21,9 @@ from peaker.usecases.run_host_command import run_host_command
 # device, one without a page list to the plain order, both by themselves.
 METHOD = "hot"
 UNLIMITED_MIB_PER_S = "0"
+# What the snapshot holds and the filesystem does not use, read behind the database: the first write into a cold block
+# fetches it first. Without a block list that rest is not known.
+REMAINDER_MIB_PER_S = "8"
 BLOCK_LIST = "block_list"
 # A page takes about 0.1 s and covers 4.9 GiB of volume: a function's time for 3.3 TiB. Above that, and wherever
 # the list cannot be had, the filesystems' maps alone say what is read.
@@ -47,12 +50,15 @@ def start_prewarm(ports: Ports, step: StepInput) -> Summary:
 def _parameters(ports: Ports, step: StepInput, settings: ClusterSettings) -> Mapping[str, str]:
     prewarm = settings.prewarm
     background = prewarm.background_rate_mib_per_s if prewarm.serve_when == "hot" else 0
+    url = _block_list_url(ports, step)
     return {
         "RunId": step.run_id,
         "Method": METHOD,
         "RateLimitMibPerS": UNLIMITED_MIB_PER_S,
-        "BlockListUrl": _block_list_url(ports, step),
+        "BlockListUrl": url,
         "BackgroundRateMibPerS": str(background),
+        "Remainder": "on" if url else "off",
+        "RemainderRateMibPerS": REMAINDER_MIB_PER_S,
     }
 
 
