@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 PROOF_STEP = "VerifyStorage"
 PARTS_OF_PROOF = frozenset(
-    {"volumes", "limits", "against_plan", "instance_baseline_unknown", "iostat", "reason"}
+    {
+        *("volumes", "limits", "against_plan", "instance_baseline_unknown", "iostat", "reason"),
+        *("looks", "maps_unreadable"),
+    }
 )
 _BAR_CELLS = 24
+_REMEDIES = {"cold": ", after the cold neighbourhoods were read again", "all": ", after all was read again"}
 
 
 def proof_lines(receipt: dict[str, Any]) -> list[str]:
@@ -19,6 +24,11 @@ def proof_lines(receipt: dict[str, Any]) -> list[str]:
     if not numbers.get("verdict"):
         return []
     lines = [f"storage proof: {numbers['verdict']}, {numbers.get('reason') or 'no reason kept'}"]
+    lines += [f"  {line}" for line in look_lines(numbers.get("looks") or ())]
+    lines += [
+        f"  {name}: its map could not be read: {why}"
+        for name, why in (numbers.get("maps_unreadable") or {}).items()
+    ]
     volumes = [one for one in numbers.get("volumes") or () if isinstance(one, dict)]
     for volume in volumes:
         lines.append(f"  {volume.get('name', '?')}: {_awaits(volume)}")
@@ -32,6 +42,16 @@ def proof_lines(receipt: dict[str, Any]) -> list[str]:
         if volume.get("knee"):
             lines += [f"  {line}" for line in knee_lines(str(volume.get("name", "?")), volume["knee"])]
     return lines
+
+
+def look_lines(looks: Sequence[dict[str, Any]]) -> list[str]:
+    """One line per look, where there was more than one: what was read again before, and what it said."""
+    if len(looks) < 2:
+        return []
+    return [
+        f"look {number}{_REMEDIES.get(look.get('remedy', 'none'), '')}: {look['verdict']}, {look.get('reason')}"
+        for number, look in enumerate(looks, 1)
+    ]
 
 
 def knee_lines(name: str, knee: dict[str, Any]) -> list[str]:

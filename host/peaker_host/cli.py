@@ -19,6 +19,7 @@ from peaker_host.block_ranges import Range, difference, intersection
 from peaker_host.devices import BlockDevice
 from peaker_host.errors import CommandFailed, HostError, InvalidArgument, ToolMissing, UnreadableFilesystem
 from peaker_host.mysql_client import admin_client
+from peaker_host.prewarm_plan import PrewarmRequest
 from peaker_host.processes import Processes
 from peaker_host.result_line import result_line
 from peaker_host.settings import Settings, load_settings
@@ -369,8 +370,8 @@ def _health(context: Context) -> Dict[str, Any]:
     return health_process.run(context.settings, client, context.arguments.port, context.say)
 
 
-def _prewarm_request(arguments: argparse.Namespace) -> prewarm.PrewarmRequest:
-    request = prewarm.PrewarmRequest(
+def _prewarm_request(arguments: argparse.Namespace) -> PrewarmRequest:
+    request = PrewarmRequest(
         arguments.run_id,
         arguments.method,
         arguments.rate_limit_mib_per_s,

@@ -17,6 +17,7 @@ _SECTOR_BYTES = 512
 _EXT_MAGIC_OFFSET = 1024 + 56
 _EXT_INCOMPAT_OFFSET = 1024 + 96
 _EXT_NEEDS_RECOVERY = 0x4
+_EXT_64_BIT = 0x80
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,14 @@ class BlockDevice:
 class Superblock:
     """What lies on a device: filesystem kind, its uuid, and whether its journal says it was not unmounted.
 
-    `dirty` is None where the kind's first block does not tell (XFS keeps it in the log).
+    `dirty` is None where the kind's first block does not tell (XFS keeps it in the log); `size_bytes` is what the
+    filesystem takes of its device, 0 where it is none.
     """
 
     kind: str
     uuid: str
     dirty: Optional[bool]
+    size_bytes: int = 0
 
 
 def by_id_path(by_id_dir: str, volume_id: str) -> str:
@@ -140,17 +143,27 @@ def read_superblock(path: str) -> Superblock:
     finally:
         os.close(descriptor)
     if head[:4] == b"XFSB":
-        return Superblock("xfs", _uuid(head[32:48]), None)
+        block_bytes, blocks = struct.unpack_from(">IQ", head, 4)
+        return Superblock("xfs", _uuid(head[32:48]), None, block_bytes * blocks)
     if head[_EXT_MAGIC_OFFSET : _EXT_MAGIC_OFFSET + 2] == b"\x53\xef":
         incompatible = struct.unpack_from("<I", head, _EXT_INCOMPAT_OFFSET)[0]
         return Superblock(
-            "ext4", _uuid(head[1024 + 104 : 1024 + 120]), bool(incompatible & _EXT_NEEDS_RECOVERY)
+            "ext4",
+            _uuid(head[1024 + 104 : 1024 + 120]),
+            bool(incompatible & _EXT_NEEDS_RECOVERY),
+            _ext_size(head[1024:], incompatible),
         )
     if any(head[sector * 512 : sector * 512 + 8] == b"LABELONE" for sector in range(4)):
         return Superblock("lvm_member", "", None)
     if head[4096:4100] == b"\xfc\x4e\x2b\xa9":
         return Superblock("md_member", _uuid(head[4096 + 16 : 4096 + 32]), None)
     raise NoFilesystem(f"{path} carries no superblock of XFS, ext4, LVM or md")
+
+
+def _ext_size(head: bytes, incompatible: int) -> int:
+    low, log_block = struct.unpack_from("<I", head, 4)[0], struct.unpack_from("<I", head, 24)[0]
+    high = struct.unpack_from("<I", head, 0x150)[0] if incompatible & _EXT_64_BIT else 0
+    return int(((high << 32) | low) << (10 + log_block))
 
 
 def disk_counters(name: str) -> Dict[str, int]:

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import subprocess
-import sys
-import time
 from typing import Any, Callable, Dict, List, Sequence
 
 from peaker_host.channel_record import write_record
 from peaker_host.channels import only_channel
 from peaker_host.data_paths import refuse_outside
 from peaker_host.errors import DonorIsSource, DonorNotReplicating
+from peaker_host.freeze import freeze_all, freeze_for_a_moment
 from peaker_host.mysql_client import MysqlClient, admin_client
 from peaker_host.page_list import dump_buffer_pool
 from peaker_host.processes import Processes
 from peaker_host.replica_status import DIALECTS, ReplicaStatus, read_status
 from peaker_host.settings import Settings
 
-_FIFREEZE = 0xC0045877
-_FITHAW = 0xC0045878
-_FREEZE_LIMIT_SECONDS = 5
-_THAW_PROGRAM = (
-    "import fcntl,os,select,sys\n"
-    "d=os.open(sys.argv[1],os.O_RDONLY)\n"
-    "print('ready',flush=True)\n"
-    "select.select([sys.stdin],[],[],float(sys.argv[2]))\n"
-    "try:\n fcntl.ioctl(d,int(sys.argv[3]),0)\n"
-    "except OSError:\n pass\n"
-)
+__all__ = ["data_directories", "freeze_for_a_moment", "prepare_donor"]
 
 
 def prepare_donor(
@@ -52,7 +39,11 @@ def prepare_donor(
     say(f"page list dumped: {pages} pages")
     directories = data_directories(client, settings)
     write_record(client, settings.engine, directories[0])
-    freezes = {path: freeze_for_a_moment(path) for path in _mount_roots(directories)}
+    freezes = freeze_all(directories)
+    not_frozen = "; ".join(one.why for one in freezes.values() if one.seconds is None)
+    if not_frozen or not freezes:
+        not_frozen = not_frozen or "no data directory lies on a filesystem of its own"
+        say(f"the snapshot is taken without a freeze: {not_frozen}")
     dialect = DIALECTS[settings.engine]
     facts = client.json(
         {
@@ -69,8 +60,9 @@ def prepare_donor(
         "lag_seconds": status.lag_seconds,
         "source_host": status.source_host,
         "buffer_pool_pages": pages,
-        "data_bytes": sum(_used_bytes(path) for path in _mount_roots(directories)),
-        "frozen_seconds": {path: round(seconds, 3) for path, seconds in freezes.items()},
+        "data_bytes": sum(_used_bytes(path) for path in freezes),
+        "frozen_seconds": {path: round(one.seconds or 0.0, 3) for path, one in freezes.items()},
+        "not_frozen": not_frozen,
     }
 
 
@@ -89,38 +81,6 @@ def data_directories(client: MysqlClient, settings: Settings) -> List[str]:
     return [os.path.normpath(path) for path in found]
 
 
-def freeze_for_a_moment(path: str) -> float:
-    """Freeze and thaw a filesystem: its maps are then on the device. Returns for how long it stood, in seconds.
-
-    A second process thaws it when this one is killed in between or takes longer than the limit. A filesystem
-    that cannot be frozen (no right, not supported) is only synced.
-    """
-    guard = subprocess.Popen(
-        [sys.executable, "-c", _THAW_PROGRAM, path, str(_FREEZE_LIMIT_SECONDS), str(_FITHAW)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert guard.stdout is not None
-    assert guard.stdin is not None
-    guard.stdout.readline()
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    started = time.monotonic()
-    try:
-        os.sync()
-        started = time.monotonic()
-        fcntl.ioctl(descriptor, _FIFREEZE, 0)
-        fcntl.ioctl(descriptor, _FITHAW, 0)
-    except OSError:
-        return 0.0
-    finally:
-        guard.stdin.close()
-        guard.wait(timeout=_FREEZE_LIMIT_SECONDS + 5)
-        guard.stdout.close()
-        os.close(descriptor)
-    return time.monotonic() - started
-
-
 def _refuse_source(client: MysqlClient, engine: str) -> ReplicaStatus:
     only_channel(client, engine)
     status = read_status(client, engine)
@@ -134,17 +94,6 @@ def _refuse_source(client: MysqlClient, engine: str) -> ReplicaStatus:
     if not status.running:
         raise DonorNotReplicating(f"a replication thread does not run: {status.io_error or status.sql_error}")
     return status
-
-
-def _mount_roots(directories: List[str]) -> List[str]:
-    """The mount points on which the directories lie, each once, never the root filesystem."""
-    roots = []
-    for path in directories:
-        while not os.path.ismount(path):
-            path = os.path.dirname(path)
-        if path != "/" and path not in roots:
-            roots.append(path)
-    return roots
 
 
 def _used_bytes(path: str) -> int:

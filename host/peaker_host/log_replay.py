@@ -81,7 +81,7 @@ def await_replays(settings: Settings) -> None:
 def free_ranges(mount_point: str) -> List[Range]:
     """Free byte ranges of a mounted filesystem, by the kernel. Raises OSError where it cannot say."""
     free: List[Range] = []
-    low = (0, 0, 0, 0, 0, 0, 0, 0, 0)
+    low: Tuple[int, ...] = (0, 0, 0, 0, 0, 0, 0, 0, 0)
     high = (2**32 - 1, 2**32 - 1, 2**64 - 1, 2**64 - 1, 2**64 - 1, 0, 0, 0, 0)
     descriptor = os.open(mount_point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

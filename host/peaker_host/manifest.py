@@ -17,7 +17,14 @@ from peaker_host.devices import (
     refuse_if_not_volume,
     refuse_if_used,
 )
-from peaker_host.errors import DeviceNotFound, InvalidArgument, NoFilesystem, StorageNotAssembled, WrongDevice
+from peaker_host.errors import (
+    DeviceNotFound,
+    FilesystemTruncated,
+    InvalidArgument,
+    NoFilesystem,
+    StorageNotAssembled,
+    WrongDevice,
+)
 from peaker_host.files import read_json, write_json
 from peaker_host.settings import Settings
 
@@ -103,7 +110,7 @@ def open_member(settings: Settings, member: Member) -> BlockDevice:
     device = describe_device(by_id_path(settings.by_id_dir, member.volume_id))
     refuse_if_not_volume(device, member.volume_id, settings.by_id_dir)
     refuse_if_used(device, member.mount_point)
-    uuid = _refuse_other_filesystem(device.path, member)
+    uuid = _refuse_other_filesystem(device, member)
     if uuid != member.uuid:
         raise WrongDevice(f"{device.path} carries the filesystem {uuid}; {member.uuid} was assembled")
     return device
@@ -144,14 +151,21 @@ def _checked(settings: Settings, member: Member, path: str) -> Member:
     device = describe_device(path)
     refuse_if_not_volume(device, member.volume_id, settings.by_id_dir)
     refuse_if_used(device, member.mount_point)
-    uuid = _refuse_other_filesystem(path, member)
+    uuid = _refuse_other_filesystem(device, member)
     facts: Dict[str, Any] = asdict(member)
     facts.update(path=path, size_bytes=device.size_bytes, uuid=uuid)
     return Member(**facts)
 
 
-def _refuse_other_filesystem(path: str, member: Member) -> str:
-    superblock = read_superblock(path)
+def _refuse_other_filesystem(device: BlockDevice, member: Member) -> str:
+    superblock = read_superblock(device.path)
     if superblock.kind != member.filesystem:
-        raise NoFilesystem(f"{member.name}: {path} carries {superblock.kind}, expected {member.filesystem}")
+        raise NoFilesystem(
+            f"{member.name}: {device.path} carries {superblock.kind}, expected {member.filesystem}"
+        )
+    if superblock.size_bytes > device.size_bytes:
+        raise FilesystemTruncated(
+            f"{member.name}: the filesystem takes {superblock.size_bytes} bytes, {device.path} has only "
+            f"{device.size_bytes}: make the volume at least as large as its snapshot"
+        )
     return superblock.uuid

@@ -102,9 +102,7 @@ class SimulatedVolume:
         return latency
 
 
-def prove_simulated(
-    monkeypatch: pytest.MonkeyPatch, volume: SimulatedVolume, known: bool = True
-) -> Warmth:
+def prove_simulated(monkeypatch: pytest.MonkeyPatch, volume: SimulatedVolume, known: bool = True) -> Warmth:
     """The proof over the whole of a simulated volume."""
     monkeypatch.setattr(storage_proof, "read_latencies_ms", volume.read_latencies_ms)
     used = [(0, volume.blocks)]

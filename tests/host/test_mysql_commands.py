@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,19 +52,6 @@ from peaker_host.source_login import Credentials, Encryption
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 HOST_PACKAGES = Path(__file__).resolve().parents[2] / "host"
-_FREEZE_AND_DIE = """
-import fcntl, os, signal, sys
-from peaker_host import donor
-class Dying:
-    @staticmethod
-    def ioctl(descriptor, request, argument):
-        fcntl.ioctl(descriptor, request, argument)
-        os.kill(os.getpid(), signal.SIGKILL)
-donor.fcntl = Dying
-donor.freeze_for_a_moment(sys.argv[1])
-"""
-
-
 PERSISTED = {
     "Version": 2,
     "mysql_static_variables": {
@@ -202,16 +186,6 @@ class TestPrepareDonor:
         )
         assert 0 < found["data_bytes"] < 300 * MIB
         assert 0 < found["frozen_seconds"][str(point)] < 5
-
-    @pytest.mark.real
-    def test_a_filesystem_frozen_by_a_process_that_is_killed_is_thawed(self, host: Host) -> None:
-        volume = host.volume(300 * MIB, "ext4")
-        with host.mounted(volume) as point:
-            killed = subprocess.run(
-                [sys.executable, "-c", _FREEZE_AND_DIE, str(point)], cwd=HOST_PACKAGES, check=False
-            )
-            assert killed.returncode == -signal.SIGKILL
-            subprocess.run(["touch", str(point / "writes go on")], check=True, timeout=20)
 
 
 class TestStartReplication:

@@ -21,7 +21,8 @@ from peaker_host.devices import describe_device
 from peaker_host.errors import CommandFailed, InvalidArgument
 from peaker_host.filesystem_maps import open_map
 from peaker_host.journal import Journal
-from peaker_host.prewarm import PrewarmRequest, _fetch_block_list
+from peaker_host.prewarm import _fetch_block_list
+from peaker_host.prewarm_plan import PrewarmRequest
 from peaker_host.processes import Processes
 
 pytestmark = pytest.mark.real

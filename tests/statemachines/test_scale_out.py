@@ -243,7 +243,7 @@ def test_a_warm_hot_set_is_enough_where_the_cluster_serves_on_it(cloud: Workflow
 def test_a_prewarm_that_cannot_meet_its_deadline_fails_before_it_has_passed(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster()
     hopeless = {"state": "running", "eta_seconds": 999_999, "elapsed_seconds": 61, "hot_eta_seconds": 60}
-    cloud.answers.script("report_prewarm", hopeless)
+    cloud.answers.script("report_prewarm", hopeless, hopeless)
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert (execution["status"], execution["error"]) == ("FAILED", "PrewarmDeadlineExceeded")
     assert "are left of limits.prewarm_deadline_minutes 2880" in execution["cause"]
@@ -251,9 +251,19 @@ def test_a_prewarm_that_cannot_meet_its_deadline_fails_before_it_has_passed(clou
     assert_untouched(cloud, cluster)
 
 
+def test_a_proof_that_cannot_tell_looks_again(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    cloud.answers.script("verify_storage", {"verdict": "unknown"}, {"verdict": "warm"})
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert execution["status"] == "SUCCEEDED", execution
+    steps = {step["step"]: step for step in cloud.receipt(cloud.runs(cluster)[0])["steps"]}
+    assert [look["verdict"] for look in steps["VerifyStorage"]["numbers"]["looks"]] == ["unknown", "warm"]
+
+
 HOST_FAILURES = [
     ("prepare_donor", {"lag_seconds": None}, "DonorLagging", "PrepareDonor"),
     ("verify_storage", {"verdict": "unknown"}, "StorageNotWarm", "VerifyStorage"),
+    ("verify_storage", {"verdict": "not_warm"}, "StorageNotWarm", "VerifyStorage"),
     ("report_prewarm", {"state": "failed", "message": "I/O error"}, "PrewarmFailed", "Prewarm/ReportPrewarm"),
     ("start_replication", {"sql_running": False}, "RegistrationRefused", "RegisterReplica"),
 ]
@@ -264,7 +274,7 @@ def test_a_replica_that_is_not_proven_is_taken_away_again(
     cloud: WorkflowCloud, document: str, answer: dict[str, Any], error: str, step: str
 ) -> None:
     cluster = cloud.cluster()
-    cloud.answers.script(document, answer)
+    cloud.answers.script(document, *([answer] * 4))
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert (execution["status"], execution["error"]) == ("FAILED", error)
     assert cloud.last_state(execution) == "ScaleOutRolledBack"

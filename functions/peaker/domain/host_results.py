@@ -29,6 +29,7 @@ class DonorPrepared(HostResult):
     server_uuid: str
     buffer_pool_pages: int
     data_bytes: int
+    not_frozen: str = ""
 
 
 class PrewarmReport(HostResult):

@@ -24,7 +24,8 @@ def prepare_donor(ports: Ports, step: StepInput) -> Summary:
         raise DonorLagging(
             f"{instance_id}: lag is {shown}, gate {gate:g} s; a replica of it would start late"
         )
+    unfrozen = f"; without a freeze: {prepared.not_frozen}" if prepared.not_frozen else ""
     return Summary(
-        text=f"{instance_id}: lag {prepared.lag_seconds:g} s, {prepared.buffer_pool_pages} pages listed",
+        text=f"{instance_id}: lag {prepared.lag_seconds:g} s, {prepared.buffer_pool_pages} pages listed{unfrozen}",
         numbers=numbers,
     )

@@ -152,6 +152,18 @@ def test_the_storage_proof_says_how_slow_it_was_and_how_fast_it_is() -> None:
     assert "56 MiB/s, no promise is known" in text
 
 
+def test_every_look_of_the_storage_proof_is_shown_where_one_did_not_do() -> None:
+    looks = [
+        {"verdict": "not_warm", "reason": "between 1% and 4% are cold", "remedy": "none"},
+        {"verdict": "warm", "reason": "at most 0.9% are cold", "remedy": "cold"},
+    ]
+    text = shown(proof(looks=looks, maps_unreadable={"data": "ToolMissing: xfs_db"}))
+    assert "look 1: not_warm, between 1% and 4% are cold" in text
+    assert "look 2, after the cold neighbourhoods were read again: warm, at most 0.9% are cold" in text
+    assert "data: its map could not be read: ToolMissing: xfs_db" in text
+    assert "look 1" not in shown(proof(looks=looks[1:]))
+
+
 def test_the_knee_is_drawn_with_its_crossings() -> None:
     text = shown(proof())
     assert "knee: 20 ms at 60.1 at once, 50 ms not reached; no more than 2,990/s from 8 at once" in text

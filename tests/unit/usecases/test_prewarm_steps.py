@@ -65,6 +65,19 @@ class TestStart:
         start_prewarm(ports, leased(ports, "StartPrewarm"))
         assert ports.commands.parameters[-1]["BackgroundRateMibPerS"] == "24"
 
+    def test_the_rest_of_the_snapshot_follows_slowly_where_the_block_list_names_it(self) -> None:
+        ports = world()
+        answer(ports, "start_prewarm", pid=1)
+        start_prewarm(ports, leased(ports, "StartPrewarm"))
+        assert ports.commands.parameters[-1]["Remainder"] == "off"
+        listed = world()
+        TestBlockList().snapshots(listed)
+        listed.snapshot_blocks.held_by = {name: runs_of([1, 2]) for name in ("snap-data", "snap-log")}
+        answer(listed, "start_prewarm", pid=1)
+        start_prewarm(listed, leased(listed, "StartPrewarm"))
+        sent = listed.commands.parameters[-1]
+        assert (sent["Remainder"], sent["RemainderRateMibPerS"]) == ("on", "8")
+
 
 class TestBlockList:
     def snapshots(self, ports: FakePorts) -> None:
@@ -132,6 +145,15 @@ class TestServeWhen:
     def test_without_a_hot_set_everything_is_waited_for(self) -> None:
         assert reported(world(prewarm=HOT), hot_warm_seconds=None, eta_seconds=900).state == "running"
 
+    def test_all_that_is_used_is_enough_while_the_remainder_follows(self) -> None:
+        progress = reported(world(), used_warm_seconds=300.0, eta_seconds=0, elapsed_seconds=301)
+        assert progress.state == "done"
+        assert "the rest of the snapshot follows behind the database" in progress.text
+
+    def test_a_missing_page_list_is_said(self) -> None:
+        said = reported(world(), hot_unknown="no volume holds a page list", eta_seconds=9).text
+        assert "no volume holds a page list" in said
+
     def test_the_pause_follows_the_hot_set(self) -> None:
         assert reported(world(prewarm=HOT), hot_eta_seconds=1000, eta_seconds=1200).pause_seconds == 250
 
@@ -193,10 +215,85 @@ class TestProof:
         assert "cold 31.4 ms, first 0.81 ms" in verify_storage(ports, leased(ports, "VerifyStorage")).text
 
 
+LARGE_VOLUMES = [{"name": "data", "blocks_used": 300_000}, {"name": "log", "blocks_used": 9_000}]
+SMALL_VOLUMES = [{"name": "data", "blocks_used": 300}, {"name": "log", "blocks_used": 28}]
+
+
+class TestLooks:
+    """A proof that cannot tell, or finds something cold, does not throw hours of prewarm away."""
+
+    def look(self, ports: FakePorts, verdict: str, volumes: list[dict[str, Any]]) -> Any:
+        answer(ports, "verify_storage", verdict=verdict, volumes=volumes, reason=f"said {verdict}")
+        return verify_storage(ports, leased(ports, "VerifyStorage"))
+
+    def open(self, ports: FakePorts, verdict: str, volumes: list[dict[str, Any]]) -> str:
+        with pytest.raises(errors.StorageProofOpen) as caught:
+            self.look(ports, verdict, volumes)
+        return str(caught.value)
+
+    def sent(self, ports: FakePorts) -> list[tuple[str, int]]:
+        return [(one["Remedy"], int(one["SampleBlocks"])) for one in ports.commands.parameters]
+
+    def test_unknown_samples_again_later_and_more(self) -> None:
+        ports = world()
+        assert "more is sampled 60 s later" in self.open(ports, "unknown", LARGE_VOLUMES)
+        ports.clock.advance(seconds=59)
+        assert "follows in 1 s" in self.open(ports, "warm", LARGE_VOLUMES)
+        ports.clock.advance(seconds=1)
+        summary = self.look(ports, "warm", LARGE_VOLUMES)
+        assert self.sent(ports) == [("none", 256), ("none", 1024)]
+        assert [look["verdict"] for look in summary.numbers["looks"]] == ["unknown", "warm"]
+        assert summary.text.startswith("warm at look 2")
+
+    def test_volumes_of_few_blocks_are_read_in_full_at_once(self) -> None:
+        ports = world()
+        assert "all 328 blocks are read again" in self.open(ports, "unknown", SMALL_VOLUMES)
+        self.look(ports, "warm", SMALL_VOLUMES)
+        assert self.sent(ports) == [("none", 256), ("all", 1024)]
+
+    def test_what_is_cold_is_warmed_again_and_proven_again(self) -> None:
+        ports = world()
+        assert "cold neighbourhoods" in self.open(ports, "not_warm", LARGE_VOLUMES)
+        self.look(ports, "warm", LARGE_VOLUMES)
+        assert self.sent(ports) == [("none", 256), ("cold", 1024)]
+
+    def test_what_is_cold_twice_fails_the_build_and_says_every_look(self) -> None:
+        ports = world()
+        self.open(ports, "not_warm", LARGE_VOLUMES)
+        with pytest.raises(errors.StorageNotWarm, match="looks: not_warm, not_warm"):
+            self.look(ports, "not_warm", LARGE_VOLUMES)
+
+    def test_noise_that_does_not_end_reads_all_in_the_end_and_then_fails(self) -> None:
+        ports = world()
+        for _ in range(3):
+            self.open(ports, "unknown", LARGE_VOLUMES)
+            ports.clock.advance(minutes=10)
+        with pytest.raises(errors.StorageNotWarm, match="unknown, unknown, unknown, unknown"):
+            self.look(ports, "unknown", LARGE_VOLUMES)
+        assert [remedy for remedy, _ in self.sent(ports)] == ["none", "none", "none", "all"]
+
+    def test_a_lost_answer_sends_no_second_command(self) -> None:
+        ports = world()
+        self.look(ports, "warm", LARGE_VOLUMES)
+        self.look(ports, "warm", LARGE_VOLUMES)
+        assert len(ports.commands.sent) == 1
+
+    def test_a_map_that_could_not_be_read_is_in_text_and_numbers(self) -> None:
+        ports = world()
+        volumes = [{"name": "data", "blocks_used": 9, "map_unreadable": "ToolMissing: xfs_db"}]
+        summary = self.look(ports, "warm", volumes)
+        assert summary.numbers["maps_unreadable"] == {"data": "ToolMissing: xfs_db"}
+        assert "the map of data could not be read: ToolMissing: xfs_db" in summary.text
+
+
 class TestDeadline:
     def test_it_fails_as_soon_as_it_cannot_be_met_and_says_what_can(self) -> None:
         ports = world(limits=LIMITS)
-        ports.clock.advance(minutes=10)
+        ports.clock.advance(minutes=9)
+        late = reported(ports, eta_seconds=3060, elapsed_seconds=540, rate_mib_per_s=80)
+        assert (late.state, late.pause_seconds) == ("running", 60)
+        recorded(ports, late)
+        ports.clock.advance(minutes=1)
         with pytest.raises(errors.PrewarmDeadlineExceeded) as caught:
             reported(ports, eta_seconds=3000, hot_eta_seconds=120, elapsed_seconds=600, rate_mib_per_s=80)
         said = str(caught.value)
@@ -204,6 +301,15 @@ class TestDeadline:
         assert (
             "everything can be warm after 60 min, the hot set after 12 min (prewarm.serve_when: hot)" in said
         )
+
+    def test_one_report_of_a_slow_moment_fails_nothing(self) -> None:
+        """A stall of 2 s once made 6.7 h of 52 min, in the one report that saw it."""
+        ports = world(limits=LIMITS)
+        for eta in (1100, 24_120, 1040, 24_120, 980):
+            ports.clock.advance(minutes=1)
+            progress = reported(ports, eta_seconds=eta, elapsed_seconds=600, rate_mib_per_s=80)
+            recorded(ports, progress)
+            assert progress.state == "running"
 
     def test_a_rate_of_the_first_minute_is_not_believed(self) -> None:
         assert reported(world(limits=LIMITS), eta_seconds=9000, elapsed_seconds=59).state == "running"
