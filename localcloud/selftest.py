@@ -36,6 +36,9 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
         "LambdaBackend.delete_function": "self function_name qualifier",
         "LambdaBackend.get_function": "self function_name_or_arn qualifier",
     },
+    "moto.ssm.models": {
+        "SimpleSystemManagerBackend.put_parameter": "self name description value ...",
+    },
     "moto.route53.responses": {
         "Route53.change_resource_record_sets": "self",
         "Route53.create_health_check": "self",

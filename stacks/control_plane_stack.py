@@ -153,6 +153,8 @@ class ControlPlaneStack(Stack):
             parameter_name=self._names.cluster_parameter(cluster.name),
             description=f"Settings of {cluster.name}, from environments/{environment.environment}.yaml",
             string_value=json.dumps(settings, sort_keys=True, separators=(",", ":")),
+            # A standard parameter ends at 4 KB, which a calendar and five watched metrics exceed; 8 KB is the most.
+            tier=ssm.ParameterTier.INTELLIGENT_TIERING,
         )
         self._read_endpoint_outputs(cluster, balanced)
 

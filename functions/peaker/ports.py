@@ -113,10 +113,13 @@ class CommandRunner(Protocol):
         """True when the agent answers now."""
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
-        """Start the environment's document; returns the command id. Not idempotent: find() first."""
+        """Start the environment's document; returns the command id. Not idempotent: find() first.
 
-    def find(self, instance_id: str, comment: str) -> str | None:
-        """The id of the newest command on that instance with exactly this comment, or None."""
+        Raises AwsUnavailable for an instance whose agent does not answer.
+        """
+
+    def find(self, instance_id: str, comment: str, since: datetime) -> str | None:
+        """The id of the newest command on that instance with exactly this comment, asked for after `since`, or None."""
 
     def outcome(self, command_id: str, instance_id: str) -> CommandOutcome:
         """How it stands; MISSING when Systems Manager does not know it yet."""

@@ -279,16 +279,12 @@ def _update_document(request: Request, made: Made) -> Made:
     arguments = {
         key: request.properties[key] for key in ("DocumentFormat", "TargetType") if key in request.properties
     }
+    # The default version stays, as it may on AWS (cloudformation-coverage-roadmap#2539).
     try:
-        answer = client.update_document(
-            Name=name, Content=_content(request), DocumentVersion="$LATEST", **arguments
-        )
+        client.update_document(Name=name, Content=_content(request), DocumentVersion="$LATEST", **arguments)
     except ClientError as error:
         if error.response["Error"]["Code"] != "DuplicateDocumentContent":
             raise
-        return made
-    version = answer["DocumentDescription"]["DocumentVersion"]
-    client.update_document_default_version(Name=name, DocumentVersion=version)
     return made
 
 

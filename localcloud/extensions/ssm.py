@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STDOUT_CHARACTERS = 24_000
+COMMAND_FILTERS = frozenset({"InvokedAfter", "InvokedBefore", "Status", "ExecutionStage", "DocumentName"})
 STDERR_CHARACTERS = 8_000
 PLUGIN_OUTPUT_CHARACTERS = 2_500
 DELIVERY_SECONDS = (30, 2_592_000, 3_600)  # lowest, highest, default
@@ -472,10 +473,18 @@ class SsmActions:
     def list_commands(self, response: Any) -> ActionResult:
         commands = self.commands.commands(response._get_param("CommandId"), response._get_param("InstanceId"))
         filters = {f["key"]: f["value"] for f in response._get_param("Filters") or []}
+        if unknown := sorted(filters.keys() - COMMAND_FILTERS):
+            raise _error("InvalidFilterKey", f"{unknown[0]} is not a filter of ListCommands.")
         shown = [self._describe_command(command) for command in commands]
         for key in ("Status", "DocumentName"):
             if key in filters:
                 shown = [command for command in shown if command[key] == filters[key]]
+        if "InvokedAfter" in filters:
+            after = datetime.fromisoformat(filters["InvokedAfter"])
+            shown = [command for command in shown if command["RequestedDateTime"] >= after]
+        if "InvokedBefore" in filters:
+            before = datetime.fromisoformat(filters["InvokedBefore"])
+            shown = [command for command in shown if command["RequestedDateTime"] < before]
         page, token = _page(response, shown)
         return ActionResult({"Commands": page, "NextToken": token})
 

@@ -2,7 +2,8 @@
 
 Dependencies come from functions/requirements.txt, and constraints.txt pins what those need in turn, as wheels
 for the platform that will run them. What differs between two builds is removed (byte code, scripts with the builder's
-interpreter path, pip's records), and so is what never runs in a function (tests, type stubs, headers).
+interpreter path, pip's records), and so is what never runs in a function (tests, type stubs, headers, and botocore's
+descriptions of services that the functions do not call).
 The zip's name is the hash of its inputs, so that an unchanged bundle is never built twice.
 """
 
@@ -25,7 +26,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 LAMBDA_PLATFORMS = ("manylinux_2_28_aarch64", "manylinux2014_aarch64")  # Amazon Linux 2023 has glibc 2.34
 LAMBDA_PYTHON = "3.13"
 # Changed whenever what follows would make another zip from the same inputs.
-BUNDLE_FORMAT = "2"
+BUNDLE_FORMAT = "3"
+# botocore describes 400 services; these are the ones that the functions call.
+AWS_SERVICES = frozenset({"cloudwatch", "dynamodb", "ebs", "ec2", "elbv2", "route53", "s3", "ssm"})
 # Older bundles than this many are forgotten; a second synth at the same time still finds its own.
 KEPT_BUNDLES = 8
 
@@ -155,6 +158,9 @@ def _install(locks: Locks, target: Target, destination: Path) -> None:
 
 
 def _strip(tree: Path) -> None:
+    for model in tree.glob("botocore/data/*/"):
+        if model.is_dir() and model.name not in AWS_SERVICES:
+            shutil.rmtree(model)
     for directory, names, files in os.walk(tree):
         for name in [name for name in names if name in _UNUSED_DIRECTORIES]:
             shutil.rmtree(Path(directory) / name)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.cloudwatch_readings import CloudWatchReadings
 from peaker.adapters.ebs_snapshot_blocks import EbsSnapshotBlocks
@@ -139,28 +139,56 @@ def test_volumes_are_made_once_per_token_attached_once_and_deleted_when_free(aws
 
 
 def test_a_host_command_is_found_by_its_comment(aws: Adapters) -> None:
-    content = {
-        "schemaVersion": "2.2",
-        "mainSteps": [
-            {"action": "aws:runShellScript", "name": "run", "inputs": {"runCommand": ["true"]}},
-        ],
-    }
-    aws.cloud.client("ssm").create_document(
-        Name="Peaker-local-nothing",
-        Content=json.dumps(content),
-        DocumentType="Command",
-        DocumentFormat="JSON",
-    )
+    document(aws, "nothing", "true")
     host = aws.running("token-6").instance_id
     WorkflowCloud.eventually(lambda: aws.commands.is_online(host))
-    assert aws.commands.find(host, "run-1 Step#1") is None
+    asked_at = aws.cloud.clock.now()
+    assert aws.commands.find(host, "run-1 Step#1", asked_at) is None
     command_id = aws.commands.send("nothing", host, {}, "run-1 Step#1")
-    assert aws.commands.find(host, "run-1 Step#1") == command_id
-    assert aws.commands.find(host, "run-1 Step#2") is None
+    assert aws.commands.find(host, "run-1 Step#1", asked_at) == command_id
+    assert aws.commands.find(host, "run-1 Step#2", asked_at) is None
     WorkflowCloud.eventually(lambda: aws.commands.outcome(command_id, host).status is CommandStatus.SUCCESS)
     assert aws.commands.outcome("12345678-1234-1234-1234-123456789012", host).status is CommandStatus.MISSING
     aws.commands.cancel("12345678-1234-1234-1234-123456789012", host)
     assert not aws.commands.is_online("i-0123456789abcdef0")
+    assert aws.commands.find(host, "run-1 Step#1", asked_at + timedelta(minutes=6)) is None
+
+
+def test_a_host_runs_the_newest_version_of_a_document_also_where_an_older_one_is_the_default(aws: Adapters) -> None:
+    document(aws, "deployed_twice", "old")
+    aws.cloud.client("ssm").update_document(
+        Name="Peaker-local-deployed_twice", Content=shell("new"), DocumentVersion="$LATEST"
+    )
+    host = aws.running("token-latest").instance_id
+    WorkflowCloud.eventually(lambda: aws.commands.is_online(host))
+    command_id = aws.commands.send("deployed_twice", host, {}, "run-1 Twice#1")
+    sent = aws.cloud.client("ssm").list_commands(CommandId=command_id)["Commands"][0]
+    assert sent["DocumentVersion"] == "2"
+
+
+def test_a_host_whose_agent_does_not_answer_may_answer_later(aws: Adapters) -> None:
+    document(aws, "unheard", "true")
+    with pytest.raises(errors.AwsUnavailable, match="the SSM agent of i-0123456789abcdef0 does not answer"):
+        aws.commands.send("unheard", "i-0123456789abcdef0", {}, "run-1 Unheard#1")
+
+
+def test_snapshots_of_others_that_are_being_made_are_waited_for(aws: Adapters) -> None:
+    host = aws.running("token-busy-volume").instance_id
+    volume_id = aws.data_volume(host, "/dev/sdf")
+    aws.cloud.faults.add("ec2:CreateSnapshots", "ConcurrentSnapshotLimitExceeded")
+    with pytest.raises(errors.SnapshotsPending, match="ConcurrentSnapshotLimitExceeded"):
+        aws.storage.create_snapshots(host, [volume_id], RUN_TAGS)
+
+
+def shell(command: str) -> str:
+    step = {"action": "aws:runShellScript", "name": "run", "inputs": {"runCommand": [command]}}
+    return json.dumps({"schemaVersion": "2.2", "mainSteps": [step]})
+
+
+def document(aws: Adapters, name: str, command: str) -> None:
+    aws.cloud.client("ssm").create_document(
+        Name=f"Peaker-local-{name}", Content=shell(command), DocumentType="Command", DocumentFormat="JSON"
+    )
 
 
 def test_settings_are_read_and_an_unknown_cluster_names_the_known_ones(aws: Adapters) -> None:
@@ -216,6 +244,8 @@ ERRORS = [
     ("TargetGroupNotFoundException", 400, errors.ResourceNotFound),
     ("InvocationDoesNotExist", 400, errors.ResourceNotFound),
     ("NoSuchHealthCheck", 404, errors.ResourceNotFound),
+    ("Unsupported", 400, errors.CapacityUnavailable),
+    ("InsufficientFreeAddressesInSubnet", 400, errors.CapacityUnavailable),
     ("InternalError", 400, errors.AwsUnavailable),
     ("SomethingElse", 502, errors.AwsUnavailable),
     ("UnauthorizedOperation", 403, errors.AwsCallRejected),
@@ -229,6 +259,11 @@ def test_an_aws_error_becomes_the_domains_and_keeps_aws_words(
     answer: Any = {"Error": {"Code": code, "Message": "why"}, "ResponseMetadata": {"HTTPStatusCode": status}}
     with pytest.raises(kind, match=f"ec2:DoIt: {code}: why"), translated("ec2:DoIt"):
         raise ClientError(answer, "DoIt")
+
+
+def test_a_call_that_botocore_refuses_to_send_is_not_tried_again() -> None:
+    with pytest.raises(errors.AwsCallRejected, match="ec2:DoIt: Parameter validation failed"), translated("ec2:DoIt"):
+        raise ParamValidationError(report="Missing required parameter in input: VolumeId")
 
 
 def test_no_answer_is_unavailable() -> None:

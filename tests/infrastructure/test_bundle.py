@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import boto3
 import pytest
 
-from stacks.constructs.local_bundling import KEPT_BUNDLES, Bundle, BundlingError, Target, bundle_functions
+from stacks.constructs.local_bundling import (
+    AWS_SERVICES,
+    KEPT_BUNDLES,
+    Bundle,
+    BundlingError,
+    Target,
+    bundle_functions,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LAMBDA_UNZIPPED_LIMIT_MIB = 250
@@ -119,13 +128,21 @@ def test_real_bundle_fits_lambda_and_stands_alone(tmp_path: Path) -> None:
     assert unzipped_bytes < LAMBDA_UNZIPPED_LIMIT_MIB * 2**20
     program = (
         "import sys; sys.path.insert(0, '.')\n"
-        "import numpy, jmespath\n"
+        "import boto3, numpy, jmespath\n"
         "from aws_lambda_powertools import Logger, Metrics\n"
         "from aws_lambda_powertools.utilities.parser import parse\n"
         "from peaker.domain.cluster import ClusterSettings\n"
+        f"for service in {sorted(AWS_SERVICES)}: boto3.client(service, region_name='eu-west-1')\n"
+        "print(boto3.__version__)\n"
         "print(numpy.linalg.lstsq(numpy.eye(2), numpy.ones(2), rcond=None)[0])\n"
     )
     outcome = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert outcome.stdout == "[1. 1.]\n", outcome.stderr
+    assert outcome.stdout == f"{boto3.__version__}\n[1. 1.]\n", outcome.stderr
+
+
+def test_the_bundle_keeps_the_description_of_every_service_that_the_functions_call() -> None:
+    sources = (REPOSITORY / "functions" / "peaker").rglob("*.py")
+    called = {name for path in sources for name in re.findall(r'lazy_client\("(\w+)"', path.read_text())}
+    assert called == AWS_SERVICES

@@ -159,7 +159,7 @@ class FakeStorage:
     snapshot_calls: int = 0
     deleted: list[str] = field(default_factory=list)
     hidden: bool = False
-    quota_is_used_up: bool = False
+    rate_refusal: Exception | None = None
     specs: list[VolumeSpec] = field(default_factory=list)
     _by_token: dict[str, str] = field(default_factory=dict)
 
@@ -207,8 +207,8 @@ class FakeStorage:
             self.deleted.append(snapshot_id)
 
     def create_volume(self, spec: VolumeSpec, client_token: str) -> Volume:
-        if self.quota_is_used_up and spec.initialization_rate_mib_per_s is not None:
-            raise CapacityUnavailable("the quota of provisioned initialization rate is used up")
+        if self.rate_refusal is not None and spec.initialization_rate_mib_per_s is not None:
+            raise self.rate_refusal
         if client_token not in self._by_token:
             volume_id = f"vol-{len(self._by_token) + 0x100:017x}"
             self._by_token[client_token] = volume_id
@@ -265,7 +265,7 @@ class FakeCommands:
         self.parameters.append(dict(parameters))
         return f"command-{len(self.sent)}"
 
-    def find(self, instance_id: str, comment: str) -> str | None:
+    def find(self, instance_id: str, comment: str, since: datetime) -> str | None:
         found = [
             f"command-{number}"
             for number, (_, host, said) in enumerate(self.sent, 1)

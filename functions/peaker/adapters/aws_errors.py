@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from peaker.domain.errors import (
     AwsCallRejected,
@@ -32,14 +32,17 @@ THROTTLING = frozenset(
         "ProvisionedThroughputExceededException",
     }
 )
-# Only what another zone, another rate or another time can cure (ec2:RunInstances, ec2:CreateVolume).
+# Only what another zone, another rate or another time can cure (ec2:RunInstances, ec2:CreateVolume). `Unsupported` is
+# EC2's word for an instance type that a zone does not have.
 CAPACITY = frozenset(
     {
         "InsufficientCapacity",
+        "InsufficientFreeAddressesInSubnet",
         "InsufficientInstanceCapacity",
         "InsufficientVolumeCapacity",
         "InstanceLimitExceeded",
         "MaxIOPSLimitExceeded",
+        "Unsupported",
         "VcpuLimitExceeded",
         "VolumeInitializationRateLimitExceeded",
         "VolumeLimitExceeded",
@@ -65,6 +68,9 @@ def translated(action: str) -> Iterator[None]:
         yield
     except ClientError as error:
         raise domain_error(action, error) from error
+    except ParamValidationError as error:
+        # Refused before it was sent, and so every time: a defect of ours.
+        raise AwsCallRejected(f"{action}: {error}") from error
     except BotoCoreError as error:
         raise AwsUnavailable(f"{action}: no answer: {error}") from error
 

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
 from peaker.adapters.ec2_compute import tag_dict, tag_list
-from peaker.domain.errors import ResourceNotFound, UndoInProgress, VolumeFailed
+from peaker.domain.errors import ResourceNotFound, SnapshotsPending, UndoInProgress, VolumeFailed
 from peaker.domain.inventory import RUN_TAG, VOLUME_TAG, Snapshot, Volume, VolumeSpec
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
     from mypy_boto3_ec2.type_defs import InstanceSpecificationTypeDef
 
+# A volume takes about five snapshots at a time; others' backups count.
+_OTHERS_FIRST = {"ConcurrentSnapshotLimitExceeded", "PendingSnapshotLimitExceeded"}
 _IN_USE = {"VolumeInUse", "InvalidSnapshot.InUse"}
 
 
@@ -58,11 +60,16 @@ class Ec2Storage:
         if unwanted:
             specification["ExcludeDataVolumeIds"] = unwanted
         with translated("ec2:CreateSnapshots"):
-            answer = self._ec2_single_try.create_snapshots(
-                InstanceSpecification=specification,
-                Description=f"Peaker {tags.get(RUN_TAG, '')}",
-                TagSpecifications=[{"ResourceType": "snapshot", "Tags": tag_list(tags)}],
-            )
+            try:
+                answer = self._ec2_single_try.create_snapshots(
+                    InstanceSpecification=specification,
+                    Description=f"Peaker {tags.get(RUN_TAG, '')}",
+                    TagSpecifications=[{"ResourceType": "snapshot", "Tags": tag_list(tags)}],
+                )
+            except ClientError as error:
+                if error_code(error) not in _OTHERS_FIRST:
+                    raise
+                raise SnapshotsPending(f"ec2:CreateSnapshots: earlier ones must complete first: {error}") from error
         return [_snapshot(raw) for raw in answer["Snapshots"]]
 
     def name_snapshot(self, snapshot_id: str, volume_name: str) -> None:

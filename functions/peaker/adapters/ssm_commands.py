@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
-from peaker.adapters.aws_errors import translated
-from peaker.domain.errors import AwsCallRejected, ResourceNotFound
+from botocore.exceptions import ClientError
+
+from peaker.adapters.aws_errors import error_code, translated
+from peaker.domain.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound
 from peaker.domain.inventory import CommandOutcome, CommandStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from mypy_boto3_ssm import SSMClient
 
 # How long a command may wait for the agent; the run time limit is in the document.
 DELIVERY_TIMEOUT_SECONDS = 600
+# A function's clock and that of Systems Manager may differ by so much.
+CLOCK_DIFFERENCE = timedelta(minutes=5)
 
 
 class SsmCommands:
@@ -34,17 +40,30 @@ class SsmCommands:
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
         with translated("ssm:SendCommand"):
-            answer = self._ssm_single_try.send_command(
-                DocumentName=f"Peaker-{self._environment}-{document}",
-                InstanceIds=[instance_id],
-                Parameters={name: [value] for name, value in parameters.items()},
-                Comment=comment,
-                TimeoutSeconds=DELIVERY_TIMEOUT_SECONDS,
-            )
+            try:
+                answer = self._ssm_single_try.send_command(
+                    DocumentName=f"Peaker-{self._environment}-{document}",
+                    # A deployment may leave an older version as the default (cloudformation-coverage-roadmap#2539).
+                    DocumentVersion="$LATEST",
+                    InstanceIds=[instance_id],
+                    Parameters={name: [value] for name, value in parameters.items()},
+                    Comment=comment,
+                    TimeoutSeconds=DELIVERY_TIMEOUT_SECONDS,
+                )
+            except ClientError as error:
+                if error_code(error) != "InvalidInstanceId":
+                    raise
+                raise AwsUnavailable(
+                    f"ssm:SendCommand: the SSM agent of {instance_id} does not answer: {error}"
+                ) from error
         return answer["Command"]["CommandId"]
 
-    def find(self, instance_id: str, comment: str) -> str | None:
-        pages = self._ssm.get_paginator("list_commands").paginate(InstanceId=instance_id)
+    def find(self, instance_id: str, comment: str, since: datetime) -> str | None:
+        # ListCommands pages through 30 days of a host's commands without this.
+        after = (since - CLOCK_DIFFERENCE).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        pages = self._ssm.get_paginator("list_commands").paginate(
+            InstanceId=instance_id, Filters=[{"key": "InvokedAfter", "value": after}]
+        )
         with translated("ssm:ListCommands"):
             commands = [one for page in pages for one in page["Commands"] if one.get("Comment") == comment]
         newest = max(commands, key=lambda one: one["RequestedDateTime"], default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peaker.domain.errors import CapacityUnavailable
+from peaker.domain.errors import AwsCallRejected, CapacityUnavailable
 from peaker.domain.inventory import VOLUME_TAG, Volume, VolumeSpec
 from peaker.domain.ledger import ResourceKind
 from peaker.domain.plan import PlannedVolume, ScaleOutPlan
@@ -16,7 +16,10 @@ from peaker.usecases.run_facts import fact, made_id
 
 
 def create_volumes(ports: Ports, step: StepInput) -> Summary:
-    """A volume that the run has already, by tag and name, is taken over (I10). Raises CapacityUnavailable."""
+    """A volume that the run has already, by tag and name, is taken over (I10).
+
+    Raises CapacityUnavailable, and AwsCallRejected for what EC2 refuses also without a provisioned rate.
+    """
     run = ports.ledger.run(step.run_id)
     zone = str(fact(run, "replica")["zone"])
     existing = {volume.name: volume for volume in ports.storage.volumes_of_run(step.run_id)}
@@ -38,10 +41,11 @@ def _create(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str, no
     spec = _spec(ports, step, planned, zone)
     try:
         return ports.storage.create_volume(spec, client_token(step.run_id, step.step, planned.name))
-    except CapacityUnavailable as refusal:
+    except (CapacityUnavailable, AwsCallRejected) as refusal:
         if spec.initialization_rate_mib_per_s is None:
             raise
-        # The account's quota of 5,000 MiB/s of provisioned rate is used up: default hydration is slower, not wrong.
+        # The account's quota of 5,000 MiB/s of provisioned rate may be used up, for which no error code is documented:
+        # any refusal is tried again without a rate. Default hydration is slower, not wrong.
         notes.append(f"{planned.name}: without a provisioned initialization rate ({refusal})")
         slower = replace(spec, initialization_rate_mib_per_s=None)
         return ports.storage.create_volume(

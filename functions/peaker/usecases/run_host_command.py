@@ -75,7 +75,8 @@ def _current_row(ports: Ports, step: StepInput, document: str, instance_id: str,
 def _found_again(ports: Ports, step: StepInput, row: ResourceRow) -> ResourceRow:
     if row.resource_id is not None:
         return row
-    command_id = ports.commands.find(row.details["instance_id"], command_comment(step.run_id, row.name))
+    comment = command_comment(step.run_id, row.name)
+    command_id = ports.commands.find(row.details["instance_id"], comment, row.intended_at)
     if command_id is not None:
         return _made(ports, step, row, command_id, ports.clock.now())
     if ports.clock.now() - row.intended_at < RESEND_AFTER:

@@ -70,7 +70,7 @@ def cancel_commands(job: TearDown, rows: Sequence[ResourceRow], *, except_of: st
             continue
         instance_id = row.details["instance_id"]
         command_id = row.resource_id or job.ports.commands.find(
-            instance_id, command_comment(job.run_id, row.name)
+            instance_id, command_comment(job.run_id, row.name), row.intended_at
         )
         if command_id is not None:
             job.ports.commands.cancel(command_id, instance_id)

@@ -275,9 +275,10 @@ def test_volumes_are_made_once_in_the_instances_zone(ports: FakePorts) -> None:
     assert {one.zone for one in made} == {"us-east-1a"}
 
 
-def test_without_the_quota_volumes_hydrate_at_the_default_rate() -> None:
+@pytest.mark.parametrize("refusal", [errors.CapacityUnavailable, errors.AwsCallRejected])
+def test_volumes_whose_rate_is_refused_hydrate_at_the_default_rate(refusal: type[errors.PeakerError]) -> None:
     ports = with_cluster(fake_ports(orders(initialization_rate_mib_per_s=300)))
-    ports.storage.quota_is_used_up = True
+    ports.storage.rate_refusal = refusal("ec2:CreateVolume: some code: the quota is used up")
     snapshotted(ports)
     found = create_volumes(ports, step(ports, "CreateVolumes"))
     assert [spec.initialization_rate_mib_per_s for spec in ports.storage.specs] == [None, None]

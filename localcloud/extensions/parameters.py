@@ -1,0 +1,36 @@
+"""Parameter Store's limits of size, which moto does not know: 4 KB for a standard parameter, 8 KB for an advanced one.
+
+Source: Systems Manager User Guide, "Managing parameter tiers".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from moto.ssm.exceptions import ValidationException
+from moto.ssm.models import SimpleSystemManagerBackend
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+STANDARD_BYTES = 4_096
+ADVANCED_BYTES = 8_192
+
+
+def install(cloud: LocalCloud) -> None:
+    """Refuse a value that is too large for its tier; Intelligent-Tiering takes what either tier takes."""
+
+    def put_parameter(self: Any, name: str, description: str, value: str, *args: Any, **kwargs: Any) -> Any:
+        size, tier = len(str(value).encode()), kwargs.get("tier") or "Standard"
+        if tier == "Standard" and size > STANDARD_BYTES:
+            raise ValidationException(
+                f"Standard tier parameters support a maximum parameter value of {STANDARD_BYTES} characters. To create "
+                "a larger parameter value, upgrade the parameter to use the advanced-parameter tier."
+            )
+        if size > ADVANCED_BYTES:
+            raise ValidationException(
+                f"Advanced tier parameters support a maximum parameter value of {ADVANCED_BYTES} characters."
+            )
+        return original(self, name, description, value, *args, **kwargs)
+
+    original = cloud.patch(SimpleSystemManagerBackend, "put_parameter", put_parameter)
