@@ -29,8 +29,22 @@ _BOTOCORE_NAMES = {
     "cloudwatchlogs": "logs",
     "eventbridge": "events",
 }
+# What a call of a Lambda function may end in without a fault of its code (Step Functions guide, "Handle transient
+# Lambda service exceptions"), and how a crash or too little memory shows.
+TRANSIENT_LAMBDA_ERRORS = frozenset(
+    {
+        "Lambda.AWSLambdaException",
+        "Lambda.ClientExecutionTimeoutException",
+        "Lambda.SdkClientException",
+        "Lambda.ServiceException",
+        "Lambda.TooManyRequestsException",
+        "Lambda.Unknown",
+        "Runtime.ExitError",
+        "Sandbox.Timedout",
+    }
+)
 # Names that Step Functions and the Lambda and Step Functions integrations raise themselves.
-SERVICE_ERRORS = frozenset(
+SERVICE_ERRORS = TRANSIENT_LAMBDA_ERRORS | frozenset(
     {
         "States.ALL",
         "States.DataLimitExceeded",
@@ -40,12 +54,6 @@ SERVICE_ERRORS = frozenset(
         "States.Runtime",
         "States.TaskFailed",
         "States.Timeout",
-        "Lambda.AWSLambdaException",
-        "Lambda.SdkClientException",
-        "Lambda.ServiceException",
-        "Lambda.TooManyRequestsException",
-        "Lambda.Unknown",
-        "Sandbox.Timedout",
         "StepFunctions.ExecutionLimitExceededException",
         "StepFunctions.SdkClientException",
     }
@@ -146,6 +154,17 @@ def unguarded_tasks(machine: Mapping[str, Any]) -> list[str]:
         caught = [name for catcher in state.body.get("Catch", []) for name in catcher.get("ErrorEquals", [])]
         if state.body.get("Catch") and "States.ALL" not in caught:
             problems.append(f"{state.place}: its Catch lets errors through; end it with States.ALL")
+    return problems
+
+
+def untried_again(machine: Mapping[str, Any]) -> list[str]:
+    """A Lambda task that gives up at an error which is no fault of its function."""
+    problems = []
+    for state in states(machine):
+        if not str(state.body.get("Resource", "")).endswith("lambda:invoke"):
+            continue
+        retried = {name for rule in state.body.get("Retry", []) for name in rule["ErrorEquals"]}
+        problems += [f"{state.place}: does not retry {name}" for name in sorted(TRANSIENT_LAMBDA_ERRORS - retried)]
     return problems
 
 

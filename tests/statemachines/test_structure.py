@@ -23,6 +23,7 @@ CHECKS: dict[str, Callable[[Any], list[str]]] = {
     "dangling": structure.dangling_targets,
     "unreachable": structure.unreachable_states,
     "unguarded": structure.unguarded_tasks,
+    "transient": structure.untried_again,
     "comments": structure.missing_comments,
     "errors": lambda machine: structure.unknown_errors(machine, RAISED),
     "shadowed": structure.shadowed_retries,
@@ -44,7 +45,7 @@ GOOD: dict[str, Any] = {
                 "Payload": {"operation": "scale_in", "step": "DrainReplica"},
             },
             "TimeoutSeconds": 60,
-            "Retry": [{"ErrorEquals": ["ReplicaDraining"]}],
+            "Retry": [{"ErrorEquals": ["ReplicaDraining", *sorted(structure.TRANSIENT_LAMBDA_ERRORS)]}],
             "Catch": [{"ErrorEquals": ["States.ALL"], "Next": "Failed"}],
             "Next": "Done",
         },
@@ -86,6 +87,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "unguarded",
         broken(*TASK, "Catch", value=[{"ErrorEquals": ["LeaseHeld"], "Next": "Failed"}]),
         "States.ALL",
+    ),
+    (
+        "transient",
+        broken(*TASK, "Retry", value=[{"ErrorEquals": ["Lambda.ServiceException"]}]),
+        "does not retry Lambda.ClientExecutionTimeoutException",
     ),
     ("comments", broken("States", "Done", "Comment", value=...), "machine.Done: has no Comment"),
     (
