@@ -1,6 +1,6 @@
 # `make demo` shows the whole job on this machine, `make test` runs every test. Both do their own set-up.
-.PHONY: help demo test lint setup setup-dev clean bench bench-forecast bench-prewarm bench-traffic settings-reference \
-	aws-names
+.PHONY: help demo test check lint setup setup-check setup-dev clean bench bench-forecast bench-prewarm bench-traffic \
+	settings-reference aws-names
 
 PYTHON := .venv/bin/python
 
@@ -14,7 +14,10 @@ test: setup-dev lint  ## every test, linter and type check
 	$(PYTHON) -m localcloud images
 	scripts/test
 
-lint: setup-dev  ## ruff, mypy, import-linter
+check: lint  ## what needs neither root nor Debian: linters, types, and the tests of decisions, documents and templates
+	$(PYTHON) -m pytest tests/unit tests/architecture tests/ssm_documents tests/infrastructure tests/simulation
+
+lint: setup-check  ## ruff, mypy, import-linter
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	PYTHONPATH=functions .venv/bin/lint-imports
@@ -43,6 +46,9 @@ clean:  ## remove what the local cloud left on this machine (processes, mounts, 
 
 setup:
 	@scripts/setup local
+
+setup-check:
+	@scripts/setup check
 
 setup-dev:
 	@scripts/setup dev

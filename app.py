@@ -1,5 +1,8 @@
 """What the CDK command runs: `npx cdk deploy -c env=prod '**'`."""
 
-from stacks.application import build_app
+import sys
 
-build_app().synth()
+from stacks.application import build_app
+from stacks.synth import synthesize
+
+sys.exit(synthesize(build_app))

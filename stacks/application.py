@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -69,6 +71,8 @@ class PeakerStage(cdk.Stage):
         )
         observability.add_stack_dependency(control_plane)
         cdk.Tags.of(self).add("peaker:environment", settings.environment)
+        for stack in (state, control_plane, observability):
+            stack.add_stack_tag("peaker:environment", settings.environment)
 
 
 def build_app(
@@ -79,7 +83,7 @@ def build_app(
 ) -> cdk.App:
     """Compose the app; nothing is looked up, no credentials are needed.
 
-    The environment is `environment`, else the context value `env`, else dev. Raises EnvironmentFileError
+    The environment is `environment`, else the context value `env`, else the shell's. Raises EnvironmentFileError
     when its file is wrong. cdk-nag findings make `synth()` fail.
     """
     app = cdk.App(
@@ -87,7 +91,7 @@ def build_app(
         outdir=None if output is None else str(output),
         analytics_reporting=False,
     )
-    name = environment or app.node.try_get_context("env") or DEFAULT_ENVIRONMENT
+    name = environment or app.node.try_get_context("env") or environment_of_shell()
     settings = load_environment(str(name))
     PeakerStage(
         app,
@@ -97,6 +101,17 @@ def build_app(
     )
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app
+
+
+def environment_of_shell() -> str:
+    """PEAKER_ENV; without it dev, and a line on stderr says so."""
+    named = os.environ.get("PEAKER_ENV")
+    if not named:
+        print(
+            f"environment {DEFAULT_ENVIRONMENT}, because none is named (-c env=NAME, or PEAKER_ENV)",
+            file=sys.stderr,
+        )
+    return named or DEFAULT_ENVIRONMENT
 
 
 def _settings_of_cdk_json() -> dict[str, object]:

@@ -7,6 +7,7 @@ import peaker_cli.interruption  # noqa: F401  first: Ctrl-C may come while the o
 # isort: split
 import json
 import sys
+from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -31,13 +32,28 @@ from peaker_cli.register_base import register_base_command
 
 app = typer.Typer(
     name="peaker",
-    help="Warm MySQL read replicas before the peak, gone after it.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 AsJson = Annotated[bool, typer.Option("--json", help="Print the document itself.")]
 PLAN_LIMIT_SECONDS = 180
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"peaker {version('peaker')}")
+        raise typer.Exit
+
+
+@app.callback()
+def peaker(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Warm MySQL read replicas before the peak, gone after it."""
+
 
 app.command("backtest", epilog=BACKTEST_EPILOG)(takes_deployment(backtest_command))
 app.command("iostat", epilog=IOSTAT_EPILOG)(iostat_command)

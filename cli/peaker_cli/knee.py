@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from dataclasses import asdict, replace
@@ -32,7 +33,6 @@ from rich.table import Table
 from peaker_cli.block_device import why_no_scratch, why_not_measurable
 from peaker_cli.failures import say
 from peaker_cli.iostat import style_of
-from peaker_cli.knee_plot import plot_knee
 from peaker_cli.promises import parse_instance, parse_volumes
 
 EPILOG = (
@@ -199,9 +199,13 @@ def _check_choice(device: str | None, scratch: Path | None, plot: Path | None) -
         raise typer.BadParameter(f"{plot} ends neither in .png nor in .svg", param_hint="--plot")
     if plot.is_dir() or not os.access(plot.parent, os.W_OK):
         raise typer.BadParameter(f"no file can be written at {plot}", param_hint="--plot")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise _failure("--plot needs matplotlib, which is not installed: pip install 'peaker[plot]'")
 
 
 def _plot(result: dict[str, Any], path: Path) -> None:
+    from peaker_cli.knee_plot import plot_knee  # matplotlib comes with the extra `plot` alone
+
     try:
         plot_knee(result, path)
     except OSError as error:

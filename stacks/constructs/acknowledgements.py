@@ -1,4 +1,4 @@
-"""Every cdk-nag finding that is accepted: on one resource, with the reason."""
+"""Every finding of cdk-nag and every warning of the CDK that is accepted: on one resource, with the reason."""
 
 from __future__ import annotations
 
@@ -59,4 +59,12 @@ def acknowledge_no_access_log(load_balancer: IConstruct) -> None:
         load_balancer,
         "AwsSolutions-ELB2",
         "Network Load Balancers log only TLS listeners; this one passes MySQL's own TCP through.",
+    )
+
+
+def acknowledge_no_route_table(subnet: IConstruct) -> None:
+    acknowledge(
+        subnet,
+        "Annotation::@aws-cdk/aws-ec2:noSubnetRouteTableId",
+        "The subnet is given by its id, nothing is looked up, and nothing here reads its route table.",
     )

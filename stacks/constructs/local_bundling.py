@@ -129,6 +129,10 @@ def bundle_functions(
 
 
 def _install(locks: Locks, target: Target, destination: Path) -> None:
+    print(
+        f"fetching what the functions need for Python {target.identity}, once; a minute or more",
+        file=sys.stderr,
+    )
     staging = Path(tempfile.mkdtemp(prefix="installing-", dir=destination.parent))
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     command += ["--no-compile", "--only-binary=:all:", "--target", str(staging)]

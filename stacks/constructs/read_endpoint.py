@@ -8,7 +8,7 @@ from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
 from environments.schema import Cluster, NlbEndpoint
-from stacks.constructs.acknowledgements import acknowledge_no_access_log
+from stacks.constructs.acknowledgements import acknowledge_no_access_log, acknowledge_no_route_table
 from stacks.naming import Names
 
 HEALTH_PATH = "/health"
@@ -42,6 +42,8 @@ class ReadEndpoint(Construct):
             ec2.Subnet.from_subnet_id(self, f"Subnet{index}", subnet_id)
             for index, subnet_id in enumerate(subnet_ids)
         ]
+        for subnet in subnets:
+            acknowledge_no_route_table(subnet)
         load_balancer = elbv2.NetworkLoadBalancer(
             self,
             "LoadBalancer",
