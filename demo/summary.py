@@ -94,7 +94,7 @@ class Day:
             # A retired target is listed until its deregistration delay is over, and gets nothing.
             if d["TargetHealth"]["State"] != "draining"
         ]
-        for run in control.runs(self.cluster.name):
+        for run in reversed(control.runs(self.cluster.name, limit=100)):
             receipt = control.receipt(str(run["run_id"]))
             if receipt["outcome"] != "nothing_to_do":
                 self.receipts.append(receipt)

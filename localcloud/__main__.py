@@ -1,4 +1,4 @@
-"""The `localcloud` command: serve, status, clean, images, prepare, deploy, destroy."""
+"""The `localcloud` command: serve, status, clean, images, prepare, deploy, destroy, cluster."""
 
 from __future__ import annotations
 
@@ -80,10 +80,13 @@ def serve(
 
 def _run(port: int, state: Path, kind: DataPlaneKind, clock_scale: float, stop: threading.Event) -> None:
     from localcloud.server import LocalCloud
+    from localcloud.simulated_hosts import SimulatedAnswers
 
     plane, addresses = _data_plane(kind, state)
     try:
         with LocalCloud(plane, state, port, clock_scale, extra_addresses=addresses) as cloud:
+            if kind is DataPlaneKind.SIMULATED:
+                plane.hosts.responder = SimulatedAnswers(cloud.clock)
             typer.echo(f"local cloud ready {cloud.endpoint_url}")
             sys.stdout.flush()
             stop.wait()
@@ -179,15 +182,38 @@ def destroy(
     _guarded(lambda: destroy_assembly(cdk_out, endpoint, progress=typer.echo))
 
 
+@app.command(
+    "cluster", epilog="Example: python -m localcloud cluster orders --load 150, after serve, synth and deploy"
+)
+def make_cluster(
+    name: Annotated[str, typer.Argument(help="A cluster of the deployed environment.")] = "orders",
+    environment: Annotated[str, typer.Option("--env", help="The environment that was deployed.")] = "local",
+    load: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Simulated: load in units of the load metric; default a third of one replica's capacity.",
+        ),
+    ] = None,
+    endpoint: Endpoint = f"http://127.0.0.1:{DEFAULT_PORT}",
+) -> None:
+    """Make the cluster that Peaker finds: a source, and a base replica with data behind the read endpoint."""
+    from localcloud.make_cluster import make_cluster as make
+
+    cluster = _guarded(lambda: make(endpoint, environment, name, load, typer.echo))
+    typer.echo(f"cluster {cluster.name}: source {cluster.source_id}, base replica {cluster.base_replica_id}")
+
+
 def _guarded(work: Callable[[], Any]) -> Any:
     from botocore.exceptions import BotoCoreError
 
+    from localcloud.cluster import BringUpError
     from localcloud.dataplane import DataPlaneError
     from localcloud.deploy import DeployFailed
 
     try:
         return work()
-    except (DataPlaneError, DeployFailed, BotoCoreError) as error:
+    except (BringUpError, DataPlaneError, DeployFailed, BotoCoreError) as error:
         _fail(str(error))
 
 

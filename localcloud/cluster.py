@@ -124,13 +124,13 @@ def bring_up(
     `settings` is the cluster's deployed block (SSM parameter), `client` makes boto3 clients.
     """
     ec2, elbv2 = client("ec2"), client("elbv2")
-    _ensure_instance_profile(client("iam"), settings["instance_profile"])
+    ensure_instance_profile(client("iam"), settings["instance_profile"])
     hosts = Hosts(client("ssm"), environment)
     hosts.ensure_script_document()
     zones = sorted(settings["subnets"])
     progress("launching source and base replica")
-    source = _launch(ec2, settings, zones[0], SOURCE_ADDRESS, "source")
-    replica = _launch(ec2, settings, zones[-1], BASE_REPLICA_ADDRESS, "replica")
+    source = launch(ec2, settings, zones[0], "source", PrivateIpAddress=SOURCE_ADDRESS)
+    replica = launch(ec2, settings, zones[-1], "replica", PrivateIpAddress=BASE_REPLICA_ADDRESS)
     progress("restoring their volumes, warming and starting MySQL")
     with ThreadPoolExecutor(2) as pool:
         jobs = [
@@ -153,7 +153,7 @@ def bring_up(
     )  # fmt: skip
 
 
-def _ensure_instance_profile(iam: Any, name: str) -> None:
+def ensure_instance_profile(iam: Any, name: str) -> None:
     """The hosts' profile, with a role of the same name, as an account has it before Peaker comes."""
     trust = {
         "Version": "2012-10-17",
@@ -168,15 +168,15 @@ def _ensure_instance_profile(iam: Any, name: str) -> None:
     iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=name)
 
 
-def _launch(ec2: Any, settings: Mapping[str, Any], zone: str, address: str, role: str) -> str:
-    tags = {"Name": f"{settings['name']}-{role}", "peaker:cluster": settings["name"], "peaker:role": role}
+def launch(ec2: Any, settings: Mapping[str, Any], zone: str, role: str, **more: Any) -> str:
+    """RunInstances of a host of the cluster, tagged as the product's users tag theirs; returns its id."""
+    named = {"Name": f"{settings['name']}-{role}", "peaker:cluster": settings["name"], "peaker:role": role}
     if role == "replica":
-        tags["peaker:load"] = "base"
+        named["peaker:load"] = "base"
     answer = ec2.run_instances(
         ImageId=settings["image_id"], InstanceType=settings["instance_type"], MinCount=1, MaxCount=1,
-        SubnetId=settings["subnets"][zone], PrivateIpAddress=address,
-        SecurityGroupIds=list(settings["security_group_ids"]),
-        TagSpecifications=[{"ResourceType": "instance", "Tags": _tags(tags)}],
+        SubnetId=settings["subnets"][zone], SecurityGroupIds=list(settings["security_group_ids"]),
+        TagSpecifications=[{"ResourceType": "instance", "Tags": aws_tags(named)}], **more,
     )  # fmt: skip
     return str(answer["Instances"][0]["InstanceId"])
 
@@ -206,13 +206,13 @@ def _attach_seed(
     snapshots = {snapshot.name: snapshot for snapshot in kept.snapshots}
     attached = []
     for volume in settings["volumes"]:
-        tags = {"peaker:cluster": settings["name"], "peaker:volume": volume["name"]}
+        named = {"peaker:cluster": settings["name"], "peaker:volume": volume["name"]}
         volume_id = ec2.create_volume(
             AvailabilityZone=zone, SnapshotId=snapshots[volume["name"]].snapshot_id,
             VolumeType=volume["volume_type"], Iops=volume["iops"], Throughput=volume["throughput_mib_per_s"],
-            TagSpecifications=[{"ResourceType": "volume", "Tags": _tags(tags)}],
+            TagSpecifications=[{"ResourceType": "volume", "Tags": aws_tags(named)}],
         )["VolumeId"]  # fmt: skip
-        _retried(ec2.attach_volume, Device=volume["device"], InstanceId=instance_id, VolumeId=volume_id)
+        retried(ec2.attach_volume, Device=volume["device"], InstanceId=instance_id, VolumeId=volume_id)
         entry = {key: volume[key] for key in ("name", "device", "mount_point", "filesystem")}
         attached.append({**entry, "volume_id": volume_id})
     return attached
@@ -276,7 +276,7 @@ def _await_serving(
     raise BringUpError(f"the base replica is not healthy after {limit_seconds:.0f} s: {described}")
 
 
-def _retried(call: Callable[..., Any], limit_seconds: float = 20, **arguments: Any) -> Any:
+def retried(call: Callable[..., Any], limit_seconds: float = 20, **arguments: Any) -> Any:
     """Again while EC2 does not see yet what was just created."""
     deadline = time.monotonic() + limit_seconds
     while True:
@@ -299,5 +299,6 @@ def _exists(describe: Callable[[], Any], absent: str) -> bool:
     return True
 
 
-def _tags(tags: Mapping[str, str]) -> Sequence[dict[str, str]]:
+def aws_tags(tags: Mapping[str, str]) -> Sequence[dict[str, str]]:
+    """Tags as the AWS APIs take them."""
     return [{"Key": key, "Value": value} for key, value in tags.items()]

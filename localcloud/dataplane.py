@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 
 class DataPlaneError(Exception):
@@ -219,6 +219,7 @@ class ReadEndpoints(Protocol):
 class DataPlane:
     """The three together, closed in the order endpoints, hosts, volumes."""
 
+    kind: ClassVar[str] = "real"
     volumes: BlockStore
     hosts: Hosts
     endpoints: ReadEndpoints

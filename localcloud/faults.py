@@ -86,7 +86,9 @@ class Faults:
         """The first failure asked for any of these targets, counted as used."""
         wanted = {target.lower() for target in targets}
         with self._lock:
-            used = next((one for one in self._faults if one.target.lower() in wanted and one.times != 0), None)
+            used = next(
+                (one for one in self._faults if one.target.lower() in wanted and one.times != 0), None
+            )
             if used is not None and used.times > 0:
                 used.times -= 1
         if used is not None and used.on_use is not None:

@@ -34,7 +34,16 @@ def application(cloud: LocalCloud) -> WsgiApplication:
     def route(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if environ.get("PATH_INFO", "").startswith(PREFIX):
             return admin(environ, start_response)
-        answer: Iterable[bytes] = moto(environ, start_response)
+        answer: Iterable[bytes] = moto(environ, _undated(start_response))
         return answer
 
     return route
+
+
+def _undated(start_response: Any) -> Callable[..., Any]:
+    """Without moto's own date: the listener adds the cloud's."""
+
+    def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+        return start_response(status, [one for one in headers if one[0].lower() != "date"], *more)
+
+    return start

@@ -23,7 +23,8 @@ from typing import Any, ClassVar
 
 import boto3
 from botocore.config import Config
-from werkzeug.serving import BaseWSGIServer, make_server
+from werkzeug.http import http_date
+from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from localcloud import faults, selftest
 from localcloud.clock import CloudClock
@@ -224,6 +225,7 @@ class LocalCloud:
             "dns": f"{LOOPBACK}:{self.dns_port}",
             "state_dir": str(self.state_dir),
             "clock": self.clock.as_dict(),
+            "dataplane": None if self.dataplane is None else self.dataplane.kind,
             "faults": [fault.as_dict() for fault in self.faults.all()],
             "metric_points": self.metrics.count(),
             "running_executions": [item.exec_arn for item in stepfunctions.running()],
@@ -321,12 +323,29 @@ class LocalCloud:
         for address in self._addresses:
             with _bound_socket(address, self.port) as listener:  # the server works on a duplicate
                 self.port = listener.getsockname()[1]
-                server = make_server(address, self.port, app, threaded=True, fd=listener.fileno())
+                server = make_server(
+                    address,
+                    self.port,
+                    app,
+                    threaded=True,
+                    request_handler=_handler_on(self.clock),
+                    fd=listener.fileno(),
+                )
             server.daemon_threads = True  # type: ignore[attr-defined]
             self._servers.append(server)
 
 
 _ABSENT = object()
+
+
+def _handler_on(clock: CloudClock) -> type[WSGIRequestHandler]:
+    """Answers carry the cloud's time as their date, as AWS's carry AWS's."""
+
+    class Handler(WSGIRequestHandler):
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return http_date(clock.epoch() if timestamp is None else timestamp)
+
+    return Handler
 
 
 def _bound_socket(address: str, port: int) -> socket.socket:

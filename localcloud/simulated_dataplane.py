@@ -15,6 +15,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from localcloud.dataplane import (
     BlockDevice,
@@ -433,6 +434,7 @@ class SimulatedReadEndpoints:
 class SimulatedDataPlane(DataPlane):
     """The three simulated ports, typed as what they are so that a test can script them."""
 
+    kind: ClassVar[str] = "simulated"
     volumes: SimulatedBlockStore
     hosts: SimulatedHosts
     endpoints: SimulatedReadEndpoints

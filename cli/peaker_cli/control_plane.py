@@ -6,13 +6,20 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
 from boto3.dynamodb.types import TypeDeserializer
 from botocore.config import Config
+from botocore.exceptions import ClientError
+from peaker.adapters.dynamodb_items import LedgerTable
+from peaker.adapters.dynamodb_ledger import DynamoDbLedger
+from peaker.domain.errors import ResourceNotFound
+from peaker.domain.failure import Failure
 
+from peaker_cli.aws_time import AwsClock
 from peaker_cli.deployment import DeploymentOptions, is_local_cloud
 
 _ENDED = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
@@ -41,6 +48,14 @@ class Execution:
         """A rule said no and nothing was changed; the output has `error` and `reason`."""
         return isinstance(self.output, dict) and self.output.get("outcome") == "refused"
 
+    @property
+    def failure_text(self) -> str:
+        """`UnknownCluster: ...`: the error and its message, out of what the workflow wrapped around it."""
+        error, cause = self.failure or ("", "")
+        step, separator, rest = cause.partition(": ")
+        inner = Failure(failed_step=step, error=error, cause=rest if separator else cause).innermost()
+        return f"{inner.error}: {inner.cause}" if inner.cause else inner.error
+
 
 @dataclass(frozen=True)
 class ControlPlane:
@@ -50,6 +65,7 @@ class ControlPlane:
     region: str
     endpoint_url: str | None = None
     profile: str | None = None
+    clock: AwsClock = field(default_factory=AwsClock, compare=False)
 
     @classmethod
     def of(cls, deployment: DeploymentOptions) -> ControlPlane:
@@ -63,14 +79,27 @@ class ControlPlane:
         if is_local_cloud(self.endpoint_url):
             local = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
         make = boto3.Session(profile_name=self.profile).client if self.profile and not local else boto3.client
-        return make(  # type: ignore[call-overload]
+        made = make(  # type: ignore[call-overload]
             service,
             region_name=self.region,
             endpoint_url=self.endpoint_url,
             config=Config(
-                connect_timeout=5, read_timeout=60, retries={"mode": "standard", "max_attempts": 5}
+                connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 3}
             ),
             **local,
+        )
+        return self.clock.listen(made)
+
+    @property
+    def ledger_table(self) -> str:
+        """The name of this environment's ledger."""
+        return f"peaker-{self.environment}-ledger"
+
+    def not_deployed(self, missing: str) -> str:
+        """The message where something of the deployment is not there."""
+        return (
+            f"{missing} of environment {self.environment} in {self.region}. Deploy it (npx cdk deploy --all "
+            f"-c env={self.environment}), or give --env, --region and --profile"
         )
 
     def state_machine_arn(self, name: str) -> str:
@@ -80,8 +109,9 @@ class ControlPlane:
         arns = {m["name"]: str(m["stateMachineArn"]) for page in pages for m in page["stateMachines"]}
         if wanted not in arns:
             raise ControlPlaneError(
-                f"no state machine {wanted} in {self.region}; there are: {', '.join(sorted(arns)) or 'none'}. "
-                f"Deploy it (npx cdk deploy -c env={self.environment}) or give --env and --region."
+                self.not_deployed(
+                    f"no state machine {wanted} (there are: {', '.join(sorted(arns)) or 'none'})"
+                )
             )
         return arns[wanted]
 
@@ -144,35 +174,47 @@ class ControlPlane:
         )
         return [(str(e["executionArn"]), str(e["status"])) for page in pages for e in page["executions"]]
 
-    def runs(self, cluster: str) -> list[dict[str, Any]]:
-        """The runs of a cluster from the ledger, oldest first."""
-        return self._query(f"cluster#{cluster}", "run#")
-
-    def receipt(self, run_id: str) -> dict[str, Any]:
-        """The receipt of a run. Raises ControlPlaneError when there is none."""
-        rows = self._query(f"run#{run_id}", "receipt")
-        if not rows:
-            raise ControlPlaneError(
-                f"no receipt for run {run_id!r} in peaker-{self.environment}-ledger; `peaker runs CLUSTER` lists them"
-            )
-        document = rows[0].get("document", rows[0].get("receipt"))
-        parsed = json.loads(document) if isinstance(document, str) else document
-        assert isinstance(parsed, dict)
-        return parsed
-
-    def _query(self, pk: str, sk_prefix: str) -> list[dict[str, Any]]:
+    def runs(self, cluster: str, limit: int) -> list[dict[str, Any]]:
+        """The ledger's index of a cluster's runs, newest first. Raises ControlPlaneError when there is no ledger."""
         pages = (
             self.client("dynamodb")
             .get_paginator("query")
             .paginate(
-                TableName=f"peaker-{self.environment}-ledger",
+                TableName=self.ledger_table,
                 KeyConditionExpression="pk = :pk AND begins_with(sk, :sk)",
-                ExpressionAttributeValues={":pk": {"S": pk}, ":sk": {"S": sk_prefix}},
+                ExpressionAttributeValues={":pk": {"S": f"cluster#{cluster}"}, ":sk": {"S": "run#"}},
+                ScanIndexForward=False,
                 ConsistentRead=True,
+                PaginationConfig={"MaxItems": limit, "PageSize": limit},
             )
         )
-        return [
-            {key: _deserialize(value) for key, value in item.items()}
-            for page in pages
-            for item in page["Items"]
-        ]
+        with self.reading_ledger():
+            return [
+                {key: _deserialize(value) for key, value in item.items()}
+                for page in pages
+                for item in page["Items"]
+            ]
+
+    def receipt(self, run_id: str) -> dict[str, Any]:
+        """The receipt of a run. Raises ControlPlaneError when there is none."""
+        found = self.find_receipt(run_id)
+        if found is None:
+            raise ControlPlaneError(f"no receipt of run {run_id!r} in {self.ledger_table}")
+        return found
+
+    def find_receipt(self, run_id: str) -> dict[str, Any] | None:
+        """The receipt of a run, or None. Raises ControlPlaneError when there is no ledger."""
+        with self.reading_ledger():
+            return DynamoDbLedger(LedgerTable(self.client("dynamodb"), self.ledger_table)).receipt(run_id)
+
+    @contextmanager
+    def reading_ledger(self) -> Iterator[None]:
+        """Where the table is missing, nothing is deployed."""
+        try:
+            yield
+        except ResourceNotFound as error:
+            raise ControlPlaneError(self.not_deployed(f"no ledger {self.ledger_table}")) from error
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") != "ResourceNotFoundException":
+                raise
+            raise ControlPlaneError(self.not_deployed(f"no ledger {self.ledger_table}")) from error

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Annotated, Any
 
-from rich.console import Group, RenderableType
+import typer
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.receipt import duration
 
+PLAN_LIMIT_SECONDS = 180
+EPILOG = "Example: peaker plan orders --env prod --region eu-west-1"
 
-def render_plan(answer: dict[str, Any]) -> RenderableType:
+
+def plan_command(
+    cluster: str,
+    deployment: DeploymentOptions,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+) -> None:
+    """Show what a scale_out of CLUSTER would do now, when, at what price; nothing is touched."""
+    control = ControlPlane.of(deployment)
+    execution = control.wait(
+        control.start("scale_out", {"cluster": cluster, "mode": "plan"}), PLAN_LIMIT_SECONDS
+    )
+    if execution.failure is not None:
+        raise ControlPlaneError(execution.failure_text)
+    if execution.is_refused:
+        raise ControlPlaneError(f"{execution.output.get('error')}: {execution.output.get('reason')}")
+    if as_json:
+        typer.echo(json.dumps(execution.output, indent=1))
+    else:
+        Console().print(render_plan(execution.output))
+
+
+def render_plan(plan: dict[str, Any]) -> RenderableType:
     """The output of a plan-mode execution as a panel."""
-    plan = answer["plan"]
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")

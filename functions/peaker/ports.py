@@ -156,6 +156,9 @@ class TrafficRouter(Protocol):
         at which a load balancer would close the group's connections.
         """
 
+    def read_shares(self, settings: ClusterSettings) -> dict[str, float]:
+        """Share (0 to 1) of new connections that each target gets now, by the endpoint's weights and health."""
+
 
 class HostPackage(Protocol):
     """The code that runs on hosts."""
@@ -280,6 +283,9 @@ class LoadReadings(Protocol):
     def published(self, settings: ClusterSettings, name: str, now: datetime) -> Reading:
         """The newest value of one of Peaker's own metrics; Unknown when three schedules have passed without one."""
 
+    def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
+        """A replica's lag as the newest watch heard it; Unknown when three watches have passed without one."""
+
 
 class PastRuns(Protocol):
     """What earlier runs took."""
@@ -339,6 +345,12 @@ class ForecastRecords(Protocol):
 
     def issued(self, cluster: str, since: datetime) -> list[IssuedForecast]:
         """Forecasts issued since then, in order of time."""
+
+    def save_report(self, cluster: str, report: Mapping[str, Any]) -> None:
+        """Store what the newest check found, decided and why; the last call counts."""
+
+    def report(self, cluster: str) -> dict[str, Any] | None:
+        """The newest check's report, or None before the first."""
 
     def past_steps(self, cluster: str) -> PastSteps:
         """Step durations of the last 20 scale-outs that put a replica into service, the newest last."""

@@ -355,6 +355,27 @@ def install(cloud: LocalCloud) -> None:
         items.sort(key=lambda item: item["Timestamp"], reverse=True)
         return ActionResult({"AlarmHistoryItems": items[: int(self._get_param("MaxRecords") or 100)]})
 
+    def describe_alarms(self: Any) -> Any:
+        """Every filter that is given holds; without AlarmTypes only metric alarms (cloudwatch:DescribeAlarms)."""
+        prefix, names = self._get_param("AlarmNamePrefix"), self._get_param("AlarmNames", [])
+        state, action = self._get_param("StateValue"), self._get_param("ActionPrefix")
+        found = [
+            alarm
+            for alarm in _alarms(cloud)
+            if (not prefix or alarm.name.startswith(prefix))
+            and (not names or alarm.name in names)
+            and state in (None, alarm.state_value)
+            and (not action or any(one.startswith(action) for one in alarm.alarm_actions))
+        ]
+        composite = (
+            [one for one in found if one.rule is not None]
+            if "CompositeAlarm" in self._get_param("AlarmTypes", [])
+            else []
+        )
+        metric = [one for one in found if one.rule is None]
+        return ActionResult({"MetricAlarms": metric, "CompositeAlarms": composite})
+
+    cloud.add_action(CloudWatchResponse, "describe_alarms", describe_alarms)
     cloud.patch(CloudWatchBackend, "put_metric_alarm", put_metric_alarm)
     cloud.patch(Alarm, "update_state", update_state)
     cloud.add_action(CloudWatchResponse, "describe_alarm_history", describe_alarm_history)

@@ -267,11 +267,11 @@ class Balancers:
             member.entered = True
             self.apply_all()
 
-    def _look_after_draining(
-        self, group: Any, member: Member, drained_at: float, next_probe: float
-    ) -> float:
+    def _look_after_draining(self, group: Any, member: Member, drained_at: float, next_probe: float) -> float:
         now = self.cloud.clock.epoch()
-        if member.taking != "leaving" and (now >= member.taking_until_epoch or self._fails(group, member, next_probe)):
+        if member.taking != "leaving" and (
+            now >= member.taking_until_epoch or self._fails(group, member, next_probe)
+        ):
             member.taking = "leaving"
             self.apply_all()
         if now >= drained_at:

@@ -234,6 +234,23 @@ def test_a_reading_is_the_newest_point_and_unknown_when_there_is_none(aws: Adapt
     assert [value for _, value in points] == [700, 100, 150]
 
 
+def test_a_lag_is_the_replica_s_own_and_unknown_where_no_watch_heard_of_it(aws: Adapters) -> None:
+    cloudwatch = aws.cloud.client("cloudwatch")
+    readings, settings, now = CloudWatchReadings(cloudwatch), orders(), aws.cloud.clock.now()
+    dimensions = {"Cluster": "orders", "Instance": "i-1", "service": "peaker"}
+    datum = {
+        "MetricName": "ReplicaLagSeconds",
+        "Dimensions": [{"Name": name, "Value": value} for name, value in dimensions.items()],
+        "Timestamp": now - timedelta(minutes=1),
+        "Value": 3.5,
+    }
+    cloudwatch.put_metric_data(Namespace="Peaker", MetricData=[datum])
+    lag = readings.lag_seconds(settings, "i-1", now)
+    assert isinstance(lag, Known)
+    assert lag.value == 3.5
+    assert isinstance(readings.lag_seconds(settings, "i-2", now), Unknown)
+
+
 ERRORS = [
     ("RequestLimitExceeded", 503, errors.Throttled),
     ("PriorRequestNotComplete", 400, errors.Throttled),

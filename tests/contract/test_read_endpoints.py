@@ -141,6 +141,16 @@ def test_nobody_is_healthy_before_it_was_asked(endpoint: Endpoint) -> None:
     assert endpoint.router.warming_health(endpoint.settings)[endpoint.host].state is not TargetState.HEALTHY
 
 
+def test_what_a_replica_gets_is_known_and_one_that_went_gets_nothing(endpoint: Endpoint) -> None:
+    router, settings, host = endpoint.router, endpoint.settings, endpoint.host
+    assert router.read_shares(settings) == {}
+    router.register(settings, host)
+    router.promote(settings, host)
+    assert router.read_shares(settings) == {host: pytest.approx(1.0)}
+    router.deregister(settings, host)
+    assert router.read_shares(settings).get(host, 0.0) == 0.0
+
+
 def test_each_cluster_has_the_endpoint_of_its_kind() -> None:
     nlb, route53 = FakeEndpoint(), FakeEndpoint()
     router = ReadEndpointByKind(nlb, route53)

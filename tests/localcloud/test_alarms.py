@@ -258,3 +258,26 @@ def test_from_a_metric_to_a_row_in_the_ledger(aws: Control) -> None:
     ended = aws.ended(execution["executionArn"])
     assert ended["output"] == {"written": name}
     assert ended["stopDate"] - ended["startDate"] >= timedelta(seconds=300)
+
+
+def test_all_filters_of_a_list_of_alarms_hold_together(aws: Control) -> None:
+    names = [unique("filtered") for _ in range(2)]
+    for name, missing in zip(names, ("breaching", "notBreaching"), strict=True):
+        aws.cloudwatch.put_metric_alarm(
+            AlarmName=name,
+            Namespace="Silence",
+            MetricName=name,
+            Statistic="Sum",
+            Period=60,
+            EvaluationPeriods=1,
+            Threshold=5,
+            ComparisonOperator="GreaterThanThreshold",
+            TreatMissingData=missing,
+        )
+
+    def in_alarm() -> list[str]:
+        found = aws.cloudwatch.describe_alarms(AlarmNamePrefix="filtered", StateValue="ALARM")
+        return [one["AlarmName"] for one in found["MetricAlarms"]]
+
+    eventually(lambda: in_alarm() == [names[0]])
+    assert aws.cloudwatch.describe_alarms(AlarmNames=[names[1]], StateValue="ALARM")["MetricAlarms"] == []

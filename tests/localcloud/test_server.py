@@ -11,6 +11,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,13 @@ def test_nothing_runs_after_it_is_closed(tmp_path: Path) -> None:
     assert left == []
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_every_answer_carries_the_cloud_s_date(tmp_path: Path) -> None:
+    with control(tmp_path) as aws:
+        aws.cloud.clock.set(now=datetime(2031, 5, 6, 7, 8, tzinfo=UTC))
+        answer = aws.dynamodb.list_tables()
+        assert answer["ResponseMetadata"]["HTTPHeaders"]["date"].startswith("Tue, 06 May 2031 07:0")
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ from peaker.domain.ledger import (
     StepRow,
     find,
 )
+from peaker.domain.read_shares import shares_of_groups
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.ports import Ports
 
@@ -309,6 +310,10 @@ class FakeEndpoint:
     def set_share(self, settings: ClusterSettings, share: float) -> None:
         self.shares.append(share)
 
+    def read_shares(self, settings: ClusterSettings) -> dict[str, float]:
+        warming = self.shares[-1] if self.shares else 0.001
+        return shares_of_groups([(1 - warming, self.targets), (warming, self.warming)])
+
     def set(self, instance_id: str, state: TargetState, reason: str = "") -> None:
         """Its state in both groups."""
         self.targets[instance_id] = self.warming[instance_id] = TargetHealth(state, reason)
@@ -491,6 +496,7 @@ class FakeReadings:
     observed: Reading = field(default_factory=lambda: Unknown("no load was set"))
     metrics: dict[str, float] = field(default_factory=dict)
     points: list[tuple[datetime, float]] = field(default_factory=list)
+    lags: dict[str, Reading] = field(default_factory=dict)
 
     def load(self, settings: ClusterSettings, now: datetime) -> Reading:
         return self.observed
@@ -504,6 +510,9 @@ class FakeReadings:
         return (
             Known(self.metrics[name], now) if name in self.metrics else Unknown(f"{name} was not published")
         )
+
+    def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
+        return self.lags.get(instance_id, Unknown("no watch has heard of it"))
 
 
 class FakePastRuns:

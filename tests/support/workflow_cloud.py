@@ -330,9 +330,7 @@ class WorkflowCloud:
                 break
             if time.monotonic() > deadline:
                 stepfunctions.stop_execution(executionArn=arn)
-                raise AssertionError(
-                    f"{arn} did not end in {limit_seconds} s; last: {self.last_events(arn)}"
-                )
+                raise AssertionError(f"{arn} did not end in {limit_seconds} s; last: {self.last_events(arn)}")
             time.sleep(0.1)
         answer["document"] = json.loads(answer["output"]) if answer.get("output") else None
         return answer
@@ -455,16 +453,18 @@ def workflow_cloud(state_dir: Path, clock_scale: float = CLOCK_SCALE) -> Iterato
 
 
 def _leading_package() -> bytes:
-    """A deployment package that leads to this checkout's functions and this environment's packages.
-
-    Its module `pydantic` is found first, puts the real paths in front and hands over to the real pydantic.
-    """
-    paths = [str(ROOT / "functions"), str(Path(pydantic.__file__).parents[1])]
-    module = f"import sys\nsys.path[:0] = {paths!r}\ndel sys.modules['pydantic']\nimport pydantic\n"
+    """A deployment package that leads to this checkout's functions and this environment's packages."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr(zipfile.ZipInfo("pydantic.py", (2026, 1, 1, 0, 0, 0)), module)
+        archive.writestr(*leader_module())
     return packed.getvalue()
+
+
+def leader_module() -> tuple[zipfile.ZipInfo, str]:
+    """A module `pydantic` that is found first, puts the real paths in front and hands over to the real pydantic."""
+    paths = [str(ROOT / "functions"), str(Path(pydantic.__file__).parents[1])]
+    module = f"import sys\nsys.path[:0] = {paths!r}\ndel sys.modules['pydantic']\nimport pydantic\n"
+    return zipfile.ZipInfo("pydantic.py", (2026, 1, 1, 0, 0, 0)), module
 
 
 def _variables() -> dict[str, str]:

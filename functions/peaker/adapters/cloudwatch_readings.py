@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from peaker.adapters.aws_errors import translated
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import to_iso
-from peaker.domain.metric_names import NAMESPACE
+from peaker.domain.metric_names import NAMESPACE, REPLICA_LAG_SECONDS, SERVICE
 from peaker.domain.reading import Known, Reading, Unknown
 
 if TYPE_CHECKING:
@@ -45,6 +45,24 @@ class CloudWatchReadings:
             NAMESPACE, name, dimensions, "Maximum", PUBLISHED_PERIOD_SECONDS, now - oldest, now
         )
         return _newest(points, name, oldest, now)
+
+    def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
+        oldest = timedelta(minutes=settings.health.watch_minutes * STALE_AFTER_PERIODS)
+        dimensions = [
+            {"Name": "Cluster", "Value": settings.name},
+            {"Name": "Instance", "Value": instance_id},
+            {"Name": "service", "Value": SERVICE},
+        ]
+        points = self._points(
+            NAMESPACE,
+            REPLICA_LAG_SECONDS,
+            dimensions,
+            "Maximum",
+            PUBLISHED_PERIOD_SECONDS,
+            now - oldest,
+            now,
+        )
+        return _newest(points, REPLICA_LAG_SECONDS, oldest, now)
 
     def _points(
         self,

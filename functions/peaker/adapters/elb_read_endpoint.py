@@ -8,6 +8,7 @@ from peaker.adapters.aws_errors import translated
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import AwsCallRejected
 from peaker.domain.inventory import TargetHealth, TargetState
+from peaker.domain.read_shares import shares_of_groups
 
 if TYPE_CHECKING:
     from mypy_boto3_elbv2 import ElasticLoadBalancingv2Client
@@ -70,6 +71,18 @@ class ElbReadEndpoint:
                     }
                 ],
             )
+
+    def read_shares(self, settings: ClusterSettings) -> dict[str, float]:
+        with translated("elasticloadbalancing:DescribeListeners"):
+            listeners = self._elbv2.describe_listeners(ListenerArns=[_deployed(settings, "listener_arn")])
+        actions = [action for one in listeners["Listeners"] for action in one.get("DefaultActions", [])]
+        return shares_of_groups(
+            [
+                (float(group.get("Weight", 1)), self._health(group["TargetGroupArn"]))
+                for action in actions
+                for group in action.get("ForwardConfig", {}).get("TargetGroups", [])
+            ]
+        )
 
     def _register(self, group: str, settings: ClusterSettings, instance_id: str) -> None:
         with translated("elasticloadbalancing:RegisterTargets"):

@@ -1,15 +1,18 @@
-"""What the forecast remembers, in the ledger table: the check state, issued forecasts, past runs' durations.
+"""What the forecast remembers, in the ledger table: check state, newest report, issued forecasts, past durations.
 
-pk `cluster#<name>`; sk `forecast#state` and `forecast#issued#<time>` (two weeks, then DynamoDB forgets it).
+pk `cluster#<name>`; sk `forecast#state`, `forecast#report` (the newest check) and `forecast#issued#<time>` (two weeks,
+then DynamoDB forgets it).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
+from peaker.adapters.dynamodb_items import to_json
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.lead_time import PastSteps
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 _STATE = "forecast#state"
 _ISSUED = "forecast#issued#"
+_REPORT = "forecast#report"
 _KEPT_FOR = timedelta(days=14)
 _PAST_RUNS = 20
 _STATE_NUMBERS = (
@@ -92,6 +96,27 @@ class DynamoForecastRecords:
             )
             for item in self._range(cluster, f"{_ISSUED}{to_iso(since)}", f"{_ISSUED}~")
         ]
+
+    def save_report(self, cluster: str, report: Mapping[str, Any]) -> None:
+        item: dict[str, Any] = {
+            "pk": {"S": f"cluster#{cluster}"},
+            "sk": {"S": _REPORT},
+            "document": {"S": to_json(report)},
+        }
+        with translated("dynamodb:PutItem"):
+            self._client.put_item(TableName=self._table, Item=item)
+
+    def report(self, cluster: str) -> dict[str, Any] | None:
+        with translated("dynamodb:GetItem"):
+            answer = self._client.get_item(
+                TableName=self._table,
+                Key={"pk": {"S": f"cluster#{cluster}"}, "sk": {"S": _REPORT}},
+                ConsistentRead=True,
+            )
+        if "Item" not in answer:
+            return None
+        document: dict[str, Any] = json.loads(answer["Item"]["document"]["S"])
+        return document
 
     def past_steps(self, cluster: str) -> PastSteps:
         """Only builds that put a replica into service teach: not failures, and not returns of parked replicas."""

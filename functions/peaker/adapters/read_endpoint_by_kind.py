@@ -54,6 +54,9 @@ class ReadEndpointByKind:
     def set_share(self, settings: ClusterSettings, share: float) -> None:
         self._of(settings).set_share(settings, share)
 
+    def read_shares(self, settings: ClusterSettings) -> dict[str, float]:
+        return self._of(settings).read_shares(settings)
+
     def _of(self, settings: ClusterSettings) -> TrafficRouter:
         by_name = isinstance(settings.read_endpoint, Route53EndpointSettings)
         return self._route53 if by_name else self._nlb

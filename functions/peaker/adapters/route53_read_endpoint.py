@@ -20,6 +20,7 @@ from peaker.adapters.replica_health_checks import ReplicaHealthChecks
 from peaker.domain.cluster import ClusterSettings, Route53EndpointSettings
 from peaker.domain.errors import AwsCallRejected
 from peaker.domain.inventory import TargetHealth, TargetState
+from peaker.domain.read_shares import shares_of_records
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client
@@ -78,6 +79,12 @@ class Route53ReadEndpoint:
             if LEAST_WEIGHT <= record["Weight"] < FULL_WEIGHT
         }
         self._write(endpoint, known, newcomers)
+
+    def read_shares(self, settings: ClusterSettings) -> dict[str, float]:
+        records = self._records(_endpoint(settings))
+        targets = _targets(records, self._checks.states(settings))
+        weights = {name: float(record["Weight"]) for name, record in records.items()}
+        return shares_of_records(weights, targets)
 
     def _enter(self, settings: ClusterSettings, instance_id: str, weight: int) -> None:
         """Give it a record of that weight or keep a heavier one, with its health check."""

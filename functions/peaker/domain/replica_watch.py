@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from peaker.domain.host_results import HealthReport
+from peaker.domain.metric_names import REPLICA_LAG_SECONDS, REPLICA_SERVES
 from peaker.domain.reading import Unknown
 
 HTTP_OK = 200
@@ -15,7 +16,7 @@ HTTP_OK = 200
 class WatchFigures:
     """Counts over the replicas that are registered; `lag_seconds_max` is None when no replica knows its lag.
 
-    `serves` says of each whether it may get reads.
+    `serves` says of each whether it may get reads, `lags` how many seconds those are behind that know it.
     """
 
     registered: int
@@ -25,6 +26,7 @@ class WatchFigures:
     lag_seconds_max: float | None
     reason: str
     serves: Mapping[str, bool] = field(default_factory=dict)
+    lags: Mapping[str, float] = field(default_factory=dict)
 
     def metrics(self) -> dict[str, float]:
         """By metric name; a lag that nobody knows is left out."""
@@ -37,9 +39,13 @@ class WatchFigures:
             values["ReplicaLagSecondsMax"] = self.lag_seconds_max
         return values
 
-    def replica_values(self) -> dict[str, float]:
-        """1 by instance id of a replica that answers good, by itself or by the floor; 0 of any other (I4)."""
-        return {instance_id: float(serves) for instance_id, serves in self.serves.items()}
+    def replica_values(self) -> dict[str, dict[str, float]]:
+        """By instance id and metric name: whether it answers good, by itself or by the floor, 0 of any other (I4); and
+        its lag, which is left out where it is not known."""
+        values = {name: {REPLICA_SERVES: float(serves)} for name, serves in self.serves.items()}
+        for name, lag in self.lags.items():
+            values[name][REPLICA_LAG_SECONDS] = lag
+        return values
 
 
 def summarize(answers: Mapping[str, HealthReport | Unknown]) -> WatchFigures:
@@ -49,7 +55,7 @@ def summarize(answers: Mapping[str, HealthReport | Unknown]) -> WatchFigures:
     held = sorted(name for name, one in reports.items() if one.kept_by_floor)
     silent = {name: answer.why for name, answer in answers.items() if isinstance(answer, Unknown)}
     bad = {name: one.why for name, one in reports.items() if one.http_status != HTTP_OK}
-    lags = [one.lag_seconds for one in reports.values() if one.lag_seconds is not None]
+    lags = {name: one.lag_seconds for name, one in reports.items() if one.lag_seconds is not None}
     notes = [f"{name} is held by the floor" for name in held]
     notes += [f"{name} does not serve: {why}" for name, why in sorted(bad.items())]
     notes += [f"{name} did not report: {why}" for name, why in sorted(silent.items())]
@@ -58,10 +64,11 @@ def summarize(answers: Mapping[str, HealthReport | Unknown]) -> WatchFigures:
         serving=len(serving),
         held_by_floor=len(held),
         unreported=len(silent),
-        lag_seconds_max=max(lags, default=None),
+        lag_seconds_max=max(lags.values(), default=None),
         reason="; ".join(notes) or f"all {len(answers)} registered replicas serve",
         serves={
             name: isinstance(answer, HealthReport) and answer.http_status == HTTP_OK
             for name, answer in answers.items()
         },
+        lags=lags,
     )

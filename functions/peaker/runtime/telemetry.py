@@ -41,6 +41,7 @@ class Metric(StrEnum):
     REPLICAS_HELD_BY_FLOOR = "ReplicasHeldByFloor"
     REPLICAS_UNREPORTED = "ReplicasUnreported"
     REPLICA_SERVES = metric_names.REPLICA_SERVES
+    REPLICA_LAG_SECONDS = metric_names.REPLICA_LAG_SECONDS
 
 
 UNITS: Mapping[Metric, MetricUnit] = {
@@ -62,6 +63,7 @@ UNITS: Mapping[Metric, MetricUnit] = {
     Metric.REPLICAS_HELD_BY_FLOOR: MetricUnit.Count,
     Metric.REPLICAS_UNREPORTED: MetricUnit.Count,
     Metric.REPLICA_SERVES: MetricUnit.Count,
+    Metric.REPLICA_LAG_SECONDS: MetricUnit.Seconds,
 }
 
 
@@ -73,12 +75,14 @@ def emit(cluster: str, values: Mapping[Metric, float]) -> None:
     metrics.flush_metrics()
 
 
-def emit_watch(cluster: str, totals: Mapping[str, float], serves: Mapping[str, float]) -> None:
+def emit_watch(
+    cluster: str, totals: Mapping[str, float], replicas: Mapping[str, Mapping[str, float]]
+) -> None:
     """Write the totals by metric name, and a line per replica with its id as the dimension Instance as well."""
     emit(cluster, {Metric(name): value for name, value in totals.items()})
-    for instance_id, value in serves.items():
+    for instance_id, values in replicas.items():
         metrics.add_dimension("Instance", instance_id)
-        emit(cluster, {Metric.REPLICA_SERVES: value})
+        emit(cluster, {Metric(name): value for name, value in values.items()})
 
 
 def emit_past(cluster: str, values: Mapping[Metric, float], at: datetime) -> None:

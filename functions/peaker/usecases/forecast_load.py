@@ -150,7 +150,9 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     )
     _publish(ports, check)
     _remember(ports, cluster, forecast, lead_time, decision)
-    return _report(check)
+    report = _report(check)
+    ports.records.save_report(cluster, report.model_dump(mode="json"))
+    return report
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,12 @@ from peaker.domain.errors import PrewarmDeadlineExceeded, PrewarmFailed
 from peaker.domain.host_results import PrewarmReport, typed
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.inventory import Numbers
+from peaker.domain.prewarm_progress import pause_seconds, remaining_seconds, serves_on_hot_set
 from peaker.domain.run import Measurement, StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run_facts import host_id
 from peaker.usecases.run_host_command import run_host_command
 
-# A poll costs one command and about 20 history events; 10 minutes keep two days under the limit of 25,000.
-SHORTEST_PAUSE_SECONDS = 60
-LONGEST_PAUSE_SECONDS = 600
 # Until an engine has run for so long its rate says little about the rest.
 TRUSTED_AFTER_SECONDS = 60
 # By how much the last report would have missed the deadline; a second one in a row fails the run.
@@ -41,7 +39,7 @@ def report_prewarm(ports: Ports, step: StepInput) -> PrewarmProgress:
     )
     report = typed("report_prewarm", PrewarmReport, numbers)
     state = _state(settings, report, instance_id)
-    remaining = _remaining_seconds(settings, report)
+    remaining = remaining_seconds(settings, report)
     missed_by = None
     if state in ("running", "dead"):
         missed_by = _check_deadline(ports, step, settings, report, remaining)
@@ -53,13 +51,6 @@ def report_prewarm(ports: Ports, step: StepInput) -> PrewarmProgress:
         state=state,
         pause_seconds=pause_seconds(remaining if missed_by is None else None),
     )
-
-
-def pause_seconds(eta_seconds: float | None) -> int:
-    """A quarter of the remaining time, within the limits; the shortest pause when it is not known."""
-    if eta_seconds is None:
-        return SHORTEST_PAUSE_SECONDS
-    return int(min(LONGEST_PAUSE_SECONDS, max(SHORTEST_PAUSE_SECONDS, eta_seconds / 4)))
 
 
 def measurements(report: PrewarmReport, now: datetime, after_elapsed: float) -> tuple[Measurement, ...]:
@@ -82,20 +73,9 @@ def _state(
         raise PrewarmFailed(f"{instance_id}: {report.message or 'the engine says failed'}")
     if report.state == "running" and report.used_warm_seconds is not None:
         return "done"
-    if report.state == "running" and _serves_on_hot_set(settings) and report.hot_warm_seconds is not None:
+    if report.state == "running" and serves_on_hot_set(settings) and report.hot_warm_seconds is not None:
         return "hot"
     return report.state
-
-
-def _serves_on_hot_set(settings: ClusterSettings) -> bool:
-    return settings.prewarm.serve_when == "hot"
-
-
-def _remaining_seconds(settings: ClusterSettings, report: PrewarmReport) -> float | None:
-    """Until the replica may go on: the hot set's time where that is enough, else everything's."""
-    if _serves_on_hot_set(settings) and report.hot_eta_seconds is not None:
-        return report.hot_eta_seconds
-    return report.eta_seconds
 
 
 def _elapsed_at_last_report(ports: Ports, step: StepInput) -> float:
@@ -143,7 +123,7 @@ def _what_can_be_met(settings: ClusterSettings, report: PrewarmReport, spent_sec
     if report.eta_seconds is None:
         return "the engine does not know how long it still takes"
     everything = f"everything can be warm after {_minutes(spent_seconds + report.eta_seconds)} min"
-    if _serves_on_hot_set(settings) or report.hot_eta_seconds is None:
+    if serves_on_hot_set(settings) or report.hot_eta_seconds is None:
         return everything
     hot = _minutes(spent_seconds + report.hot_eta_seconds)
     return f"{everything}, the hot set after {hot} min (prewarm.serve_when: hot)"

@@ -126,7 +126,9 @@ def test_clients_that_keep_their_connections_hold_nothing_up_for_ever() -> None:
     assert verdict.reason.endswith("after 600 s: clients keep their connections")
 
 
-@pytest.mark.parametrize("newcomer", [Service(150, 0, 9.0), Service(99, 0, 0.4)], ids=["slow", "too few reads"])
+@pytest.mark.parametrize(
+    "newcomer", [Service(150, 0, 9.0), Service(99, 0, 0.4)], ids=["slow", "too few reads"]
+)
 def test_a_share_that_has_not_arrived_changes_no_other_verdict(newcomer: Service) -> None:
     alone = judge_step(newcomer, [PEER], POLICY)
     assert judge_share(alone, newcomer, [PEER], POLICY, after(0)) == alone

@@ -129,6 +129,14 @@ def test_issued_forecasts_come_back_in_order_from_a_time_on(records: DynamoForec
     assert (found[0].p50, found[0].p95, found[0].model, found[0].required) == (1.25, 2.5, "blend", 2)
 
 
+def test_the_newest_check_s_report_is_kept_per_cluster(records: DynamoForecastRecords) -> None:
+    assert records.report("orders") is None
+    for required in (1, 2):
+        records.save_report("orders", {"required": required, "numbers": {"load_now": 1.5}, "load_now": None})
+    assert records.report("orders") == {"required": 2, "numbers": {"load_now": 1.5}, "load_now": None}
+    assert records.report("payments") is None
+
+
 PROOF = [
     {"volume": "data", "verdict": "IOPS-limited", "iops_delivered": 2250.0, "iops_promised": 3000},
     {"volume": "log", "verdict": "bandwidth-limited", "iops_delivered": 500.0, "iops_promised": 3000},

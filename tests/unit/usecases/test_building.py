@@ -11,6 +11,7 @@ from peaker.domain.execution_input import Trigger
 from peaker.domain.fleet import ReplicaState
 from peaker.domain.inventory import OWNER_TAG, RUN_TAG, VOLUME_TAG, CommandOutcome, CommandStatus, TargetState
 from peaker.domain.ledger import ResourceKind, ResourceState, find
+from peaker.domain.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
 from peaker.domain.run import ExecutionRequest, HostStep, PlanStep, StepInput
 from peaker.usecases.assemble_storage import assemble_storage
 from peaker.usecases.attach_volumes import attach_volumes
@@ -27,7 +28,7 @@ from peaker.usecases.launch_replica import launch_replica
 from peaker.usecases.plan_scale_out import plan_scale_out
 from peaker.usecases.prepare_donor import prepare_donor
 from peaker.usecases.register_replica import register_replica
-from peaker.usecases.report_prewarm import LONGEST_PAUSE_SECONDS, pause_seconds, report_prewarm
+from peaker.usecases.report_prewarm import report_prewarm
 from peaker.usecases.start_database import server_id
 from peaker.usecases.validate_request import validate_request
 

@@ -59,12 +59,19 @@ class Remembered:
     state: CheckState = field(default_factory=CheckState)
     kept: list[IssuedForecast] = field(default_factory=list)
     past: PastSteps = field(default_factory=PastSteps)
+    reports: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def check_state(self, cluster: str) -> CheckState:
         return self.state
 
     def save_check_state(self, cluster: str, state: CheckState) -> None:
         self.state = state
+
+    def save_report(self, cluster: str, report: Mapping[str, Any]) -> None:
+        self.reports[cluster] = dict(report)
+
+    def report(self, cluster: str) -> dict[str, Any] | None:
+        return self.reports.get(cluster)
 
     def save_issued(self, cluster: str, issued: IssuedForecast) -> None:
         self.kept.append(issued)

@@ -143,7 +143,8 @@ def test_held_replicas_serve_and_are_counted_apart() -> None:
         "ReplicaLagSecondsMax": 44.0,
     }
     assert {Metric(name) for name in figures.metrics()} <= set(Metric)
-    assert figures.replica_values() == {"i-1": 1.0, "i-2": 1.0, "i-3": 0.0, "i-4": 0.0}
+    serves = {name: values["ReplicaServes"] for name, values in figures.replica_values().items()}
+    assert serves == {"i-1": 1.0, "i-2": 1.0, "i-3": 0.0, "i-4": 0.0}
     assert "ReplicaLagSecondsMax" not in summarize({"i-4": Unknown("away")}).metrics()
 
 
@@ -152,7 +153,11 @@ def test_each_replica_s_figure_has_its_own_dimension(
 ) -> None:
     """Route 53's health check of a replica follows this metric; its alarm asks for exactly these dimensions."""
     monkeypatch.setattr(telemetry, "metrics", Metrics(namespace="Peaker", service="peaker"))
-    emit_watch("orders", {"ReplicasServing": 1.0}, {FIRST: 1.0, SECOND: 0.0})
+    emit_watch(
+        "orders",
+        {"ReplicasServing": 1.0},
+        {FIRST: {"ReplicaServes": 1.0}, SECOND: {"ReplicaServes": 0.0}},
+    )
     _, *lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["Cluster"], line["Instance"], line["ReplicaServes"]) for line in lines] == [
         ("orders", FIRST, [1.0]),

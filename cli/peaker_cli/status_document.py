@@ -1,0 +1,277 @@
+"""How a cluster stands, as one typed document: made from what was gathered, without a look at AWS or the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.fleet import Observation, Replica
+from peaker.domain.instants import from_iso, seconds_between, to_iso
+from peaker.domain.inventory import Instance
+from peaker.domain.ledger import LeaseRow, RunRow, StepRow
+from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.run_progress import RunProgress, run_progress
+
+# As long as the workflows themselves believe a published figure.
+STALE_AFTER_CHECKS = 3
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A CloudWatch alarm in state ALARM."""
+
+    name: str
+    since: datetime | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunAtWork:
+    """Who holds the cluster's lease, and what the ledger has of that run; `run` is None before it is written."""
+
+    lease: LeaseRow
+    run: RunRow | None
+    steps: tuple[StepRow, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that was gathered of one cluster; what could not be read is Unknown."""
+
+    environment: str
+    settings: ClusterSettings
+    now: datetime
+    fleet: Observation | Unknown
+    read_shares: Mapping[str, float] | Unknown
+    lags: Mapping[str, Reading]
+    at_work: RunAtWork | Unknown | None
+    report: Mapping[str, Any] | Unknown | None
+    load: Reading
+    alarms: tuple[Alarm, ...] | Unknown
+
+
+@dataclass(frozen=True)
+class ReplicaStatus:
+    """One replica. `role`: base or peak. `state`: the ledger's of a peak replica, EC2's of others. Share 0 to 1."""
+
+    instance_id: str
+    role: str
+    zone: str
+    state: str
+    endpoint: str
+    serves: bool | Unknown
+    lag_seconds: Reading
+    share_of_reads: Reading
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """The run at work. `ready_at_by_plan` is what the plan predicted; the lease is renewed with every step."""
+
+    run_id: str
+    operation: str
+    reason: str
+    started_at: datetime | None
+    progress: RunProgress | Unknown
+    ready_at_by_plan: datetime | None
+    lease_until: datetime
+
+
+@dataclass(frozen=True)
+class CapacityStatus:
+    """The load and its forecast in units of the load metric, against what the serving replicas can take."""
+
+    load: Reading
+    forecast: Reading
+    forecast_for_seconds: Reading
+    capacity: Reading
+    capacity_per_replica: float
+    capacity_basis: str
+    serving: Reading
+    required: Reading
+    min_replicas: int
+    max_replicas: int
+
+
+@dataclass(frozen=True)
+class DecisionStatus:
+    """The newest check. `overdue` when more than three schedules have passed since."""
+
+    at: datetime
+    overdue: bool
+    action: str
+    outcome: str
+    reason: str
+    observing: str | None
+    standing: str
+    score: str
+
+
+@dataclass(frozen=True)
+class ClusterStatus:
+    """How one cluster stands at `at`."""
+
+    cluster: str
+    environment: str
+    at: datetime
+    source: str | Unknown
+    replicas: tuple[ReplicaStatus, ...] | Unknown
+    run: RunStatus | Unknown | None
+    capacity: CapacityStatus
+    decision: DecisionStatus | Unknown
+    alarms: tuple[Alarm, ...] | Unknown
+
+
+def cluster_status(facts: Facts) -> ClusterStatus:
+    """The document of what was gathered."""
+    return ClusterStatus(
+        cluster=facts.settings.name,
+        environment=facts.environment,
+        at=facts.now,
+        source=_source(facts.fleet),
+        replicas=_replicas(facts),
+        run=_run(facts),
+        capacity=_capacity(facts),
+        decision=_decision(facts),
+        alarms=facts.alarms,
+    )
+
+
+def as_document(value: Any) -> Any:
+    """The status as JSON: a reading is {"value", "measured_at"} or {"unknown": why}."""
+    if isinstance(value, Unknown):
+        return {"unknown": value.why}
+    if isinstance(value, datetime):
+        return to_iso(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: as_document(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple | list):
+        return [as_document(one) for one in value]
+    return value
+
+
+def _source(fleet: Observation | Unknown) -> str | Unknown:
+    if isinstance(fleet, Unknown):
+        return fleet
+    return fleet.source.instance_id if isinstance(fleet.source, Instance) else fleet.source
+
+
+def _replicas(facts: Facts) -> tuple[ReplicaStatus, ...] | Unknown:
+    if isinstance(facts.fleet, Unknown):
+        return facts.fleet
+    return tuple(_replica(one, facts) for one in facts.fleet.replicas)
+
+
+def _replica(replica: Replica, facts: Facts) -> ReplicaStatus:
+    running = replica.instance.state == "running"
+    lag = facts.lags.get(replica.instance_id, Unknown("it was not asked for"))
+    return ReplicaStatus(
+        instance_id=replica.instance_id,
+        role="base" if replica.is_base else "peak",
+        zone=replica.instance.zone,
+        state=_state(replica),
+        endpoint=replica.health_text,
+        serves=replica.health if isinstance(replica.health, Unknown) else replica.is_serving,
+        lag_seconds=lag if running else Unknown(f"its instance is {replica.instance.state}"),
+        share_of_reads=_share(replica.instance_id, facts.read_shares),
+    )
+
+
+def _state(replica: Replica) -> str:
+    if replica.is_base:
+        return replica.instance.state
+    if replica.ledger_row is None:
+        return f"{replica.instance.state}, not in the ledger"
+    return replica.ledger_row.state.value
+
+
+def _share(instance_id: str, shares: Mapping[str, float] | Unknown) -> Reading:
+    """A replica that the endpoint does not know gets no reads: that is known."""
+    return shares if isinstance(shares, Unknown) else Known(shares.get(instance_id, 0.0))
+
+
+def _run(facts: Facts) -> RunStatus | Unknown | None:
+    found = facts.at_work
+    if found is None or isinstance(found, Unknown):
+        return found
+    return run_status(found, facts.settings, facts.now)
+
+
+def run_status(found: RunAtWork, settings: ClusterSettings, now: datetime) -> RunStatus:
+    """The run that holds the lease, and how far it is."""
+    run = found.run
+    ready = run.plan.get("ready_at") if run else None
+    trigger = (run.request.get("trigger") or {}) if run else {}
+    return RunStatus(
+        run_id=found.lease.run_id,
+        operation=found.lease.operation,
+        reason=str((run and run.request.get("reason")) or trigger.get("reason") or trigger.get("kind") or ""),
+        started_at=run.started_at if run else None,
+        progress=run_progress(found.steps, settings, now),
+        ready_at_by_plan=from_iso(str(ready)) if ready else None,
+        lease_until=found.lease.held_until,
+    )
+
+
+def _capacity(facts: Facts) -> CapacityStatus:
+    settings, report = facts.settings, _known_report(facts)
+    per_replica = settings.capacity_per_replica
+    basis = "from the settings"
+    if not isinstance(report, Unknown):
+        per_replica, basis = float(report["capacity_per_replica"]), str(report["capacity_basis"])
+    serving: Reading = (
+        facts.fleet if isinstance(facts.fleet, Unknown) else Known(float(len(facts.fleet.serving)), facts.now)
+    )
+    return CapacityStatus(
+        load=facts.load,
+        forecast=_number(report, "forecast_upper"),
+        forecast_for_seconds=_number(report, "lead_time_p90_seconds"),
+        capacity=serving
+        if isinstance(serving, Unknown)
+        else Known(serving.value * per_replica, serving.measured_at),
+        capacity_per_replica=per_replica,
+        capacity_basis=basis,
+        serving=serving,
+        required=report
+        if isinstance(report, Unknown)
+        else Known(float(report["required"]), from_iso(str(report["at"]))),
+        min_replicas=settings.min_replicas,
+        max_replicas=settings.max_replicas,
+    )
+
+
+def _number(report: Mapping[str, Any] | Unknown, name: str) -> Reading:
+    """One of the numbers of the newest check's decision."""
+    if isinstance(report, Unknown):
+        return report
+    value = report["numbers"].get(name)
+    if value is None:
+        return Unknown(f"the newest check has no {name}: {report['reason']}")
+    return Known(float(value), from_iso(str(report["at"])))
+
+
+def _known_report(facts: Facts) -> Mapping[str, Any] | Unknown:
+    if facts.report is None:
+        return Unknown("forecast_load has not run yet since this release was deployed")
+    return facts.report
+
+
+def _decision(facts: Facts) -> DecisionStatus | Unknown:
+    report = _known_report(facts)
+    if isinstance(report, Unknown):
+        return report
+    at = from_iso(str(report["at"]))
+    longest = timedelta(minutes=facts.settings.forecast.schedule_minutes * STALE_AFTER_CHECKS)
+    return DecisionStatus(
+        at=at,
+        overdue=seconds_between(at, facts.now) > longest.total_seconds(),
+        action=str(report["action"]),
+        outcome=str(report["outcome"]),
+        reason=str(report["reason"]),
+        observing=str(report["observation"]) if report["observing"] else None,
+        standing=str(report["standing"]),
+        score=str(report["score"]),
+    )

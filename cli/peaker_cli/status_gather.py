@@ -1,0 +1,161 @@
+"""Everything that a status is made of, read from AWS; what cannot be read is Unknown with AWS's reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeVar
+
+from peaker.adapters.cloudwatch_readings import CloudWatchReadings
+from peaker.adapters.dynamodb_items import LedgerTable
+from peaker.adapters.dynamodb_lease import DynamoDbLease
+from peaker.adapters.dynamodb_ledger import DynamoDbLedger
+from peaker.adapters.ec2_compute import Ec2Compute
+from peaker.adapters.forecast_records import DynamoForecastRecords
+from peaker.adapters.parameter_clusters import ParameterClusters
+from peaker.adapters.read_endpoint_by_kind import read_endpoints
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.errors import LedgerInconsistent, PeakerError, UnknownCluster
+from peaker.domain.fleet import Observation
+from peaker.domain.reading import Reading, Unknown
+from peaker.ports import TrafficRouter
+from peaker.usecases.observe_fleet import fleet_of
+
+from peaker_cli.aws_failures import EXPECTED, one_line
+from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.status_document import Alarm, Facts, RunAtWork
+
+FoundT = TypeVar("FoundT")
+
+
+class StatusReader:
+    """Reads one environment; its clients are made once, so a watch may ask again and again."""
+
+    def __init__(self, control: ControlPlane) -> None:
+        self._control = control
+        self._clients: dict[str, Any] = {}
+
+    def clusters(self) -> list[str]:
+        """The environment's clusters, sorted. Raises PeakerError."""
+        return self._directory.names()
+
+    def settings(self, cluster: str) -> ClusterSettings:
+        """Raises UnknownCluster, naming those that exist, and ControlPlaneError where there are none."""
+        try:
+            return self._directory.settings(cluster)
+        except UnknownCluster as error:
+            if self.clusters():
+                raise
+            raise ControlPlaneError(self._control.not_deployed("no cluster")) from error
+
+    def read(self, cluster: str) -> Facts:
+        """All about one cluster. Raises UnknownCluster; what else cannot be read is Unknown."""
+        settings = self.settings(cluster)
+        at_work = _known(lambda: self.at_work(cluster))
+        fleet = _known(lambda: self._fleet(settings))
+        now = self._control.clock.now()
+        return Facts(
+            environment=self._control.environment,
+            settings=settings,
+            now=now,
+            fleet=fleet,
+            read_shares=_known(lambda: self._endpoint.read_shares(settings)),
+            lags=self._lags(settings, fleet),
+            at_work=at_work,
+            report=_known(lambda: self._records.report(cluster)),
+            load=_reading(lambda: self._readings.load(settings, now)),
+            alarms=_known(lambda: self._alarms(cluster)),
+        )
+
+    def at_work(self, cluster: str) -> RunAtWork | None:
+        """The run that holds the lease, or None."""
+        lease = self._lease.current(cluster, self._control.clock.now())
+        if lease is None:
+            return None
+        try:
+            run = self.ledger.run(lease.run_id)
+        except LedgerInconsistent:  # it has the lease and has not written its row yet
+            return RunAtWork(lease, None, ())
+        return RunAtWork(lease, run, tuple(self.ledger.steps(lease.run_id)))
+
+    def _fleet(self, settings: ClusterSettings) -> Observation:
+        instances = self._compute.instances_of_cluster(settings.name)
+        rows = self.ledger.replicas(settings.name)
+        health = _known(lambda: self._endpoint.health(settings))
+        return fleet_of(settings.name, self._control.clock.now(), instances, health, rows)
+
+    def _lags(self, settings: ClusterSettings, fleet: Observation | Unknown) -> Mapping[str, Reading]:
+        if isinstance(fleet, Unknown):
+            return {}
+        now = self._control.clock.now()
+        running = [one.instance_id for one in fleet.replicas if one.instance.state == "running"]
+        return {name: self._lag(settings, name, now) for name in running}
+
+    def _lag(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
+        return _reading(lambda: self._readings.lag_seconds(settings, instance_id, now))
+
+    def _alarms(self, cluster: str) -> tuple[Alarm, ...]:
+        """Those of the cluster in ALARM; a cluster whose name goes on after this one's has its own."""
+        prefix = f"peaker-{self._control.environment}-"
+        longer = [name for name in self.clusters() if name.startswith(f"{cluster}-")]
+        pages = (
+            self._client("cloudwatch")
+            .get_paginator("describe_alarms")
+            .paginate(AlarmNamePrefix=f"{prefix}{cluster}-", StateValue="ALARM")
+        )
+        return tuple(
+            Alarm(str(one["AlarmName"]), one.get("StateUpdatedTimestamp"), str(one.get("StateReason", "")))
+            for page in pages
+            for one in page["MetricAlarms"]
+            if not any(str(one["AlarmName"]).startswith(f"{prefix}{name}-") for name in longer)
+        )
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            self._clients[service] = self._control.client(service)
+        return self._clients[service]
+
+    @cached_property
+    def _directory(self) -> ParameterClusters:
+        return ParameterClusters(self._client("ssm"), self._control.environment)
+
+    @cached_property
+    def _compute(self) -> Ec2Compute:
+        return Ec2Compute(self._client("ec2"))
+
+    @cached_property
+    def _endpoint(self) -> TrafficRouter:
+        return read_endpoints(*(self._client(one) for one in ("elbv2", "route53", "ec2", "cloudwatch")))
+
+    @cached_property
+    def _readings(self) -> CloudWatchReadings:
+        return CloudWatchReadings(self._client("cloudwatch"))
+
+    @cached_property
+    def _table(self) -> LedgerTable:
+        return LedgerTable(self._client("dynamodb"), self._control.ledger_table)
+
+    @cached_property
+    def _lease(self) -> DynamoDbLease:
+        return DynamoDbLease(self._table)
+
+    @cached_property
+    def ledger(self) -> DynamoDbLedger:
+        """The environment's ledger, for reading."""
+        return DynamoDbLedger(self._table)
+
+    @cached_property
+    def _records(self) -> DynamoForecastRecords:
+        return DynamoForecastRecords(self._client("dynamodb"), self._control.ledger_table, self.ledger)
+
+
+def _known(read: Callable[[], FoundT]) -> FoundT | Unknown:
+    try:
+        return read()
+    except (PeakerError, *EXPECTED) as error:
+        return Unknown(one_line(error))
+
+
+def _reading(read: Callable[[], Reading]) -> Reading:
+    return _known(read)

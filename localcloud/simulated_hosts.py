@@ -1,0 +1,238 @@
+"""Hosts that answer Peaker's documents as healthy ones do, for a data plane that has no hosts.
+
+They live on the cloud's clock. A prewarm reads at a steady rate and ends, a replica that starts to replicate is behind
+and catches up. What a document prints is the contract with `peaker_host`; nothing of Peaker is imported here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from localcloud.dataplane import RunResult
+from localcloud.simulated_dataplane import After
+
+# Stands for an id of the host itself.
+FROM_THE_HOST = "from the host"
+DONOR_UUID = "0d0d0d0d-0000-11f1-8000-000000000001"
+
+HEALTHY: Mapping[str, Mapping[str, Any]] = {
+    "install_host_package": {"installed": True, "sha256": "ab" * 32},
+    "prepare_donor": {
+        "gtid_set": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77",
+        "lag_seconds": 0,
+        "buffer_pool_pages": 812,
+        "server_uuid": DONOR_UUID,
+        "data_bytes": 3 * 1024**3,
+    },
+    "assemble_storage": {"members": [{"name": "data"}, {"name": "log"}], "bytes": 6 * 1024**3},
+    "start_prewarm": {"pid": 4711, "already_running": False},
+    "report_prewarm": {
+        "state": "done",
+        "blocks_done": 6144,
+        "blocks_total": 6144,
+        "bytes_read": 3 * 1024**3,
+        "rate_mib_per_s": 250.0,
+        "eta_seconds": 0,
+        "elapsed_seconds": 12.3,
+    },
+    "verify_storage": {
+        "verdict": "warm",
+        "await_first_ms": 0.71,
+        "await_second_ms": 0.7,
+        "ratio": 1.01,
+        "cold_share_upper": 0.01,
+        "reason": "0 of 256 first reads were slow",
+    },
+    "start_database": {
+        "server_uuid": FROM_THE_HOST,
+        "server_id": 7,
+        "read_only": True,
+        "started_seconds": 1.4,
+    },
+    "start_replication": {"io_running": True, "sql_running": True, "source_checked": True},
+    "wait_for_catch_up": {
+        "samples": [{"lag_seconds": 0, "running": True, "gtid_behind": 0}] * 3,
+        "gtid_behind_at_start": 12,
+        "caught_up_seconds": 2.5,
+    },
+    "load_buffer_pool": {"pages": 812, "seconds": 0.4, "page_list_found": True},
+    "drain_replica": {
+        "connections": 0,
+        "transactions": 0,
+        "running_statements": 0,
+        "client_statements": 4711,
+    },
+    "measure_service": {
+        "measurable": True,
+        "queries": 5000,
+        "errors": 0,
+        "mean_ms": 0.41,
+        "window_seconds": 2,
+    },
+    "stop_database": {
+        "gtid_set": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-99",
+        "binlog_expire_seconds": 604_800,
+        "stopped_seconds": 2.1,
+    },
+    "set_maintenance": {"maintenance": "off"},
+    "report_health": {"http_status": 200, "state": "good", "why": "in time", "lag_seconds": 0.0},
+}
+
+
+MIB = 1024 * 1024
+BLOCKS_PER_MIB = 2
+# How often the engine notes a sample, and how many of them a report carries.
+SAMPLE_SECONDS = 10.0
+SAMPLES_REPORTED = 60
+
+
+class Clock(Protocol):
+    """The cloud's clock."""
+
+    def epoch(self) -> float:
+        """Cloud time in epoch seconds."""
+
+    def real_seconds(self, cloud_seconds: float) -> float:
+        """How long that lasts on the wall clock."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long things take on the cloud's clock: what a prewarm reads, and how far behind a new replica is."""
+
+    prewarm_mib: float = 3072.0
+    rate_mib_per_s: float = 25.0
+    behind_seconds: float = 120.0
+    apply_speed: float = 4.0
+
+    @property
+    def prewarm_seconds(self) -> float:
+        return self.prewarm_mib / self.rate_mib_per_s
+
+    @property
+    def catch_up_seconds(self) -> float:
+        """While the replica applies, the source goes on writing."""
+        return self.behind_seconds / (self.apply_speed - 1)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A document's result without its envelope, and the cloud seconds that it takes."""
+
+    result: Mapping[str, Any]
+    after_seconds: float = 0.0
+
+
+class SimulatedAnswers:
+    """The responder of a simulated data plane; every host is healthy."""
+
+    def __init__(self, clock: Clock, pace: Pace | None = None) -> None:
+        self._clock = clock
+        self._pace = pace or Pace()
+        self._prewarms: dict[tuple[str, str], float] = {}
+        self._replicating: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def __call__(
+        self, instance_id: str, argv: Sequence[str], environment: Mapping[str, str]
+    ) -> RunResult | After:
+        document = document_of(argv[-1])
+        if document is None:
+            return RunResult(0, "", "")
+        answer = self.answer(document, instance_id, environment)
+        return After(self._clock.real_seconds(answer.after_seconds), as_run_result(document, answer.result))
+
+    def answer(self, document: str, instance_id: str, environment: Mapping[str, str]) -> Answer:
+        """What the host says to a document of Peaker's; parameters are the variables SSM_<name>."""
+        with self._lock:
+            run_id = environment.get("SSM_RunId", "")
+            if document == "start_prewarm":
+                return self._start_prewarm(instance_id, run_id)
+            if document == "report_prewarm":
+                return self._report_prewarm(instance_id, run_id)
+            if document == "start_replication":
+                self._replicating.setdefault(instance_id, self._clock.epoch())
+            if document == "wait_for_catch_up":
+                return self._wait_for_catch_up(instance_id)
+            if document == "report_health":
+                lag = round(self._lag_seconds(instance_id), 1)
+                return Answer({**HEALTHY[document], "lag_seconds": lag})
+            return Answer(own(HEALTHY[document], instance_id))
+
+    def _start_prewarm(self, instance_id: str, run_id: str) -> Answer:
+        running = (instance_id, run_id) in self._prewarms
+        self._prewarms.setdefault((instance_id, run_id), self._clock.epoch())
+        return Answer({**HEALTHY["start_prewarm"], "already_running": running})
+
+    def _report_prewarm(self, instance_id: str, run_id: str) -> Answer:
+        started = self._prewarms.get((instance_id, run_id))
+        if started is None:
+            return Answer({"state": "dead", "message": "no engine was started for this run"})
+        return Answer(prewarm_report(self._pace, self._clock.epoch() - started))
+
+    def _wait_for_catch_up(self, instance_id: str) -> Answer:
+        lag = self._lag_seconds(instance_id)
+        left = lag / (self._pace.apply_speed - 1)
+        result = {**HEALTHY["wait_for_catch_up"], "caught_up_seconds": round(left, 1)}
+        return Answer(result, after_seconds=left)
+
+    def _lag_seconds(self, instance_id: str) -> float:
+        started = self._replicating.get(instance_id)
+        if started is None:
+            return 0.0
+        applied = (self._clock.epoch() - started) * (self._pace.apply_speed - 1)
+        return max(0.0, self._pace.behind_seconds - applied)
+
+
+def prewarm_report(pace: Pace, elapsed_seconds: float) -> dict[str, Any]:
+    """What report_prewarm prints so long after the engine's start."""
+    elapsed = min(elapsed_seconds, pace.prewarm_seconds)
+    done = elapsed >= pace.prewarm_seconds
+    read_mib = pace.rate_mib_per_s * elapsed
+    first = max(0, int(elapsed // SAMPLE_SECONDS) - SAMPLES_REPORTED)
+    moments = [number * SAMPLE_SECONDS for number in range(first, int(elapsed // SAMPLE_SECONDS) + 1)]
+    return {
+        "state": "done" if done else "running",
+        "blocks_done": int(read_mib * BLOCKS_PER_MIB),
+        "blocks_total": int(pace.prewarm_mib * BLOCKS_PER_MIB),
+        "bytes_read": int(read_mib * MIB),
+        "rate_mib_per_s": pace.rate_mib_per_s,
+        "eta_seconds": round(pace.prewarm_seconds - elapsed, 1),
+        "elapsed_seconds": round(elapsed, 1),
+        "samples": [
+            [
+                round(elapsed_seconds - at, 1),
+                at,
+                int(pace.rate_mib_per_s * at * MIB),
+                pace.rate_mib_per_s,
+                round(pace.prewarm_seconds - at, 1),
+            ]
+            for at in moments
+        ],
+    }
+
+
+def own(result: Mapping[str, Any], instance_id: str) -> dict[str, Any]:
+    """A healthy answer with what is a host's own."""
+    if result.get("server_uuid") == FROM_THE_HOST:
+        return {**result, "server_uuid": f"uuid-of-{instance_id}"}
+    return dict(result)
+
+
+def as_run_result(document: str, result: Mapping[str, Any]) -> RunResult:
+    """The output of a host command: its last line is the result as JSON."""
+    envelope = {"version": 1, "command": document, "ok": True, **result}
+    return RunResult(0 if envelope["ok"] else 1, f"progress\n{json.dumps(envelope)}\n", "")
+
+
+def document_of(script: str) -> str | None:
+    """Which of Peaker's documents a step's script belongs to; None for anybody else's script."""
+    found = re.search(r"peaker_host\.pyz (?:\\\n\s*)?([a-z_]+)", script)
+    if found and found.group(1) in HEALTHY:
+        return found.group(1)
+    return "install_host_package" if "SSM_PackageSha256" in script else None

@@ -1,0 +1,125 @@
+"""`peaker status` and `peaker watch` against the deployed stacks."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+
+from tests.support.deployed_product import DeployedProduct, eventually, peaker_command, peaker_environment
+
+
+def test_a_quiet_cluster_shows_its_replicas_its_load_and_its_last_decision(product: DeployedProduct) -> None:
+    said = product.peaker("status", "orders")
+    assert (said.status, said.err) == (0, "")
+    assert product.cluster.base_replica_id in said.out
+    assert product.cluster.source_id in said.out
+    for word in ("base", "healthy", "100.0%", "nothing at work", "500 each", "at least 1, at most 3"):
+        assert word in said.out
+    assert "none" in said.out
+
+
+def test_the_document_has_every_figure_or_says_why_not(product: DeployedProduct) -> None:
+    status = product.peaker("status", "orders", "--json").document
+    [base] = [one for one in status["replicas"] if one["role"] == "base"]
+    assert base["instance_id"] == product.cluster.base_replica_id
+    assert base["serves"] is True
+    assert base["lag_seconds"]["value"] == 0.0
+    assert 0 < base["share_of_reads"]["value"] <= 1
+    capacity = status["capacity"]
+    assert 100 < capacity["load"]["value"] < 250
+    assert 100 < capacity["forecast"]["value"] < 300
+    assert capacity["capacity"]["value"] == 500.0 * capacity["serving"]["value"]
+    assert status["decision"]["outcome"] in ("hold", "act")
+    assert status["decision"]["reason"]
+
+
+def test_without_a_cluster_there_is_a_line_per_cluster(product: DeployedProduct) -> None:
+    said = product.peaker("status")
+    assert said.status == 0
+    assert said.out.splitlines()[0].split()[0] == "cluster"
+    assert said.out.splitlines()[1].split()[0] == "orders"
+    assert [one["cluster"] for one in product.peaker("status", "--json").document] == ["orders"]
+
+
+def test_what_aws_refuses_to_tell_is_unknown_with_its_reason_and_not_zero(product: DeployedProduct) -> None:
+    refused = {
+        "elbv2:DescribeTargetHealth": "serves",
+        "cloudwatch:DescribeAlarms": "alarms",
+        "cloudwatch:GetMetricData": "load",
+    }
+    for target in refused:
+        product.cloud.faults.add(target, "AccessDenied", times=-1)
+    said = product.peaker("status", "orders", "--json")
+    assert said.status == 0
+    status = said.document
+    assert "AccessDenied" in status["alarms"]["unknown"]
+    assert "AccessDenied" in status["capacity"]["load"]["unknown"]
+    for one in status["replicas"]:
+        assert "AccessDenied" in one["serves"]["unknown"]
+        assert "AccessDenied" in one["share_of_reads"]["unknown"]
+    table = product.peaker("status", "orders").out
+    assert "unknown" in table
+    assert "AccessDenied" in table
+
+
+def test_an_alarm_is_shown_with_its_reason_while_it_is_in_alarm(product: DeployedProduct) -> None:
+    cloudwatch = product.cloud.client("cloudwatch")
+    name = "peaker-local-orders-silence"
+    cloudwatch.put_metric_alarm(
+        AlarmName=name,
+        Namespace="Silence",
+        MetricName="Silence",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=1,
+        Threshold=1,
+        ComparisonOperator="LessThanThreshold",
+        TreatMissingData="breaching",
+    )
+
+    def shown() -> list[str]:
+        alarms = product.peaker("status", "orders", "--json").document["alarms"]
+        return [f"{alarm['name']}: {alarm['reason']}" for alarm in alarms]
+
+    try:
+        eventually(lambda: any(line.startswith(f"{name}: Threshold") for line in shown()))
+    finally:
+        cloudwatch.delete_alarms(AlarmNames=[name])
+    assert not any(line.startswith(name) for line in shown())
+
+
+def test_a_watch_that_is_no_terminal_appends_lines_and_ends_with_ctrl_c(product: DeployedProduct) -> None:
+    watching = watch(product)
+    try:
+        assert watching.stdout is not None
+        lines = [watching.stdout.readline() for _ in range(2)]
+        watching.send_signal(signal.SIGINT)
+        _, errors = watching.communicate(timeout=30)
+    finally:
+        watching.kill()
+    assert all("orders: " in line and "at work" in line for line in lines)
+    assert (watching.returncode, errors) == (0, "")
+
+
+def test_a_watch_goes_on_when_aws_does_not_answer_for_a_moment(product: DeployedProduct) -> None:
+    watching = watch(product)
+    try:
+        assert watching.stdout is not None
+        watching.stdout.readline()
+        product.cloud.faults.add("ssm:GetParametersByPath", "InternalServerError", times=-1)
+        eventually(lambda: "no news" in watching.stdout.readline())
+        product.cloud.faults.clear()
+        eventually(lambda: "orders: " in watching.stdout.readline())
+    finally:
+        watching.kill()
+        watching.communicate()
+
+
+def watch(product: DeployedProduct) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        peaker_command("watch", "--every", "1", *product.where),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=peaker_environment(),
+    )

@@ -1,0 +1,166 @@
+"""The product's own stacks on the local cloud with a simulated data plane, and the `peaker` command against them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from localcloud.cluster import RunningCluster
+from localcloud.deploy import deploy
+from localcloud.extensions.elbv2_lateness import PROMPT
+from localcloud.make_cluster import make_cluster
+from localcloud.server import CloudSettings, LocalCloud
+from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
+from localcloud.simulated_hosts import Pace, SimulatedAnswers
+from stacks.application import build_app
+from tests.support.host_answers import HostAnswers
+from tests.support.workflow_cloud import leader_module
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The standard output as JSON."""
+        return json.loads(self.out)
+
+
+def peaker_command(*arguments: str) -> list[str]:
+    """The command of this checkout."""
+    return [sys.executable, "-m", "peaker_cli.app", *arguments]
+
+
+def peaker_environment(**changes: str) -> dict[str, str]:
+    """The environment of a person without any AWS set-up, and this checkout's packages."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    paths = [str(ROOT / folder) for folder in (".", "functions", "host", "cli")]
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_CONFIG_FILE": "/nonexistent",
+        "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+        "COLUMNS": "160",
+        **changes,
+    }
+
+
+def peaker(*arguments: str, environment: Mapping[str, str] | None = None) -> Said:
+    """Run the command to its end."""
+    done = subprocess.run(
+        peaker_command(*arguments),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=dict(environment or peaker_environment()),
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+@dataclass
+class DeployedProduct:
+    """The open local cloud with the stacks in it, one cluster, and scripted hosts."""
+
+    cloud: LocalCloud
+    plane: SimulatedDataPlane
+    answers: HostAnswers
+    cluster: RunningCluster
+
+    def peaker(self, command: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Said:
+        """The command in the deployed environment."""
+        return peaker(command, *arguments, *self.where, environment=environment)
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        return ("--env", ENVIRONMENT, "--region", REGION, "--endpoint", self.cloud.endpoint_url)
+
+    def hosts_take_their_time(self, pace: Pace) -> None:
+        """From now on prewarms progress and replicas catch up at this pace, on the cloud's clock."""
+        self.answers.hosts = SimulatedAnswers(self.cloud.clock, pace)
+
+    def start(self, workflow: str, **given: Any) -> str:
+        """Start an execution of the cluster, as the console does; its ARN."""
+        stepfunctions = self.cloud.client("stepfunctions")
+        machines = stepfunctions.list_state_machines()["stateMachines"]
+        arn = next(one["stateMachineArn"] for one in machines if one["name"] == f"peaker-local-{workflow}")
+        started = stepfunctions.start_execution(
+            stateMachineArn=arn, input=json.dumps({"cluster": CLUSTER, **given})
+        )
+        return str(started["executionArn"])
+
+    def status_of(self, execution_arn: str) -> str:
+        answer = self.cloud.client("stepfunctions").describe_execution(executionArn=execution_arn)
+        return str(answer["status"])
+
+    def finish(self, execution_arn: str, expected: str = "SUCCEEDED") -> None:
+        """Wait until the execution has ended so."""
+        eventually(lambda: self.status_of(execution_arn) != "RUNNING", seconds=180)
+        answer = self.cloud.client("stepfunctions").describe_execution(executionArn=execution_arn)
+        assert answer["status"] == expected, answer
+
+    def run_ids(self) -> list[str]:
+        """The cluster's runs in the ledger, oldest first."""
+        return [row["run_id"]["S"] for row in self.rows(f"cluster#{CLUSTER}", "run#")]
+
+    def rows(self, pk: str, sk: str) -> list[dict[str, Any]]:
+        answer = self.cloud.client("dynamodb").query(
+            TableName="peaker-local-ledger",
+            KeyConditionExpression="pk = :pk AND begins_with(sk, :sk)",
+            ExpressionAttributeValues={":pk": {"S": pk}, ":sk": {"S": sk}},
+        )
+        return list(answer["Items"])
+
+    def lease_is_free(self) -> bool:
+        rows = self.rows(f"cluster#{CLUSTER}", "lease")
+        return not rows or rows[0]["run_id"]["S"] == "-"
+
+
+def eventually(look: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """The first truthy answer; fails with the last one when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while not (answer := look()):
+        assert time.monotonic() < deadline, f"still {answer!r} after {seconds} s"
+        time.sleep(0.05)
+    return answer
+
+
+def synthesize(output: Path) -> Path:
+    """The local environment's templates; its functions run from this checkout and this Python's packages."""
+    build_app(environment=ENVIRONMENT, output=output, context={"bundle": "sources"}).synth()
+    for bundle in output.rglob("asset.*.zip"):
+        with zipfile.ZipFile(bundle, "a") as archive:
+            archive.writestr(*leader_module())
+    return output
+
+
+@contextmanager
+def deployed_product(folder: Path, clock_scale: float = 60.0) -> Iterator[DeployedProduct]:
+    """Open a cloud with the stacks and a cluster that serves; nothing is left of it afterwards."""
+    templates = synthesize(folder / "cdk.out")
+    answers = HostAnswers()
+    plane = simulated_dataplane(answers)
+    settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.05, balancer_lateness=PROMPT)
+    with LocalCloud(plane, folder / "state", clock_scale=clock_scale, settings=settings) as cloud:
+        logging.getLogger("werkzeug").setLevel(logging.WARNING)
+        deploy(templates, cloud.endpoint_url)
+        cluster = make_cluster(cloud.endpoint_url, ENVIRONMENT, CLUSTER, None, lambda _: None)
+        yield DeployedProduct(cloud, plane, answers, cluster)

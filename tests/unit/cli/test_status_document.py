@@ -1,0 +1,131 @@
+"""The status document from what was gathered: figures, roles, and what is unknown."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from peaker.domain.fleet import ReplicaState
+from peaker.domain.instants import to_iso
+from peaker.domain.inventory import TargetHealth, TargetState
+from peaker.domain.ledger import LeaseRow, RunRow, StepRow
+from peaker.domain.reading import Known, Unknown
+from peaker_cli.status_document import Alarm, Facts, RunAtWork, RunStatus, as_document, cluster_status
+from peaker_cli.status_rendering import render_overview, render_status, status_line
+from rich.console import Console
+
+from tests.support.builders import BASE, RUN_ID, observed, orders, replica
+from tests.support.fakes import NOON
+
+PEAK = "i-000000000000c0001"
+REPORT: dict[str, Any] = {
+    "at": to_iso(NOON - timedelta(minutes=4)),
+    "action": "scale_out",
+    "outcome": "act",
+    "reason": "2 replicas are needed by p95 of the load in 70 min, 180",
+    "required": 2,
+    "capacity_per_replica": 80.0,
+    "capacity_basis": "the volumes reached 80% of their IOPS at the knee",
+    "observing": False,
+    "observation": "accepted",
+    "standing": "normal",
+    "score": "412 forecasts scored",
+    "numbers": {"forecast_upper": 180.0, "lead_time_p90_seconds": 4200.0},
+}
+
+
+def gathered(**changes: Any) -> Facts:
+    fleet = observed(replica(BASE), replica(PEAK, peak_of=RUN_ID, row_state=ReplicaState.BUILDING,
+                                            health=TargetHealth(TargetState.ABSENT)))  # fmt: skip
+    facts: dict[str, Any] = {
+        "environment": "local",
+        "settings": orders(),
+        "now": NOON,
+        "fleet": fleet,
+        "read_shares": {BASE: 1.0},
+        "lags": {BASE: Known(0.5, NOON), PEAK: Unknown("no watch has heard of it")},
+        "at_work": None,
+        "report": REPORT,
+        "load": Known(95.0, NOON),
+        "alarms": (),
+    }
+    return Facts(**{**facts, **changes})
+
+
+def shown(facts: Facts) -> str:
+    console = Console(width=200, force_terminal=False)
+    with console.capture() as capture:
+        console.print(render_status(cluster_status(facts)))
+        console.print(render_overview([cluster_status(facts)]))
+    return capture.get() + status_line(cluster_status(facts))
+
+
+def test_replicas_have_role_state_lag_and_share() -> None:
+    base, peak = as_document(cluster_status(gathered()))["replicas"]
+    assert (base["role"], base["state"], base["serves"]) == ("base", "running", True)
+    assert (base["lag_seconds"]["value"], base["share_of_reads"]["value"]) == (0.5, 1.0)
+    assert (peak["role"], peak["state"], peak["endpoint"]) == ("peak", "building", "absent")
+    assert peak["lag_seconds"] == {"unknown": "no watch has heard of it"}
+    assert peak["share_of_reads"]["value"] == 0.0
+
+
+def test_the_forecast_stands_against_the_capacity_that_the_check_found() -> None:
+    capacity = cluster_status(gathered()).capacity
+    assert capacity.capacity == Known(80.0, NOON)
+    assert (capacity.forecast, capacity.required) == (
+        Known(180.0, NOON - timedelta(minutes=4)),
+        Known(2.0, NOON - timedelta(minutes=4)),
+    )
+
+
+def test_nothing_that_is_unknown_becomes_a_number() -> None:
+    why = Unknown("ec2:DescribeInstances: AccessDenied")
+    facts = gathered(fleet=why, read_shares=why, lags={}, at_work=why, report=None, load=why, alarms=why)
+    status = cluster_status(facts)
+    assert {status.replicas, status.run, status.alarms, status.capacity.capacity, status.capacity.load} == {
+        why
+    }
+    assert isinstance(status.decision, Unknown)
+    assert isinstance(status.capacity.required, Unknown)
+    assert "AccessDenied" in shown(facts)
+    assert "forecast_load has not run yet" in shown(facts)
+
+
+def test_a_check_that_is_long_ago_is_overdue() -> None:
+    old = {**REPORT, "at": to_iso(NOON - timedelta(minutes=15 * 3 + 1))}
+    assert "OVERDUE" in shown(gathered(report=old))
+    assert "OVERDUE" not in shown(gathered())
+
+
+def test_the_run_at_work_has_its_step_and_its_end() -> None:
+    run = RunRow(RUN_ID, "orders", "scale_out", NOON - timedelta(minutes=30), {"reason": "by hand"})
+    steps = (
+        StepRow("StartPrewarm", NOON - timedelta(minutes=20), NOON - timedelta(minutes=19)),
+        StepRow("ReportPrewarm", NOON - timedelta(minutes=19), NOON - timedelta(minutes=1),
+                {"state": "running", "blocks_done": 500, "blocks_total": 2000, "rate_mib_per_s": 25.0,
+                 "eta_seconds": 240.0, "elapsed_seconds": 1100.0}),
+    )  # fmt: skip
+    lease = LeaseRow("orders", RUN_ID, "scale_out", 7, NOON + timedelta(hours=6))
+    facts = gathered(at_work=RunAtWork(lease, run, steps))
+    status = cluster_status(facts)
+    assert isinstance(status.run, RunStatus)
+    assert (status.run.operation, status.run.reason) == ("scale_out", "by hand")
+    text = shown(facts)
+    for part in (
+        "ReportPrewarm for 20 min 00 s",
+        "25% of 2,000 blocks at 25.0 MiB/s",
+        "goes on in 3 min 00 s",
+    ):
+        assert part in text
+
+
+def test_a_run_that_has_not_written_its_row_yet_is_shown_by_its_lease() -> None:
+    lease = LeaseRow("orders", RUN_ID, "scale_out", 7, NOON + timedelta(hours=6))
+    text = shown(gathered(at_work=RunAtWork(lease, None, ())))
+    assert RUN_ID in text
+    assert "step unknown" in text
+
+
+def test_alarms_come_with_their_reason() -> None:
+    text = shown(gathered(alarms=(Alarm("peaker-local-orders-undo-incomplete", NOON, "1 > 0"),)))
+    assert "peaker-local-orders-undo-incomplete since 21 Nov 12:00:00: 1 > 0" in text
