@@ -350,7 +350,9 @@ class Engine:
                 thread.join(max(0.0, deadline - time.monotonic()))
             # Who waits for the hot set, or for all that is used, is told at once.
             ends = self._hot_warm_now() or self._used_warm_now()
-            if time.monotonic() - published < _PROGRESS_SECONDS and not ends:
+            # Behind a database that serves, the host's own disk is left in peace.
+            pause = _PROGRESS_SECONDS if self._used_warm_seconds is None else _LOG_SECONDS
+            if time.monotonic() - published < pause and not ends:
                 continue
             published = time.monotonic()
             for volume in self._planned:
