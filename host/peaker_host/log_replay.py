@@ -29,6 +29,9 @@ from peaker_host.settings import Settings
 MOUNT_OPTIONS = {"xfs": "nouuid,noatime", "ext4": "noatime,noinit_itable"}
 _TIMEOUT_SECONDS = 900.0
 _CLONE_NEWNS = 0x00020000
+_MNT_DETACH = 2
+# Where programs and libraries may lie, and what the kernel shows.
+_NEEDED = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/dev", "/proc", "/sys", sys.prefix)
 _GETFSMAP = 0xC0C0583B
 _RECORDS = 4096
 _RECORD = struct.Struct("=IIQQQQ3Q")
@@ -124,7 +127,7 @@ def main(argv: List[str]) -> None:
     try:
         with open(lock_path, "a", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            _enter_own_namespace()
+            _enter_own_namespace(place)
             _run(["mount", "-t", kind, "-o", MOUNT_OPTIONS[kind], device, place])
             try:
                 with contextlib.suppress(OSError):
@@ -138,12 +141,24 @@ def main(argv: List[str]) -> None:
     print(json.dumps(answer, separators=(",", ":")))
 
 
-def _enter_own_namespace() -> None:
+def _enter_own_namespace(place: str) -> None:
+    """Nothing that is mounted here shows outside. What others unmount meanwhile must not stay claimed by copies."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(_CLONE_NEWNS) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"no mount namespace: {os.strerror(number)}")
-    _run(["mount", "--make-rprivate", "/"])
+    _run(["mount", "--make-rslave", "/"])
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+        entries = [line.split() for line in file]
+    for entry in reversed(entries):
+        point = entry[4]
+        on_block_device = not entry[2].startswith("0:")
+        if on_block_device and not any(_is_below(path, point) for path in (place, *_NEEDED)):
+            library.umount2(point.replace("\\040", " ").encode(), _MNT_DETACH)
+
+
+def _is_below(path: str, point: str) -> bool:
+    return point == "/" or path == point or path.startswith(point + "/") or point.startswith(path + "/")
 
 
 def _run(argv: List[str]) -> None:

@@ -18,6 +18,7 @@ import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host import live_blocks, log_replay
 from peaker_host.block_ranges import blocks_of_bytes, difference, intersection, total
+from peaker_host.devices import describe_device, is_claimed
 from peaker_host.errors import LogNotReplayed
 from peaker_host.filesystem_maps import open_map
 from peaker_host.manifest import load_manifest
@@ -170,6 +171,38 @@ def test_a_filesystem_that_cannot_be_mounted_fails_before_hours_are_spent(
         device.write(b"\xff\xff\x00\x70")
     result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
     assert (result["error"], "cannot be mounted" in result["message"]) == (LogNotReplayed.__name__, True)
+
+
+def test_what_is_unmounted_during_a_replay_is_free_at_once(
+    host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A namespace begins with a copy of every mount; the copy would keep another volume's device claimed."""
+    volume, other = host.volume(300 * MIB, "xfs"), host.volume(300 * MIB, "ext4")
+    assemble(host, capsys, volume, "xfs")
+    (member,) = load_manifest(host.settings, RUN_ID).members
+    # The `umount` of the replay waits until the other volume has been looked at.
+    for name in ("inside", "go on"):
+        os.mkfifo(tmp_path / name)
+    slow = tmp_path / "bin" / "umount"
+    slow.parent.mkdir()
+    real = shutil.which("umount")
+    slow.write_text(
+        f'#!/bin/sh\necho >"{tmp_path}/inside"\nread line <"{tmp_path}/go on"\nexec {real} "$@"\n'
+    )
+    slow.chmod(0o755)
+    with host.mounted(other):
+        monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+        replay = threading.Thread(
+            target=log_replay.replay_log, args=(host.settings, Processes(), RUN_ID, member)
+        )
+        replay.start()
+        (tmp_path / "inside").read_text()
+        monkeypatch.undo()
+    try:
+        assert not is_claimed(describe_device(other.path))
+    finally:
+        (tmp_path / "go on").write_text("\n")
+        replay.join(30)
 
 
 def test_a_replay_that_outlived_its_engine_is_waited_for(host: Host) -> None:
