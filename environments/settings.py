@@ -259,6 +259,23 @@ class Environment(Settings):
         "carries its own. Without it alarms name the file in the repository.",
         examples=["https://wiki.example.com/peaker/runbooks"],
     )
+    bootstrap_key_arn: (
+        Annotated[
+            str,
+            text(
+                r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$",
+                "the ARN of a KMS key (not of an alias), "
+                "such as arn:aws:kms:eu-west-1:111111111111:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+                256,
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The customer-managed key of CDK's bootstrap bucket, where `cdk bootstrap` made or was given one. "
+        "The functions that hand out the host package may decrypt with it.",
+        examples=["arn:aws:kms:eu-west-1:111111111111:key/1234abcd-12ab-34cd-56ef-1234567890ab"],
+    )
     clusters: tuple[Cluster, ...] = Field(min_length=1, max_length=20, description="The clusters.")
 
     @field_validator("region")

@@ -64,6 +64,15 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     "moto.cloudformation.responses": {
         "CloudFormationResponse._get_stack_from_s3_url": "self template_url",
     },
+    "moto.sns.models": {
+        "Subscription.publish": "self message message_id ...",
+    },
+    "moto.sts.models": {
+        "STSBackend.assume_role": "self region_name role_session_name role_arn policy duration external_id",
+    },
+    "moto.iam.models": {
+        "IAMBackend.get_groups_for_user": "self user_name",
+    },
     "moto.scheduler.models": {
         "ScheduleGroup.delete_schedule": "self name",
     },

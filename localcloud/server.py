@@ -32,6 +32,9 @@ from localcloud.dataplane import DataPlane
 from localcloud.extensions.cloudwatch import MetricStore
 from localcloud.extensions.elbv2_lateness import BalancerLateness
 from localcloud.faults import Faults
+from localcloud.iam.access import Access
+from localcloud.iam.account import Account
+from localcloud.iam.identities import ADMINISTRATOR_KEY, Credentials
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +50,7 @@ CONTROL_EXTENSIONS = (
     "lambda_runtime",
     "alarms",
     "schedules",
+    "sns",
     "cloudformation",
 )
 EventSender = Callable[[str, str, Mapping[str, Any], Sequence[str]], None]
@@ -76,7 +80,8 @@ class LocalCloud:
     is closed with it unless `owns_dataplane` is False.
 
     For extensions: `dataplane`, `clock`, `state_dir`, `settings`, `closing`, `endpoint_url`, `client()`,
-    `faults`, `metrics`, `patch()`, `add_action()`, `on_close()`, `when_ready()`, `background()`, `put_event()`.
+    `client_as()`, `faults`, `access`, `metrics`, `patch()`, `add_action()`, `on_close()`, `when_ready()`,
+    `background()`, `put_event()`.
     """
 
     _open: ClassVar[LocalCloud | None] = None
@@ -94,7 +99,7 @@ class LocalCloud:
     ) -> None:
         if any(address in ("0.0.0.0", "::", "") for address in extra_addresses):
             raise LocalCloudError(
-                "The local cloud has no access control: it listens on named addresses only."
+                "The administrator's key is no secret here: the local cloud listens on named addresses only."
             )
         self.dataplane = dataplane
         self.state_dir = Path(state_dir).resolve()
@@ -103,6 +108,7 @@ class LocalCloud:
         self.state_dir.mkdir(parents=True, exist_ok=True)
         self.clock = CloudClock(self.state_dir / "clock.json", clock_scale)
         self.faults = Faults()
+        self.access = Access(Account(self.settings.account_id, self.settings.region), self.clock.now)
         self.metrics = MetricStore()
         self.port = port
         self.dns_port = 0  # UDP on loopback, once Route 53 is installed
@@ -114,7 +120,7 @@ class LocalCloud:
         self._serving = False
         self._event_sender: EventSender | None = None
         self._ready: list[Callable[[], Any]] = []
-        self._clients: dict[str, Any] = {}
+        self._clients: dict[tuple[str, str], Any] = {}
         self._clients_lock = threading.Lock()
 
     # -- for extensions ------------------------------------------------------------------------------------
@@ -137,18 +143,33 @@ class LocalCloud:
         return self.endpoint_url
 
     def client(self, service: str) -> Any:
-        """A boto3 client for this cloud, made once per service; safe to share between threads."""
+        """The administrator's boto3 client, made once per service; safe to share between threads."""
+        return self._client_with(service, Credentials(ADMINISTRATOR_KEY, ADMINISTRATOR_KEY, None))
+
+    def client_as(self, role_arn: str, session_name: str, principal: str, service: str) -> Any:
+        """A boto3 client of a service that acts as a role, e.g. states.amazonaws.com; made once per role.
+
+        Raises CannotAssume when the role is not there or does not trust the principal.
+        """
+        return self._client_with(
+            service, self.access.identities.credentials(role_arn, session_name, principal, self.clock.now())
+        )
+
+    def _client_with(self, service: str, credentials: Credentials) -> Any:
         with self._clients_lock:
-            if service not in self._clients:
-                self._clients[service] = boto3.client(  # type: ignore[call-overload]
+            known = self._clients.get((service, credentials.access_key_id))
+            if known is None:
+                known = boto3.client(  # type: ignore[call-overload]
                     service,
                     endpoint_url=self.endpoint_url,
                     region_name=self.settings.region,
-                    aws_access_key_id="local",
-                    aws_secret_access_key="local",
-                    config=Config(retries={"total_max_attempts": 1}, max_pool_connections=32),
+                    aws_access_key_id=credentials.access_key_id,
+                    aws_secret_access_key=credentials.secret_access_key,
+                    aws_session_token=credentials.session_token,
+                    config=_client_config(service),
                 )
-            return self._clients[service]
+                self._clients[service, credentials.access_key_id] = known
+            return known
 
     def patch(self, owner: Any, name: str, replacement: Any) -> Any:
         """Replace an attribute of moto until the cloud closes; returns the original.
@@ -365,6 +386,12 @@ def _bound_socket(address: str, port: int) -> socket.socket:
             ) from error
         raise LocalCloudError(f"Cannot listen on {address}:{port}: {error.strerror}") from error
     return listener
+
+
+def _client_config(service: str) -> Config:
+    # S3's presigned addresses are of Signature Version 2 otherwise, which S3 takes no more.
+    signature = {"signature_version": "s3v4"} if service == "s3" else {}
+    return Config(retries={"total_max_attempts": 1}, max_pool_connections=32, **signature)  # type: ignore[arg-type]
 
 
 def _restore_logger(logger: logging.Logger, handler: logging.Handler, before: tuple[int, bool]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_assets as assets
@@ -29,7 +30,8 @@ from stacks.constructs.workflow import Workflow, placeholders
 from stacks.function_catalogue import FUNCTIONS
 from stacks.host_package import HostPackage
 from stacks.naming import Names
-from stacks.permissions import METRIC_NAMESPACE, Deployment, command_statements, statements
+from stacks.permissions import METRIC_NAMESPACE, Deployment
+from stacks.role_statements import function_statements
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 STATE_MACHINES = REPOSITORY / "statemachines"
@@ -125,8 +127,23 @@ class ControlPlaneStack(Stack):
         topic = sns.Topic(
             self, "OperatorAlarms", topic_name=f"{self._names.prefix}-operator-alarms", enforce_ssl=True
         )
+        topic.add_to_resource_policy(self._alarms_may_publish(topic))
         topic.add_subscription(subscriptions.EmailSubscription(email))
         return topic
+
+    def _alarms_may_publish(self, topic: sns.Topic) -> iam.PolicyStatement:
+        """enforce_ssl gives the topic a policy, which replaces the default that lets the account's alarms in."""
+        alarms = self._names.arn("cloudwatch", f"alarm:{self._names.prefix}-*")
+        return iam.PolicyStatement(
+            sid="AlarmsOfThisEnvironment",
+            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+            actions=["sns:Publish"],
+            resources=[topic.topic_arn],
+            conditions={
+                "StringEquals": {"aws:SourceAccount": self._names.environment.account},
+                "ArnLike": {"aws:SourceArn": alarms},
+            },
+        )
 
     def _run_files_bucket(self) -> None:
         """What runs hand to their hosts, and nobody needs when the longest prewarm is over."""
@@ -183,15 +200,13 @@ class ControlPlaneStack(Stack):
     ) -> dict[str, lambda_.Function]:
         made = {}
         for definition in FUNCTIONS:
-            granted = [s for permission in definition.permissions for s in statements(permission, deployment)]
-            granted += command_statements(definition.documents, deployment)
             function = PythonFunction(
                 self,
                 definition,
                 names=self._names,
                 code=code,
                 environment=environment,
-                statements=granted,
+                statements=function_statements(definition, deployment),
             )
             made[definition.name] = function.function
         return made

@@ -26,6 +26,7 @@ NO_RESOURCE_LEVEL = "AWS offers no resource-level permission for these read-only
 NO_HEALTH_CHECK = "AWS offers no resource-level permission for making and listing health checks."
 UNTAGGED_CHECKS = "Route 53 gives a health check its id, and its permissions know no condition on tags."
 ONE_PER_REPLICA = "One alarm per replica of these clusters, whose instance id ends its name."
+MISTYPED = "A name that is no cluster must be answered with not found, which AWS says only to who may read it."
 UNKNOWN_UNTIL_RUN = "The id exists only once the run has made it; the condition on the owner tag narrows it."
 
 
@@ -118,7 +119,7 @@ def statements(permission: Permission, deployment: Deployment) -> list[Statement
 
 
 def command_statements(documents: Sequence[str], deployment: Deployment) -> list[Statement]:
-    """Run exactly these SSM documents, on hosts of this environment's clusters, and read their results."""
+    """Run exactly these SSM documents, on replicas of this environment's clusters, and read their results."""
     if not documents:
         return []
     return [
@@ -126,8 +127,14 @@ def command_statements(documents: Sequence[str], deployment: Deployment) -> list
         Statement(
             ("ssm:SendCommand",),
             (deployment.ec2("instance"),),
-            {"StringEquals": {f"ssm:resourceTag/{CLUSTER_TAG}": deployment.cluster_names}},
-            "Hosts come and go; the condition narrows it to the hosts of this environment's clusters.",
+            # The source runs no command of ours, whatever it is tagged with besides.
+            {
+                "StringEquals": {
+                    f"ssm:resourceTag/{CLUSTER_TAG}": deployment.cluster_names,
+                    f"ssm:resourceTag/{ROLE_TAG}": "replica",
+                }
+            },
+            "Hosts come and go; the condition narrows it to the replicas of this environment's clusters.",
         ),
         *_follow_commands(deployment),
     ]
@@ -170,11 +177,10 @@ def _tag_on_create(action: str, *resources: str) -> Statement:
 
 def _read_cluster_settings(deployment: Deployment) -> list[Statement]:
     names = deployment.names
-    parameters = tuple(names.cluster_parameter_arn(name) for name in deployment.cluster_names)
     # Listing by path is authorized on the path itself; with or without the slash at its end.
     path = names.cluster_parameter_arn("")
     return [
-        Statement(("ssm:GetParameter",), parameters),
+        Statement(("ssm:GetParameter",), (names.cluster_parameter_arn("*"),), wildcard_reason=MISTYPED),
         Statement(("ssm:GetParametersByPath",), (path, path.rstrip("/"))),
     ]
 
@@ -207,7 +213,13 @@ def _publish_metrics(_: Deployment) -> list[Statement]:
 
 
 def _read_host_package(deployment: Deployment) -> list[Statement]:
-    return [Statement(("s3:GetObject",), (deployment.host_package_object_arn,))]
+    """The hosts fetch it by an address that the function signs, so the function's role needs the bucket's key too."""
+    environment = deployment.names.environment
+    granted = [Statement(("s3:GetObject",), (deployment.host_package_object_arn,))]
+    if environment.bootstrap_key_arn:
+        via_s3 = {"StringEquals": {"kms:ViaService": f"s3.{environment.region}.amazonaws.com"}}
+        granted.append(Statement(("kms:Decrypt",), (environment.bootstrap_key_arn,), via_s3))
+    return granted
 
 
 def _list_snapshot_blocks(deployment: Deployment) -> list[Statement]:

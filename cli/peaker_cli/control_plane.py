@@ -14,6 +14,7 @@ import boto3
 from boto3.dynamodb.types import TypeDeserializer
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from peaker.adapters.aws_clients import config_for
 from peaker.adapters.dynamodb_items import LedgerTable
 from peaker.adapters.dynamodb_ledger import DynamoDbLedger
 from peaker.domain.errors import ResourceNotFound
@@ -74,17 +75,18 @@ class ControlPlane:
         return cls(found.environment, found.region, found.endpoint_url, found.profile)
 
     def client(self, service: str) -> Any:
-        """A boto3 client; on a local cloud with its own credentials, which are not secret."""
+        """A boto3 client; on a local cloud its administrator's, whose key is no secret, unless a profile is named."""
         local: dict[str, str] = {}
-        if is_local_cloud(self.endpoint_url):
+        if is_local_cloud(self.endpoint_url) and not self.profile:
             local = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
-        make = boto3.Session(profile_name=self.profile).client if self.profile and not local else boto3.client
+        make = boto3.Session(profile_name=self.profile).client if self.profile else boto3.client
         made = make(  # type: ignore[call-overload]
             service,
             region_name=self.region,
             endpoint_url=self.endpoint_url,
-            config=Config(
-                connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 3}
+            config=config_for(
+                service,
+                Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 3}),
             ),
             **local,
         )

@@ -269,10 +269,8 @@ def _act(cloud: LocalCloud, alarm: Any, detail: dict[str, Any], old_state: str) 
     for arn in _actions(alarm):
         service = arn.split(":")[2]
         if service == "sns":
-            deliver(
-                cloud,
-                Delivery(alarm.alarm_arn, arn, json.dumps(_sns_message(cloud, alarm, detail, old_state))),
-            )
+            message = json.dumps(_sns_message(cloud, alarm, detail, old_state))
+            deliver(cloud, Delivery(alarm.alarm_arn, arn, message, service="cloudwatch.amazonaws.com"))
         elif service == "lambda":
             event = {
                 "source": "aws.cloudwatch",
@@ -282,7 +280,8 @@ def _act(cloud: LocalCloud, alarm: Any, detail: dict[str, Any], old_state: str) 
                 "region": cloud.settings.region,
                 "alarmData": detail,
             }
-            deliver(cloud, Delivery(alarm.alarm_arn, arn, json.dumps(event)))
+            service = "lambda.alarms.cloudwatch.amazonaws.com"
+            deliver(cloud, Delivery(alarm.alarm_arn, arn, json.dumps(event), service=service))
         else:
             log.error("alarm %s: the local cloud has no action %s", alarm.name, arn)
 

@@ -28,10 +28,6 @@ INERT = frozenset(
         "AWS::Lambda::EventInvokeConfig",
         "AWS::Logs::MetricFilter",
         "AWS::Logs::QueryDefinition",
-        "AWS::Logs::ResourcePolicy",
-        "AWS::S3::BucketPolicy",
-        "AWS::SNS::TopicPolicy",
-        "AWS::SQS::QueuePolicy",
     }
 )
 
@@ -546,7 +542,23 @@ def _create_bucket(request: Request) -> Made:
     versioning = request.properties.get("VersioningConfiguration")
     if versioning:
         request.client("s3").put_bucket_versioning(Bucket=name, VersioningConfiguration=versioning)
+    encryption = request.properties.get("BucketEncryption")
+    if encryption:
+        _encrypt_bucket(request, name, encryption)
     return Made(name, {"Arn": f"arn:aws:s3:::{name}", "DomainName": f"{name}.s3.amazonaws.com"})
+
+
+def _encrypt_bucket(request: Request, name: str, encryption: Mapping[str, Any]) -> None:
+    rules = []
+    for given in encryption["ServerSideEncryptionConfiguration"]:
+        default = given["ServerSideEncryptionByDefault"]
+        rule: dict[str, Any] = {"SSEAlgorithm": default["SSEAlgorithm"]}
+        if "KMSMasterKeyID" in default:
+            rule["KMSMasterKeyID"] = default["KMSMasterKeyID"]
+        rules.append({"ApplyServerSideEncryptionByDefault": rule})
+    request.client("s3").put_bucket_encryption(
+        Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules}
+    )
 
 
 @_gone("NoSuchBucket")
@@ -599,6 +611,73 @@ def _create_subscription(request: Request) -> Made:
 @_gone("NotFound", "NotFoundException")
 def _delete_subscription(request: Request, made: Made) -> None:
     request.client("sns").unsubscribe(SubscriptionArn=made.physical_id)
+
+
+# -- policies of resources ------------------------------------------------------------------------------------
+
+
+def _put_bucket_policy(request: Request, bucket: str) -> Made:
+    document = json.dumps(request.properties["PolicyDocument"])
+    request.client("s3").put_bucket_policy(Bucket=bucket, Policy=document)
+    return Made(bucket)
+
+
+@_gone("NoSuchBucket")
+def _delete_bucket_policy(request: Request, made: Made) -> None:
+    request.client("s3").delete_bucket_policy(Bucket=made.physical_id)
+
+
+def _put_topic_policy(request: Request) -> Made:
+    """The document *replaces* the topic's policy, the default one of the owner too."""
+    document = json.dumps(request.properties["PolicyDocument"])
+    for topic in request.properties["Topics"]:
+        request.client("sns").set_topic_attributes(
+            TopicArn=topic, AttributeName="Policy", AttributeValue=document
+        )
+    return Made(f"{request.logical_id}-{request.random}", {"topics": list(request.properties["Topics"])})
+
+
+@_gone("NotFound", "NotFoundException")
+def _delete_topic_policy(request: Request, made: Made) -> None:
+    """CloudFormation leaves the topic with its default policy: the account that owns it."""
+    account = request.cloud.settings.account_id
+    for topic in made.attributes["topics"]:
+        statement = {
+            "Effect": "Allow",
+            "Principal": {"AWS": "*"},
+            "Action": ["SNS:Publish", "SNS:Subscribe", "SNS:GetTopicAttributes"],
+            "Resource": topic,
+            "Condition": {"StringEquals": {"AWS:SourceOwner": account}},
+        }
+        document = json.dumps({"Version": "2008-10-17", "Statement": [statement]})
+        request.client("sns").set_topic_attributes(
+            TopicArn=topic, AttributeName="Policy", AttributeValue=document
+        )
+
+
+def _put_queue_policy(request: Request) -> Made:
+    document = json.dumps(request.properties["PolicyDocument"])
+    for url in request.properties["Queues"]:
+        request.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": document})
+    return Made(f"{request.logical_id}-{request.random}", {"queues": list(request.properties["Queues"])})
+
+
+@_gone("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
+def _delete_queue_policy(request: Request, made: Made) -> None:
+    for url in made.attributes["queues"]:
+        request.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": ""})
+
+
+def _put_log_policy(request: Request, name: str) -> Made:
+    document = request.properties["PolicyDocument"]
+    text = document if isinstance(document, str) else json.dumps(document)
+    request.client("logs").put_resource_policy(policyName=name, policyDocument=text)
+    return Made(name)
+
+
+@_gone("ResourceNotFoundException")
+def _delete_log_policy(request: Request, made: Made) -> None:
+    request.client("logs").delete_resource_policy(policyName=made.physical_id)
 
 
 # -- IAM ----------------------------------------------------------------------------------------------------
@@ -721,10 +800,25 @@ RESOURCE_TYPES: dict[str, ResourceType] = {
     ),
     "AWS::Lambda::Permission": ResourceType(_create_permission, _delete_permission),
     "AWS::Logs::LogGroup": ResourceType(_create_log_group, _delete_log_group),
+    "AWS::Logs::ResourcePolicy": ResourceType(
+        delete=_delete_log_policy, **_named(_put_log_policy, "PolicyName", 255)
+    ),
     "AWS::S3::Bucket": ResourceType(_create_bucket, _delete_bucket),
+    "AWS::S3::BucketPolicy": ResourceType(
+        lambda request: _put_bucket_policy(request, request.properties["Bucket"]),
+        _delete_bucket_policy,
+        lambda request, made: _put_bucket_policy(request, made.physical_id),
+        ("Bucket",),
+    ),
     "AWS::SNS::Subscription": ResourceType(_create_subscription, _delete_subscription),
     "AWS::SNS::Topic": ResourceType(_create_topic, _delete_topic),
+    "AWS::SNS::TopicPolicy": ResourceType(
+        _put_topic_policy, _delete_topic_policy, lambda request, made: _put_topic_policy(request), ("Topics",)
+    ),
     "AWS::SQS::Queue": ResourceType(_create_queue, _delete_queue),
+    "AWS::SQS::QueuePolicy": ResourceType(
+        _put_queue_policy, _delete_queue_policy, lambda request, made: _put_queue_policy(request), ("Queues",)
+    ),
     "AWS::SSM::Document": ResourceType(
         _create_document, _delete_document, _update_document, ("Name", "DocumentType")
     ),

@@ -18,11 +18,17 @@ from typing import TYPE_CHECKING, Any
 from botocore import xform_name
 from botocore.exceptions import BotoCoreError, ClientError
 
+from localcloud.iam.access import Refused
+from localcloud.iam.identities import CannotAssume
+from localcloud.iam.need import Need
+from localcloud.iam.service_needs import key_of_message
+
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
 log = logging.getLogger(__name__)
 
+SESSION_NAME = "delivery"
 DEFAULT_RETRIES = 185
 DEFAULT_AGE_SECONDS = 86_400
 LONGEST_PAUSE_SECONDS = 300
@@ -33,6 +39,7 @@ FINAL_ERRORS = frozenset(
         "StateMachineDoesNotExist",
         "InvalidExecutionInput",
         "InvalidArn",
+        "AccessDenied",
         "AccessDeniedException",
         "NotFound",
         "NotFoundException",
@@ -41,6 +48,20 @@ FINAL_ERRORS = frozenset(
         "InvalidRequestContentException",
     }
 )
+
+
+EVENTBRIDGE = "events.amazonaws.com"
+# What a target of each service takes to be delivered to: action, resource type.
+ACTIONS = {
+    "states": ("states:StartExecution", "statemachine"),
+    "lambda": ("lambda:InvokeFunction", "function"),
+    "sqs": ("sqs:SendMessage", "queue"),
+    "sns": ("sns:Publish", "topic"),
+    "events": ("events:PutEvents", "event-bus"),
+    "logs": ("logs:PutLogEvents", "log-stream"),
+}
+# Services without policies of their resources: only a role may.
+NEEDS_ROLE = frozenset({"states", "events"})
 
 
 class InvalidTarget(Exception):
@@ -55,6 +76,13 @@ class Delivery:
     target_arn: str
     payload: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    service: str = EVENTBRIDGE
+
+    @property
+    def role(self) -> str | None:
+        """The role that the service acts as; without one it acts as itself, and the target's policy decides."""
+        role = self.options.get("RoleArn")
+        return str(role) if role else None
 
     @property
     def retries(self) -> int:
@@ -93,6 +121,7 @@ def _deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None:
 
 
 def _send_once(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None:
+    authorize(cloud, delivery)
     fault = cloud.faults.take(fault_target) if fault_target else None
     if fault is not None and fault.when == "before":
         raise ClientError({"Error": {"Code": fault.error, "Message": fault.message}}, "Deliver")
@@ -101,6 +130,36 @@ def _send_once(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None
         _send(cloud, delivery)
     if fault is not None and fault.when == "after":
         raise ClientError({"Error": {"Code": fault.error, "Message": fault.message}}, "Deliver")
+
+
+def authorize(cloud: LocalCloud, delivery: Delivery) -> None:
+    """Whether the sender may reach its target. Raises ClientError and InvalidTarget."""
+    _authorize(cloud, delivery, delivery.target_arn, delivery.role)
+
+
+def authorize_dead_letter(cloud: LocalCloud, delivery: Delivery, queue_arn: str) -> None:
+    """Whether it may reach the dead-letter queue: EventBridge as itself, Scheduler as the role. Raises ClientError."""
+    _authorize(cloud, delivery, queue_arn, None if delivery.service == EVENTBRIDGE else delivery.role)
+
+
+def _authorize(cloud: LocalCloud, delivery: Delivery, arn: str, role: str | None) -> None:
+    """By the role, else by the policy of the target itself."""
+    service = arn.split(":")[2]
+    if service not in ACTIONS:
+        return  # a universal target goes by the role's key
+    if role is None and service in NEEDS_ROLE:
+        raise InvalidTarget(f"RoleArn is required for target {arn}.")
+    needs = [Need(ACTIONS[service][0], arn, ACTIONS[service][1])]
+    if service == "sns":
+        needs += key_of_message(cloud.access.account.key_of_topic(arn), "sns", cloud.access.account)
+    try:
+        for need in needs:
+            if role is not None:
+                cloud.access.check_role(role, SESSION_NAME, delivery.service, need)
+            else:
+                cloud.access.check_service(delivery.service, delivery.source_arn, need)
+    except (Refused, CannotAssume) as error:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": str(error)}}, "Deliver") from error
 
 
 def _send(cloud: LocalCloud, delivery: Delivery) -> None:
@@ -131,21 +190,27 @@ def _send(cloud: LocalCloud, delivery: Delivery) -> None:
     elif service == "logs":
         _send_to_log_group(cloud, resource.removeprefix("log-group:").removesuffix(":*"), payload)
     elif service == "scheduler" and resource.startswith("aws-sdk:"):
-        _call_sdk(cloud, resource, payload)
+        _call_sdk(cloud, delivery, resource)
     else:
         raise InvalidTarget(f"the local cloud cannot deliver to {arn}")
 
 
-def _call_sdk(cloud: LocalCloud, resource: str, payload: str) -> None:
+def _call_sdk(cloud: LocalCloud, delivery: Delivery, resource: str) -> None:
     """EventBridge Scheduler's universal target: arn:aws:scheduler:::aws-sdk:<service>:<apiAction>."""
     from localcloud.extensions.stepfunctions import BOTO_SERVICE
 
     _, service, action = resource.split(":")
-    client = cloud.client(BOTO_SERVICE.get(service, service))
+    if delivery.role is None:
+        raise InvalidTarget(f"RoleArn is required for target {delivery.target_arn}.")
+    name = BOTO_SERVICE.get(service, service)
+    try:
+        client = cloud.client_as(delivery.role, SESSION_NAME, delivery.service, name)
+    except CannotAssume as error:
+        raise InvalidTarget(str(error)) from error
     method = getattr(client, xform_name(action[:1].upper() + action[1:]), None)
     if method is None:
         raise InvalidTarget(f"aws-sdk:{service}:{action} is not an API action")
-    method(**json.loads(payload))
+    method(**json.loads(delivery.payload))
 
 
 def _send_to_log_group(cloud: LocalCloud, group: str, payload: str) -> None:
@@ -163,6 +228,11 @@ def _give_up(cloud: LocalCloud, delivery: Delivery, code: str, message: str) -> 
     log.warning("%s could not deliver to %s: %s %s", delivery.source_arn, delivery.target_arn, code, message)
     queue_arn = delivery.options.get("DeadLetterConfig", {}).get("Arn")
     if not queue_arn:
+        return
+    try:
+        authorize_dead_letter(cloud, delivery, queue_arn)
+    except ClientError as error:
+        log.error("the event is lost, its dead-letter queue %s refuses it: %s", queue_arn, error)
         return
     attributes = {
         "RULE_ARN": delivery.source_arn,

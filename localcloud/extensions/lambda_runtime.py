@@ -31,6 +31,7 @@ from typing import IO, TYPE_CHECKING, Any
 from localcloud.extensions.embedded_metrics import metrics_in
 from localcloud.faults import InjectedFailure
 from localcloud.hosts.state_lock import process_mark
+from localcloud.iam.identities import CannotAssume
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -158,6 +159,11 @@ class LambdaRuntime:
             worker = self._take(key, function)
         except WorkerDied as error:
             return _failure("Runtime.ExitError", f"RequestId: {request_id} Error: {error}", "")
+        except CannotAssume as error:
+            raise InjectedFailure(
+                "AccessDeniedException",
+                f"The role defined for the function cannot be assumed by Lambda. {error}",
+            ) from error
         started = time.monotonic()
         try:
             result = self._exchange(worker, function, request_id, event, lines)
@@ -304,6 +310,9 @@ class LambdaRuntime:
 
     def _environment(self, function: Any, log_stream: str) -> dict[str, str]:
         region = self._cloud.settings.region
+        credentials = self._cloud.access.identities.credentials(
+            function.role, function.function_name, "lambda.amazonaws.com", self._cloud.clock.now()
+        )
         reserved = {
             "AWS_LAMBDA_FUNCTION_NAME": function.function_name,
             "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
@@ -314,9 +323,9 @@ class LambdaRuntime:
             "AWS_EXECUTION_ENV": f"AWS_Lambda_{function.run_time}",
             "AWS_REGION": region,
             "AWS_DEFAULT_REGION": region,
-            "AWS_ACCESS_KEY_ID": "local",
-            "AWS_SECRET_ACCESS_KEY": "local",
-            "AWS_SESSION_TOKEN": "local",
+            "AWS_ACCESS_KEY_ID": credentials.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": credentials.secret_access_key,
+            "AWS_SESSION_TOKEN": str(credentials.session_token),
             "AWS_ENDPOINT_URL": self._cloud.endpoint_url,
             "AWS_ENDPOINT_URL_S3": self._cloud.host_endpoint_url,
             "LAMBDA_RUNTIME_DIR": str(WORKER.parent),
@@ -343,6 +352,7 @@ def _fingerprint(function: Any) -> str:
         function.code_sha_256,
         function.handler,
         function.timeout,
+        function.role,
         sorted(function.environment_vars.items()),
     ]
     return hashlib.sha256(json.dumps(seen, default=str).encode()).hexdigest()

@@ -195,6 +195,7 @@ def install(cloud: LocalCloud) -> None:
     """Delay changes, and answer DNS on a free port of loopback until the cloud closes."""
     zones = Zones(cloud, install_health_checks(cloud))
     _install_actions(cloud, zones)
+    _install_zone_ids(cloud)
     server = DNSServer(_Resolver(zones), port=0, address=LOOPBACK, logger=DNSLogger(logf=lambda _line: None))
     cloud.dns_port = int(server.server.server_address[1])
     server.start_thread()
@@ -204,3 +205,15 @@ def install(cloud: LocalCloud) -> None:
         server.server.server_close()
 
     cloud.on_close(stop)
+
+
+def _install_zone_ids(cloud: LocalCloud) -> None:
+    """The id of a hosted zone begins with Z, as all do on AWS."""
+    from moto.route53 import models
+
+    original = models.create_route53_zone_id
+
+    def zone_id(*given: Any, **named: Any) -> str:
+        return f"Z{original(*given, **named)[1:]}"
+
+    cloud.patch(models, "create_route53_zone_id", zone_id)

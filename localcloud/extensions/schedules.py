@@ -29,6 +29,7 @@ WEEKDAYS = {
 }
 LONGEST_SEARCH_DAYS = 366 * 8
 LONGEST_PAUSE_REAL_SECONDS = 0.25
+SCHEDULER = "scheduler.amazonaws.com"
 
 
 class InvalidSchedule(ValueError):
@@ -296,7 +297,7 @@ def _schedule_firing(cloud: LocalCloud, group: Any, schedule: Any) -> Callable[[
         }
         for name, value in context.items():
             payload = payload.replace(name, value)
-        delivery = Delivery(schedule.arn, schedule.target["Arn"], payload, schedule.target)
+        delivery = Delivery(schedule.arn, schedule.target["Arn"], payload, schedule.target, SCHEDULER)
         deliver(cloud, delivery, f"scheduler:{schedule.name}")
         is_last = parse(schedule.schedule_expression).next_after(due, due) is None
         if is_last and schedule.action_after_completion == "DELETE":

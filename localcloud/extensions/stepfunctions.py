@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, cast
 import boto3
 from botocore import xform_name
 from botocore.config import Config
-from botocore.exceptions import UnknownServiceError
+from botocore.exceptions import ClientError, UnknownServiceError
 from botocore.model import ServiceModel
 
 from localcloud.extensions import jsonata
+from localcloud.iam.identities import CannotAssume
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -57,6 +58,7 @@ ERROR_SERVICE = {
     "sts": "Sts",
 }
 LONGEST_TASK_SECONDS = 3600
+SESSION_NAME = "state-machine"
 SYNC_POLL_SECONDS = 0.1
 
 
@@ -77,22 +79,33 @@ def install(cloud: LocalCloud) -> None:
 
 
 def _install_clients(cloud: LocalCloud) -> None:
-    """Tasks call this cloud's endpoint, with one shared client per service."""
+    """Tasks call this cloud's endpoint, with one shared client per service and role."""
     import moto.stepfunctions.parser.asl.utils.boto_client as boto_client
     import moto.stepfunctions.parser.models  # noqa: F401  loads the interpreter's modules, to be patched
 
-    clients: dict[tuple[str, str], Any] = {}
+    clients: dict[tuple[str, str, str], Any] = {}
     lock = threading.Lock()
 
     def client_for(region: str, service: str, state_credentials: Any = None) -> Any:
+        """As the role of the state's Credentials, else of its machine."""
+        role = state_credentials.role_arn
+        try:
+            credentials = cloud.access.identities.credentials(
+                role, SESSION_NAME, "states.amazonaws.com", cloud.clock.now()
+            )
+        except CannotAssume as error:
+            raise ClientError(
+                {"Error": {"Code": "AccessDeniedException", "Message": str(error)}}, "AssumeRole"
+            ) from error
         with lock:
-            if (region, service) not in clients:
-                clients[region, service] = boto3.client(  # type: ignore[call-overload]
+            if (region, service, role) not in clients:
+                clients[region, service, role] = boto3.client(  # type: ignore[call-overload]
                     service,
                     region_name=region,
                     endpoint_url=cloud.endpoint_url,
-                    aws_access_key_id="local",
-                    aws_secret_access_key="local",
+                    aws_access_key_id=credentials.access_key_id,
+                    aws_secret_access_key=credentials.secret_access_key,
+                    aws_session_token=credentials.session_token,
                     config=Config(
                         parameter_validation=False,
                         retries={"total_max_attempts": 1},
@@ -100,7 +113,7 @@ def _install_clients(cloud: LocalCloud) -> None:
                         max_pool_connections=64,
                     ),
                 )
-            return clients[region, service]
+            return clients[region, service, role]
 
     original = boto_client.boto_client_for
     for name, module in list(sys.modules.items()):

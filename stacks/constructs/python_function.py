@@ -81,27 +81,12 @@ class PythonFunction(Construct):
             logging_format=lambda_.LoggingFormat.JSON,
             log_group=log_group,
         )
-        granted = [*_own_logs_and_traces(names, name), *statements]
+        granted = list(statements)
         policy = iam.Policy(self, "Policy", statements=[_allow(statement) for statement in granted])
         policy.attach_to_role(role)
         self.function.node.add_dependency(policy)
         acknowledge_wildcards(policy, granted)
         acknowledge_pinned_runtime(self.function)
-
-
-def _own_logs_and_traces(names: Names, function_name: str) -> list[Statement]:
-    return [
-        Statement(
-            ("logs:CreateLogStream", "logs:PutLogEvents"),
-            (names.arn("logs", f"log-group:/aws/lambda/{function_name}:*"),),
-            wildcard_reason="The log streams of this function's own log group.",
-        ),
-        Statement(
-            ("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
-            ("*",),
-            wildcard_reason="AWS offers no resource-level permission for writing traces.",
-        ),
-    ]
 
 
 def _allow(statement: Statement) -> iam.PolicyStatement:

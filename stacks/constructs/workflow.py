@@ -18,21 +18,10 @@ from constructs import Construct
 from stacks.constructs.acknowledgements import acknowledge_wildcards
 from stacks.constructs.operator_alarm import OperatorAlarm
 from stacks.naming import Names
-from stacks.permissions import Statement
+from stacks.role_statements import workflow_statements
 
 LAMBDA_INVOKE = "arn:aws:states:::lambda:invoke"
 START_EXECUTION_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
-# What Step Functions needs to deliver its logs (AWS Step Functions developer guide, "Logging").
-_LOG_DELIVERY_ACTIONS = (
-    "CreateLogDelivery",
-    "GetLogDelivery",
-    "UpdateLogDelivery",
-    "DeleteLogDelivery",
-    "ListLogDeliveries",
-    "PutResourcePolicy",
-    "DescribeResourcePolicies",
-    "DescribeLogGroups",
-)
 LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
 
 # ${Name} is a substitution. JSONata's own braces are {% ... %}, so the two cannot be mixed up.
@@ -111,7 +100,7 @@ class Workflow(Construct):
             assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
             description=f"{physical_name}: calls its own functions and child workflows",
         )
-        statements = _statements(names, sorted(functions.values()), sorted(children.values()))
+        statements = workflow_statements(names, sorted(functions.values()), sorted(children.values()))
         policy = iam.Policy(
             self,
             "Policy",
@@ -168,39 +157,3 @@ class Workflow(Construct):
             metric=timed_out,
             topic=topic,
         )
-
-
-def _statements(names: Names, functions: list[str], children: list[str]) -> list[Statement]:
-    statements = [
-        Statement(
-            tuple(f"logs:{action}" for action in _LOG_DELIVERY_ACTIONS),
-            ("*",),
-            wildcard_reason="AWS offers no resource-level permission for vended log delivery.",
-        ),
-        Statement(
-            (
-                "xray:PutTraceSegments",
-                "xray:PutTelemetryRecords",
-                "xray:GetSamplingRules",
-                "xray:GetSamplingTargets",
-            ),
-            ("*",),
-            wildcard_reason="AWS offers no resource-level permission for writing traces.",
-        ),
-    ]
-    if functions:
-        statements.append(Statement(("lambda:InvokeFunction",), tuple(functions)))
-    for child in children:
-        statements += [
-            Statement(("states:StartExecution",), (names.state_machine_arn(child),)),
-            Statement(
-                ("states:DescribeExecution", "states:StopExecution"),
-                (names.arn("states", f"execution:{names.state_machine(child)}:*"),),
-                wildcard_reason=f"The executions of {child}, which this workflow starts and waits for.",
-            ),
-        ]
-    if children:
-        managed_rule = "rule/StepFunctionsGetEventsForStepFunctionsExecutionRule"
-        actions = ("events:PutTargets", "events:PutRule", "events:DescribeRule")
-        statements.append(Statement(actions, (names.arn("events", managed_rule),)))
-    return statements

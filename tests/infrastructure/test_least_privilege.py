@@ -1,7 +1,7 @@
 """Each function may do exactly what its step does: nothing is missing on AWS, and nothing is left over.
 
 What a step does is read from its source (see step_calls.py), so a new call without its permission fails here,
-not at three in the morning; moto never refuses anything.
+not at three in the morning.
 """
 
 from __future__ import annotations

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from environments.schema import load_environment
+from localcloud.iam import reference
 from stacks.function_catalogue import FUNCTIONS
 from stacks.naming import Names
 from stacks.permissions import Deployment, Permission, Statement, command_statements, statements
+from stacks.role_statements import function_statements
 from tests.infrastructure.conftest import Assembly, behind_a_name
 
 DEPLOYMENT = Deployment(
@@ -138,10 +141,26 @@ def test_only_undo_and_retirement_terminate_and_delete_volumes() -> None:
         assert may == {"undo_run", "retire_replica"}
 
 
-def test_commands_reach_only_own_documents_and_hosts_of_own_clusters() -> None:
+def test_commands_reach_only_own_documents_and_replicas_of_own_clusters() -> None:
     documents, hosts = command_statements(["prepare_donor"], DEPLOYMENT)[:2]
     assert documents.resources == ("arn:aws:ssm:us-east-1:222222222222:document/Peaker-prod-prepare_donor",)
-    assert hosts.conditions == {"StringEquals": {"ssm:resourceTag/peaker:cluster": ["orders"]}}
+    assert hosts.conditions == {
+        "StringEquals": {
+            "ssm:resourceTag/peaker:cluster": ["orders"],
+            "ssm:resourceTag/peaker:role": "replica",
+        }
+    }
+
+
+def test_the_bootstrap_buckets_own_key_is_read_with_and_only_through_s3() -> None:
+    """The host package lies in the CDK's bucket, whose key may be a customer's."""
+    key = "arn:aws:kms:us-east-1:222222222222:key/0b0d0000-0000-0000-0000-000000000001"
+    environment = load_environment("prod").model_copy(update={"bootstrap_key_arn": key})
+    with_key = replace(DEPLOYMENT, names=Names(environment))
+    decrypting = [s for s in statements(Permission.READ_HOST_PACKAGE, with_key) if "kms:Decrypt" in s.actions]
+    assert [s.resources for s in decrypting] == [(key,)]
+    assert decrypting[0].conditions == {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}}
+    assert not [s for s in statements(Permission.READ_HOST_PACKAGE, DEPLOYMENT) if "kms:Decrypt" in s.actions]
 
 
 def test_only_the_replicas_role_is_passed_and_only_to_ec2() -> None:
@@ -153,6 +172,27 @@ def test_only_the_replicas_role_is_passed_and_only_to_ec2() -> None:
 def test_metrics_are_written_only_under_our_namespace() -> None:
     [statement] = [s for s in all_statements() if "cloudwatch:PutMetricData" in s.actions]
     assert statement.conditions == {"StringEquals": {"cloudwatch:namespace": "Peaker"}}
+
+
+@pytest.mark.parametrize("kind", ["nlb", "route53"])
+def test_every_condition_asks_for_a_key_that_aws_has_for_the_action(kind: str) -> None:
+    """A key that an action does not have is absent from every request, so that nothing would ever be allowed."""
+    deployment = DEPLOYMENT if kind == "nlb" else BY_NAME
+    for statement in (s for d in FUNCTIONS for s in function_statements(d, deployment)):
+        for action in statement.actions:
+            kinds = reference.actions()[action]
+            for key in (key.lower() for keys in statement.conditions.values() for key in keys):
+                assert any(reference.supports(action, each, key) for each in kinds), f"{action} has no {key}"
+
+
+@pytest.mark.parametrize("kind", ["nlb", "route53"])
+def test_what_has_no_resources_is_allowed_on_the_star(kind: str) -> None:
+    """An action without resource types matches no ARN."""
+    deployment = DEPLOYMENT if kind == "nlb" else BY_NAME
+    for statement in (s for d in FUNCTIONS for s in function_statements(d, deployment)):
+        for action in statement.actions:
+            if not reference.has_resources(action):
+                assert statement.resources == ("*",), f"{action} is authorized on no resource"
 
 
 def test_every_permission_is_used() -> None:

@@ -15,10 +15,23 @@ from typing import Any
 from localcloud.server import LocalCloud
 
 ROLE = "arn:aws:iam::123456789012:role/tests"
+ACTING = [f"{name}.amazonaws.com" for name in ("lambda", "states", "events", "scheduler")]
 TRUST = {
     "Version": "2012-10-17",
+    "Statement": [{"Effect": "Allow", "Principal": {"Service": ACTING}, "Action": "sts:AssumeRole"}],
+}
+# For tests that are not about permissions: a role that may do everything, targets that take from everybody here.
+EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+OPEN_QUEUE = {
+    "Version": "2012-10-17",
     "Statement": [
-        {"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        {
+            "Effect": "Allow",
+            "Principal": "*",
+            "Action": "sqs:SendMessage",
+            "Resource": "*",
+            "Condition": {"StringEquals": {"aws:SourceAccount": "123456789012"}},
+        }
     ],
 }
 _numbers = itertools.count(1)
@@ -68,6 +81,16 @@ class Control:
         }
         return str(self.lambda_.create_function(**request)["FunctionArn"])
 
+    def allow_invocation(self, function: str, principal: str = "events.amazonaws.com") -> None:
+        """Let a service invoke the function for anything of the account."""
+        self.lambda_.add_permission(
+            FunctionName=function,
+            StatementId=unique("allow"),
+            Action="lambda:InvokeFunction",
+            Principal=principal,
+            SourceAccount="123456789012",
+        )
+
     def invoke(self, function: str, event: Any = None) -> tuple[str | None, Any]:
         """(kind of error or None, payload)."""
         answer = self.lambda_.invoke(FunctionName=function, Payload=json.dumps(event or {}))
@@ -104,8 +127,10 @@ class Control:
         return self.ended(self.start(self.machine(states, **top), document))
 
     def queue(self) -> tuple[str, str]:
-        """A queue: (URL, ARN)."""
-        url = self.sqs.create_queue(QueueName=unique("queue"))["QueueUrl"]
+        """A queue that takes from all services of the account: (URL, ARN)."""
+        url = self.sqs.create_queue(QueueName=unique("queue"), Attributes={"Policy": json.dumps(OPEN_QUEUE)})[
+            "QueueUrl"
+        ]
         attributes = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
         return str(url), str(attributes["QueueArn"])
 
@@ -135,4 +160,7 @@ def control(state_dir: Path, clock_scale: float = 1.0) -> Iterator[Control]:
     """Open a local cloud without hosts and volumes, with a role for functions."""
     with LocalCloud(None, state_dir, clock_scale=clock_scale) as cloud:
         cloud.client("iam").create_role(RoleName="tests", AssumeRolePolicyDocument=json.dumps(TRUST))
+        cloud.client("iam").put_role_policy(
+            RoleName="tests", PolicyName="everything", PolicyDocument=json.dumps(EVERYTHING)
+        )
         yield Control(cloud)

@@ -148,7 +148,13 @@ def control_plane(aws: Control) -> dict[str, Any]:
                 "PolicyName": "calls",
                 "PolicyDocument": {
                     "Version": "2012-10-17",
-                    "Statement": [{"Effect": "Allow", "Action": "ec2:DescribeVolumes", "Resource": "*"}],
+                    "Statement": [
+                        {
+                            "Effect": "Allow",
+                            "Action": ["lambda:InvokeFunction", "states:StartExecution"],
+                            "Resource": "*",
+                        }
+                    ],
                 },
                 "Roles": [{"Ref": "Role"}],
             },

@@ -135,6 +135,7 @@ def test_a_rule_invokes_its_function_with_the_event(aws: Control) -> None:
         Environment={"Variables": {"T": table}},
     )
     source = unique("function")
+    aws.allow_invocation(function)
     rule(aws, {"source": [source]}, function)
     put(aws, source)
     items = eventually(lambda: aws.dynamodb.scan(TableName=table)["Items"])

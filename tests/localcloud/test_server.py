@@ -83,7 +83,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", ""])
 def test_it_never_listens_on_every_address(tmp_path: Path, address: str) -> None:
-    with pytest.raises(LocalCloudError, match="no access control"):
+    with pytest.raises(LocalCloudError, match="listens on named addresses only"):
         LocalCloud(None, tmp_path, extra_addresses=[address])
 
 

@@ -37,7 +37,7 @@ def watched(cloud: WorkflowCloud, cluster: Cluster) -> Iterator[None]:
     def look() -> None:
         payload = json.dumps({"cluster": cluster.name})
         while not over.wait(0.2):
-            cloud.client("lambda").invoke(FunctionName="peaker-watch_replicas", Payload=payload)
+            cloud.client("lambda").invoke(FunctionName="peaker-local-watch_replicas", Payload=payload)
 
     thread = threading.Thread(target=look)
     thread.start()

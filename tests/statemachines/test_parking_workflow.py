@@ -13,7 +13,7 @@ import pytest
 from localcloud.extensions.cloudwatch import metric_key
 from statemachines import structure
 from tests.statemachines.test_scale_out_faults import handler_of
-from tests.support.workflow_cloud import Cluster, WorkflowCloud
+from tests.support.workflow_cloud import TABLE, Cluster, WorkflowCloud
 
 FATAL = "AwsCallRejected"
 PARKING = {"retirement": {"observation_seconds": 60, "park": "always"}}
@@ -144,7 +144,7 @@ def remove_owner_tag(cloud: WorkflowCloud, cluster: Cluster, instance_id: str) -
 def fake_ledger_row(cloud: WorkflowCloud, cluster: Cluster, instance_id: str) -> None:
     """A row and a tag that agree on a run which never made it."""
     cloud.client("dynamodb").update_item(
-        TableName="peaker-ledger",
+        TableName=TABLE,
         Key={"pk": {"S": f"cluster#{cluster.name}"}, "sk": {"S": f"replica#{instance_id}"}},
         UpdateExpression="SET run_id = :run",
         ExpressionAttributeValues={":run": {"S": "another-run"}},

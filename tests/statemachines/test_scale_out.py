@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.refusals import assert_refused
-from tests.support.workflow_cloud import Cluster, WorkflowCloud
+from tests.support.workflow_cloud import TABLE, Cluster, WorkflowCloud
 
 
 def alarm(**more: Any) -> dict[str, Any]:
@@ -284,7 +284,7 @@ def test_a_replica_that_is_not_proven_is_taken_away_again(
 
 def hold_lease(cloud: WorkflowCloud, cluster: Cluster) -> None:
     cloud.client("dynamodb").put_item(
-        TableName="peaker-ledger",
+        TableName=TABLE,
         Item={
             "pk": {"S": f"cluster#{cluster.name}"},
             "sk": {"S": "lease"},

@@ -1,4 +1,4 @@
-"""The real workflows, functions and SSM documents on the local cloud with a simulated data plane.
+"""The real workflows, functions, roles and SSM documents on the local cloud with a simulated data plane.
 
 Nothing is bundled: the functions' package holds one module that leads Python to this checkout.
 """
@@ -25,23 +25,29 @@ from peaker.adapters.dynamodb_ledger import DynamoDbLedger
 from peaker.domain.fleet import ReplicaRow, ReplicaState
 from peaker.domain.ledger import ResourceKind, RunRow
 
+from environments.schema import load_environment
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
+from stacks.naming import Names
 from tests.support.balanced_endpoint import make_balanced_endpoint
 from tests.support.builders import BY_NAME
+from tests.support.deployed_roles import DeployedRoles, trust
 from tests.support.host_answers import HostAnswers
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = "local"
-TABLE = "peaker-ledger"
+NAMES = Names(load_environment(ENVIRONMENT))
+TABLE = NAMES.ledger_table
 BUCKET = "peaker-packages"
 # What a build proves once and for all.
 PROVEN = {"PrepareDonor": {"server_uuid": "uuid-of-the-donor"}, "VerifyStorage": {"verdict": "warm"}}
-ROLE = "arn:aws:iam::123456789012:role/peaker"
 LISTENER_PORTS = iter(range(20_000, 30_000))
-WORKFLOWS = ("prewarm", "scale_out", "scale_in", "roll_back")
+# With the workflows that each starts and waits for.
+WORKFLOWS = {"prewarm": (), "scale_out": ("prewarm",), "scale_in": (), "roll_back": ()}
+HOST_ROLE = "peaker-replica"
 PACKAGE_SHA256 = "ab" * 32
 CLOCK_SCALE = 600.0
+HOST_PACKAGE = "peaker_host.pyz"
 BALANCED = ("target_group", "warming_target_group", "listener")
 STEADY = {
     "capacity_per_replica": 100.0,
@@ -75,6 +81,9 @@ class WorkflowCloud:
         self.plane = plane
         self.answers = answers
         self.machines: dict[str, str] = {}
+        self.roles = DeployedRoles.of(
+            self.client("iam"), ENVIRONMENT, f"arn:aws:s3:::{BUCKET}/{HOST_PACKAGE}"
+        )
         self._clusters = 0
         self._open_endpoints: list[dict[str, str]] = []
 
@@ -96,16 +105,20 @@ class WorkflowCloud:
             ],
             BillingMode="PAY_PER_REQUEST",
         )
-        self.client("s3").create_bucket(Bucket=BUCKET)
-        self._deploy_role()
+        for bucket in (BUCKET, NAMES.run_files_bucket):
+            self.client("s3").create_bucket(Bucket=bucket)
+        self._deploy_roles()
         self._deploy_documents()
         functions = self._deploy_functions()
         for name in WORKFLOWS:
             self.machines[name] = self._deploy_workflow(name, functions)
 
-    def _deploy_role(self) -> None:
-        self.client("iam").create_role(RoleName="peaker", AssumeRolePolicyDocument="{}")
-        self.client("iam").create_instance_profile(InstanceProfileName="peaker-replica")
+    def _deploy_roles(self) -> None:
+        iam = self.client("iam")
+        iam.create_role(RoleName=HOST_ROLE, AssumeRolePolicyDocument=trust("ec2.amazonaws.com"))
+        iam.create_instance_profile(InstanceProfileName=HOST_ROLE)
+        iam.add_role_to_instance_profile(InstanceProfileName=HOST_ROLE, RoleName=HOST_ROLE)
+        self.roles.make(WORKFLOWS)
 
     def _deploy_documents(self) -> None:
         for path in sorted((ROOT / "ssm_documents").glob("*.yaml")):
@@ -121,9 +134,9 @@ class WorkflowCloud:
         arns = {}
         for path in sorted((ROOT / "functions" / "peaker" / "handlers").glob("[a-z]*.py")):
             answer = self.client("lambda").create_function(
-                FunctionName=f"peaker-{path.stem}",
+                FunctionName=NAMES.function(path.stem),
                 Runtime="python3.13",
-                Role=ROLE,
+                Role=self.roles.function_role(path.stem),
                 Handler=f"peaker.handlers.{path.stem}.handler",
                 Code={"ZipFile": code},
                 Timeout=60,
@@ -139,7 +152,7 @@ class WorkflowCloud:
             definition = definition.replace(f"${{{function}Arn}}", arn)
         definition = definition.replace("${PrewarmStateMachineArn}", self.machines.get("prewarm", ""))
         answer = self.client("stepfunctions").create_state_machine(
-            name=f"peaker-{name}", definition=definition, roleArn=ROLE
+            name=NAMES.state_machine(name), definition=definition, roleArn=self.roles.workflow_role(name)
         )
         return str(answer["stateMachineArn"])
 
@@ -175,6 +188,7 @@ class WorkflowCloud:
         self.client("ssm").put_parameter(
             Name=f"/peaker/{ENVIRONMENT}/clusters/{name}", Value=json.dumps(settings), Type="String"
         )
+        self.roles.join(settings)
         source = self._host(settings, "us-east-1a", {"peaker:role": "source"})
         base = self._host(settings, "us-east-1b", {"peaker:role": "replica", "peaker:load": "base"})
         self._data_volumes(settings, base, "us-east-1b")
@@ -472,9 +486,9 @@ def _variables() -> dict[str, str]:
         "PEAKER_ENVIRONMENT": ENVIRONMENT,
         "LEDGER_TABLE": TABLE,
         "HOST_PACKAGE_BUCKET": BUCKET,
-        "HOST_PACKAGE_KEY": "peaker_host.pyz",
+        "HOST_PACKAGE_KEY": HOST_PACKAGE,
         "HOST_PACKAGE_SHA256": PACKAGE_SHA256,
-        "RUN_FILES_BUCKET": BUCKET,
+        "RUN_FILES_BUCKET": NAMES.run_files_bucket,
         "POWERTOOLS_SERVICE_NAME": "peaker",
         "POWERTOOLS_METRICS_NAMESPACE": "Peaker",
         "LOG_LEVEL": "INFO",

@@ -18,6 +18,17 @@ CLIENT_CONFIG = Config(
 # looked for before the next one, which the use cases do; botocore would just send it again.
 SINGLE_TRY_CONFIG = CLIENT_CONFIG.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
 
+# S3's presigned addresses: botocore signs them with Signature Version 2 in the regions that ever had it, which S3
+# refuses for buckets made since June 2020 and for objects encrypted with KMS; and it addresses them to
+# s3.amazonaws.com, which redirects to a new bucket's own region, where the signature does not fit. Virtual
+# addressing names the region.
+S3_CONFIG = Config(signature_version="s3v4", s3={"addressing_style": "virtual"})
+
+
+def config_for(service: str, config: Config) -> Config:
+    """The config with what this service needs besides."""
+    return config.merge(S3_CONFIG) if service == "s3" else config
+
 
 class LazyClient:
     """A boto3 client that is made when it is first used: a cold function pays only for the services it calls."""
@@ -31,7 +42,7 @@ class LazyClient:
         if self._client is None:
             # The service name is data here, which the typed overloads of boto3.client do not take.
             make: Any = boto3.client
-            self._client = make(self._service, config=self._config)
+            self._client = make(self._service, config=config_for(self._service, self._config))
         return getattr(self._client, name)
 
 

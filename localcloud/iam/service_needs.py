@@ -1,0 +1,445 @@
+"""What the calls of the other services need. A service's own page of the Service Authorization Reference says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from localcloud.iam.ec2_needs import EC2
+from localcloud.iam.need import Lookup, Need, Needs, Params, arn, listed
+
+TRANSACTED = {
+    "Put": "PutItem",
+    "Update": "UpdateItem",
+    "Delete": "DeleteItem",
+    "ConditionCheck": "ConditionCheckItem",
+}
+AWS_DOCUMENTS = ("AWS-", "AmazonCloudWatch-", "AmazonSSM-")
+
+
+def named(action: str, kind: str, service: str, pattern: str, parameter: str) -> Needs:
+    """One resource whose name, or whose whole ARN, a parameter gives."""
+
+    def needs(params: Params, look: Lookup) -> list[Need]:
+        name = str(params[parameter])
+        whole = name if name.startswith("arn:") else arn(look, service, pattern.format(name))
+        return [Need(action, whole, kind)]
+
+    return needs
+
+
+# -- Systems Manager ------------------------------------------------------------------------------------------
+
+
+def _send_command(params: Params, look: Lookup) -> Iterator[Need]:
+    document = str(params["DocumentName"])
+    if not document.startswith("arn:"):
+        owner = "" if document.startswith(AWS_DOCUMENTS) else None
+        document = arn(look, "ssm", f"document/{document}", account=owner)
+    yield Need("ssm:SendCommand", document, "document", resource_tags={})
+    instances = list(listed(params.get("InstanceIds")))
+    for target in listed(params.get("Targets")):
+        if target["Key"] == "InstanceIds":
+            instances += target["Values"]
+        elif target["Key"].startswith("tag:"):
+            for value in target["Values"]:
+                tags = {target["Key"].removeprefix("tag:"): value}
+                yield Need("ssm:SendCommand", arn(look, "ec2", "instance/*"), "instance", resource_tags=tags)
+        else:
+            yield Need("ssm:SendCommand", arn(look, "ec2", "instance/*"), "instance", resource_tags={})
+    for instance in instances:
+        yield Need(
+            "ssm:SendCommand",
+            arn(look, "ec2", f"instance/{instance}"),
+            "instance",
+            resource_tags=look.ec2_tags(instance),
+        )
+
+
+def parameter_arn(look: Lookup, name: str) -> str:
+    return name if name.startswith("arn:") else arn(look, "ssm", f"parameter/{name.removeprefix('/')}")
+
+
+def _parameters(action: str, parameter: str) -> Needs:
+    return lambda params, look: [
+        Need(f"ssm:{action}", parameter_arn(look, name), "parameter") for name in listed(params[parameter])
+    ]
+
+
+# -- DynamoDB -------------------------------------------------------------------------------------------------
+
+
+def _table(look: Lookup, name: str) -> str:
+    return name if name.startswith("arn:") else arn(look, "dynamodb", f"table/{name}")
+
+
+def _item(action: str, params: Params, look: Lookup) -> Need:
+    table = str(params["TableName"])
+    keys: dict[str, Sequence[str] | None] = {}
+    holder = params.get("Key") or params.get("Item")
+    hash_key = look.hash_key(table.rsplit("/", 1)[-1])
+    if holder and hash_key in holder:
+        keys["dynamodb:leadingkeys"] = (str(next(iter(holder[hash_key].values()))),)
+    return Need(f"dynamodb:{action}", _table(look, table), "table", keys)
+
+
+def _on_item(action: str) -> Needs:
+    return lambda params, look: [_item(action, params, look)]
+
+
+def _query(action: str) -> Needs:
+    def needs(params: Params, look: Lookup) -> list[Need]:
+        table = _table(look, str(params["TableName"]))
+        index = params.get("IndexName")
+        if index:
+            return [Need(f"dynamodb:{action}", f"{table}/index/{index}", "index")]
+        return [Need(f"dynamodb:{action}", table, "table")]
+
+    return needs
+
+
+def _transact_write(params: Params, look: Lookup) -> Iterator[Need]:
+    for item in params["TransactItems"]:
+        for part, action in TRANSACTED.items():
+            if part in item:
+                yield _item(action, item[part], look)
+
+
+def _transact_get(params: Params, look: Lookup) -> Iterator[Need]:
+    for item in params["TransactItems"]:
+        yield _item("GetItem", item["Get"], look)
+
+
+def _batch(action: str) -> Needs:
+    return lambda params, look: [
+        Need(f"dynamodb:{action}", _table(look, table), "table") for table in params["RequestItems"]
+    ]
+
+
+# -- CloudWatch, load balancing, Route 53 ---------------------------------------------------------------------
+
+
+def _put_metric_data(params: Params, look: Lookup) -> list[Need]:
+    return [Need("cloudwatch:PutMetricData", keys={"cloudwatch:namespace": (params["Namespace"],)})]
+
+
+def _alarm(look: Lookup, name: str) -> str:
+    return arn(look, "cloudwatch", f"alarm:{name}")
+
+
+def _alarms(action: str, *, all_without_names: bool = False) -> Needs:
+    def needs(params: Params, look: Lookup) -> list[Need]:
+        names = listed(params.get("AlarmNames")) or (["*"] if all_without_names else [])
+        return [Need(f"cloudwatch:{action}", _alarm(look, name), "alarm") for name in names]
+
+    return needs
+
+
+def _put_metric_alarm(params: Params, look: Lookup) -> Iterator[Need]:
+    tags = {tag["Key"]: tag["Value"] for tag in listed(params.get("Tags"))}
+    actions = [
+        action
+        for key in ("AlarmActions", "OKActions", "InsufficientDataActions")
+        for action in listed(params.get(key))
+    ]
+    resource = _alarm(look, params["AlarmName"])
+    keys = {"cloudwatch:alarmactions": tuple(actions) or None}
+    yield Need("cloudwatch:PutMetricAlarm", resource, "alarm", keys, request_tags=tags)
+    if tags:
+        yield Need("cloudwatch:TagResource", resource, "alarm", request_tags=tags)
+
+
+def _set_alarm_state(params: Params, look: Lookup) -> list[Need]:
+    return [Need("cloudwatch:SetAlarmState", _alarm(look, params["AlarmName"]), "alarm")]
+
+
+def _on_arn(action: str, kind: str, parameter: str) -> Needs:
+    return lambda params, look: [Need(action, str(params[parameter]), kind)]
+
+
+def _listener(action: str) -> Needs:
+    def needs(params: Params, look: Lookup) -> list[Need]:
+        resource = str(params["ListenerArn"])
+        family = resource.split("listener/", 1)[-1].split("/")[0]
+        return [Need(f"elasticloadbalancing:{action}", resource, f"listener/{family}")]
+
+    return needs
+
+
+def _zone(params: Params) -> str:
+    name = str(params.get("HostedZoneId") or params.get("Id")).rsplit("/", 1)[-1]
+    return f"arn:aws:route53:::hostedzone/{name}"
+
+
+def _in_zone(action: str) -> Needs:
+    return lambda params, look: [Need(f"route53:{action}", _zone(params), "hostedzone")]
+
+
+def _change_records(params: Params, look: Lookup) -> list[Need]:
+    changes = listed(params["ChangeBatch"]["Changes"])
+    sets = [change["ResourceRecordSet"] for change in changes]
+    prefix = "route53:changeresourcerecordsets"
+    keys = {
+        f"{prefix}normalizedrecordnames": tuple(one["Name"].rstrip(".").lower() for one in sets),
+        f"{prefix}recordtypes": tuple(one["Type"] for one in sets),
+        f"{prefix}actions": tuple(change["Action"] for change in changes),
+    }
+    return [Need("route53:ChangeResourceRecordSets", _zone(params), "hostedzone", keys)]
+
+
+def _health_check(action: str) -> Needs:
+    return lambda params, look: [
+        Need(f"route53:{action}", f"arn:aws:route53:::healthcheck/{params['HealthCheckId']}", "healthcheck")
+    ]
+
+
+def _tag_route53(action: str) -> Needs:
+    return lambda params, look: [
+        Need(
+            f"route53:{action}",
+            f"arn:aws:route53:::{params['ResourceType']}/{params['ResourceId']}",
+            str(params["ResourceType"]),
+        )
+    ]
+
+
+# -- Lambda, Step Functions, events, messages, logs -----------------------------------------------------------
+
+
+def function_arn(look: Lookup, name: str) -> str:
+    """From a name, a partial ARN (account:function:name) or an ARN."""
+    if name.startswith("arn:"):
+        return name
+    return arn(look, "lambda", f"function:{name.split('function:', 1)[-1]}")
+
+
+def _function(action: str) -> Needs:
+    return lambda params, look: [
+        Need(f"lambda:{action}", function_arn(look, str(params["FunctionName"])), "function")
+    ]
+
+
+def _execution(action: str) -> Needs:
+    return _on_arn(f"states:{action}", "execution", "executionArn")
+
+
+def _machine(action: str) -> Needs:
+    return _on_arn(f"states:{action}", "statemachine", "stateMachineArn")
+
+
+def _put_events(params: Params, look: Lookup) -> list[Need]:
+    buses = {str(entry.get("EventBusName") or "default") for entry in params["Entries"]}
+    return [
+        Need(
+            "events:PutEvents",
+            bus if bus.startswith("arn:") else arn(look, "events", f"event-bus/{bus}"),
+            "event-bus",
+        )
+        for bus in sorted(buses)
+    ]
+
+
+def _rule(action: str, parameter: str = "Name") -> Needs:
+    return named(f"events:{action}", "rule-on-default-event-bus", "events", "rule/{}", parameter)
+
+
+def _queue(action: str) -> Needs:
+    def needs(params: Params, look: Lookup) -> list[Need]:
+        name = str(params.get("QueueName") or str(params["QueueUrl"]).rsplit("/", 1)[-1])
+        return [Need(f"sqs:{action}", arn(look, "sqs", name), "queue")]
+
+    return needs
+
+
+def _publish(params: Params, look: Lookup) -> Iterator[Need]:
+    topic = str(params.get("TopicArn") or params.get("TargetArn"))
+    yield Need("sns:Publish", topic, "topic")
+    yield from key_of_message(look.key_of_topic(topic), "sns", look)
+
+
+def key_of_message(key: str | None, service: str, look: Lookup) -> Iterator[Need]:
+    """A message to an encrypted topic or queue: the sender makes its data key."""
+    via = {
+        "kms:viaservice": (f"{service}.{look.region}.amazonaws.com",),
+        "kms:calleraccount": (look.account_id,),
+    }
+    for action in ("GenerateDataKey", "Decrypt") if key else ():
+        yield Need(f"kms:{action}", str(key), "key", via)
+
+
+def _log_stream(action: str) -> Needs:
+    return lambda params, look: [
+        Need(
+            f"logs:{action}",
+            arn(look, "logs", f"log-group:{params['logGroupName']}:log-stream:{params['logStreamName']}"),
+            "log-stream",
+        )
+    ]
+
+
+def _log_group(action: str) -> Needs:
+    def needs(params: Params, look: Lookup) -> list[Need]:
+        names = [params.get("logGroupName"), *listed(params.get("logGroupNames"))]
+        arns = [params.get("logGroupIdentifier"), *listed(params.get("logGroupIdentifiers"))]
+        given = [name for name in names if name] + [
+            str(each).split("log-group:", 1)[-1] for each in arns if each
+        ]
+        return [
+            Need(
+                f"logs:{action}",
+                arn(look, "logs", f"log-group:{name.removesuffix(':*')}:log-stream:"),
+                "log-group",
+            )
+            for name in given or [""]
+        ]
+
+    return needs
+
+
+def _assume_role(params: Params, look: Lookup) -> list[Need]:
+    return [Need("sts:AssumeRole", str(params["RoleArn"]), "role")]
+
+
+# -- S3 -------------------------------------------------------------------------------------------------------
+
+
+def _bucket(action: str) -> Needs:
+    def needs(params: Params, look: Lookup) -> list[Need]:
+        keys: dict[str, Sequence[str] | None] = {}
+        if action == "ListBucket":
+            keys["s3:prefix"] = (str(params["Prefix"]),) if params.get("Prefix") else None
+        return [Need(f"s3:{action}", f"arn:aws:s3:::{params['Bucket']}", "bucket", keys)]
+
+    return needs
+
+
+def _read_object(params: Params, look: Lookup) -> Iterator[Need]:
+    bucket, key = str(params["Bucket"]), str(params["Key"])
+    action = "GetObjectVersion" if params.get("VersionId") else "GetObject"
+    yield Need(f"s3:{action}", f"arn:aws:s3:::{bucket}/{key}", "object")
+    customer_key = look.key_of_object(bucket, key)
+    if customer_key:
+        yield Need("kms:Decrypt", customer_key, "key", _via_s3(look))
+
+
+def _write_object(params: Params, look: Lookup) -> Iterator[Need]:
+    bucket = str(params["Bucket"])
+    yield Need("s3:PutObject", f"arn:aws:s3:::{bucket}/{params['Key']}", "object")
+    given = params.get("SSEKMSKeyId")
+    customer_key = look.customer_key(given) if given else look.key_of_bucket(bucket)
+    if customer_key:
+        yield Need("kms:GenerateDataKey", customer_key, "key", _via_s3(look))
+
+
+def _via_s3(look: Lookup) -> Mapping[str, Sequence[str] | None]:
+    return {"kms:viaservice": (f"s3.{look.region}.amazonaws.com",), "kms:calleraccount": (look.account_id,)}
+
+
+def _object(action: str) -> Needs:
+    return lambda params, look: [
+        Need(f"s3:{action}", f"arn:aws:s3:::{params['Bucket']}/{params['Key']}", "object")
+    ]
+
+
+def _delete_objects(params: Params, look: Lookup) -> list[Need]:
+    return [
+        Need("s3:DeleteObject", f"arn:aws:s3:::{params['Bucket']}/{one['Key']}", "object")
+        for one in listed(params["Delete"]["Objects"])
+    ]
+
+
+def _list_objects(params: Params, look: Lookup) -> list[Need]:
+    return list(_bucket("ListBucket")(params, look))
+
+
+# -- all of them ----------------------------------------------------------------------------------------------
+
+
+def _key(action: str) -> Needs:
+    def needs(params: Params, look: Lookup) -> list[Need]:
+        key = look.customer_key(str(params["KeyId"])) or arn(look, "kms", f"key/{params['KeyId']}")
+        keys = {
+            "kms:viaservice": None,
+            "kms:grantisforawsresource": None,
+            "kms:calleraccount": (look.account_id,),
+        }
+        return [Need(f"kms:{action}", key, "key", keys)]
+
+    return needs
+
+
+def _stack(action: str) -> Needs:
+    def needs(params: Params, look: Lookup) -> list[Need]:
+        name = str(params.get("StackName") or "*")
+        whole = name if name.startswith("arn:") else arn(look, "cloudformation", f"stack/{name}/*")
+        return [Need(f"cloudformation:{action}", whole, "stack")]
+
+    return needs
+
+
+def _with(make: Any, actions: Sequence[str], service: str) -> dict[str, Needs]:
+    return {f"{service}:{action}": make(action) for action in actions}
+
+
+# By botocore's service and operation; the action that it needs may have another prefix.
+NEEDS: dict[str, Needs] = {
+    **EC2,
+    "ssm:SendCommand": _send_command,
+    "ssm:GetParameter": _parameters("GetParameter", "Name"),
+    "ssm:GetParameters": _parameters("GetParameters", "Names"),
+    "ssm:GetParametersByPath": _parameters("GetParametersByPath", "Path"),
+    "ssm:PutParameter": _parameters("PutParameter", "Name"),
+    "ssm:DeleteParameter": _parameters("DeleteParameter", "Name"),
+    **_with(_on_item, ("GetItem", "PutItem", "UpdateItem", "DeleteItem"), "dynamodb"),
+    **_with(_query, ("Query", "Scan", "DescribeTable"), "dynamodb"),
+    **_with(_batch, ("BatchGetItem", "BatchWriteItem"), "dynamodb"),
+    "dynamodb:TransactWriteItems": _transact_write,
+    "dynamodb:TransactGetItems": _transact_get,
+    "cloudwatch:PutMetricData": _put_metric_data,
+    "cloudwatch:PutMetricAlarm": _put_metric_alarm,
+    "cloudwatch:SetAlarmState": _set_alarm_state,
+    "cloudwatch:DescribeAlarms": _alarms("DescribeAlarms", all_without_names=True),
+    **_with(_alarms, ("DeleteAlarms", "DisableAlarmActions", "EnableAlarmActions"), "cloudwatch"),
+    "cloudwatch:DescribeAlarmHistory": lambda params, look: [
+        Need("cloudwatch:DescribeAlarmHistory", _alarm(look, params.get("AlarmName") or "*"), "alarm")
+    ],
+    **_with(
+        lambda action: _on_arn(f"elasticloadbalancing:{action}", "targetgroup", "TargetGroupArn"),
+        ("RegisterTargets", "DeregisterTargets", "ModifyTargetGroup", "DeleteTargetGroup"),
+        "elbv2",
+    ),
+    **_with(_listener, ("ModifyListener", "DeleteListener"), "elbv2"),
+    **_with(_in_zone, ("ListResourceRecordSets", "GetHostedZone"), "route53"),
+    "route53:ChangeResourceRecordSets": _change_records,
+    **_with(_health_check, ("GetHealthCheck", "UpdateHealthCheck", "DeleteHealthCheck"), "route53"),
+    **_with(_tag_route53, ("ChangeTagsForResource", "ListTagsForResource"), "route53"),
+    "lambda:Invoke": _function("InvokeFunction"),
+    **_with(_function, ("GetFunction", "GetFunctionConfiguration", "GetPolicy"), "lambda"),
+    **_with(_machine, ("StartExecution", "ListExecutions", "DescribeStateMachine"), "stepfunctions"),
+    **_with(_execution, ("DescribeExecution", "StopExecution", "GetExecutionHistory"), "stepfunctions"),
+    "stepfunctions:DescribeStateMachineForExecution": _execution("DescribeStateMachineForExecution"),
+    "events:PutEvents": _put_events,
+    **_with(_rule, ("PutRule", "DescribeRule", "EnableRule", "DisableRule"), "events"),
+    "events:PutTargets": _rule("PutTargets", "Rule"),
+    "events:ListTargetsByRule": _rule("ListTargetsByRule", "Rule"),
+    "sns:Publish": _publish,
+    **_with(
+        _queue,
+        ("SendMessage", "ReceiveMessage", "DeleteMessage", "GetQueueUrl", "GetQueueAttributes", "PurgeQueue"),
+        "sqs",
+    ),
+    **_with(_log_stream, ("CreateLogStream", "PutLogEvents", "GetLogEvents"), "logs"),
+    **_with(_log_group, ("CreateLogGroup", "FilterLogEvents", "DescribeLogStreams", "StartQuery"), "logs"),
+    "sts:AssumeRole": _assume_role,
+    "s3:GetObject": _read_object,
+    "s3:HeadObject": _read_object,
+    "s3:PutObject": _write_object,
+    "s3:DeleteObject": _object("DeleteObject"),
+    "s3:DeleteObjects": _delete_objects,
+    **{f"s3:{operation}": _list_objects for operation in ("ListObjects", "ListObjectsV2", "HeadBucket")},
+    "s3:GetBucketLocation": _bucket("GetBucketLocation"),
+    "s3:ListBuckets": lambda params, look: [Need("s3:ListAllMyBuckets")],
+    **_with(_key, ("Encrypt", "Decrypt", "GenerateDataKey", "DescribeKey", "CreateGrant"), "kms"),
+    **_with(_stack, ("DescribeStacks", "DescribeStackEvents", "DescribeStackResources"), "cloudformation"),
+}
+IAM_PREFIX = {"elbv2": "elasticloadbalancing", "stepfunctions": "states"}

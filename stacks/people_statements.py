@@ -1,0 +1,213 @@
+"""What people and hosts may do, as IAM policies to attach: `python -m stacks.people_statements prod operate`.
+
+    read     look: runs, receipts, plans of the past, load and forecast
+    operate  read; start and stop the workflows; put a base replica behind the read endpoint
+    deploy   what `cdk deploy` and `cdk destroy` need of a person: the roles of `cdk bootstrap`
+    host     what a replica's instance profile needs: to be a managed node of Systems Manager
+
+Free of the CDK; the tests run the command under exactly these on a local cloud that enforces IAM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+
+from environments.schema import EnvironmentFileError, Route53Endpoint, load_environment
+from stacks.naming import Names
+from stacks.permissions import MISTYPED, NO_RESOURCE_LEVEL, Statement
+from stacks.role_statements import policy_document
+
+WORKFLOWS_TO_START = ("scale_out", "scale_in")
+BOOTSTRAP_QUALIFIER = "hnb659fds"  # CDK's own; another one is given to `cdk bootstrap --qualifier`
+BOOTSTRAP_ROLES = ("deploy", "file-publishing", "lookup")
+EVERY_EXECUTION = "An execution's name exists only once it was started; only this environment's workflows."
+MADE_BY_THE_STACK = "The load balancer's ARN ends in an id that AWS gives; its name is the environment's."
+
+
+def statements_for(who: str, names: Names) -> list[Statement]:
+    """The statements of one set. Raises KeyError for a set that there is not."""
+    return SETS[who](names)
+
+
+def _read(names: Names) -> list[Statement]:
+    machines = names.arn("states", f"stateMachine:{names.prefix}-*")
+    executions = names.arn("states", f"execution:{names.prefix}-*")
+    looking = (
+        "ec2:DescribeInstances",
+        "ec2:DescribeVolumes",
+        "ec2:DescribeSnapshots",
+        "cloudwatch:GetMetricData",
+        "cloudwatch:ListMetrics",
+        "elasticloadbalancing:DescribeTargetHealth",
+        "states:ListStateMachines",
+        "ssm:ListCommands",
+        "ssm:GetCommandInvocation",
+    )
+    return [
+        Statement(looking, ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
+        Statement(
+            ("states:DescribeStateMachine", "states:ListExecutions"),
+            (machines,),
+            wildcard_reason="All workflows of this environment.",
+        ),
+        Statement(
+            ("states:DescribeExecution", "states:GetExecutionHistory"),
+            (executions,),
+            wildcard_reason=EVERY_EXECUTION,
+        ),
+        Statement(("dynamodb:Query", "dynamodb:GetItem"), (names.ledger_table_arn,)),
+        Statement(("ssm:GetParameter",), (names.cluster_parameter_arn("*"),), wildcard_reason=MISTYPED),
+        Statement(
+            ("ssm:GetParametersByPath",),
+            (names.cluster_parameter_arn(""), names.cluster_parameter_arn("")[:-1]),
+        ),
+        Statement(
+            ("cloudwatch:DescribeAlarms", "cloudwatch:DescribeAlarmHistory"),
+            (names.arn("cloudwatch", "alarm:*"),),
+            wildcard_reason="Alarms are listed by the beginnings of their names, which needs all of the region.",
+        ),
+        Statement(
+            ("logs:FilterLogEvents", "logs:DescribeLogStreams"),
+            (
+                names.arn("logs", f"log-group:/aws/lambda/{names.prefix}-*:*"),
+                names.arn("logs", f"log-group:/aws/vendedlogs/states/{names.prefix}-*:*"),
+            ),
+            wildcard_reason="The log groups of this environment's functions and workflows.",
+        ),
+        *_zones(names, "route53:ListResourceRecordSets"),
+    ]
+
+
+def _operate(names: Names) -> list[Statement]:
+    return [
+        *_read(names),
+        Statement(
+            ("states:StartExecution",),
+            tuple(names.state_machine_arn(workflow) for workflow in WORKFLOWS_TO_START),
+        ),
+        Statement(
+            ("states:StopExecution",),
+            (names.arn("states", f"execution:{names.prefix}-*"),),
+            wildcard_reason=EVERY_EXECUTION,
+        ),
+        Statement(
+            ("elasticloadbalancing:RegisterTargets",),
+            (names.arn("elasticloadbalancing", f"targetgroup/{names.prefix}-*/*"),),
+            wildcard_reason=MADE_BY_THE_STACK,
+        ),
+        *_records(names),
+    ]
+
+
+def _by_name(names: Names) -> list[tuple[str, Route53Endpoint]]:
+    clusters = names.environment.clusters
+    return [
+        (one.name, one.read_endpoint) for one in clusters if isinstance(one.read_endpoint, Route53Endpoint)
+    ]
+
+
+def _zones(names: Names, action: str) -> list[Statement]:
+    zones = {names.hosted_zone_arn(endpoint.hosted_zone_id) for _, endpoint in _by_name(names)}
+    return [Statement((action,), tuple(sorted(zones)))] if zones else []
+
+
+def _records(names: Names) -> list[Statement]:
+    """Base replicas behind a DNS name: their records, each with its alarm and its health check."""
+    if not _by_name(names):
+        return []
+    return [
+        *(
+            Statement(
+                ("route53:ChangeResourceRecordSets",),
+                (names.hosted_zone_arn(endpoint.hosted_zone_id),),
+                {
+                    "ForAllValues:StringEquals": {
+                        "route53:ChangeResourceRecordSetsNormalizedRecordNames": [endpoint.record_name],
+                        "route53:ChangeResourceRecordSetsRecordTypes": ["A"],
+                        "route53:ChangeResourceRecordSetsActions": ["UPSERT"],
+                    }
+                },
+            )
+            for _, endpoint in _by_name(names)
+        ),
+        Statement(
+            ("cloudwatch:PutMetricAlarm", "cloudwatch:TagResource"),
+            tuple(names.replica_alarm_arns(cluster) for cluster, _ in _by_name(names)),
+            wildcard_reason="One alarm per replica, whose instance id ends its name.",
+        ),
+        Statement(
+            ("route53:CreateHealthCheck", "route53:ListHealthChecks"),
+            ("*",),
+            wildcard_reason="AWS offers no resource-level permission for making and listing health checks.",
+        ),
+        Statement(
+            ("route53:ChangeTagsForResource",),
+            (f"arn:{names.environment.partition}:route53:::healthcheck/*",),
+            wildcard_reason="Route 53 gives a health check its id.",
+        ),
+    ]
+
+
+def _deploy(names: Names) -> list[Statement]:
+    """CDK acts as the bootstrap's roles; CloudFormation then acts as the bootstrap's execution role."""
+    environment = names.environment
+    suffix = f"role-{environment.account}-{environment.region}"
+    roles = tuple(
+        f"arn:{environment.partition}:iam::{environment.account}:role/cdk-{BOOTSTRAP_QUALIFIER}-{role}-{suffix}"
+        for role in BOOTSTRAP_ROLES
+    )
+    version = names.arn("ssm", f"parameter/cdk-bootstrap/{BOOTSTRAP_QUALIFIER}/version")
+    return [Statement(("sts:AssumeRole",), roles), Statement(("ssm:GetParameter",), (version,))]
+
+
+def _host(_: Names) -> list[Statement]:
+    """The agent's calls; files come by presigned addresses, for which the host needs nothing."""
+    channels = tuple(
+        f"ssmmessages:{action}"
+        for action in ("CreateControlChannel", "CreateDataChannel", "OpenControlChannel", "OpenDataChannel")
+    )
+    messages = tuple(
+        f"ec2messages:{action}"
+        for action in (
+            *("AcknowledgeMessage", "DeleteMessage", "FailMessage"),
+            *("GetEndpoint", "GetMessages", "SendReply"),
+        )
+    )
+    agent = (
+        "ssm:UpdateInstanceInformation",
+        "ssm:ListInstanceAssociations",
+        "ssm:UpdateInstanceAssociationStatus",
+    )
+    reason = "The agent's own calls (AWS: AmazonSSMManagedInstanceCore); most know no resource."
+    return [Statement((*agent, *channels, *messages), ("*",), wildcard_reason=reason)]
+
+
+SETS: dict[str, Callable[[Names], list[Statement]]] = {
+    "read": _read,
+    "operate": _operate,
+    "deploy": _deploy,
+    "host": _host,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints the policy; returns the exit status, 2 for an environment that cannot be read."""
+    parser = argparse.ArgumentParser(prog="python -m stacks.people_statements", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("environment", help="environments/<environment>.yaml")
+    parser.add_argument("who", choices=sorted(SETS))
+    options = parser.parse_args(arguments)
+    try:
+        names = Names(load_environment(options.environment))
+    except EnvironmentFileError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(json.dumps(policy_document(statements_for(options.who, names)), indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

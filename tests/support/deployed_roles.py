@@ -1,0 +1,109 @@
+"""The roles of every function and workflow, with the statements that the templates give them, on a local cloud.
+
+A test's cluster joins the environment as one more cluster of its file would: the policies name it from then on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from environments.endpoint_settings import ReadEndpoint
+from environments.schema import Cluster, Environment, load_environment
+from stacks.function_catalogue import FUNCTIONS
+from stacks.naming import Names
+from stacks.permissions import Deployment
+from stacks.role_statements import function_statements, policy_document, workflow_statements
+
+POLICY = "deployed"
+# What the stack adds to a cluster's settings when it has made the load balancer.
+DEPLOYED_SETTINGS = ("target_group_arn", "warming_target_group_arn", "listener_arn")
+NAMED_BY_POLICIES = ("name", "image_id", "security_group_ids", "instance_profile", "subnets")
+
+
+def trust(service: str) -> str:
+    statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+@dataclass
+class DeployedRoles:
+    """Makes the roles of one environment, and rewrites their policies as clusters join."""
+
+    iam: Any
+    environment: Environment
+    host_package_object_arn: str
+    clusters: list[Cluster] = field(default_factory=list)
+    target_group_arns: list[str] = field(default_factory=list)
+    listener_arns: list[str] = field(default_factory=list)
+    _written: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, iam: Any, environment: str, host_package_object_arn: str) -> DeployedRoles:
+        return cls(iam, load_environment(environment), host_package_object_arn)
+
+    @property
+    def names(self) -> Names:
+        return Names(self.environment.model_copy(update={"clusters": tuple(self.clusters)}))
+
+    @property
+    def deployment(self) -> Deployment:
+        return Deployment(
+            names=self.names,
+            target_group_arns=self.target_group_arns,
+            listener_arns=self.listener_arns,
+            host_package_object_arn=self.host_package_object_arn,
+            run_files_bucket_arn=self.names.run_files_bucket_arn,
+        )
+
+    def function_role(self, name: str) -> str:
+        """The ARN of a function's role."""
+        return self._role(self.names.function(name))
+
+    def workflow_role(self, name: str) -> str:
+        """The ARN of a workflow's role."""
+        return self._role(self.names.state_machine(name))
+
+    def _role(self, name: str) -> str:
+        return f"arn:aws:iam::{self.environment.account}:role/{name}"
+
+    def make(self, workflows: Mapping[str, Sequence[str]]) -> None:
+        """All roles; `workflows` are the state machines with the children that each starts."""
+        for definition in FUNCTIONS:
+            name = self.names.function(definition.name)
+            self.iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust("lambda.amazonaws.com"))
+        functions = [self.names.function_arn(definition.name) for definition in FUNCTIONS]
+        for workflow, children in workflows.items():
+            name = self.names.state_machine(workflow)
+            self.iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust("states.amazonaws.com"))
+            self._write(name, workflow_statements(self.names, functions, children))
+
+    def join(self, settings: Mapping[str, Any]) -> None:
+        """Add a cluster by its deployed settings, or its settings anew; the policies of all functions follow."""
+        endpoint = dict(settings["read_endpoint"])
+        made = {key: endpoint.pop(key) for key in DEPLOYED_SETTINGS if key in endpoint}
+        # Times that a test scales are beyond the schema's bounds; no policy speaks of them.
+        named = {key: settings[key] for key in NAMED_BY_POLICIES}
+        read_endpoint = TypeAdapter(ReadEndpoint).validate_python(endpoint)
+        cluster = self.environment.clusters[0].model_copy(update={**named, "read_endpoint": read_endpoint})
+        self.clusters = [one for one in self.clusters if one.name != cluster.name] + [cluster]
+        self.target_group_arns += [arn for key, arn in made.items() if key.endswith("group_arn")]
+        self.listener_arns += [arn for key, arn in made.items() if key == "listener_arn"]
+        self.write_function_policies()
+
+    def write_function_policies(self) -> None:
+        deployment = self.deployment
+        for definition in FUNCTIONS:
+            self._write(
+                deployment.names.function(definition.name), function_statements(definition, deployment)
+            )
+
+    def _write(self, role: str, granted: Sequence[Any]) -> None:
+        document = json.dumps(policy_document(granted))
+        if self._written.get(role) != document:
+            self.iam.put_role_policy(RoleName=role, PolicyName=POLICY, PolicyDocument=document)
+            self._written[role] = document
