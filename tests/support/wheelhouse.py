@@ -71,9 +71,10 @@ def _pack(installed: Distribution, wheelhouse: Path) -> None:
             if path.name == "RECORD" and path.parent.name.endswith(".dist-info"):
                 info = path.parent.name
                 continue
-            content = Path(str(installed.locate_file(path))).read_bytes()
+            source = Path(str(installed.locate_file(path)))
+            content = source.read_bytes()
             entry = zipfile.ZipInfo(path.as_posix())
-            entry.external_attr = (Path(str(installed.locate_file(path))).stat().st_mode & 0o777) << 16
+            entry.external_attr = source.stat().st_mode << 16  # pip keeps what can be executed executable
             archive.writestr(entry, content)
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
             record.append(f"{path.as_posix()},sha256={digest},{len(content)}\n")

