@@ -34,8 +34,8 @@ LOAD_BALANCER_NAME_LIMIT = 32
 # The warming target group is called like the load balancer, and then so.
 WARMING_SUFFIX = "-w"
 ROUTE53_LONGEST_WATCH_MINUTES = 5
-# A standard parameter of the Parameter Store (botocore, ssm:PutParameter); the cluster's settings are one.
-PARAMETER_CHARACTERS = 4_096
+# An advanced parameter of the Parameter Store (botocore, ssm:PutParameter); the cluster's settings are one.
+PARAMETER_CHARACTERS = 8_192
 # Two target group ARNs and a listener ARN with their names, at their longest.
 _ENDPOINT_ARN_CHARACTERS = 620
 # Environment and region go into it as well.

@@ -239,8 +239,10 @@ _CALENDAR = [
     _wrong("calendar as a mapping", "c.calendar", event(), "must be a list, one item per line after a hyphen"),
     _wrong("calendar that was emptied", "c.calendar", None, "must be a list, one item per line after a hyphen"),
     _wrong("thirteen events", "c.calendar", [event(reason=f"sale {n}") for n in range(13)], "must have at most 12"),
-    _wrong("events that no parameter holds", "c.calendar",
-           [event(reason=f"{n} " + "x" * 75) for n in range(12)], "a parameter of the Parameter Store holds 4096", "c"),
+    _wrong("metrics that no parameter holds", "c.holds.watch",
+           [{"kind": "deploy", "namespace": "Shop", "name": f"Deploys{n}", "statistic": "Sum", "period_seconds": 60,
+             "dimensions": {f"Dimension{m}": "x" * 60 for m in range(30)}} for n in range(5)],
+           "a parameter of the Parameter Store holds 8192", "c"),
 ]
 _LIFE = [
     _wrong("unknown prewarm", "c.prewarm.serve_when", "warm", "must be all or hot, got 'warm'"),
