@@ -1,0 +1,58 @@
+"""What the pages of this repository tell a person to type, as bash would read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    path
+    for pattern in ("README.md", "docs/**/*.md", "*/README.md", "localcloud/*/README.md")
+    for path in ROOT.glob(pattern)
+    if "node_modules" not in path.parts
+)
+RUNBOOKS = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
+# What is typed into a shell stands in a fence without a language, or with one of these.
+_SHELLS = {"", "sh", "bash", "console"}
+_FENCE = re.compile(r"^( *)```([a-z]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"`((?:make|npx|pip|peaker|aws|curl|python -m|scripts/\w+)( [^`\n]+))`")
+_COMMAND = re.compile(
+    r"^(?:[A-Z_]+=\S* )*(?:\$EDITOR|aws|curl|export|iostat|jq|make|npm|npx|peaker|pip|promtool|python|scripts/\w+|[A-Z]+=)"
+)
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path) -> Iterator[str]:
+    """The fenced blocks of a page that hold commands; diagrams and outputs hold none."""
+    for _, language, block in _FENCE.findall(page.read_text(encoding="utf-8")):
+        if language in _SHELLS and any(_COMMAND.match(line.strip()) for line in block.splitlines()):
+            yield block
+
+
+def typed_lines(page: Path) -> list[str]:
+    """Every command of a page: the lines of its blocks, continued ones joined, and those inside a sentence."""
+    lines = [line.strip() for block in blocks(page) for line in _joined(block)]
+    fenced = [line for line in lines if line and not line.startswith("#")]
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    return fenced + [match[0] for match in _INLINE.findall(text)]
+
+
+def _joined(block: str) -> Iterator[str]:
+    """Lines as bash takes them: a backslash or an open quote goes on with the next one."""
+    held = ""
+    for line in block.splitlines():
+        held = f"{held}{line}" if not held else f"{held}\n{line}"
+        if held.endswith("\\"):
+            held = held[:-1]
+            continue
+        if held.count("'") % 2:
+            continue
+        yield held
+        held = ""
+    if held:
+        yield held

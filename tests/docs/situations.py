@@ -1,0 +1,177 @@
+"""A person at a shell, and the situation that each runbook is for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from localcloud.simulated_hosts import Pace
+from tests.support.deployed_product import REGION, DeployedProduct, eventually, peaker_environment
+
+SLOW = Pace(prewarm_mib=10_000_000.0)
+EXAMPLE_INSTANCE, EXAMPLE_VOLUME = "i-0123456789abcdef0", "vol-0123456789abcdef0"
+EXAMPLE_SNAPSHOT = "snap-0123456789abcdef0"
+EXAMPLE_RUN = "scale-out-orders-20261121T014000-9f3a"
+
+# Version 1 of the AWS CLI, which the package index has, passes a payload as it is; version 2 must be told to.
+_AWS = """\
+#!/bin/bash
+words=()
+while [ $# -gt 0 ]; do
+    if [ "$1" = --cli-binary-format ]; then shift 2; else words+=("$1"); shift; fi
+done
+exec {python} -m awscli "${{words[@]}}"
+"""
+_PEAKER = """\
+#!/bin/bash
+exec {python} -m peaker_cli.app "$@"
+"""
+
+
+@dataclass
+class Person:
+    """Somebody at bash in a folder of their own; `peak_id` serves and was made by the run `run_id`."""
+
+    product: DeployedProduct
+    desk: Path
+    run_id: str
+    peak_id: str
+
+    @classmethod
+    def of(cls, product: DeployedProduct, desk: Path) -> Person:
+        programs = desk / "bin"
+        programs.mkdir()
+        for name, text in (("aws", _AWS), ("peaker", _PEAKER)):
+            (programs / name).write_text(text.format(python=sys.executable))
+            (programs / name).chmod(0o755)
+        product.finish(product.start("scale_out"))
+        run_id = product.run_ids()[-1]
+        rows = product.rows("cluster#orders", "replica#")
+        return cls(product, desk, run_id, str(rows[0]["sk"]["S"]).removeprefix("replica#"))
+
+    def types(self, script: str) -> subprocess.CompletedProcess[str]:
+        """Run lines as one bash script that ends at the first command that fails, and names it."""
+        traced = "set -euo pipefail\ntrap 'echo \"FAILED: $BASH_COMMAND\" >&2' ERR\n" + script
+        return subprocess.run(
+            ["bash", "-c", traced],
+            cwd=self.desk,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=280,
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return peaker_environment(
+            PATH=f"{self.desk / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+            AWS_ENDPOINT_URL=self.product.cloud.endpoint_url,
+            AWS_ACCESS_KEY_ID="local",
+            AWS_SECRET_ACCESS_KEY="local",
+            AWS_REGION=REGION,
+            AWS_DEFAULT_REGION=REGION,
+            AWS_PAGER="",
+            PEAKER_ENV="local",
+        )
+
+    def own_values(self, text: str, instance_id: str | None = None) -> str:
+        """The lines with this deployment's values in the place of the page's examples."""
+        values = {
+            "PEAKER_ENV=prod": "PEAKER_ENV=local",
+            "--env prod": "--env local",
+            EXAMPLE_INSTANCE: instance_id or self.product.cluster.base_replica_id,
+            EXAMPLE_RUN: self.run_id,
+            "<run>": self.run_id,
+        }
+        for example, value in values.items():
+            text = text.replace(example, value)
+        return text
+
+    def client(self, service: str) -> Any:
+        return self.product.cloud.client(service)
+
+    def queue(self, rule: str) -> str:
+        name = f"peaker-local-orders-{rule}-undelivered"
+        return str(self.client("sqs").get_queue_url(QueueName=name)["QueueUrl"])
+
+
+Situation = Callable[[Person, str], str]
+
+
+def _a_run_at_work(person: Person, text: str) -> str:
+    person.product.hosts_take_their_time(SLOW)
+    person.product.start("scale_out")
+    eventually(lambda: not person.product.lease_is_free())
+    return text
+
+
+def _a_failed_run(person: Person, text: str) -> str:
+    person.product.answers.fail("prepare_donor", "BufferPoolTimeout")
+    person.product.finish(person.product.start("scale_out"), expected="FAILED")
+    return text
+
+
+def _an_event_that_was_not_delivered(person: Person, text: str) -> str:
+    event = {"cluster": "orders", "trigger": {"source": "alarm"}}
+    person.client("sqs").send_message(QueueUrl=person.queue("replica-shortage"), MessageBody=json.dumps(event))
+    return text
+
+
+def _a_replica_to_retire(person: Person, text: str) -> str:
+    return text.replace(EXAMPLE_INSTANCE, person.peak_id)
+
+
+def _leftovers(person: Person, text: str) -> str:
+    """An instance to terminate, one to stop, a volume and a snapshot that a run left."""
+    ec2 = person.client("ec2")
+    left, kept = (_instance(ec2) for _ in range(2))
+    volume = ec2.create_volume(AvailabilityZone="us-east-1a", Size=1, VolumeType="gp3")["VolumeId"]
+    filters = [{"Name": "volume-id", "Values": [volume]}]
+    eventually(lambda: [one["State"] for one in ec2.describe_volumes(Filters=filters)["Volumes"]] == ["available"])
+    snapshot = ec2.create_snapshot(VolumeId=volume)["SnapshotId"]
+    wanted = [{"Name": "snapshot-id", "Values": [snapshot]}]
+    eventually(
+        lambda: [one["State"] for one in ec2.describe_snapshots(Filters=wanted)["Snapshots"]] == ["completed"]
+    )
+    text = re.sub(r"(stop-instances --instance-ids) \S+", rf"\1 {kept}", text)
+    values = {EXAMPLE_INSTANCE: left, EXAMPLE_VOLUME: volume, EXAMPLE_SNAPSHOT: snapshot}
+    for example, value in values.items():
+        text = text.replace(example, value)
+    return text
+
+
+def _instance(ec2: Any) -> str:
+    made = ec2.run_instances(
+        ImageId="ami-0a77000000000097",
+        InstanceType="r6i.large",
+        MinCount=1,
+        MaxCount=1,
+        SubnetId="subnet-0a7700000000001a",
+    )
+    instance_id = str(made["Instances"][0]["InstanceId"])
+    filters = [{"Name": "instance-id", "Values": [instance_id]}]
+
+    def state() -> str:
+        found = ec2.describe_instances(Filters=filters)["Reservations"]
+        return str(found[0]["Instances"][0]["State"]["Name"]) if found else ""
+
+    eventually(lambda: state() == "running")
+    return instance_id
+
+
+SITUATIONS: Mapping[str, Situation] = {
+    "abort-run": _a_run_at_work,
+    "workflow-failed": _a_failed_run,
+    "event-not-delivered": _an_event_that_was_not_delivered,
+    "replay-dead-letter": _an_event_that_was_not_delivered,
+    "retire-replica-now": _a_replica_to_retire,
+    "undo-incomplete": _leftovers,
+}

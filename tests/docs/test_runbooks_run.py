@@ -1,0 +1,32 @@
+"""Every line of every runbook is typed into bash, at a deployment that is in the situation which the page is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import RUNBOOKS, blocks
+from tests.docs.situations import SITUATIONS, Person
+from tests.support.deployed_product import eventually
+
+
+@pytest.fixture
+def calm(person: Person) -> Iterator[Person]:
+    """Nothing is at work before a page and after it."""
+    yield person
+    product = person.product
+    product.cloud.faults.clear()
+    product.answers.healthy()
+    product.answers.hosts = None
+    eventually(product.lease_is_free, seconds=120)
+
+
+@pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
+def test_the_lines_of_a_runbook_run(calm: Person, page: Path) -> None:
+    script = "\n".join(blocks(page))
+    if prepare := SITUATIONS.get(page.stem):
+        script = prepare(calm, script)
+    typed = calm.types(calm.own_values(script))
+    assert typed.returncode == 0, f"{typed.stderr[-2000:]}\n{typed.stdout[-1000:]}"
