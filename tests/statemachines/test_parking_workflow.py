@@ -183,22 +183,16 @@ class Meddler:
     """Breaks something at the moment when a host is asked for a document, that is, in the middle of a run."""
 
     def __init__(self, cloud: WorkflowCloud, document: str, break_it: Callable[[], None]) -> None:
-        self._answers = cloud.answers
+        self._document, self._break_it = document, break_it
         self._lock = threading.Lock()
-        self._inner = cloud.answers._next
         self._left = 1
+        cloud.answers.before_answering = self._meddle
 
-        def meddling(asked: str, instance_id: str) -> Any:
-            with self._lock:
-                meddle, self._left = (asked == document and self._left > 0), self._left - (asked == document)
-            if meddle:
-                break_it()
-            return self._inner(asked, instance_id)
-
-        cloud.answers._next = meddling  # type: ignore[method-assign]
-
-    def stop(self) -> None:
-        self._answers._next = self._inner  # type: ignore[method-assign]
+    def _meddle(self, asked: str, instance_id: str) -> None:
+        with self._lock:
+            meddle, self._left = (asked == self._document and self._left > 0), self._left - (asked == self._document)
+        if meddle:
+            self._break_it()
 
 
 # Before which destructive call it breaks: the host is asked for that document right before.
@@ -212,11 +206,8 @@ def test_a_guard_that_breaks_during_the_run_brings_the_replica_back(
 ) -> None:
     cluster, instance_id = peak(cloud)
     break_it, said = BREAKS[broken]
-    meddler = Meddler(cloud, MOMENTS[moment], lambda: break_it(cloud, cluster, instance_id))
-    try:
-        execution = cloud.run("scale_in", {"cluster": cluster.name})
-    finally:
-        meddler.stop()
+    Meddler(cloud, MOMENTS[moment], lambda: break_it(cloud, cluster, instance_id))
+    execution = cloud.run("scale_in", {"cluster": cluster.name})
     assert (execution["status"], execution["error"]) == ("FAILED", "RetirementRefused"), execution
     assert cloud.last_state(execution) == "ScaleInRolledBack"
     assert said in execution["cause"]

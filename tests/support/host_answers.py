@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from localcloud.dataplane import RunResult
@@ -20,6 +20,7 @@ class HostAnswers:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
         self.hosts: SimulatedAnswers | None = None
+        self.before_answering: Callable[[str, str], None] | None = None  # with the document and the host
         self._scripted: dict[tuple[str, str | None], list[Mapping[str, Any]]] = {}
         self._lock = threading.Lock()
 
@@ -29,6 +30,8 @@ class HostAnswers:
         document = document_of(argv[-1])
         if document is None:
             return RunResult(0, "", "")
+        if self.before_answering is not None:
+            self.before_answering(document, instance_id)
         with self._lock:
             self.asked.append((document, instance_id))
             answer = self._scripted_answer(document, instance_id)
@@ -48,6 +51,7 @@ class HostAnswers:
     def healthy(self) -> None:
         """Forget all scripts."""
         self._scripted.clear()
+        self.before_answering = None
 
     def _scripted_answer(self, document: str, instance_id: str) -> Mapping[str, Any] | None:
         for key in ((document, instance_id), (document, None)):

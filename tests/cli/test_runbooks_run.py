@@ -7,20 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import RUNBOOKS, blocks
-from tests.docs.situations import SITUATIONS, Person
-from tests.support.deployed_product import eventually
+from tests.support.deployed_product import DeployedProduct
+from tests.support.pages import RUNBOOKS, blocks
+from tests.support.situations import SITUATIONS, Person
 
 
 @pytest.fixture
-def calm(person: Person) -> Iterator[Person]:
-    """Nothing is at work before a page and after it."""
+def calm(product: DeployedProduct, person: Person) -> Iterator[Person]:
+    """Nothing is at work when the page is done, so that the next one finds what it expects."""
     yield person
-    product = person.product
-    product.cloud.faults.clear()
     product.answers.healthy()
     product.answers.hosts = None
-    eventually(product.lease_is_free, seconds=120)
+    person.waits_for_calm()
 
 
 @pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)

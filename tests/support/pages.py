@@ -18,9 +18,8 @@ RUNBOOKS = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
 _SHELLS = {"", "sh", "bash", "console"}
 _FENCE = re.compile(r"^( *)```([a-z]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`((?:make|npx|pip|peaker|aws|curl|python -m|scripts/\w+)( [^`\n]+))`")
-_COMMAND = re.compile(
-    r"^(?:[A-Z_]+=\S* )*(?:\$EDITOR|aws|curl|export|iostat|jq|make|npm|npx|peaker|pip|promtool|python|scripts/\w+|[A-Z]+=)"
-)
+_PROGRAMS = r"\$EDITOR|aws|curl|export|iostat|jq|make|npm|npx|peaker|pip|promtool|python|scripts/\w+"
+_COMMAND = re.compile(rf"^(?:[A-Z_]+=\S* )*(?:{_PROGRAMS}|[A-Z]+=)")
 
 
 def name_of(page: Path) -> str:
