@@ -13,6 +13,7 @@ import pytest
 
 from localcloud.blockstore import ColdBlockStore, cleanup
 from localcloud.dataplane import DataPlane
+from localcloud.extensions.elbv2_lateness import PROMPT
 from localcloud.hosts import NamespaceHosts
 from localcloud.read_endpoint import HaproxyReadEndpoints
 from localcloud.server import CloudSettings, LocalCloud
@@ -53,9 +54,8 @@ def real() -> Iterator[ResourceCloud]:
     hosts = NamespaceHosts(state_dir, IMAGES, own_network(7))
     plane = DataPlane(volumes, hosts, HaproxyReadEndpoints(state_dir))
     try:
-        with LocalCloud(
-            plane, state_dir, clock_scale=60, settings=CloudSettings(snapshot_seconds=0.5)
-        ) as cloud:
+        settings = CloudSettings(snapshot_seconds=0.5, balancer_lateness=PROMPT)
+        with LocalCloud(plane, state_dir, clock_scale=60, settings=settings) as cloud:
             yield ResourceCloud(cloud, plane)  # type: ignore[arg-type]
     finally:
         plane.close()

@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.dataplane import RunResult
 from localcloud.simulated_dataplane import After
+from tests.localcloud.control import OPEN_QUEUE
 from tests.localcloud.resources import ResourceCloud, eventually
 
 ENDED = ("Success", "Failed", "TimedOut", "Cancelled")
@@ -395,7 +396,8 @@ def test_parameter_store_is_there(aws: ResourceCloud) -> None:
 
 
 def test_the_end_of_a_command_is_an_event(aws: ResourceCloud) -> None:
-    queue_url = aws.sqs.create_queue(QueueName="commands")["QueueUrl"]
+    open_to_events = {"Policy": json.dumps(OPEN_QUEUE)}
+    queue_url = aws.sqs.create_queue(QueueName="commands", Attributes=open_to_events)["QueueUrl"]
     attributes = aws.sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["QueueArn"])["Attributes"]
     pattern = {"source": ["aws.ssm"], "detail": {"status": ["Success"], "instance-id": [{"exists": True}]}}
     aws.events.put_rule(Name="commands", EventPattern=json.dumps(pattern))
