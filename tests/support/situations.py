@@ -21,8 +21,8 @@ EXAMPLE_INSTANCE, EXAMPLE_VOLUME = "i-0123456789abcdef0", "vol-0123456789abcdef0
 EXAMPLE_SNAPSHOT = "snap-0123456789abcdef0"
 EXAMPLE_RUN = "scale-out-orders-20261121T014000-9f3a"
 
-# Version 1 of the AWS CLI, which the package index has, passes a payload as it is; version 2 must be told to. For SQS it
-# does not look at AWS_ENDPOINT_URL.
+# Version 1 of the AWS CLI, which the package index has, passes a payload as it is; version 2 must be told to. For SQS
+# it does not look at AWS_ENDPOINT_URL.
 _AWS = """\
 #!/bin/bash
 words=()
