@@ -1,0 +1,78 @@
+"""The commands while a run is at work, and after it: one scale-out whose prewarm takes its time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from localcloud.simulated_hosts import Pace
+from tests.support.deployed_product import DeployedProduct, eventually
+
+# 25 minutes of the cloud's clock.
+PACE = Pace(prewarm_mib=3000, rate_mib_per_s=2.0, behind_seconds=60)
+ALLOWED_ERROR = 0.30
+FAST = 60.0
+
+
+@pytest.fixture
+def at_work(product: DeployedProduct) -> Iterator[str]:
+    """A scale-out whose prewarm has reported once; the clock is slow while it is looked at."""
+    product.hosts_take_their_time(PACE)
+    execution = product.start("scale_out", reason="by hand")
+    eventually(lambda: first_report(product), seconds=120)
+    product.cloud.clock.set(scale=1)
+    yield execution
+    product.cloud.clock.set(scale=FAST)
+
+
+def first_report(product: DeployedProduct) -> bool:
+    rows = product.rows(f"run#{product.run_ids()[-1]}", "step#ReportPrewarm") if product.run_ids() else []
+    return bool(rows) and "finished_at" in rows[0]
+
+
+def test_a_run_is_told_from_its_prewarm_to_its_receipt(product: DeployedProduct, at_work: str) -> None:
+    run_id = product.run_ids()[-1]
+    run = product.peaker("status", "orders", "--json").document["run"]
+    looked_at = product.cloud.clock.epoch()
+    prewarm: dict[str, Any] = run["progress"]["prewarm"]
+
+    assert prewarm["blocks_total"]["value"] == 6000
+    assert 0 <= prewarm["share"]["value"] < 1
+    assert prewarm["rate_mib_per_s"]["value"] == 2.0
+    assert prewarm["deadline"]
+
+    shown = product.peaker("status", "orders").out
+    assert f"scale_out {run_id}" in shown
+    assert "by hand" in shown
+    [line] = [one for one in product.peaker("runs", "orders", "--json").document if one["run_id"] == run_id]
+    assert line["state"] == "running"
+    assert line["usd"]["value"] >= 0
+    told = product.peaker("receipt", run_id)
+    assert (told.status, told.err) == (0, "")
+    assert "has no receipt yet: running" in told.out
+    refusals = product.peaker("plan", "orders", "--json").document["refusals"]
+    assert "operation_running" in [refusal["code"] for refusal in refusals]
+
+    eta = datetime.fromisoformat(prewarm["goes_on_at"]).timestamp() - looked_at
+    product.cloud.clock.set(scale=FAST)
+    product.finish(at_work)
+    took = ended_at(product, run_id) - looked_at
+    assert abs(eta - took) / took < ALLOWED_ERROR, f"said {eta:.0f} s, took {took:.0f} s"
+
+    newest, *_ = product.peaker("runs", "orders", "--json").document
+    assert (newest["run_id"], newest["state"]) == (run_id, "succeeded")
+    assert newest["seconds"] > 1500
+    assert newest["usd"]["value"] > 0
+    assert product.peaker("receipt", run_id, "--json").document["outcome"] == "succeeded"
+    assert "succeeded" in product.peaker("receipt", run_id).out
+    roles = {one["role"] for one in product.peaker("status", "orders", "--json").document["replicas"]}
+    assert roles == {"base", "peak"}
+
+
+def ended_at(product: DeployedProduct, run_id: str) -> float:
+    """When the poll that found the engine done was over, in epoch seconds of the cloud's clock."""
+    [row] = product.rows(f"run#{run_id}", "step#ReportPrewarm")
+    return datetime.fromisoformat(row["finished_at"]["S"]).astimezone(UTC).timestamp()
