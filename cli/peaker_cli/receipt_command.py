@@ -17,19 +17,20 @@ from peaker_cli.control_plane import ControlPlane, ControlPlaneError
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.receipt import render_receipt
 from peaker_cli.runs import RunLine, open_line
-from peaker_cli.status_document import as_document
+from peaker_cli.status_document import as_document, run_status
 from peaker_cli.status_gather import StatusReader
-from peaker_cli.status_rendering import progress_line
+from peaker_cli.status_rendering import ended_line, progress_line
 
 EPILOG = "Example: peaker receipt scale-out-orders-20261121T014000-9f3a --env prod"
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that has no receipt yet: its line of `peaker runs`, and what it is doing."""
+    """A run that has no receipt yet: its line of `peaker runs`, what it is doing, and how its execution ended."""
 
     run: RunLine
     progress: RunProgress | Unknown
+    ended: str | None
 
 
 def receipt_command(
@@ -60,8 +61,11 @@ def read_unfinished(reader: StatusReader, control: ControlPlane, run_id: str) ->
     steps = reader.ledger.steps(run_id)
     at_work = reader.at_work(run.cluster)
     now = control.clock.now()
-    line = open_line(run, steps, settings, at_work.lease if at_work else None, now)
-    return Unfinished(line, run_progress(steps, settings, now))
+    line = open_line(run, steps, settings, at_work, now)
+    if at_work is not None and at_work.lease.run_id == run_id:
+        status = run_status(at_work, settings, now)
+        return Unfinished(line, status.progress, ended_line(status, status.ended) if status.ended else None)
+    return Unfinished(line, run_progress(steps, settings, now), None)
 
 
 def unfinished_text(unfinished: Unfinished, control: ControlPlane) -> str:
@@ -69,6 +73,8 @@ def unfinished_text(unfinished: Unfinished, control: ControlPlane) -> str:
     run = unfinished.run
     now = control.clock.now()
     head = f"{run.run_id} has no receipt yet: {run.state} since {run.started_at:%d %b %H:%M:%S} UTC"
+    if unfinished.ended:
+        return f"{head}\n{unfinished.ended}"
     doing = f"{progress_line(unfinished.progress, now)}"
     if run.state == "running":
         return f"{head}\n{doing}"

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import from_iso, seconds_between
-from peaker.domain.ledger import LeaseRow, RunRow, StepRow
+from peaker.domain.ledger import RunRow, StepRow
 from peaker.domain.plan import ScaleOutPlan
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.receipt import assemble_receipt
@@ -22,7 +22,8 @@ from rich.table import Table
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.receipt import duration
-from peaker_cli.status_document import as_document
+from peaker_cli.run_execution import ExecutionState
+from peaker_cli.status_document import RunAtWork, as_document, ended_execution, is_worked_on
 from peaker_cli.status_gather import StatusReader
 
 EPILOG = "Examples: peaker runs orders --env prod; peaker runs orders --limit 5 --json"
@@ -32,8 +33,9 @@ LEFT = "left"
 
 @dataclass(frozen=True)
 class RunLine:
-    """One run. `state` is its outcome, running, or left: not ended, and no longer the holder of the lease.
+    """One run. `state` is its outcome, running, or left: not ended, and nobody works on it.
 
+    A run is left when it no longer holds its cluster's lease, or when its execution ended and roll_back has not begun.
     `step` is the one at work, or the one that failed; `usd` what it has cost up to its end or to now.
     """
 
@@ -70,8 +72,7 @@ def read_runs(reader: StatusReader, control: ControlPlane, cluster: str, limit: 
     rows = control.runs(cluster, limit)
     settings = reader.settings(cluster) if not rows or _open(rows) else None
     at_work = reader.at_work(cluster) if _open(rows) else None
-    lease = at_work.lease if at_work else None
-    return [_line(reader, control, settings, lease, str(row["run_id"])) for row in rows]
+    return [_line(reader, control, settings, at_work, str(row["run_id"])) for row in rows]
 
 
 def render_runs(lines: Sequence[RunLine]) -> RenderableType:
@@ -102,7 +103,7 @@ def _line(
     reader: StatusReader,
     control: ControlPlane,
     settings: ClusterSettings | None,
-    lease: LeaseRow | None,
+    at_work: RunAtWork | None,
     run_id: str,
 ) -> RunLine:
     run = reader.ledger.run(run_id)
@@ -110,7 +111,7 @@ def _line(
     if receipt is not None:
         return ended_line(run, receipt)
     steps = reader.ledger.steps(run_id)
-    return open_line(run, steps, settings, lease, control.clock.now())
+    return open_line(run, steps, settings, at_work, control.clock.now())
 
 
 def ended_line(run: RunRow, receipt: dict[str, Any]) -> RunLine:
@@ -132,12 +133,13 @@ def open_line(
     run: RunRow,
     steps: Sequence[StepRow],
     settings: ClusterSettings | None,
-    lease: LeaseRow | None,
+    at_work: RunAtWork | None,
     now: datetime,
 ) -> RunLine:
-    """The line of a run without a receipt."""
-    holds = lease is not None and lease.run_id == run.run_id
-    state = run.outcome if run.outcome != AT_WORK else AT_WORK if holds else LEFT
+    """The line of a run without a receipt; `at_work` is the holder of its cluster's lease."""
+    holder = at_work if at_work is not None and at_work.lease.run_id == run.run_id else None
+    state = run.outcome if run.outcome != AT_WORK else AT_WORK if holder and is_worked_on(holder) else LEFT
+    ended = ended_execution(holder.execution) if holder else None
     progress = run_progress(steps, settings, now) if settings else Unknown("its cluster is not deployed")
     return RunLine(
         run_id=run.run_id,
@@ -145,10 +147,15 @@ def open_line(
         reason=str(run.request.get("reason") or ""),
         started_at=run.started_at,
         state=state,
-        step=progress.step if isinstance(progress, RunProgress) else "",
+        step=_step(progress, ended),
         seconds=max(0.0, seconds_between(run.started_at, run.finished_at or now)),
         usd=_cost_until(run, now),
     )
+
+
+def _step(progress: RunProgress | Unknown, ended: ExecutionState | None) -> str:
+    step = progress.step if isinstance(progress, RunProgress) else ""
+    return ", ".join(filter(None, (step, ended.text if ended else "")))
 
 
 def _cost_until(run: RunRow, now: datetime) -> Reading:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,8 @@ from peaker.domain.inventory import Instance
 from peaker.domain.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.run_progress import RunProgress, run_progress
+
+from peaker_cli.run_execution import ExecutionState
 
 # As long as the workflows themselves believe a published figure.
 STALE_AFTER_CHECKS = 3
@@ -30,11 +32,15 @@ class Alarm:
 
 @dataclass(frozen=True)
 class RunAtWork:
-    """Who holds the cluster's lease, and what the ledger has of that run; `run` is None before it is written."""
+    """Who holds the cluster's lease, and what the ledger has of that run; `run` is None before it is written.
+
+    `execution` is what Step Functions says of it: a run whose execution was stopped keeps its lease until it is undone.
+    """
 
     lease: LeaseRow
     run: RunRow | None
     steps: tuple[StepRow, ...]
+    execution: ExecutionState | Unknown
 
 
 @dataclass(frozen=True)
@@ -69,15 +75,25 @@ class ReplicaStatus:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """The run at work. `ready_at_by_plan` is what the plan predicted; the lease is renewed with every step."""
+    """The run at work. `ready_at_by_plan` is what the plan predicted; the lease is renewed with every step.
+
+    `undone_by_roll_back`: the execution ended, and a step has begun since.
+    """
 
     run_id: str
     operation: str
     reason: str
     started_at: datetime | None
+    execution: ExecutionState | Unknown
+    undone_by_roll_back: bool
     progress: RunProgress | Unknown
     ready_at_by_plan: datetime | None
     lease_until: datetime
+
+    @property
+    def ended(self) -> ExecutionState | None:
+        """The execution, when it is known to have ended."""
+        return ended_execution(self.execution)
 
 
 @dataclass(frozen=True)
@@ -205,15 +221,42 @@ def run_status(found: RunAtWork, settings: ClusterSettings, now: datetime) -> Ru
     run = found.run
     ready = run.plan.get("ready_at") if run else None
     trigger = (run.request.get("trigger") or {}) if run else {}
+    ended = ended_execution(found.execution)
+    progress = run_progress(found.steps, settings, now)
     return RunStatus(
         run_id=found.lease.run_id,
         operation=found.lease.operation,
         reason=str((run and run.request.get("reason")) or trigger.get("reason") or trigger.get("kind") or ""),
         started_at=run.started_at if run else None,
-        progress=run_progress(found.steps, settings, now),
+        execution=found.execution,
+        undone_by_roll_back=_has_step_since(found.steps, ended.ended_at if ended else None),
+        progress=_without_end(progress, ended.text) if ended else progress,
         ready_at_by_plan=from_iso(str(ready)) if ready else None,
         lease_until=found.lease.held_until,
     )
+
+
+def ended_execution(execution: ExecutionState | Unknown) -> ExecutionState | None:
+    """The execution, when it is known to have ended."""
+    return execution if isinstance(execution, ExecutionState) and execution.ended else None
+
+
+def is_worked_on(found: RunAtWork) -> bool:
+    """Its execution runs, as far as is known, or roll_back has begun what undoes it."""
+    ended = ended_execution(found.execution)
+    return ended is None or _has_step_since(found.steps, ended.ended_at)
+
+
+def _has_step_since(steps: Sequence[StepRow], ended_at: datetime | None) -> bool:
+    return ended_at is not None and any(step.started_at > ended_at for step in steps)
+
+
+def _without_end(progress: RunProgress | Unknown, why: str) -> RunProgress | Unknown:
+    """Nobody waits for a prewarm whose execution ended."""
+    if isinstance(progress, Unknown) or progress.prewarm is None:
+        return progress
+    prewarm = replace(progress.prewarm, eta_seconds=Unknown(why), goes_on_at=None, deadline=None)
+    return replace(progress, prewarm=prewarm)
 
 
 def _capacity(facts: Facts) -> CapacityStatus:

@@ -18,12 +18,14 @@ from peaker.adapters.read_endpoint_by_kind import read_endpoints
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import LedgerInconsistent, PeakerError, UnknownCluster
 from peaker.domain.fleet import Observation
+from peaker.domain.ledger import LeaseRow
 from peaker.domain.reading import Reading, Unknown
 from peaker.ports import TrafficRouter
 from peaker.usecases.observe_fleet import fleet_of
 
 from peaker_cli.aws_failures import EXPECTED, one_line
 from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.run_execution import ExecutionState, execution_of
 from peaker_cli.status_document import Alarm, Facts, RunAtWork
 
 FoundT = TypeVar("FoundT")
@@ -35,6 +37,7 @@ class StatusReader:
     def __init__(self, control: ControlPlane) -> None:
         self._control = control
         self._clients: dict[str, Any] = {}
+        self._machines: dict[str, str] = {}
 
     def clusters(self) -> list[str]:
         """The environment's clusters, sorted. Raises PeakerError."""
@@ -73,11 +76,22 @@ class StatusReader:
         lease = self._lease.current(cluster, self._control.clock.now())
         if lease is None:
             return None
+        execution = _known(lambda: self._execution(lease))
+        if isinstance(execution, ExecutionState) and execution.ended:
+            # It may have ended well, and given the lease back, since the lease was read.
+            again = self._lease.current(cluster, self._control.clock.now())
+            if again is None or again.run_id != lease.run_id:
+                return self.at_work(cluster) if again else None
         try:
             run = self.ledger.run(lease.run_id)
         except LedgerInconsistent:  # it has the lease and has not written its row yet
-            return RunAtWork(lease, None, ())
-        return RunAtWork(lease, run, tuple(self.ledger.steps(lease.run_id)))
+            return RunAtWork(lease, None, (), execution)
+        return RunAtWork(lease, run, tuple(self.ledger.steps(lease.run_id)), execution)
+
+    def _execution(self, lease: LeaseRow) -> ExecutionState | Unknown:
+        if lease.operation not in self._machines:
+            self._machines[lease.operation] = self._control.state_machine_arn(lease.operation)
+        return execution_of(self._client("stepfunctions"), self._machines[lease.operation], lease)
 
     def _fleet(self, settings: ClusterSettings) -> Observation:
         instances = self._compute.instances_of_cluster(settings.name)
@@ -153,7 +167,7 @@ class StatusReader:
 def _known(read: Callable[[], FoundT]) -> FoundT | Unknown:
     try:
         return read()
-    except (PeakerError, *EXPECTED) as error:
+    except (PeakerError, ControlPlaneError, *EXPECTED) as error:
         return Unknown(one_line(error))
 
 

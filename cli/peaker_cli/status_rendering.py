@@ -14,9 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.receipt import duration
+from peaker_cli.run_execution import ExecutionState
 from peaker_cli.status_document import ClusterStatus, DecisionStatus, ReplicaStatus, RunStatus
 
 _BAR_CELLS = 24
+NOT_AT_WORK = "roll_back has not begun (docs/runbooks/abort-run.md)"
 
 
 def render_status(status: ClusterStatus) -> RenderableType:
@@ -71,7 +73,17 @@ def run_line(run: RunStatus | Unknown | None, now: datetime) -> str:
         return "nothing at work"
     if isinstance(run, Unknown):
         return f"unknown ({run.why})"
-    return f"{run.operation} {run.run_id}, {progress_line(run.progress, now)}"
+    head = f"{run.operation} {run.run_id}, "
+    return f"{head}{ended_line(run, run.ended) if run.ended else progress_line(run.progress, now)}"
+
+
+def ended_line(run: RunStatus, ended: ExecutionState) -> str:
+    """Of a run whose execution ended while it holds the lease: how, and whether anybody works on it."""
+    if run.undone_by_roll_back:
+        step = run.progress.step if isinstance(run.progress, RunProgress) else "step unknown"
+        return f"{ended.text}; roll_back undoes it, {step}"
+    last = f", in {run.progress.step}" if isinstance(run.progress, RunProgress) else ""
+    return f"{ended.text}{last}; {NOT_AT_WORK}"
 
 
 def progress_line(progress: RunProgress | Unknown, now: datetime) -> str:
@@ -161,7 +173,7 @@ def _run_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
     head = f"{run.operation} {run.run_id}{started}, {run.reason or 'started by hand'}"
     lines: list[tuple[str, RenderableType]] = [
         ("at work", Text(head)),
-        ("step", Text(progress_line(run.progress, status.at))),
+        _step_line(run, status.at),
     ]
     prewarm = run.progress.prewarm if isinstance(run.progress, RunProgress) else None
     if prewarm is not None:
@@ -169,9 +181,16 @@ def _run_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
         if prewarm.deadline is not None:
             left = duration(max(0.0, seconds_between(status.at, prewarm.deadline)))
             lines.append(("deadline", Text(f"{prewarm.deadline:%d %b %H:%M} (in {left}); then it fails")))
-    if run.ready_at_by_plan is not None:
+    if run.ready_at_by_plan is not None and not run.ended:
         lines.append(("ready by plan", Text(f"{run.ready_at_by_plan:%d %b %H:%M:%S}")))
     return lines
+
+
+def _step_line(run: RunStatus, now: datetime) -> tuple[str, RenderableType]:
+    if run.ended:
+        return ("ended", Text(ended_line(run, run.ended), style="red"))
+    unknown = f"; execution unknown ({run.execution.why})" if isinstance(run.execution, Unknown) else ""
+    return ("step", Text(progress_line(run.progress, now) + unknown))
 
 
 def _bar(prewarm: PrewarmState) -> str:

@@ -28,6 +28,15 @@ def at_work(product: DeployedProduct) -> Iterator[str]:
     product.cloud.clock.set(scale=FAST)
 
 
+@pytest.fixture
+def no_roll_back(product: DeployedProduct) -> Iterator[str]:
+    """The event of a stop is lost: events are delivered best effort."""
+    rule = "peaker-local-execution-stopped"
+    product.cloud.client("events").disable_rule(Name=rule)
+    yield rule
+    product.cloud.client("events").enable_rule(Name=rule)
+
+
 def first_report(product: DeployedProduct) -> bool:
     rows = product.rows(f"run#{product.run_ids()[-1]}", "step#ReportPrewarm") if product.run_ids() else []
     return bool(rows) and "finished_at" in rows[0]
@@ -70,6 +79,29 @@ def test_a_run_is_told_from_its_prewarm_to_its_receipt(product: DeployedProduct,
     assert "succeeded" in product.peaker("receipt", run_id).out
     roles = {one["role"] for one in product.peaker("status", "orders", "--json").document["replicas"]}
     assert roles == {"base", "peak"}
+
+
+def test_a_run_whose_execution_was_stopped_does_not_show_as_running(
+    product: DeployedProduct, at_work: str, no_roll_back: str
+) -> None:
+    run_id = product.run_ids()[-1]
+    product.cloud.client("stepfunctions").stop_execution(executionArn=at_work, cause="stopped by hand")
+
+    status = product.peaker("status", "orders")
+    assert "its execution ended: ABORTED at " in status.out
+    assert "roll_back has not begun" in status.out
+    assert "goes on in" not in status.out
+    newest, *_ = product.peaker("runs", "orders", "--json").document
+    assert (newest["run_id"], newest["state"]) == (run_id, "left")
+    assert "its execution ended: ABORTED" in newest["step"]
+    assert "left since" in product.peaker("receipt", run_id).out
+
+    product.cloud.clock.set(scale=FAST)
+    product.cloud.client("events").enable_rule(Name=no_roll_back)
+    product.finish(product.roll_back(at_work))
+    newest, *_ = product.peaker("runs", "orders", "--json").document
+    assert (newest["run_id"], newest["state"]) == (run_id, "rolled_back")
+    assert "nothing at work" in product.peaker("status", "orders").out
 
 
 def ended_at(product: DeployedProduct, run_id: str) -> float:

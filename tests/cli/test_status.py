@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import subprocess
+import termios
 
 from tests.support.deployed_product import DeployedProduct, eventually, peaker_command, peaker_environment
 
@@ -13,7 +16,7 @@ def test_a_quiet_cluster_shows_its_replicas_its_load_and_its_last_decision(produ
     assert (said.status, said.err) == (0, "")
     assert product.cluster.base_replica_id in said.out
     assert product.cluster.source_id in said.out
-    for word in ("base", "healthy", "100.0%", "nothing at work", "500 each", "at least 1, at most 3"):
+    for word in ("base", "healthy", "nothing at work", "500 each", "at least 1, at most 3"):
         assert word in said.out
     assert "none" in said.out
 
@@ -99,6 +102,40 @@ def test_a_watch_that_is_no_terminal_appends_lines_and_ends_with_ctrl_c(product:
         watching.kill()
     assert all("orders: " in line and "at work" in line for line in lines)
     assert (watching.returncode, errors) == (0, "")
+
+
+def test_a_watch_on_a_terminal_ends_with_ctrl_c_and_gives_the_cursor_back(product: DeployedProduct) -> None:
+    ours, its = os.openpty()
+    environment = peaker_environment(TERM="xterm")
+    watching = subprocess.Popen(
+        peaker_command("watch", "orders", "--every", "1", *product.where),
+        stdin=its, stdout=its, stderr=its, env=environment, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )  # fmt: skip
+    os.close(its)
+    try:
+        shown = read_terminal(ours, until=b"alarms")
+        os.write(ours, b"\x03")
+        shown += read_terminal(ours)
+        assert watching.wait(30) == 0
+    finally:
+        watching.kill()
+        os.close(ours)
+    assert shown.count(b"\x1b[?25l") == shown.count(b"\x1b[?25h") == 1
+    assert b"Traceback" not in shown
+    assert b"stopped" not in shown
+
+
+def read_terminal(terminal: int, until: bytes | None = None) -> bytes:
+    """What a terminal shows until it has shown that, or until its other end is closed."""
+    shown = b""
+    while until is None or until not in shown:
+        try:
+            shown += os.read(terminal, 65536)
+        except OSError:  # the last process on it is gone
+            assert until is None, shown.decode()
+            break
+    return shown
 
 
 def test_a_watch_goes_on_when_aws_does_not_answer_for_a_moment(product: DeployedProduct) -> None:

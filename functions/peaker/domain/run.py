@@ -127,6 +127,11 @@ def run_id(operation: Operation, cluster: str, started_at: datetime, execution_n
     return f"{operation.replace('_', '-')}-{cluster[:_CLUSTER_IN_RUN_ID]}-{start}-{digest}"
 
 
+def is_run_of(run: str, first: str) -> bool:
+    """Whether an execution whose first run is `first` began this one: one for each replica that it builds."""
+    return run == first or run.startswith(f"{first}-")
+
+
 def client_token(run: str, *parts: str) -> str:
     """A ClientToken of 64 ASCII characters, the same for every retry of one step (I10)."""
     return hashlib.sha256("/".join((run, *parts)).encode()).hexdigest()

@@ -7,7 +7,7 @@ import json
 from peaker.domain.errors import InvalidRequest, LedgerInconsistent, NothingToUndo
 from peaker.domain.execution_input import ExecutionInput, parse_execution_input
 from peaker.domain.failure import Failure
-from peaker.domain.run import StoppedExecution, Summary, run_id
+from peaker.domain.run import StoppedExecution, Summary, is_run_of, run_id
 from peaker.ports import Ports
 
 
@@ -33,7 +33,7 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
         raise NothingToUndo(f"{stopped.execution_name} was stopped before its input was refused") from wrong
     first = run_id(stopped.operation, request.cluster, stopped.started_at, stopped.execution_name)
     lease = ports.lease.current(request.cluster, ports.clock.now())
-    if lease is None or not (lease.run_id == first or lease.run_id.startswith(f"{first}-")):
+    if lease is None or not is_run_of(lease.run_id, first):
         raise NothingToUndo(f"{stopped.execution_name} ({first}) holds no lease of {request.cluster}")
     return StoppedRun(
         text=f"{lease.run_id} was left by {stopped.execution_name}, {stopped.status}",

@@ -10,6 +10,7 @@ from peaker.domain.instants import to_iso
 from peaker.domain.inventory import TargetHealth, TargetState
 from peaker.domain.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.reading import Known, Unknown
+from peaker_cli.run_execution import ExecutionState
 from peaker_cli.status_document import Alarm, Facts, RunAtWork, RunStatus, as_document, cluster_status
 from peaker_cli.status_rendering import render_overview, render_status, status_line
 from rich.console import Console
@@ -18,6 +19,7 @@ from tests.support.builders import BASE, RUN_ID, observed, orders, replica
 from tests.support.fakes import NOON
 
 PEAK = "i-000000000000c0001"
+AT_WORK = ExecutionState("manual-1", "RUNNING", None)
 REPORT: dict[str, Any] = {
     "at": to_iso(NOON - timedelta(minutes=4)),
     "action": "scale_out",
@@ -106,7 +108,7 @@ def test_the_run_at_work_has_its_step_and_its_end() -> None:
                  "eta_seconds": 240.0, "elapsed_seconds": 1100.0}),
     )  # fmt: skip
     lease = LeaseRow("orders", RUN_ID, "scale_out", 7, NOON + timedelta(hours=6))
-    facts = gathered(at_work=RunAtWork(lease, run, steps))
+    facts = gathered(at_work=RunAtWork(lease, run, steps, AT_WORK))
     status = cluster_status(facts)
     assert isinstance(status.run, RunStatus)
     assert (status.run.operation, status.run.reason) == ("scale_out", "by hand")
@@ -121,7 +123,7 @@ def test_the_run_at_work_has_its_step_and_its_end() -> None:
 
 def test_a_run_that_has_not_written_its_row_yet_is_shown_by_its_lease() -> None:
     lease = LeaseRow("orders", RUN_ID, "scale_out", 7, NOON + timedelta(hours=6))
-    text = shown(gathered(at_work=RunAtWork(lease, None, ())))
+    text = shown(gathered(at_work=RunAtWork(lease, None, (), AT_WORK)))
     assert RUN_ID in text
     assert "step unknown" in text
 
