@@ -21,8 +21,9 @@ FAST = 60.0
 def at_work(product: DeployedProduct) -> Iterator[str]:
     """A scale-out whose prewarm has reported once; the clock is slow while it is looked at."""
     product.hosts_take_their_time(PACE)
+    earlier = product.run_ids()
     execution = product.start("scale_out", reason="by hand")
-    eventually(lambda: first_report(product), seconds=120)
+    eventually(lambda: product.run_ids() != earlier and first_report(product), seconds=240)
     product.cloud.clock.set(scale=1)
     yield execution
     product.cloud.clock.set(scale=FAST)
@@ -38,7 +39,7 @@ def no_roll_back(product: DeployedProduct) -> Iterator[str]:
 
 
 def first_report(product: DeployedProduct) -> bool:
-    rows = product.rows(f"run#{product.run_ids()[-1]}", "step#ReportPrewarm") if product.run_ids() else []
+    rows = product.rows(f"run#{product.run_ids()[-1]}", "step#ReportPrewarm")
     return bool(rows) and "finished_at" in rows[0]
 
 
