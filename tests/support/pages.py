@@ -48,11 +48,12 @@ def _joined(block: str) -> Iterator[str]:
     held = ""
     for commented in block.splitlines():
         line = _COMMENT.sub("", commented).rstrip()
-        held = f"{held}{line}" if not held else f"{held}\n{line}"
+        held = f"{held}{line}"
         if held.endswith("\\"):
             held = held[:-1]
             continue
         if held.count("'") % 2:
+            held += "\n"
             continue
         yield held
         held = ""
