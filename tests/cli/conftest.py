@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.deployed_product import DeployedProduct, deployed_product
-from tests.support.situations import Person
 
 
 @pytest.fixture(scope="session")
@@ -23,9 +22,3 @@ def product(deployed: DeployedProduct) -> Iterator[DeployedProduct]:
     deployed.cloud.faults.clear()
     deployed.answers.healthy()
     deployed.answers.hosts = None
-
-
-@pytest.fixture(scope="session")
-def person(deployed: DeployedProduct, tmp_path_factory: pytest.TempPathFactory) -> Person:
-    """Somebody at a shell, with the `peaker` and `aws` commands, where a peak replica serves already."""
-    return Person.of(deployed, tmp_path_factory.mktemp("desk"))

@@ -35,7 +35,7 @@ def test_a_cluster_that_there_is_not_is_named_with_those_that_there_are(
     product: DeployedProduct, command: tuple[str, ...]
 ) -> None:
     name, _, *more = command
-    assert_one_line(product.peaker(name, "ordres", *more), "'ordres'", "orders")
+    assert_one_line(product.peaker(name, "ordres", *more), '"ordres"', "orders")
 
 
 def test_a_run_that_there_is_not_leads_to_the_list(product: DeployedProduct) -> None:

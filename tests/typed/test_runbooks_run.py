@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.deployed_product import DeployedProduct
 from tests.support.pages import RUNBOOKS, blocks
 from tests.support.situations import SITUATIONS, Person
-
-
-@pytest.fixture
-def calm(product: DeployedProduct, person: Person) -> Iterator[Person]:
-    """Nothing is at work when the page is done, so that the next one finds what it expects."""
-    yield person
-    product.answers.healthy()
-    product.answers.hosts = None
-    person.waits_for_calm()
 
 
 @pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
