@@ -100,8 +100,8 @@ class ControlPlane:
     def not_deployed(self, missing: str) -> str:
         """The message where something of the deployment is not there."""
         return (
-            f"{missing} of environment {self.environment} in {self.region}. Deploy it (npx cdk deploy --all "
-            f"-c env={self.environment}), or give --env, --region and --profile"
+            f"{missing} of environment {self.environment} in {self.region}. Deploy it (npx cdk deploy "
+            f"-c env={self.environment} '**'), or give --env, --region and --profile"
         )
 
     def state_machine_arn(self, name: str) -> str:

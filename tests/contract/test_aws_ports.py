@@ -198,7 +198,7 @@ def test_settings_are_read_and_an_unknown_cluster_names_the_known_ones(aws: Adap
     assert clusters.settings("orders") == orders()
     assert clusters.names() == ["orders"]
     for name in ("payments", "../orders"):
-        with pytest.raises(errors.UnknownCluster, match="is not one of this environment's clusters: orders"):
+        with pytest.raises(errors.UnknownCluster, match="clusters of this environment: orders"):
             clusters.settings(name)
     ssm.put_parameter(Name="/peaker/local/clusters/broken", Value='{"name": "broken"}', Type="String")
     with pytest.raises(errors.InvalidRequest, match="deploy again"):

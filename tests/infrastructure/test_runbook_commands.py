@@ -22,6 +22,7 @@ from peaker_host import errors as host_errors
 from stacks.constructs.operator_alarm import RUNBOOKS
 from statemachines.structure import states
 from tests.infrastructure.conftest import Assembly
+from tests.support.pages import joined
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -51,7 +52,7 @@ VALUES = {"PEAKER_ENV": "prod", "AWS_REGION": "us-east-1", "CLUSTER": "orders"}
 def lines_of(page: Path) -> Iterator[str]:
     """Command lines of a page's blocks, continued ones joined, as bash would see them."""
     for _, block in FENCE.findall(page.read_text(encoding="utf-8")):
-        yield from block.replace("\\\n", " ").splitlines()
+        yield from joined(block)
 
 
 def commands(page: Path, program: str) -> list[str]:

@@ -37,13 +37,13 @@ def blocks(page: Path) -> Iterator[str]:
 
 def typed_lines(page: Path) -> list[str]:
     """Every command of a page: the lines of its blocks, continued ones joined, and those inside a sentence."""
-    lines = [line.strip() for block in blocks(page) for line in _joined(block)]
+    lines = [line.strip() for block in blocks(page) for line in joined(block)]
     fenced = [line for line in lines if line and not line.startswith("#")]
     text = _FENCE.sub("", page.read_text(encoding="utf-8"))
     return fenced + _INLINE.findall(text)
 
 
-def _joined(block: str) -> Iterator[str]:
+def joined(block: str) -> Iterator[str]:
     """Lines as bash takes them: a backslash or an open quote goes on with the next one."""
     held = ""
     for commented in block.splitlines():
