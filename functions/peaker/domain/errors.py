@@ -65,6 +65,8 @@ class HostCommandRunning(NotYet):
 class StorageProofOpen(NotYet):
     """The storage proof did not say warm, and looks once more."""
 
+    remedy = "It looked as often as it may: read each look's numbers in the receipt, then start again."
+
 
 class SnapshotsPending(NotYet):
     """Blocks of the snapshots are still being copied."""
