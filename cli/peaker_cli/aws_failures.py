@@ -15,6 +15,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
     UnauthorizedSSOTokenError,
 )
+from peaker.domain.errors import PeakerError
 
 _NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError)
 _NOT_RENEWED = (CredentialRetrievalError, SSOTokenLoadError, TokenRetrievalError, UnauthorizedSSOTokenError)
@@ -38,6 +39,11 @@ _RENEW = "renew them (aws sso login) or name others with --profile or AWS_PROFIL
 def one_line(error: BaseException) -> str:
     """The error for a person; AWS's own errors are looked for behind those that wrap them."""
     return " ".join(_text(_of_aws(error) or error).split())
+
+
+def reason(error: PeakerError) -> str:
+    """What AWS said of the credentials or the address, where that is behind it; else the error's own sentence."""
+    return one_line(error) if _of_aws(error) else error.sentence
 
 
 def _of_aws(error: BaseException) -> BaseException | None:

@@ -13,6 +13,7 @@ from peaker.domain.errors import PeakerError
 from peaker.domain.inventory import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, Instance
 from peaker.ports import TrafficRouter
 
+from peaker_cli.aws_failures import reason
 from peaker_cli.control_plane import ControlPlane, ControlPlaneError
 from peaker_cli.deployment import DeploymentOptions
 
@@ -34,7 +35,7 @@ def register_base_command(
         router = read_endpoints(client("elbv2"), client("route53"), client("ec2"), client("cloudwatch"))
         register_base(router, settings, instance)
     except PeakerError as error:
-        raise ControlPlaneError(error.sentence) from error
+        raise ControlPlaneError(reason(error)) from error
     typer.echo(
         f"{instance_id} is behind the read endpoint of {cluster}; it gets reads once it is found healthy"
     )
