@@ -113,7 +113,7 @@ def stage(scale: float, say: Say) -> Iterator[Stage]:
         deploy(templates, cloud.endpoint_url, progress=lambda _: None)
         parameter = control.client("ssm").get_parameter(Name=_parameter())
         settings = json.loads(parameter["Parameter"]["Value"])
-        cluster = bring_up(control.client, ENVIRONMENT, settings, kept, say)
+        cluster = bring_up(control.client, cloud.admin, ENVIRONMENT, settings, kept, say)
         say("the base replica's history: some three minutes")
         Hosts(control.client("ssm"), ENVIRONMENT).script(cluster.base_replica_id, _HISTORY)
         start = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=1)

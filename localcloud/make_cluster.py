@@ -43,7 +43,7 @@ def make_cluster(
     kept = seed.load_seed(Path(state["state_dir"]), seed.Dataset())
     if kept is None:
         raise BringUpError("there is no seed dataset; make it once: python -m localcloud prepare")
-    return bring_up(client, environment, settings, kept, progress)
+    return bring_up(client, admin, environment, settings, kept, progress)
 
 
 def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:

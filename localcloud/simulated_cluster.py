@@ -14,10 +14,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from localcloud.cluster import (
+    REGISTRATION_SECONDS,
+    Admin,
     BringUpError,
     RunningCluster,
     aws_tags,
     ensure_instance_profile,
+    hastened,
     launch,
     retried,
 )
@@ -27,11 +30,7 @@ HISTORY_DAYS, DAYS_AHEAD = 28, 14
 # The load goes up and down by this share of itself in a day.
 DAILY_SWING = 0.1
 LIMIT_SECONDS = 60.0
-# A load balancer takes up to 5 minutes of the cloud's clock for a registration, and looks twice then.
-REGISTRATION_SECONDS = 600.0
 _PAUSE_SECONDS = 0.05
-
-Admin = Callable[[str, Mapping[str, Any] | None], dict[str, Any]]
 
 
 def make_simulated_cluster(
@@ -59,8 +58,7 @@ def make_simulated_cluster(
     source = _host(ec2, settings, zones[0], "source", progress)
     replica = _host(ec2, settings, zones[-1], "replica", progress)
     _data_volumes(ec2, settings, str(replica["InstanceId"]), zones[-1], progress)
-    scale = float(admin("clock", None)["scale"])
-    _serve(client("elbv2"), endpoint, str(replica["InstanceId"]), scale, progress)
+    _serve(client("elbv2"), admin, endpoint, str(replica["InstanceId"]), progress)
     _carry(admin, settings, settings["capacity_per_replica"] / 3 if load is None else load, progress)
     for function in ("forecast_load", "watch_replicas"):
         progress(f"first {function}")
@@ -128,9 +126,9 @@ def _data_volumes(
 
 def _serve(
     elbv2: Any,
+    admin: Admin,
     endpoint: Mapping[str, Any],
     instance_id: str,
-    clock_scale: float,
     progress: Callable[[str], None],
 ) -> None:
     """In both groups, as every serving replica is: neither may ever be empty."""
@@ -146,9 +144,10 @@ def _serve(
             one["Target"]["Id"] == instance_id and one["TargetHealth"]["State"] == "healthy" for one in found
         )
 
-    limit = LIMIT_SECONDS + REGISTRATION_SECONDS / clock_scale
-    progress(f"waiting for the load balancer to find it healthy, {limit:.0f} s at most")
-    _eventually("the base replica is healthy", lambda: all(healthy(arn) for arn in groups), limit)
+    progress("waiting for the load balancer, which takes 3 to 5 minutes of the cloud's clock")
+    with hastened(admin):
+        limit = LIMIT_SECONDS + REGISTRATION_SECONDS / float(admin("clock", None)["scale"])
+        _eventually("the base replica is healthy", lambda: all(healthy(arn) for arn in groups), limit)
 
 
 def _carry(admin: Admin, settings: Mapping[str, Any], load: float, progress: Callable[[str], None]) -> None:

@@ -47,7 +47,9 @@ def watch_command(
 
 def _live(look: Callable[[], list[ClusterStatus]], one: bool, every: float) -> None:
     newest = _rendered(look(), one)
-    with Live(newest, console=Console(), auto_refresh=False) as live:
+    live = Live(newest, console=Console(), auto_refresh=False)
+    try:  # not `with`: Ctrl-C while it starts must give the cursor back as well
+        live.start()
         while True:
             live.update(newest, refresh=True)
             time.sleep(every)
@@ -55,6 +57,8 @@ def _live(look: Callable[[], list[ClusterStatus]], one: bool, every: float) -> N
                 newest = _rendered(look(), one)
             except (PeakerError, *EXPECTED) as error:
                 live.update(Group(newest, Text(f"no news: {one_line(error)}", style="yellow")), refresh=True)
+    finally:
+        live.stop()
 
 
 def _append(look: Callable[[], list[ClusterStatus]], every: float) -> None:

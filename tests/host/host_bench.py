@@ -98,14 +98,21 @@ class Host:
 
     @contextlib.contextmanager
     def mounted(self, volume: Volume) -> Iterator[Path]:
-        """The volume's filesystem, unmounted in the end."""
+        """The volume's filesystem, unmounted in the end.
+
+        It is frozen once before: a mount namespace that another test makes at this moment holds a copy of the mount,
+        and then unmounting writes nothing out.
+        """
         point = self.root / f"mnt-{volume.volume_id}"
         point.mkdir(exist_ok=True)
         subprocess.run(["mount", volume.path, str(point)], check=True)
         try:
             yield point
         finally:
+            for step in ("--freeze", "--unfreeze"):
+                subprocess.run(["fsfreeze", step, str(point)], check=True)
             unmount(point)
+            subprocess.run(["blockdev", "--flushbufs", volume.path], check=True)
 
     def request(self, *volumes: Volume, filesystem: str = "xfs") -> str:
         """The Volumes parameter for these volumes."""

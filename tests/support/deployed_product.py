@@ -141,7 +141,7 @@ class DeployedProduct:
         return not rows or rows[0]["run_id"]["S"] == "-"
 
 
-def eventually(look: Callable[[], Any], seconds: float = 60.0) -> Any:
+def eventually(look: Callable[[], Any], seconds: float = 180.0) -> Any:
     """The first truthy answer; fails with the last one when there is none in time."""
     deadline = time.monotonic() + seconds
     while not (answer := look()):
