@@ -162,7 +162,10 @@ def preload() -> list[str]:
 
         session: Any = boto3.Session()
         boto3.DEFAULT_SESSION = session
+        known = session.get_available_services()  # a bundle may bring a boto3 with fewer
         for service in WARM_CLIENTS:  # leaves the service models parsed, for every worker to share
+            if service not in known:
+                continue
             session.client(service, "us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
     return loaded
 

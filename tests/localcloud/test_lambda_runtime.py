@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import time
+import zipfile
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -167,6 +169,26 @@ def test_embedded_metrics_are_cloudwatchs_on_the_cloud_clock(aws: Control, funct
         Statistics=["Average", "SampleCount"],
     )["Datapoints"]
     assert [(point["Average"], point["SampleCount"]) for point in points] == [(2.0, 2.0)]
+
+
+SMALL_BOTO3 = """
+class Session:
+    def get_available_services(self):
+        return ["s3"]
+    def client(self, service, *_, **__):
+        if service != "s3":
+            raise LookupError(f"Unknown service: {service}")
+"""
+
+
+def test_a_bundle_may_bring_a_boto3_that_knows_fewer_services(aws: Control) -> None:
+    code = io.BytesIO()
+    with zipfile.ZipFile(code, "w") as archive:
+        archive.writestr("boto3/__init__.py", SMALL_BOTO3)
+        archive.writestr(
+            "app.py", "import boto3\ndef handler(e, c): return boto3.Session().get_available_services()"
+        )
+    assert aws.invoke(aws.function("", Code={"ZipFile": code.getvalue()})) == (None, ["s3"])
 
 
 def test_new_code_is_what_runs_next(aws: Control) -> None:
