@@ -39,6 +39,7 @@ DOCUMENTS = REPOSITORY / "ssm_documents"
 STATE_MACHINE_SUFFIX = ".asl.json"
 RUN_FILES_KEPT = Duration.days(4)
 SCHEDULED_CHECK = Duration.hours(1)
+STOPPED_RUNS_CHECK = Duration.minutes(10)
 # An alarm's event is still worth acting on after this long; the scheduled check covers the rest.
 LONGEST_ALARM_EVENT_AGE_SECONDS = 3600
 # What a stopped run left costs money until it is undone, however late that is: EventBridge's own limit.
@@ -96,6 +97,7 @@ class ControlPlaneStack(Stack):
             "HOST_PACKAGE_KEY": package.s3_object_key,
             "HOST_PACKAGE_SHA256": host_package.sha256,
             "RUN_FILES_BUCKET": names.run_files_bucket,
+            "STATE_MACHINE_PREFIX": names.state_machine_arn(""),
             "POWERTOOLS_SERVICE_NAME": "peaker",
             "POWERTOOLS_METRICS_NAMESPACE": METRIC_NAMESPACE,
             "LOG_LEVEL": "INFO",
@@ -228,6 +230,7 @@ class ControlPlaneStack(Stack):
                 functions={key: arn for key, arn in functions.items() if key in wanted},
                 children={key: child for key, child in children.items() if key in wanted},
                 topic=self.topic,
+                undoes=name == "roll_back",
             )
             made[name] = workflow.state_machine
         return made
@@ -237,13 +240,14 @@ class ControlPlaneStack(Stack):
             self,
             "RollBackOnStop",
             rule_name=f"{self._names.prefix}-execution-stopped",
-            description="Starts roll_back when an execution of scale_out or scale_in was stopped or timed out",
+            description="Starts roll_back when an execution of scale_out or scale_in failed, was stopped or timed out",
             target=self.workflows["roll_back"],
             pattern=events.EventPattern(
                 source=["aws.states"],
                 detail_type=["Step Functions Execution Status Change"],
                 detail={
-                    "status": ["ABORTED", "TIMED_OUT"],
+                    # Step Functions itself ends an execution as FAILED where no Catch can: 25,000 events, 256 KiB.
+                    "status": ["ABORTED", "FAILED", "TIMED_OUT"],
                     "stateMachineArn": [
                         self._names.state_machine_arn(workflow) for workflow in ("scale_out", "scale_in")
                     ],
@@ -251,6 +255,17 @@ class ControlPlaneStack(Stack):
             ),
             payload=events.RuleTargetInput.from_event_path("$.detail"),
             longest_age_seconds=LONGEST_STOP_EVENT_AGE_SECONDS,
+            topic=self.topic,
+        )
+        EventRoute(
+            self,
+            "FindStoppedRunsOnSchedule",
+            rule_name=f"{self._names.prefix}-stopped-runs",
+            description="Starts roll_back for executions that ended without an undo: their events are best effort",
+            target=self.functions["find_stopped_runs"],
+            schedule=events.Schedule.rate(STOPPED_RUNS_CHECK),
+            payload={},
+            longest_age_seconds=int(STOPPED_RUNS_CHECK.to_seconds()),
             topic=self.topic,
         )
 
@@ -348,8 +363,9 @@ class ControlPlaneStack(Stack):
             self,
             f"{pascal_case(cluster.name)}ScaleOutOnSchedule",
             rule_name=self._names.cluster_alarm(cluster.name, "scheduled-check"),
-            description=f"Starts scale_out for {cluster.name} hourly, in case an alarm's change was missed",
+            description=f"Starts scale_out and scale_in for {cluster.name} hourly: alarms speak once",
             target=self.workflows["scale_out"],
+            also=[self.workflows["scale_in"]],
             schedule=events.Schedule.rate(SCHEDULED_CHECK),
             payload={
                 "cluster": cluster.name,

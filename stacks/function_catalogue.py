@@ -163,6 +163,12 @@ SCALE_OUT = (
 
 SCALE_IN = (
     F(
+        "check_surplus",
+        "Asks whether an automatic start has anything to take away",
+        (*STEP, *FLEET, P.READ_METRICS),
+        memory_mib=512,
+    ),
+    F(
         "select_idle_replica",
         "Picks the peak replica to retire, never a base one",
         (*STEP, *FLEET, P.READ_METRICS),
@@ -218,6 +224,11 @@ FORECAST = (
 )
 
 WATCH = (
+    F(
+        "find_stopped_runs",
+        "Starts roll_back where an execution ended without an undo",
+        (P.LIST_CLUSTERS, P.READ_LEASES, P.FOLLOW_EXECUTIONS, P.START_ROLL_BACK),
+    ),
     F(
         "watch_replicas",
         "Tells the replicas their peers and floor, counts how they stand",

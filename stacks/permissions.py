@@ -33,6 +33,10 @@ UNKNOWN_UNTIL_RUN = "The id exists only once the run has made it; the condition 
 class Permission(Enum):
     READ_CLUSTER_SETTINGS = auto()
     WRITE_LEDGER = auto()
+    LIST_CLUSTERS = auto()
+    READ_LEASES = auto()
+    FOLLOW_EXECUTIONS = auto()
+    START_ROLL_BACK = auto()
     KEEP_FORECASTS = auto()
     DESCRIBE_INSTANCES = auto()
     DESCRIBE_INSTANCE_TYPES = auto()
@@ -176,13 +180,17 @@ def _tag_on_create(action: str, *resources: str) -> Statement:
 
 
 def _read_cluster_settings(deployment: Deployment) -> list[Statement]:
-    names = deployment.names
-    # Listing by path is authorized on the path itself; with or without the slash at its end.
-    path = names.cluster_parameter_arn("")
+    any_cluster = deployment.names.cluster_parameter_arn("*")
     return [
-        Statement(("ssm:GetParameter",), (names.cluster_parameter_arn("*"),), wildcard_reason=MISTYPED),
-        Statement(("ssm:GetParametersByPath",), (path, path.rstrip("/"))),
+        Statement(("ssm:GetParameter",), (any_cluster,), wildcard_reason=MISTYPED),
+        *_list_clusters(deployment),
     ]
+
+
+def _list_clusters(deployment: Deployment) -> list[Statement]:
+    # Listing by path is authorized on the path itself; with or without the slash at its end.
+    path = deployment.names.cluster_parameter_arn("")
+    return [Statement(("ssm:GetParametersByPath",), (path, path.rstrip("/")))]
 
 
 def _ledger_statement(deployment: Deployment, *actions: str) -> list[Statement]:
@@ -199,6 +207,23 @@ def _write_ledger(deployment: Deployment) -> list[Statement]:
 
 def _keep_forecasts(deployment: Deployment) -> list[Statement]:
     return _ledger_statement(deployment, "GetItem", "Query", "PutItem")
+
+
+def _follow_executions(deployment: Deployment) -> list[Statement]:
+    names = deployment.names
+    workflows = ("scale_out", "scale_in", "roll_back")
+    return [
+        Statement(("states:ListExecutions",), tuple(names.state_machine_arn(one) for one in workflows)),
+        Statement(
+            ("states:DescribeExecution",),
+            tuple(names.arn("states", f"execution:{names.state_machine(one)}:*") for one in workflows),
+            wildcard_reason="The executions of this environment's workflows, whose names are made as they start.",
+        ),
+    ]
+
+
+def _start_roll_back(deployment: Deployment) -> list[Statement]:
+    return [Statement(("states:StartExecution",), (deployment.names.state_machine_arn("roll_back"),))]
 
 
 def _publish_metrics(_: Deployment) -> list[Statement]:
@@ -467,6 +492,14 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _read_cluster_settings
         case Permission.WRITE_LEDGER:
             return _write_ledger
+        case Permission.LIST_CLUSTERS:
+            return _list_clusters
+        case Permission.READ_LEASES:
+            return lambda deployment: _ledger_statement(deployment, "GetItem")
+        case Permission.FOLLOW_EXECUTIONS:
+            return _follow_executions
+        case Permission.START_ROLL_BACK:
+            return _start_roll_back
         case Permission.KEEP_FORECASTS:
             return _keep_forecasts
         case Permission.DESCRIBE_INSTANCES:

@@ -15,6 +15,7 @@ from peaker.domain.ledger import RunRow, StepRow
 from peaker.domain.plan import ScaleOutPlan
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.receipt import assemble_receipt
+from peaker.domain.run_execution import RunExecution
 from peaker.domain.run_progress import RunProgress, run_progress
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -22,7 +23,6 @@ from rich.table import Table
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.receipt import duration
-from peaker_cli.run_execution import ExecutionState
 from peaker_cli.status_document import RunAtWork, as_document, ended_execution, is_worked_on
 from peaker_cli.status_gather import StatusReader
 
@@ -153,7 +153,7 @@ def open_line(
     )
 
 
-def _step(progress: RunProgress | Unknown, ended: ExecutionState | None) -> str:
+def _step(progress: RunProgress | Unknown, ended: RunExecution | None) -> str:
     step = progress.step if isinstance(progress, RunProgress) else ""
     return ", ".join(filter(None, (step, ended.text if ended else "")))
 

@@ -13,9 +13,8 @@ from peaker.domain.instants import from_iso, seconds_between, to_iso
 from peaker.domain.inventory import Instance
 from peaker.domain.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.run_execution import RunExecution
 from peaker.domain.run_progress import RunProgress, run_progress
-
-from peaker_cli.run_execution import ExecutionState
 
 # As long as the workflows themselves believe a published figure.
 STALE_AFTER_CHECKS = 3
@@ -40,7 +39,7 @@ class RunAtWork:
     lease: LeaseRow
     run: RunRow | None
     steps: tuple[StepRow, ...]
-    execution: ExecutionState | Unknown
+    execution: RunExecution | Unknown
 
 
 @dataclass(frozen=True)
@@ -84,14 +83,14 @@ class RunStatus:
     operation: str
     reason: str
     started_at: datetime | None
-    execution: ExecutionState | Unknown
+    execution: RunExecution | Unknown
     undone_by_roll_back: bool
     progress: RunProgress | Unknown
     ready_at_by_plan: datetime | None
     lease_until: datetime
 
     @property
-    def ended(self) -> ExecutionState | None:
+    def ended(self) -> RunExecution | None:
         """The execution, when it is known to have ended."""
         return ended_execution(self.execution)
 
@@ -236,9 +235,9 @@ def run_status(found: RunAtWork, settings: ClusterSettings, now: datetime) -> Ru
     )
 
 
-def ended_execution(execution: ExecutionState | Unknown) -> ExecutionState | None:
+def ended_execution(execution: RunExecution | Unknown) -> RunExecution | None:
     """The execution, when it is known to have ended."""
-    return execution if isinstance(execution, ExecutionState) and execution.ended else None
+    return execution if isinstance(execution, RunExecution) and execution.ended else None
 
 
 def is_worked_on(found: RunAtWork) -> bool:

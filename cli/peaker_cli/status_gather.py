@@ -15,17 +15,18 @@ from peaker.adapters.ec2_compute import Ec2Compute
 from peaker.adapters.forecast_records import DynamoForecastRecords
 from peaker.adapters.parameter_clusters import ParameterClusters
 from peaker.adapters.read_endpoint_by_kind import read_endpoints
+from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import LedgerInconsistent, PeakerError, UnknownCluster
 from peaker.domain.fleet import Observation
 from peaker.domain.ledger import LeaseRow
 from peaker.domain.reading import Reading, Unknown
+from peaker.domain.run_execution import RunExecution
 from peaker.ports import TrafficRouter
 from peaker.usecases.observe_fleet import fleet_of
 
 from peaker_cli.aws_failures import EXPECTED, one_line
 from peaker_cli.control_plane import ControlPlane, ControlPlaneError
-from peaker_cli.run_execution import ExecutionState, execution_of
 from peaker_cli.status_document import Alarm, Facts, RunAtWork
 
 FoundT = TypeVar("FoundT")
@@ -77,7 +78,7 @@ class StatusReader:
         if lease is None:
             return None
         execution = _known(lambda: self._execution(lease))
-        if isinstance(execution, ExecutionState) and execution.ended:
+        if isinstance(execution, RunExecution) and execution.ended:
             # It may have ended well, and given the lease back, since the lease was read.
             again = self._lease.current(cluster, self._control.clock.now())
             if again is None or again.run_id != lease.run_id:
@@ -88,10 +89,11 @@ class StatusReader:
             return RunAtWork(lease, None, (), execution)
         return RunAtWork(lease, run, tuple(self.ledger.steps(lease.run_id)), execution)
 
-    def _execution(self, lease: LeaseRow) -> ExecutionState | Unknown:
+    def _execution(self, lease: LeaseRow) -> RunExecution | Unknown:
         if lease.operation not in self._machines:
             self._machines[lease.operation] = self._control.state_machine_arn(lease.operation)
-        return execution_of(self._client("stepfunctions"), self._machines[lease.operation], lease)
+        prefix = self._machines[lease.operation].removesuffix(lease.operation)
+        return StepFunctionsExecutions(self._client("stepfunctions"), prefix).that_began(lease)
 
     def _fleet(self, settings: ClusterSettings) -> Observation:
         instances = self._compute.instances_of_cluster(settings.name)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.run_execution import RunExecution
 from peaker.domain.run_progress import PrewarmState, RunProgress
 from rich.console import Group, RenderableType
 from rich.panel import Panel
@@ -14,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.receipt import duration
-from peaker_cli.run_execution import ExecutionState
 from peaker_cli.status_document import ClusterStatus, DecisionStatus, ReplicaStatus, RunStatus
 
 _BAR_CELLS = 24
@@ -77,7 +77,7 @@ def run_line(run: RunStatus | Unknown | None, now: datetime) -> str:
     return f"{head}{ended_line(run, run.ended) if run.ended else progress_line(run.progress, now)}"
 
 
-def ended_line(run: RunStatus, ended: ExecutionState) -> str:
+def ended_line(run: RunStatus, ended: RunExecution) -> str:
     """Of a run whose execution ended while it holds the lease: how, and whether anybody works on it."""
     if run.undone_by_roll_back:
         step = run.progress.step if isinstance(run.progress, RunProgress) else "step unknown"

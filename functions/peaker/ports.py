@@ -22,6 +22,7 @@ from peaker.domain.inventory import (
 from peaker.domain.io_diagnosis import InstancePromise
 from peaker.domain.ledger import Holder, LeaseRow, ResourceKind, ResourceRow, ResourceState, RunRow, StepRow
 from peaker.domain.reading import Reading, Unknown
+from peaker.domain.run_execution import RunExecution
 
 if TYPE_CHECKING:  # these import numpy, which only the forecast needs
     from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
@@ -294,6 +295,22 @@ class PastRuns(Protocol):
         """Step durations of the last 20 scale-outs that put a replica into service, the newest last."""
 
 
+class Executions(Protocol):
+    """The executions of this environment's workflows."""
+
+    def that_began(self, lease: LeaseRow) -> RunExecution | Unknown:
+        """The execution that began the run of the lease; Unknown where Step Functions lists none.
+
+        Executions are listed a moment late, and forgotten 90 days after their end.
+        """
+
+    def being_rolled_back(self) -> frozenset[str]:
+        """Names of the executions that a running roll_back was given."""
+
+    def roll_back(self, execution: RunExecution, name: str) -> None:
+        """Start roll_back for it, as the event of its end does. A second start under the same name does nothing."""
+
+
 @dataclass(frozen=True)
 class Ports:
     """All that a use case may reach; `environment` is also the value of the owner tag."""
@@ -311,6 +328,7 @@ class Ports:
     lease: Lease
     ledger: Ledger
     readings: LoadReadings
+    executions: Executions
     past_runs: PastRuns
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -17,6 +17,7 @@ from constructs import Construct
 from stacks.constructs.acknowledgements import acknowledge_dead_letter_queue
 from stacks.constructs.operator_alarm import OperatorAlarm
 
+Target = stepfunctions.IStateMachine | lambda_.IFunction
 DELIVERY_ATTEMPTS = 5
 DEAD_LETTER_RETENTION = Duration.days(14)
 
@@ -25,8 +26,8 @@ class EventRoute(Construct):
     """Delivers an event, or a tick of a schedule, to a workflow or a function; else to a queue with an alarm.
 
     `payload` is what the target gets: an object, whose values may be `EventField.from_path(...)`, or a part of the
-    event. An old event is worse
-    than none, hence `longest_age_seconds`: the age up to which it is still delivered.
+    event; `also` are further targets that get the same. An old event is worse than none, hence
+    `longest_age_seconds`: the age up to which it is still delivered.
     """
 
     def __init__(
@@ -36,12 +37,13 @@ class EventRoute(Construct):
         *,
         rule_name: str,
         description: str,
-        target: stepfunctions.IStateMachine | lambda_.IFunction,
+        target: Target,
         payload: Mapping[str, object] | events.RuleTargetInput,
         longest_age_seconds: int,
         pattern: events.EventPattern | None = None,
         schedule: events.Schedule | None = None,
         topic: sns.ITopic | None = None,
+        also: Sequence[Target] = (),
     ) -> None:
         super().__init__(scope, construct_id)
         queue = sqs.Queue(
@@ -62,7 +64,8 @@ class EventRoute(Construct):
             event_pattern=pattern,
             schedule=schedule,
         )
-        self.rule.add_target(_target(target, queue, payload, Duration.seconds(longest_age_seconds)))
+        for one in (target, *also):
+            self.rule.add_target(_target(one, queue, payload, Duration.seconds(longest_age_seconds)))
         OperatorAlarm(
             self,
             "NotDelivered",
@@ -81,7 +84,7 @@ class EventRoute(Construct):
 
 
 def _target(
-    target: stepfunctions.IStateMachine | lambda_.IFunction,
+    target: Target,
     queue: sqs.IQueue,
     payload: Mapping[str, object] | events.RuleTargetInput,
     longest_age: Duration,

@@ -71,7 +71,7 @@ class Workflow(Construct):
     """One Standard state machine, with logs, traces, its own role and its two alarms.
 
     `functions` maps ASL placeholders to function ARNs, `children` to state machines (names) started with
-    startExecution.sync:2.
+    startExecution.sync:2. One that `undoes` what others left has an alarm on its being stopped, too.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class Workflow(Construct):
         functions: Mapping[str, str],
         children: Mapping[str, str],
         topic: sns.ITopic | None = None,
+        undoes: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
         settings = names.environment
@@ -135,6 +136,19 @@ class Workflow(Construct):
         )
         self.state_machine.node.add_dependency(policy)
         self._alarms(physical_name, topic)
+        if undoes:
+            self._stopped_alarm(physical_name, topic)
+
+    def _stopped_alarm(self, physical_name: str, topic: sns.ITopic | None) -> None:
+        OperatorAlarm(
+            self,
+            "Stopped",
+            name=f"{physical_name}-stopped-undo-incomplete",
+            summary=f"An execution of {physical_name} was stopped; what it was to undo may be left.",
+            runbook="undo-incomplete",
+            metric=self.state_machine.metric_aborted(period=Duration.minutes(5), statistic="Sum"),
+            topic=topic,
+        )
 
     def _alarms(self, physical_name: str, topic: sns.ITopic | None) -> None:
         failed = self.state_machine.metric_failed(period=Duration.minutes(5), statistic="Sum")

@@ -107,6 +107,9 @@ ADAPTERS = {
     "package": _adapter("s3_host_package.py", "S3HostPackage", "s3", "s3"),
     "snapshot_blocks": _adapter("ebs_snapshot_blocks.py", "EbsSnapshotBlocks", "ebs", "ebs"),
     "run_files": _adapter("s3_run_files.py", "S3RunFiles", "s3", "s3"),
+    "executions": _adapter(
+        "step_functions_executions.py", "StepFunctionsExecutions", "stepfunctions", "states"
+    ),
     "readings": _adapter("cloudwatch_readings.py", "CloudWatchReadings", "cloudwatch", "cloudwatch"),
     "history": _adapter("cloudwatch_metrics.py", "CloudWatchLoadHistory", "cloudwatch", "cloudwatch"),
     "metrics": _adapter("cloudwatch_metrics.py", "CloudWatchMetricPublisher", "cloudwatch", "cloudwatch"),

@@ -25,21 +25,39 @@ def alarms(assembly: Assembly) -> dict[str, Resource]:
 
 def test_every_rule_has_a_dead_letter_queue_and_bounded_retries(assembly: Assembly) -> None:
     found = rules(assembly)
-    assert len(found) == 6
-    for rule in found.values():
-        [target] = rule["Targets"]
+    assert len(found) == 7
+    for target in (target for rule in found.values() for target in rule["Targets"]):
         assert target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][1] == "Arn"
         assert target["RetryPolicy"]["MaximumRetryAttempts"] == 5
         assert 60 <= target["RetryPolicy"]["MaximumEventAgeInSeconds"] <= 86_400
 
 
-def test_a_stopped_or_timed_out_execution_is_rolled_back(assembly: Assembly) -> None:
+def test_an_execution_that_failed_was_stopped_or_timed_out_is_rolled_back(assembly: Assembly) -> None:
     rule = rules(assembly)[f"peaker-{assembly.environment}-execution-stopped"]
     detail = rule["EventPattern"]["detail"]
-    assert detail["status"] == ["ABORTED", "TIMED_OUT"]
+    assert detail["status"] == ["ABORTED", "FAILED", "TIMED_OUT"]
     assert [arn.rsplit("-", 1)[1] for arn in detail["stateMachineArn"]] == ["scale_out", "scale_in"]
     [target] = rule["Targets"]
     assert target["InputPath"] == "$.detail"
+
+
+def test_executions_without_an_undo_are_looked_for_because_their_events_are_best_effort(
+    assembly: Assembly,
+) -> None:
+    rule = rules(assembly)[f"peaker-{assembly.environment}-stopped-runs"]
+    assert rule["ScheduleExpression"] == "rate(10 minutes)"
+    assert rule["Targets"][0]["Arn"]["Fn::GetAtt"][0].startswith("FindStoppedRuns")
+
+
+def test_every_end_of_roll_back_but_success_wakes_a_person(assembly: Assembly) -> None:
+    machine = f"peaker-{assembly.environment}-roll_back"
+    ends = {
+        f"{machine}-workflow-failed": "ExecutionsFailed",
+        f"{machine}-workflow-timed-out": "ExecutionsTimedOut",
+        f"{machine}-stopped-undo-incomplete": "ExecutionsAborted",
+    }
+    found = {name: alarm["MetricName"] for name, alarm in alarms(assembly).items() if machine in name}
+    assert found == ends
 
 
 def test_every_rule_has_an_alarm_on_its_dead_letter_queue(assembly: Assembly) -> None:
@@ -113,10 +131,13 @@ def test_a_replica_that_is_held_by_the_floor_wakes_a_person(assembly: Assembly) 
     )
 
 
-def test_scale_out_is_also_checked_every_hour(assembly: Assembly) -> None:
+def test_scale_out_and_scale_in_are_also_checked_every_hour(assembly: Assembly) -> None:
     rule = rules(assembly)[f"peaker-{assembly.environment}-orders-scheduled-check"]
     assert rule["ScheduleExpression"] == "rate(1 hour)"
-    assert '"kind":"schedule"' in rule["Targets"][0]["InputTransformer"]["InputTemplate"]
+    started = [target["Arn"]["Ref"] for target in rule["Targets"]]
+    assert [re.sub(r"Workflow.*", "", arn) for arn in started] == ["ScaleOut", "ScaleIn"]
+    for target in rule["Targets"]:
+        assert '"kind":"schedule"' in target["InputTransformer"]["InputTemplate"]
 
 
 def test_every_alarm_names_a_runbook_that_exists(assembly: Assembly) -> None:

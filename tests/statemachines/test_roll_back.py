@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from peaker.domain.run_execution import EVENT_GRACE
 
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 
@@ -72,6 +73,35 @@ def test_a_build_that_was_stopped_leaves_nothing(cloud: WorkflowCloud, handler: 
     receipt = cloud.receipt(cloud.runs(cluster)[0])
     assert receipt["outcome"] == "rolled_back"
     assert "pressed Stop in the console" in json.dumps(receipt["failure"])
+
+
+def test_an_execution_whose_event_never_came_is_found_by_the_periodic_look(cloud: WorkflowCloud) -> None:
+    """This cloud has no rule: the event of the stop is lost."""
+    cluster = cloud.cluster()
+    detail = stopped(cloud, "scale_out", {"cluster": cluster.name}, "prepare_donor", "HostCommandRunning")
+    cloud.cloud.clock.set(now=cloud.cloud.clock.now() + EVENT_GRACE)
+    [found] = [run for run in look(cloud)["taken_up"] if cluster.name in run]
+    [execution] = [
+        one["executionArn"]
+        for one in cloud.client("stepfunctions").list_executions(
+            stateMachineArn=cloud.machines["roll_back"]
+        )["executions"]
+        if one["name"].startswith(found)
+    ]
+    cloud.finish(execution)
+    assert cloud.last_state({"executionArn": execution}) == "RolledBack"
+    assert cloud.made_by_peaker(cluster) == []
+    assert cloud.lease_is_free(cluster)
+    assert cloud.receipt(found)["failure"]["cause"] == detail["cause"]
+    assert cluster.name not in look(cloud)["leases"]
+
+
+def look(cloud: WorkflowCloud) -> dict[str, Any]:
+    """What the schedule starts every ten minutes."""
+    answer = cloud.client("lambda").invoke(FunctionName="peaker-local-find_stopped_runs", Payload=b"{}")
+    found: dict[str, Any] = json.loads(answer["Payload"].read())
+    assert "FunctionError" not in answer, found
+    return found
 
 
 def test_a_retirement_that_was_stopped_puts_the_replica_back(cloud: WorkflowCloud) -> None:

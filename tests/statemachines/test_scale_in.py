@@ -21,6 +21,10 @@ def idle(cloud: WorkflowCloud) -> tuple[Cluster, str]:
     return cluster, peak
 
 
+# Of environments/local.yaml.
+LIMITS = {"max_hourly_cost_usd": 10.0, "prewarm_deadline_minutes": 2880}
+
+
 def assert_still_serving(cloud: WorkflowCloud, cluster: Cluster, peak: str) -> None:
     assert cloud.health(cluster) == {cluster.base_id: "healthy", peak: "healthy"}
     assert cloud.lease_is_free(cluster)
@@ -97,6 +101,25 @@ def test_load_or_forecast_or_ignorance_forbid_it(
     by_alarm = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
     assert (by_alarm["status"], cloud.last_state(by_alarm)) == ("SUCCEEDED", "NothingToDo")
     assert_still_serving(cloud, cluster, peak)
+
+
+def test_the_hourly_check_takes_away_what_was_refused_when_the_alarm_went_off(cloud: WorkflowCloud) -> None:
+    """The alarm stays on and so says nothing more."""
+    cluster = cloud.cluster(limits={**LIMITS, "minimum_lifetime_minutes": 0})
+    peak = cloud.peak_replica(cluster)
+    hourly = {"cluster": cluster.name, "trigger": {"kind": "schedule"}}
+    unknown = cloud.run("scale_in", hourly)
+    assert cloud.last_state(unknown) == "NothingToDo"
+    assert "the surplus is unknown" in unknown["document"]["reason"]
+    cloud.set_load(cluster, 150, 1, surplus=1)
+    refused = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
+    assert "the observed load 150 exceeds 100" in refused["document"]["reason"]
+    assert_still_serving(cloud, cluster, peak)
+    assert [run for run in cloud.runs(cluster) if run.startswith("scale-in")] == []
+    cloud.set_load(cluster, 50, 1, surplus=1)
+    again = cloud.run("scale_in", hourly)
+    assert cloud.last_state(again) == "ReplicaRetired", again
+    assert cloud.health(cluster) == {cluster.base_id: "healthy"}
 
 
 def test_the_floor_is_kept(cloud: WorkflowCloud) -> None:

@@ -48,6 +48,7 @@ from peaker.domain.ledger import (
 )
 from peaker.domain.read_shares import shares_of_groups
 from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.run_execution import RunExecution
 from peaker.ports import Ports
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -515,6 +516,24 @@ class FakeReadings:
         return self.lags.get(instance_id, Unknown("no watch has heard of it"))
 
 
+@dataclass
+class FakeExecutions:
+    """By run id; `started` are the roll_backs, name of the execution by name of the roll_back."""
+
+    by_run: dict[str, RunExecution] = field(default_factory=dict)
+    rolling_back: set[str] = field(default_factory=set)
+    started: dict[str, str] = field(default_factory=dict)
+
+    def that_began(self, lease: LeaseRow) -> RunExecution | Unknown:
+        return self.by_run.get(lease.run_id, Unknown("Step Functions knows no execution that began it"))
+
+    def being_rolled_back(self) -> frozenset[str]:
+        return frozenset(self.rolling_back)
+
+    def roll_back(self, execution: RunExecution, name: str) -> None:
+        self.started.setdefault(name, execution.name)
+
+
 class FakePastRuns:
     def past_steps(self, cluster: str) -> PastSteps:
         return PastSteps()
@@ -534,6 +553,7 @@ class FakePorts(Ports):
     lease: FakeLease
     ledger: FakeLedger
     readings: FakeReadings
+    executions: FakeExecutions
 
 
 def fake_ports(*settings: ClusterSettings) -> FakePorts:
@@ -554,5 +574,6 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
         lease=lease,
         ledger=FakeLedger(lease),
         readings=FakeReadings(),
+        executions=FakeExecutions(),
         past_runs=FakePastRuns(),
     )

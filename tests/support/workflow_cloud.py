@@ -298,7 +298,9 @@ class WorkflowCloud:
         self._put_into_service(cluster, instance_id)
         return instance_id
 
-    def set_load(self, cluster: Cluster, load: float, required_replicas: float) -> None:
+    def set_load(
+        self, cluster: Cluster, load: float, required_replicas: float, surplus: float | None = None
+    ) -> None:
         """Recent points of the load metric and of what forecast_load publishes."""
         now = self.cloud.clock.now()
         metric = cluster.settings["load_metric"]
@@ -313,11 +315,13 @@ class WorkflowCloud:
             Namespace="Peaker",
             MetricData=[
                 {
-                    "MetricName": "RequiredReplicas",
+                    "MetricName": name,
                     "Dimensions": [{"Name": "Cluster", "Value": cluster.name}],
                     "Timestamp": now,
-                    "Value": required_replicas,
+                    "Value": value,
                 }
+                for name, value in {"RequiredReplicas": required_replicas, "ReplicaSurplus": surplus}.items()
+                if value is not None
             ],
         )
 
@@ -489,6 +493,7 @@ def _variables() -> dict[str, str]:
         "HOST_PACKAGE_KEY": HOST_PACKAGE,
         "HOST_PACKAGE_SHA256": PACKAGE_SHA256,
         "RUN_FILES_BUCKET": NAMES.run_files_bucket,
+        "STATE_MACHINE_PREFIX": NAMES.state_machine_arn(""),
         "POWERTOOLS_SERVICE_NAME": "peaker",
         "POWERTOOLS_METRICS_NAMESPACE": "Peaker",
         "LOG_LEVEL": "INFO",

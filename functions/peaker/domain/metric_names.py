@@ -4,6 +4,7 @@ from __future__ import annotations
 
 NAMESPACE = "Peaker"
 REQUIRED_REPLICAS = "RequiredReplicas"
+REPLICA_SURPLUS = "ReplicaSurplus"
 OBSERVING = "Observing"
 # 1 or 0, and the lag, per replica: with the dimensions Cluster and Instance, and the service that Powertools adds.
 REPLICA_SERVES = "ReplicaServes"

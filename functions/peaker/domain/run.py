@@ -28,14 +28,14 @@ class ExecutionRequest(Contract):
 
 
 class StoppedExecution(BaseModel):
-    """An execution that was stopped from outside, as EventBridge tells of it (detail of the status change)."""
+    """An execution that ended, as EventBridge tells of it (detail of the status change)."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
     execution_name: str = Field(alias="name")
     state_machine_arn: str = Field(alias="stateMachineArn")
     started_at: datetime = Field(alias="startDate")
-    status: Literal["ABORTED", "TIMED_OUT"]
+    status: Literal["ABORTED", "TIMED_OUT", "FAILED", "SUCCEEDED"]
     input: str
     cause: str | None = None
 
@@ -89,6 +89,12 @@ class SelectStep(StepInput):
     """SelectIdleReplica: with a lease in act mode, without one in plan mode; `replica` is the one asked for."""
 
     replica: str | None = None
+
+
+class SurplusStep(StepInput):
+    """CheckSurplus: what started the execution."""
+
+    trigger: Trigger = Trigger()
 
 
 class PlanStep(StepInput):

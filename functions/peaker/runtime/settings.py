@@ -20,6 +20,7 @@ class FunctionSettings:
     package_key: str
     package_sha256: str
     run_files_bucket: str
+    state_machine_prefix: str
 
     @classmethod
     def from_environment(cls, variables: Mapping[str, str]) -> FunctionSettings:
@@ -31,6 +32,7 @@ class FunctionSettings:
             "package_key": "HOST_PACKAGE_KEY",
             "package_sha256": "HOST_PACKAGE_SHA256",
             "run_files_bucket": "RUN_FILES_BUCKET",
+            "state_machine_prefix": "STATE_MACHINE_PREFIX",
         }
         missing = [name for name in names.values() if not variables.get(name)]
         if missing:

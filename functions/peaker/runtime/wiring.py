@@ -19,6 +19,7 @@ from peaker.adapters.read_endpoint_by_kind import read_endpoints
 from peaker.adapters.s3_host_package import S3HostPackage
 from peaker.adapters.s3_run_files import S3RunFiles
 from peaker.adapters.ssm_commands import SsmCommands
+from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.ports import Ports
 from peaker.runtime.clock import clock_from_environment
 from peaker.runtime.settings import FunctionSettings
@@ -53,5 +54,6 @@ def ports() -> Ports:
         lease=DynamoDbLease(table),
         ledger=ledger,
         readings=CloudWatchReadings(cloudwatch),
+        executions=StepFunctionsExecutions(lazy_client("stepfunctions"), settings.state_machine_prefix),
         past_runs=DynamoForecastRecords(dynamodb, settings.ledger_table, ledger),
     )

@@ -26,7 +26,7 @@ from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.lead_time import LeadTime, LeadTimeInputs, PastSteps, predict_lead_time, predict_return
 from peaker.domain.ledger import LeaseRow
-from peaker.domain.metric_names import OBSERVING
+from peaker.domain.metric_names import OBSERVING, REPLICA_SURPLUS
 from peaker.domain.parking import parked_seconds, returnable
 from peaker.domain.prices import US_EAST_1, PriceTable
 from peaker.domain.reading import Known
@@ -272,7 +272,7 @@ def _publish(ports: ForecastPorts, check: _Check) -> None:
     values = {
         "RequiredReplicas": float(decision.required),
         "ReplicaShortage": float(decision.shortage if acts else 0),
-        "ReplicaSurplus": float(decision.surplus if acts else 0),
+        REPLICA_SURPLUS: float(decision.surplus if acts else 0),
         "ScalingDecision": float(decision.shortage - decision.surplus),
         "DecisionAlarm": float(decision.outcome is Outcome.ALARM),
         "LeadTimeSeconds": check.lead_time.p90_seconds,

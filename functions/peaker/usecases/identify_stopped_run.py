@@ -45,7 +45,7 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
         failure=Failure(
             failed_step="Execution",
             error=f"Execution{stopped.status.title().replace('_', '')}",
-            cause=stopped.cause or f"{stopped.execution_name} was stopped from outside",
+            cause=stopped.cause or f"{stopped.execution_name} ended as {stopped.status}, its lease still held",
         ),
     )
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.reading import Unknown
 from peaker.domain.run import run_id
-from peaker_cli.run_execution import ExecutionState, execution_of
+from peaker.domain.run_execution import RunExecution
 from peaker_cli.runs import open_line
 from peaker_cli.status_document import RunAtWork, run_status
 from peaker_cli.status_rendering import run_line
@@ -51,36 +52,41 @@ class StepFunctions:
 
 def execution(name: str, started: datetime, status: str = "RUNNING") -> dict[str, Any]:
     ended = {} if status == "RUNNING" else {"stopDate": STOPPED}
-    return {"name": name, "startDate": started + timedelta(milliseconds=417), "status": status, **ended}
+    return {
+        "name": name, "startDate": started + timedelta(milliseconds=417), "status": status,
+        "executionArn": f"arn:{name}", **ended,
+    }  # fmt: skip
+
+
+def execution_of(stepfunctions: StepFunctions, held: LeaseRow) -> RunExecution | Unknown:
+    return StepFunctionsExecutions(cast(Any, stepfunctions), MACHINE.removesuffix("scale_out")).that_began(held)
 
 
 def lease(run: str) -> LeaseRow:
     return LeaseRow("orders", run, "scale_out", 7, NOON + timedelta(hours=60))
 
 
-def at_work(found: ExecutionState | Unknown, *more: StepRow) -> RunAtWork:
+def at_work(found: RunExecution | Unknown, *more: StepRow) -> RunAtWork:
     return RunAtWork(lease(FIRST), ROW, (PREWARM, *more), found)
 
 
 @pytest.mark.parametrize("run", [FIRST, f"{FIRST}-2"])
 def test_the_execution_is_the_one_whose_name_and_start_make_the_run(run: str) -> None:
     others = [execution("newer", NOON), execution("of-the-same-second", STARTED)]
-    found = execution_of(
-        StepFunctions(others, [execution("manual-1", STARTED, "ABORTED")]), MACHINE, lease(run)
-    )
-    assert found == ExecutionState("manual-1", "ABORTED", STOPPED)
+    found = execution_of(StepFunctions(others, [execution("manual-1", STARTED, "ABORTED")]), lease(run))
+    assert found == RunExecution("manual-1", "ABORTED", STOPPED, "arn:manual-1")
 
 
 def test_a_run_that_no_execution_began_is_not_looked_for_beyond_its_start() -> None:
     older = [execution("older", STARTED - timedelta(seconds=1))]
     machines = StepFunctions([execution("newer", NOON)], older, older, older)
-    assert isinstance(execution_of(machines, MACHINE, lease(FIRST)), Unknown)
+    assert isinstance(execution_of(machines, lease(FIRST)), Unknown)
     assert machines.read == 2
-    assert isinstance(execution_of(StepFunctions(older), MACHINE, lease("by-hand")), Unknown)
+    assert isinstance(execution_of(StepFunctions(older), lease("by-hand")), Unknown)
 
 
 def test_a_run_whose_execution_was_stopped_is_not_at_work() -> None:
-    stopped = at_work(ExecutionState("manual-1", "ABORTED", STOPPED))
+    stopped = at_work(RunExecution("manual-1", "ABORTED", STOPPED))
     status = run_status(stopped, orders(), NOON)
     assert run_line(status, NOON) == (
         f"scale_out {FIRST}, its execution ended: ABORTED at 21 Nov 10:00:00, in ReportPrewarm; "
@@ -92,7 +98,7 @@ def test_a_run_whose_execution_was_stopped_is_not_at_work() -> None:
 
 
 def test_nobody_is_told_when_the_prewarm_of_a_stopped_run_ends() -> None:
-    status = run_status(at_work(ExecutionState("manual-1", "TIMED_OUT", STOPPED)), orders(), NOON)
+    status = run_status(at_work(RunExecution("manual-1", "TIMED_OUT", STOPPED)), orders(), NOON)
     assert not isinstance(status.progress, Unknown)
     prewarm = status.progress.prewarm
     assert prewarm is not None
@@ -103,7 +109,7 @@ def test_nobody_is_told_when_the_prewarm_of_a_stopped_run_ends() -> None:
 
 def test_a_stopped_run_that_roll_back_undoes_is_at_work() -> None:
     undo = StepRow("UndoStoppedRun", STOPPED + timedelta(seconds=40))
-    undone = at_work(ExecutionState("manual-1", "ABORTED", STOPPED), undo)
+    undone = at_work(RunExecution("manual-1", "ABORTED", STOPPED), undo)
     assert "roll_back undoes it, UndoStoppedRun" in run_line(run_status(undone, orders(), NOON), NOON)
     line = open_line(ROW, undone.steps, orders(), undone, NOON)
     assert line.state == "running"

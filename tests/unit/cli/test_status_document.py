@@ -10,7 +10,7 @@ from peaker.domain.instants import to_iso
 from peaker.domain.inventory import TargetHealth, TargetState
 from peaker.domain.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.reading import Known, Unknown
-from peaker_cli.run_execution import ExecutionState
+from peaker.domain.run_execution import RunExecution
 from peaker_cli.status_document import Alarm, Facts, RunAtWork, RunStatus, as_document, cluster_status
 from peaker_cli.status_rendering import render_overview, render_status, status_line
 from rich.console import Console
@@ -19,7 +19,7 @@ from tests.support.builders import BASE, RUN_ID, observed, orders, replica
 from tests.support.fakes import NOON
 
 PEAK = "i-000000000000c0001"
-AT_WORK = ExecutionState("manual-1", "RUNNING", None)
+AT_WORK = RunExecution("manual-1", "RUNNING", None)
 REPORT: dict[str, Any] = {
     "at": to_iso(NOON - timedelta(minutes=4)),
     "action": "scale_out",

@@ -1,0 +1,77 @@
+"""Executions of this environment's workflows."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from peaker.adapters.aws_errors import error_code, translated
+from peaker.domain.ledger import LeaseRow
+from peaker.domain.reading import Unknown
+from peaker.domain.run_execution import RunExecution, began, began_after, operation_of, tells_its_start
+
+if TYPE_CHECKING:
+    from mypy_boto3_stepfunctions import SFNClient
+
+ROLL_BACK = "roll_back"
+# What roll_back is given: the fields of the event of an execution's end (identify_stopped_run).
+_TOLD = ("name", "stateMachineArn", "status", "input", "cause")
+
+
+class StepFunctionsExecutions:
+    """Port Executions. `prefix` and a workflow's name are the ARN of its state machine."""
+
+    def __init__(self, client: SFNClient, prefix: str) -> None:
+        self._client = client
+        self._prefix = prefix
+
+    def that_began(self, lease: LeaseRow) -> RunExecution | Unknown:
+        if not tells_its_start(lease):
+            return Unknown(f"{lease.run_id} does not tell when its execution began")
+        pages = self._client.get_paginator("list_executions").paginate(
+            stateMachineArn=self._prefix + operation_of(lease)
+        )
+        with translated("states:ListExecutions"):
+            for page in pages:
+                for one in page["executions"]:
+                    if began(lease, one["name"], one["startDate"]):
+                        ended_at = _utc(one.get("stopDate"))
+                        return RunExecution(one["name"], one["status"], ended_at, one["executionArn"])
+                    if began_after(lease, one["startDate"]):
+                        return Unknown("Step Functions knows no execution that began it")
+        return Unknown("Step Functions knows no execution that began it")
+
+    def being_rolled_back(self) -> frozenset[str]:
+        pages = self._client.get_paginator("list_executions").paginate(
+            stateMachineArn=self._prefix + ROLL_BACK, statusFilter="RUNNING"
+        )
+        with translated("states:ListExecutions"):
+            running = [one["executionArn"] for page in pages for one in page["executions"]]
+        return frozenset(name for arn in running if (name := self._given_name(arn)))
+
+    def _given_name(self, arn: str) -> str:
+        with translated("states:DescribeExecution"):
+            given = json.loads(self._client.describe_execution(executionArn=arn).get("input", "{}"))
+        return str(given.get("name", "")) if isinstance(given, dict) else ""
+
+    def roll_back(self, execution: RunExecution, name: str) -> None:
+        with translated("states:DescribeExecution"):
+            found: Any = self._client.describe_execution(executionArn=execution.arn)
+        told = {key: found[key] for key in _TOLD if found.get(key) is not None}
+        told["startDate"] = int(found["startDate"].timestamp() * 1000)
+        with translated("states:StartExecution"):
+            try:
+                self._client.start_execution(
+                    stateMachineArn=self._prefix + ROLL_BACK, name=name, input=json.dumps(told)
+                )
+            except ClientError as error:
+                # The same look, called twice: the first one started it.
+                if error_code(error) != "ExecutionAlreadyExists":
+                    raise
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.astimezone(UTC)
