@@ -314,11 +314,12 @@ class ControlPlaneStack(Stack):
             pattern=events.EventPattern(
                 source=["aws.cloudwatch"],
                 detail_type=["CloudWatch Alarm State Change"],
-                # A muted alarm says so in muteDetail; mute rules exist to keep actions from starting.
+                # A muted alarm says so in muteDetail; mute rules exist to keep actions from starting. `exists` looks
+                # at leaves only: on the object itself it finds nothing, muted or not.
                 detail={
                     "alarmName": [name],
                     "state": {"value": ["ALARM"]},
-                    "muteDetail": [{"exists": False}],
+                    "muteDetail": {"mutedByArn": [{"exists": False}]},
                 },
             ),
             payload={

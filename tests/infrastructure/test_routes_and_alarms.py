@@ -8,6 +8,7 @@ from pathlib import Path
 
 import aws_cdk as cdk
 import pytest
+from moto.events.models import EventPattern
 
 from stacks.constructs.operator_alarm import RUNBOOKS, runbook_description
 from tests.infrastructure.conftest import Assembly, Resource
@@ -96,7 +97,7 @@ def test_alarm_event_starts_its_workflow_with_the_trigger_named(
     assert properties["EventPattern"]["detail"] == {
         "alarmName": [name],
         "state": {"value": ["ALARM"]},
-        "muteDetail": [{"exists": False}],
+        "muteDetail": {"mutedByArn": [{"exists": False}]},
     }
     [target] = properties["Targets"]
     assert target["Arn"]["Ref"].startswith(f"{workflow}WorkflowStateMachine")
@@ -106,6 +107,22 @@ def test_alarm_event_starts_its_workflow_with_the_trigger_named(
         "cluster": "orders",
         "trigger": {"kind": "alarm", "alarm": "text", "reason": "text", "at": "text"},
     }
+
+
+@pytest.mark.parametrize("workflow", ["replica-shortage", "replica-surplus"])
+def test_a_muted_alarm_starts_nothing(local: Assembly, workflow: str) -> None:
+    """The event is as in CloudWatch's guide, "Alarm events and EventBridge"."""
+    name = f"peaker-local-orders-{workflow}"
+    pattern = EventPattern.load(json.dumps(rules(local)[name]["EventPattern"]))
+    detail: dict[str, object] = {"alarmName": name, "state": {"value": "ALARM"}}
+    muted = {"mutedByArn": "arn:aws:cloudwatch:us-east-1:1:alarm-mute-rule:freeze", "muteWindowStart": "2026-01-01"}
+
+    def starts(given: dict[str, object]) -> bool:
+        event = {"source": "aws.cloudwatch", "detail-type": "CloudWatch Alarm State Change", "detail": given}
+        return bool(pattern.matches_event(event))  # type: ignore[arg-type]
+
+    assert starts(detail)
+    assert not starts({**detail, "muteDetail": muted})
 
 
 def test_forecast_runs_on_the_clusters_schedule(assembly: Assembly) -> None:

@@ -74,10 +74,10 @@ def test_every_rule_may_reach_its_target_and_its_dead_letters(aws: ResourceCloud
     rules = aws.events.list_rules()["Rules"]
     assert len(rules) >= 6
     for rule in rules:
-        [target] = aws.events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
-        delivery = Delivery(rule["Arn"], target["Arn"], "{}", target)
-        authorize(aws.cloud, delivery)
-        authorize_dead_letter(aws.cloud, delivery, target["DeadLetterConfig"]["Arn"])
+        for target in aws.events.list_targets_by_rule(Rule=rule["Name"])["Targets"]:
+            delivery = Delivery(rule["Arn"], target["Arn"], "{}", target)
+            authorize(aws.cloud, delivery)
+            authorize_dead_letter(aws.cloud, delivery, target["DeadLetterConfig"]["Arn"])
 
 
 def test_a_rule_reaches_no_other_rules_dead_letters(aws: ResourceCloud) -> None:
