@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs every test. Both do their own set-up.
-.PHONY: help demo test check lint setup setup-check setup-dev clean bench bench-forecast bench-prewarm bench-traffic \
+.PHONY: help demo test check lint setup setup-check setup-dev clean bench bench-backtest bench-forecast bench-prewarm bench-traffic \
 	settings-reference aws-names
 
 PYTHON := .venv/bin/python
@@ -10,8 +10,7 @@ help:  ## list the commands
 demo: setup  ## a real MySQL replica comes up warm before the peak, takes traffic and is retired (about 9 minutes)
 	$(PYTHON) -m demo
 
-test: setup-dev lint  ## every test, linter and type check
-	$(PYTHON) -m localcloud images
+test: setup-dev  ## every test, linter and type check
 	scripts/test
 
 check: lint  ## what needs neither root nor Debian: linters, types, and the tests of decisions, documents and templates
@@ -25,13 +24,16 @@ lint: setup-check  ## ruff, mypy, import-linter
 bench-forecast: setup-dev  ## the forecast against the reference protocol, figures in build/bench/forecast.json
 	$(PYTHON) -m bench.forecast
 
+bench-backtest: setup-dev  ## a second look at the backtest's headlines, figures in build/bench/backtest.json
+	$(PYTHON) -m bench.backtest
+
 bench-prewarm: setup-dev  ## prewarm methods on cold volumes, figures in build/bench/prewarm.json
 	$(PYTHON) -m bench.prewarm
 
 bench-traffic: setup-dev  ## joins, retirements and faults under load, figures in build/bench/traffic.json
 	$(PYTHON) -m bench.traffic
 
-bench: bench-forecast bench-prewarm bench-traffic  ## all three (about an hour and a half)
+bench: bench-backtest bench-forecast bench-prewarm bench-traffic  ## all of them (about an hour and a half)
 
 settings-reference: setup-dev  ## docs/settings.md and environments/schema.json from the models of the settings
 	mkdir -p build

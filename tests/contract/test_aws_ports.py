@@ -154,7 +154,9 @@ def test_a_host_command_is_found_by_its_comment(aws: Adapters) -> None:
     assert aws.commands.find(host, "run-1 Step#1", asked_at + timedelta(minutes=6)) is None
 
 
-def test_a_host_runs_the_newest_version_of_a_document_also_where_an_older_one_is_the_default(aws: Adapters) -> None:
+def test_a_host_runs_the_newest_version_of_a_document_also_where_an_older_one_is_the_default(
+    aws: Adapters,
+) -> None:
     document(aws, "deployed_twice", "old")
     aws.cloud.client("ssm").update_document(
         Name="Peaker-local-deployed_twice", Content=shell("new"), DocumentVersion="$LATEST"
@@ -279,7 +281,10 @@ def test_an_aws_error_becomes_the_domains_and_keeps_aws_words(
 
 
 def test_a_call_that_botocore_refuses_to_send_is_not_tried_again() -> None:
-    with pytest.raises(errors.AwsCallRejected, match="ec2:DoIt: Parameter validation failed"), translated("ec2:DoIt"):
+    with (
+        pytest.raises(errors.AwsCallRejected, match="ec2:DoIt: Parameter validation failed"),
+        translated("ec2:DoIt"),
+    ):
         raise ParamValidationError(report="Missing required parameter in input: VolumeId")
 
 

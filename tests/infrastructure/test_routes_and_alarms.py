@@ -115,7 +115,10 @@ def test_a_muted_alarm_starts_nothing(local: Assembly, workflow: str) -> None:
     name = f"peaker-local-orders-{workflow}"
     pattern = EventPattern.load(json.dumps(rules(local)[name]["EventPattern"]))
     detail: dict[str, object] = {"alarmName": name, "state": {"value": "ALARM"}}
-    muted = {"mutedByArn": "arn:aws:cloudwatch:us-east-1:1:alarm-mute-rule:freeze", "muteWindowStart": "2026-01-01"}
+    muted = {
+        "mutedByArn": "arn:aws:cloudwatch:us-east-1:1:alarm-mute-rule:freeze",
+        "muteWindowStart": "2026-01-01",
+    }
 
     def starts(given: dict[str, object]) -> bool:
         event = {"source": "aws.cloudwatch", "detail-type": "CloudWatch Alarm State Change", "detail": given}

@@ -107,7 +107,9 @@ def test_a_plan_asks_the_local_cloud_and_says_what_is_not_there(
     assert (run.returncode, run.stdout) == (1, "")
     said, error = run.stderr.splitlines()
     assert said == "peaker: environment local (a local cloud's), region us-east-1 (a local cloud's)"
-    assert error.startswith("peaker: no state machine peaker-local-scale_out (there are: none) of environment local")
+    assert error.startswith(
+        "peaker: no state machine peaker-local-scale_out (there are: none) of environment local"
+    )
     assert "npx cdk deploy -c env=local '**'" in error
 
 

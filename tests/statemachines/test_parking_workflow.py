@@ -190,7 +190,10 @@ class Meddler:
 
     def _meddle(self, asked: str, instance_id: str) -> None:
         with self._lock:
-            meddle, self._left = (asked == self._document and self._left > 0), self._left - (asked == self._document)
+            meddle, self._left = (
+                (asked == self._document and self._left > 0),
+                self._left - (asked == self._document),
+            )
         if meddle:
             self._break_it()
 

@@ -83,9 +83,9 @@ def test_an_execution_whose_event_never_came_is_found_by_the_periodic_look(cloud
     [found] = [run for run in look(cloud)["taken_up"] if cluster.name in run]
     [execution] = [
         one["executionArn"]
-        for one in cloud.client("stepfunctions").list_executions(
-            stateMachineArn=cloud.machines["roll_back"]
-        )["executions"]
+        for one in cloud.client("stepfunctions").list_executions(stateMachineArn=cloud.machines["roll_back"])[
+            "executions"
+        ]
         if one["name"].startswith(found)
     ]
     cloud.finish(execution)

@@ -145,10 +145,18 @@ BAD_INPUTS = [
     ),
     ({"cluster": "{name}", "count": -1}, "InvalidRequest", "count: "),
     ({"cluster": "{name}", "count": "two"}, "InvalidRequest", 'count: given "two"; allowed is'),
-    ({"cluster": "{name}", "count": 4}, "InvalidRequest", "count: given 4; allowed is a whole number from 1 to 3"),
+    (
+        {"cluster": "{name}", "count": 4},
+        "InvalidRequest",
+        "count: given 4; allowed is a whole number from 1 to 3",
+    ),
     ({"cluster": "{name}", "clutser": 1}, "InvalidRequest", "clutser: no such field; did you mean cluster?"),
     ({"cluster": "{name}", "mode": "dry"}, "InvalidRequest", 'mode: given "dry"; allowed is "act" or "plan"'),
-    ({"cluster": "{name}", "replica": "i-0a77000000000001"}, "InvalidRequest", "only scale_in takes a replica"),
+    (
+        {"cluster": "{name}", "replica": "i-0a77000000000001"},
+        "InvalidRequest",
+        "only scale_in takes a replica",
+    ),
 ]
 
 

@@ -18,7 +18,9 @@ RUNBOOKS = sorted((ROOT / "docs" / "runbooks").glob("*.md"))
 _SHELLS = {"", "sh", "bash", "console"}
 _FENCE = re.compile(r"^( *)```([a-z]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 # Inside a sentence: whole commands. A bare `peaker plan` there is a name.
-_INLINE = re.compile(r"`(make [a-z-]+|scripts/\w+ \w+|(?:npx|pip|peaker|aws|curl|python -m) [^`\n]*--[^`\n]+)`")
+_INLINE = re.compile(
+    r"`(make [a-z-]+|scripts/\w+ \w+|(?:npx|pip|peaker|aws|curl|python -m) [^`\n]*--[^`\n]+)`"
+)
 _COMMENT = re.compile(r"(^|\s)#\s.*$")
 _PROGRAMS = r"\$EDITOR|aws|curl|export|iostat|jq|make|npm|npx|peaker|pip|promtool|python|scripts/\w+"
 _COMMAND = re.compile(rf"^(?:[A-Z_]+=\S* )*(?:{_PROGRAMS}|[A-Z]+=)")

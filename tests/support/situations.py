@@ -143,7 +143,9 @@ def _a_failed_run(person: Person, text: str) -> str:
 
 def _an_event_that_was_not_delivered(person: Person, text: str) -> str:
     event = {"cluster": "orders", "trigger": {"source": "alarm"}}
-    person.client("sqs").send_message(QueueUrl=person.queue("replica-shortage"), MessageBody=json.dumps(event))
+    person.client("sqs").send_message(
+        QueueUrl=person.queue("replica-shortage"), MessageBody=json.dumps(event)
+    )
     return text
 
 
@@ -157,7 +159,9 @@ def _leftovers(person: Person, text: str) -> str:
     left, kept = (_instance(ec2) for _ in range(2))
     volume = ec2.create_volume(AvailabilityZone="us-east-1a", Size=1, VolumeType="gp3")["VolumeId"]
     filters = [{"Name": "volume-id", "Values": [volume]}]
-    eventually(lambda: [one["State"] for one in ec2.describe_volumes(Filters=filters)["Volumes"]] == ["available"])
+    eventually(
+        lambda: [one["State"] for one in ec2.describe_volumes(Filters=filters)["Volumes"]] == ["available"]
+    )
     snapshot = ec2.create_snapshot(VolumeId=volume)["SnapshotId"]
     wanted = [{"Name": "snapshot-id", "Values": [snapshot]}]
     eventually(

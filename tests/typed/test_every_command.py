@@ -76,7 +76,9 @@ def accepted(line: str) -> tuple[int, ...]:
     return (0, 1) if "backtest --cluster" in line else (0,)
 
 
-@pytest.mark.parametrize("target", ["demo", "check", "bench-forecast", "bench-prewarm", "bench-traffic", "bench"])
+@pytest.mark.parametrize(
+    "target", ["demo", "check", "bench-backtest", "bench-forecast", "bench-prewarm", "bench-traffic", "bench"]
+)
 def test_a_target_that_takes_long_is_there(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     rule = re.search(rf"^{target}:.*\n((?:\t.*\n)*)", makefile, re.MULTILINE)

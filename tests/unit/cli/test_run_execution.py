@@ -59,7 +59,9 @@ def execution(name: str, started: datetime, status: str = "RUNNING") -> dict[str
 
 
 def execution_of(stepfunctions: StepFunctions, held: LeaseRow) -> RunExecution | Unknown:
-    return StepFunctionsExecutions(cast(Any, stepfunctions), MACHINE.removesuffix("scale_out")).that_began(held)
+    return StepFunctionsExecutions(cast(Any, stepfunctions), MACHINE.removesuffix("scale_out")).that_began(
+        held
+    )
 
 
 def lease(run: str) -> LeaseRow:

@@ -199,7 +199,11 @@ LOADS = {
     "fits": (Known(100), Known(1), None),
     "observed-too-high": (Known(100.1), Known(1), "the observed load 100.1 exceeds 100"),
     "forecast-needs-both": (Known(10), Known(2), "the forecast needs 2 replicas"),
-    "no-load": (Unknown("stale"), Known(1), "the observed load is unknown (stale); what is unknown is held (I4)"),
+    "no-load": (
+        Unknown("stale"),
+        Known(1),
+        "the observed load is unknown (stale); what is unknown is held (I4)",
+    ),
     "no-forecast": (Known(0), Unknown("none"), "the forecast's need is unknown (none)"),
 }
 

@@ -33,7 +33,9 @@ def test_an_execution_that_ended_with_its_lease_is_rolled_back(ports: FakePorts,
     found = find_stopped_runs(ports)
     assert found.taken_up == (RUN_ID,)
     assert list(ports.executions.started.values()) == ["manual-1"]
-    assert found.leases == {"orders": f"{RUN_ID}: its execution ended: {status} at 21 Nov 11:00:00 without an undo"}
+    assert found.leases == {
+        "orders": f"{RUN_ID}: its execution ended: {status} at 21 Nov 11:00:00 without an undo"
+    }
 
 
 def test_the_same_look_twice_starts_one_roll_back_and_a_later_one_another(ports: FakePorts) -> None:

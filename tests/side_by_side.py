@@ -1,0 +1,148 @@
+"""Every test, linter and type check, as parts that run side by side; most parts wait more than they compute.
+
+A part is a process, or some in a row, and a process has one local cloud at most. What a part prints is in
+build/test/<part>.log; the logs of parts that failed are shown in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOGS = ROOT / "build" / "test"
+AT_ONCE = 4
+TAIL_LINES = 400
+PARKING = "tests/statemachines/test_parking_workflow.py"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Commands in a row, which ends at the first that fails; it begins when the part `after` has passed."""
+
+    name: str
+    commands: tuple[tuple[str, ...], ...]
+    after: str | None = None
+
+
+def pytest(*arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "pytest", "--durations=10", *arguments)
+
+
+def program(name: str, *arguments: str) -> tuple[str, ...]:
+    return (str(Path(sys.executable).with_name(name)), *arguments)
+
+
+# The longest first. A folder that no part names is one of `decisions`.
+NAMED = (
+    Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
+    Part("workflows", (pytest("tests/statemachines", "--ignore", PARKING),)),
+    Part("host", (pytest("tests/host"),)),
+    Part("local-cloud", (pytest("tests/localcloud", "tests/contract"),), after="images"),
+    Part("parking", (pytest(PARKING),)),
+    Part("commands", (pytest("tests/cli"), pytest("tests/typed"))),
+    Part("lint", (program("ruff", "check", "."), program("mypy"), program("lint-imports"))),
+    Part("installation", (pytest("tests/installation"),)),
+    Part("templates", (pytest("tests/infrastructure"),)),
+)
+
+
+def parts() -> list[Part]:
+    """All parts, in the order in which they begin."""
+    named = {word for part in NAMED for command in part.commands for word in command}
+    folders = sorted(
+        {f"tests/{path.relative_to(ROOT).parts[1]}" for path in ROOT.glob("tests/*/**/test_*.py")}
+    )
+    others = [folder for folder in folders if folder not in named]
+    return [*NAMED, Part("decisions", (pytest(*others),))]
+
+
+def run(part: Part, at_work: set[subprocess.Popen[bytes]]) -> tuple[Part, bool, float]:
+    """Whether it passed, and its seconds. Its processes are in `at_work` while they run."""
+    began = time.monotonic()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["functions", "host", "cli", "."])}
+    with (LOGS / f"{part.name}.log").open("wb") as log:
+        for command in part.commands:
+            process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+            at_work.add(process)
+            status = process.wait()
+            at_work.discard(process)
+            if status:
+                return part, False, time.monotonic() - began
+    return part, True, time.monotonic() - began
+
+
+def run_all(waiting: list[Part]) -> list[Part]:
+    """Run the parts, say how each ended, and return those that failed or could not begin."""
+    failed: list[Part] = []
+    passed: set[str | None] = {None}
+    running: set[Future[tuple[Part, bool, float]]] = set()
+    at_work: set[subprocess.Popen[bytes]] = set()
+    end_with_us(at_work)
+    with ThreadPoolExecutor(AT_ONCE) as slots:
+        while True:
+            ready = [part for part in waiting if part.after in passed]
+            for part in ready[: AT_ONCE - len(running)]:
+                waiting.remove(part)
+                running.add(slots.submit(run, part, at_work))
+            if not running:
+                return [*failed, *waiting]
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                part, well, seconds = future.result()
+                if well:
+                    passed.add(part.name)
+                else:
+                    failed.append(part)
+                word = "passed" if well else "FAILED"
+                print(f"{word}  {part.name:<14}{seconds:5.0f} s  {last_line(part)}", flush=True)
+
+
+def end_with_us(at_work: set[subprocess.Popen[bytes]]) -> None:
+    """Let pytest clean up when this process is told to end: it does so on SIGINT only."""
+
+    def stop(number: int, _frame: object) -> None:
+        for process in tuple(at_work):
+            process.send_signal(signal.SIGINT)
+        for process in tuple(at_work):
+            process.wait()
+        os._exit(128 + number)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+
+
+def last_line(part: Part) -> str:
+    """How the log ends."""
+    return next(reversed((LOGS / f"{part.name}.log").read_text(errors="replace").split("\n")[:-1]), "")
+
+
+def main() -> int:
+    """0 when everything passed."""
+    shutil.rmtree(LOGS, ignore_errors=True)
+    LOGS.mkdir(parents=True)
+    failed = run_all(parts())
+    for part in failed:
+        log = LOGS / f"{part.name}.log"
+        print(f"--- {part.name} ({log.relative_to(ROOT)})")
+        if log.exists():
+            print("\n".join(log.read_text(errors="replace").splitlines()[-TAIL_LINES:]))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
