@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from environments.field_types import Fault
 from environments.load_settings import CalendarEvent
-from environments.prices import instance_hourly_usd
+from environments.prices import shipped_hourly_usd
 from environments.settings import Cluster, Environment
 
 # Above this the forecast steps are too long to be learned from (docs/forecast-and-decision.md).
@@ -60,15 +60,16 @@ def _about_demand(event: CalendarEvent, cluster: Cluster) -> Iterator[tuple[str,
 
 
 def _about_budget(cluster: Cluster, region: str) -> Iterator[Fault]:
-    price = instance_hourly_usd(region, cluster.instance_type)
+    price = cluster.instance_hourly_usd or shipped_hourly_usd(region, cluster.instance_type)
     wanted = cluster.max_replicas - cluster.min_replicas
-    if price is None:
+    budget = cluster.limits.max_hourly_cost_usd
+    if price is None or budget is None:
         return
-    paid = int(cluster.limits.max_hourly_cost_usd / price)
+    paid = int(budget / price)
     if paid < wanted:
         yield Fault(
             ("limits", "max_hourly_cost_usd"),
-            f"{cluster.limits.max_hourly_cost_usd:g} USD pays for {paid} peak replicas at most ({price:g} each for "
+            f"{budget:g} USD pays for {paid} peak replicas at most ({price:g} each for "
             f"{cluster.instance_type}, volumes not counted), and min_replicas to max_replicas are {wanted}: raise it, "
             "or lower max_replicas",
         )

@@ -16,6 +16,6 @@ INSTANCE_HOURLY_USD: dict[tuple[str, str], float] = {
 }
 
 
-def instance_hourly_usd(region: str, instance_type: str) -> float | None:
+def shipped_hourly_usd(region: str, instance_type: str) -> float | None:
     """USD per hour on demand, or None where that is not known."""
     return INSTANCE_HOURLY_USD.get((region, instance_type))

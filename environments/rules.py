@@ -22,7 +22,7 @@ from environments.endpoint_settings import (
 )
 from environments.field_types import Fault
 from environments.load_settings import CalendarEvent, Forecast
-from environments.prices import instance_hourly_usd
+from environments.prices import shipped_hourly_usd
 from environments.storage_settings import Volume, lies_in
 
 if TYPE_CHECKING:
@@ -202,9 +202,11 @@ def _zones_lie_in_the_region(region: str, subnets: Mapping[str, str]) -> Iterato
             yield Fault(("subnets", zone), f"must be a zone of the region {region}, got {zone}")
 
 
-def _budget_pays_for_a_replica(region: str, instance_type: str, limits: Limits) -> Iterator[Fault]:
-    price = instance_hourly_usd(region, instance_type)
-    if price is not None and limits.max_hourly_cost_usd < price:
+def _budget_pays_for_a_replica(
+    region: str, instance_type: str, instance_hourly_usd: float | None, limits: Limits
+) -> Iterator[Fault]:
+    price = instance_hourly_usd or shipped_hourly_usd(region, instance_type)
+    if price is not None and limits.max_hourly_cost_usd is not None and limits.max_hourly_cost_usd < price:
         yield Fault(
             ("limits", "max_hourly_cost_usd"),
             f"must be at least the price of one replica, {price:g} for {instance_type} in {region} without its "

@@ -46,10 +46,12 @@ MOST_REPLICAS = 100
 class Limits(Settings):
     """Ceilings that a run may not pass, and the time that a replica is kept at least."""
 
-    max_hourly_cost_usd: Number = Field(
+    max_hourly_cost_usd: Number | None = Field(
+        default=None,
         gt=0,
         le=100_000,
-        description="What all peak replicas together may cost: instances and volumes.",
+        description="The budget: what all peak replicas together may cost, instances and volumes. With it, a plan "
+        "whose price is not known is refused; without it, costs are told and nothing is refused for them.",
         examples=[10.0],
     )
     minimum_lifetime_minutes: StrictInt = Field(
@@ -104,6 +106,14 @@ class Cluster(Settings):
     instance_type: Annotated[
         str, text(r"^[a-z][a-z0-9-]*\.[a-z0-9-]+$", "an instance type such as r7g.4xlarge", 40)
     ] = Field(description="Instance type of peak replicas.", examples=["r7g.4xlarge"])
+    instance_hourly_usd: Number | None = Field(
+        default=None,
+        gt=0,
+        le=100_000,
+        description="What an hour of `instance_type` costs you (a discount, a savings plan). Without it: the AWS Price "
+        "List's on-demand price of the region.",
+        examples=[0.8568],
+    )
     security_group_ids: tuple[SecurityGroupId, ...] = Field(
         min_length=1,
         max_length=5,
@@ -142,6 +152,14 @@ class Cluster(Settings):
         description="Rate per volume at which EBS fetches a snapshot's blocks; billed per GiB. Without it: the default "
         "rate, which is free. Not in local and Wavelength zones.",
         examples=[300],
+    )
+    initialization_usd_per_gib: Number | None = Field(
+        default=None,
+        ge=0,
+        le=1_000,
+        description="What that rate costs you per GiB. The AWS Price List has no entry for it that is documented: "
+        "without this it is known in us-east-1 only, by the EBS pricing page.",
+        examples=[0.0036],
     )
     read_endpoint: ReadEndpoint = Field(description="Where readers find the replicas.")
     load_metric: LoadMetric = Field(description="The load.")

@@ -1,4 +1,4 @@
-"""The WSGI application of the local cloud: our admin endpoints under /_peaker/; all the rest is moto, behind IAM."""
+"""The WSGI application of the local cloud: our admin endpoints under /_peaker/; the rest, mostly moto, behind IAM."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from moto import backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
 from localcloud.admin import PREFIX, admin_application
+from localcloud.extensions.pricing import is_for_pricing, pricing_application
 from localcloud.iam.gateway import guarded
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def application(cloud: LocalCloud) -> WsgiApplication:
     """Route a request to the admin endpoints, or past access control to moto."""
     admin = admin_application(cloud)
     moto = guarded(cloud, moto_application())
+    pricing = guarded(cloud, pricing_application(cloud))
     # moto lists its own folder on every request; that is a tenth of the time of one
     modules = tuple(backends.list_of_moto_modules())
     cloud.patch(backends, "list_of_moto_modules", lambda: modules)
@@ -35,6 +37,8 @@ def application(cloud: LocalCloud) -> WsgiApplication:
     def route(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if environ.get("PATH_INFO", "").startswith(PREFIX):
             return admin(environ, start_response)
+        if is_for_pricing(environ):
+            return pricing(environ, start_response)
         return moto(environ, _undated(start_response))
 
     return route

@@ -31,6 +31,7 @@ from localcloud.clock import CloudClock
 from localcloud.dataplane import DataPlane
 from localcloud.extensions.cloudwatch import MetricStore
 from localcloud.extensions.elbv2_lateness import BalancerLateness
+from localcloud.extensions.pricing import LocalPriceList
 from localcloud.faults import Faults
 from localcloud.iam.access import Access
 from localcloud.iam.account import Account
@@ -80,7 +81,7 @@ class LocalCloud:
     is closed with it unless `owns_dataplane` is False.
 
     For extensions: `dataplane`, `clock`, `state_dir`, `settings`, `closing`, `endpoint_url`, `client()`,
-    `client_as()`, `faults`, `access`, `metrics`, `patch()`, `add_action()`, `on_close()`, `when_ready()`,
+    `client_as()`, `faults`, `access`, `metrics`, `price_list`, `patch()`, `add_action()`, `on_close()`, `when_ready()`,
     `background()`, `put_event()`.
     """
 
@@ -110,6 +111,7 @@ class LocalCloud:
         self.faults = Faults()
         self.access = Access(Account(self.settings.account_id, self.settings.region), self.clock.now)
         self.metrics = MetricStore()
+        self.price_list = LocalPriceList()
         self.port = port
         self.dns_port = 0  # UDP on loopback, once Route 53 is installed
         self._addresses = (LOOPBACK, *extra_addresses)

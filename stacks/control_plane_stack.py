@@ -40,6 +40,7 @@ STATE_MACHINE_SUFFIX = ".asl.json"
 RUN_FILES_KEPT = Duration.days(4)
 SCHEDULED_CHECK = Duration.hours(1)
 STOPPED_RUNS_CHECK = Duration.minutes(10)
+PRICES_LOOKED_AT = Duration.hours(1)
 # An alarm's event is still worth acting on after this long; the scheduled check covers the rest.
 LONGEST_ALARM_EVENT_AGE_SECONDS = 3600
 # What a stopped run left costs money until it is undone, however late that is: EventBridge's own limit.
@@ -74,6 +75,7 @@ class ControlPlaneStack(Stack):
             self, "HostPackage", path=str(host_package.path), asset_hash=host_package.sha256
         )
         endpoints = self._balanced_endpoints()
+        self._prices()
         for cluster in names.environment.clusters:
             self._cluster_settings(cluster, endpoints.get(cluster.name))
         for path in sorted(DOCUMENTS.glob("*.yaml")):
@@ -105,6 +107,7 @@ class ControlPlaneStack(Stack):
         self.functions = self._make_functions(code, environment, deployment)
         self.workflows = self._make_workflows()
         self._roll_back_what_is_stopped()
+        self._look_at_prices()
         for cluster in names.environment.clusters:
             self._routes(cluster)
 
@@ -234,6 +237,30 @@ class ControlPlaneStack(Stack):
             )
             made[name] = workflow.state_machine
         return made
+
+    def _prices(self) -> None:
+        """Made empty; refresh_prices writes into it, which CloudFormation leaves alone."""
+        ssm.StringParameter(
+            self,
+            "Prices",
+            parameter_name=self._names.prices_parameter,
+            description="What refresh_prices heard of the AWS Price List, and when",
+            string_value="{}",
+        )
+
+    def _look_at_prices(self) -> None:
+        """Every hour, so that a deployment, a new type and a refusal are made good for soon; it asks once a week."""
+        EventRoute(
+            self,
+            "RefreshPricesOnSchedule",
+            rule_name=f"{self._names.prefix}-prices",
+            description="Asks the AWS Price List when the prices are a week old or lack an instance type",
+            target=self.functions["refresh_prices"],
+            schedule=events.Schedule.rate(PRICES_LOOKED_AT),
+            payload={},
+            longest_age_seconds=int(PRICES_LOOKED_AT.to_seconds()),
+            topic=self.topic,
+        )
 
     def _roll_back_what_is_stopped(self) -> None:
         EventRoute(

@@ -84,7 +84,7 @@ SCALE_OUT = (
     F(
         "plan_scale_out",
         "Decides whether a replica is needed, which and how; refuses with reasons",
-        (*STEP, *FLEET, P.READ_METRICS),
+        (*STEP, *FLEET, P.READ_METRICS, P.FETCH_PRICES),
         memory_mib=512,
     ),
     F(
@@ -171,7 +171,7 @@ SCALE_IN = (
     F(
         "select_idle_replica",
         "Picks the peak replica to retire, never a base one",
-        (*STEP, *FLEET, P.READ_METRICS),
+        (*STEP, *FLEET, P.READ_METRICS, P.READ_PRICES),
         memory_mib=512,
     ),
     F(
@@ -190,7 +190,7 @@ SCALE_IN = (
     F(
         "choose_disposal",
         "Compares parking with retiring, in seconds and USD",
-        (*STEP, *FLEET),
+        (*STEP, *FLEET, P.READ_PRICES),
         memory_mib=512,
     ),
     F(
@@ -217,7 +217,7 @@ FORECAST = (
     F(
         "forecast_load",
         "Forecasts the load and publishes shortage and surplus",
-        (P.READ_CLUSTER_SETTINGS, P.KEEP_FORECASTS, *FLEET, P.READ_METRICS, P.PUBLISH_METRICS),
+        (P.READ_CLUSTER_SETTINGS, P.READ_PRICES, P.KEEP_FORECASTS, *FLEET, P.READ_METRICS, P.PUBLISH_METRICS),
         memory_mib=1024,
         timeout_seconds=120,
     ),
@@ -237,4 +237,13 @@ WATCH = (
     ),
 )
 
-FUNCTIONS: tuple[FunctionDefinition, ...] = (*COMMON, *SCALE_OUT, *SCALE_IN, *FORECAST, *WATCH)
+PRICES = (
+    F(
+        "refresh_prices",
+        "Asks the Price List API when the environment's prices are a week old or lack a type",
+        (P.READ_CLUSTER_SETTINGS, P.FETCH_PRICES),
+        timeout_seconds=120,
+    ),
+)
+
+FUNCTIONS: tuple[FunctionDefinition, ...] = (*COMMON, *SCALE_OUT, *SCALE_IN, *FORECAST, *WATCH, *PRICES)

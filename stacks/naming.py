@@ -44,6 +44,14 @@ class Names:
     def cluster_parameter(self, cluster: str) -> str:
         return f"/peaker/{self.environment.environment}/clusters/{cluster}"
 
+    @property
+    def prices_parameter(self) -> str:
+        return f"/peaker/{self.environment.environment}/prices"
+
+    @property
+    def prices_parameter_arn(self) -> str:
+        return self.arn("ssm", f"parameter{self.prices_parameter}")
+
     def cluster_alarm(self, cluster: str, alarm: str) -> str:
         return f"{self.prefix}-{cluster}-{alarm}"
 

@@ -60,6 +60,7 @@ def _read(names: Names) -> list[Statement]:
         ),
         Statement(("dynamodb:Query", "dynamodb:GetItem"), (names.ledger_table_arn,)),
         Statement(("ssm:GetParameter",), (names.cluster_parameter_arn("*"),), wildcard_reason=MISTYPED),
+        Statement(("ssm:GetParameter",), (names.prices_parameter_arn,)),
         Statement(
             ("ssm:GetParametersByPath",),
             (names.cluster_parameter_arn(""), names.cluster_parameter_arn("")[:-1]),

@@ -62,6 +62,8 @@ class Permission(Enum):
     TERMINATE_INSTANCES = auto()
     DELETE_VOLUMES = auto()
     DELETE_SNAPSHOTS = auto()
+    READ_PRICES = auto()
+    FETCH_PRICES = auto()
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,17 @@ def _list_clusters(deployment: Deployment) -> list[Statement]:
     # Listing by path is authorized on the path itself; with or without the slash at its end.
     path = deployment.names.cluster_parameter_arn("")
     return [Statement(("ssm:GetParametersByPath",), (path, path.rstrip("/")))]
+
+
+def _read_prices(deployment: Deployment) -> list[Statement]:
+    return [Statement(("ssm:GetParameter",), (deployment.names.prices_parameter_arn,))]
+
+
+def _fetch_prices(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(("pricing:GetProducts",), ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
+        Statement(("ssm:GetParameter", "ssm:PutParameter"), (deployment.names.prices_parameter_arn,)),
+    ]
 
 
 def _ledger_statement(deployment: Deployment, *actions: str) -> list[Statement]:
@@ -550,6 +563,10 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _touch_owned("ec2:DeleteVolume", lambda deployment: deployment.ec2("volume"))
         case Permission.DELETE_SNAPSHOTS:
             return _touch_owned("ec2:DeleteSnapshot", lambda deployment: deployment.any_snapshot)
+        case Permission.READ_PRICES:
+            return _read_prices
+        case Permission.FETCH_PRICES:
+            return _fetch_prices
         case _:
             assert_never(permission)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import Annotated, Any
 
 import typer
 from peaker.adapters.cloudwatch_metrics import CloudWatchLoadHistory
+from peaker.adapters.parameter_prices import ParameterPrices
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import PeakerError
+from peaker.domain.fetched_prices import price_table
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
-from peaker.domain.prices import US_EAST_1
-from peaker.domain.reading import Known
+from peaker.domain.prices import PriceTable
+from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.scaling import served_quantile
 from pydantic import ValidationError
 from rich.console import Console
@@ -144,8 +147,8 @@ def backtest_command(
         _check_outputs(source, json_path, html_path)
         # What is wrong with the options is said before anything is read.
         check_options(_options(asked, None, days, builds_at_once))
-        name, load, settings = _load(source, cluster, deployment, choices)
-        report = _report(messages, name, load, _options(asked, settings, days, builds_at_once))
+        name, load, deployed = _load(source, cluster, deployment, choices)
+        report = _report(messages, name, load, _options(asked, deployed, days, builds_at_once))
     except BadInput as error:
         messages.print(Text.assemble(("backtest: ", "red"), str(error)), soft_wrap=True)
         raise typer.Exit(2) from None
@@ -164,17 +167,32 @@ def _report(messages: Console, name: str, load: PastLoad, options: Options) -> B
         return run_backtest(name, load.read, load.unit, scenario, options, tick)
 
 
+@dataclass(frozen=True)
+class Deployed:
+    """A cluster as it is deployed: its settings, and the prices that hold for it."""
+
+    settings: ClusterSettings
+    prices: PriceTable
+
+    @property
+    def replica_hour(self) -> Reading:
+        """USD per hour of the instance; what its volumes cost depends on sizes that are not read here."""
+        return self.prices.instance_hour(self.settings.instance_type)
+
+
 def _options(
-    asked: dict[str, float | None], settings: ClusterSettings | None, days: int, builds_at_once: int
+    asked: dict[str, float | None], deployed: Deployed | None, days: int, builds_at_once: int
 ) -> Options:
     """An option that was given wins over the cluster's settings, and these over the defaults."""
     configured: dict[str, float | None] = {}
-    if settings is not None:
+    settings = deployed.settings if deployed else None
+    if deployed is not None and settings is not None:
+        hour = deployed.replica_hour
         configured = {
             "--capacity": settings.capacity_per_replica,
             "--min-replicas": settings.min_replicas,
             "--max-replicas": settings.max_replicas,
-            "--replica-hour-usd": _price(settings),
+            "--replica-hour-usd": hour.value if isinstance(hour, Known) else None,
             "--minimum-lifetime-minutes": settings.limits.minimum_lifetime_minutes,
         }
     quantile = served_quantile(settings.forecast if settings else None)
@@ -183,6 +201,8 @@ def _options(
     basis = {
         option: "from the cluster's settings" for option, value in configured.items() if value is not None
     }
+    if deployed is not None:
+        basis["--replica-hour-usd"] = hour.why if isinstance(hour, Unknown) else f"by {deployed.prices.source}"
     basis["--quantile"] = quantile.basis.removeprefix("the ")
     basis |= {option: "given" for option, value in asked.items() if value is not None}
     named: dict[str, Any] = {
@@ -235,7 +255,7 @@ def _write(messages: Console, what: str, path: Path, text: str) -> None:
 
 def _load(
     source: Path | None, cluster: str | None, deployment: DeploymentOptions, choices: Choices
-) -> tuple[str, PastLoad, ClusterSettings | None]:
+) -> tuple[str, PastLoad, Deployed | None]:
     if (source is None) == (cluster is None):
         raise BadInput("give either a file or --cluster, not both and not neither", field="--cluster")
     if source is not None:
@@ -259,7 +279,8 @@ def _load(
     load = PastLoad(
         list(points.times_seconds), list(points.values), points.period_seconds, metric.name, (read,)
     )
-    return str(cluster), load, settings
+    stored = ParameterPrices(control.client("ssm"), control.environment).read()
+    return str(cluster), load, Deployed(settings, price_table(settings, stored, now))
 
 
 def _settings(control: ControlPlane, cluster: str) -> ClusterSettings:
@@ -273,9 +294,3 @@ def _settings(control: ControlPlane, cluster: str) -> ClusterSettings:
         ) from None  # fmt: skip
     except ValidationError as error:
         raise BadInput(f"parameter {shown(name)} is no cluster setting: {error}") from None
-
-
-def _price(settings: ClusterSettings) -> float | None:
-    """USD per replica-hour of the instance; what its volumes cost depends on sizes that are not read here."""
-    price = US_EAST_1.instance_hour(settings.instance_type)
-    return price.value if isinstance(price, Known) else None

@@ -137,7 +137,8 @@ def assumptions(report: BacktestReport) -> list[str]:
            f"{options.builds_at_once} built at once") + ", by every policy but the static one."
     )  # fmt: skip
     if options.replica_hour_usd is None:
-        lines.append("Price: not given; --replica-hour-usd adds dollars.")
+        why = options.given_by.get("--replica-hour-usd", "not given")
+        lines.append(f"Price: {why}; --replica-hour-usd adds dollars.")
     else:
         lines.append(
             f"Price: ${options.replica_hour_usd:g} per replica-hour ({options.basis('--replica-hour-usd')}); "

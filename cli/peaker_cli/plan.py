@@ -63,6 +63,7 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
         table.add_row("", ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts[:5]))
     table.add_row("ready at", plan["ready_at"] or "unknown")
     table.add_row("price", _price(price))
+    table.add_row("", f"by {price['source']}")
     if plan.get("method"):
         table.add_row("way", _way(plan["method"]))
     refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
@@ -90,8 +91,8 @@ def _volume(volume: dict[str, Any]) -> str:
 
 def _price(price: dict[str, Any]) -> str:
     if price["hourly"] is None:
-        return "unknown"
+        return "; ".join(dict.fromkeys(price.get("unknown") or ["unknown"]))
+    once = "an unknown price" if price["once"] is None else f"${price['once']:.4f}"
     return (
-        f"${price['hourly']:.4f} an hour, ${price['once']:.4f} once; "
-        f"${price['per_month_if_kept']:.2f} a month if it were kept"
+        f"${price['hourly']:.4f} an hour, {once} once; ${price['per_month_if_kept']:.2f} a month if it were kept"
     )

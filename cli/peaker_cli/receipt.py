@@ -83,8 +83,10 @@ def _cost(receipt: dict[str, Any]) -> str:
         return ""
     kept = cost["per_month_if_kept"]
     hourly = "unknown price" if cost["hourly"] is None else f"${cost['hourly']:.4f}/h"
+    once = "an unknown price" if cost["once"] is None else f"${cost['once']:.4f}"
     so_far = "unknown" if cost["so_far"] is None else f"${cost['so_far']:.4f}"
-    line = f"cost: {so_far} for {cost['replica_hours']:.2f} replica-hours at {hourly} and ${cost['once']:.4f} once"
+    line = f"cost: {so_far} for {cost['replica_hours']:.2f} replica-hours at {hourly} and {once} once"
+    line += f" (by {cost['source']})" if cost.get("source") else ""
     return line + ("" if kept is None else f"; keeping the replica on costs ${kept:.2f} a month")
 
 
@@ -111,7 +113,9 @@ def _parking(receipt: dict[str, Any]) -> str:
         return ""
     serving = parking["serving_hourly_usd"]
     hourly = "unknown" if serving is None else f"${serving:.4f}/h"
-    costs = f"parked ${parking['parked_hourly_usd']:.4f}/h, in service {hourly}"
+    stands = parking["parked_hourly_usd"]
+    parked = "at an unknown price" if stands is None else f"${stands:.4f}/h"
+    costs = f"parked {parked}, in service {hourly}"
     return f"{parking['action']}: {costs}; {parking['reason']}"
 
 

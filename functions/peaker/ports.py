@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from peaker.domain.block_list import BlockRuns
 from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
+from peaker.domain.fetched_prices import FetchedPrices, Quote
 from peaker.domain.fleet import ReplicaRow
 from peaker.domain.inventory import (
     CommandOutcome,
@@ -311,6 +312,26 @@ class Executions(Protocol):
         """Start roll_back for it, as the event of its end does. A second start under the same name does nothing."""
 
 
+class PriceList(Protocol):
+    """What AWS asks for its things."""
+
+    def quote(self, region: str, instance_types: Sequence[str]) -> Quote:
+        """On-demand prices of Linux instances of these types and of EBS in that region.
+
+        Raises Throttled, AwsUnavailable, AwsCallRejected.
+        """
+
+
+class StoredPrices(Protocol):
+    """The environment's newest answer of the price list."""
+
+    def read(self) -> FetchedPrices | Unknown:
+        """Unknown before the first one was stored."""
+
+    def write(self, prices: FetchedPrices) -> None:
+        """Store them; the last call counts."""
+
+
 @dataclass(frozen=True)
 class Ports:
     """All that a use case may reach; `environment` is also the value of the owner tag."""
@@ -330,6 +351,8 @@ class Ports:
     readings: LoadReadings
     executions: Executions
     past_runs: PastRuns
+    price_list: PriceList
+    stored_prices: StoredPrices
 
 
 class LoadHistory(Protocol):

@@ -111,6 +111,8 @@ ADAPTERS = {
         "step_functions_executions.py", "StepFunctionsExecutions", "stepfunctions", "states"
     ),
     "readings": _adapter("cloudwatch_readings.py", "CloudWatchReadings", "cloudwatch", "cloudwatch"),
+    "price_list": _adapter("aws_price_list.py", "AwsPriceList", "pricing", "pricing"),
+    "stored_prices": _adapter("parameter_prices.py", "ParameterPrices", "ssm", "ssm"),
     "history": _adapter("cloudwatch_metrics.py", "CloudWatchLoadHistory", "cloudwatch", "cloudwatch"),
     "metrics": _adapter("cloudwatch_metrics.py", "CloudWatchMetricPublisher", "cloudwatch", "cloudwatch"),
 }

@@ -50,8 +50,13 @@ def test_readers_are_told_the_name_and_the_replicas_own_port(by_name: Assembly) 
     assert "OrdersTargetGroup" not in outputs
 
 
+def settings_parameter(by_name: Assembly) -> dict[str, Any]:
+    found = by_name.properties("AWS::SSM::Parameter")
+    return next(one for one in found if "/clusters/" in one["Name"])
+
+
 def test_the_functions_accept_what_is_deployed(by_name: Assembly) -> None:
-    [parameter] = by_name.properties("AWS::SSM::Parameter")
+    parameter = settings_parameter(by_name)
     settings = ClusterSettings.model_validate(json.loads(resolved(parameter["Value"])))
     assert settings.read_endpoint.kind == "route53"
     assert settings.read_endpoint.clients_follow_within_seconds == 90
@@ -79,7 +84,7 @@ def test_only_who_takes_replicas_out_deletes_records_and_health_checks() -> None
 
 
 def test_alarms_are_made_and_deleted_only_under_the_names_of_replicas(by_name: Assembly) -> None:
-    [parameter] = by_name.properties("AWS::SSM::Parameter")
+    parameter = settings_parameter(by_name)
     settings = ClusterSettings.model_validate(json.loads(resolved(parameter["Value"])))
     pattern = "arn:aws:cloudwatch:us-east-1:222222222222:alarm:peaker-prod-orders-serves-i-*"
     for action in ("cloudwatch:PutMetricAlarm", "cloudwatch:DeleteAlarms"):

@@ -33,6 +33,7 @@ DEPLOYMENTS = {"nlb": DEPLOYMENT, "route53": BY_NAME}
 LEDGER = {
     "validate_request": set[str](),
     "watch_replicas": set[str](),
+    "refresh_prices": set[str](),
     "find_stopped_runs": {"dynamodb:GetItem"},
     "forecast_load": KEEP_FORECASTS,
 }

@@ -482,3 +482,10 @@ def test_an_encrypted_object_needs_its_customers_key(aws: ResourceCloud) -> None
     via_s3 = {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}}
     person = Person(aws, may_read, allow("kms:Decrypt", key, **via_s3))
     assert person.s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
+
+
+def test_prices_are_told_to_who_may_ask_for_products(aws: ResourceCloud) -> None:
+    asked = {"ServiceCode": "AmazonEC2", "MaxResults": 1}
+    assert refusal(lambda: Person(aws).pricing.get_products(**asked))[0] == "AccessDeniedException"
+    answer = Person(aws, allow("pricing:GetProducts")).pricing.get_products(**asked)
+    assert json.loads(answer["PriceList"][0])["serviceCode"] == "AmazonEC2"

@@ -18,6 +18,7 @@ from peaker.domain.errors import (
     UnknownCluster,
 )
 from peaker.domain.execution_input import unknown_cluster
+from peaker.domain.fetched_prices import FetchedPrices, Quote
 from peaker.domain.fleet import ReplicaRow
 from peaker.domain.instants import to_iso
 from peaker.domain.inventory import (
@@ -46,6 +47,7 @@ from peaker.domain.ledger import (
     StepRow,
     find,
 )
+from peaker.domain.prices import EbsPrices
 from peaker.domain.read_shares import shares_of_groups
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.run_execution import RunExecution
@@ -534,6 +536,39 @@ class FakeExecutions:
         self.started.setdefault(name, execution.name)
 
 
+@dataclass
+class FakePriceList:
+    """Prices by region and type; `refused` is raised instead. `asked` counts the calls."""
+
+    hourly: dict[tuple[str, str], float] = field(default_factory=dict)
+    ebs: dict[str, EbsPrices] = field(default_factory=dict)
+    refused: Exception | None = None
+    asked: int = 0
+
+    def quote(self, region: str, instance_types: Sequence[str]) -> Quote:
+        self.asked += 1
+        if self.refused is not None:
+            raise self.refused
+        return Quote(
+            instance_hourly_usd={kind: self.hourly.get((region, kind)) for kind in instance_types},
+            ebs=self.ebs.get(region, EbsPrices()),
+        )
+
+
+@dataclass
+class FakeStoredPrices:
+    prices: FetchedPrices | Unknown = field(default_factory=lambda: Unknown("the Price List was not asked yet"))
+    refused: Exception | None = None
+
+    def read(self) -> FetchedPrices | Unknown:
+        return self.prices
+
+    def write(self, prices: FetchedPrices) -> None:
+        if self.refused is not None:
+            raise self.refused
+        self.prices = prices
+
+
 class FakePastRuns:
     def past_steps(self, cluster: str) -> PastSteps:
         return PastSteps()
@@ -554,6 +589,8 @@ class FakePorts(Ports):
     ledger: FakeLedger
     readings: FakeReadings
     executions: FakeExecutions
+    price_list: FakePriceList
+    stored_prices: FakeStoredPrices
 
 
 def fake_ports(*settings: ClusterSettings) -> FakePorts:
@@ -576,4 +613,6 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
         readings=FakeReadings(),
         executions=FakeExecutions(),
         past_runs=FakePastRuns(),
+        price_list=FakePriceList(),
+        stored_prices=FakeStoredPrices(),
     )

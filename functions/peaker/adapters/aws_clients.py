@@ -18,6 +18,11 @@ CLIENT_CONFIG = Config(
 # looked for before the next one, which the use cases do; botocore would just send it again.
 SINGLE_TRY_CONFIG = CLIENT_CONFIG.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
 
+# Prices are asked for within a plan; what is late is unknown, and asked for again by the schedule.
+PRICING_CONFIG = CLIENT_CONFIG.merge(
+    Config(read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
+)
+
 # S3's presigned addresses: botocore signs them with Signature Version 2 in the regions that ever had it, which S3
 # refuses for buckets made since June 2020 and for objects encrypted with KMS; and it addresses them to
 # s3.amazonaws.com, which redirects to a new bucket's own region, where the signature does not fit. Virtual
@@ -44,6 +49,11 @@ class LazyClient:
             make: Any = boto3.client
             self._client = make(self._service, config=config_for(self._service, self._config))
         return getattr(self._client, name)
+
+
+def pricing_client(region: str) -> Any:
+    """A client of the Price List API, which is served in few regions: not in this function's own, as a rule."""
+    return lazy_client("pricing", PRICING_CONFIG.merge(Config(region_name=region)))
 
 
 def lazy_client(service: str, config: Config = CLIENT_CONFIG) -> Any:

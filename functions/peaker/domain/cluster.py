@@ -243,9 +243,9 @@ class DrainSettings(Settings):
 
 
 class LimitSettings(Settings):
-    """Ceilings that a run may not pass (I12), and the time a replica is kept at least."""
+    """Ceilings that a run may not pass (I12), and the time a replica is kept at least. No budget: none is checked."""
 
-    max_hourly_cost_usd: float = Field(gt=0)
+    max_hourly_cost_usd: float | None = Field(default=None, gt=0)
     minimum_lifetime_minutes: int = Field(ge=0)
     prewarm_deadline_minutes: int = Field(ge=1)
 
@@ -260,11 +260,13 @@ class ClusterSettings(Settings):
     max_replicas: int = Field(ge=1, le=100)
     image_id: str = Field(pattern=r"^ami-[0-9a-f]{8,17}$")
     instance_type: str = Field(min_length=1)
+    instance_hourly_usd: float | None = Field(default=None, gt=0)
     security_group_ids: tuple[str, ...] = Field(min_length=1)
     instance_profile: str | None = None
     subnets: dict[str, str] = Field(min_length=1)
     volumes: tuple[VolumeSettings, ...] = Field(min_length=1)
     initialization_rate_mib_per_s: InitializationRate | None = None
+    initialization_usd_per_gib: float | None = Field(default=None, ge=0)
     read_endpoint: ReadEndpointSettings
     load_metric: LoadMetricSettings
     capacity_per_replica: float = Field(gt=0)

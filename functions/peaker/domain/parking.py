@@ -25,8 +25,8 @@ from peaker.domain.lead_time import (
     predict_lead_time,
     predict_return,
 )
-from peaker.domain.prices import PriceTable
-from peaker.domain.reading import Known
+from peaker.domain.prices import PriceTable, total, usd
+from peaker.domain.reading import Known, Reading
 
 # A return must find the source's binary logs from where it stopped; the source may purge a little early.
 BINLOG_SHARE = 0.8
@@ -47,14 +47,14 @@ class ParkingFigures(BaseModel):
     return_seconds: float
     build_seconds: float
     catch_up_per_hour: float
-    parked_hourly_usd: float
+    parked_hourly_usd: float | None
     serving_hourly_usd: float | None
     rebuild_usd: float | None
 
     @property
     def break_even_hours(self) -> float | None:
         """Hours after which standing has cost as much as rebuilding."""
-        if self.rebuild_usd is None or self.parked_hourly_usd <= 0:
+        if self.rebuild_usd is None or self.parked_hourly_usd is None or self.parked_hourly_usd <= 0:
             return None
         return self.rebuild_usd / self.parked_hourly_usd
 
@@ -96,25 +96,26 @@ def parking_figures(
     build = predict_lead_time(inputs, past).p50_seconds
     parked_hourly = volumes_hourly(replica.volumes, prices)
     instance = prices.instance_hour(replica.instance.instance_type)
-    serving = instance.value + parked_hourly if isinstance(instance, Known) else None
+    serving = total((instance, parked_hourly))
     rate = settings.initialization_rate_mib_per_s
-    hydration = sum(
+    hydration = total(
         prices.initialization(one.size_gib, rate) for one in replica.volumes if one.name != "root"
     )
+    running = Known(serving.value * build / 3600) if isinstance(serving, Known) else serving
     speed = measured_apply_speed(past, inputs.apply_speed)
     return ParkingFigures(
         return_seconds=round(predict_return(inputs, 0.0, past).p50_seconds, 1),
         build_seconds=round(build, 1),
         catch_up_per_hour=round(3600 / (speed - 1), 1),
-        parked_hourly_usd=round(parked_hourly, 5),
-        serving_hourly_usd=None if serving is None else round(serving, 5),
-        rebuild_usd=None if serving is None else round(hydration + serving * build / 3600, 4),
+        parked_hourly_usd=usd(parked_hourly, 5),
+        serving_hourly_usd=usd(serving, 5),
+        rebuild_usd=usd(total((hydration, running)), 4),
     )
 
 
-def volumes_hourly(volumes: Sequence[Volume], prices: PriceTable) -> float:
+def volumes_hourly(volumes: Sequence[Volume], prices: PriceTable) -> Reading:
     """USD per hour of volumes that stand, whether their instance runs or not."""
-    return sum(
+    return total(
         prices.volume_hour(one.volume_type, one.size_gib, one.iops or 3000, one.throughput_mib_per_s or 125)
         for one in volumes
     )
@@ -131,7 +132,7 @@ def _disposal(figures: ParkingFigures, policy: ParkPolicy) -> tuple[Literal["par
         return "retire", "retirement.park is never"
     shown = (
         f"back in {figures.return_seconds / 60:.0f} min against {figures.build_seconds / 60:.0f} min anew, "
-        f"standing costs ${figures.parked_hourly_usd:.4f}/h"
+        f"standing costs {_hourly(figures.parked_hourly_usd)}"
     )
     if policy == "always":
         return "park", f"retirement.park is always; {shown}"
@@ -144,6 +145,10 @@ def _disposal(figures: ParkingFigures, policy: ParkPolicy) -> tuple[Literal["par
     if hours < LEAST_PARKED_HOURS:
         return "retire", f"parking pays for {hours:.1f} h only, least is {LEAST_PARKED_HOURS:g} h: {shown}"
     return "park", f"{shown}: parking pays for {hours:.1f} h"
+
+
+def _hourly(amount: float | None) -> str:
+    return "an unknown price" if amount is None else f"${amount:.4f}/h"
 
 
 def parked_until(figures: ParkingFigures, parked_at: datetime, binlog_expire_seconds: float | None) -> Expiry:
@@ -161,7 +166,7 @@ def parked_until(figures: ParkingFigures, parked_at: datetime, binlog_expire_sec
         limits.append(
             (
                 figures.break_even_hours,
-                f"standing at ${figures.parked_hourly_usd:.4f}/h has then cost the ${figures.rebuild_usd:.2f} "
+                f"standing at {_hourly(figures.parked_hourly_usd)} has then cost the ${figures.rebuild_usd:.2f} "
                 "of rebuilding",
             )
         )
@@ -273,12 +278,12 @@ def choose_method(
     best = candidates[0]
     behind = parked_seconds(best, now)
     back = predict_return(inputs, behind, past).p50_seconds
-    usd = _running_usd(best, prices, back)
+    returned_usd = _running_usd(best, prices, back)
     compared = {
         **common,
         "replica": best.instance_id,
         "return_seconds": round(back, 1),
-        "return_usd": usd,
+        "return_usd": returned_usd,
         "parked_hours": round(behind / 3600, 2),
     }
     shown = (

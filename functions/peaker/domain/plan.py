@@ -13,8 +13,8 @@ from peaker.domain.fleet import Observation, Replica
 from peaker.domain.instants import require_utc, to_iso
 from peaker.domain.ledger import LeaseRow
 from peaker.domain.parking import Method, volumes_hourly
-from peaker.domain.prices import HOURS_PER_MONTH, PriceTable
-from peaker.domain.reading import Unknown
+from peaker.domain.prices import HOURS_PER_MONTH, PriceTable, total, usd
+from peaker.domain.reading import Reading, Unknown
 
 RefusalCode = Literal[
     "ceiling", "no_donor", "source_unknown", "budget", "price_unknown", "operation_running", "layout"
@@ -49,14 +49,15 @@ class PlannedVolume(PlanPart):
 
 
 class Price(PlanPart):
-    """USD. `hourly` is None when the instance type has no known price."""
+    """USD; None where a price is not known, and `unknown` says which and why."""
 
     hourly: float | None
     instance_hourly: float | None
-    volumes_hourly: float
-    once: float
+    volumes_hourly: float | None
+    once: float | None
     per_month_if_kept: float | None
     source: str
+    unknown: tuple[str, ...] = ()
 
 
 class LeadTimeEstimate(PlanPart):
@@ -161,10 +162,10 @@ def _returned(observation: Observation, method: Method | None) -> Replica | None
     return observation.replica(method.replica)
 
 
-def _parked_hourly(observation: Observation, returned: Replica | None, prices: PriceTable) -> float:
+def _parked_hourly(observation: Observation, returned: Replica | None, prices: PriceTable) -> Reading:
     """USD per hour of the parked replicas' volumes; those of the one that returns are in its own price."""
     staying = [one for one in observation.parked if one is not returned]
-    return sum(volumes_hourly(one.volumes, prices) for one in staying)
+    return total(volumes_hourly(one.volumes, prices) for one in staying)
 
 
 def spread_zones(observation: Observation, settings: ClusterSettings) -> tuple[tuple[str, ...], str]:
@@ -190,22 +191,22 @@ def _planned(volume: VolumeSettings, size_gib: int, settings: ClusterSettings) -
 
 def _price(volumes: tuple[PlannedVolume, ...], settings: ClusterSettings, prices: PriceTable) -> Price:
     instance = prices.instance_hour(settings.instance_type)
-    per_volume = [
+    standing = total(
         prices.volume_hour(one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
         for one in volumes
-    ]
-    once = sum(
+    )
+    once = total(
         prices.initialization(volume.size_gib, volume.initialization_rate_mib_per_s) for volume in volumes
     )
-    instance_hourly = None if isinstance(instance, Unknown) else instance.value
-    hourly = None if instance_hourly is None else instance_hourly + sum(per_volume)
+    hourly = total((instance, standing))
     return Price(
-        hourly=None if hourly is None else round(hourly, 4),
-        instance_hourly=instance_hourly,
-        volumes_hourly=round(sum(per_volume), 4),
-        once=round(once, 4),
-        per_month_if_kept=None if hourly is None else round(hourly * HOURS_PER_MONTH, 2),
+        hourly=usd(hourly, 4),
+        instance_hourly=usd(instance, 6),
+        volumes_hourly=usd(standing, 4),
+        once=usd(once, 4),
+        per_month_if_kept=None if isinstance(hourly, Unknown) else round(hourly.value * HOURS_PER_MONTH, 2),
         source=prices.source,
+        unknown=tuple(one.why for one in (instance, standing, once) if isinstance(one, Unknown)),
     )
 
 
@@ -254,18 +255,23 @@ def _no_donor(choice: DonorChoice) -> Refusal | None:
 
 
 def _budget(
-    observation: Observation, settings: ClusterSettings, price: Price, count: int, parked_hourly: float
+    observation: Observation, settings: ClusterSettings, price: Price, count: int, parked: Reading
 ) -> tuple[Refusal | None, ...]:
-    if price.hourly is None:
-        reason = f"{settings.instance_type} is not in the price table, so the budget cannot be checked (I4)"
+    """Without a budget no price is needed; with one, an unknown price refuses (I4)."""
+    limit = settings.limits.max_hourly_cost_usd
+    if limit is None:
+        return ()
+    if price.hourly is None or isinstance(parked, Unknown):
+        why = [*price.unknown[:1], *([parked.why] if isinstance(parked, Unknown) else [])][0]
+        reason = f"{why}; so the budget, max_hourly_cost_usd {limit:g}, cannot be checked (I4)"
         return (Refusal(code="price_unknown", reason=reason),)
     peak = len(observation.peak)
-    total, limit = price.hourly * (peak + count) + parked_hourly, settings.limits.max_hourly_cost_usd
-    if total <= limit:
+    sum_usd = price.hourly * (peak + count) + parked.value
+    if sum_usd <= limit:
         return ()
     reason = (
         f"{peak} peak replicas + {count} wanted at ${price.hourly:.3f}/h"
-        f"{_and_parked(parked_hourly)} are ${total:.2f}/h, "
+        f"{_and_parked(parked.value)} are ${sum_usd:.2f}/h, "
         f"above the budget, max_hourly_cost_usd {limit:g} (I12)"
     )
     return (Refusal(code="budget", reason=reason),)

@@ -1,21 +1,28 @@
-"""What things cost, on demand in us-east-1, in USD. A type that is not in the table has no price: unknown, not 0.
+"""Unit prices in USD and where they come from. What is not known is Unknown, never 0 and never another region's figure.
 
-Instance prices: Karpenter's table of 2026-07-20 (pkg/providers/pricing). EBS: the EBS pricing page's examples;
-gp3 throughput is the least certain figure. Initialization: example 12 of that page, in "a region that charges".
+The shipped table is that of us-east-1 and serves no other region. Instances: Karpenter's table of 2026-07-20
+(pkg/providers/pricing). EBS: the EBS pricing page's examples; gp3 throughput is the least certain figure.
+Initialization: example 12 of that page, in "a region that charges".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict
 
 from peaker.domain.reading import Known, Reading, Unknown
 
 HOURS_PER_MONTH = 730.0
+# IOPS of io2 are sold in tiers (EBS pricing page).
+_IO2_TIERS = (32_000, 64_000)
 
 _SIZES = {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "8xlarge": 16, "12xlarge": 24, "16xlarge": 32}
 _LARGE_HOURLY_USD = {"r6i": 0.1260, "r7g": 0.1071, "r7i": 0.1323, "r8g": 0.11782}
 
+SHIPPED_REGION = "us-east-1"
+SHIPPED_SOURCE = "Peaker's table for us-east-1: instances of 2026-07-20, EBS by its pricing page"
 INSTANCE_HOURLY_USD: Mapping[str, float] = {
     f"{family}.{size}": round(large * factor, 5)
     for family, large in _LARGE_HOURLY_USD.items()
@@ -23,56 +30,107 @@ INSTANCE_HOURLY_USD: Mapping[str, float] = {
 }
 
 
-@dataclass(frozen=True)
-class PriceTable:
-    """Unit prices in USD and where they come from."""
+class EbsPrices(BaseModel):
+    """USD per unit; None where it is not known. Months have 730 hours."""
 
-    source: str
-    instance_hourly: Mapping[str, float]
-    gp3_gib_month: float
-    gp3_iops_month: float
-    gp3_mib_per_s_month: float
-    io2_gib_month: float
-    io2_iops_month: float
-    snapshot_gib_month: float
-    initialization_per_gib_per_mib_per_s: float
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def instance_hour(self, instance_type: str) -> Reading:
-        """USD per hour, or Unknown for a type that the table lacks."""
-        price = self.instance_hourly.get(instance_type)
-        if price is None:
-            return Unknown(f"{instance_type} is not in the price table")
-        return Known(price)
-
-    def volume_hour(self, volume_type: str, size_gib: int, iops: int, throughput_mib_per_s: int) -> float:
-        """USD per hour of one provisioned volume; gp3 includes 3,000 IOPS and 125 MiB/s."""
-        if volume_type == "io2":
-            month = size_gib * self.io2_gib_month + iops * self.io2_iops_month
-        else:
-            month = (
-                size_gib * self.gp3_gib_month
-                + max(0, iops - 3000) * self.gp3_iops_month
-                + max(0, throughput_mib_per_s - 125) * self.gp3_mib_per_s_month
-            )
-        return month / HOURS_PER_MONTH
-
-    def initialization(self, gib: float, rate_mib_per_s: int | None) -> float:
-        """USD, once, for a provisioned initialization rate; the default initialization is free."""
-        return gib * self.initialization_per_gib_per_mib_per_s * (rate_mib_per_s or 0)
-
-    def snapshot_hour(self, gib: float) -> float:
-        """USD per hour of a standard snapshot that stores so much."""
-        return gib * self.snapshot_gib_month / HOURS_PER_MONTH
+    gp3_gib_month: float | None = None
+    gp3_iops_month: float | None = None
+    gp3_mib_per_s_month: float | None = None
+    io2_gib_month: float | None = None
+    io2_iops_month: float | None = None
+    io2_iops_month_above_32000: float | None = None
+    io2_iops_month_above_64000: float | None = None
+    snapshot_gib_month: float | None = None
+    initialization_per_gib_per_mib_per_s: float | None = None
 
 
-US_EAST_1 = PriceTable(
-    source="us-east-1 on demand, 2026-07-20 (instances), EBS pricing page examples (volumes)",
-    instance_hourly=INSTANCE_HOURLY_USD,
+SHIPPED_EBS = EbsPrices(
     gp3_gib_month=0.08,
     gp3_iops_month=0.005,
     gp3_mib_per_s_month=0.04,
     io2_gib_month=0.125,
     io2_iops_month=0.065,
+    io2_iops_month_above_32000=0.046,
+    io2_iops_month_above_64000=0.032,
     snapshot_gib_month=0.05,
     initialization_per_gib_per_mib_per_s=0.000012,
+)
+
+
+@dataclass(frozen=True)
+class PriceTable:
+    """Prices of one region. `why_unknown` is told of a price that it lacks, `source` of one that it has."""
+
+    region: str
+    source: str
+    why_unknown: str
+    instance_hourly: Mapping[str, float] = field(default_factory=dict)
+    ebs: EbsPrices = field(default_factory=EbsPrices)
+
+    def instance_hour(self, instance_type: str) -> Reading:
+        """USD per hour, on demand."""
+        return self._known(self.instance_hourly.get(instance_type), f"an hour of {instance_type}")
+
+    def volume_hour(self, volume_type: str, size_gib: int, iops: int, throughput_mib_per_s: int) -> Reading:
+        """USD per hour of one provisioned volume; gp3 includes 3,000 IOPS and 125 MiB/s."""
+        ebs = self.ebs
+        if volume_type == "io2":
+            low, middle = _IO2_TIERS
+            parts = [
+                (size_gib, ebs.io2_gib_month),
+                (min(iops, low), ebs.io2_iops_month),
+                (max(0, min(iops, middle) - low), ebs.io2_iops_month_above_32000),
+                (max(0, iops - middle), ebs.io2_iops_month_above_64000),
+            ]
+        else:
+            parts = [
+                (size_gib, ebs.gp3_gib_month),
+                (max(0, iops - 3000), ebs.gp3_iops_month),
+                (max(0, throughput_mib_per_s - 125), ebs.gp3_mib_per_s_month),
+            ]
+        # A unit of which nothing is bought needs no price.
+        bought = [(amount, unit) for amount, unit in parts if amount > 0]
+        if any(unit is None for _, unit in bought):
+            return self._known(None, f"an hour of a {volume_type} volume")
+        return Known(sum(amount * (unit or 0.0) for amount, unit in bought) / HOURS_PER_MONTH)
+
+    def initialization(self, gib: float, rate_mib_per_s: int | None) -> Reading:
+        """USD, once, for a provisioned initialization rate; the default initialization is free."""
+        if not rate_mib_per_s or gib <= 0:
+            return Known(0.0)
+        unit = self.ebs.initialization_per_gib_per_mib_per_s
+        return self._known(None if unit is None else gib * unit * rate_mib_per_s, "the initialization rate")
+
+    def snapshot_hour(self, gib: float) -> Reading:
+        """USD per hour of a standard snapshot that stores so much."""
+        unit = self.ebs.snapshot_gib_month
+        return self._known(None if unit is None else gib * unit / HOURS_PER_MONTH, "an hour of a snapshot")
+
+    def _known(self, usd: float | None, what: str) -> Reading:
+        return Unknown(f"unknown price of {what} in {self.region}: {self.why_unknown}") if usd is None else Known(usd)
+
+
+def total(readings: Iterable[Reading]) -> Reading:
+    """The sum; unknown when a part is."""
+    summed = 0.0
+    for one in readings:
+        if isinstance(one, Unknown):
+            return one
+        summed += one.value
+    return Known(summed)
+
+
+def usd(reading: Reading, digits: int) -> float | None:
+    """The amount, rounded, as documents carry it: None where it is unknown."""
+    return None if isinstance(reading, Unknown) else round(reading.value, digits)
+
+
+US_EAST_1 = PriceTable(
+    region=SHIPPED_REGION,
+    source=SHIPPED_SOURCE,
+    why_unknown="it is not in Peaker's table; set instance_hourly_usd, or let Peaker ask the Price List API",
+    instance_hourly=INSTANCE_HOURLY_USD,
+    ebs=SHIPPED_EBS,
 )

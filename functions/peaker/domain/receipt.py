@@ -48,7 +48,7 @@ class ReceiptCost(ReceiptPart):
 
     replica_hours: float
     hourly: float | None
-    once: float
+    once: float | None
     so_far: float | None
     per_month_if_kept: float | None
     source: str
@@ -69,7 +69,7 @@ class ReceiptParking(ReceiptPart):
 
     action: str
     reason: str
-    parked_hourly_usd: float
+    parked_hourly_usd: float | None
     serving_hourly_usd: float | None
     rebuild_usd: float | None
     return_seconds: float
@@ -206,10 +206,16 @@ def _cost(price: Price | None, since: datetime | None, now: datetime) -> Receipt
         replica_hours=round(hours, 4),
         hourly=price.hourly,
         once=price.once,
-        so_far=None if price.hourly is None else round(price.hourly * hours + price.once, 4),
+        so_far=_so_far(price, hours),
         per_month_if_kept=price.per_month_if_kept,
         source=price.source,
     )
+
+
+def _so_far(price: Price, hours: float) -> float | None:
+    if price.hourly is None or price.once is None:
+        return None
+    return round(price.hourly * hours + price.once, 4)
 
 
 def _lead(run: RunRow, steps: Sequence[StepRow], crossed_at: datetime | None) -> ForecastLead | None:

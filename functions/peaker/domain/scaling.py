@@ -69,13 +69,13 @@ def served_quantile(wanted: ForecastSettings | None) -> ServedQuantile:
 
 
 def minimum_lifetime_minutes(
-    hydration_cost_usd: float, replica_hour_usd: float, configured_minutes: float
+    hydration_cost_usd: float | None, replica_hour_usd: float | None, configured_minutes: float
 ) -> float:
     """A replica is kept at least as long as its hydration is worth in replica-hours, and as the settings say.
 
-    1 TiB on an r7g.4xlarge: 3.69 USD against 1.11 USD per hour, about 3.3 hours.
+    1 TiB on an r7g.4xlarge: 3.69 USD against 1.11 USD per hour, about 3.3 hours. None is an unknown price.
     """
-    if replica_hour_usd <= 0:
+    if hydration_cost_usd is None or not replica_hour_usd:
         return configured_minutes
     return max(configured_minutes, 60 * hydration_cost_usd / replica_hour_usd)
 

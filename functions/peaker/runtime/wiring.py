@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from peaker.adapters.aws_clients import SINGLE_TRY_CONFIG, lazy_client
+from peaker.adapters.aws_clients import SINGLE_TRY_CONFIG, lazy_client, pricing_client
+from peaker.adapters.aws_price_list import AwsPriceList
 from peaker.adapters.cloudwatch_readings import CloudWatchReadings
 from peaker.adapters.dynamodb_items import LedgerTable
 from peaker.adapters.dynamodb_lease import DynamoDbLease
@@ -15,6 +16,7 @@ from peaker.adapters.ec2_compute import Ec2Compute
 from peaker.adapters.ec2_storage import Ec2Storage
 from peaker.adapters.forecast_records import DynamoForecastRecords
 from peaker.adapters.parameter_clusters import ParameterClusters
+from peaker.adapters.parameter_prices import ParameterPrices
 from peaker.adapters.read_endpoint_by_kind import read_endpoints
 from peaker.adapters.s3_host_package import S3HostPackage
 from peaker.adapters.s3_run_files import S3RunFiles
@@ -56,4 +58,6 @@ def ports() -> Ports:
         readings=CloudWatchReadings(cloudwatch),
         executions=StepFunctionsExecutions(lazy_client("stepfunctions"), settings.state_machine_prefix),
         past_runs=DynamoForecastRecords(dynamodb, settings.ledger_table, ledger),
+        price_list=AwsPriceList(pricing_client),
+        stored_prices=ParameterPrices(ssm, settings.environment),
     )

@@ -7,10 +7,10 @@ from typing import Literal
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import LedgerInconsistent
 from peaker.domain.fleet import Observation, Replica
-from peaker.domain.parking import Disposal, decide_disposal, parking_figures, volumes_hourly
-from peaker.domain.prices import US_EAST_1
+from peaker.domain.parking import Disposal, decide_disposal, parking_figures
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
+from peaker.usecases.cluster_prices import cluster_prices
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.lead_time_inputs import lead_time_inputs
 from peaker.usecases.observe_fleet import observe_fleet
@@ -47,13 +47,8 @@ def disposal_of(
     """What the settings and the figures say; the observation must hold the volumes."""
     past = ports.past_runs.past_steps(settings.name)
     inputs = lead_time_inputs(settings, observation, past)
-    figures = parking_figures(replica, settings, US_EAST_1, inputs, past)
+    figures = parking_figures(replica, settings, cluster_prices(ports, settings), inputs, past)
     return decide_disposal(figures, settings.retirement.park)
-
-
-def volumes_hourly_of(replica: Replica) -> float:
-    """USD per hour of the replica's volumes."""
-    return volumes_hourly(replica.volumes, US_EAST_1)
 
 
 def _answer(disposal: Disposal) -> DisposalChosen:

@@ -28,8 +28,7 @@ from peaker.domain.lead_time import LeadTime, LeadTimeInputs, PastSteps, predict
 from peaker.domain.ledger import LeaseRow
 from peaker.domain.metric_names import OBSERVING, REPLICA_SURPLUS
 from peaker.domain.parking import parked_seconds, returnable
-from peaker.domain.prices import US_EAST_1, PriceTable
-from peaker.domain.reading import Known
+from peaker.domain.prices import PriceTable, usd
 from peaker.domain.scaling import (
     Capacity,
     Fleet,
@@ -42,6 +41,7 @@ from peaker.domain.scaling import (
     served_quantile,
 )
 from peaker.ports import ForecastPorts
+from peaker.usecases.cluster_prices import cluster_prices
 from peaker.usecases.decision_inputs import (
     Watching,
     capacity,
@@ -128,7 +128,8 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
         overrides=overrides(settings),
     )
     state = with_safe_rate(state, settings, observation.load_now, fleet.serving, trouble, now)
-    policy = scaling_policy(settings, US_EAST_1, observed, capacity(settings, past, state))
+    prices = cluster_prices(ports.common, settings)
+    policy = scaling_policy(settings, prices, observed, capacity(settings, past, state))
     decision = decide(observation, forecast, lead_time, policy, state)
     back = return_lead_time(ports.common.environment, observed, decision.shortage, inputs, past, now)
     if back is not None and back.p90_seconds < lead_time.p90_seconds:
@@ -178,9 +179,8 @@ def scaling_policy(
 ) -> ScalingPolicy:
     """The cluster's rules; the minimum lifetime is at least what the hydration is worth in replica-hours."""
     gib = sum(volume_bytes(settings, observed).values()) / GIB
-    hydration_usd = prices.initialization(gib, settings.initialization_rate_mib_per_s)
-    hourly = prices.instance_hour(settings.instance_type)
-    replica_hour = hourly.value if isinstance(hourly, Known) else 0.0
+    hydration_usd = usd(prices.initialization(gib, settings.initialization_rate_mib_per_s), 6)
+    replica_hour = usd(prices.instance_hour(settings.instance_type), 6)
     minutes = minimum_lifetime_minutes(hydration_usd, replica_hour, settings.limits.minimum_lifetime_minutes)
     return ScalingPolicy(
         min_replicas=settings.min_replicas,

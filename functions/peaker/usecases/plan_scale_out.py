@@ -11,10 +11,11 @@ from peaker.domain.lead_time import LeadTime, LeadTimeInputs, PastSteps, predict
 from peaker.domain.parking import Method, choose_method, parked_seconds
 from peaker.domain.plan import LeadTimeEstimate, ScaleOutPlan, as_document
 from peaker.domain.plan import plan_scale_out as decide_plan
-from peaker.domain.prices import US_EAST_1
+from peaker.domain.prices import PriceTable
 from peaker.domain.run import PlanStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.check_shortage import why_not_short
+from peaker.usecases.cluster_prices import prices_for_plan
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.lead_time_inputs import lead_time_inputs
 from peaker.usecases.observe_fleet import observe_fleet
@@ -49,12 +50,13 @@ def _decide(
 ) -> ScaleOutPlan:
     past = ports.past_runs.past_steps(settings.name)
     inputs = lead_time_inputs(settings, observation, past)
-    build = _plan(ports, step, settings, observation, predict_lead_time(inputs, past), None)
-    method = _method(ports, observation, inputs, past, build)
+    prices = prices_for_plan(ports, settings)
+    build = _plan(ports, step, settings, observation, predict_lead_time(inputs, past), None, prices)
+    method = _method(ports, observation, inputs, past, build, prices)
     if method.action == "build":
         return build.model_copy(update={"method": method})
     back = predict_return(inputs, _behind(observation, method, ports), past)
-    return _plan(ports, step, settings, observation, back, method)
+    return _plan(ports, step, settings, observation, back, method, prices)
 
 
 def _plan(
@@ -64,13 +66,14 @@ def _plan(
     observation: Observation,
     lead: LeadTime,
     method: Method | None,
+    prices: PriceTable,
 ) -> ScaleOutPlan:
     now = ports.clock.now()
     lease = ports.lease.current(step.cluster, now)
     return decide_plan(
         observation,
         settings,
-        US_EAST_1,
+        prices,
         now,
         count=step.count,
         lease=None if lease is None or lease.run_id == step.run_id else lease,
@@ -83,15 +86,20 @@ def _plan(
 
 
 def _method(
-    ports: Ports, observation: Observation, inputs: LeadTimeInputs, past: PastSteps, build: ScaleOutPlan
+    ports: Ports,
+    observation: Observation,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+    build: ScaleOutPlan,
+    prices: PriceTable,
 ) -> Method:
     """Build, or return a parked replica."""
-    hourly, lead = build.price.hourly, build.lead_time
-    usd = (
-        None if hourly is None or lead is None else round(build.price.once + hourly * lead.seconds / 3600, 4)
-    )
+    hourly, once, lead = build.price.hourly, build.price.once, build.lead_time
+    usd = None
+    if hourly is not None and once is not None and lead is not None:
+        usd = round(once + hourly * lead.seconds / 3600, 4)
     now = ports.clock.now()
-    return choose_method(observation, ports.environment, US_EAST_1, inputs, past, now, usd)
+    return choose_method(observation, ports.environment, prices, inputs, past, now, usd)
 
 
 def _behind(observation: Observation, method: Method, ports: Ports) -> float:
@@ -103,9 +111,13 @@ def _text(plan: ScaleOutPlan) -> str:
     if plan.refusals:
         return f"refused: {plan.refusal_text}"
     if plan.returns is not None:
-        return f"return {plan.returns} at ${plan.price.hourly}/h"
+        return f"return {plan.returns} at {_at(plan)}"
     zone = plan.zones[0] if plan.zones else "no zone"
-    return f"build {plan.count} x {plan.instance_type} in {zone} from {plan.donor} at ${plan.price.hourly}/h"
+    return f"build {plan.count} x {plan.instance_type} in {zone} from {plan.donor} at {_at(plan)}"
+
+
+def _at(plan: ScaleOutPlan) -> str:
+    return "an unknown price" if plan.price.hourly is None else f"${plan.price.hourly}/h"
 
 
 def _numbers(plan: ScaleOutPlan) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import NoIdleReplica, ResourceNotFound
 from peaker.domain.fleet import Observation, Replica
 from peaker.domain.inventory import CLUSTER_TAG
-from peaker.domain.parking import Disposal
-from peaker.domain.prices import US_EAST_1
-from peaker.domain.reading import Known
+from peaker.domain.parking import Disposal, volumes_hourly
+from peaker.domain.prices import PriceTable, total, usd
 from peaker.domain.retirement import RetirementChoice, choose_idle_replica
 from peaker.domain.run import SelectStep, Summary
 from peaker.ports import Ports
-from peaker.usecases.choose_disposal import disposal_of, volumes_hourly_of
+from peaker.usecases.choose_disposal import disposal_of
+from peaker.usecases.cluster_prices import cluster_prices
 from peaker.usecases.guard_retirement import load_evidence, removal_reasons
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.observe_fleet import observe_fleet
@@ -42,7 +42,8 @@ def select_idle_replica(ports: Ports, step: SelectStep) -> Selected:
     settings = ports.clusters.settings(step.cluster)
     observation = observe_fleet(ports, settings, with_volumes=True)
     load = load_evidence(ports, settings).observed
-    choice = choose_idle_replica(observation, step.replica, _hourly(observation), load)
+    prices = cluster_prices(ports, settings)
+    choice = choose_idle_replica(observation, step.replica, _hourly(observation, prices), load)
     if step.fencing_token is None:
         return _planned(ports, step, settings, observation, choice)
     if choice.replica is None:
@@ -88,14 +89,14 @@ def _figures(choice: RetirementChoice) -> dict[str, dict[str, Any]]:
     return {verdict.instance_id: dict(verdict.numbers) for verdict in choice.verdicts}
 
 
-def _hourly(observation: Observation) -> Mapping[str, float | None]:
-    """USD per hour of each replica as it runs, None for an instance type without a known price."""
-    found: dict[str, float | None] = {}
-    for replica in observation.replicas:
-        instance = US_EAST_1.instance_hour(replica.instance.instance_type)
-        volumes = volumes_hourly_of(replica)
-        found[replica.instance_id] = instance.value + volumes if isinstance(instance, Known) else None
-    return found
+def _hourly(observation: Observation, prices: PriceTable) -> Mapping[str, float | None]:
+    """USD per hour of each replica as it runs, None where a price is not known."""
+    return {
+        one.instance_id: usd(
+            total((prices.instance_hour(one.instance.instance_type), volumes_hourly(one.volumes, prices))), 6
+        )
+        for one in observation.replicas
+    }
 
 
 def _refusal(ports: Ports, step: SelectStep, observation: Observation, choice: RetirementChoice) -> str:

@@ -10,7 +10,7 @@ from peaker.domain.fleet import Observation, ReplicaState
 from peaker.domain.inventory import TargetHealth, TargetState
 from peaker.domain.ledger import LeaseRow
 from peaker.domain.plan import LeadTimeEstimate, ScaleOutPlan, plan_scale_out, spread_zones
-from peaker.domain.prices import US_EAST_1
+from peaker.domain.prices import US_EAST_1, usd
 from peaker.domain.reading import Known, Unknown
 
 from tests.support.builders import observed, orders, replica
@@ -122,9 +122,9 @@ def test_prices_are_those_of_the_table_and_unknown_is_not_zero() -> None:
     assert US_EAST_1.instance_hour("r7g.4xlarge") == Known(0.8568)
     assert isinstance(US_EAST_1.instance_hour("z1d.large"), Unknown)
     # 1 TiB of gp3 at 16,000 IOPS and 1,000 MiB/s is about 0.25 USD per hour; 300 MiB/s over 1 TiB cost 3.69 once.
-    assert US_EAST_1.volume_hour("gp3", 1024, 16_000, 1000) == pytest.approx(0.25, abs=0.005)
-    assert US_EAST_1.initialization(1024, 300) == pytest.approx(3.69, abs=0.01)
-    assert US_EAST_1.initialization(1024, None) == 0
+    assert usd(US_EAST_1.volume_hour("gp3", 1024, 16_000, 1000), 4) == pytest.approx(0.25, abs=0.005)
+    assert usd(US_EAST_1.initialization(1024, 300), 4) == pytest.approx(3.69, abs=0.01)
+    assert US_EAST_1.initialization(1024, None) == Known(0.0)
 
 
 def test_the_plan_survives_the_ledger() -> None:
