@@ -112,7 +112,8 @@ def bundle_functions(
     if target is None:
         digest = _digest("sources", code)
     else:
-        dependencies_digest = _digest(target.identity, locks.text)
+        # What is stripped belongs to it: an upgrade that calls one more service needs its model.
+        dependencies_digest = _digest(target.identity, locks.text, *sorted(AWS_SERVICES))
         digest = _digest(dependencies_digest, code)
     bundle = Bundle(builds / f"{digest}.zip", digest)
     if not bundle.path.is_file():

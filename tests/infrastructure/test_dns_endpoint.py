@@ -20,7 +20,7 @@ from stacks.function_catalogue import FUNCTIONS
 from stacks.permissions import Permission, Statement, command_statements, statements
 from tests.infrastructure.conftest import Assembly, behind_a_name, synthesize
 from tests.infrastructure.test_permissions import BY_NAME, DEPLOYMENT, listed
-from tests.infrastructure.test_state_and_endpoint import resolved
+from tests.infrastructure.test_state_and_endpoint import resolved, settings_parameter
 
 ZONE = "arn:aws:route53:::hostedzone/Z0123456789ABCDEFGHIJ"
 REPLICA = "i-0123456789abcdef0"
@@ -48,11 +48,6 @@ def test_readers_are_told_the_name_and_the_replicas_own_port(by_name: Assembly) 
     assert outputs["OrdersReadEndpointName"]["Value"] == "reads.orders.internal"
     assert outputs["OrdersReadEndpointName"]["Description"].endswith("on 3306")
     assert "OrdersTargetGroup" not in outputs
-
-
-def settings_parameter(by_name: Assembly) -> dict[str, Any]:
-    found = by_name.properties("AWS::SSM::Parameter")
-    return next(one for one in found if "/clusters/" in one["Name"])
 
 
 def test_the_functions_accept_what_is_deployed(by_name: Assembly) -> None:

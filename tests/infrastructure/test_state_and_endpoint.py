@@ -88,8 +88,18 @@ def resolved(value: Any) -> str:
     return str(separator).join(part if isinstance(part, str) else str(part["Ref"]) for part in parts)
 
 
+def settings_parameter(assembly: Assembly) -> dict[str, Any]:
+    found = assembly.properties("AWS::SSM::Parameter")
+    return next(one for one in found if "/clusters/" in one["Name"])
+
+
+def test_prices_begin_as_a_parameter_without_any(assembly: Assembly) -> None:
+    found = {one["Name"]: one["Value"] for one in assembly.properties("AWS::SSM::Parameter")}
+    assert found[f"/peaker/{assembly.environment}/prices"] == "{}"
+
+
 def test_cluster_settings_are_deployed_with_place_and_target_group(assembly: Assembly) -> None:
-    [parameter] = assembly.properties("AWS::SSM::Parameter")
+    parameter = settings_parameter(assembly)
     assert parameter["Name"] == f"/peaker/{assembly.environment}/clusters/orders"
     settings = json.loads(resolved(parameter["Value"]))
     assert (settings.pop("environment"), settings.pop("region")) == (assembly.environment, "us-east-1")
@@ -102,7 +112,7 @@ def test_cluster_settings_are_deployed_with_place_and_target_group(assembly: Ass
 
 
 def test_settings_fit_a_standard_parameter(assembly: Assembly) -> None:
-    [parameter] = assembly.properties("AWS::SSM::Parameter")
+    parameter = settings_parameter(assembly)
     arn_characters = 3 * 120
     assert len(resolved(parameter["Value"])) + arn_characters < 4096
 
