@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.traffic_clients import POOLS, PoolKind, Read, ReaderProcess, connect, query_one
-from bench.traffic_cluster import ENVIRONMENT, Say, Stage, run_workflow
+from bench.traffic_cluster import Say, Stage, run_workflow
 from bench.traffic_figures import Detection, detect
 from demo.load import Endpoint
 from localcloud.cluster import Hosts
@@ -84,7 +84,7 @@ def break_things(stage: Stage, say: Say, faults: Sequence[Fault] = FAULTS) -> li
 
 
 def _once(stage: Stage, fault: Fault, victim: str, address: str, say: Say) -> FaultRound:
-    hosts = Hosts(stage.control.client("ssm"), ENVIRONMENT)
+    hosts = Hosts(stage.control.client("ssm"))
     server = _server_uuid(stage, address)
     interval = _interval_seconds(stage)
     _await_state(stage, victim, healthy=True)

@@ -115,7 +115,8 @@ def _day_on(
     say(f"local cloud on {cloud.endpoint_url}; deploying {templates.relative_to(options.checkout)}")
     deploy(templates, cloud.endpoint_url, progress=lambda line: say(line.split(" to s3://")[0]))
     settings = _settings(control)
-    cluster = bring_up(control.client, cloud.admin, ENVIRONMENT, settings, kept, say)
+    prepare_base = cloud.prepare_base(ENVIRONMENT, CLUSTER, REGION)
+    cluster = bring_up(control.client, cloud.admin, settings, kept, prepare_base, say)
     say(
         f"source {cluster.source_id}, base replica {cluster.base_replica_id} serves on port {cluster.listener_port}"
     )

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from localcloud.base_preparation import PrepareBase, by_command
 from localcloud.hosts.state_lock import live_server
 
 START_LIMIT_SECONDS = 90
@@ -48,6 +49,11 @@ class RunningCloud:
         except urllib.error.HTTPError as error:
             raise LocalCloudFailed(f"/_peaker/{path}: {error.read().decode()}") from error
         return document
+
+    def prepare_base(self, environment: str, cluster: str, region: str) -> PrepareBase:
+        """What `peaker prepare-base` does with an instance id of this cluster."""
+        hosts_reach_it_at = str(self.admin("state")["host_endpoint_url"])
+        return by_command(self.endpoint_url, hosts_reach_it_at, environment, cluster, region)
 
     def set_clock(self, scale: float, now: datetime | None = None) -> None:
         """Set the clock's scale and, where given, its time."""

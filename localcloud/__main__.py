@@ -86,7 +86,8 @@ def _run(port: int, state: Path, kind: DataPlaneKind, clock_scale: float, stop: 
     try:
         with LocalCloud(plane, state, port, clock_scale, extra_addresses=addresses) as cloud:
             if kind is DataPlaneKind.SIMULATED:
-                plane.hosts.responder = SimulatedAnswers(cloud.clock)
+                answers = SimulatedAnswers(cloud.clock)
+                plane.hosts.responder, plane.endpoints.responds = answers, answers.answers_probes
             typer.echo(f"local cloud ready {cloud.endpoint_url}")
             sys.stdout.flush()
             stop.wait()

@@ -1,6 +1,8 @@
 """Brings up the cluster that Peaker then finds: a source and a base replica, with data, behind the endpoint.
 
-Everything goes through the AWS APIs of the local cloud, and the storage through Peaker's own SSM documents.
+Everything goes through the AWS APIs of the local cloud. Both servers come up as their owner builds them, by plain
+scripts and without a file of Peaker's; what Peaker needs on the base replica comes by `peaker prepare-base`, and on the
+source it needs nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from localcloud import seed
 
 SCRIPT_DOCUMENT = "LocalCloud-RunScript"
 SOURCE_ADDRESS, BASE_REPLICA_ADDRESS = "10.77.1.10", "10.77.2.10"
-_ADMIN = "mysql --defaults-extra-file=/etc/peaker/admin.cnf"
+_AS_ROOT = "mysql --user=root --socket=/run/mysqld/mysqld.sock"
+HEALTH_USER, HEALTH_PASSWORD = "peaker_health", "local-health"
 _AFTER_CREATE = (
     "InvalidInstanceID.NotFound",
     "InvalidVolume.NotFound",
@@ -51,8 +54,8 @@ class RunningCluster:
 class Hosts:
     """Commands on hosts through SSM, as an operator sends them."""
 
-    def __init__(self, ssm: Any, environment: str) -> None:
-        self._ssm, self._environment = ssm, environment
+    def __init__(self, ssm: Any) -> None:
+        self._ssm = ssm
 
     def ensure_script_document(self) -> None:
         """The one document of our own: it runs a script."""
@@ -91,12 +94,6 @@ class Hosts:
         """Run a script as root; returns its output."""
         return self._run(instance_id, SCRIPT_DOCUMENT, {"Script": script})
 
-    def document(self, instance_id: str, name: str, parameters: Mapping[str, str]) -> dict[str, Any]:
-        """Run one of Peaker's documents; returns its result."""
-        output = self._run(instance_id, f"Peaker-{self._environment}-{name}", parameters)
-        result: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
-        return result
-
     def _run(self, instance_id: str, document: str, parameters: Mapping[str, str]) -> str:
         command_id = self._ssm.send_command(
             InstanceIds=[instance_id],
@@ -121,35 +118,36 @@ class Hosts:
 def bring_up(
     client: Callable[[str], Any],
     admin: Admin,
-    environment: str,
     settings: Mapping[str, Any],
     kept: seed.Seed,
+    prepare_base: Callable[[str], None],
     progress: Callable[[str], None],
 ) -> RunningCluster:
-    """Make the source and the base replica, register the replica, return when reads are served.
+    """Make the source and the base replica, prepare and register the replica, return when reads are served.
 
     `settings` is the cluster's deployed block (SSM parameter), `client` makes boto3 clients, `admin(path, body)` calls
-    an endpoint under /_peaker/.
+    an endpoint under /_peaker/, `prepare_base` does with an instance id what `peaker prepare-base` does.
     """
     ec2, elbv2 = client("ec2"), client("elbv2")
     ensure_instance_profile(client("iam"), settings["instance_profile"])
-    hosts = Hosts(client("ssm"), environment)
+    hosts = Hosts(client("ssm"))
     hosts.ensure_script_document()
     zones = sorted(settings["subnets"])
     progress("launching source and base replica")
     source = launch(ec2, settings, zones[0], "source", PrivateIpAddress=SOURCE_ADDRESS)
     replica = launch(ec2, settings, zones[-1], "replica", PrivateIpAddress=BASE_REPLICA_ADDRESS)
-    progress("restoring their volumes, warming and starting MySQL")
+    progress("restoring their volumes, starting MySQL as their owner does")
     with ThreadPoolExecutor(2) as pool:
         jobs = [
-            pool.submit(_start_database, client, hosts, settings, kept, *host)
-            for host in ((source, zones[0], 1), (replica, zones[-1], 2))
+            pool.submit(_start_server, client, hosts, settings, kept, *host)
+            for host in ((source, zones[0], _source_server()), (replica, zones[-1], _replica_server()))
         ]
         for job in jobs:
             job.result()
     progress("replication")
-    hosts.script(source, _make_source())
-    hosts.script(replica, _make_replica())
+    hosts.script(replica, _follow_source())
+    progress(f"peaker prepare-base {settings['name']} {replica}")
+    prepare_base(replica)
     target_group_arn = str(settings["read_endpoint"]["target_group_arn"])
     # Every serving replica is in both groups: neither may ever be empty.
     warming_arn = settings["read_endpoint"].get("warming_target_group_arn")
@@ -194,30 +192,24 @@ def launch(ec2: Any, settings: Mapping[str, Any], zone: str, role: str, **more: 
     return str(answer["Instances"][0]["InstanceId"])
 
 
-def _start_database(
+def _start_server(
     client: Callable[[str], Any],
     hosts: Hosts,
     settings: Mapping[str, Any],
     kept: seed.Seed,
     instance_id: str,
     zone: str,
-    server_id: int,
+    script: str,
 ) -> None:
     hosts.await_online(instance_id)
-    volumes = _attach_seed(client("ec2"), settings, kept, instance_id, zone)
-    run = {"RunId": f"bring-up-{server_id}"}
-    hosts.document(instance_id, "install_host_package", _host_package(client))
-    hosts.document(instance_id, "assemble_storage", {**run, "Volumes": json.dumps(volumes)})
-    hosts.document(instance_id, "start_prewarm", run)
-    _await_warm(hosts, instance_id, run)
-    hosts.document(instance_id, "start_database", {**run, "ServerId": str(server_id), "Health": "{}"})
+    _attach_seed(client("ec2"), settings, kept, instance_id, zone)
+    hosts.script(instance_id, _own_server(settings["volumes"], script))
 
 
 def _attach_seed(
     ec2: Any, settings: Mapping[str, Any], kept: seed.Seed, instance_id: str, zone: str
-) -> list[dict[str, str]]:
+) -> None:
     snapshots = {snapshot.name: snapshot for snapshot in kept.snapshots}
-    attached = []
     for volume in settings["volumes"]:
         named = {"peaker:cluster": settings["name"], "peaker:volume": volume["name"]}
         volume_id = ec2.create_volume(
@@ -226,53 +218,61 @@ def _attach_seed(
             TagSpecifications=[{"ResourceType": "volume", "Tags": aws_tags(named)}],
         )["VolumeId"]  # fmt: skip
         retried(ec2.attach_volume, Device=volume["device"], InstanceId=instance_id, VolumeId=volume_id)
-        entry = {key: volume[key] for key in ("name", "device", "mount_point", "filesystem")}
-        attached.append({**entry, "volume_id": volume_id})
-    return attached
 
 
-def _host_package(client: Callable[[str], Any]) -> dict[str, str]:
-    functions = client("lambda").get_paginator("list_functions").paginate()
-    variables = next(
-        f["Environment"]["Variables"]
-        for page in functions
-        for f in page["Functions"]
-        if "HOST_PACKAGE_KEY" in f.get("Environment", {}).get("Variables", {})
-    )
-    url = client("s3").generate_presigned_url(
-        "get_object",
-        Params={"Bucket": variables["HOST_PACKAGE_BUCKET"], "Key": variables["HOST_PACKAGE_KEY"]},
-    )
-    return {
-        "PackageUrl": url.replace("127.0.0.1", "10.77.0.1"),
-        "PackageSha256": variables["HOST_PACKAGE_SHA256"],
-    }
+def _own_server(volumes: Sequence[Mapping[str, Any]], then: str) -> str:
+    """A server as its owner builds it: volumes in fstab, its own configuration, its image's own unit.
 
-
-def _await_warm(hosts: Hosts, instance_id: str, run: Mapping[str, str], limit_seconds: float = 120) -> None:
-    deadline = time.monotonic() + limit_seconds
-    while time.monotonic() < deadline:
-        report = hosts.document(instance_id, "report_prewarm", run)
-        if report["state"] == "done":
-            return
-        if report["state"] in ("failed", "dead"):
-            raise BringUpError(f"prewarm on {instance_id}: {report}")
-        time.sleep(0.5)
-    raise BringUpError(f"prewarm on {instance_id} is not done after {limit_seconds:.0f} s")
-
-
-def _make_source() -> str:
+    Nothing of Peaker's is on the host, also nothing that the image has for replicas that Peaker launches. What the
+    files hold is read once, as it is on a server that has run for months.
+    """
+    mounts = [
+        f"for _ in $(seq 100); do [ -b {volume['device']} ] && break; sleep 0.1; done\n"
+        f"mkdir -p {volume['mount_point']}\n"
+        # nouuid: all hosts share the kernel of this machine, which lets no filesystem be mounted twice.
+        f"echo '{volume['device']} {volume['mount_point']} {volume['filesystem']} "
+        f"{'nouuid,' if volume['filesystem'] == 'xfs' else ''}noatime 0 0' >>/etc/fstab\n"
+        f"mount {volume['mount_point']}\nchown mysql:mysql {volume['mount_point']}\n"
+        for volume in volumes
+    ]
+    places = " ".join(volume["mount_point"] for volume in volumes)
+    read = f"find {places} -type f -size +0 -print0 | xargs -0 -r -P 16 -I FILE dd if=FILE"
     return (
-        "printf '[mysqld]\\nread_only=OFF\\nsuper_read_only=OFF\\n' >/etc/mysql/conf.d/zz-source.cnf\n"
-        f"{_ADMIN} -e 'SET GLOBAL super_read_only=OFF; SET GLOBAL read_only=OFF'\n"
+        f"rm -rf /etc/peaker /opt/peaker\n{''.join(mounts)}"
+        f"{read} of=/dev/null bs=512k iflag=direct status=none\n{then}"
     )
 
 
-def _make_replica() -> str:
+def _source_server() -> str:
+    """The owner makes the account of the health responders here, from where every replica has it
+    (docs/base-replica.md)."""
+    name = f"'{HEALTH_USER}'@'localhost'"
     return (
-        f"{_ADMIN} -e \"CHANGE REPLICATION SOURCE TO SOURCE_HOST='{SOURCE_ADDRESS}', "
+        "printf '[mysqld]\\nserver_id=1\\nread_only=OFF\\nsuper_read_only=OFF\\n' >/etc/mysql/conf.d/server.cnf\n"
+        f"systemctl enable mysql\nsystemctl start mysql\n{_AS_ROOT} <<'SQL'\n"
+        f"CREATE USER {name} IDENTIFIED BY '{HEALTH_PASSWORD}' WITH MAX_USER_CONNECTIONS 5;\n"
+        f"GRANT REPLICATION CLIENT ON *.* TO {name};\n"
+        f"GRANT SELECT ON performance_schema.* TO {name};\nSQL\n"
+    )
+
+
+def _replica_server() -> str:
+    return (
+        "printf '[mysqld]\\nserver_id=2\\nskip_replica_start=OFF\\n' >/etc/mysql/conf.d/server.cnf\n"
+        "systemctl enable mysql\nsystemctl start mysql\n"
+    )
+
+
+def _follow_source() -> str:
+    """Replication, and the file with the health account's login, when the account has come."""
+    known = f"SELECT COUNT(*) FROM mysql.user WHERE user = '{HEALTH_USER}'"
+    return (
+        f"{_AS_ROOT} -e \"CHANGE REPLICATION SOURCE TO SOURCE_HOST='{SOURCE_ADDRESS}', "
         f"SOURCE_USER='{seed.REPLICATION_USER}', SOURCE_PASSWORD='{seed.REPLICATION_PASSWORD}', "
         'SOURCE_AUTO_POSITION=1, SOURCE_HEARTBEAT_PERIOD=1, GET_SOURCE_PUBLIC_KEY=1; START REPLICA"\n'
+        f'for _ in $(seq 300); do [ "$({_AS_ROOT} -NBe "{known}")" = 1 ] && break; sleep 0.2; done\n'
+        "umask 077\nmkdir -p /etc/peaker\n"
+        f"printf '[client]\\nuser={HEALTH_USER}\\npassword={HEALTH_PASSWORD}\\n' >/etc/peaker/health.cnf\n"
     )
 
 

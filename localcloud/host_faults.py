@@ -29,7 +29,7 @@ DATA_MOUNT, LOG_MOUNT = "/var/lib/mysql", "/var/lib/mysql-log"
 _FILLER = ".filled-by-a-fault"
 _SCRIPT_LIMIT_SECONDS = 60.0
 _SETTLE_SECONDS = 15.0
-_MYSQL = ["mysql", "--defaults-extra-file=/etc/peaker/admin.cnf", "-NBe"]
+_MYSQL = ["mysql", "--user=root", "--socket=/run/mysqld/mysqld.sock", "-NBe"]
 _APPLIER = "SELECT SERVICE_STATE FROM performance_schema.replication_applier_status"
 _APPLIER_SESSION = (
     "SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE NAME = 'thread/sql/replica_sql'"

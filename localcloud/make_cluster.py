@@ -13,6 +13,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 from localcloud import seed
+from localcloud.base_preparation import by_command
 from localcloud.cluster import BringUpError, RunningCluster, bring_up
 from localcloud.simulated_cluster import make_simulated_cluster
 
@@ -38,12 +39,13 @@ def make_cluster(
 
     state = admin("state")
     settings = _settings(client("ssm"), environment, name)
+    prepare_base = by_command(endpoint, state["host_endpoint_url"], environment, name, REGION)
     if state["dataplane"] == "simulated":
-        return make_simulated_cluster(client, admin, environment, settings, load, progress)
+        return make_simulated_cluster(client, admin, environment, settings, load, prepare_base, progress)
     kept = seed.load_seed(Path(state["state_dir"]), seed.Dataset())
     if kept is None:
         raise BringUpError("there is no seed dataset; make it once: python -m localcloud prepare")
-    return bring_up(client, admin, environment, settings, kept, progress)
+    return bring_up(client, admin, settings, kept, prepare_base, progress)
 
 
 def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:

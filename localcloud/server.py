@@ -245,6 +245,7 @@ class LocalCloud:
 
         return {
             "endpoint": self.endpoint_url,
+            "host_endpoint_url": self.host_endpoint_url,
             "dns": f"{LOOPBACK}:{self.dns_port}",
             "state_dir": str(self.state_dir),
             "clock": self.clock.as_dict(),

@@ -39,12 +39,14 @@ def make_simulated_cluster(
     environment: str,
     settings: Mapping[str, Any],
     load: float | None,
+    prepare_base: Callable[[str], None],
     progress: Callable[[str], None],
 ) -> RunningCluster:
     """Make what is missing; return when the base replica serves and forecast and watch have looked at it.
 
     `client` makes boto3 clients, `admin(path, body)` calls an endpoint under /_peaker/, `settings` is the cluster's
     deployed block, `load` is in units of its load metric: a third of what one replica serves when it is None.
+    `prepare_base` does with an instance id what `peaker prepare-base` does.
     """
     endpoint = settings["read_endpoint"]
     if not endpoint.get("target_group_arn"):
@@ -58,6 +60,9 @@ def make_simulated_cluster(
     source = _host(ec2, settings, zones[0], "source", progress)
     replica = _host(ec2, settings, zones[-1], "replica", progress)
     _data_volumes(ec2, settings, str(replica["InstanceId"]), zones[-1], progress)
+    _await_agent(client("ssm"), str(replica["InstanceId"]))
+    progress(f"peaker prepare-base {settings['name']} {replica['InstanceId']}")
+    prepare_base(str(replica["InstanceId"]))
     _serve(client("elbv2"), admin, endpoint, str(replica["InstanceId"]), progress)
     _carry(admin, settings, settings["capacity_per_replica"] / 3 if load is None else load, progress)
     for function in ("forecast_load", "watch_replicas"):
@@ -122,6 +127,16 @@ def _data_volumes(
         "its volumes are in use",
         lambda: all(attached().get(device) == "in-use" for device in wanted),
     )
+
+
+def _await_agent(ssm: Any, instance_id: str) -> None:
+    filters = [{"Key": "InstanceIds", "Values": [instance_id]}]
+
+    def online() -> bool:
+        found = ssm.describe_instance_information(Filters=filters)["InstanceInformationList"]
+        return any(one["PingStatus"] == "Online" for one in found)
+
+    _eventually("its agent takes commands", online)
 
 
 def _serve(

@@ -361,12 +361,13 @@ class SimulatedHosts:
 
 class SimulatedReadEndpoints:
     """ReadEndpoints in memory. A probe is answered from `health` (by address and port); without an entry
-    there, a host that is up answers 200 and everything else does not answer."""
+    there, a host that is up and whose responder runs (`responds`) answers 200 and everything else does not answer."""
 
     def __init__(self, hosts: SimulatedHosts) -> None:
         self._hosts = hosts
         self.taken_ports: set[int] = set()
         self.health: dict[tuple[str, int], int | None] = {}
+        self.responds: Callable[[str], bool] = lambda _instance_id: True
         self.probes: list[tuple[str, int, str]] = []
         self.closed: list[tuple[str, str, int]] = []
         self._specs: dict[str, ReadEndpointSpec] = {}
@@ -414,7 +415,8 @@ class SimulatedReadEndpoints:
             self.probes.append((address, port, path))
             if (address, port) in self.health:
                 return self.health[(address, port)]
-        return 200 if self._hosts.up_at(address) else None
+        instance_id = self._hosts.up_at(address)
+        return 200 if instance_id is not None and self.responds(instance_id) else None
 
     def close(self) -> None:
         with self._lock:

@@ -1,7 +1,9 @@
 """Hosts that answer Peaker's documents as healthy ones do, for a data plane that has no hosts.
 
-They live on the cloud's clock. A prewarm reads at a steady rate and ends, a replica that starts to replicate is behind
-and catches up. What a document prints is the contract with `peaker_host`; nothing of Peaker is imported here.
+A new host has nothing of Peaker's: no document runs before the host package came, and nothing answers the load
+balancer's probe before `prepare_base` or `start_database` has started the responder. They live on the cloud's clock. A
+prewarm reads at a steady rate and ends, a replica that starts to replicate is behind and catches up. What a document
+prints is the contract with `peaker_host`; nothing of Peaker is imported here.
 """
 
 from __future__ import annotations
@@ -22,6 +24,20 @@ DONOR_UUID = "0d0d0d0d-0000-11f1-8000-000000000001"
 
 HEALTHY: Mapping[str, Mapping[str, Any]] = {
     "install_host_package": {"installed": True, "sha256": "ab" * 32},
+    "prepare_base": {
+        "changed": True,
+        "steps": [
+            {"name": name, "state": state, "detail": detail, "remedy": ""}
+            for name, state, detail in (
+                ("administrator", "done", "root@localhost logs in; /etc/peaker/admin.cnf written"),
+                ("version", "already there", "8.4.3"),
+                ("replication", "already there", "follows the source, read-only, lag 0 s"),
+                ("health account", "already there", "/etc/peaker/health.cnf logs in"),
+                ("health responder", "done", "peaker-health.service started on port 9200"),
+                ("health answer", "already there", "answers 200: read only, replicating, in time"),
+            )
+        ],
+    },
     "prepare_donor": {
         "gtid_set": "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77",
         "lag_seconds": 0,
@@ -84,6 +100,12 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+# What the shell of a document says where the host package was never installed.
+NO_PACKAGE = RunResult(
+    2,
+    "",
+    "python3: can't open file '/opt/peaker/current/peaker_host.pyz': [Errno 2] No such file or directory\n",
+)
 MIB = 1024 * 1024
 BLOCKS_PER_MIB = 2
 # How often the engine notes a sample, and how many of them a report carries.
@@ -129,14 +151,21 @@ class Answer:
 
 
 class SimulatedAnswers:
-    """The responder of a simulated data plane; every host is healthy."""
+    """The responder of a simulated data plane; every host is healthy. With `bare` hosts begin without the package."""
 
-    def __init__(self, clock: Clock, pace: Pace | None = None) -> None:
+    def __init__(self, clock: Clock, pace: Pace | None = None, bare: bool = True) -> None:
         self._clock = clock
         self._pace = pace or Pace()
         self._prewarms: dict[tuple[str, str], float] = {}
         self._replicating: dict[str, float] = {}
+        self._bare = bare
+        self._packages: set[str] = set()
+        self._responders: set[str] = set()
         self._lock = threading.Lock()
+
+    def answers_probes(self, instance_id: str) -> bool:
+        """Whether the health responder was started on this host."""
+        return instance_id in self._responders
 
     def __call__(
         self, instance_id: str, argv: Sequence[str], environment: Mapping[str, str]
@@ -144,6 +173,11 @@ class SimulatedAnswers:
         document = document_of(argv[-1])
         if document is None:
             return RunResult(0, "", "")
+        with self._lock:
+            if document == "install_host_package":
+                self._packages.add(instance_id)
+            if self._bare and instance_id not in self._packages:
+                return NO_PACKAGE
         answer = self.answer(document, instance_id, environment)
         return After(self._clock.real_seconds(answer.after_seconds), as_run_result(document, answer.result))
 
@@ -151,6 +185,10 @@ class SimulatedAnswers:
         """What the host says to a document of Peaker's; parameters are the variables SSM_<name>."""
         with self._lock:
             run_id = environment.get("SSM_RunId", "")
+            if document == "prepare_base":
+                return self._prepare_base(instance_id)
+            if document == "start_database":
+                self._responders.add(instance_id)
             if document == "start_prewarm":
                 return self._start_prewarm(instance_id, run_id)
             if document == "report_prewarm":
@@ -163,6 +201,14 @@ class SimulatedAnswers:
                 lag = round(self._lag_seconds(instance_id), 1)
                 return Answer({**HEALTHY[document], "lag_seconds": lag})
             return Answer(own(HEALTHY[document], instance_id))
+
+    def _prepare_base(self, instance_id: str) -> Answer:
+        first = HEALTHY["prepare_base"]
+        if instance_id not in self._responders:
+            self._responders.add(instance_id)
+            return Answer(first)
+        steps = [{**step, "state": "already there"} for step in first["steps"]]
+        return Answer({"changed": False, "steps": steps})
 
     def _start_prewarm(self, instance_id: str, run_id: str) -> Answer:
         running = (instance_id, run_id) in self._prewarms

@@ -1,7 +1,7 @@
 """What people and hosts may do, as IAM policies to attach: `python -m stacks.people_statements prod operate`.
 
     read     look: runs, receipts, plans of the past, load and forecast
-    operate  read; start and stop the workflows; put a base replica behind the read endpoint
+    operate  read; start and stop the workflows; prepare a base replica, put it behind the read endpoint
     deploy   what `cdk deploy` and `cdk destroy` need of a person: the roles of `cdk bootstrap`
     host     what a replica's instance profile needs: to be a managed node of Systems Manager
 
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from environments.schema import EnvironmentFileError, Route53Endpoint, load_environment
 from stacks.naming import Names
-from stacks.permissions import MISTYPED, NO_RESOURCE_LEVEL, Statement
+from stacks.permissions import MISTYPED, NO_RESOURCE_LEVEL, Statement, commands_on_replicas
 from stacks.role_statements import policy_document
 
 WORKFLOWS_TO_START = ("scale_out", "scale_in")
@@ -99,8 +99,29 @@ def _operate(names: Names) -> list[Statement]:
             (names.arn("elasticloadbalancing", f"targetgroup/{names.prefix}-*/*"),),
             wildcard_reason=MADE_BY_THE_STACK,
         ),
+        *_prepare_base(names),
         *_records(names),
     ]
+
+
+def _prepare_base(names: Names) -> list[Statement]:
+    """Two documents, on replicas of this environment's clusters; the package, by an address that the person signs."""
+    environment = names.environment
+    bucket = f"cdk-{BOOTSTRAP_QUALIFIER}-assets-{environment.account}-{environment.region}"
+    granted = [
+        *commands_on_replicas(("install_host_package", "prepare_base"), names),
+        Statement(("ssm:DescribeInstanceInformation",), ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
+        Statement(("lambda:GetFunctionConfiguration",), (names.function_arn("install_host_package"),)),
+        Statement(
+            ("s3:GetObject",),
+            (f"arn:{environment.partition}:s3:::{bucket}/*",),
+            wildcard_reason="The host package's key is its content's hash, which each deployment changes.",
+        ),
+    ]
+    if environment.bootstrap_key_arn:
+        via_s3 = {"StringEquals": {"kms:ViaService": f"s3.{environment.region}.amazonaws.com"}}
+        granted.append(Statement(("kms:Decrypt",), (environment.bootstrap_key_arn,), via_s3))
+    return granted
 
 
 def _by_name(names: Names) -> list[tuple[str, Route53Endpoint]]:

@@ -26,7 +26,9 @@ NO_RESOURCE_LEVEL = "AWS offers no resource-level permission for these read-only
 NO_HEALTH_CHECK = "AWS offers no resource-level permission for making and listing health checks."
 UNTAGGED_CHECKS = "Route 53 gives a health check its id, and its permissions know no condition on tags."
 ONE_PER_REPLICA = "One alarm per replica of these clusters, whose instance id ends its name."
-MISTYPED = "A name that is no cluster must be answered with not found, which AWS says only to who may read it."
+MISTYPED = (
+    "A name that is no cluster must be answered with not found, which AWS says only to who may read it."
+)
 UNKNOWN_UNTIL_RUN = "The id exists only once the run has made it; the condition on the owner tag narrows it."
 
 
@@ -128,21 +130,25 @@ def command_statements(documents: Sequence[str], deployment: Deployment) -> list
     """Run exactly these SSM documents, on replicas of this environment's clusters, and read their results."""
     if not documents:
         return []
+    return [*commands_on_replicas(documents, deployment.names), *_follow_commands(deployment)]
+
+
+def commands_on_replicas(documents: Sequence[str], names: Names) -> list[Statement]:
+    """Send exactly these SSM documents to replicas of this environment's clusters."""
     return [
-        Statement(("ssm:SendCommand",), tuple(deployment.names.document_arn(name) for name in documents)),
+        Statement(("ssm:SendCommand",), tuple(names.document_arn(name) for name in documents)),
         Statement(
             ("ssm:SendCommand",),
-            (deployment.ec2("instance"),),
+            (names.arn("ec2", "instance/*"),),
             # The source runs no command of ours, whatever it is tagged with besides.
             {
                 "StringEquals": {
-                    f"ssm:resourceTag/{CLUSTER_TAG}": deployment.cluster_names,
+                    f"ssm:resourceTag/{CLUSTER_TAG}": [one.name for one in names.environment.clusters],
                     f"ssm:resourceTag/{ROLE_TAG}": "replica",
                 }
             },
             "Hosts come and go; the condition narrows it to the replicas of this environment's clusters.",
         ),
-        *_follow_commands(deployment),
     ]
 
 

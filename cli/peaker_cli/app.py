@@ -23,6 +23,8 @@ from peaker_cli.iostat import EPILOG as IOSTAT_EPILOG
 from peaker_cli.iostat import iostat_command
 from peaker_cli.knee import EPILOG as KNEE_EPILOG
 from peaker_cli.knee import knee_command
+from peaker_cli.prepare_base import EPILOG as PREPARE_BASE_EPILOG
+from peaker_cli.prepare_base import prepare_base_command
 from peaker_cli.register_base import EPILOG as REGISTER_BASE_EPILOG
 from peaker_cli.register_base import register_base_command
 
@@ -57,6 +59,7 @@ app.command("runs", epilog=runs.EPILOG)(takes_deployment(runs.runs_command))
 app.command("receipt", epilog=receipt_command.EPILOG)(takes_deployment(receipt_command.receipt_command))
 app.command("iostat", epilog=IOSTAT_EPILOG)(iostat_command)
 app.command("knee", epilog=KNEE_EPILOG)(knee_command)
+app.command("prepare-base", epilog=PREPARE_BASE_EPILOG)(takes_deployment(prepare_base_command))
 app.command("register-base", epilog=REGISTER_BASE_EPILOG)(takes_deployment(register_base_command))
 
 

@@ -22,7 +22,7 @@ from peaker_host.mysql_client import admin_client
 from peaker_host.prewarm_plan import PrewarmRequest
 from peaker_host.processes import Processes
 from peaker_host.result_line import result_line
-from peaker_host.settings import Settings, load_settings
+from peaker_host.settings import ENGINES, Settings, load_settings
 
 RESULT_VERSION = 1
 _RUN_ID = re.compile(r"^[0-9A-Za-z][0-9A-Za-z-]{0,79}$")
@@ -326,6 +326,30 @@ def _drain_replica(context: Context) -> Dict[str, Any]:
     return replication.client_activity(context.settings, context.processes)
 
 
+def _prepare_base(context: Context) -> Dict[str, Any]:
+    from peaker_host import base_replica
+    from peaker_host.settings import DEFAULT_PATH
+
+    arguments = context.arguments
+    request = base_replica.BaseRequest(
+        arguments.engine,
+        arguments.health_port,
+        arguments.filesystems,
+        arguments.least_binlog_seconds,
+        arguments.health,
+        arguments.admin_defaults_file,
+        arguments.health_account == "here",
+    )
+    return base_replica.prepare_base(
+        context.settings,
+        arguments.settings or DEFAULT_PATH,
+        context.processes,
+        request,
+        arguments.wait_seconds,
+        context.say,
+    )
+
+
 def _measure_service(context: Context) -> Dict[str, Any]:
     from peaker_host import client_statements
 
@@ -552,6 +576,7 @@ def _add_database_commands(commands: Any) -> None:
     )
     maintenance.add_argument("--maintenance", choices=("on", "off"), required=True)
     _add_report_health(add)
+    _add_prepare_base(add)
     responder = add("health", _health, "Answer health probes until stopped", "--port 9200", with_run_id=False)
     responder.add_argument("--port", type=_port, default=9200)
 
@@ -574,6 +599,45 @@ def _add_report_health(add: "_Adder") -> None:
         "--min-free-disk-percent", type=_percent_free, default=5.0, help="of data and log volumes"
     )
     report.add_argument("--source-serves-reads", choices=("true", "false"), default="false")
+
+
+def _add_prepare_base(add: "_Adder") -> None:
+    base = add(
+        "prepare_base",
+        _prepare_base,
+        "Look whether a replica that others built can be a donor, and put there what Peaker needs",
+        "--run-id R --engine mysql --health-port 9200 --filesystems /var/lib/mysql=xfs,/var/lib/mysql-log=xfs",
+    )
+    base.add_argument("--engine", choices=ENGINES, required=True, help="of the cluster")
+    base.add_argument("--health-port", type=_port, required=True, help="where the load balancer asks")
+    base.add_argument(
+        "--filesystems",
+        type=_filesystems,
+        required=True,
+        help="of the cluster's volumes: mount point=xfs or ext4, separated by commas",
+    )
+    base.add_argument(
+        "--least-binlog-seconds", type=_count, default=0, help="how long the source should keep binary logs"
+    )
+    base.add_argument("--health", type=_health_policy, default={}, help="what the responder goes by, JSON")
+    base.add_argument(
+        "--admin-defaults-file",
+        type=_path_or_nothing,
+        default="",
+        help="option file of this host with an administrator's login; else root by the socket",
+    )
+    base.add_argument(
+        "--health-account",
+        choices=("replicated", "here"),
+        default="replicated",
+        help="where it comes from: the source, by replication, or made on this server alone, not logged",
+    )
+    base.add_argument(
+        "--wait-seconds",
+        type=_not_negative,
+        default=30.0,
+        help="how long the responder may take to answer good",
+    )
 
 
 def _health_policy(text: str) -> Dict[str, Any]:
@@ -671,6 +735,23 @@ def _absolute_paths(text: str) -> List[str]:
     return paths
 
 
+def _filesystem_list(text: str) -> Any:
+    from peaker_host.base_checks import Filesystem
+
+    pairs = [part.partition("=") for part in text.split(",")]
+    if not all(os.path.isabs(place) and kind in ("xfs", "ext4") for place, _, kind in pairs):
+        raise ValueError(text)
+    return tuple(Filesystem(place, kind) for place, _, kind in pairs)
+
+
+def _absolute_or_empty(text: str) -> str:
+    if text and not os.path.isabs(text):
+        raise ValueError(text)
+    return text
+
+
+_filesystems = _typed(_filesystem_list, "mount point=xfs or ext4, separated by commas")
+_path_or_nothing = _typed(_absolute_or_empty, "an absolute path, or empty")
 _mount_points = _typed(_absolute_paths, "absolute paths, separated by commas")
 _run_id = _typed(_matching(_RUN_ID), "a run id of letters, digits and hyphens, at most 80")
 _host_name = _typed(_matching(_HOST_NAME), "a host name or address")

@@ -16,7 +16,7 @@ from peaker_host.processes import Processes
 from peaker_host.replica_status import DIALECTS, ReplicaStatus, read_status
 from peaker_host.settings import Settings
 
-__all__ = ["data_directories", "freeze_for_a_moment", "prepare_donor"]
+__all__ = ["data_directories", "freeze_for_a_moment", "prepare_donor", "refuse_source"]
 
 
 def prepare_donor(
@@ -33,7 +33,7 @@ def prepare_donor(
     UnsupportedChannels, DataOutsideVolumes, BufferPoolTimeout.
     """
     client = admin_client(settings, processes)
-    status = _refuse_source(client, settings.engine)
+    status = refuse_source(client, settings.engine)
     refuse_outside(client, settings.engine, volumes)
     pages = dump_buffer_pool(client, settings, dump_percent, timeout_seconds)
     say(f"page list dumped: {pages} pages")
@@ -81,7 +81,8 @@ def data_directories(client: MysqlClient, settings: Settings) -> List[str]:
     return [os.path.normpath(path) for path in found]
 
 
-def _refuse_source(client: MysqlClient, engine: str) -> ReplicaStatus:
+def refuse_source(client: MysqlClient, engine: str) -> ReplicaStatus:
+    """Its status. Raises DonorIsSource, DonorNotReplicating, UnsupportedChannels."""
     only_channel(client, engine)
     status = read_status(client, engine)
     if status is None:

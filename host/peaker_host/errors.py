@@ -163,3 +163,11 @@ class ServerRestarted(HostError):
 
 class ResponderUnreachable(HostError):
     """The health responder of this host does not answer, also after it was started."""
+
+
+class BaseNotPrepared(HostError):
+    """Something must be another way before this base replica can be a donor; each step says what, and what to do."""
+
+
+class SuperReadOnlyNotRestored(HostError):
+    """super_read_only was lifted for a moment and could not be turned on again."""

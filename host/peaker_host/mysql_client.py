@@ -12,17 +12,19 @@ from peaker_host.errors import CommandFailed, DatabaseUnreachable
 from peaker_host.processes import Processes
 from peaker_host.settings import Settings
 
+_NO_HOME = "/nonexistent"
 _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
 
 
 class MysqlClient:
-    """One way into a server: a defaults file, and optionally a host over TCP."""
+    """One way into a server: a defaults file, or root by the socket where it is empty; optionally a host over TCP."""
 
     def __init__(
         self, processes: Processes, program: str, defaults_file: str, extra: Optional[List[str]] = None
     ) -> None:
         self._processes = processes
-        self._argv = [program, f"--defaults-extra-file={defaults_file}", "--batch", "--connect-timeout=5"]
+        login = f"--defaults-extra-file={defaults_file}" if defaults_file else "--user=root"
+        self._argv = [program, login, "--batch", "--connect-timeout=5"]
         self._argv += extra or []
 
     def rows(self, statement: str, timeout_seconds: float = 30.0) -> List[Dict[str, Optional[str]]]:
@@ -50,7 +52,11 @@ class MysqlClient:
     def _lines(self, statement: str, timeout_seconds: float) -> List[str]:
         try:
             output = self._processes.run(
-                self._argv, input_text=statement + ";\n", timeout_seconds=timeout_seconds
+                self._argv,
+                input_text=statement + ";\n",
+                timeout_seconds=timeout_seconds,
+                # What lies in the home directory of the agent's user (.my.cnf) would win over our own file.
+                environment={"HOME": _NO_HOME},
             ).stdout
         except CommandFailed as error:
             raise DatabaseUnreachable(str(error)) from error
@@ -69,8 +75,9 @@ class MysqlClient:
 
 
 def admin_client(settings: Settings, processes: Processes) -> MysqlClient:
-    """The local server as its administrator, over the socket."""
-    return MysqlClient(processes, settings.mysql_client, settings.admin_defaults_file)
+    """The local server as its administrator, over the socket: with admin.cnf where there is one, else as root."""
+    path = settings.admin_defaults_file
+    return MysqlClient(processes, settings.mysql_client, path if os.path.exists(path) else "")
 
 
 class RemoteLogin:

@@ -13,6 +13,7 @@ EVERY_COMMAND = [
     ("runs", "orders"),
     ("receipt", "scale-out-orders-20261121T014000-9f3a"),
     ("register-base", "orders", "i-0123456789abcdef0"),
+    ("prepare-base", "orders", "i-0123456789abcdef0"),
     ("status", "orders"),
     ("status",),
     ("watch", "orders"),
@@ -56,7 +57,7 @@ def test_credentials_that_have_expired_are_to_be_renewed(
 @pytest.mark.parametrize("command", EVERY_COMMAND, ids=" ".join)
 def test_a_region_without_a_deployment_is_named(product: DeployedProduct, command: tuple[str, ...]) -> None:
     where = ("--env", "shop", "--region", "eu-west-1", "--endpoint", product.cloud.endpoint_url)
-    told = ("none",) if command[0] == "register-base" else ("shop", "eu-west-1", "Deploy it")
+    told = ("none",) if command[0] in ("register-base", "prepare-base") else ("shop", "eu-west-1", "Deploy it")
     assert_one_line(peaker(*command, *where), *told)
 
 

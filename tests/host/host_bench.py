@@ -165,6 +165,7 @@ class ScriptedProcesses(Processes):
     def __init__(self) -> None:
         self.rules: list[tuple[tuple[str, ...], Answer]] = []
         self.calls: list[tuple[list[str], str]] = []
+        self.environments: list[dict[str, str] | None] = []
 
     def on(self, *words: str, answer: Answer = "") -> ScriptedProcesses:
         """Add a rule; later rules win."""
@@ -181,6 +182,7 @@ class ScriptedProcesses(Processes):
         environment: dict[str, str] | None = None,
     ) -> Completed:
         self.calls.append((list(argv), input_text or ""))
+        self.environments.append(environment)
         text = " ".join([*argv, input_text or ""])
         for words, answer in self.rules:
             if all(word in text for word in words):

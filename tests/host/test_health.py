@@ -15,7 +15,13 @@ from typing import Any
 
 import pytest
 from host_bench import Host, ScriptedProcesses, answering, json_row, status, table
-from peaker_host.errors import CommandFailed, DatabaseUnreachable, InvalidArgument, ResponderUnreachable
+from peaker_host.errors import (
+    CommandFailed,
+    DatabaseUnreachable,
+    InvalidArgument,
+    ResponderUnreachable,
+    SuperReadOnlyNotRestored,
+)
 from peaker_host.health import (
     HealthState,
     Sampler,
@@ -465,6 +471,7 @@ class TestAccount:
     @pytest.fixture(autouse=True)
     def accepting(self, programs: ScriptedProcesses) -> None:
         programs.on("CREATE USER").on("super_read_only = ON").on("SELECT 1", answer=table({"1": 1}))
+        programs.on("@@GLOBAL.super_read_only", answer=json_row(on=1))
 
     def ensure(self, host: Host, programs: ScriptedProcesses) -> bool:
         return ensure_health_account(host.settings, programs, admin_client(host.settings, programs))
@@ -496,7 +503,42 @@ class TestAccount:
         programs.on("CREATE USER", answer=CommandFailed("ERROR 1396"))
         with pytest.raises(DatabaseUnreachable):
             self.ensure(host, programs)
-        assert programs.calls[-1][1] == "SET GLOBAL super_read_only = ON;\n"
+        assert programs.calls[-1][1].endswith("SET GLOBAL super_read_only = ON;\n")
+
+    def test_where_super_read_only_was_off_it_stays_off(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        programs.on("@@GLOBAL.super_read_only", answer=json_row(on=0))
+        assert self.ensure(host, programs) is True
+        assert not programs.said("SET GLOBAL super_read_only")
+
+    def test_super_read_only_is_turned_on_again_though_a_long_transaction_is_being_applied(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        busy = iter([CommandFailed("ERROR 1205 (HY000): Lock wait timeout exceeded")] * 2)
+
+        def turn_on(_text: str) -> str:
+            if (error := next(busy, None)) is not None:
+                raise error
+            return ""
+
+        programs.on("super_read_only = ON", answer=turn_on)
+        assert self.ensure(host, programs) is True
+        assert len(programs.said("super_read_only = ON")) == 3
+        assert all("lock_wait_timeout" in line for line in programs.said("super_read_only = ON"))
+
+    def test_a_super_read_only_that_stays_off_is_told_by_its_name(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        programs.on("super_read_only = ON", answer=CommandFailed("ERROR 1205 (HY000): Lock wait timeout"))
+        with pytest.raises(SuperReadOnlyNotRestored, match="SET GLOBAL super_read_only = ON"):
+            self.ensure(host, programs)
+
+    def test_what_lies_in_the_home_directory_is_never_read(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        health_client(host.settings, programs).rows("SELECT 1")
+        assert programs.environments[-1] == {"HOME": "/nonexistent"}
 
     def test_the_responder_logs_in_with_it(self, host: Host, programs: ScriptedProcesses) -> None:
         health_client(host.settings, programs).rows("SELECT 1")

@@ -99,3 +99,57 @@ def test_nobody_of_them_does_what_the_workflows_do(people: dict[str, ControlPlan
     for call in calls:
         with pytest.raises(ClientError, match="not authorized to perform"):
             call()
+
+
+DOCUMENTS = ("install_host_package", "prepare_base", "stop_database")
+
+
+@pytest.fixture
+def hosts(aws: Control) -> dict[str, str]:
+    """A running instance per role, and the documents."""
+    known = {one["Name"] for one in aws.ssm.list_documents()["DocumentIdentifiers"]}
+    step = {"action": "aws:runShellScript", "name": "run", "inputs": {"runCommand": ["true"]}}
+    content = json.dumps({"schemaVersion": "2.2", "mainSteps": [step]})
+    for name in {NAMES.document(document) for document in DOCUMENTS} - known:
+        aws.ssm.create_document(Name=name, Content=content, DocumentType="Command", DocumentFormat="JSON")
+    made = {}
+    for role in ("replica", "source"):
+        tags = [{"Key": "peaker:cluster", "Value": "orders"}, {"Key": "peaker:role", "Value": role}]
+        answer = aws.ec2.run_instances(
+            ImageId="ami-0a77000000000097", MinCount=1, MaxCount=1,
+            TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+        )  # fmt: skip
+        made[role] = answer["Instances"][0]["InstanceId"]
+    return made
+
+
+def send(person: ControlPlane, document: str, instance_id: str) -> None:
+    person.client("ssm").send_command(DocumentName=NAMES.document(document), InstanceIds=[instance_id])
+
+
+def test_an_operator_prepares_a_base_replica_and_nothing_else(
+    people: dict[str, ControlPlane], hosts: dict[str, str]
+) -> None:
+    operator = people["operate"]
+    operator.client("ssm").describe_instance_information()
+    with pytest.raises(ClientError, match="InvalidInstanceId"):  # allowed; the instance only has no agent here
+        send(operator, "prepare_base", hosts["replica"])
+    for document, host in (("prepare_base", "source"), ("stop_database", "replica")):
+        with pytest.raises(ClientError, match="not authorized to perform: ssm:SendCommand"):
+            send(operator, document, hosts[host])
+    with pytest.raises(ClientError, match="not authorized to perform: ssm:SendCommand"):
+        send(people["read"], "prepare_base", hosts["replica"])
+
+
+def test_an_operator_signs_the_address_of_the_host_package(people: dict[str, ControlPlane]) -> None:
+    """The key and the hash are those of the functions; of their other parts nothing can be changed."""
+    functions = people["operate"].client("lambda")
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        functions.get_function_configuration(FunctionName=NAMES.function("install_host_package"))
+    with pytest.raises(ClientError, match="not authorized to perform: lambda:GetFunctionConfiguration"):
+        functions.get_function_configuration(FunctionName=NAMES.function("undo_run"))
+    package = {"Bucket": "cdk-hnb659fds-assets-123456789012-us-east-1", "Key": "ab.zip"}
+    with pytest.raises(ClientError, match="NoSuch"):
+        people["operate"].client("s3").get_object(**package)
+    with pytest.raises(ClientError, match=r"not authorized to perform: s3:GetObject|AccessDenied"):
+        people["read"].client("s3").get_object(**package)

@@ -45,6 +45,10 @@ EXPECTED_PARAMETERS = {
         *("MinFreeDiskPercent", "SourceServesReads"),
     },
     "set_maintenance": {"RunId", "Maintenance"},
+    "prepare_base": {
+        *("RunId", "Engine", "HealthPort", "Filesystems", "LeastBinlogSeconds", "Health"),
+        *("AdminDefaultsFile", "HealthAccount"),
+    },
 }
 VALUES = {
     "WindowSeconds": "30",
@@ -77,6 +81,12 @@ VALUES = {
     "LagSamples": "3",
     "TimeoutSeconds": "600",
     "Maintenance": "on",
+    "Engine": "mysql",
+    "HealthPort": "9200",
+    "Filesystems": "/var/lib/mysql=xfs,/var/lib/mysql-log=ext4",
+    "LeastBinlogSeconds": "172800",
+    "AdminDefaultsFile": "/root/peaker-admin.cnf",
+    "HealthAccount": "here",
 }
 
 
@@ -175,7 +185,13 @@ def test_the_prewarm_takes_the_address_from_the_environment(monkeypatch: pytest.
 HOSTILE = ("$(reboot)", "a;reboot", "a b", "`id`", "a\nb", "'", "../x")
 
 
-@pytest.mark.parametrize("name", ["RunId", "SourceHost", "Maintenance", "Method", "ServerId", "Peers"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("RunId", "SourceHost", "Maintenance", "Method", "ServerId", "Peers"),
+        *("AdminDefaultsFile", "Filesystems", "Engine", "HealthPort", "HealthAccount"),
+    ],
+)
 def test_hostile_values_match_no_pattern(name: str) -> None:
     patterns = [
         load_document(path)["parameters"][name]["allowedPattern"]

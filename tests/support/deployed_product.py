@@ -95,7 +95,11 @@ class DeployedProduct:
 
     def hosts_take_their_time(self, pace: Pace) -> None:
         """From now on prewarms progress and replicas catch up at this pace, on the cloud's clock."""
-        self.answers.hosts = SimulatedAnswers(self.cloud.clock, pace)
+        self.answers.hosts = SimulatedAnswers(self.cloud.clock, pace, bare=False)
+
+    def hosts_are_bare(self) -> None:
+        """From now on no host has anything of Peaker's until it comes there."""
+        self.answers.hosts = SimulatedAnswers(self.cloud.clock)
 
     def start(self, workflow: str, **given: Any) -> str:
         """Start an execution of the cluster, as the console does; its ARN."""

@@ -1,0 +1,123 @@
+"""peaker prepare-base: what EC2 and Systems Manager know is looked at first, then the host is asked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from peaker.domain.inventory import CommandOutcome, CommandStatus
+from peaker_cli.control_plane import ControlPlaneError
+from peaker_cli.prepare_base import (
+    BaseStep,
+    Preparation,
+    agent_step,
+    base_parameters,
+    prepare_host,
+    volumes_step,
+)
+
+from tests.support.builders import BASE, data_volumes_of, instance, orders
+from tests.support.fakes import FakeCommands, FakePackage
+
+INSTALLED = {"version": 1, "ok": True, "installed": True, "sha256": "ab" * 32}
+GOOD = {"name": "gtid", "state": "already there", "detail": "gtid_mode is ON", "remedy": ""}
+WRONG = {"name": "gtid", "state": "refused", "detail": "gtid_mode is OFF", "remedy": "turn it on"}
+
+
+def ended(result: dict[str, Any], status: CommandStatus = CommandStatus.SUCCESS) -> CommandOutcome:
+    return CommandOutcome(status, status.value, f"progress\n{json.dumps(result)}\n", "")
+
+
+def prepared(commands: FakeCommands) -> list[BaseStep]:
+    return prepare_host(commands, FakePackage, orders(), BASE, Preparation(), lambda _: None, lambda _: None)
+
+
+def host_that(**results: CommandOutcome) -> FakeCommands:
+    return FakeCommands(results={"install_host_package": ended(INSTALLED), **results})
+
+
+class TestTheHost:
+    def test_the_package_comes_first_then_its_command(self) -> None:
+        commands = host_that(prepare_base=ended({"ok": True, "changed": True, "steps": [GOOD]}))
+        steps = prepared(commands)
+        assert [(step.name, step.state) for step in steps] == [
+            ("host package", "done"),
+            ("gtid", "already there"),
+        ]
+        assert [document for document, _, _ in commands.sent] == ["install_host_package", "prepare_base"]
+
+    def test_what_the_host_refuses_comes_with_its_remedy(self) -> None:
+        failed = ended({"ok": False, "error": "BaseNotPrepared", "steps": [WRONG]}, CommandStatus.FAILED)
+        assert prepared(host_that(prepare_base=failed))[-1] == BaseStep(**WRONG)
+
+    def test_a_command_that_broke_is_refused_with_its_error(self) -> None:
+        failed = ended({"ok": False, "error": "ToolMissing", "message": "mysql"}, CommandStatus.FAILED)
+        step = prepared(host_that(prepare_base=failed))[-1]
+        assert (step.state, step.detail) == ("refused", "prepare_base: ToolMissing: mysql")
+
+    def test_a_command_without_a_result_tells_what_systems_manager_said(self) -> None:
+        lost = CommandOutcome(CommandStatus.TIMED_OUT, "Delivery Timed Out", "", "")
+        assert "Delivery Timed Out" in prepared(host_that(prepare_base=lost))[-1].detail
+
+    def test_without_the_package_nothing_else_is_asked(self) -> None:
+        commands = FakeCommands()
+        said = {"ok": False, "error": "PackageNotFetched", "message": "URLError"}
+        commands.results["install_host_package"] = ended(said, CommandStatus.FAILED)
+        steps = prepared(commands)
+        assert [(step.name, step.state) for step in steps] == [("host package", "refused")]
+        assert len(commands.sent) == 1
+
+    def test_a_command_that_does_not_end_is_named(self) -> None:
+        with pytest.raises(ControlPlaneError, match=r"install_host_package .* command-1"):
+            prepared(FakeCommands())
+
+
+class TestTheQuestion:
+    def test_it_is_asked_in_the_settings_words(self) -> None:
+        given = base_parameters(orders(), Preparation())
+        assert given["Filesystems"] == "/var/lib/mysql=xfs,/var/lib/mysql-log=xfs"
+        assert (given["Engine"], given["HealthPort"], given["HealthAccount"]) == (
+            "mysql",
+            "9200",
+            "replicated",
+        )
+        assert given["LeastBinlogSeconds"] == str(2880 * 60)
+        assert json.loads(given["Health"])["lag_seconds"] == 5
+
+    def test_an_account_here_and_another_login_are_the_owner_s_word(self) -> None:
+        given = base_parameters(orders(), Preparation("/root/dba.cnf", account_here=True))
+        assert (given["AdminDefaultsFile"], given["HealthAccount"]) == ("/root/dba.cnf", "here")
+
+
+class TestTheAgent:
+    @pytest.mark.parametrize(
+        ("found", "why"),
+        [
+            ([], "not registered"),
+            ([{"PingStatus": "ConnectionLost", "AgentVersion": "3.3.3050.0"}], "ConnectionLost"),
+            ([{"PingStatus": "Online", "AgentVersion": "3.3.987.0"}], "3.3.987.0"),
+            ([{"PingStatus": "Online"}], "unknown version"),
+        ],
+    )
+    def test_an_agent_that_would_not_do_is_refused(self, found: list[dict[str, Any]], why: str) -> None:
+        step = agent_step(found)
+        assert step.state == "refused"
+        assert why in step.detail
+        assert step.remedy
+
+    def test_the_oldest_one_that_does(self) -> None:
+        assert agent_step([{"PingStatus": "Online", "AgentVersion": "3.3.2746.0"}]).state == "already there"
+
+
+class TestTheVolumes:
+    def test_they_are_found_as_a_donor_s_are(self) -> None:
+        untagged = [replace(volume, tags={}) for volume in data_volumes_of(BASE)]
+        assert volumes_step(orders(), instance(BASE), untagged).state == "already there"
+
+    def test_one_that_is_missing_is_named_with_its_device(self) -> None:
+        step = volumes_step(orders(), instance(BASE), data_volumes_of(BASE)[:1])
+        assert step.state == "refused"
+        assert "log at /dev/sdg" in step.detail
+        assert "Key=peaker:volume,Value=log" in step.remedy
