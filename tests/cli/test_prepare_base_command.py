@@ -32,7 +32,8 @@ def test_a_base_replica_is_prepared_once_and_the_second_time_nothing_changes(
     product.hosts_are_bare()
     first = prepare(product)
     assert first.status == 0, first.err
-    assert {"host package", "administrator", "done"} <= {word.strip() for word in first.out.split("  ")}
+    assert "host package" in first.out
+    assert "admin.cnf written" in first.out
     assert f"peaker register-base orders {base} --env local" in first.out
     assert f"installing the host package on {base}" in first.err
     second = prepare(product, "--json")
