@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,9 +38,9 @@ class RunningCloud:
     endpoint_url: str
     process: subprocess.Popen[bytes]
 
-    def admin(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def admin(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """GET, or POST a body to, an endpoint under /_peaker/."""
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else json.dumps(dict(body)).encode()
         request = urllib.request.Request(f"{self.endpoint_url}/_peaker/{path}", data=data)
         request.add_header("Content-Type", "application/json")
         try:

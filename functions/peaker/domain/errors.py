@@ -200,7 +200,10 @@ class NothingToUndo(Refused):
 class NoDonor(Refused):
     """No replica can be snapshotted; the message says why for each candidate (I2)."""
 
-    remedy = "Put a healthy replica with the data volumes behind the read endpoint, then start again."
+    remedy = (
+        "Make a base replica ready with `peaker prepare-base` and put it behind the read endpoint with "
+        "`peaker register-base`, then start again."
+    )
 
 
 class NoIdleReplica(Refused):
