@@ -155,14 +155,15 @@ def prepare_host(
 
 def base_parameters(settings: ClusterSettings, wanted: Preparation) -> dict[str, str]:
     """The parameters of the document prepare_base. A run may take its whole prewarm deadline (I11)."""
+    given = {"AdminDefaultsFile": wanted.admin_defaults_file} if wanted.admin_defaults_file else {}
     return {
+        **given,
         "RunId": f"prepare-base-{settings.name}",
         "Engine": settings.engine,
         "HealthPort": str(settings.read_endpoint.health_port),
         "Filesystems": ",".join(f"{one.mount_point}={one.filesystem}" for one in settings.volumes),
         "LeastBinlogSeconds": str(settings.limits.prewarm_deadline_minutes * 60),
         "Health": health_policy(settings),
-        "AdminDefaultsFile": wanted.admin_defaults_file,
         "HealthAccount": "here" if wanted.account_here else "replicated",
     }
 

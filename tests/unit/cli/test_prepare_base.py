@@ -84,6 +84,7 @@ class TestTheQuestion:
             "replicated",
         )
         assert given["LeastBinlogSeconds"] == str(2880 * 60)
+        assert "AdminDefaultsFile" not in given, "the document's default stands: an empty value is no value"
         assert json.loads(given["Health"])["lag_seconds"] == 5
 
     def test_an_account_here_and_another_login_are_the_owner_s_word(self) -> None:
