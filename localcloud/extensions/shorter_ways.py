@@ -1,7 +1,8 @@
 """Shorter ways to what moto searches for in each request, on a machine that also runs MySQL.
 
 The names under which an answer may hold a member and a backend's actions never change; a resource's tags are kept under
-its id, while moto compares the tags of every resource with a pattern of it, so that a long-lived cloud slows down.
+its id, while moto compares the tags of every resource with a pattern of it, and copies every reservation to find an
+instance, so that a long-lived cloud slows down.
 """
 
 from __future__ import annotations
@@ -15,16 +16,31 @@ if TYPE_CHECKING:
 
 
 def install(cloud: LocalCloud) -> None:
-    """Remember actions per backend class and names per shape; look a resource's tags up."""
+    """Remember actions per backend class and names per shape; look a resource's tags and an instance up."""
     from moto.core import responses
     from moto.core.serialize import AttributePicker, XFormedAttributePicker
     from moto.core.utils import method_names_from_class
     from moto.ec2.models.core import TaggedEC2Resource
+    from moto.ec2.models.instances import InstanceBackend
 
     cloud.patch(responses, "method_names_from_class", functools.cache(method_names_from_class))
     cloud.patch(TaggedEC2Resource, "get_tags", tags_of)
+    cloud.patch(InstanceBackend, "get_instance_by_id", instance_by_id)
     for picker in (AttributePicker, XFormedAttributePicker):
         cloud.patch(picker, "get_possible_keys", _remembering(picker.get_possible_keys))
+
+
+def instance_by_id(backend: Any, instance_id: str) -> Any:
+    """An instance of an EC2 backend or None; moto copies every reservation for it, load balancers ask all the time."""
+    return next(
+        (
+            instance
+            for reservation in backend.reservations.copy().values()
+            for instance in reservation.instances
+            if instance.id == instance_id
+        ),
+        None,
+    )
 
 
 def tags_of(resource: Any) -> list[dict[str, str]]:

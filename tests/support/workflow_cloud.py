@@ -349,7 +349,7 @@ class WorkflowCloud:
             if time.monotonic() > deadline:
                 stepfunctions.stop_execution(executionArn=arn)
                 raise AssertionError(f"{arn} did not end in {limit_seconds} s; last: {self.last_events(arn)}")
-            time.sleep(0.1)
+            time.sleep(0.25)  # each look costs as much as a step of the workflow
         answer["document"] = json.loads(answer["output"]) if answer.get("output") else None
         return answer
 
