@@ -231,12 +231,7 @@ def _time_column(
             f"columns `timestamp,value`, or pass {option} and --load-column",
             line=line, field=option,
         )  # fmt: skip
-    which = " and ".join(f"`{shown(names[index])}`" for index in choice[:4])
-    raise BadInput(
-        f"{source}, line {line}: the columns {which} may all be the time; pass {option} with a name or a number; "
-        f"{_listed(names)}",
-        line=line, field=option,
-    )  # fmt: skip
+    raise _several(source, line, names, choice, "time", option)
 
 
 def _load_column(
@@ -266,9 +261,16 @@ def _load_column(
             f"{_listed(names)}; pass {option}",
             line=line, field=option,
         )  # fmt: skip
+    raise _several(source, line, names, choice, "load", option)
+
+
+def _several(
+    source: str, line: int, names: list[str], choice: Sequence[int], what: str, option: str
+) -> BadInput:
+    """More than one column may be the time, or the load."""
     which = " and ".join(f"`{shown(names[index])}`" for index in choice[:4])
-    raise BadInput(
-        f"{source}, line {line}: the columns {which} may all be the load; pass {option} with a name or a number; "
+    return BadInput(
+        f"{source}, line {line}: the columns {which} may all be the {what}; pass {option} with a name or a number; "
         f"{_listed(names)}",
         line=line, field=option,
     )  # fmt: skip
