@@ -20,7 +20,13 @@ from peaker.domain.prices import EbsPrices
 SERVICE = "AmazonEC2"
 # Endpoints: AWS Billing User Guide, "Using the AWS Price List Query API"; the nearest, which policies about regions
 # allow most often.
-_HOME_OF = {"ap": "ap-south-1", "eu": "eu-central-1", "me": "eu-central-1", "af": "eu-central-1", "il": "eu-central-1"}
+_HOME_OF = {
+    "ap": "ap-south-1",
+    "eu": "eu-central-1",
+    "me": "eu-central-1",
+    "af": "eu-central-1",
+    "il": "eu-central-1",
+}
 _OTHER_HOME = "us-east-1"
 # Their accounts cannot sign for the API of the aws partition; China's quotes CNY.
 _WITHOUT = ("cn-", "us-gov-", "us-iso", "eu-isoe", "eusc-")
@@ -119,7 +125,10 @@ def _offers(products: Iterable[Product], units: Mapping[str, float]) -> list[flo
     for product in products:
         for term in ((product.get("terms") or {}).get("OnDemand") or {}).values():
             for dimension in (term.get("priceDimensions") or {}).values():
-                of_unit, text = units.get(str(dimension.get("unit"))), (dimension.get("pricePerUnit") or {}).get("USD")
+                of_unit, text = (
+                    units.get(str(dimension.get("unit"))),
+                    (dimension.get("pricePerUnit") or {}).get("USD"),
+                )
                 if of_unit is not None and text is not None:
                     found.append(_number(text) / of_unit)
     return found

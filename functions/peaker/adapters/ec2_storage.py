@@ -69,7 +69,9 @@ class Ec2Storage:
             except ClientError as error:
                 if error_code(error) not in _OTHERS_FIRST:
                     raise
-                raise SnapshotsPending(f"ec2:CreateSnapshots: earlier ones must complete first: {error}") from error
+                raise SnapshotsPending(
+                    f"ec2:CreateSnapshots: earlier ones must complete first: {error}"
+                ) from error
         return [_snapshot(raw) for raw in answer["Snapshots"]]
 
     def name_snapshot(self, snapshot_id: str, volume_name: str) -> None:

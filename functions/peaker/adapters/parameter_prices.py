@@ -37,10 +37,15 @@ class ParameterPrices:
         try:
             return FetchedPrices.model_validate_json(text)
         except ValidationError:
-            return Unknown(f"{self._name} holds prices of another release; they are fetched anew within an hour")
+            return Unknown(
+                f"{self._name} holds prices of another release; they are fetched anew within an hour"
+            )
 
     def write(self, prices: FetchedPrices) -> None:
         with translated("ssm:PutParameter"):
             self._ssm.put_parameter(
-                Name=self._name, Value=prices.model_dump_json(exclude_none=False), Type="String", Overwrite=True
+                Name=self._name,
+                Value=prices.model_dump_json(exclude_none=False),
+                Type="String",
+                Overwrite=True,
             )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from peaker.adapters.elb_read_endpoint import ElbReadEndpoint
 from peaker.adapters.replica_health_checks import ReplicaHealthChecks
 from peaker.adapters.route53_read_endpoint import Route53ReadEndpoint
-from peaker.domain.cluster import ClusterSettings, Route53EndpointSettings
+from peaker.domain.cluster import ClusterSettings, NlbEndpointSettings, Route53EndpointSettings
 from peaker.domain.inventory import TargetHealth
 from peaker.ports import TrafficRouter
 
@@ -58,5 +58,10 @@ class ReadEndpointByKind:
         return self._of(settings).read_shares(settings)
 
     def _of(self, settings: ClusterSettings) -> TrafficRouter:
-        by_name = isinstance(settings.read_endpoint, Route53EndpointSettings)
-        return self._route53 if by_name else self._nlb
+        match settings.read_endpoint:
+            case NlbEndpointSettings():
+                return self._nlb
+            case Route53EndpointSettings():
+                return self._route53
+            case other:
+                assert_never(other)
