@@ -30,12 +30,12 @@ def install(cloud: LocalCloud) -> None:
         cloud.patch(picker, "get_possible_keys", _remembering(picker.get_possible_keys))
 
 
-def instance_by_id(backend: Any, instance_id: str) -> Any:
+def instance_by_id(self: Any, instance_id: str) -> Any:
     """An instance of an EC2 backend or None; moto copies every reservation for it, load balancers ask all the time."""
     return next(
         (
             instance
-            for reservation in backend.reservations.copy().values()
+            for reservation in self.reservations.copy().values()
             for instance in reservation.instances
             if instance.id == instance_id
         ),
