@@ -36,7 +36,7 @@ from environments.field_types import (
     text,
 )
 from environments.load_settings import CalendarEvent, Forecast, Holds, LoadMetric, Observation
-from environments.storage_settings import Gates, Prewarm, Volume
+from environments.storage_settings import Gates, Prewarm, Snapshots, Volume
 
 # Route 53 holds so many weighted records of one name and type (botocore, route53:ResourceRecordSet$Weight). It is far
 # above what one source feeds, and so the bound of every kind of endpoint: a figure above it is a slip of the keyboard.
@@ -181,6 +181,7 @@ class Cluster(Settings):
     health: Health = Field(default=Health(), description="When a replica is good.")
     drain: Drain = Field(description="How a replica loses its clients.")
     retirement: Retirement = Field(default=Retirement(), description="What becomes of a drained replica.")
+    snapshots: Snapshots = Field(default=Snapshots(), description="What stays of a donor's snapshots.")
     limits: Limits = Field(description="Ceilings.")
 
     @field_validator("instance_type")

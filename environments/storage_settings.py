@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StrictInt, model_validator
+from pydantic import Field, StrictBool, StrictInt, model_validator
 
 from environments.field_types import Fault, Number, Settings, refuse, text
 
@@ -182,6 +182,18 @@ class Volume(Settings):
                 f"is no setting of io2, whose throughput follows from its IOPS ({io2_mib_per_s(self.iops)} MiB/s with "
                 f"{self.iops}): remove it, or take gp3",
             )
+
+
+class Snapshots(Settings):
+    """What stays of a donor's snapshots after a run."""
+
+    keep: StrictBool = Field(
+        default=True,
+        description="Keep each donor's newest completed set until the next one is complete: the next snapshots copy "
+        "only what changed since. Costs the snapshot storage of the used blocks. `false`: each run copies all, unless "
+        "backups of your own snapshot the donor's volumes.",
+        examples=[True],
+    )
 
 
 class Prewarm(Settings):

@@ -70,6 +70,9 @@ class BlockStore(Protocol):
     def snapshot_blocks(self, snapshot_id: str) -> Sequence[int]:
         """Indices of the 512 KiB blocks that the snapshot holds, ascending (ebs:ListSnapshotBlocks)."""
 
+    def changed_blocks(self, earlier_id: str, later_id: str) -> Sequence[int]:
+        """Indices of the blocks written between two snapshots of one lineage, ascending (ebs:ListChangedBlocks)."""
+
     def read_snapshot_block(self, snapshot_id: str, block_index: int) -> bytes:
         """The 512 KiB of one block (ebs:GetSnapshotBlock)."""
 

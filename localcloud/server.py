@@ -69,7 +69,9 @@ class CloudSettings:
     region: str = "us-east-1"
     seed: int = 77
     describe_delay_seconds: float = 0.3  # real seconds that a describe may lag behind a create (EC2)
-    snapshot_seconds: float = 1.0  # real seconds that a snapshot stays pending
+    snapshot_seconds: float = 1.0  # real seconds that a snapshot stays pending at least
+    # And what it copies: all blocks at first, then those written since (cloud seconds, per volume). 0: at once.
+    snapshot_mib_per_s: float = 100.0
     bridge_address: str = "10.77.0.1"
     balancer_lateness: BalancerLateness = field(default_factory=BalancerLateness)
 

@@ -125,6 +125,12 @@ class SimulatedBlockStore:
     def snapshot_blocks(self, snapshot_id: str) -> Sequence[int]:
         return sorted(self._snapshot(snapshot_id))
 
+    def changed_blocks(self, earlier_id: str, later_id: str) -> Sequence[int]:
+        before, after = self._snapshot(earlier_id), self._snapshot(later_id)
+        return sorted(
+            index for index in before.keys() | after.keys() if before.get(index) != after.get(index)
+        )
+
     def read_snapshot_block(self, snapshot_id: str, block_index: int) -> bytes:
         blocks = self._snapshot(snapshot_id)
         if block_index not in blocks:

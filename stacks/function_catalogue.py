@@ -59,7 +59,7 @@ COMMON = (
     F(
         "record_receipt",
         "Writes what the run did, when and at what cost",
-        (*STEP, P.DESCRIBE_SNAPSHOTS, P.DELETE_SNAPSHOTS, P.READ_METRICS),
+        (*STEP, P.DESCRIBE_SNAPSHOTS, P.DESCRIBE_VOLUMES, P.DELETE_SNAPSHOTS, P.READ_METRICS),
     ),
     F(
         "identify_stopped_run",
@@ -84,7 +84,7 @@ SCALE_OUT = (
     F(
         "plan_scale_out",
         "Decides whether a replica is needed, which and how; refuses with reasons",
-        (*STEP, *FLEET, P.READ_METRICS, P.FETCH_PRICES),
+        (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.READ_METRICS, P.FETCH_PRICES),
         memory_mib=512,
     ),
     F(
@@ -110,7 +110,11 @@ SCALE_OUT = (
         "Snapshots all data volumes at one instant",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.DESCRIBE_SNAPSHOTS, P.CREATE_SNAPSHOTS),
     ),
-    F("await_snapshots", "Asks whether the snapshots are complete", (*RECORDED, P.DESCRIBE_SNAPSHOTS)),
+    F(
+        "await_snapshots",
+        "Asks whether the snapshots are complete, and measures what they copied",
+        (*RECORDED, P.DESCRIBE_SNAPSHOTS, P.LIST_CHANGED_BLOCKS),
+    ),
     F(
         "launch_replica",
         "Launches the new replica's instance",
@@ -171,7 +175,7 @@ SCALE_IN = (
     F(
         "select_idle_replica",
         "Picks the peak replica to retire, never a base one",
-        (*STEP, *FLEET, P.READ_METRICS, P.READ_PRICES),
+        (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.READ_METRICS, P.READ_PRICES),
         memory_mib=512,
     ),
     F(
@@ -190,7 +194,7 @@ SCALE_IN = (
     F(
         "choose_disposal",
         "Compares parking with retiring, in seconds and USD",
-        (*STEP, *FLEET, P.READ_PRICES),
+        (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.READ_PRICES),
         memory_mib=512,
     ),
     F(
@@ -217,7 +221,15 @@ FORECAST = (
     F(
         "forecast_load",
         "Forecasts the load and publishes shortage and surplus",
-        (P.READ_CLUSTER_SETTINGS, P.READ_PRICES, P.KEEP_FORECASTS, *FLEET, P.READ_METRICS, P.PUBLISH_METRICS),
+        (
+            P.READ_CLUSTER_SETTINGS,
+            P.READ_PRICES,
+            P.KEEP_FORECASTS,
+            *FLEET,
+            P.DESCRIBE_SNAPSHOTS,
+            P.READ_METRICS,
+            P.PUBLISH_METRICS,
+        ),
         memory_mib=1024,
         timeout_seconds=120,
     ),

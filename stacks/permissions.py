@@ -51,6 +51,7 @@ class Permission(Enum):
     PUBLISH_METRICS = auto()
     READ_HOST_PACKAGE = auto()
     LIST_SNAPSHOT_BLOCKS = auto()
+    LIST_CHANGED_BLOCKS = auto()
     PUBLISH_RUN_FILES = auto()
     CREATE_SNAPSHOTS = auto()
     LAUNCH_INSTANCES = auto()
@@ -272,6 +273,12 @@ def _list_snapshot_blocks(deployment: Deployment) -> list[Statement]:
             ("ebs:ListSnapshotBlocks",), (deployment.any_snapshot,), _owned(deployment), UNKNOWN_UNTIL_RUN
         )
     ]
+
+
+def _list_changed_blocks(deployment: Deployment) -> list[Statement]:
+    """Between the run's snapshots and the volumes' newest earlier ones, which may be a backup's and carry any tag."""
+    of_anyone = "It tells which blocks differ, not what is in them, between snapshots of replicas of this account."
+    return [Statement(("ebs:ListChangedBlocks",), (deployment.any_snapshot,), wildcard_reason=of_anyone)]
 
 
 def _publish_run_files(deployment: Deployment) -> list[Statement]:
@@ -543,6 +550,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _read_host_package
         case Permission.LIST_SNAPSHOT_BLOCKS:
             return _list_snapshot_blocks
+        case Permission.LIST_CHANGED_BLOCKS:
+            return _list_changed_blocks
         case Permission.PUBLISH_RUN_FILES:
             return _publish_run_files
         case Permission.CREATE_SNAPSHOTS:

@@ -64,6 +64,8 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     table.add_row("ready at", plan["ready_at"] or "unknown")
     table.add_row("price", _price(price))
     table.add_row("", f"by {price['source']}")
+    if price.get("snapshots_gib"):
+        table.add_row("snapshots", _snapshots(price))
     if plan.get("method"):
         table.add_row("way", _way(plan["method"]))
     refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
@@ -87,6 +89,12 @@ def _volume(volume: dict[str, Any]) -> str:
         f"{volume['size_gib']} GiB {volume['volume_type']}, {volume['iops']} IOPS, "
         f"{volume['throughput_mib_per_s']} MiB/s, {hydration}"
     )
+
+
+def _snapshots(price: dict[str, Any]) -> str:
+    hourly = price["snapshots_hourly"]
+    costs = "an unknown price" if hourly is None else f"${hourly:.4f} an hour"
+    return f"at most {price['snapshots_gib']:g} GiB stay for the next copy to be incremental, {costs}"
 
 
 def _price(price: dict[str, Any]) -> str:

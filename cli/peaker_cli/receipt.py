@@ -87,6 +87,10 @@ def _cost(receipt: dict[str, Any]) -> str:
     so_far = "unknown" if cost["so_far"] is None else f"${cost['so_far']:.4f}"
     line = f"cost: {so_far} for {cost['replica_hours']:.2f} replica-hours at {hourly} and {once} once"
     line += f" (by {cost['source']})" if cost.get("source") else ""
+    if cost.get("snapshots_gib"):
+        stands = cost["snapshots_hourly"]
+        line += f"; kept snapshots of at most {cost['snapshots_gib']:g} GiB cost "
+        line += "an unknown price" if stands is None else f"${stands:.4f}/h"
     return line + ("" if kept is None else f"; keeping the replica on costs ${kept:.2f} a month")
 
 

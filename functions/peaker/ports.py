@@ -24,6 +24,7 @@ from peaker.domain.io_diagnosis import InstancePromise
 from peaker.domain.ledger import Holder, LeaseRow, ResourceKind, ResourceRow, ResourceState, RunRow, StepRow
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.run_execution import RunExecution
+from peaker.domain.snapshot_sets import SnapshotSet
 
 if TYPE_CHECKING:  # these import numpy, which only the forecast needs
     from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
@@ -86,6 +87,9 @@ class Storage(Protocol):
 
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         """All that carry the run's tag."""
+
+    def snapshots_of_volumes(self, volume_ids: Sequence[str]) -> list[Snapshot]:
+        """The account's snapshots of these volumes, whoever made them: ours, a backup's, a person's."""
 
     def create_snapshots(
         self, instance_id: str, volume_ids: Sequence[str], tags: Mapping[str, str]
@@ -178,6 +182,9 @@ class SnapshotBlocks(Protocol):
     def held(self, snapshot_id: str, pages_at_most: int) -> BlockRuns | Unknown:
         """The blocks that it holds; Unknown when its list has more pages than that."""
 
+    def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:
+        """How many blocks of 512 KiB differ between two snapshots of a volume; Unknown above so many pages."""
+
 
 class RunFiles(Protocol):
     """Files that a run's hosts fetch; they vanish by themselves after some days."""
@@ -263,6 +270,15 @@ class Ledger(Protocol):
 
     def replicas(self, cluster: str) -> dict[str, ReplicaRow]:
         """All rows of the cluster's replicas by instance id, retired ones included."""
+
+    def keep_snapshots(self, holder: Holder, kept: SnapshotSet) -> None:
+        """Write the cluster's row of a set that outlives its run; the last call counts."""
+
+    def forget_snapshots(self, holder: Holder, kept: SnapshotSet, at: datetime) -> None:
+        """Write that the set is gone."""
+
+    def snapshot_sets(self, cluster: str) -> list[SnapshotSet]:
+        """The sets that are kept, the oldest first."""
 
     def save_receipt(self, holder: Holder, receipt: Mapping[str, Any]) -> None:
         """Store the run's receipt; the last call counts."""

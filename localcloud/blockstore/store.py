@@ -27,6 +27,7 @@ from localcloud.blockstore.recovery import (
     remove_leftovers,
     take_state_lock,
 )
+from localcloud.blockstore.shared_extents import changed_blocks
 from localcloud.dataplane import BlockDevice, DataPlaneError, VolumeLimits, VolumeStat
 
 BLOCK_BYTES = 512 * 1024
@@ -107,6 +108,14 @@ class ColdBlockStore:
             first, last = span.split("-")
             blocks.extend(range(int(first), int(last) + 1))
         return blocks
+
+    def changed_blocks(self, earlier_id: str, later_id: str) -> Sequence[int]:
+        """The blocks written between two snapshots of one lineage, those with the same bytes again included."""
+        folder = self._layout.pool / "snapshots"
+        try:
+            return sorted(changed_blocks(folder / f"{earlier_id}.img", folder / f"{later_id}.img", BLOCK_BYTES))
+        except OSError as error:
+            raise DataPlaneError(f"cannot compare {earlier_id} and {later_id}: {error}") from error
 
     def snapshot_size_bytes(self, snapshot_id: str) -> int:
         """Size of the volume that the snapshot was taken of."""

@@ -30,6 +30,7 @@ from localcloud.extensions.volume_spec import VolumeSpec, volume_spec
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
+MIB = 1024**2
 GIB = 1024**3
 BLOCK_BYTES = 512 * 1024
 CONCURRENT_SNAPSHOTS_PER_VOLUME = 5
@@ -85,7 +86,7 @@ class EbsAttachment(VolumeAttachment):
 
 
 class EbsSnapshot(Snapshot):
-    """A snapshot that is pending for a while."""
+    """A snapshot that is pending for a while, and until what it copies is copied."""
 
     def __init__(self, state: Ec2State, snapshot_id: str, volume: Any, description: str) -> None:
         super().__init__(state.backend, snapshot_id, volume, description)
@@ -95,10 +96,23 @@ class EbsSnapshot(Snapshot):
         self._clock = state.cloud.clock
         self._started_at = time.monotonic()
         self._pending_seconds = state.cloud.settings.snapshot_seconds
+        self._started_epoch = self._clock.epoch()
+        self._copy_seconds = 0.0  # of the cloud's
+
+    def copies(self, stored_bytes: int, rate_mib_per_s: float) -> None:
+        """It is pending until so many bytes are copied."""
+        self._copy_seconds = stored_bytes / (rate_mib_per_s * MIB) if rate_mib_per_s > 0 else 0.0
+
+    @property
+    def _done(self) -> float:
+        waited = time.monotonic() - self._started_at
+        copied = self._clock.epoch() - self._started_epoch
+        shares = [(waited, self._pending_seconds), (copied, self._copy_seconds)]
+        return min(min(1.0, passed / whole) if whole > 0 else 1.0 for passed, whole in shares)
 
     @property
     def status(self) -> str:
-        if time.monotonic() < self._started_at + self._pending_seconds:
+        if self.completion_time is None and self._done < 1.0:
             return "pending"
         if self.completion_time is None:
             self.completion_time = self._clock.now()
@@ -112,7 +126,7 @@ class EbsSnapshot(Snapshot):
     def progress(self) -> str:
         if self.status == "completed":
             return "100%"
-        return f"{int(100 * (time.monotonic() - self._started_at) / self._pending_seconds)}%"
+        return f"{int(100 * self._done)}%"
 
 
 # -- volumes -------------------------------------------------------------------------------------------------
@@ -270,6 +284,7 @@ def create_snapshots(state: Ec2State, volumes: Sequence[EbsVolume], description:
     """Snapshot these volumes at one instant; all start pending, with the same start time."""
     for volume in volumes:
         _check_snapshot_allowed(state, volume)
+    earlier = {volume.id: _newest_of_lineage(state, volume) for volume in volumes}
     snapshots = [EbsSnapshot(state, random_snapshot_id(), volume, description) for volume in volumes]
     ids = {snapshot.volume_id: snapshot.id for snapshot in snapshots}
     try:
@@ -280,9 +295,31 @@ def create_snapshots(state: Ec2State, volumes: Sequence[EbsVolume], description:
         for snapshot in snapshots:
             snapshot.start_time = snapshots[0].start_time
             snapshot.full_snapshot_size_in_bytes = _stored_bytes(state, snapshot.id)
+            copied = _copied_bytes(state, snapshot, earlier[snapshot.volume_id])
+            snapshot.copies(copied, state.cloud.settings.snapshot_mib_per_s)
             state.backend.snapshots[snapshot.id] = snapshot
             state.created(snapshot.id)
     return snapshots
+
+
+def _newest_of_lineage(state: Ec2State, volume: EbsVolume) -> str | None:
+    """The completed snapshot that the next one of the volume is incremental to, if one still exists.
+
+    That is the volume's newest, or the one that it was made from (EBS User Guide, "Write Amazon EBS snapshots").
+    """
+    known = [one for one in list(state.backend.snapshots.values()) if isinstance(one, EbsSnapshot)]
+    mine = [one for one in known if one.volume_id == volume.id and one.status == "completed"]
+    if mine:
+        return str(max(mine, key=lambda one: one.start_time).id)
+    return next((str(one.id) for one in known if one.id == volume.snapshot_id), None)
+
+
+def _copied_bytes(state: Ec2State, snapshot: EbsSnapshot, earlier_id: str | None) -> int:
+    """All that it stores for the first of a lineage, what was written since for a later one."""
+    stored = snapshot.full_snapshot_size_in_bytes or 0
+    if earlier_id is None:
+        return stored
+    return len(state.dataplane.volumes.changed_blocks(earlier_id, snapshot.id)) * BLOCK_BYTES
 
 
 def register_snapshot(
@@ -671,7 +708,7 @@ class DirectActions:
 
     def __init__(self, state: Ec2State) -> None:
         self.state = state
-        self._digests: dict[tuple[str, int], str] = {}
+        self._changed: dict[tuple[str, str], Sequence[int]] = {}
 
     def list_snapshot_blocks(self, response: Any) -> ActionResult:
         snapshot = self._snapshot(response._get_param("SnapshotId"))
@@ -687,13 +724,10 @@ class DirectActions:
                 "ValidationException", "UNRELATED_SNAPSHOTS", "The snapshots are not of the same volume."
             )
         before, after = set(self._indices(first)), set(self._indices(second))
-        changed = sorted(
-            index
-            for index in before | after
-            if index not in before
-            or index not in after
-            or self._digest(first.id, index) != self._digest(second.id, index)
-        )
+        changed = self._changed.get((first.id, second.id))
+        if changed is None:
+            changed = self.state.dataplane.volumes.changed_blocks(first.id, second.id)
+            self._changed[first.id, second.id] = changed
         indices, token = self._page(response, changed)
         blocks = [
             {
@@ -739,13 +773,6 @@ class DirectActions:
 
     def _indices(self, snapshot: EbsSnapshot) -> Sequence[int]:
         return self.state.dataplane.volumes.snapshot_blocks(snapshot.id)
-
-    def _digest(self, snapshot_id: str, index: int) -> str:
-        key = (snapshot_id, index)
-        if key not in self._digests:
-            content = self.state.dataplane.volumes.read_snapshot_block(snapshot_id, index)
-            self._digests[key] = hashlib.sha256(content).hexdigest()
-        return self._digests[key]
 
     def _page(self, response: Any, indices: Iterable[int]) -> tuple[list[int], str | None]:
         size = int(response._get_param("MaxResults") or 10_000)

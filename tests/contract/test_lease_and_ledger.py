@@ -16,6 +16,7 @@ from peaker.adapters.dynamodb_ledger import DynamoDbLedger
 from peaker.domain.errors import LeaseHeld, LeaseLost, LedgerInconsistent
 from peaker.domain.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.ledger import Holder, ResourceKind, ResourceState, RunRow
+from peaker.domain.snapshot_sets import SnapshotSet
 from peaker.ports import Lease, Ledger
 
 from localcloud.server import LocalCloud
@@ -204,6 +205,20 @@ def test_replicas_and_receipts_are_kept(ledger: Ledger, holder: Holder) -> None:
     assert ledger.receipt("run-1") is None
     ledger.save_receipt(holder, {"cost": {"hourly": 0.13}, "steps": []})
     assert ledger.receipt("run-1") == {"cost": {"hourly": 0.13}, "steps": []}
+
+
+def test_a_snapshot_set_is_kept_until_it_is_forgotten(lease: Lease, ledger: Ledger, holder: Holder) -> None:
+    older = SnapshotSet("orders", "run-0", "i-1", NOON, {"data": "snap-0"}, {"data": "vol-1"}, {"data": 2**30})
+    newer = replace(older, run_id="run-1", kept_at=NOON + HOUR, full_bytes={"data": None})
+    for one in (newer, older, newer):
+        ledger.keep_snapshots(holder, one)
+    assert ledger.snapshot_sets("orders") == [older, newer]
+    ledger.forget_snapshots(holder, older, NOON + HOUR)
+    assert ledger.snapshot_sets("orders") == [newer]
+    assert ledger.snapshot_sets("other") == []
+    lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR, fence=True)
+    with pytest.raises(LeaseLost):
+        ledger.forget_snapshots(holder, newer, NOON + HOUR)
 
 
 def test_a_parked_replica_keeps_what_is_known_of_its_parking(ledger: Ledger, holder: Holder) -> None:

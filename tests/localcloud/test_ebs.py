@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from botocore.exceptions import ClientError
 from localcloud.dataplane import DataPlaneError
 from localcloud.extensions.ebs import register_snapshot
 from localcloud.extensions.ec2_state import ec2_state
-from tests.localcloud.resources import SUBNET_B, ResourceCloud, eventually
+from tests.localcloud.resources import SUBNET_B, ResourceCloud, eventually, open_cloud
 
 BLOCK = 512 * 1024
 
@@ -296,6 +297,27 @@ def test_a_snapshot_is_pending_with_progress(slow_aws: ResourceCloud) -> None:
     assert seen["State"] == "pending"
     assert 0 <= int(seen["Progress"].rstrip("%")) < 100
     eventually(lambda: slow_aws.snapshot(snapshot_id)["State"] == "completed")
+
+
+def test_the_first_snapshot_of_a_volume_copies_all_and_later_ones_what_was_written_since(tmp_path: Path) -> None:
+    """200 MiB take 2,048 cloud seconds at 100 KiB/s; on this clock a third of a real one."""
+    with open_cloud(tmp_path, snapshot_mib_per_s=100 / 1024) as aws:
+        aws.cloud.clock.set(scale=6_000)
+        volume_id = aws.available_volume()
+        aws.plane.volumes.write(volume_id, dict.fromkeys(range(400), b"first"))
+        first = aws.snapshot(aws.completed_snapshot(volume_id))
+        assert (first["CompletionTime"] - first["StartTime"]).total_seconds() >= 2_048
+        aws.plane.volumes.write(volume_id, {0: b"again"})
+        assert _copy_seconds(aws, volume_id) == pytest.approx(5.12)
+        made_from_it = aws.available_volume(SnapshotId=aws.completed_snapshot(volume_id))
+        aws.plane.volumes.write(made_from_it, {1: b"other", 2: b"other"})
+        assert _copy_seconds(aws, made_from_it) == pytest.approx(10.24)
+
+
+def _copy_seconds(aws: ResourceCloud, volume_id: str) -> float:
+    """What a snapshot of the volume takes to copy, in cloud seconds."""
+    snapshot_id = aws.completed_snapshot(volume_id)
+    return float(ec2_state(aws.cloud).backend.snapshots[snapshot_id]._copy_seconds)
 
 
 def test_data_volumes_can_be_left_out(aws: ResourceCloud) -> None:

@@ -46,15 +46,16 @@ def test_a_replica_is_built_and_serves(cloud: WorkflowCloud, built: tuple[Cluste
     assert cloud.lease_is_free(cluster)
 
 
-def test_instance_and_volumes_remain_and_the_snapshots_are_gone(
+def test_instance_and_volumes_remain_and_the_snapshots_as_base_of_the_next_ones(
     cloud: WorkflowCloud, built: tuple[Cluster, dict[str, Any]]
 ) -> None:
     kinds = sorted(one.split("-")[0] for one in cloud.made_by_peaker(built[0]))
     assert kinds == ["i", "vol", "vol", "vol"]  # data, log and the root volume
     receipt = cloud.receipt(cloud.runs(built[0])[0])
-    assert {row["state"] for row in receipt["resources"] if row["kind"] == "snapshot"} == {"undone"}
+    assert {row["state"] for row in receipt["resources"] if row["kind"] == "snapshot"} == {"kept"}
+    assert len(cloud.kept_snapshots(built[0])) == 2
     assert receipt["kept_nothing_else"] is True
-    assert any("snapshots were deleted" in note for note in receipt["notes"])
+    assert any("copy only changes" in note for note in receipt["notes"])
 
 
 def test_volumes_follow_the_zone_with_the_fewest_replicas(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,6 +51,7 @@ from peaker.domain.prices import EbsPrices
 from peaker.domain.read_shares import shares_of_groups
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.run_execution import RunExecution
+from peaker.domain.snapshot_sets import SnapshotSet
 from peaker.ports import Ports
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -164,6 +165,8 @@ class FakeStorage:
     deleted: list[str] = field(default_factory=list)
     hidden: bool = False
     rate_refusal: Exception | None = None
+    undeletable: dict[str, Exception] = field(default_factory=dict)
+    now: Callable[[], datetime] = lambda: NOON
     specs: list[VolumeSpec] = field(default_factory=list)
     _by_token: dict[str, str] = field(default_factory=dict)
 
@@ -182,15 +185,18 @@ class FakeStorage:
             return []
         return [one for one in self.snapshots.values() if one.tags.get(RUN_TAG) == run_id]
 
+    def snapshots_of_volumes(self, volume_ids: Sequence[str]) -> list[Snapshot]:
+        return [one for one in self.snapshots.values() if one.source_volume_id in volume_ids]
+
     def create_snapshots(
         self, instance_id: str, volume_ids: Sequence[str], tags: Mapping[str, str]
     ) -> list[Snapshot]:
         self.snapshot_calls += 1
         made = []
         for volume_id in volume_ids:
-            snapshot_id = f"snap-{len(self.snapshots) + 1:017x}"
+            snapshot_id = f"snap-{len(self.snapshots) + len(self.deleted) + 1:017x}"
             size = self.volumes[volume_id].size_gib
-            snapshot = Snapshot(snapshot_id, "pending", volume_id, size, 0.0, None, dict(tags))
+            snapshot = Snapshot(snapshot_id, "pending", volume_id, size, 0.0, None, self.now(), dict(tags))
             self.snapshots[snapshot_id] = snapshot
             made.append(snapshot)
         return made
@@ -207,6 +213,8 @@ class FakeStorage:
             )
 
     def delete_snapshot(self, snapshot_id: str) -> None:
+        if snapshot_id in self.undeletable:
+            raise self.undeletable[snapshot_id]
         if self.snapshots.pop(snapshot_id, None) is not None:
             self.deleted.append(snapshot_id)
 
@@ -340,12 +348,18 @@ class FakePackage:
 @dataclass
 class FakeSnapshotBlocks:
     held_by: dict[str, BlockRuns | Unknown | Exception] = field(default_factory=dict)
+    changed_blocks: int | Unknown | Exception = 3
 
     def held(self, snapshot_id: str, pages_at_most: int) -> BlockRuns | Unknown:
         held = self.held_by.get(snapshot_id, runs_of(range(8)))
         if isinstance(held, Exception):
             raise held
         return held
+
+    def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:
+        if isinstance(self.changed_blocks, Exception):
+            raise self.changed_blocks
+        return self.changed_blocks
 
 
 @dataclass
@@ -405,6 +419,7 @@ class FakeLedger:
         self._resources: dict[str, dict[tuple[ResourceKind, str], ResourceRow]] = {}
         self._replicas: dict[str, dict[str, ReplicaRow]] = {}
         self._receipts: dict[str, dict[str, Any]] = {}
+        self._sets: dict[str, dict[str, SnapshotSet]] = {}
 
     def open_run(self, holder: Holder, run: RunRow) -> None:
         self._check(holder)
@@ -477,6 +492,17 @@ class FakeLedger:
 
     def replicas(self, cluster: str) -> dict[str, ReplicaRow]:
         return dict(self._replicas.get(cluster, {}))
+
+    def keep_snapshots(self, holder: Holder, kept: SnapshotSet) -> None:
+        self._check(holder)
+        self._sets.setdefault(kept.cluster, {})[kept.run_id] = kept
+
+    def forget_snapshots(self, holder: Holder, kept: SnapshotSet, at: datetime) -> None:
+        self._check(holder)
+        self._sets.get(kept.cluster, {}).pop(kept.run_id, None)
+
+    def snapshot_sets(self, cluster: str) -> list[SnapshotSet]:
+        return sorted(self._sets.get(cluster, {}).values(), key=lambda one: (one.kept_at, one.run_id))
 
     def save_receipt(self, holder: Holder, receipt: Mapping[str, Any]) -> None:
         self._check(holder)

@@ -421,8 +421,14 @@ class WorkflowCloud:
         snapshots = [
             one["SnapshotId"]
             for one in ec2.describe_snapshots(OwnerIds=["self"], Filters=filters)["Snapshots"]
+            if one["SnapshotId"] not in self.kept_snapshots(cluster)
         ]
         return [*instances, *volumes, *snapshots]
+
+    def kept_snapshots(self, cluster: Cluster) -> set[str]:
+        """The members of the sets that outlive their runs, by the ledger."""
+        ledger = DynamoDbLedger(LedgerTable(self.client("dynamodb"), TABLE))
+        return {one for kept in ledger.snapshot_sets(cluster.name) for one in kept.snapshot_ids}
 
     def lease_is_free(self, cluster: Cluster) -> bool:
         item = (

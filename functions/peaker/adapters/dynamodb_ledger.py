@@ -28,6 +28,7 @@ from peaker.domain.ledger import (
     StepRow,
     find,
 )
+from peaker.domain.snapshot_sets import SnapshotSet
 
 
 class DynamoDbLedger:
@@ -169,6 +170,24 @@ class DynamoDbLedger:
             for item in self._table.query(cluster_key(cluster), "replica#")
         ]
         return {row.instance_id: row for row in rows}
+
+    def keep_snapshots(self, holder: Holder, kept: SnapshotSet) -> None:
+        self._put_set(holder, kept, {})
+
+    def forget_snapshots(self, holder: Holder, kept: SnapshotSet, at: datetime) -> None:
+        # The row stays for as long as a run's rows do: what became of the set can be read.
+        self._put_set(holder, kept, {"gone_at": to_iso(at), "expires_at": expiry(at)})
+
+    def _put_set(self, holder: Holder, kept: SnapshotSet, more: Mapping[str, Any]) -> None:
+        document = {**asdict(kept), "kept_at": to_iso(kept.kept_at)}
+        key = {"pk": cluster_key(kept.cluster), "sk": f"snapshots#{kept.run_id}"}
+        self._table.put(holder, {**key, "document": to_json(document), **more})
+
+    def snapshot_sets(self, cluster: str) -> list[SnapshotSet]:
+        rows = self._table.query(cluster_key(cluster), "snapshots#")
+        documents = [json.loads(item["document"]) for item in rows if "gone_at" not in item]
+        found = [SnapshotSet(**{**one, "kept_at": from_iso(one["kept_at"])}) for one in documents]
+        return sorted(found, key=lambda one: (one.kept_at, one.run_id))
 
     def save_receipt(self, holder: Holder, receipt: Mapping[str, Any]) -> None:
         started_at = self.run(holder.run_id).started_at

@@ -29,6 +29,20 @@ class EbsSnapshotBlocks:
             return Unknown(f"{snapshot_id} has more than {pages_at_most} pages of {self._size} blocks")
         return runs_of(chain.from_iterable(pages))
 
+    def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:
+        changed, token = 0, ""
+        for _ in range(pages_at_most):
+            more = {"NextToken": token} if token else {}
+            with translated("ebs:ListChangedBlocks"):
+                answer = self._ebs.list_changed_blocks(
+                    FirstSnapshotId=first_id, SecondSnapshotId=second_id, MaxResults=self._size, **more
+                )
+            changed += len(answer.get("ChangedBlocks", ()))
+            token = answer.get("NextToken") or ""
+            if not token:
+                return changed
+        return Unknown(f"more than {pages_at_most} pages of {self._size} blocks changed after {first_id}")
+
     def _pages(self, snapshot_id: str) -> Iterator[list[int]]:
         answer: ListSnapshotBlocksResponseTypeDef = self._ebs.list_snapshot_blocks(
             SnapshotId=snapshot_id, MaxResults=self._size

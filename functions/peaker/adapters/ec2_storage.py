@@ -42,6 +42,15 @@ class Ec2Storage:
         with translated("ec2:DescribeSnapshots"):
             return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]
 
+    def snapshots_of_volumes(self, volume_ids: Sequence[str]) -> list[Snapshot]:
+        if not volume_ids:
+            return []
+        pages = self._ec2.get_paginator("describe_snapshots").paginate(
+            OwnerIds=["self"], Filters=[{"Name": "volume-id", "Values": list(volume_ids)}]
+        )
+        with translated("ec2:DescribeSnapshots"):
+            return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]
+
     def create_snapshots(
         self, instance_id: str, volume_ids: Sequence[str], tags: Mapping[str, str]
     ) -> list[Snapshot]:
@@ -181,5 +190,6 @@ def _snapshot(raw: Any) -> Snapshot:
         volume_size_gib=raw["VolumeSize"],
         progress_percent=float(progress),
         full_size_bytes=raw.get("FullSnapshotSizeInBytes"),
+        started_at=raw.get("StartTime"),
         tags=tag_dict(raw.get("Tags")),
     )

@@ -7,7 +7,7 @@ then DynamoDB forgets it).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from peaker.adapters.dynamodb_items import to_json
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.lead_time import PastSteps
-from peaker.domain.ledger import RunRow
+from peaker.domain.ledger import RunRow, StepRow
+from peaker.domain.snapshot_sets import CopiedBytes
 from peaker.domain.storage_judgement import knee_share
 from peaker.ports import Ledger
 
@@ -123,11 +124,14 @@ class DynamoForecastRecords:
         seconds: dict[str, list[float]] = {}
         hydrated: list[float] = []
         shares: list[float] = []
+        copies: list[CopiedBytes] = []
         for run_id in self._recent_runs(cluster):
             run = self._ledger.run(run_id)
             if run.operation != "scale_out" or run.outcome != "succeeded" or _returned(run):
                 continue
-            for step in self._ledger.steps(run_id):
+            steps = self._ledger.steps(run_id)
+            copies += _copied(steps)
+            for step in steps:
                 if step.finished_at is None:
                     continue
                 seconds.setdefault(step.step, []).append(seconds_between(step.started_at, step.finished_at))
@@ -137,7 +141,7 @@ class DynamoForecastRecords:
                 share = knee_share(step.numbers.get("limits"))
                 if step.step == "VerifyStorage" and share is not None:
                     shares.append(share)
-        return PastSteps(seconds, hydrated, shares)
+        return PastSteps(seconds, hydrated, shares, copies)
 
     def _recent_runs(self, cluster: str) -> list[str]:
         """Ids of the newest runs, the newest last."""
@@ -163,6 +167,18 @@ class DynamoForecastRecords:
         )
         with translated("dynamodb:Query"):
             return [item for page in pages for item in page["Items"]]
+
+
+def _copied(steps: Sequence[StepRow]) -> list[CopiedBytes]:
+    """What the run's snapshot set copied and how long that took; nothing where it was not measured."""
+    by_name = {one.step: one for one in steps}
+    first, last = by_name.get("CreateSnapshots"), by_name.get("AwaitSnapshots")
+    if first is None or last is None or last.finished_at is None:
+        return []
+    copied, since = last.numbers.get("copied_bytes"), last.numbers.get("since_seconds")
+    if not isinstance(copied, int | float):
+        return []
+    return [CopiedBytes(seconds_between(first.started_at, last.finished_at), float(copied), since)]
 
 
 def _number(item: Mapping[str, Any], name: str) -> float | None:

@@ -235,6 +235,12 @@ class RetirementSettings(Settings):
     park: Literal["auto", "never", "always"] = "auto"
 
 
+class SnapshotSettings(Settings):
+    """Whether the newest completed snapshot set of each donor is kept, so that the next one is incremental."""
+
+    keep: bool = True
+
+
 class DrainSettings(Settings):
     """How long connections may take to end, and whether they may be cut after that."""
 
@@ -280,6 +286,7 @@ class ClusterSettings(Settings):
     health: HealthSettings = HealthSettings()
     drain: DrainSettings
     retirement: RetirementSettings = RetirementSettings()
+    snapshots: SnapshotSettings = SnapshotSettings()
     limits: LimitSettings
     environment: str = Field(min_length=1)
     region: str = Field(min_length=1)

@@ -13,6 +13,7 @@ RUN_TAG = "peaker:run-id"
 CLUSTER_TAG = "peaker:cluster"
 ROLE_TAG = "peaker:role"
 LOAD_TAG = "peaker:load"
+DONOR_TAG = "peaker:donor"
 VOLUME_TAG = "peaker:volume"
 
 
@@ -65,6 +66,7 @@ class Snapshot:
     volume_size_gib: int
     progress_percent: float
     full_size_bytes: int | None = None
+    started_at: datetime | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
 
 

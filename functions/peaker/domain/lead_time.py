@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import median
 
+from peaker.domain.snapshot_sets import CopiedBytes
+
 MIB = 1024 * 1024
 # Distance from the median to the 90th percentile of a normal distribution, in standard deviations.
 _P90 = 1.2816
@@ -78,7 +80,8 @@ class LeadTimeInputs:
     volumes: tuple[VolumeToHydrate, ...]
     hydration: Hydration = Hydration.DEFAULT
     trigger_seconds: float = 360.0
-    snapshot_changed_bytes: float = 0.0
+    snapshot_copied_bytes: float = 0.0
+    snapshot_basis: str = "all bytes"
     snapshot_rate_bytes_per_s: float = 100.0 * MIB
     snapshot_overhead_seconds: float = 60.0
     instance_start_seconds: float = 90.0
@@ -120,13 +123,15 @@ class LeadTime:
 
 @dataclass(frozen=True)
 class PastSteps:
-    """Durations of past runs in seconds per state name, newest last; the bytes that each prewarm brought in; and,
-    of every storage proof that reached a volume's knee, the IOPS delivered there over those promised.
+    """Durations of past runs in seconds per state name, newest last; the bytes that each prewarm brought in; of every
+    storage proof that reached a volume's knee, the IOPS delivered there over those promised; and what each snapshot set
+    copied, as far as it was measured.
     """
 
     seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
     hydrated_bytes: Sequence[float] = ()
     knee_shares: Sequence[float] = ()
+    copies: Sequence[CopiedBytes] = ()
 
 
 # Which states of the workflow make up which part; the two lists of `provision` run side by side.
@@ -154,6 +159,7 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     history = past or PastSteps()
     parts = {part.name: _learned(part, history) for part in _first_principles(inputs)}
     parts["hydration"] = _learned_hydration(inputs, parts["hydration"], history)
+    parts["snapshot"] = _learned_snapshot(inputs, history)
     slower = max(("snapshot", "instance"), key=lambda name: parts[name].p90_seconds)
     counted = [part for name, part in parts.items() if name not in {"snapshot", "instance"} or name == slower]
     behind = sum(
@@ -211,7 +217,7 @@ def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastStep
 
 def _first_principles(inputs: LeadTimeInputs) -> list[Component]:
     snapshot = (
-        inputs.snapshot_overhead_seconds + inputs.snapshot_changed_bytes / inputs.snapshot_rate_bytes_per_s
+        inputs.snapshot_overhead_seconds + inputs.snapshot_copied_bytes / inputs.snapshot_rate_bytes_per_s
     )
     recovery = inputs.database_start_seconds + inputs.redo_bytes / inputs.redo_rate_bytes_per_s
     pool = inputs.buffer_pool_bytes / inputs.buffer_pool_rate_bytes_per_s
@@ -221,7 +227,7 @@ def _first_principles(inputs: LeadTimeInputs) -> list[Component]:
     return [
         _predicted("trigger", inputs.trigger_seconds, 0.5, "schedule and alarm evaluation"),
         _predicted("donor", 30.0, 1.0, "usual time to prepare a donor"),
-        _predicted("snapshot", snapshot, 1.0, "changed bytes / rate"),
+        _predicted("snapshot", snapshot, 1.0, _snapshot_basis(inputs)),
         _predicted("instance", inputs.instance_start_seconds, 1.0, "usual instance start"),
         _predicted("storage", inputs.attach_seconds, 1.0, "usual time to attach"),
         _predicted("hydration", hydration, _RATE_SPREAD[inputs.hydration], _hydration_basis(inputs)),
@@ -274,6 +280,29 @@ def _learned_hydration(inputs: LeadTimeInputs, part: Component, past: PastSteps)
     pairs = zip(sizes[len(sizes) - runs :], seconds[len(seconds) - runs :], strict=True)
     scaled = [total * duration / size for size, duration in pairs if size > 0 and duration > 0]
     return _draw(part, scaled, "s for these bytes")
+
+
+def _learned_snapshot(inputs: LeadTimeInputs, past: PastSteps) -> Component:
+    """A set is learned as overhead and rate, because what it copies differs: all at first, then only changes.
+
+    A measured set would have taken its overhead and the time of its bytes in proportion; sets of before bytes were
+    measured count as they were.
+    """
+    part = next(one for one in _first_principles(inputs) if one.name == "snapshot")
+    copies = [one for one in list(past.copies)[-_MOST_RUNS:] if one.copied_bytes > 0 and one.seconds >= 0]
+    if not copies:
+        return _draw(part, _run_seconds("snapshot", past), "s")
+    overhead = inputs.snapshot_overhead_seconds
+    scaled = [
+        min(one.seconds, overhead)
+        + max(0.0, one.seconds - overhead) * inputs.snapshot_copied_bytes / one.copied_bytes
+        for one in copies
+    ]
+    return _draw(part, scaled, f"s for these bytes, {inputs.snapshot_basis}")
+
+
+def _snapshot_basis(inputs: LeadTimeInputs) -> str:
+    return f"{inputs.snapshot_copied_bytes / 1e9:.1f} GB to copy ({inputs.snapshot_basis})"
 
 
 def _draw(part: Component, durations: Sequence[float], unit: str) -> Component:

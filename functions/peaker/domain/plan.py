@@ -14,7 +14,7 @@ from peaker.domain.instants import require_utc, to_iso
 from peaker.domain.ledger import LeaseRow
 from peaker.domain.parking import Method, volumes_hourly
 from peaker.domain.prices import HOURS_PER_MONTH, PriceTable, total, usd
-from peaker.domain.reading import Reading, Unknown
+from peaker.domain.reading import Known, Reading, Unknown
 
 RefusalCode = Literal[
     "ceiling", "no_donor", "source_unknown", "budget", "price_unknown", "operation_running", "layout"
@@ -49,7 +49,10 @@ class PlannedVolume(PlanPart):
 
 
 class Price(PlanPart):
-    """USD; None where a price is not known, and `unknown` says which and why."""
+    """USD; None where a price is not known, and `unknown` says which and why.
+
+    `hourly` is one replica's. `snapshots_hourly` is the cluster's: what its kept snapshot sets cost after the run.
+    """
 
     hourly: float | None
     instance_hourly: float | None
@@ -58,6 +61,8 @@ class Price(PlanPart):
     per_month_if_kept: float | None
     source: str
     unknown: tuple[str, ...] = ()
+    snapshots_hourly: float | None = 0.0
+    snapshots_gib: float = 0.0
 
 
 class LeadTimeEstimate(PlanPart):
@@ -109,11 +114,13 @@ def plan_scale_out(
     lease: LeaseRow | None = None,
     lead_time: LeadTimeEstimate | None = None,
     method: Method | None = None,
+    kept_gib: float = 0.0,
 ) -> ScaleOutPlan:
     """The plan, with refusals instead of exceptions, so that plan mode shows all of them at once.
 
     `lease` is another run's lease, if one is held. `lead_time` is None when there is nothing to estimate from.
     With a `method` that returns a parked replica, layout and price are that replica's, and no donor is needed.
+    `kept_gib` is what the cluster's kept snapshot sets store when the run has ended.
     """
     choice = choose_donor(observation, settings)
     returned = _returned(observation, method)
@@ -122,7 +129,7 @@ def plan_scale_out(
         volumes = tuple(
             volume.model_copy(update={"initialization_rate_mib_per_s": None}) for volume in volumes
         )
-    price = _price(volumes, settings, prices)
+    price = _price(volumes, settings, prices, kept_gib)
     zones, zone_reason = spread_zones(observation, settings)
     return ScaleOutPlan(
         cluster=settings.name,
@@ -189,7 +196,9 @@ def _planned(volume: VolumeSettings, size_gib: int, settings: ClusterSettings) -
     return PlannedVolume(**volume.model_dump(), size_gib=size_gib, initialization_rate_mib_per_s=rate)
 
 
-def _price(volumes: tuple[PlannedVolume, ...], settings: ClusterSettings, prices: PriceTable) -> Price:
+def _price(
+    volumes: tuple[PlannedVolume, ...], settings: ClusterSettings, prices: PriceTable, kept_gib: float
+) -> Price:
     instance = prices.instance_hour(settings.instance_type)
     standing = total(
         prices.volume_hour(one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
@@ -199,6 +208,7 @@ def _price(volumes: tuple[PlannedVolume, ...], settings: ClusterSettings, prices
         prices.initialization(volume.size_gib, volume.initialization_rate_mib_per_s) for volume in volumes
     )
     hourly = total((instance, standing))
+    snapshots = prices.snapshot_hour(kept_gib) if kept_gib > 0 else Known(0.0)
     return Price(
         hourly=usd(hourly, 4),
         instance_hourly=usd(instance, 6),
@@ -206,7 +216,9 @@ def _price(volumes: tuple[PlannedVolume, ...], settings: ClusterSettings, prices
         once=usd(once, 4),
         per_month_if_kept=None if isinstance(hourly, Unknown) else round(hourly.value * HOURS_PER_MONTH, 2),
         source=prices.source,
-        unknown=tuple(one.why for one in (instance, standing, once) if isinstance(one, Unknown)),
+        unknown=tuple(one.why for one in (instance, standing, once, snapshots) if isinstance(one, Unknown)),
+        snapshots_hourly=usd(snapshots, 4),
+        snapshots_gib=round(kept_gib, 2),
     )
 
 
@@ -261,17 +273,17 @@ def _budget(
     limit = settings.limits.max_hourly_cost_usd
     if limit is None:
         return ()
-    if price.hourly is None or isinstance(parked, Unknown):
+    if price.hourly is None or price.snapshots_hourly is None or isinstance(parked, Unknown):
         why = [*price.unknown[:1], *([parked.why] if isinstance(parked, Unknown) else [])][0]
         reason = f"{why}; so the budget, max_hourly_cost_usd {limit:g}, cannot be checked (I4)"
         return (Refusal(code="price_unknown", reason=reason),)
     peak = len(observation.peak)
-    sum_usd = price.hourly * (peak + count) + parked.value
+    sum_usd = price.hourly * (peak + count) + parked.value + price.snapshots_hourly
     if sum_usd <= limit:
         return ()
     reason = (
         f"{peak} peak replicas + {count} wanted at ${price.hourly:.3f}/h"
-        f"{_and_parked(parked.value)} are ${sum_usd:.2f}/h, "
+        f"{_and_parked(parked.value)}{_and_snapshots(price.snapshots_hourly)} are ${sum_usd:.2f}/h, "
         f"above the budget, max_hourly_cost_usd {limit:g} (I12)"
     )
     return (Refusal(code="budget", reason=reason),)
@@ -279,6 +291,10 @@ def _budget(
 
 def _and_parked(hourly_usd: float) -> str:
     return f" and ${hourly_usd:.3f}/h of parked volumes" if hourly_usd else ""
+
+
+def _and_snapshots(hourly_usd: float) -> str:
+    return f" and ${hourly_usd:.3f}/h of kept snapshots" if hourly_usd else ""
 
 
 def as_document(plan: ScaleOutPlan) -> dict[str, Any]:

@@ -52,6 +52,8 @@ class ReceiptCost(ReceiptPart):
     so_far: float | None
     per_month_if_kept: float | None
     source: str
+    snapshots_hourly: float | None = 0.0
+    snapshots_gib: float = 0.0
 
 
 class ReceiptReplica(ReceiptPart):
@@ -209,6 +211,8 @@ def _cost(price: Price | None, since: datetime | None, now: datetime) -> Receipt
         so_far=_so_far(price, hours),
         per_month_if_kept=price.per_month_if_kept,
         source=price.source,
+        snapshots_hourly=price.snapshots_hourly,
+        snapshots_gib=price.snapshots_gib,
     )
 
 

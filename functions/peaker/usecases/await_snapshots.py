@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from peaker.domain.errors import SnapshotFailed, SnapshotsPending
+from collections.abc import Sequence
+from typing import Any
+
+from peaker.domain.block_list import BLOCK_BYTES
+from peaker.domain.errors import PeakerError, SnapshotFailed, SnapshotsPending
+from peaker.domain.instants import seconds_between
+from peaker.domain.inventory import Snapshot
 from peaker.domain.ledger import ResourceKind, of_kind
+from peaker.domain.reading import Unknown
 from peaker.domain.run import StepInput, Summary
+from peaker.domain.snapshot_sets import newest_completed
 from peaker.ports import Ports
+
+# A page takes about 0.1 s; 200 of them cover 1 TB of changes.
+PAGES_AT_MOST = 200
 
 
 def await_snapshots(ports: Ports, step: StepInput) -> Summary:
@@ -24,4 +35,47 @@ def await_snapshots(ports: Ports, step: StepInput) -> Summary:
     if pending:
         raise SnapshotsPending(", ".join(pending))
     sizes = {row.name: found[str(row.resource_id)].full_size_bytes for row in rows}
-    return Summary(text=f"{len(rows)} snapshots complete", numbers={"full_size_bytes": sizes})
+    copied = _copied(ports, [found[str(row.resource_id)] for row in rows])
+    return Summary(
+        text=f"{len(rows)} snapshots complete, {copied['copy']}",
+        numbers={"full_size_bytes": sizes, **copied},
+    )
+
+
+def _copied(ports: Ports, made: Sequence[Snapshot]) -> dict[str, Any]:
+    """What the set copied: what differs from the newest completed snapshot before it, of each volume, or all.
+
+    It only teaches the prediction: where it cannot be measured the run goes on, and the reason stands here.
+    """
+    before = newest_completed(
+        [one for one in _earlier(ports, made) if one.snapshot_id not in {each.snapshot_id for each in made}]
+    )
+    full = [one for one in made if one.source_volume_id not in before]
+    try:
+        counts = [
+            ports.snapshot_blocks.changed(before[one.source_volume_id].snapshot_id, one.snapshot_id, PAGES_AT_MOST)
+            for one in made
+            if one.source_volume_id in before
+        ]
+    except PeakerError as error:
+        return {"copy": f"copied bytes unknown: {type(error).__name__}: {error}"}
+    unknown = [count.why for count in counts if isinstance(count, Unknown)]
+    sizes = [one.full_size_bytes for one in full]
+    if unknown or None in sizes:
+        return {"copy": f"copied bytes unknown: {'; '.join(unknown) or 'EC2 gives no size'}"}
+    changed = sum(count for count in counts if isinstance(count, int)) * BLOCK_BYTES
+    copied = changed + sum(size or 0 for size in sizes)
+    if full:
+        return {"copy": f"a full copy of {len(full)}", "copied_bytes": copied, "since_seconds": None}
+    ages = [
+        seconds_between(before[one.source_volume_id].started_at, one.started_at)
+        for one in made
+        if one.started_at is not None and before[one.source_volume_id].started_at is not None
+    ]
+    return {"copy": "changes only", "copied_bytes": copied, "since_seconds": max(ages, default=0.0)}
+
+
+def _earlier(ports: Ports, made: Sequence[Snapshot]) -> list[Snapshot]:
+    started = [one.started_at for one in made if one.started_at is not None]
+    found = ports.storage.snapshots_of_volumes([one.source_volume_id for one in made])
+    return [one for one in found if one.started_at is not None and started and one.started_at < min(started)]

@@ -12,7 +12,7 @@ from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.cluster_prices import cluster_prices
 from peaker.usecases.held_lease import holder_of
-from peaker.usecases.lead_time_inputs import lead_time_inputs
+from peaker.usecases.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.observe_fleet import observe_fleet
 from peaker.usecases.run_facts import fact
 
@@ -46,7 +46,7 @@ def disposal_of(
 ) -> Disposal:
     """What the settings and the figures say; the observation must hold the volumes."""
     past = ports.past_runs.past_steps(settings.name)
-    inputs = lead_time_inputs(settings, observation, past)
+    inputs = lead_time_inputs(settings, observation, past, snapshot_history(ports, settings, observation))
     figures = parking_figures(replica, settings, cluster_prices(ports, settings), inputs, past)
     return decide_disposal(figures, settings.retirement.park)
 

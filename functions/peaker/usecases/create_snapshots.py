@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from peaker.domain.errors import SnapshotFailed, SnapshotsPending
-from peaker.domain.inventory import Snapshot
+from peaker.domain.inventory import DONOR_TAG, Snapshot
 from peaker.domain.ledger import ResourceKind, ResourceRow, of_kind
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
@@ -26,10 +26,14 @@ def create_snapshots(ports: Ports, step: StepInput) -> Summary:
         if any(may_still_appear(row, ports.clock.now()) for row in earlier):
             raise SnapshotsPending("an earlier call's answer was lost; its snapshots may still show")
         snapshots = ports.storage.create_snapshots(
-            donor["instance_id"], list(donor["volumes"].values()), resource_tags(ports, step)
+            donor["instance_id"], list(donor["volumes"].values()), _tags(ports, step, donor["instance_id"])
         )
     made = {name: _record(ports, step, row, snapshots) for name, row in rows.items()}
     return Summary(text=f"snapshots of {', '.join(made)} at one instant", numbers={"snapshots": made})
+
+
+def _tags(ports: Ports, step: StepInput, donor_id: str) -> dict[str, str]:
+    return {**resource_tags(ports, step), DONOR_TAG: donor_id}
 
 
 def _intend(ports: Ports, step: StepInput, volumes: dict[str, str]) -> dict[str, ResourceRow]:

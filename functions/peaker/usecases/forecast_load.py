@@ -51,7 +51,7 @@ from peaker.usecases.decision_inputs import (
     watching,
     with_safe_rate,
 )
-from peaker.usecases.lead_time_inputs import GIB, lead_time_inputs, volume_bytes
+from peaker.usecases.lead_time_inputs import GIB, lead_time_inputs, snapshot_history, volume_bytes
 from peaker.usecases.observe_fleet import observe_fleet
 
 _SCORED_FOR = timedelta(days=7)
@@ -115,7 +115,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     past = ports.records.past_steps(cluster)
     fleet, observed = _fleet(ports, settings, now)
     state = carried_over(ports.records.check_state(cluster), observed, now)
-    inputs = lead_time_inputs(settings, observed, past)
+    inputs = lead_time_inputs(settings, observed, past, snapshot_history(ports.common, settings, observed))
     lead_time = predict_lead_time(inputs, past)
     series = _history(ports, settings, now)
     forecast = forecast_demand(series, lead_time.p90_seconds, metric_name=settings.load_metric.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from peaker.domain.cluster import ClusterSettings
+from peaker.domain.donor import choose_donor, data_volumes
 from peaker.domain.errors import NoShortage, ScaleOutRefused
 from peaker.domain.fleet import Observation
 from peaker.domain.lead_time import LeadTime, LeadTimeInputs, PastSteps, predict_lead_time, predict_return
@@ -13,11 +14,12 @@ from peaker.domain.plan import LeadTimeEstimate, ScaleOutPlan, as_document
 from peaker.domain.plan import plan_scale_out as decide_plan
 from peaker.domain.prices import PriceTable
 from peaker.domain.run import PlanStep, Summary
+from peaker.domain.snapshot_sets import stored_gib
 from peaker.ports import Ports
 from peaker.usecases.check_shortage import why_not_short
 from peaker.usecases.cluster_prices import prices_for_plan
 from peaker.usecases.held_lease import holder_of
-from peaker.usecases.lead_time_inputs import lead_time_inputs
+from peaker.usecases.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.observe_fleet import observe_fleet
 
 
@@ -49,7 +51,7 @@ def _decide(
     ports: Ports, step: PlanStep, settings: ClusterSettings, observation: Observation
 ) -> ScaleOutPlan:
     past = ports.past_runs.past_steps(settings.name)
-    inputs = lead_time_inputs(settings, observation, past)
+    inputs = lead_time_inputs(settings, observation, past, snapshot_history(ports, settings, observation))
     prices = prices_for_plan(ports, settings)
     build = _plan(ports, step, settings, observation, predict_lead_time(inputs, past), None, prices)
     method = _method(ports, observation, inputs, past, build, prices)
@@ -82,7 +84,20 @@ def _plan(
             parts={part.name: round(part.p50_seconds, 1) for part in lead.components},
         ),
         method=method,
+        kept_gib=_kept_gib(ports, settings, observation),
     )
+
+
+def _kept_gib(ports: Ports, settings: ClusterSettings, observation: Observation) -> float:
+    """What kept snapshot sets store after the run: at most all of the donor's volumes."""
+    if not settings.snapshots.keep:
+        return 0.0
+    choice = choose_donor(observation, settings)
+    planned = 0.0
+    if choice.donor is not None:
+        planned = float(sum(one.size_gib for one in data_volumes(choice.donor, settings).values()))
+    donor = None if choice.donor is None else choice.donor.instance_id
+    return stored_gib(ports.ledger.snapshot_sets(settings.name), donor, planned)
 
 
 def _method(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import UndoInProgress, with_remedy
 from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaRow
@@ -13,6 +14,7 @@ from peaker.domain.receipt import Receipt, assemble_receipt
 from peaker.domain.run import RecordStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
+from peaker.usecases.kept_snapshots import delete_surplus_sets, keep_set
 from peaker.usecases.run_facts import builder_of
 from peaker.usecases.tear_down import TearDown, delete_snapshots
 
@@ -34,9 +36,9 @@ class Recorded(Summary):
 
 
 def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
-    """A scale-out that succeeded first deletes its snapshots: the volumes are hydrated and need them no more (I7).
+    """A scale-out that succeeded keeps its snapshot set for the next one; what that makes needless goes (I7).
 
-    Raises UndoInProgress until they are gone.
+    Raises UndoInProgress until snapshots that are not kept are gone.
     """
     notes = _settle(ports, step)
     run = ports.ledger.run(step.run_id)
@@ -69,12 +71,20 @@ def _cause(failure: Failure | None, undo: Failure | None) -> str:
 
 
 def _settle(ports: Ports, step: RecordStep) -> list[str]:
+    settings = ports.clusters.settings(step.cluster)
+    notes = _settle_resources(ports, step, settings)
+    return [*notes, *delete_surplus_sets(ports, holder_of(step), settings)]
+
+
+def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings) -> list[str]:
     if step.operation != "scale_out" or step.outcome != "succeeded":
         return []
+    run = ports.ledger.run(step.run_id)
     rows = ports.ledger.resources(step.run_id)
-    job = TearDown(ports, holder_of(step), ports.clusters.settings(step.cluster), step.run_id)
-    returned = builder_of(ports.ledger.run(step.run_id)) != step.run_id
-    waiting = [] if returned else delete_snapshots(job, rows)
+    job = TearDown(ports, holder_of(step), settings, step.run_id)
+    returned = builder_of(run) != step.run_id
+    kept = keep_set(ports, job.holder, run, rows) if settings.snapshots.keep and not returned else None
+    waiting = [] if returned or kept else delete_snapshots(job, rows)
     if waiting:
         raise UndoInProgress(f"waiting for snapshots {', '.join(waiting)} to go")
     for row in rows:
@@ -82,6 +92,8 @@ def _settle(ports: Ports, step: RecordStep) -> list[str]:
             ports.ledger.mark(job.holder, step.run_id, row, ResourceState.KEPT)
     if returned:
         return ["a parked replica came back: nothing was snapshotted, hydrated or proven anew"]
+    if kept is not None:
+        return [f"{', '.join(sorted(kept.snapshot_ids))} stay: the next snapshots of {kept.donor} copy only changes"]
     return ["the run's snapshots were deleted after the volumes had been verified warm"]
 
 

@@ -14,6 +14,7 @@ from peaker.domain.instants import from_iso, seconds_between, to_iso
 from peaker.domain.inventory import OWNER_TAG, RUN_TAG, Instance, Snapshot, TargetState, Volume
 from peaker.domain.ledger import Holder, ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.ports import Ports
+from peaker.usecases.kept_snapshots import kept_ids
 from peaker.usecases.lost_answers import may_still_appear
 from peaker.usecases.run_host_command import command_comment
 
@@ -53,9 +54,10 @@ def tear_down(job: TearDown) -> list[str]:
 
 
 def delete_snapshots(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
-    """Delete the run's snapshots; returns those that are not gone yet."""
-    found = job.ports.storage.snapshots_of_run(job.run_id)
-    mine = of_kind(rows, ResourceKind.SNAPSHOT)
+    """Delete the run's snapshots but those that outlive it; returns those that are not gone yet."""
+    kept = kept_ids(job.ports, job.holder.cluster)
+    found = [one for one in job.ports.storage.snapshots_of_run(job.run_id) if one.snapshot_id not in kept]
+    mine = [row for row in of_kind(rows, ResourceKind.SNAPSHOT) if row.resource_id not in kept]
     for snapshot in found:
         row = _row_of_snapshot(mine, snapshot)
         _confirm_ours(job, snapshot.snapshot_id, snapshot.tags, row)

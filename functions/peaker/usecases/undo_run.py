@@ -31,6 +31,9 @@ def undo_run(ports: Ports, step: FailedStep) -> Undone:
         return _undo_return(ports, step, builder)
     holder = holder_of(step)
     settings = ports.clusters.settings(step.cluster)
+    for kept in ports.ledger.snapshot_sets(step.cluster):
+        if kept.run_id == step.run_id:
+            ports.ledger.forget_snapshots(holder, kept, ports.clock.now())
     waiting = tear_down(TearDown(ports, holder, settings, step.run_id))
     if waiting:
         raise UndoInProgress(f"{step.run_id}: waiting for {', '.join(waiting)}")

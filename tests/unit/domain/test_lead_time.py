@@ -15,6 +15,7 @@ from peaker.domain.lead_time import (
     hydration_seconds,
     predict_lead_time,
 )
+from peaker.domain.snapshot_sets import CopiedBytes
 
 GIB = 1024 * MIB
 
@@ -125,6 +126,33 @@ def test_hydration_is_learned_as_a_rate_so_it_grows_with_the_data() -> None:
     past = PastSteps({"ReportPrewarm": [1000.0] * 20}, [100 * GIB] * 20)
     now = predict_lead_time(inputs(200), past).component("hydration")
     assert now.p50_seconds == pytest.approx(2000.0, rel=0.1)
+
+
+def test_a_full_copy_takes_its_bytes_over_the_rate_and_changes_take_theirs() -> None:
+    full = predict_lead_time(inputs(snapshot_copied_bytes=100.0 * GIB)).component("snapshot")
+    changes = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB)).component("snapshot")
+    assert full.p50_seconds == pytest.approx(60 + 1024)
+    assert changes.p50_seconds == pytest.approx(60 + 10.24)
+
+
+def test_measured_full_copies_teach_how_long_changes_take() -> None:
+    """100 GiB took 21 minutes, a minute of them overhead: 1 GiB takes 12 s beside it, not 21 minutes."""
+    past = PastSteps(copies=[CopiedBytes(60 + 1200, 100.0 * GIB)] * 20)
+    learned = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB), past).component("snapshot")
+    assert learned.p50_seconds == pytest.approx(72, abs=1)
+    assert learned.runs == 20
+
+
+def test_incremental_sets_teach_no_full_copy_to_be_quick() -> None:
+    past = PastSteps(copies=[CopiedBytes(60 + 12, 1.0 * GIB, 3600.0)] * 20)
+    learned = predict_lead_time(inputs(snapshot_copied_bytes=100.0 * GIB), past).component("snapshot")
+    assert learned.p50_seconds == pytest.approx(60 + 1200, rel=0.05)
+
+
+def test_sets_of_before_their_bytes_were_measured_count_as_they_were() -> None:
+    past = PastSteps({"CreateSnapshots": [10.0] * 20, "AwaitSnapshots": [290.0] * 20})
+    learned = predict_lead_time(inputs(snapshot_copied_bytes=20.0 * GIB), past).component("snapshot")
+    assert learned.p50_seconds == pytest.approx(300, abs=10)
 
 
 def test_steps_of_one_part_are_added_run_by_run() -> None:
