@@ -252,6 +252,23 @@ def test_a_snapshot_lists_the_blocks_that_were_ever_written(store: ColdBlockStor
     assert store.read_snapshot_block(second, 19) == content
 
 
+def test_two_snapshots_of_a_volume_differ_by_the_blocks_written_in_between(
+    store: ColdBlockStore, names: list[str]
+) -> None:
+    volume, _, _, first, second = names
+    seed_snapshot(store, volume, first, 64 * MIB, range(40))
+    with DirectFile(store.attach(volume).path) as device:
+        kept = device.read(7 * BLOCK, 4096)
+        device.write(7 * BLOCK, kept)  # the same bytes again: EBS copies them too
+        device.write(12 * BLOCK + 8192, os.urandom(4096))
+        device.write(100 * BLOCK, os.urandom(BLOCK))
+    store.create_snapshots({volume: second})
+    assert store.changed_blocks(first, second) == [7, 12, 100]
+    assert store.changed_blocks(first, first) == []
+    with pytest.raises(DataPlaneError):
+        store.changed_blocks(first, "snap-none")
+
+
 def test_random_writes_on_a_restored_volume_read_back(store: ColdBlockStore, names: list[str]) -> None:
     source, replica, _, snapshot, _ = names
     seed_snapshot(store, source, snapshot, 16 * MIB, range(0, 32, 3))
