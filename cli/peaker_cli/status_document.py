@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,9 +12,11 @@ from peaker.domain.fleet import Observation, Replica
 from peaker.domain.instants import from_iso, seconds_between, to_iso
 from peaker.domain.inventory import Instance
 from peaker.domain.ledger import LeaseRow, RunRow, StepRow
+from peaker.domain.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.run_execution import RunExecution
 from peaker.domain.run_progress import RunProgress, run_progress
+from peaker.domain.snapshot_sets import SnapshotSet
 
 # As long as the workflows themselves believe a published figure.
 STALE_AFTER_CHECKS = 3
@@ -56,6 +58,8 @@ class Facts:
     report: Mapping[str, Any] | Unknown | None
     load: Reading
     alarms: tuple[Alarm, ...] | Unknown
+    snapshot_sets: tuple[SnapshotSet, ...] | Unknown = ()
+    prices: PriceTable | Unknown = field(default_factory=lambda: Unknown("prices were not read"))
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,18 @@ class DecisionStatus:
 
 
 @dataclass(frozen=True)
+class KeptSnapshots:
+    """A snapshot set that stays between runs: of which replica, by which run, GiB and USD per hour."""
+
+    donor: str
+    run_id: str
+    kept_at: datetime
+    snapshots: tuple[str, ...]
+    gib: Reading
+    usd_per_hour: Reading
+
+
+@dataclass(frozen=True)
 class ClusterStatus:
     """How one cluster stands at `at`."""
 
@@ -138,6 +154,7 @@ class ClusterStatus:
     capacity: CapacityStatus
     decision: DecisionStatus | Unknown
     alarms: tuple[Alarm, ...] | Unknown
+    kept_snapshots: tuple[KeptSnapshots, ...] | Unknown = ()
 
 
 def cluster_status(facts: Facts) -> ClusterStatus:
@@ -152,6 +169,7 @@ def cluster_status(facts: Facts) -> ClusterStatus:
         capacity=_capacity(facts),
         decision=_decision(facts),
         alarms=facts.alarms,
+        kept_snapshots=_kept_snapshots(facts),
     )
 
 
@@ -166,6 +184,28 @@ def as_document(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [as_document(one) for one in value]
     return value
+
+
+def _kept_snapshots(facts: Facts) -> tuple[KeptSnapshots, ...] | Unknown:
+    if isinstance(facts.snapshot_sets, Unknown):
+        return facts.snapshot_sets
+    return tuple(
+        KeptSnapshots(
+            donor=one.donor,
+            run_id=one.run_id,
+            kept_at=one.kept_at,
+            snapshots=tuple(sorted(one.snapshot_ids)),
+            gib=Unknown("EC2 gave no size") if one.gib is None else Known(round(one.gib, 2)),
+            usd_per_hour=_usd_per_hour(one, facts.prices),
+        )
+        for one in facts.snapshot_sets
+    )
+
+
+def _usd_per_hour(kept: SnapshotSet, prices: PriceTable | Unknown) -> Reading:
+    if isinstance(prices, Unknown):
+        return prices
+    return Unknown("EC2 gave no size") if kept.gib is None else prices.snapshot_hour(kept.gib)
 
 
 def _source(fleet: Observation | Unknown) -> str | Unknown:

@@ -14,10 +14,12 @@ from peaker.adapters.dynamodb_ledger import DynamoDbLedger
 from peaker.adapters.ec2_compute import Ec2Compute
 from peaker.adapters.forecast_records import DynamoForecastRecords
 from peaker.adapters.parameter_clusters import ParameterClusters
+from peaker.adapters.parameter_prices import ParameterPrices
 from peaker.adapters.read_endpoint_by_kind import read_endpoints
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import LedgerInconsistent, PeakerError, UnknownCluster
+from peaker.domain.fetched_prices import price_table
 from peaker.domain.fleet import Observation
 from peaker.domain.ledger import LeaseRow
 from peaker.domain.reading import Reading, Unknown
@@ -70,6 +72,8 @@ class StatusReader:
             report=_known(lambda: self._records.report(cluster)),
             load=_reading(lambda: self._readings.load(settings, now)),
             alarms=_known(lambda: self._alarms(cluster)),
+            snapshot_sets=_known(lambda: tuple(self.ledger.snapshot_sets(cluster))),
+            prices=_known(lambda: price_table(settings, self._stored_prices.read(), now)),
         )
 
     def at_work(self, cluster: str) -> RunAtWork | None:
@@ -160,6 +164,10 @@ class StatusReader:
     def ledger(self) -> DynamoDbLedger:
         """The environment's ledger, for reading."""
         return DynamoDbLedger(self._table)
+
+    @cached_property
+    def _stored_prices(self) -> ParameterPrices:
+        return ParameterPrices(self._client("ssm"), self._control.environment)
 
     @cached_property
     def _records(self) -> DynamoForecastRecords:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from peaker.domain.instants import seconds_between
-from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.reading import Known, Reading, Unknown, describe
 from peaker.domain.run_execution import RunExecution
 from peaker.domain.run_progress import PrewarmState, RunProgress
 from rich.console import Group, RenderableType
@@ -32,6 +32,8 @@ def render_status(status: ClusterStatus) -> RenderableType:
     for line in _capacity_lines(status):
         table.add_row(*line)
     table.add_row("last check", decision_line(status.decision, status.at))
+    for line in _snapshot_lines(status):
+        table.add_row(*line)
     for line in _alarm_lines(status):
         table.add_row(*line)
     title = f"{status.cluster} in {status.environment} at {status.at:%d %b %H:%M:%S} UTC"
@@ -219,6 +221,20 @@ def _capacity_lines(status: ClusterStatus) -> list[tuple[str, str]]:
             f"{_value(capacity.required, _plain)} (at least {capacity.min_replicas}, at most {capacity.max_replicas})",
         ),
     ]
+
+
+def _snapshot_lines(status: ClusterStatus) -> list[tuple[str, str]]:
+    if isinstance(status.kept_snapshots, Unknown):
+        return [("snapshots", f"unknown ({status.kept_snapshots.why})")]
+    return [
+        (
+            "snapshots",
+            f"{len(one.snapshots)} of {one.donor} kept since {_clock(one.kept_at)}, {describe(one.gib, 'GiB')}, "
+            + (describe(one.usd_per_hour) if isinstance(one.usd_per_hour, Unknown)
+               else f"${one.usd_per_hour.value:.4f}/h"),
+        )
+        for one in status.kept_snapshots
+    ]  # fmt: skip
 
 
 def _alarm_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:

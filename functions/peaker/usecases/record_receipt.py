@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import UndoInProgress, with_remedy
+from peaker.domain.errors import InvalidRequest, UndoInProgress, UnknownCluster, with_remedy
 from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaRow
 from peaker.domain.ledger import ResourceKind, ResourceState, RunRow
@@ -71,7 +71,11 @@ def _cause(failure: Failure | None, undo: Failure | None) -> str:
 
 
 def _settle(ports: Ports, step: RecordStep) -> list[str]:
-    settings = ports.clusters.settings(step.cluster)
+    try:
+        settings = ports.clusters.settings(step.cluster)
+    except (UnknownCluster, InvalidRequest) as error:
+        # A receipt is written also for a cluster that was taken out of the settings while its run was at work.
+        return [f"the snapshots of {step.cluster} were not looked at: {error}"]
     notes = _settle_resources(ports, step, settings)
     return [*notes, *delete_surplus_sets(ports, holder_of(step), settings)]
 

@@ -9,8 +9,10 @@ from peaker.domain.fleet import ReplicaState
 from peaker.domain.instants import to_iso
 from peaker.domain.inventory import TargetHealth, TargetState
 from peaker.domain.ledger import LeaseRow, RunRow, StepRow
+from peaker.domain.prices import US_EAST_1
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.run_execution import RunExecution
+from peaker.domain.snapshot_sets import SnapshotSet
 from peaker_cli.status_document import Alarm, Facts, RunAtWork, RunStatus, as_document, cluster_status
 from peaker_cli.status_rendering import render_overview, render_status, status_line
 from rich.console import Console
@@ -91,6 +93,17 @@ def test_nothing_that_is_unknown_becomes_a_number() -> None:
     assert isinstance(status.capacity.required, Unknown)
     assert "AccessDenied" in shown(facts)
     assert "forecast_load has not run yet" in shown(facts)
+
+
+def test_the_kept_snapshots_are_shown_with_what_they_cost() -> None:
+    kept = SnapshotSet("orders", RUN_ID, BASE, NOON - timedelta(hours=3), {"data": "snap-1", "log": "snap-2"}, {},
+                       {"data": 70 * 2**30, "log": 3 * 2**30})  # fmt: skip
+    told = shown(gathered(snapshot_sets=(kept,), prices=US_EAST_1))
+    assert f"2 of {BASE} kept since" in told
+    assert "73 GiB, $0.0050/h" in told
+    unpriced = shown(gathered(snapshot_sets=(kept,), prices=Unknown("ssm:GetParameter: AccessDenied")))
+    assert "73 GiB, unknown (ssm:GetParameter: AccessDenied)" in unpriced
+    assert "unknown (throttled)" in shown(gathered(snapshot_sets=Unknown("throttled")))
 
 
 def test_a_check_that_is_long_ago_is_overdue() -> None:

@@ -157,6 +157,16 @@ def test_a_snapshot_that_is_not_ours_by_its_tags_is_left_alone(ports: FakePorts)
     assert len(ports.storage.snapshots) == 4
 
 
+def test_a_refusal_of_a_cluster_that_has_left_the_settings_still_has_its_receipt(ports: FakePorts) -> None:
+    succeeded(ports, FIRST)
+    given = leased(ports, "RecordReceipt", "scale_in", "scale-in-orders-1")
+    ports.clusters.by_name.clear()
+    record_receipt(ports, RecordStep(**given.model_dump(), outcome="refused"))
+    receipt = ports.ledger.receipt("scale-in-orders-1")
+    assert receipt is not None
+    assert "were not looked at" in receipt["notes"][0]
+
+
 def numbers(ports: FakePorts, run_id: str) -> dict[str, Any]:
     return await_snapshots(ports, leased(ports, "AwaitSnapshots", run_id=run_id)).numbers
 
