@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
 from peaker.domain.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of
@@ -32,7 +32,7 @@ class EbsSnapshotBlocks:
     def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:
         changed, token = 0, ""
         for _ in range(pages_at_most):
-            more = {"NextToken": token} if token else {}
+            more: dict[str, Any] = {"NextToken": token} if token else {}
             with translated("ebs:ListChangedBlocks"):
                 answer = self._ebs.list_changed_blocks(
                     FirstSnapshotId=first_id, SecondSnapshotId=second_id, MaxResults=self._size, **more

@@ -67,10 +67,11 @@ def _copied(ports: Ports, made: Sequence[Snapshot]) -> dict[str, Any]:
     copied = changed + sum(size or 0 for size in sizes)
     if full:
         return {"copy": f"a full copy of {len(full)}", "copied_bytes": copied, "since_seconds": None}
+    pairs = [(before[one.source_volume_id].started_at, one.started_at) for one in made]
     ages = [
-        seconds_between(before[one.source_volume_id].started_at, one.started_at)
-        for one in made
-        if one.started_at is not None and before[one.source_volume_id].started_at is not None
+        seconds_between(earlier, later)
+        for earlier, later in pairs
+        if earlier is not None and later is not None
     ]
     return {"copy": "changes only", "copied_bytes": copied, "since_seconds": max(ages, default=0.0)}
 
