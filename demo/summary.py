@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from peaker.domain.metric_names import namespace
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.receipt import duration
 from rich.console import Console
@@ -276,7 +277,8 @@ def _forecast_points(
             "Id": f"q{index}",
             "MetricStat": {
                 "Metric": {
-                    "Namespace": "Peaker", "MetricName": name, "Dimensions": [{"Name": "Cluster", "Value": cluster}],
+                    "Namespace": namespace(control.environment), "MetricName": name,
+                    "Dimensions": [{"Name": "Cluster", "Value": cluster}],
                 },
                 "Period": 300,
                 "Stat": "Average",

@@ -181,7 +181,12 @@ def ensure_instance_profile(iam: Any, name: str) -> None:
 
 def launch(ec2: Any, settings: Mapping[str, Any], zone: str, role: str, **more: Any) -> str:
     """RunInstances of a host of the cluster, tagged as the product's users tag theirs; returns its id."""
-    named = {"Name": f"{settings['name']}-{role}", "peaker:cluster": settings["name"], "peaker:role": role}
+    named = {
+        "Name": f"{settings['name']}-{role}",
+        "peaker:environment": settings["environment"],
+        "peaker:cluster": settings["name"],
+        "peaker:role": role,
+    }
     if role == "replica":
         named["peaker:load"] = "base"
     answer = ec2.run_instances(

@@ -86,6 +86,7 @@ def _host(
 
     def found() -> list[dict[str, Any]]:
         filters = [
+            {"Name": "tag:peaker:environment", "Values": [settings["environment"]]},
             {"Name": "tag:peaker:cluster", "Values": [settings["name"]]},
             {"Name": "tag:peaker:role", "Values": [role]},
             {"Name": "instance-state-name", "Values": ["pending", "running"]},

@@ -30,7 +30,7 @@ from stacks.constructs.workflow import Workflow, placeholders
 from stacks.function_catalogue import FUNCTIONS
 from stacks.host_package import HostPackage
 from stacks.naming import Names
-from stacks.permissions import METRIC_NAMESPACE, Deployment
+from stacks.permissions import Deployment
 from stacks.role_statements import function_statements
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -101,7 +101,7 @@ class ControlPlaneStack(Stack):
             "RUN_FILES_BUCKET": names.run_files_bucket,
             "STATE_MACHINE_PREFIX": names.state_machine_arn(""),
             "POWERTOOLS_SERVICE_NAME": "peaker",
-            "POWERTOOLS_METRICS_NAMESPACE": METRIC_NAMESPACE,
+            "POWERTOOLS_METRICS_NAMESPACE": names.metric_namespace,
             "LOG_LEVEL": "INFO",
         }
         self.functions = self._make_functions(code, environment, deployment)
@@ -320,7 +320,7 @@ class ControlPlaneStack(Stack):
                 self, f"{cluster.name} has {finding}; starts {workflow}.", alarm
             ),
             metric=cloudwatch.Metric(
-                namespace=METRIC_NAMESPACE,
+                namespace=self._names.metric_namespace,
                 metric_name=metric,
                 dimensions_map={"Cluster": cluster.name},
                 statistic="Maximum",

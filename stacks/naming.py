@@ -20,6 +20,11 @@ class Names:
         return f"peaker-{self.environment.environment}"
 
     @property
+    def metric_namespace(self) -> str:
+        """Of all metrics of this environment: another one of the account may have a cluster of the same name."""
+        return f"Peaker/{self.environment.environment}"
+
+    @property
     def ledger_table(self) -> str:
         return f"{self.prefix}-ledger"
 

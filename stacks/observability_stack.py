@@ -11,7 +11,6 @@ from environments.schema import Cluster
 from stacks.constructs.operator_alarm import OperatorAlarm
 from stacks.function_catalogue import FUNCTIONS
 from stacks.naming import Names
-from stacks.permissions import METRIC_NAMESPACE
 
 SERVICE_NAME = "peaker"
 # A forecast is stale when this many scheduled ones in a row did not arrive.
@@ -48,7 +47,7 @@ class ObservabilityStack(Stack):
             name=self._names.cluster_alarm(cluster.name, "forecast-degraded"),
             summary=f"The forecast of {cluster.name} rests on too little or too old data.",
             runbook="forecast-degraded",
-            metric=_metric(cluster, "ForecastDegraded", "Maximum", period),
+            metric=self._metric(cluster, "ForecastDegraded", "Maximum", period),
             topic=self._topic,
         )
         OperatorAlarm(
@@ -57,7 +56,7 @@ class ObservabilityStack(Stack):
             name=self._names.cluster_alarm(cluster.name, "forecast-stale"),
             summary=f"No forecast of {cluster.name} was published {MISSED_FORECASTS} times in a row.",
             runbook="forecast-stale",
-            metric=_metric(cluster, "ForecastDegraded", "SampleCount", period),
+            metric=self._metric(cluster, "ForecastDegraded", "SampleCount", period),
             threshold=1,
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             evaluation_periods=MISSED_FORECASTS,
@@ -70,7 +69,7 @@ class ObservabilityStack(Stack):
             name=self._names.cluster_alarm(cluster.name, "rules-cannot-be-met"),
             summary=f"The load of {cluster.name} cannot be served within its rules, or cannot be read.",
             runbook="rules-cannot-be-met",
-            metric=_metric(cluster, "DecisionAlarm", "Maximum", period),
+            metric=self._metric(cluster, "DecisionAlarm", "Maximum", period),
             evaluation_periods=2,
             topic=self._topic,
         )
@@ -81,7 +80,7 @@ class ObservabilityStack(Stack):
             summary=f"A failed run of {cluster.name} left something behind that it could not delete.",
             runbook="undo-incomplete",
             metric=cloudwatch.Metric(
-                namespace=METRIC_NAMESPACE,
+                namespace=self._names.metric_namespace,
                 metric_name="UndoIncomplete",
                 # Written by a step through Powertools, which adds the service.
                 dimensions_map={"Cluster": cluster.name, "service": SERVICE_NAME},
@@ -97,7 +96,7 @@ class ObservabilityStack(Stack):
             name=self._names.cluster_alarm(cluster.name, "replicas-held-by-floor"),
             summary=f"Too few replicas of {cluster.name} are good: some serve although they lag.",
             runbook="replicas-held-by-floor",
-            metric=_watched(cluster, "ReplicasHeldByFloor", "Maximum"),
+            metric=self._watched(cluster, "ReplicasHeldByFloor", "Maximum"),
             topic=self._topic,
         )
 
@@ -115,39 +114,39 @@ class ObservabilityStack(Stack):
         return [
             cloudwatch.GraphWidget(
                 title=f"{cluster.name}: load, observed and forecast within the lead time",
-                left=[observed, _metric(cluster, "ForecastLoad", "Maximum", period)],
+                left=[observed, self._metric(cluster, "ForecastLoad", "Maximum", period)],
                 width=WIDGET_WIDTH,
             ),
             cloudwatch.GraphWidget(
                 title=f"{cluster.name}: replicas short (scale_out) and surplus (scale_in)",
                 left=[
-                    _metric(cluster, "ReplicaShortage", "Maximum", period),
-                    _metric(cluster, "ReplicaSurplus", "Maximum", period),
+                    self._metric(cluster, "ReplicaShortage", "Maximum", period),
+                    self._metric(cluster, "ReplicaSurplus", "Maximum", period),
                 ],
                 width=WIDGET_WIDTH,
             ),
             cloudwatch.GraphWidget(
                 title=f"{cluster.name}: replicas required and serving",
                 left=[
-                    _metric(cluster, "RequiredReplicas", "Maximum", period),
-                    _metric(cluster, "ServingReplicas", "Minimum", period),
+                    self._metric(cluster, "RequiredReplicas", "Maximum", period),
+                    self._metric(cluster, "ServingReplicas", "Minimum", period),
                 ],
                 width=WIDGET_WIDTH,
             ),
             cloudwatch.GraphWidget(
                 title=f"{cluster.name}: lead time, and how often the forecast covered the load",
-                left=[_metric(cluster, "LeadTimeSeconds", "Maximum", period)],
-                right=[_metric(cluster, "ForecastCoverage", "Minimum", period)],
+                left=[self._metric(cluster, "LeadTimeSeconds", "Maximum", period)],
+                right=[self._metric(cluster, "ForecastCoverage", "Minimum", period)],
                 width=WIDGET_WIDTH,
             ),
             cloudwatch.GraphWidget(
                 title=f"{cluster.name}: replicas that serve, are held by the floor, or do not report; greatest lag",
                 left=[
-                    _watched(cluster, "ReplicasServing", "Minimum"),
-                    _watched(cluster, "ReplicasHeldByFloor", "Maximum"),
-                    _watched(cluster, "ReplicasUnreported", "Maximum"),
+                    self._watched(cluster, "ReplicasServing", "Minimum"),
+                    self._watched(cluster, "ReplicasHeldByFloor", "Maximum"),
+                    self._watched(cluster, "ReplicasUnreported", "Maximum"),
                 ],
-                right=[_watched(cluster, "ReplicaLagSecondsMax", "Maximum")],
+                right=[self._watched(cluster, "ReplicaLagSecondsMax", "Maximum")],
                 width=WIDGET_WIDTH,
             ),
         ]
@@ -194,23 +193,21 @@ class ObservabilityStack(Stack):
             ),
         ]
 
+    def _watched(self, cluster: Cluster, name: str, statistic: str) -> cloudwatch.Metric:
+        """A metric of watch_replicas, written through Powertools, which adds the service."""
+        return cloudwatch.Metric(
+            namespace=self._names.metric_namespace,
+            metric_name=name,
+            dimensions_map={"Cluster": cluster.name, "service": SERVICE_NAME},
+            statistic=statistic,
+            period=Duration.minutes(cluster.health.watch_minutes),
+        )
 
-def _watched(cluster: Cluster, name: str, statistic: str) -> cloudwatch.Metric:
-    """A metric of watch_replicas, written through Powertools, which adds the service."""
-    return cloudwatch.Metric(
-        namespace=METRIC_NAMESPACE,
-        metric_name=name,
-        dimensions_map={"Cluster": cluster.name, "service": SERVICE_NAME},
-        statistic=statistic,
-        period=Duration.minutes(cluster.health.watch_minutes),
-    )
-
-
-def _metric(cluster: Cluster, name: str, statistic: str, period: Duration) -> cloudwatch.Metric:
-    return cloudwatch.Metric(
-        namespace=METRIC_NAMESPACE,
-        metric_name=name,
-        dimensions_map={"Cluster": cluster.name},
-        statistic=statistic,
-        period=period,
-    )
+    def _metric(self, cluster: Cluster, name: str, statistic: str, period: Duration) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace=self._names.metric_namespace,
+            metric_name=name,
+            dimensions_map={"Cluster": cluster.name},
+            statistic=statistic,
+            period=period,
+        )

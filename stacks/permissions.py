@@ -20,7 +20,7 @@ OWNER_TAG = "peaker:owner"
 CLUSTER_TAG = "peaker:cluster"
 ROLE_TAG = "peaker:role"
 VOLUME_TAG = "peaker:volume"
-METRIC_NAMESPACE = "Peaker"
+ENVIRONMENT_TAG = "peaker:environment"
 
 NO_RESOURCE_LEVEL = "AWS offers no resource-level permission for these read-only actions."
 NO_HEALTH_CHECK = "AWS offers no resource-level permission for making and listing health checks."
@@ -144,6 +144,7 @@ def commands_on_replicas(documents: Sequence[str], names: Names) -> list[Stateme
             # The source runs no command of ours, whatever it is tagged with besides.
             {
                 "StringEquals": {
+                    f"ssm:resourceTag/{ENVIRONMENT_TAG}": names.environment.environment,
                     f"ssm:resourceTag/{CLUSTER_TAG}": [one.name for one in names.environment.clusters],
                     f"ssm:resourceTag/{ROLE_TAG}": "replica",
                 }
@@ -246,13 +247,13 @@ def _start_roll_back(deployment: Deployment) -> list[Statement]:
     return [Statement(("states:StartExecution",), (deployment.names.state_machine_arn("roll_back"),))]
 
 
-def _publish_metrics(_: Deployment) -> list[Statement]:
+def _publish_metrics(deployment: Deployment) -> list[Statement]:
     return [
         Statement(
             ("cloudwatch:PutMetricData",),
             ("*",),
-            {"StringEquals": {"cloudwatch:namespace": METRIC_NAMESPACE}},
-            "PutMetricData has no resource; the condition narrows it to the namespace Peaker.",
+            {"StringEquals": {"cloudwatch:namespace": deployment.names.metric_namespace}},
+            "PutMetricData has no resource; the condition narrows it to the environment's namespace.",
         )
     ]
 
@@ -299,6 +300,7 @@ def _create_snapshots(deployment: Deployment) -> list[Statement]:
             # I2: the source is never snapshotted.
             {
                 "StringEquals": {
+                    f"aws:ResourceTag/{ENVIRONMENT_TAG}": deployment.owner,
                     f"aws:ResourceTag/{CLUSTER_TAG}": deployment.cluster_names,
                     f"aws:ResourceTag/{ROLE_TAG}": "replica",
                 }

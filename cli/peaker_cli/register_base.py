@@ -10,7 +10,7 @@ from peaker.adapters.parameter_clusters import ParameterClusters
 from peaker.adapters.read_endpoint_by_kind import read_endpoints
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import PeakerError
-from peaker.domain.inventory import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, Instance
+from peaker.domain.inventory import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, Instance
 from peaker.ports import TrafficRouter
 
 from peaker_cli.aws_failures import reason
@@ -30,7 +30,7 @@ def register_base_command(
     control = ControlPlane.of(deployment)
     try:
         settings = ParameterClusters(control.client("ssm"), control.environment).settings(cluster)
-        instance = Ec2Compute(control.client("ec2")).instance(instance_id)
+        instance = Ec2Compute(control.client("ec2"), control.environment).instance(instance_id)
         client = control.client
         router = read_endpoints(client("elbv2"), client("route53"), client("ec2"), client("cloudwatch"))
         register_base(router, settings, instance)
@@ -43,15 +43,16 @@ def register_base_command(
 
 def register_base(router: TrafficRouter, settings: ClusterSettings, instance: Instance) -> None:
     """Register and promote. Raises ControlPlaneError for anything but a base replica of the cluster."""
-    if (why := why_not_base(settings.name, instance)) is not None:
+    if (why := why_not_base(settings, instance)) is not None:
         raise ControlPlaneError(f"{instance.instance_id} {why}")
     router.register(settings, instance.instance_id)
     router.promote(settings, instance.instance_id)
 
 
-def why_not_base(cluster: str, instance: Instance) -> str | None:
+def why_not_base(settings: ClusterSettings, instance: Instance) -> str | None:
     """Why this instance does not go behind the read endpoint, and what to do; None for a base replica."""
-    tags = instance.tags
+    tags, cluster = instance.tags, settings.name
+    environment = tags.get(ENVIRONMENT_TAG)
     role, owner = tags.get(ROLE_TAG), tags.get(CLUSTER_TAG)
     if role == "source":
         return (
@@ -64,11 +65,17 @@ def why_not_base(cluster: str, instance: Instance) -> str | None:
         return f"is {instance.state}; start it first"
     if owner is not None and owner != cluster:
         return f"belongs to the cluster {owner} (tag {CLUSTER_TAG}), not to {cluster}; give the cluster that it is of"
-    if owner is None or role != "replica":
+    if environment is not None and environment != settings.environment:
+        return (
+            f"belongs to the environment {environment} (tag {ENVIRONMENT_TAG}), not to {settings.environment}; give "
+            "the environment that it is of"
+        )
+    if owner is None or role != "replica" or environment is None:
         return (
             f"is not tagged as a replica of {cluster}: {ROLE_TAG} is {role or 'not set'}, {CLUSTER_TAG} is "
-            f"{owner or 'not set'}. If it follows the source of {cluster}, run: aws ec2 create-tags --resources "
-            f"{instance.instance_id} --tags Key={CLUSTER_TAG},Value={cluster} Key={ROLE_TAG},Value=replica "
-            f"Key={LOAD_TAG},Value=base"
+            f"{owner or 'not set'}, {ENVIRONMENT_TAG} is {environment or 'not set'}. If it follows the source of "
+            f"{cluster}, run: aws ec2 create-tags --resources {instance.instance_id} --tags "
+            f"Key={CLUSTER_TAG},Value={cluster} Key={ENVIRONMENT_TAG},Value={settings.environment} "
+            f"Key={ROLE_TAG},Value=replica Key={LOAD_TAG},Value=base"
         )
     return None

@@ -142,7 +142,7 @@ class StatusReader:
 
     @cached_property
     def _compute(self) -> Ec2Compute:
-        return Ec2Compute(self._client("ec2"))
+        return Ec2Compute(self._client("ec2"), self._control.environment)
 
     @cached_property
     def _endpoint(self) -> TrafficRouter:

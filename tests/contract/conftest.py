@@ -20,7 +20,7 @@ from tests.support.balanced_endpoint import make_balanced_endpoint
 from tests.support.workflow_cloud import WorkflowCloud
 
 SUBNET = "subnet-0a7700000000001a"
-RUN_TAGS = {RUN_TAG: "run-1", "peaker:cluster": "orders", "peaker:owner": "local"}
+RUN_TAGS = {RUN_TAG: "run-1", "peaker:cluster": "orders", "peaker:owner": "local", "peaker:environment": "local"}
 
 NUMBERS = itertools.count(1)
 
@@ -84,7 +84,11 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapters]:
     with LocalCloud(plane, tmp_path_factory.mktemp("aws"), clock_scale=60, settings=settings) as cloud:
         ec2, ssm = cloud.client("ec2"), cloud.client("ssm")
         yield Adapters(
-            cloud, Ec2Compute(ec2), Ec2Storage(ec2, ec2), SsmCommands(ssm, ssm, "local"), plane.volumes
+            cloud,
+            Ec2Compute(ec2, "local"),
+            Ec2Storage(ec2, ec2, "local"),
+            SsmCommands(ssm, ssm, "local"),
+            plane.volumes,
         )
 
 

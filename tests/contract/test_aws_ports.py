@@ -247,7 +247,7 @@ def test_a_reading_is_the_newest_point_and_unknown_when_there_is_none(aws: Adapt
     assert isinstance(readings.load(settings, now), Unknown)
     put("Peaker/Demand", "ReadQueriesPerSecond", 100, timedelta(minutes=62))
     put("Peaker/Demand", "ReadQueriesPerSecond", 150, timedelta(minutes=1))
-    put("Peaker", "RequiredReplicas", 2, timedelta(minutes=2))
+    put("Peaker/local", "RequiredReplicas", 2, timedelta(minutes=2))
     load, required = readings.load(settings, now), readings.published(settings, "RequiredReplicas", now)
     assert isinstance(load, Known)
     assert load.value == 150
@@ -267,7 +267,7 @@ def test_a_lag_is_the_replica_s_own_and_unknown_where_no_watch_heard_of_it(aws: 
         "Timestamp": now - timedelta(minutes=1),
         "Value": 3.5,
     }
-    cloudwatch.put_metric_data(Namespace="Peaker", MetricData=[datum])
+    cloudwatch.put_metric_data(Namespace="Peaker/local", MetricData=[datum])
     lag = readings.lag_seconds(settings, "i-1", now)
     assert isinstance(lag, Known)
     assert lag.value == 3.5

@@ -450,7 +450,7 @@ def test_an_operator_puts_a_base_replica_behind_the_name(aws: Adapters, by_name:
     aws.cloud.client("ssm").put_parameter(
         Name=f"/peaker/contract/clusters/{cluster}", Value=by_name.settings.model_dump_json(), Type="String"
     )
-    tags = {"peaker:cluster": cluster, "peaker:role": "replica"}
+    tags = {"peaker:environment": "contract", "peaker:cluster": cluster, "peaker:role": "replica"}
     base = aws.running(f"token-{cluster}", tags).instance_id
     deployed = DeploymentOptions("contract", "us-east-1", endpoint=aws.cloud.endpoint_url)
     register_base_command(cluster, base, deployed)

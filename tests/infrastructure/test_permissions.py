@@ -148,6 +148,7 @@ def test_commands_reach_only_own_documents_and_replicas_of_own_clusters() -> Non
     assert documents.resources == ("arn:aws:ssm:us-east-1:222222222222:document/Peaker-prod-prepare_donor",)
     assert hosts.conditions == {
         "StringEquals": {
+            "ssm:resourceTag/peaker:environment": "prod",
             "ssm:resourceTag/peaker:cluster": ["orders"],
             "ssm:resourceTag/peaker:role": "replica",
         }
@@ -173,7 +174,7 @@ def test_only_the_replicas_role_is_passed_and_only_to_ec2() -> None:
 
 def test_metrics_are_written_only_under_our_namespace() -> None:
     [statement] = [s for s in all_statements() if "cloudwatch:PutMetricData" in s.actions]
-    assert statement.conditions == {"StringEquals": {"cloudwatch:namespace": "Peaker"}}
+    assert statement.conditions == {"StringEquals": {"cloudwatch:namespace": "Peaker/prod"}}
 
 
 @pytest.mark.parametrize("kind", ["nlb", "route53"])

@@ -77,7 +77,7 @@ def test_every_rule_has_an_alarm_on_its_dead_letter_queue(assembly: Assembly) ->
 def test_trigger_alarm_watches_the_forecasts_metric(assembly: Assembly, alarm: str, metric: str) -> None:
     properties = alarms(assembly)[f"peaker-{assembly.environment}-orders-{alarm}"]
     schedule_minutes = 15 if assembly.environment == "local" else 5
-    assert properties["Namespace"] == "Peaker"
+    assert properties["Namespace"] == f"Peaker/{assembly.environment}"
     assert properties["MetricName"] == metric
     assert properties["Dimensions"] == [{"Name": "Cluster", "Value": "orders"}]
     assert (properties["ComparisonOperator"], properties["Threshold"]) == ("GreaterThanThreshold", 0)
@@ -199,8 +199,8 @@ def test_missing_forecast_is_an_alarm(assembly: Assembly) -> None:
 
 def test_every_metric_of_ours_that_is_watched_is_published(assembly: Assembly) -> None:
     [dashboard] = assembly.properties("AWS::CloudWatch::Dashboard")
-    shown = set(re.findall(r'"Peaker","(\w+)"', json.dumps(dashboard["DashboardBody"]).replace("\\", "")))
-    watched = {a["MetricName"] for a in alarms(assembly).values() if a.get("Namespace") == "Peaker"}
+    shown = set(re.findall(r'"Peaker/\w+","(\w+)"', json.dumps(dashboard["DashboardBody"]).replace("\\", "")))
+    watched = {a["MetricName"] for a in alarms(assembly).values() if str(a.get("Namespace")).startswith("Peaker/")}
     assert {"ReplicaShortage", "UndoIncomplete"} <= watched
     assert "LeadTimeSeconds" in shown
     sources = "".join(path.read_text() for path in (REPOSITORY / "functions" / "peaker").rglob("*.py"))

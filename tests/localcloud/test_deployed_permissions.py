@@ -99,6 +99,7 @@ class Foreign:
     untagged_instance: str
     source: str
     other_environments_instance: str
+    twin: str
     parked: str
     untagged_volume: str
     other_environments_volume: str
@@ -128,8 +129,14 @@ def foreign(aws: ResourceCloud) -> Foreign:
         other_environments_instance=aws.launched(
             TagSpecifications=tagged("instance", owner="prod", cluster="invoices", role="replica")
         ),
+        # The base replica of a cluster of the same name, in another environment of this account.
+        twin=aws.launched(
+            TagSpecifications=tagged("instance", environment="prod", cluster="orders", role="replica")
+        ),
         parked=aws.launched(
-            TagSpecifications=tagged("instance", owner="local", cluster="orders", role="replica")
+            TagSpecifications=tagged(
+                "instance", owner="local", environment="local", cluster="orders", role="replica"
+            )
         ),
         untagged_volume=volume,
         other_environments_volume=theirs,
@@ -221,6 +228,15 @@ FORBIDDEN: dict[str, tuple[str, Call]] = {
         "ssm",
         lambda c, f: c.send_command(
             DocumentName="Peaker-local-start_prewarm", InstanceIds=[f.other_environments_instance])),
+    "command the replica of another environment's cluster of the same name": (
+        "ssm", lambda c, f: c.send_command(DocumentName="Peaker-local-prepare_donor", InstanceIds=[f.twin])),
+    "snapshot the replica of another environment's cluster of the same name": (
+        "ec2",
+        lambda c, f: c.create_snapshots(
+            InstanceSpecification={"InstanceId": f.twin}, TagSpecifications=_tags("snapshot", "local"))),
+    "publish another environment's metrics": (
+        "cloudwatch",
+        lambda c, f: c.put_metric_data(Namespace="Peaker/prod", MetricData=[{"MetricName": "m", "Value": 1}])),
     "run a shell script on an own replica": (
         "ssm",
         lambda c, f: c.send_command(

@@ -12,6 +12,7 @@ from peaker.domain.cluster import ClusterSettings
 from peaker.domain.fleet import Observation, Replica, ReplicaRow, ReplicaState
 from peaker.domain.inventory import (
     CLUSTER_TAG,
+    ENVIRONMENT_TAG,
     LOAD_TAG,
     OWNER_TAG,
     ROLE_TAG,
@@ -56,7 +57,8 @@ def orders(**changes: Any) -> ClusterSettings:
 
 def instance(instance_id: str, role: str = "replica", **more: Any) -> Instance:
     """A running instance of the cluster, base load, in us-east-1b."""
-    tags = {CLUSTER_TAG: "orders", ROLE_TAG: role, **({LOAD_TAG: "base"} if role == "replica" else {})}
+    tags = {CLUSTER_TAG: "orders", ENVIRONMENT_TAG: "local", ROLE_TAG: role}
+    tags |= {LOAD_TAG: "base"} if role == "replica" else {}
     tags.update(more.pop("tags", {}))
     values: dict[str, Any] = {
         "state": "running",

@@ -235,7 +235,9 @@ class WorkflowCloud:
             MinCount=1,
             MaxCount=1,
             SubnetId=settings["subnets"][zone],
-            TagSpecifications=[_tags("instance", {"peaker:cluster": settings["name"], **tags})],
+            TagSpecifications=[
+                _tags("instance", {"peaker:cluster": settings["name"], "peaker:environment": ENVIRONMENT, **tags})
+            ],
         )
         instance_id = str(answer["Instances"][0]["InstanceId"])
         self.eventually(lambda: self.instance_state(instance_id) == "running")
@@ -312,7 +314,7 @@ class WorkflowCloud:
             ],
         )
         self.client("cloudwatch").put_metric_data(
-            Namespace="Peaker",
+            Namespace=NAMES.metric_namespace,
             MetricData=[
                 {
                     "MetricName": name,
@@ -501,7 +503,7 @@ def _variables() -> dict[str, str]:
         "RUN_FILES_BUCKET": NAMES.run_files_bucket,
         "STATE_MACHINE_PREFIX": NAMES.state_machine_arn(""),
         "POWERTOOLS_SERVICE_NAME": "peaker",
-        "POWERTOOLS_METRICS_NAMESPACE": "Peaker",
+        "POWERTOOLS_METRICS_NAMESPACE": NAMES.metric_namespace,
         "LOG_LEVEL": "INFO",
     }
 

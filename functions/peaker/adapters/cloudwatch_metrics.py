@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from peaker.adapters.aws_errors import translated
 from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
 from peaker.domain.issued import LoadPoints
+from peaker.domain.metric_names import namespace
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_cloudwatch.type_defs import MetricDataQueryTypeDef, MetricDatumTypeDef
 
-NAMESPACE = "Peaker"
 _SHORTEST_PERIOD_SECONDS = 300
 _UNITS = {
     "LeadTimeSeconds": "Seconds",
@@ -99,10 +99,11 @@ def _query(metric: LoadMetricSettings, period: int) -> MetricDataQueryTypeDef:
 
 
 class CloudWatchMetricPublisher:
-    """The figures of the forecast as metrics of the namespace Peaker, dimension Cluster."""
+    """The figures of the forecast as metrics of the environment's namespace, dimension Cluster."""
 
-    def __init__(self, client: CloudWatchClient) -> None:
+    def __init__(self, client: CloudWatchClient, environment: str) -> None:
         self._client = client
+        self._namespace = namespace(environment)
 
     def publish(self, cluster: str, at: datetime, values: Mapping[str, float]) -> None:
         """One PutMetricData call. Raises Throttled, AwsUnavailable."""
@@ -118,4 +119,4 @@ class CloudWatchMetricPublisher:
             if math.isfinite(value)
         ]
         with translated("cloudwatch:PutMetricData"):
-            self._client.put_metric_data(Namespace=NAMESPACE, MetricData=data)
+            self._client.put_metric_data(Namespace=self._namespace, MetricData=data)

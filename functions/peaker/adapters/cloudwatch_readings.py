@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from peaker.adapters.aws_errors import translated
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import to_iso
-from peaker.domain.metric_names import NAMESPACE, REPLICA_LAG_SECONDS, SERVICE
+from peaker.domain.metric_names import REPLICA_LAG_SECONDS, SERVICE, namespace
 from peaker.domain.reading import Known, Reading, Unknown
 
 if TYPE_CHECKING:
@@ -42,7 +42,13 @@ class CloudWatchReadings:
         oldest = timedelta(minutes=settings.forecast.schedule_minutes * STALE_AFTER_PERIODS)
         dimensions = [{"Name": "Cluster", "Value": settings.name}]
         points = self._points(
-            NAMESPACE, name, dimensions, "Maximum", PUBLISHED_PERIOD_SECONDS, now - oldest, now
+            namespace(settings.environment),
+            name,
+            dimensions,
+            "Maximum",
+            PUBLISHED_PERIOD_SECONDS,
+            now - oldest,
+            now,
         )
         return _newest(points, name, oldest, now)
 
@@ -54,7 +60,7 @@ class CloudWatchReadings:
             {"Name": "service", "Value": SERVICE},
         ]
         points = self._points(
-            NAMESPACE,
+            namespace(settings.environment),
             REPLICA_LAG_SECONDS,
             dimensions,
             "Maximum",

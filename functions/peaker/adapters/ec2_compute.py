@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
 from peaker.domain.errors import ResourceNotFound
-from peaker.domain.inventory import CLUSTER_TAG, RUN_TAG, VOLUME_TAG, Instance, InstanceSpec
+from peaker.domain.inventory import (
+    CLUSTER_TAG,
+    ENVIRONMENT_TAG,
+    OWNER_TAG,
+    RUN_TAG,
+    VOLUME_TAG,
+    Instance,
+    InstanceSpec,
+)
 from peaker.domain.io_diagnosis import InstancePromise
 
 if TYPE_CHECKING:
@@ -21,16 +29,17 @@ _NOT_GONE = ["pending", "running", "shutting-down", "stopping", "stopped"]
 
 
 class Ec2Compute:
-    """Port Compute."""
+    """Port Compute. Another environment of the same account may have a cluster of the same name."""
 
-    def __init__(self, ec2: EC2Client) -> None:
+    def __init__(self, ec2: EC2Client, environment: str) -> None:
         self._ec2 = ec2
+        self._environment = environment
 
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
-        return self._describe([{"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]}])
+        return self._describe({CLUSTER_TAG: cluster, ENVIRONMENT_TAG: self._environment})
 
     def instances_of_run(self, run_id: str) -> list[Instance]:
-        return self._describe([{"Name": f"tag:{RUN_TAG}", "Values": [run_id]}])
+        return self._describe({RUN_TAG: run_id, OWNER_TAG: self._environment})
 
     def instance(self, instance_id: str) -> Instance:
         with translated("ec2:DescribeInstances"):
@@ -92,8 +101,11 @@ class Ec2Compute:
         except ResourceNotFound:
             return
 
-    def _describe(self, filters: Sequence[FilterTypeDef]) -> list[Instance]:
-        wanted: list[FilterTypeDef] = [*filters, {"Name": "instance-state-name", "Values": _NOT_GONE}]
+    def _describe(self, tags: Mapping[str, str]) -> list[Instance]:
+        wanted: list[FilterTypeDef] = [
+            *tag_filters(tags),
+            {"Name": "instance-state-name", "Values": _NOT_GONE},
+        ]
         pages = self._ec2.get_paginator("describe_instances").paginate(Filters=wanted)
         with translated("ec2:DescribeInstances"):
             return [
@@ -102,6 +114,11 @@ class Ec2Compute:
                 for group in page["Reservations"]
                 for one in group["Instances"]
             ]
+
+
+def tag_filters(tags: Mapping[str, str]) -> list[FilterTypeDef]:
+    """Filters for what carries all of these tags."""
+    return [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
 
 
 def tag_list(tags: Mapping[str, str]) -> list[TagTypeDef]:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
-from peaker.adapters.ec2_compute import tag_dict, tag_list
+from peaker.adapters.ec2_compute import tag_dict, tag_filters, tag_list
 from peaker.domain.errors import ResourceNotFound, SnapshotsPending, UndoInProgress, VolumeFailed
-from peaker.domain.inventory import RUN_TAG, VOLUME_TAG, Snapshot, Volume, VolumeSpec
+from peaker.domain.inventory import OWNER_TAG, RUN_TAG, VOLUME_TAG, Snapshot, Volume, VolumeSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mypy_boto3_ec2 import EC2Client
-    from mypy_boto3_ec2.type_defs import InstanceSpecificationTypeDef
+    from mypy_boto3_ec2.type_defs import FilterTypeDef, InstanceSpecificationTypeDef
 
 # A volume takes about five snapshots at a time; others' backups count.
 _OTHERS_FIRST = {"ConcurrentSnapshotLimitExceeded", "PendingSnapshotLimitExceeded"}
@@ -23,21 +23,22 @@ _IN_USE = {"VolumeInUse", "InvalidSnapshot.InUse"}
 
 
 class Ec2Storage:
-    """Port Storage."""
+    """Port Storage. What another environment of the account owns is not seen."""
 
-    def __init__(self, ec2: EC2Client, ec2_single_try: EC2Client) -> None:
+    def __init__(self, ec2: EC2Client, ec2_single_try: EC2Client, environment: str) -> None:
+        self._environment = environment
         self._ec2 = ec2
         self._ec2_single_try = ec2_single_try
 
     def volumes_of_instance(self, instance_id: str) -> list[Volume]:
-        return self._volumes("attachment.instance-id", instance_id)
+        return self._volumes([{"Name": "attachment.instance-id", "Values": [instance_id]}])
 
     def volumes_of_run(self, run_id: str) -> list[Volume]:
-        return [one for one in self._volumes(f"tag:{RUN_TAG}", run_id) if one.state != "deleted"]
+        return [one for one in self._volumes(self._of_run(run_id)) if one.state != "deleted"]
 
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         pages = self._ec2.get_paginator("describe_snapshots").paginate(
-            OwnerIds=["self"], Filters=[{"Name": f"tag:{RUN_TAG}", "Values": [run_id]}]
+            OwnerIds=["self"], Filters=self._of_run(run_id)
         )
         with translated("ec2:DescribeSnapshots"):
             return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]
@@ -154,10 +155,11 @@ class Ec2Storage:
                         return mapping.get("Ebs", {}).get("VolumeId")
         return None
 
-    def _volumes(self, name: str, value: str) -> list[Volume]:
-        pages = self._ec2.get_paginator("describe_volumes").paginate(
-            Filters=[{"Name": name, "Values": [value]}]
-        )
+    def _of_run(self, run_id: str) -> list[FilterTypeDef]:
+        return tag_filters({RUN_TAG: run_id, OWNER_TAG: self._environment})
+
+    def _volumes(self, filters: Sequence[FilterTypeDef]) -> list[Volume]:
+        pages = self._ec2.get_paginator("describe_volumes").paginate(Filters=filters)
         with translated("ec2:DescribeVolumes"):
             return [_volume(raw) for page in pages for raw in page["Volumes"]]
 

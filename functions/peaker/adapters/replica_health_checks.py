@@ -14,7 +14,7 @@ from peaker.adapters.aws_errors import translated
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.errors import ResourceNotFound
 from peaker.domain.inventory import CLUSTER_TAG, OWNER_TAG, TargetHealth, TargetState
-from peaker.domain.metric_names import NAMESPACE, REPLICA_SERVES, SERVICE
+from peaker.domain.metric_names import REPLICA_SERVES, SERVICE, namespace
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -76,7 +76,7 @@ class ReplicaHealthChecks:
             self._cloudwatch.put_metric_alarm(
                 AlarmName=alarm_name(settings, instance_id),
                 AlarmDescription=f"{instance_id} does not serve; its record leaves {settings.name}'s DNS answers.",
-                Namespace=NAMESPACE,
+                Namespace=namespace(settings.environment),
                 MetricName=REPLICA_SERVES,
                 Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
                 Statistic="Minimum",

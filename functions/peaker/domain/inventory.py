@@ -11,6 +11,7 @@ from typing import Any
 OWNER_TAG = "peaker:owner"
 RUN_TAG = "peaker:run-id"
 CLUSTER_TAG = "peaker:cluster"
+ENVIRONMENT_TAG = "peaker:environment"
 ROLE_TAG = "peaker:role"
 LOAD_TAG = "peaker:load"
 DONOR_TAG = "peaker:donor"

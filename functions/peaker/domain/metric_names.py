@@ -1,8 +1,7 @@
-"""Names of the metrics in namespace Peaker that one function publishes and another one reads."""
+"""Names of the metrics that one function publishes and another one reads, in a namespace for each environment."""
 
 from __future__ import annotations
 
-NAMESPACE = "Peaker"
 REQUIRED_REPLICAS = "RequiredReplicas"
 REPLICA_SURPLUS = "ReplicaSurplus"
 OBSERVING = "Observing"
@@ -12,3 +11,8 @@ REPLICA_LAG_SECONDS = "ReplicaLagSeconds"
 SERVICE = "peaker"
 # Markers that a person or a pipeline writes: metrics Deploy and Failover with the dimension Cluster.
 EVENTS_NAMESPACE = "Peaker/Events"
+
+
+def namespace(environment: str) -> str:
+    """`Peaker/prod`: two environments of an account may have a cluster of the same name."""
+    return f"Peaker/{environment}"

@@ -23,6 +23,6 @@ def forecast_ports() -> ForecastPorts:
     return ForecastPorts(
         common=common,
         history=CloudWatchLoadHistory(cloudwatch),
-        metrics=CloudWatchMetricPublisher(cloudwatch),
+        metrics=CloudWatchMetricPublisher(cloudwatch, settings.environment),
         records=DynamoForecastRecords(dynamodb, settings.ledger_table, common.ledger),
     )

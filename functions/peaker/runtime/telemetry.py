@@ -18,7 +18,7 @@ _past = Metrics()
 
 
 class Metric(StrEnum):
-    """Metrics in namespace Peaker with the dimension Cluster (and service, which Powertools adds).
+    """Metrics in the environment's namespace with the dimension Cluster (and service, which Powertools adds).
 
     Those of a single replica have the dimension Instance too.
     """

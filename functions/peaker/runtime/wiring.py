@@ -41,8 +41,8 @@ def ports() -> Ports:
         environment=settings.environment,
         clock=clock_from_environment(),
         clusters=ParameterClusters(ssm, settings.environment),
-        compute=Ec2Compute(ec2),
-        storage=Ec2Storage(ec2, lazy_client("ec2", SINGLE_TRY_CONFIG)),
+        compute=Ec2Compute(ec2, settings.environment),
+        storage=Ec2Storage(ec2, lazy_client("ec2", SINGLE_TRY_CONFIG), settings.environment),
         commands=SsmCommands(ssm, lazy_client("ssm", SINGLE_TRY_CONFIG), settings.environment),
         endpoint=read_endpoints(lazy_client("elbv2"), lazy_client("route53"), ec2, cloudwatch),
         package=S3HostPackage(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from peaker.domain.inventory import CLUSTER_TAG, OWNER_TAG
+from peaker.domain.inventory import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG
 from peaker_cli.control_plane import ControlPlaneError
 from peaker_cli.register_base import register_base, why_not_base
 
@@ -23,6 +23,7 @@ def test_a_base_replica_is_in_both_groups_also_when_asked_twice() -> None:
     [
         ("source", {}, "is the source of orders .* never serves reads"),
         ("replica", {CLUSTER_TAG: "payments"}, "belongs to the cluster payments .* not to orders"),
+        ("replica", {ENVIRONMENT_TAG: "prod"}, "belongs to the environment prod .* not to local"),
         (
             "donor",
             {},
@@ -39,7 +40,7 @@ def test_anything_else_is_refused_with_the_reason(role: str, tags: dict[str, str
 
 
 def test_the_source_is_not_advised_to_become_a_replica() -> None:
-    told = why_not_base("orders", instance(BASE, "source"))
+    told = why_not_base(orders(), instance(BASE, "source"))
     assert told is not None
     assert "create-tags" not in told
     assert "replica of orders" not in told
@@ -48,6 +49,7 @@ def test_the_source_is_not_advised_to_become_a_replica() -> None:
 def test_an_untagged_instance_gets_the_command_that_tags_it() -> None:
     bare = instance(BASE)
     bare.tags.clear()
-    told = why_not_base("orders", bare)
+    told = why_not_base(orders(), bare)
     assert told is not None
-    assert f"aws ec2 create-tags --resources {BASE} --tags Key=peaker:cluster,Value=orders" in told
+    tags = "Key=peaker:cluster,Value=orders Key=peaker:environment,Value=local Key=peaker:role,Value=replica"
+    assert f"aws ec2 create-tags --resources {BASE} --tags {tags}" in told

@@ -88,8 +88,8 @@ def test_periods_are_asked_for_that_are_kept_for_63_days(own: int, asked: int) -
 
 def test_figures_are_published_with_the_cluster_as_dimension(aws: None) -> None:
     client = boto3.client("cloudwatch")
-    CloudWatchMetricPublisher(client).publish("orders", NOW, {"RequiredReplicas": 3.0, "Odd": float("nan")})
-    found = client.list_metrics(Namespace="Peaker")["Metrics"]
+    CloudWatchMetricPublisher(client, "local").publish("orders", NOW, {"RequiredReplicas": 3.0, "Odd": float("nan")})
+    found = client.list_metrics(Namespace="Peaker/local")["Metrics"]
     assert [(one["MetricName"], one["Dimensions"]) for one in found] == [
         ("RequiredReplicas", [{"Name": "Cluster", "Value": "orders"}])
     ]

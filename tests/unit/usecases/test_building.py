@@ -239,6 +239,7 @@ def test_one_instance_is_launched_with_all_tags_where_there_is_capacity(ports: F
         OWNER_TAG: "local",
         RUN_TAG: RUN_ID,
         "peaker:cluster": "orders",
+        "peaker:environment": "local",
         "peaker:role": "replica",
         "peaker:load": "peak",
     }
