@@ -65,6 +65,17 @@ class Limits(Settings):
     )
 
 
+KmsKeyArn = Annotated[
+    str,
+    text(
+        r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$",
+        "the ARN of a KMS key (not of an alias), "
+        "such as arn:aws:kms:eu-west-1:111111111111:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+        256,
+    ),
+]
+
+
 class Cluster(Settings):
     """One MySQL cluster whose peak replicas Peaker makes and retires."""
 
@@ -131,8 +142,31 @@ class Cluster(Settings):
         | None
     ) = Field(
         default=None,
-        description="Instance profile of peak replicas; its role has the same name and AmazonSSMManagedInstanceCore.",
+        description="Instance profile of peak replicas; its role has AmazonSSMManagedInstanceCore.",
         examples=["peaker-replica"],
+    )
+    instance_role_arn: (
+        Annotated[
+            str,
+            text(
+                r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]{1,512}$",
+                "the ARN of a role, such as arn:aws:iam::111111111111:role/mysql-hosts",
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        exclude=True,
+        description="Role in `instance_profile`. Without it the role is taken to have the profile's name. It is shown "
+        "by `aws iam get-instance-profile --instance-profile-name NAME --query InstanceProfile.Roles[0].Arn`.",
+        examples=["arn:aws:iam::111111111111:role/mysql-hosts"],
+    )
+    kms_key_arns: tuple[KmsKeyArn, ...] = Field(
+        default=(),
+        max_length=10,
+        description="Customer-managed KMS keys of the replicas' volumes and snapshots and of `image_id`. AWS's own key "
+        "`aws/ebs` is not named.",
+        examples=[["arn:aws:kms:us-east-1:111111111111:key/1234abcd-12ab-34cd-56ef-1234567890ab"]],
     )
     subnets: Mapping[ZoneName, SubnetId] = Field(
         min_length=1,
@@ -245,7 +279,8 @@ class Environment(Settings):
         description="AWS region.", examples=["us-east-1"]
     )
     retain_state: StrictBool = Field(
-        description="Whether the ledger outlives its stack, and deletion protection is on.", examples=[True]
+        description="Whether ledger, logs and load balancers outlive their stacks, which are protected from deletion.",
+        examples=[True],
     )
     functions: Functions = Field(description="What the functions run on.")
     network: Network = Field(description="The network.")
@@ -278,18 +313,7 @@ class Environment(Settings):
         "carries its own. Without it alarms name the file in the repository.",
         examples=["https://wiki.example.com/peaker/runbooks"],
     )
-    bootstrap_key_arn: (
-        Annotated[
-            str,
-            text(
-                r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$",
-                "the ARN of a KMS key (not of an alias), "
-                "such as arn:aws:kms:eu-west-1:111111111111:key/1234abcd-12ab-34cd-56ef-1234567890ab",
-                256,
-            ),
-        ]
-        | None
-    ) = Field(
+    bootstrap_key_arn: KmsKeyArn | None = Field(
         default=None,
         description="The customer-managed key of CDK's bootstrap bucket, where `cdk bootstrap` made or was given one. "
         "The functions that hand out the host package may decrypt with it.",

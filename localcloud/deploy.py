@@ -38,6 +38,7 @@ class StackArtifact:
     id: str
     name: str
     template: Path
+    template_asset: str | None
     assets: Path | None
     depends_on: tuple[str, ...]
     parameters: Mapping[str, str]
@@ -68,7 +69,9 @@ def deploy(
         raise DeployFailed(f"{cdk_out}: no stack in this assembly; run cdk synth first")
     for manifest in sorted({stack.assets for stack in stacks if stack.assets}):
         _publish_assets(manifest, clients, account_id, region, progress)
-    return [_deploy_stack(stack, clients, progress) for stack in stacks]
+    return [
+        _deploy_stack(stack, clients, _template_of(stack, account_id, region), progress) for stack in stacks
+    ]
 
 
 def destroy(
@@ -129,6 +132,7 @@ def _stacks(folder: Path) -> Iterator[StackArtifact]:
                 id=name,
                 name=properties.get("stackName", name),
                 template=folder / properties["templateFile"],
+                template_asset=properties.get("stackTemplateAssetObjectUrl"),
                 assets=manifests[0] if manifests else None,
                 depends_on=tuple(
                     other for other in depends if artifacts.get(other, {}).get("type") == STACK_ARTIFACT
@@ -206,11 +210,21 @@ def _zipped(folder: Path) -> bytes:
     return packed.getvalue()
 
 
-def _deploy_stack(stack: StackArtifact, clients: _Clients, progress: Callable[[str], None]) -> DeployedStack:
+def _template_of(stack: StackArtifact, account_id: str, region: str) -> dict[str, str]:
+    """As the CDK sends it: by its address in S3, where the assembly publishes it; else in the request."""
+    if stack.template_asset is None:
+        return {"TemplateBody": stack.template.read_text()}
+    bucket, key = _fill(stack.template_asset, account_id, region).removeprefix("s3://").split("/", 1)
+    return {"TemplateURL": f"https://{bucket}.s3.{region}.amazonaws.com/{key}"}
+
+
+def _deploy_stack(
+    stack: StackArtifact, clients: _Clients, template: dict[str, str], progress: Callable[[str], None]
+) -> DeployedStack:
     started = time.monotonic()
     arguments: dict[str, Any] = {
         "StackName": stack.name,
-        "TemplateBody": stack.template.read_text(),
+        **template,
         "Capabilities": ["CAPABILITY_NAMED_IAM"],
         "Parameters": [
             {"ParameterKey": key, "ParameterValue": value} for key, value in stack.parameters.items()
@@ -218,6 +232,13 @@ def _deploy_stack(stack: StackArtifact, clients: _Clients, progress: Callable[[s
         "Tags": [{"Key": key, "Value": value} for key, value in stack.tags.items()],
     }
     current = _describe(clients, stack.name)
+    if current is not None and current["StackStatus"] in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"):
+        progress(f"deleting stack {stack.name}, which was never created")
+        clients.cloudformation.delete_stack(StackName=stack.name)
+        gone = _wait(clients, current["StackId"])
+        if gone["StackStatus"] != "DELETE_COMPLETE":
+            raise DeployFailed(_explain(clients, current["StackId"], gone))
+        current = None
     progress(f"{'creating' if current is None else 'updating'} stack {stack.name}")
     try:
         if current is None:

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 IP_FREEBIND = 15  # linux/in.h; lets us listen on the hosts' bridge address before the bridge exists
-RESOURCE_EXTENSIONS = ("ec2", "ebs", "ssm", "parameters", "elbv2", "kept_snapshots", "dynamodb", "route53")
+RESOURCE_EXTENSIONS = ("ec2", "ebs", "kms", "ssm", "parameters", "elbv2", "kept_snapshots", "dynamodb", "route53")
 CONTROL_EXTENSIONS = (
     "shorter_ways",
     "moto_clock",

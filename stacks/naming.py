@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from environments.schema import Environment
+from environments.schema import Cluster, Environment
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,9 @@ class Names:
     def cluster_parameter_arn(self, cluster: str) -> str:
         return self.arn("ssm", f"parameter{self.cluster_parameter(cluster)}")
 
-    def instance_profile_role_arn(self, instance_profile: str) -> str:
-        """The role of an instance profile; by IAM console convention it has the profile's own name."""
-        return f"arn:{self.environment.partition}:iam::{self.environment.account}:role/{instance_profile}"
+    def instance_role_arn(self, cluster: Cluster) -> str | None:
+        """The role in the cluster's instance profile; the console gives both the same name. None without a profile."""
+        if cluster.instance_profile is None:
+            return None
+        by_name = f"arn:{self.environment.partition}:iam::{self.environment.account}:role/{cluster.instance_profile}"
+        return cluster.instance_role_arn or by_name

@@ -22,6 +22,13 @@ ROLE_TAG = "peaker:role"
 VOLUME_TAG = "peaker:volume"
 ENVIRONMENT_TAG = "peaker:environment"
 
+VOLUME_KEY_ACTIONS = (
+    "Decrypt",
+    "DescribeKey",
+    "GenerateDataKeyWithoutPlaintext",
+    "ReEncryptFrom",
+    "ReEncryptTo",
+)
 NO_RESOURCE_LEVEL = "AWS offers no resource-level permission for these read-only actions."
 NO_HEALTH_CHECK = "AWS offers no resource-level permission for making and listing health checks."
 UNTAGGED_CHECKS = "Route 53 gives a health check its id, and its permissions know no condition on tags."
@@ -56,6 +63,7 @@ class Permission(Enum):
     CREATE_SNAPSHOTS = auto()
     LAUNCH_INSTANCES = auto()
     CREATE_VOLUMES = auto()
+    CHECK_VOLUME_KEYS = auto()
     ATTACH_VOLUMES = auto()
     REGISTER_TARGETS = auto()
     DEREGISTER_TARGETS = auto()
@@ -107,6 +115,11 @@ class Deployment:
     @property
     def cluster_names(self) -> list[str]:
         return [cluster.name for cluster in self.names.environment.clusters]
+
+    @property
+    def kms_key_arns(self) -> tuple[str, ...]:
+        """The customer-managed keys of all clusters' volumes, snapshots and images."""
+        return tuple(sorted({key for one in self.names.environment.clusters for key in one.kms_key_arns}))
 
     @property
     def clusters_by_name(self) -> list[tuple[Cluster, Route53Endpoint]]:
@@ -323,6 +336,7 @@ def _create_snapshots(deployment: Deployment) -> list[Statement]:
             "CreateSnapshots gives all members the same tags, so each gets its volume's name after. "
             + UNKNOWN_UNTIL_RUN,
         ),
+        *_use_volume_keys(deployment),
     ]
 
 
@@ -333,7 +347,7 @@ def _launch_instances(deployment: Deployment) -> list[Statement]:
     for cluster in environment.clusters:
         given |= {arn("ec2", f"subnet/{subnet}") for subnet in cluster.subnets.values()}
         given |= {arn("ec2", f"security-group/{group}") for group in cluster.security_group_ids}
-    profiles = sorted({c.instance_profile for c in environment.clusters if c.instance_profile})
+    roles = sorted({arn for c in environment.clusters if (arn := deployment.names.instance_role_arn(c))})
     launch = [
         Statement(
             ("ec2:RunInstances",),
@@ -349,11 +363,10 @@ def _launch_instances(deployment: Deployment) -> list[Statement]:
         ),
         _tag_on_create("RunInstances", deployment.ec2("instance"), deployment.ec2("volume")),
     ]
-    if profiles:
-        roles = tuple(deployment.names.instance_profile_role_arn(profile) for profile in profiles)
+    if roles:
         to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
-        launch.append(Statement(("iam:PassRole",), roles, to_ec2))
-    return launch
+        launch.append(Statement(("iam:PassRole",), tuple(roles), to_ec2))
+    return [*launch, *_use_volume_keys(deployment)]
 
 
 def _create_volumes(deployment: Deployment) -> list[Statement]:
@@ -363,7 +376,41 @@ def _create_volumes(deployment: Deployment) -> list[Statement]:
         ),
         Statement(("ec2:CreateVolume",), (deployment.any_snapshot,), _owned(deployment), UNKNOWN_UNTIL_RUN),
         _tag_on_create("CreateVolume", deployment.ec2("volume")),
+        *_use_volume_keys(deployment),
     ]
+
+
+def _use_volume_keys(deployment: Deployment) -> list[Statement]:
+    """What EBS does with a customer-managed key for the caller (EBS user guide, requirements for encryption).
+
+    Through EC2 only, and grants for AWS's services only: nobody can read data with it, or hand the key on.
+    """
+    keys = deployment.kms_key_arns
+    if not keys:
+        return []
+    via_ec2 = {"kms:ViaService": f"ec2.{deployment.names.environment.region}.amazonaws.com"}
+    return [
+        Statement(tuple(f"kms:{action}" for action in VOLUME_KEY_ACTIONS), keys, {"StringEquals": via_ec2}),
+        Statement(
+            ("kms:CreateGrant",),
+            keys,
+            {"StringEquals": via_ec2, "Bool": {"kms:GrantIsForAWSResource": "true"}},
+        ),
+    ]
+
+
+def _check_volume_keys(deployment: Deployment) -> list[Statement]:
+    """A plan asks whose key it is, and tries (as a dry run) whether the key's policy lets this account in."""
+    found = [
+        Statement(
+            ("kms:DescribeKey",),
+            (deployment.names.arn("kms", "key/*"),),
+            wildcard_reason="A key that the settings do not name must be told by its name; this reads no data.",
+        )
+    ]
+    if deployment.kms_key_arns:
+        found.append(Statement(("kms:GenerateDataKeyWithoutPlaintext",), deployment.kms_key_arns))
+    return found
 
 
 def _attach_volumes(deployment: Deployment) -> list[Statement]:
@@ -373,7 +420,8 @@ def _attach_volumes(deployment: Deployment) -> list[Statement]:
             (deployment.ec2("instance"), deployment.ec2("volume")),
             _owned(deployment),
             UNKNOWN_UNTIL_RUN,
-        )
+        ),
+        *_use_volume_keys(deployment),
     ]
 
 
@@ -562,6 +610,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _launch_instances
         case Permission.CREATE_VOLUMES:
             return _create_volumes
+        case Permission.CHECK_VOLUME_KEYS:
+            return _check_volume_keys
         case Permission.ATTACH_VOLUMES:
             return _attach_volumes
         case Permission.REGISTER_TARGETS:
@@ -573,7 +623,10 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
         case Permission.STOP_INSTANCES:
             return _touch_owned("ec2:StopInstances", lambda deployment: deployment.ec2("instance"))
         case Permission.START_INSTANCES:
-            return _touch_owned("ec2:StartInstances", lambda deployment: deployment.ec2("instance"))
+            return lambda deployment: [
+                *_touch_owned("ec2:StartInstances", lambda one: one.ec2("instance"))(deployment),
+                *_use_volume_keys(deployment),
+            ]
         case Permission.TERMINATE_INSTANCES:
             return _touch_owned("ec2:TerminateInstances", lambda deployment: deployment.ec2("instance"))
         case Permission.DELETE_VOLUMES:

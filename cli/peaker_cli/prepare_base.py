@@ -227,12 +227,12 @@ def remedies(steps: Sequence[BaseStep]) -> list[str]:
 def _prepare(control: ControlPlane, cluster: str, instance_id: str, wanted: Preparation) -> list[BaseStep]:
     settings = ParameterClusters(control.client("ssm"), control.environment).settings(cluster)
     ec2 = control.client("ec2")
-    instance = Ec2Compute(ec2).instance(instance_id)
-    if (why := why_not_base(settings.name, instance)) is not None:
+    instance = Ec2Compute(ec2, settings.environment).instance(instance_id)
+    if (why := why_not_base(settings, instance)) is not None:
         raise ControlPlaneError(f"{instance_id} {why}")
     ssm = control.client("ssm")
     told = ssm.describe_instance_information(Filters=[{"Key": "InstanceIds", "Values": [instance_id]}])
-    volumes = Ec2Storage(ec2, ec2).volumes_of_instance(instance_id)
+    volumes = Ec2Storage(ec2, ec2, settings.environment).volumes_of_instance(instance_id)
     steps = [
         agent_step(told["InstanceInformationList"]),
         volumes_step(settings, instance, volumes),

@@ -312,6 +312,16 @@ class PastRuns(Protocol):
         """Step durations of the last 20 scale-outs that put a replica into service, the newest last."""
 
 
+class VolumeKeys(Protocol):
+    """KMS keys of volumes."""
+
+    def why_not_usable(self, key_arn: str, settings: ClusterSettings) -> str | None:
+        """Why EBS could not use this key for a new volume; None when it can, and for AWS's own keys.
+
+        A dry run: the key's state, the settings and the key's policy. Nothing is encrypted.
+        """
+
+
 class Executions(Protocol):
     """The executions of this environment's workflows."""
 
@@ -366,6 +376,7 @@ class Ports:
     ledger: Ledger
     readings: LoadReadings
     executions: Executions
+    volume_keys: VolumeKeys
     past_runs: PastRuns
     price_list: PriceList
     stored_prices: StoredPrices

@@ -34,6 +34,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DELETE_PASSES = 3
+# Deletion policies that keep a resource, and those that keep it also when the operation that made it is rolled back.
+RETAINED = frozenset({"Retain", "RetainExceptOnCreate"})
+RETAINED_AT_CREATION = frozenset({"Retain"})
+# CloudFormation's quotas for a template: in the request, and in S3.
+LONGEST_INLINE_TEMPLATE_BYTES = 51_200
+LONGEST_TEMPLATE_BYTES = 1_048_576
+# Such a stack can only be deleted.
+CREATED_IN_VAIN = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED"})
 ACTIONS = (
     "create_stack",
     "update_stack",
@@ -117,7 +125,7 @@ class Stacks:
 
     def update(self, name: str, body: str, parameters: dict[str, str], tags: list[dict[str, str]]) -> Stack:
         stack = self.get(name)
-        if not stack.status.endswith("_COMPLETE"):
+        if not stack.status.endswith("_COMPLETE") or stack.status in CREATED_IN_VAIN:
             raise _validation(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
         template = parse_template(body) if body else stack.template
         if template == stack.template and parameters == stack.parameters:
@@ -172,7 +180,7 @@ class Stacks:
             self._set_status(stack, "CREATE_COMPLETE")
         except (StackFailed, TemplateError) as error:
             self._set_status(stack, "ROLLBACK_IN_PROGRESS", str(error))
-            left = self._delete_all(stack, list(stack.resources), keep_retained=False)
+            left = self._delete_all(stack, list(stack.resources), RETAINED_AT_CREATION)
             self._set_status(stack, "ROLLBACK_FAILED" if left else "ROLLBACK_COMPLETE", str(error))
 
     def _update(self, stack: Stack, template: dict[str, Any], body: str, parameters: dict[str, str]) -> None:
@@ -181,7 +189,7 @@ class Stacks:
         try:
             self._make_all(stack, template)
             gone = [name for name in stack.resources if name not in template["Resources"]]
-            left = self._delete_all(stack, gone, keep_retained=True)
+            left = self._delete_all(stack, gone, RETAINED)
             stack.outputs = self._outputs(stack)
             stack.updated = self._cloud.clock.now()
             self._set_status(stack, "UPDATE_COMPLETE", f"left behind: {left}" if left else "")
@@ -191,13 +199,13 @@ class Stacks:
             try:
                 added = [name for name in stack.resources if name not in before[0]["Resources"]]
                 self._make_all(stack, before[0])
-                self._delete_all(stack, added, keep_retained=False)
+                self._delete_all(stack, added, RETAINED_AT_CREATION)
                 self._set_status(stack, "UPDATE_ROLLBACK_COMPLETE", str(error))
             except (StackFailed, TemplateError) as second:
                 self._set_status(stack, "UPDATE_ROLLBACK_FAILED", str(second))
 
     def _delete(self, stack: Stack) -> None:
-        left = self._delete_all(stack, list(stack.resources), keep_retained=True)
+        left = self._delete_all(stack, list(stack.resources), RETAINED)
         if left:
             self._set_status(stack, "DELETE_FAILED", f"The following resource(s) failed to delete: {left}.")
             return
@@ -265,15 +273,18 @@ class Stacks:
         entry.properties = properties
         self._set_resource(stack, entry, f"{verb}_COMPLETE")
 
-    def _delete_all(self, stack: Stack, names: list[str], keep_retained: bool) -> list[str]:
-        """Delete in reverse order, and again for what another held fast; returns what is left."""
+    def _delete_all(self, stack: Stack, names: list[str], kept_policies: frozenset[str]) -> list[str]:
+        """Delete in reverse order, and again for what another held fast; returns what is left.
+
+        What has one of these deletion policies stays, and is the stack's no longer.
+        """
         left = [name for name in reversed(names) if stack.resources[name].made is not None]
         for name in set(names) - set(left):
             stack.resources.pop(name)
         for _ in range(DELETE_PASSES):
             for name in list(left):
                 entry = stack.resources[name]
-                if keep_retained and entry.template.get("DeletionPolicy") == "Retain":
+                if entry.template.get("DeletionPolicy") in kept_policies:
                     self._set_resource(stack, entry, "DELETE_SKIPPED")
                 elif not self._delete_one(stack, entry):
                     continue
@@ -429,7 +440,16 @@ def install(cloud: LocalCloud) -> None:
 
     def body_of(self: Any) -> str:
         url = self._get_param("TemplateURL")
-        return str(self._get_stack_from_s3_url(url) if url else self._get_param("TemplateBody") or "")
+        body = str(self._get_stack_from_s3_url(url) if url else self._get_param("TemplateBody") or "")
+        parameter, limit = (
+            ("templateURL", LONGEST_TEMPLATE_BYTES) if url else ("templateBody", LONGEST_INLINE_TEMPLATE_BYTES)
+        )
+        if len(body.encode()) > limit:
+            raise _validation(
+                f"1 validation error detected: Value at '{parameter}' failed to satisfy constraint: "
+                f"Member must have length less than or equal to {limit}"
+            )
+        return body
 
     def parameters_of(self: Any) -> dict[str, str]:
         given = self._get_param("Parameters", []) or []

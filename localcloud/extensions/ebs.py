@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 import math
 import re
 import time
@@ -17,6 +18,7 @@ from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from flask import request as flask_request
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.models.block_device import BlockDeviceType
@@ -26,9 +28,12 @@ from moto.ec2.utils import generic_filter, random_snapshot_id, random_volume_id
 from localcloud.dataplane import DataPlaneError
 from localcloud.extensions.ec2_state import Ec2State, ec2_error, ec2_state
 from localcloud.extensions.volume_spec import VolumeSpec, volume_spec
+from localcloud.iam.gateway import REFUSED_LATER
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
+
+log = logging.getLogger(__name__)
 
 MIB = 1024**2
 GIB = 1024**3
@@ -37,6 +42,7 @@ CONCURRENT_SNAPSHOTS_PER_VOLUME = 5
 ATTACHMENTS_PER_INSTANCE = 27  # 28 shared with network interfaces on r6i and r7g, less one interface
 BLOCK_TOKEN_LIFE = timedelta(days=7)
 DEVICE_NAME = re.compile(r"(/dev/)?(sd|xvd)[a-z]{1,2}[0-9]{0,2}")
+AWS_KEY = "alias/aws/ebs"
 NO_SOURCE_VOLUME = "vol-ffffffff"  # as AWS shows for a copied snapshot
 
 
@@ -57,6 +63,7 @@ class EbsVolume(Volume):
             throughput=spec.throughput_mib_per_s,
         )
         self.spec = spec
+        self.kms_key_id: str | None = None
         self.in_store = True
         self.volume_initialization_rate = spec.initialization_rate_mib_per_s
         self.create_time = state.cloud.clock.now()
@@ -91,6 +98,7 @@ class EbsSnapshot(Snapshot):
     def __init__(self, state: Ec2State, snapshot_id: str, volume: Any, description: str) -> None:
         super().__init__(state.backend, snapshot_id, volume, description)
         self.start_time = state.cloud.clock.now()
+        self.kms_key_id: str | None = getattr(volume, "kms_key_id", None)
         self.full_snapshot_size_in_bytes: int | None = None
         self.completion_time: datetime | None = None
         self._clock = state.cloud.clock
@@ -137,10 +145,12 @@ def create_volume(state: Ec2State, request: Mapping[str, Any], zone_name: str) -
     snapshot_id = request.get("SnapshotId")
     snapshot = _restorable(state, snapshot_id) if snapshot_id else None
     spec = volume_spec(request, snapshot.volume_size if snapshot else None)
-    for refused in ("MultiAttachEnabled", "Encrypted", "OutpostArn"):
+    for refused in ("MultiAttachEnabled", "OutpostArn"):
         if request.get(refused):
             raise ec2_error("UnsupportedOperation", f"The local cloud has no volumes with {refused}.")
     volume = EbsVolume(state, zone_name, spec, snapshot_id)  # type: ignore[abstract]
+    volume.kms_key_id = _key_of(request, snapshot)
+    volume.encrypted = volume.kms_key_id is not None
     try:
         state.dataplane.volumes.create_volume(volume.id, spec.size_gib * GIB, spec.limits(), snapshot_id)
     except DataPlaneError as error:
@@ -149,6 +159,24 @@ def create_volume(state: Ec2State, request: Mapping[str, Any], zone_name: str) -
         state.backend.volumes[volume.id] = volume
         state.created(volume.id)
     return volume
+
+
+def _key_of(request: Mapping[str, Any], snapshot: EbsSnapshot | None) -> str | None:
+    """Its own key, else its snapshot's; a volume that is to be encrypted without one is under AWS's."""
+    inherited = snapshot.kms_key_id if snapshot is not None else None
+    named = request.get("KmsKeyId") or inherited
+    return str(named) if named else AWS_KEY if request.get("Encrypted") else None
+
+
+def vanish(state: Ec2State, volume: EbsVolume, why: str) -> None:
+    """EBS cannot use the volume's key: it goes away after the call was answered, and nobody is told."""
+
+    def after_a_moment() -> None:
+        time.sleep(state.transition_seconds)
+        log.warning("%s vanishes: %s", volume.id, why)
+        delete_volume(state, volume)
+
+    state.cloud.background(f"vanish-{volume.id}", after_a_moment)
 
 
 def create_root_volume(
@@ -390,6 +418,8 @@ class EbsActions:
         def act() -> EbsVolume:
             volume = create_volume(self.state, request, zone_name)
             volume.add_tags(tags)
+            if refused := flask_request.environ.get(REFUSED_LATER):
+                vanish(self.state, volume, refused[0])
             return volume
 
         volume: EbsVolume = self.state.once("CreateVolume", request, request.get("ClientToken"), act)
@@ -593,6 +623,7 @@ class EbsActions:
             "Throughput": volume.throughput,
             "VolumeInitializationRate": getattr(volume, "volume_initialization_rate", None),
             "Encrypted": volume.encrypted,
+            "KmsKeyId": getattr(volume, "kms_key_id", None),
             "MultiAttachEnabled": False,
         }
 
@@ -695,6 +726,7 @@ def _describe_snapshot(snapshot: Any) -> dict[str, Any]:
         "FullSnapshotSizeInBytes": getattr(snapshot, "full_snapshot_size_in_bytes", None),
         "OwnerId": snapshot.owner_id,
         "Encrypted": snapshot.encrypted,
+        "KmsKeyId": getattr(snapshot, "kms_key_id", None),
         "StorageTier": "standard",
         "Tags": snapshot.get_tags(),
     }

@@ -45,10 +45,11 @@ class Access:
 
     def check_request(
         self, identity: Identity, service: str, operation: str, params: Params, source_ip: str = ""
-    ) -> None:
-        """Whether this API call may go on. Raises Refused."""
+    ) -> tuple[Refused, ...]:
+        """Whether this API call may go on. Raises Refused; returns what is refused after the answer."""
+        later: list[Refused] = []
         if identity.is_administrator or f"{service}:{operation}" in ALWAYS_ALLOWED:
-            return
+            return ()
         keys = session_keys(
             identity.caller,
             self._now(),
@@ -59,10 +60,16 @@ class Access:
         action = f"{IAM_PREFIX.get(service, service)}:{operation}"
         try:
             for need in self.needs(service, operation, params):
-                self._check(identity, need, keys)
+                try:
+                    self._check(identity, need, keys)
+                except Refused as refused:
+                    if not need.asynchronous:
+                        raise
+                    later.append(refused)
         except (NeedNotKnown, PolicyNotUnderstood) as error:
             log.error("%s by %s refused: %s", action, identity.caller.arn, error)
             raise Refused(identity, Need(action), f"because {error}") from error
+        return tuple(later)
 
     def check_service(self, name: str, source_arn: str, need: Need) -> None:
         """Whether an AWS service may do this for one of the account's resources. Raises Refused."""

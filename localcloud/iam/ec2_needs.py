@@ -94,13 +94,14 @@ def _create_volume(params: Params, look: Lookup) -> Iterator[Need]:
 
 
 def _volume_key(look: Lookup, snapshot: str | None, key_id: str | None) -> Iterator[Need]:
-    """What a volume needs of the customer-managed keys of its snapshot and its own; of AWS's key, nothing."""
+    """What EBS needs of the customer-managed keys of a volume's snapshot and its own; of AWS's key, nothing."""
     keys = {look.key_of_snapshot(snapshot) if snapshot else None, look.customer_key(key_id)}
     via = {"kms:viaservice": (f"ec2.{look.region}.amazonaws.com",), "kms:calleraccount": (look.account_id,)}
     for key in sorted(key for key in keys if key):
         for action in VOLUME_KEY_ACTIONS:
-            yield Need(f"kms:{action}", key, "key", via)
-        yield Need("kms:CreateGrant", key, "key", {**via, "kms:grantisforawsresource": ("true",)})
+            yield Need(f"kms:{action}", key, "key", via, asynchronous=True)
+        for_ebs = {**via, "kms:grantisforawsresource": ("true",)}
+        yield Need("kms:CreateGrant", key, "key", for_ebs, asynchronous=True)
 
 
 def _create_snapshot(params: Params, look: Lookup) -> Iterator[Need]:

@@ -59,6 +59,10 @@ class RequestRefused(Exception):
         self.code, self.message, self.status = code, message, status
 
 
+# In the WSGI environment: what the call's own work will be refused after the answer, in sentences.
+REFUSED_LATER = "peaker.refused_later"
+
+
 class RefusalAnswer(ServiceException):
     """What the serializers of moto write as the service's own error."""
 
@@ -143,7 +147,10 @@ def _check(access: Access, signed: Signed | None, environ: dict[str, Any]) -> No
     request = _request(environ)
     operation, params = _parsed(signed.service, service_model, request)
     try:
-        access.check_request(identity, signed.service, operation.name, params, environ.get("REMOTE_ADDR", ""))
+        later = access.check_request(
+            identity, signed.service, operation.name, params, environ.get("REMOTE_ADDR", "")
+        )
+        environ[REFUSED_LATER] = [refused.message for refused in later]
     except Refused as refused:
         protocol = determine_request_protocol(service_model, request.content_type)
         raise RequestRefused(*error_of(signed.service, protocol, refused)) from refused

@@ -6,7 +6,7 @@ import platform
 import sys
 from collections.abc import Iterable, Mapping
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
@@ -14,6 +14,7 @@ from constructs import Construct
 
 from environments.schema import Functions
 from stacks.constructs.acknowledgements import acknowledge_pinned_runtime, acknowledge_wildcards
+from stacks.constructs.retention import kept_once_created
 from stacks.function_catalogue import FunctionDefinition
 from stacks.naming import Names
 from stacks.permissions import Statement
@@ -56,7 +57,7 @@ class PythonFunction(Construct):
             "Logs",
             log_group_name=f"/aws/lambda/{name}",
             retention=LOG_RETENTION,
-            removal_policy=RemovalPolicy.RETAIN if settings.retain_state else RemovalPolicy.DESTROY,
+            removal_policy=kept_once_created(settings.retain_state),
         )
         role = iam.Role(
             self,

@@ -9,6 +9,7 @@ from constructs import Construct
 
 from environments.schema import Cluster, NlbEndpoint
 from stacks.constructs.acknowledgements import acknowledge_no_access_log, acknowledge_no_route_table
+from stacks.constructs.retention import kept_once_created
 from stacks.naming import Names
 
 HEALTH_PATH = "/health"
@@ -53,8 +54,9 @@ class ReadEndpoint(Construct):
             internet_facing=False,
             # A peak replica may be the only healthy target in its zone: every node must reach every target.
             cross_zone_enabled=True,
-            deletion_protection=settings.retain_state,
         )
+        # Deletion protection would keep a load balancer whose stack was never made, and its name with it.
+        load_balancer.apply_removal_policy(kept_once_created(settings.retain_state))
         acknowledge_no_access_log(load_balancer)
         self._endpoint = endpoint
         self.target_group = self._target_group("Targets", name, vpc, cluster)

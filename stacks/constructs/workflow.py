@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
@@ -17,6 +17,7 @@ from constructs import Construct
 
 from stacks.constructs.acknowledgements import acknowledge_wildcards
 from stacks.constructs.operator_alarm import OperatorAlarm
+from stacks.constructs.retention import kept_once_created
 from stacks.naming import Names
 from stacks.role_statements import workflow_statements
 
@@ -117,7 +118,7 @@ class Workflow(Construct):
             "Logs",
             log_group_name=f"/aws/vendedlogs/states/{physical_name}",
             retention=LOG_RETENTION,
-            removal_policy=RemovalPolicy.RETAIN if settings.retain_state else RemovalPolicy.DESTROY,
+            removal_policy=kept_once_created(settings.retain_state),
         )
         self.state_machine = stepfunctions.StateMachine(
             self,

@@ -107,6 +107,7 @@ ADAPTERS = {
     "package": _adapter("s3_host_package.py", "S3HostPackage", "s3", "s3"),
     "snapshot_blocks": _adapter("ebs_snapshot_blocks.py", "EbsSnapshotBlocks", "ebs", "ebs"),
     "run_files": _adapter("s3_run_files.py", "S3RunFiles", "s3", "s3"),
+    "volume_keys": _adapter("kms_volume_keys.py", "KmsVolumeKeys", "kms", "kms"),
     "executions": _adapter(
         "step_functions_executions.py", "StepFunctionsExecutions", "stepfunctions", "states"
     ),

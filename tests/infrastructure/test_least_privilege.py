@@ -26,6 +26,8 @@ WRITE_LEDGER = {
     f"dynamodb:{name}" for name in ("GetItem", "Query", "PutItem", "UpdateItem", "ConditionCheckItem")
 }
 KEEP_FORECASTS = {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem"}
+# Granted on the customer-managed keys that the settings name; these environments name none.
+ONLY_WITH_KEYS = {"kms:GenerateDataKeyWithoutPlaintext"}
 # What the read endpoints of an environment are, and what its functions may do.
 DEPLOYMENTS = {"nlb": DEPLOYMENT, "route53": BY_NAME}
 # ValidateRequest runs before there is a run, WatchReplicas without one; FindStoppedRuns only reads leases;
@@ -52,7 +54,7 @@ def needed(definition: FunctionDefinition, kind: str) -> set[str]:
     }
     for action in list(actions):
         actions |= IMPLIED.get(action, set())
-    return actions | LEDGER.get(definition.name, WRITE_LEDGER)
+    return (actions - ONLY_WITH_KEYS) | LEDGER.get(definition.name, WRITE_LEDGER)
 
 
 @pytest.mark.parametrize("kind", DEPLOYMENTS)

@@ -166,6 +166,61 @@ def test_the_bootstrap_buckets_own_key_is_read_with_and_only_through_s3() -> Non
     assert not [s for s in statements(Permission.READ_HOST_PACKAGE, DEPLOYMENT) if "kms:Decrypt" in s.actions]
 
 
+VOLUME_KEYS = (
+    "arn:aws:kms:us-east-1:222222222222:key/0b0d0000-0000-0000-0000-00000000000a",
+    "arn:aws:kms:us-east-1:222222222222:key/0b0d0000-0000-0000-0000-00000000000b",
+)
+
+
+def with_cluster_fields(**fields: object) -> Deployment:
+    """The production deployment with its cluster changed."""
+    environment = load_environment("prod")
+    cluster = environment.clusters[0].model_copy(update=fields)
+    return replace(DEPLOYMENT, names=Names(environment.model_copy(update={"clusters": (cluster,)})))
+
+
+@pytest.mark.parametrize(
+    "permission",
+    [
+        Permission.CREATE_SNAPSHOTS,
+        Permission.CREATE_VOLUMES,
+        Permission.ATTACH_VOLUMES,
+        Permission.LAUNCH_INSTANCES,
+        Permission.START_INSTANCES,
+    ],
+)
+def test_volume_keys_are_used_through_ec2_only_and_granted_to_aws_only(permission: Permission) -> None:
+    deployment = with_cluster_fields(kms_key_arns=VOLUME_KEYS)
+    found = [s for s in statements(permission, deployment) if s.actions[0].startswith("kms:")]
+    assert {s.resources for s in found} == {VOLUME_KEYS}
+    via = {"kms:ViaService": "ec2.us-east-1.amazonaws.com"}
+    assert all(s.conditions["StringEquals"] == via for s in found)
+    [grant] = [s for s in found if "kms:CreateGrant" in s.actions]
+    assert (grant.actions, grant.conditions["Bool"]) == (
+        ("kms:CreateGrant",),
+        {"kms:GrantIsForAWSResource": "true"},
+    )
+    without = [s for s in statements(permission, DEPLOYMENT) if s.actions[0].startswith("kms:")]
+    assert without == []
+
+
+def test_a_plan_looks_at_keys_and_cannot_read_with_them() -> None:
+    found = statements(Permission.CHECK_VOLUME_KEYS, with_cluster_fields(kms_key_arns=VOLUME_KEYS))
+    assert {action for s in found for action in s.actions} == {
+        "kms:DescribeKey",
+        "kms:GenerateDataKeyWithoutPlaintext",
+    }
+
+
+def test_a_role_that_is_not_named_like_its_instance_profile_is_the_one_that_is_passed() -> None:
+    role = "arn:aws:iam::222222222222:role/hosts/mysql-hosts"
+    deployment = with_cluster_fields(instance_role_arn=role)
+    [passing] = [
+        s for s in statements(Permission.LAUNCH_INSTANCES, deployment) if "iam:PassRole" in s.actions
+    ]
+    assert passing.resources == (role,)
+
+
 def test_only_the_replicas_role_is_passed_and_only_to_ec2() -> None:
     [statement] = [s for s in all_statements() if "iam:PassRole" in s.actions]
     assert statement.resources == ("arn:aws:iam::222222222222:role/peaker-replica",)

@@ -199,8 +199,10 @@ def test_missing_forecast_is_an_alarm(assembly: Assembly) -> None:
 
 def test_every_metric_of_ours_that_is_watched_is_published(assembly: Assembly) -> None:
     [dashboard] = assembly.properties("AWS::CloudWatch::Dashboard")
-    shown = set(re.findall(r'"Peaker/\w+","(\w+)"', json.dumps(dashboard["DashboardBody"]).replace("\\", "")))
-    watched = {a["MetricName"] for a in alarms(assembly).values() if str(a.get("Namespace")).startswith("Peaker/")}
+    ours = f"Peaker/{assembly.environment}"
+    body = json.dumps(dashboard["DashboardBody"]).replace("\\", "")
+    shown = set(re.findall(rf'"{ours}","(\w+)"', body))
+    watched = {a["MetricName"] for a in alarms(assembly).values() if a.get("Namespace") == ours}
     assert {"ReplicaShortage", "UndoIncomplete"} <= watched
     assert "LeadTimeSeconds" in shown
     sources = "".join(path.read_text() for path in (REPOSITORY / "functions" / "peaker").rglob("*.py"))

@@ -27,6 +27,27 @@ def test_ledger_outlives_the_stack_where_state_is_kept(assembly: Assembly) -> No
     assert table["Properties"].get("DeletionProtectionEnabled", False) == kept
 
 
+def test_a_first_deployment_that_fails_leaves_nothing_in_the_way_of_the_next(assembly: Assembly) -> None:
+    """Names are fixed: what a failed creation retains, or what is protected, the next one meets."""
+    kept_at_failure = [
+        (kind, logical_id)
+        for kind in ("AWS::Logs::LogGroup", "AWS::ElasticLoadBalancingV2::LoadBalancer")
+        for logical_id, resource in assembly.resources(kind)
+        if resource["DeletionPolicy"] != ("RetainExceptOnCreate" if assembly.environment == "prod" else "Delete")
+    ]
+    assert kept_at_failure == []
+    [balancer] = assembly.properties("AWS::ElasticLoadBalancingV2::LoadBalancer")
+    attributes = {pair["Key"]: pair["Value"] for pair in balancer["LoadBalancerAttributes"]}
+    assert attributes.get("deletion_protection.enabled", "false") == "false"
+
+
+def test_the_protected_ledger_is_alone_in_its_stack(prod: Assembly) -> None:
+    """Nothing beside it can fail and roll it back."""
+    [state] = [one for one in prod.templates() if "AWS::DynamoDB::Table" in json.dumps(one)]
+    kinds = {resource["Type"] for resource in state["Resources"].values()}
+    assert kinds - {"AWS::CDK::Metadata"} == {"AWS::DynamoDB::Table"}
+
+
 def test_what_runs_hand_to_their_hosts_is_closed_and_vanishes(assembly: Assembly) -> None:
     [bucket] = [
         one for one in assembly.properties("AWS::S3::Bucket") if "run-files" in one.get("BucketName", "")

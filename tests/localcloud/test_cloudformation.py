@@ -423,6 +423,42 @@ def test_a_retained_resource_survives_its_stack(aws: Control) -> None:
     assert aws.ssm.get_parameter(Name=physical)["Parameter"]["Value"] == "x"
 
 
+@pytest.mark.parametrize(("policy", "kept"), [("Retain", True), ("RetainExceptOnCreate", False)])
+def test_a_creation_that_fails_leaves_what_is_retained_in_the_way_of_the_next(
+    aws: Control, policy: str, kept: bool
+) -> None:
+    group = {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": unique("/logs/group")}}
+    resources = {"Kept": {**group, "DeletionPolicy": policy}}
+    broken = {**parameter("x", Sparkle=1), "DependsOn": "Kept"}
+    failed = create(aws, {**resources, "Broken": broken})
+    assert settled(aws, failed)["StackStatus"] == "ROLLBACK_COMPLETE"
+    with pytest.raises(ClientError, match="ROLLBACK_COMPLETE state and can not be updated"):
+        update(aws, failed, resources)
+    again = settled(aws, create(aws, resources))
+    assert again["StackStatus"] == ("ROLLBACK_COMPLETE" if kept else "CREATE_COMPLETE")
+    assert ("ResourceAlreadyExistsException" in again.get("StackStatusReason", "")) == kept
+
+
+def test_what_is_retained_except_on_creation_survives_its_stack(aws: Control) -> None:
+    name = create(aws, {"Kept": {**parameter("x"), "DeletionPolicy": "RetainExceptOnCreate"}})
+    settled(aws, name)
+    physical = listed(aws, name)[0]["PhysicalResourceId"]
+    assert delete(aws, name)["StackStatus"] == "DELETE_COMPLETE"
+    assert aws.ssm.get_parameter(Name=physical)["Parameter"]["Value"] == "x"
+
+
+def test_a_large_template_comes_from_s3_and_not_in_the_request(aws: Control) -> None:
+    body = json.dumps({"Resources": {"P": parameter("x")}, "Description": "d" * 51_200})
+    with pytest.raises(ClientError, match="less than or equal to 51200"):
+        aws.cloudformation.create_stack(StackName=unique("stack"), TemplateBody=body)
+    bucket, name = unique("templates"), unique("stack")
+    aws.cloud.client("s3").create_bucket(Bucket=bucket)
+    aws.cloud.client("s3").put_object(Bucket=bucket, Key="t.json", Body=body.encode())
+    url = f"https://{bucket}.s3.us-east-1.amazonaws.com/t.json"
+    aws.cloudformation.create_stack(StackName=name, TemplateURL=url)
+    assert settled(aws, name)["StackStatus"] == "CREATE_COMPLETE"
+
+
 def test_one_stack_imports_what_another_exports(aws: Control) -> None:
     export = unique("export")
     settled(

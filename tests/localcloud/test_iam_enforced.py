@@ -11,6 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
+from moto.ec2.models import ec2_backends
 
 from localcloud.iam import reference
 from localcloud.iam.service_needs import IAM_PREFIX, NEEDS
@@ -280,6 +281,48 @@ def test_a_launch_with_a_profile_passes_its_role(aws: ResourceCloud) -> None:
     to_ec2 = {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
     passing = allow("iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/{role}", **to_ec2)
     assert Person(aws, *LAUNCHER.values(), passing).ec2.run_instances(**call)["Instances"]
+
+
+def gone(volume_id: str) -> bool:
+    """Not only unseen yet: Describe lags."""
+    return volume_id not in ec2_backends[ACCOUNT]["us-east-1"].volumes
+
+
+VOLUME_KEY = ("Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo")
+
+
+@pytest.mark.parametrize("missing", [*VOLUME_KEY, "CreateGrant"])
+def test_a_volume_whose_key_ebs_cannot_use_is_answered_for_and_then_vanishes(
+    aws: ResourceCloud, missing: str
+) -> None:
+    key = aws.kms.create_key()["KeyMetadata"]["Arn"]
+    may = [f"kms:{action}" for action in (*VOLUME_KEY, "CreateGrant") if action != missing]
+    person = Person(aws, allow("ec2:CreateVolume"), allow(may, key))
+    wanted = {"AvailabilityZone": "us-east-1a", "Size": 1, "Encrypted": True, "KmsKeyId": key}
+    volume = person.ec2.create_volume(**wanted)["VolumeId"]
+    eventually(lambda: gone(volume))
+
+
+def test_a_volume_under_a_key_that_ebs_can_use_stays_and_its_snapshots_carry_the_key(
+    aws: ResourceCloud,
+) -> None:
+    key = aws.kms.create_key()["KeyMetadata"]["Arn"]
+    for_ebs = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+    may = [f"kms:{action}" for action in VOLUME_KEY]
+    person = Person(
+        aws, allow("ec2:CreateVolume"), allow(may, key), allow("kms:CreateGrant", key, **for_ebs)
+    )
+    wanted = {"AvailabilityZone": "us-east-1a", "Size": 1, "Encrypted": True, "KmsKeyId": key}
+    volume = person.ec2.create_volume(**wanted)["VolumeId"]
+    eventually(lambda: aws.volume(volume).get("State") == "available")
+    snapshot = aws.completed_snapshot(volume)
+    assert aws.snapshot(snapshot)["KmsKeyId"] == key
+    copy = person.ec2.create_volume(AvailabilityZone="us-east-1a", SnapshotId=snapshot)["VolumeId"]
+    eventually(lambda: aws.volume(copy).get("State") == "available")
+    assert aws.volume(copy)["KmsKeyId"] == key
+    stranger = Person(aws, allow("ec2:CreateVolume"))
+    lost = stranger.ec2.create_volume(AvailabilityZone="us-east-1a", SnapshotId=snapshot)["VolumeId"]
+    eventually(lambda: gone(lost))
 
 
 def test_only_what_carries_the_tag_is_deleted(aws: ResourceCloud) -> None:

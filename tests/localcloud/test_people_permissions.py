@@ -114,7 +114,8 @@ def hosts(aws: Control) -> dict[str, str]:
         aws.ssm.create_document(Name=name, Content=content, DocumentType="Command", DocumentFormat="JSON")
     made = {}
     for role in ("replica", "source"):
-        tags = [{"Key": "peaker:cluster", "Value": "orders"}, {"Key": "peaker:role", "Value": role}]
+        given = {"environment": "local", "cluster": "orders", "role": role}
+        tags = [{"Key": f"peaker:{key}", "Value": value} for key, value in given.items()]
         answer = aws.ec2.run_instances(
             ImageId="ami-0a77000000000097", MinCount=1, MaxCount=1,
             TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],

@@ -14,6 +14,7 @@ from localcloud.deploy import deploy
 from stacks import application
 from stacks.application import build_app
 from tests.localcloud.resources import ResourceCloud, open_cloud
+from tests.support.deployed_product import lead_bundles_here
 
 ENVIRONMENTS = ("local", "twin")
 
@@ -35,6 +36,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ResourceCloud]:
         patch.setattr(application, "load_environment", named)
         for name in ENVIRONMENTS:
             build_app(environment=name, output=folder / name, context={"bundle": "sources"}).synth()
+            lead_bundles_here(folder / name)
     with open_cloud(folder / "cloud") as opened:
         for name in ENVIRONMENTS:
             deploy(folder / name, opened.cloud.endpoint_url)

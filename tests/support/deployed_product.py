@@ -157,10 +157,15 @@ def eventually(look: Callable[[], Any], seconds: float = 180.0) -> Any:
 def synthesize(output: Path) -> Path:
     """The local environment's templates; its functions run from this checkout and this Python's packages."""
     build_app(environment=ENVIRONMENT, output=output, context={"bundle": "sources"}).synth()
+    lead_bundles_here(output)
+    return output
+
+
+def lead_bundles_here(output: Path) -> None:
+    """The functions of an assembly run from this checkout and this Python's packages."""
     for bundle in output.rglob("asset.*.zip"):
         with zipfile.ZipFile(bundle, "a") as archive:
             archive.writestr(*leader_module())
-    return output
 
 
 @contextmanager

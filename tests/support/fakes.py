@@ -595,6 +595,16 @@ class FakeStoredPrices:
         self.prices = prices
 
 
+@dataclass
+class FakeVolumeKeys:
+    """`refused` says why by key."""
+
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def why_not_usable(self, key_arn: str, settings: ClusterSettings) -> str | None:
+        return self.refused.get(key_arn)
+
+
 class FakePastRuns:
     def past_steps(self, cluster: str) -> PastSteps:
         return PastSteps()
@@ -617,6 +627,7 @@ class FakePorts(Ports):
     executions: FakeExecutions
     price_list: FakePriceList
     stored_prices: FakeStoredPrices
+    volume_keys: FakeVolumeKeys
 
 
 def fake_ports(*settings: ClusterSettings) -> FakePorts:
@@ -638,6 +649,7 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
         ledger=FakeLedger(lease),
         readings=FakeReadings(),
         executions=FakeExecutions(),
+        volume_keys=FakeVolumeKeys(),
         past_runs=FakePastRuns(),
         price_list=FakePriceList(),
         stored_prices=FakeStoredPrices(),

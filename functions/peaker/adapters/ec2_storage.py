@@ -178,6 +178,7 @@ def _volume(raw: Any) -> Volume:
         instance_id=attachment.get("InstanceId"),
         device=attachment.get("Device"),
         attachment_state=attachment.get("State"),
+        kms_key_id=raw.get("KmsKeyId"),
         tags=tag_dict(raw.get("Tags")),
     )
 

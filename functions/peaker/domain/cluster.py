@@ -269,6 +269,7 @@ class ClusterSettings(Settings):
     instance_hourly_usd: float | None = Field(default=None, gt=0)
     security_group_ids: tuple[str, ...] = Field(min_length=1)
     instance_profile: str | None = None
+    kms_key_arns: tuple[str, ...] = ()
     subnets: dict[str, str] = Field(min_length=1)
     volumes: tuple[VolumeSettings, ...] = Field(min_length=1)
     initialization_rate_mib_per_s: InitializationRate | None = None

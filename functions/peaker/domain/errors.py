@@ -281,6 +281,15 @@ class VolumeFailed(Failed):
     remedy = "Look at the volume and at the permissions for its KMS key, then start again."
 
 
+class VolumeVanished(Failed):
+    """A volume that EC2 had promised was never there: EBS could not use its key, and says so to nobody."""
+
+    remedy = (
+        "Name the key in kms_key_arns of the cluster and deploy; check that the key is enabled and that its policy "
+        "lets this account's IAM policies in, then start again."
+    )
+
+
 class PrewarmFailed(Failed):
     """The prewarm engine failed or died too often."""
 

@@ -49,6 +49,7 @@ class Volume:
     instance_id: str | None = None
     device: str | None = None
     attachment_state: str | None = None
+    kms_key_id: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -17,7 +17,7 @@ from peaker.domain.prices import HOURS_PER_MONTH, PriceTable, total, usd
 from peaker.domain.reading import Known, Reading, Unknown
 
 RefusalCode = Literal[
-    "ceiling", "no_donor", "source_unknown", "budget", "price_unknown", "operation_running", "layout"
+    "ceiling", "no_donor", "source_unknown", "budget", "price_unknown", "operation_running", "layout", "key"
 ]
 
 

@@ -15,6 +15,7 @@ from peaker.adapters.ebs_snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ec2_compute import Ec2Compute
 from peaker.adapters.ec2_storage import Ec2Storage
 from peaker.adapters.forecast_records import DynamoForecastRecords
+from peaker.adapters.kms_volume_keys import KmsVolumeKeys
 from peaker.adapters.parameter_clusters import ParameterClusters
 from peaker.adapters.parameter_prices import ParameterPrices
 from peaker.adapters.read_endpoint_by_kind import read_endpoints
@@ -57,6 +58,7 @@ def ports() -> Ports:
         ledger=ledger,
         readings=CloudWatchReadings(cloudwatch),
         executions=StepFunctionsExecutions(lazy_client("stepfunctions"), settings.state_machine_prefix),
+        volume_keys=KmsVolumeKeys(lazy_client("kms")),
         past_runs=DynamoForecastRecords(dynamodb, settings.ledger_table, ledger),
         price_list=AwsPriceList(pricing_client),
         stored_prices=ParameterPrices(ssm, settings.environment),

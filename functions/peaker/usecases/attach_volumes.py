@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from peaker.domain.cluster import VolumeSettings
-from peaker.domain.errors import VolumeFailed, VolumesAttaching
+from peaker.domain.errors import VolumeFailed, VolumesAttaching, VolumeVanished
 from peaker.domain.inventory import Volume
-from peaker.domain.ledger import ResourceKind
+from peaker.domain.ledger import ResourceKind, find
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.launch_replica import INSTANCE_ROW
 from peaker.usecases.run_facts import made_id
 
+# Describe lags by seconds, never by minutes.
+SHOWN_WITHIN = timedelta(minutes=5)
+
 
 def attach_volumes(ports: Ports, step: StepInput) -> Summary:
-    """AttachVolume has no ClientToken: each volume's state is read first. Raises VolumesAttaching until done."""
+    """AttachVolume has no ClientToken: each volume's state is read first. Raises VolumesAttaching until done.
+
+    Raises VolumeVanished for one that still does not show after SHOWN_WITHIN: CreateVolume answers before EBS has used
+    the key, and a volume whose key it cannot use goes away without a word.
+    """
     rows = ports.ledger.resources(step.run_id)
     instance_id = made_id(rows, ResourceKind.INSTANCE, INSTANCE_ROW)
     volumes = {volume.volume_id: volume for volume in ports.storage.volumes_of_run(step.run_id)}
@@ -23,11 +32,13 @@ def attach_volumes(ports: Ports, step: StepInput) -> Summary:
     for wanted in ports.clusters.settings(step.cluster).volumes:
         volume_id = made_id(rows, ResourceKind.VOLUME, wanted.name)
         volume = volumes.get(volume_id)
+        row = find(rows, ResourceKind.VOLUME, wanted.name)
+        made_at = None if row is None else row.made_at
         if volume is not None and _is_attached(volume, instance_id):
             _record(ports, step, wanted, volume_id, instance_id)
             attached[wanted.name] = volume_id
         else:
-            waiting.append(_advance(ports, step, wanted, volume, volume_id, instance_id))
+            waiting.append(_advance(ports, step, wanted, volume, volume_id, instance_id, made_at))
     if waiting:
         raise VolumesAttaching("; ".join(waiting))
     return Summary(text=f"{len(attached)} volumes at {instance_id}", numbers={"attached": attached})
@@ -44,10 +55,11 @@ def _advance(
     volume: Volume | None,
     volume_id: str,
     instance_id: str,
+    made_at: datetime | None,
 ) -> str:
     """Do what the volume's state asks for; returns what is waited for."""
     if volume is None:
-        return f"{volume_id} does not show yet"
+        return _not_shown(ports, wanted, volume_id, made_at)
     if volume.state == "error":
         raise VolumeFailed(
             f"{volume_id} ({wanted.name}) ended in state error; its snapshot may be unreadable"
@@ -64,6 +76,17 @@ def _advance(
     )
     ports.storage.attach(volume_id, instance_id, wanted.device)
     return f"{volume_id} begins to attach at {wanted.device}"
+
+
+def _not_shown(ports: Ports, wanted: VolumeSettings, volume_id: str, made_at: datetime | None) -> str:
+    since = made_at or ports.clock.now()
+    if ports.clock.now() - since >= SHOWN_WITHIN:
+        minutes = SHOWN_WITHIN.total_seconds() / 60
+        raise VolumeVanished(
+            f"{volume_id} ({wanted.name}) does not exist {minutes:.0f} min after EC2 had answered that it is being "
+            "made; EBS could not use the KMS key of its snapshot"
+        )
+    return f"{volume_id} does not show yet"
 
 
 def _record(ports: Ports, step: StepInput, wanted: VolumeSettings, volume_id: str, instance_id: str) -> None:

@@ -10,7 +10,7 @@ from peaker.domain.errors import NoShortage, ScaleOutRefused
 from peaker.domain.fleet import Observation
 from peaker.domain.lead_time import LeadTime, LeadTimeInputs, PastSteps, predict_lead_time, predict_return
 from peaker.domain.parking import Method, choose_method, parked_seconds
-from peaker.domain.plan import LeadTimeEstimate, ScaleOutPlan, as_document
+from peaker.domain.plan import LeadTimeEstimate, Refusal, ScaleOutPlan, as_document
 from peaker.domain.plan import plan_scale_out as decide_plan
 from peaker.domain.prices import PriceTable
 from peaker.domain.run import PlanStep, Summary
@@ -36,7 +36,7 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
     """
     settings = ports.clusters.settings(step.cluster)
     observation = observe_fleet(ports, settings, with_volumes=True)
-    plan = _decide(ports, step, settings, observation)
+    plan = _with_keys(ports, settings, observation, _decide(ports, step, settings, observation))
     if step.fencing_token is None:
         return Planned(text=_text(plan), plan=as_document(plan))
     if step.trigger.kind != "manual" and (why := why_not_short(ports, settings, step.trigger, observation)):
@@ -59,6 +59,20 @@ def _decide(
         return build.model_copy(update={"method": method})
     back = predict_return(inputs, _behind(observation, method, ports), past)
     return _plan(ports, step, settings, observation, back, method, prices)
+
+
+def _with_keys(
+    ports: Ports, settings: ClusterSettings, observation: Observation, plan: ScaleOutPlan
+) -> ScaleOutPlan:
+    """The plan with a refusal for each key of the volumes' that EBS could not use: it would tell nobody."""
+    like = observation.replica(plan.returns or plan.donor or "")
+    keys = set() if like is None else {one.kms_key_id for one in like.volumes if one.kms_key_id}
+    found = [
+        Refusal(code="key", reason=f"the volumes of {like.instance_id} are under {key}: {why}")
+        for key in sorted(keys)
+        if like is not None and (why := ports.volume_keys.why_not_usable(key, settings)) is not None
+    ]
+    return plan.model_copy(update={"refusals": (*plan.refusals, *found)}) if found else plan
 
 
 def _plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -275,6 +276,31 @@ def test_volumes_are_made_once_in_the_instances_zone(ports: FakePorts) -> None:
     made = ports.storage.volumes_of_run(RUN_ID)
     assert sorted(str(one.name) for one in made) == ["data", "log"]
     assert {one.zone for one in made} == {"us-east-1a"}
+
+
+KEY = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def test_a_key_that_ebs_could_not_use_is_refused_before_anything_is_made(ports: FakePorts) -> None:
+    for volume_id, volume in ports.storage.volumes.items():
+        ports.storage.volumes[volume_id] = replace(volume, kms_key_id=KEY)
+    ports.volume_keys.refused[KEY] = "it is not in kms_key_arns of orders"
+    plan = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None}))
+    assert [refusal["code"] for refusal in plan.plan["refusals"]] == ["key"]
+    assert KEY in plan.plan["refusals"][0]["reason"]
+
+
+def test_a_volume_that_vanishes_is_a_failure_after_five_minutes(ports: FakePorts) -> None:
+    """CreateVolume had answered; EBS could not use the key."""
+    snapshotted(ports)
+    create_volumes(ports, step(ports, "CreateVolumes"))
+    ports.storage.volumes.clear()
+    ports.clock.advance(minutes=4)
+    with pytest.raises(errors.VolumesAttaching, match="does not show yet"):
+        attach_volumes(ports, step(ports, "AttachVolumes"))
+    ports.clock.advance(minutes=1)
+    with pytest.raises(errors.VolumeVanished, match="does not exist 5 min after"):
+        attach_volumes(ports, step(ports, "AttachVolumes"))
 
 
 @pytest.mark.parametrize("refusal", [errors.CapacityUnavailable, errors.AwsCallRejected])

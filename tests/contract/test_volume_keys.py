@@ -1,0 +1,54 @@
+"""KMS keys of volumes on the local cloud: what a plan is told before anything is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from peaker.adapters.kms_volume_keys import KmsVolumeKeys
+
+from tests.contract.conftest import Adapters
+from tests.support.builders import orders
+from tests.support.deployed_roles import trust
+
+
+@pytest.fixture(scope="module")
+def kms(aws: Adapters) -> Any:
+    return aws.cloud.client("kms")
+
+
+def key(kms: Any) -> str:
+    return str(kms.create_key()["KeyMetadata"]["Arn"])
+
+
+def test_a_key_of_the_settings_is_tried_without_effect(kms: Any) -> None:
+    arn = key(kms)
+    assert KmsVolumeKeys(kms).why_not_usable(arn, orders(kms_key_arns=[arn])) is None
+
+
+def test_a_key_that_the_settings_do_not_name_is_named(kms: Any) -> None:
+    why = KmsVolumeKeys(kms).why_not_usable(key(kms), orders())
+    assert why is not None
+    assert "is not in kms_key_arns of orders" in why
+
+
+def test_a_disabled_key_and_one_that_is_gone_are_not_usable(kms: Any) -> None:
+    arn = key(kms)
+    kms.disable_key(KeyId=arn.rsplit("/", 1)[-1])
+    assert "Disabled" in str(KmsVolumeKeys(kms).why_not_usable(arn, orders(kms_key_arns=[arn])))
+    unknown = arn[:-12] + "0" * 12
+    why = str(KmsVolumeKeys(kms).why_not_usable(unknown, orders(kms_key_arns=[unknown])))
+    assert "NotFoundException" in why
+
+
+def test_who_the_keys_policies_do_not_let_in_is_told_so(aws: Adapters, kms: Any) -> None:
+    """A role that may look at the key, and has no permission to use it."""
+    arn = key(kms)
+    look = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "kms:DescribeKey", "Resource": "*"}]}'
+    iam = aws.cloud.client("iam")
+    name, service = "looks-at-keys", "lambda.amazonaws.com"
+    role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust(service))["Role"]["Arn"]
+    iam.put_role_policy(RoleName=name, PolicyName="look", PolicyDocument=look)
+    client = aws.cloud.client_as(role, "plan", service, "kms")
+    why = str(KmsVolumeKeys(client).why_not_usable(arn, orders(kms_key_arns=[arn])))
+    assert "kms:GenerateDataKeyWithoutPlaintext: AccessDeniedException" in why
