@@ -38,7 +38,7 @@ def evaluate(expression: str, bindings: Mapping[str, Any], now: datetime) -> Any
         program.set_output_convert_nulls(False)
         for name, function in functions.items():
             program.register_lambda(name, function)
-        result = program.evaluate(None, dict(bindings))
+        result = program.evaluate(None, {name: _bound(value) for name, value in bindings.items()})
     except EvaluationError:
         raise
     except JException as error:
@@ -49,6 +49,11 @@ def evaluate(expression: str, bindings: Mapping[str, Any], now: datetime) -> Any
     if result is None:
         raise EvaluationError(f"The JSONata expression '{expression}' returned nothing (undefined).")
     return _json_value(result, expression)
+
+
+def _bound(value: Any) -> Any:
+    """A variable that holds null is null, not undefined; None is jsonata-python's undefined."""
+    return Utils.NULL_VALUE if value is None else value
 
 
 def _json_value(value: Any, expression: str) -> Any:

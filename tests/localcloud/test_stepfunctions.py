@@ -103,6 +103,18 @@ def test_an_expression_without_json_value_is_an_evaluation_error(aws: Control, e
         evaluate(expression, {}, aws.cloud.clock.now())
 
 
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [("$kept", None), ("$exists($kept)", True), ("$type($kept)", "null"), ("{'kept': $kept}", {"kept": None})],
+)
+def test_a_variable_that_holds_null_is_null(aws: Control, expression: str, value: Any) -> None:
+    states = {
+        "Keep": {"Type": "Pass", "Assign": {"kept": "{% $states.input.given %}"}, "Next": "Give"},
+        "Give": {"Type": "Pass", "Output": {"found": f"{{% {expression} %}}"}, "End": True},
+    }
+    assert aws.run(states, {"given": None})["output"] == {"found": value}
+
+
 def test_a_wait_lasts_cloud_seconds(aws: Control) -> None:
     started = time.monotonic()
     ended = aws.run({"Pause": {"Type": "Wait", "Seconds": 600, "End": True}})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -16,10 +17,12 @@ from environments.endpoint_settings import ReadEndpoint
 from environments.schema import Cluster, Environment, load_environment
 from stacks.function_catalogue import FUNCTIONS
 from stacks.naming import Names
-from stacks.permissions import Deployment
+from stacks.permissions import Deployment, Statement
 from stacks.role_statements import function_statements, policy_document, workflow_statements
+from statemachines.structure import placeholders
 
 POLICY = "deployed"
+STATE_MACHINES = Path(__file__).resolve().parents[2] / "statemachines"
 # What the stack adds to a cluster's settings when it has made the load balancer.
 DEPLOYED_SETTINGS = ("target_group_arn", "warming_target_group_arn", "listener_arn")
 NAMED_BY_POLICIES = ("name", "image_id", "security_group_ids", "instance_profile", "subnets")
@@ -76,11 +79,18 @@ class DeployedRoles:
         for definition in FUNCTIONS:
             name = self.names.function(definition.name)
             self.iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust("lambda.amazonaws.com"))
-        functions = [self.names.function_arn(definition.name) for definition in FUNCTIONS]
         for workflow, children in workflows.items():
             name = self.names.state_machine(workflow)
             self.iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust("states.amazonaws.com"))
-            self._write(name, workflow_statements(self.names, functions, children))
+            self._write(name, self.of_workflow(workflow, children))
+
+    def of_workflow(self, workflow: str, children: Sequence[str]) -> list[Statement]:
+        """What a workflow's role holds: the functions that its file names, and the workflows that it starts."""
+        wanted = placeholders(STATE_MACHINES / f"{workflow}.asl.json")
+        functions = [
+            self.names.function_arn(one.name) for one in FUNCTIONS if f"{one.pascal_name}Arn" in wanted
+        ]
+        return workflow_statements(self.names, sorted(functions), children)
 
     def join(self, settings: Mapping[str, Any]) -> None:
         """Add a cluster by its deployed settings, or its settings anew; the policies of all functions follow."""

@@ -1,0 +1,85 @@
+"""The roles under which the workflow tests run hold what the template's roles hold, statement by statement."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from environments.schema import load_environment
+from stacks.function_catalogue import FUNCTIONS
+from stacks.role_statements import function_statements, policy_document
+from tests.infrastructure.conftest import Assembly
+from tests.support.deployed_roles import DeployedRoles
+from tests.support.workflow_cloud import WORKFLOWS
+
+# What only the template knows: physical names that CloudFormation makes.
+TOKEN = "<made by CloudFormation>"
+ASSETS = "arn:aws:s3:::cdk-"
+Allowed = set[tuple[str, str, str]]
+
+
+def listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def shown(resource: Any) -> str:
+    """The host package's object has its content's hash as its name."""
+    return resource if isinstance(resource, str) and not resource.startswith(ASSETS) else TOKEN
+
+
+def allowed(document: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Each action on each resource under its conditions; however the CDK groups them."""
+    for statement in document["Statement"]:
+        assert statement["Effect"] == "Allow"
+        conditions = json.dumps(statement.get("Condition", {}), sort_keys=True)
+        for action in listed(statement["Action"]):
+            for resource in listed(statement["Resource"]):
+                yield action, shown(resource), conditions
+
+
+def of_template(local: Assembly, kind: str, name_of: str) -> dict[str, Allowed]:
+    """By the physical name of the function or the workflow: what the policies of its role allow."""
+    [template] = [one for one in local.templates.values() if "AWS::Lambda::Function" in json.dumps(one)]
+    resources = template["Resources"]
+    by_role: dict[str, Allowed] = {}
+    for one in resources.values():
+        if one["Type"] == "AWS::IAM::Policy":
+            for role in one["Properties"]["Roles"]:
+                found = by_role.setdefault(role["Ref"], set())
+                found |= set(allowed(one["Properties"]["PolicyDocument"]))
+    role_field = "Role" if kind == "AWS::Lambda::Function" else "RoleArn"
+    return {
+        one["Properties"][name_of]: by_role[one["Properties"][role_field]["Fn::GetAtt"][0]]
+        for one in resources.values()
+        if one["Type"] == kind
+    }
+
+
+@pytest.fixture(scope="module")
+def roles() -> DeployedRoles:
+    """Of the local environment, its clusters joined as a test's cluster joins."""
+    made = DeployedRoles(None, load_environment("local"), TOKEN)
+    made.clusters = list(made.environment.clusters)
+    made.target_group_arns, made.listener_arns = [TOKEN], [TOKEN]
+    return made
+
+
+def test_functions_run_under_the_templates_statements(local: Assembly, roles: DeployedRoles) -> None:
+    expected = of_template(local, "AWS::Lambda::Function", "FunctionName")
+    found = {
+        roles.names.function(one.name): set(allowed(policy_document(function_statements(one, roles.deployment))))
+        for one in FUNCTIONS
+    }
+    assert found == expected
+
+
+def test_workflows_run_under_the_templates_statements(local: Assembly, roles: DeployedRoles) -> None:
+    expected = of_template(local, "AWS::StepFunctions::StateMachine", "StateMachineName")
+    found = {
+        roles.names.state_machine(name): set(allowed(policy_document(roles.of_workflow(name, children))))
+        for name, children in WORKFLOWS.items()
+    }
+    assert found == expected
