@@ -347,7 +347,7 @@ def _launch_instances(deployment: Deployment) -> list[Statement]:
     for cluster in environment.clusters:
         given |= {arn("ec2", f"subnet/{subnet}") for subnet in cluster.subnets.values()}
         given |= {arn("ec2", f"security-group/{group}") for group in cluster.security_group_ids}
-    roles = sorted({arn for c in environment.clusters if (arn := deployment.names.instance_role_arn(c))})
+    roles = sorted({one for c in environment.clusters if (one := deployment.names.instance_role_arn(c))})
     launch = [
         Statement(
             ("ec2:RunInstances",),

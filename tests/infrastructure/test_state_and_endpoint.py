@@ -43,7 +43,7 @@ def test_a_first_deployment_that_fails_leaves_nothing_in_the_way_of_the_next(ass
 
 def test_the_protected_ledger_is_alone_in_its_stack(prod: Assembly) -> None:
     """Nothing beside it can fail and roll it back."""
-    [state] = [one for one in prod.templates() if "AWS::DynamoDB::Table" in json.dumps(one)]
+    [state] = [one for one in prod.templates.values() if "AWS::DynamoDB::Table" in json.dumps(one)]
     kinds = {resource["Type"] for resource in state["Resources"].values()}
     assert kinds - {"AWS::CDK::Metadata"} == {"AWS::DynamoDB::Table"}
 

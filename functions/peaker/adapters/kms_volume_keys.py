@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
 from peaker.domain.cluster import ClusterSettings
-
-if TYPE_CHECKING:
-    from mypy_boto3_kms import KMSClient
 
 # KMS's answer to a dry run that would have gone through.
 _WOULD_SUCCEED = "DryRunOperationException"
@@ -28,7 +25,7 @@ _REFUSED = frozenset(
 class KmsVolumeKeys:
     """Port VolumeKeys."""
 
-    def __init__(self, kms: KMSClient) -> None:
+    def __init__(self, kms: Any) -> None:
         self._kms = kms
 
     def why_not_usable(self, key_arn: str, settings: ClusterSettings) -> str | None:
