@@ -211,9 +211,7 @@ def _start_server(
     hosts.script(instance_id, _own_server(settings["volumes"], script))
 
 
-def _attach_seed(
-    ec2: Any, settings: Mapping[str, Any], kept: seed.Seed, instance_id: str, zone: str
-) -> None:
+def _attach_seed(ec2: Any, settings: Mapping[str, Any], kept: seed.Seed, instance_id: str, zone: str) -> None:
     snapshots = {snapshot.name: snapshot for snapshot in kept.snapshots}
     for volume in settings["volumes"]:
         named = {"peaker:cluster": settings["name"], "peaker:volume": volume["name"]}

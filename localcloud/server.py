@@ -41,7 +41,17 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 IP_FREEBIND = 15  # linux/in.h; lets us listen on the hosts' bridge address before the bridge exists
-RESOURCE_EXTENSIONS = ("ec2", "ebs", "kms", "ssm", "parameters", "elbv2", "kept_snapshots", "dynamodb", "route53")
+RESOURCE_EXTENSIONS = (
+    "ec2",
+    "ebs",
+    "kms",
+    "ssm",
+    "parameters",
+    "elbv2",
+    "kept_snapshots",
+    "dynamodb",
+    "route53",
+)
 CONTROL_EXTENSIONS = (
     "shorter_ways",
     "moto_clock",
@@ -74,6 +84,8 @@ class CloudSettings:
     snapshot_mib_per_s: float = 100.0
     bridge_address: str = "10.77.0.1"
     balancer_lateness: BalancerLateness = field(default_factory=BalancerLateness)
+    # Modules of a deployment package that do nothing on import; imported once for all functions of the package.
+    lambda_preload: tuple[str, ...] = ()
 
 
 class LocalCloud:

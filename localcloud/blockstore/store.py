@@ -113,7 +113,9 @@ class ColdBlockStore:
         """The blocks written between two snapshots of one lineage, those with the same bytes again included."""
         folder = self._layout.pool / "snapshots"
         try:
-            return sorted(changed_blocks(folder / f"{earlier_id}.img", folder / f"{later_id}.img", BLOCK_BYTES))
+            return sorted(
+                changed_blocks(folder / f"{earlier_id}.img", folder / f"{later_id}.img", BLOCK_BYTES)
+            )
         except OSError as error:
             raise DataPlaneError(f"cannot compare {earlier_id} and {later_id}: {error}") from error
 

@@ -442,7 +442,9 @@ def install(cloud: LocalCloud) -> None:
         url = self._get_param("TemplateURL")
         body = str(self._get_stack_from_s3_url(url) if url else self._get_param("TemplateBody") or "")
         parameter, limit = (
-            ("templateURL", LONGEST_TEMPLATE_BYTES) if url else ("templateBody", LONGEST_INLINE_TEMPLATE_BYTES)
+            ("templateURL", LONGEST_TEMPLATE_BYTES)
+            if url
+            else ("templateBody", LONGEST_INLINE_TEMPLATE_BYTES)
         )
         if len(body.encode()) > limit:
             raise _validation(

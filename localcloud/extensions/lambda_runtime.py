@@ -265,7 +265,8 @@ class LambdaRuntime:
 
     def _start_fork_server(self, task_root: Path) -> ForkServer:
         ours, theirs = socket.socketpair()
-        argv = [sys.executable, "-I", "-S", str(WORKER), str(task_root), str(self._runtime_packages())]
+        folders = (str(task_root), str(self._runtime_packages()))
+        argv = [sys.executable, "-I", "-S", str(WORKER), *folders, *self._cloud.settings.lambda_preload]
         with (self._logs / "lambda_runtime.log").open("ab") as output:
             process = subprocess.Popen(
                 argv,

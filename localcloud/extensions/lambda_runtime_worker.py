@@ -148,10 +148,10 @@ def run_worker(descriptor: int, spec: dict[str, Any]) -> None:
             break
 
 
-def preload() -> list[str]:
+def preload(names: tuple[str, ...]) -> list[str]:
     """Import what nearly every function imports, once, before forking."""
     loaded = []
-    for name in PRELOADED:
+    for name in names:
         try:
             importlib.import_module(name)
             loaded.append(name)
@@ -171,13 +171,13 @@ def preload() -> list[str]:
 
 
 def main() -> None:
-    task_root, runtime_packages = sys.argv[1:3]
+    task_root, runtime_packages, *of_the_bundle = sys.argv[1:]
     sys.path[:0] = [task_root]
     sys.path.append(runtime_packages)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the server's to handle
     control = socket.socket(fileno=os.dup(0))
-    control.sendall(json.dumps({"ready": preload()}).encode() + b"\n")
+    control.sendall(json.dumps({"ready": preload((*PRELOADED, *of_the_bundle))}).encode() + b"\n")
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1)
         if not message:

@@ -104,7 +104,9 @@ class LocalPriceList:
 
     def clear(self, region: str) -> None:
         """Forget a region."""
-        self._products = [one for one in self._products if one["product"]["attributes"]["regionCode"] != region]
+        self._products = [
+            one for one in self._products if one["product"]["attributes"]["regionCode"] != region
+        ]
 
     def _add(
         self, family: str, region: str, attributes: Mapping[str, str], unit: str, usd: float, currency: str

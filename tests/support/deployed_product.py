@@ -24,7 +24,7 @@ from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_datapla
 from localcloud.simulated_hosts import Pace, SimulatedAnswers
 from stacks.application import build_app
 from tests.support.host_answers import HostAnswers
-from tests.support.workflow_cloud import leader_module
+from tests.support.workflow_cloud import PURE, leader_module
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
@@ -174,7 +174,9 @@ def deployed_product(folder: Path, clock_scale: float = 60.0) -> Iterator[Deploy
     templates = synthesize(folder / "cdk.out")
     answers = HostAnswers()
     plane = simulated_dataplane(answers)
-    settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.05, balancer_lateness=PROMPT)
+    settings = CloudSettings(
+        describe_delay_seconds=0.02, snapshot_seconds=0.05, lambda_preload=PURE, balancer_lateness=PROMPT
+    )
     with LocalCloud(plane, folder / "state", clock_scale=clock_scale, settings=settings) as cloud:
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
         deploy(templates, cloud.endpoint_url)

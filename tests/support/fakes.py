@@ -583,7 +583,9 @@ class FakePriceList:
 
 @dataclass
 class FakeStoredPrices:
-    prices: FetchedPrices | Unknown = field(default_factory=lambda: Unknown("the Price List was not asked yet"))
+    prices: FetchedPrices | Unknown = field(
+        default_factory=lambda: Unknown("the Price List was not asked yet")
+    )
     refused: Exception | None = None
 
     def read(self) -> FetchedPrices | Unknown:

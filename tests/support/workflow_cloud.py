@@ -47,6 +47,8 @@ WORKFLOWS = {"prewarm": (), "scale_out": ("prewarm",), "scale_in": (), "roll_bac
 HOST_ROLE = "peaker-replica"
 PACKAGE_SHA256 = "ab" * 32
 CLOCK_SCALE = 600.0
+# The ports bring the whole domain, which reads neither clock nor environment.
+PURE = ("peaker.ports",)
 HOST_PACKAGE = "peaker_host.pyz"
 BALANCED = ("target_group", "warming_target_group", "listener")
 STEADY = {
@@ -236,7 +238,10 @@ class WorkflowCloud:
             MaxCount=1,
             SubnetId=settings["subnets"][zone],
             TagSpecifications=[
-                _tags("instance", {"peaker:cluster": settings["name"], "peaker:environment": ENVIRONMENT, **tags})
+                _tags(
+                    "instance",
+                    {"peaker:cluster": settings["name"], "peaker:environment": ENVIRONMENT, **tags},
+                )
             ],
         )
         instance_id = str(answer["Instances"][0]["InstanceId"])
@@ -469,7 +474,7 @@ def workflow_cloud(state_dir: Path, clock_scale: float = CLOCK_SCALE) -> Iterato
     """Open a cloud with everything deployed; nothing is left of it afterwards."""
     answers = HostAnswers()
     plane = simulated_dataplane(answers)
-    settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.05)
+    settings = CloudSettings(describe_delay_seconds=0.02, snapshot_seconds=0.05, lambda_preload=PURE)
     with LocalCloud(plane, state_dir, clock_scale=clock_scale, settings=settings) as cloud:
         # Thousands of requests: a line per request, flushed, would cost a fifth of the time.
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
