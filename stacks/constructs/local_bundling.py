@@ -28,7 +28,9 @@ LAMBDA_PYTHON = "3.13"
 # Changed whenever what follows would make another zip from the same inputs.
 BUNDLE_FORMAT = "3"
 # botocore describes 400 services; these are the ones that the functions call.
-AWS_SERVICES = frozenset({"cloudwatch", "dynamodb", "ebs", "ec2", "elbv2", "pricing", "route53", "s3", "ssm"})
+AWS_SERVICES = frozenset(
+    {"cloudwatch", "dynamodb", "ebs", "ec2", "elbv2", "kms", "pricing", "route53", "s3", "ssm", "stepfunctions"}
+)
 # Older bundles than this many are forgotten; a second synth at the same time still finds its own.
 KEPT_BUNDLES = 8
 
