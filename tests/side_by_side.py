@@ -1,7 +1,8 @@
 """Every test, linter and type check, as parts that run side by side; most parts wait more than they compute.
 
 A part is a process, or some in a row, and a process has one local cloud at most. What a part prints is in
-build/test/<part>.log; the logs of parts that failed are shown in the end.
+build/test/<part>.log; the logs of parts that failed are shown in the end. `python -m tests.side_by_side host lint` runs
+two of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -131,11 +132,15 @@ def last_line(part: Part) -> str:
     return next(reversed((LOGS / f"{part.name}.log").read_text(errors="replace").split("\n")[:-1]), "")
 
 
-def main() -> int:
-    """0 when everything passed."""
+def main(names: list[str]) -> int:
+    """0 when everything passed; without names, that is all parts."""
+    chosen = [part for part in parts() if not names or part.name in names]
+    if unknown := set(names) - {part.name for part in chosen}:
+        print(f"no part {', '.join(sorted(unknown))}; there are {', '.join(part.name for part in parts())}")
+        return 2
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
-    failed = run_all(parts())
+    failed = run_all([replace(part, after=None) for part in chosen] if names else chosen)
     for part in failed:
         log = LOGS / f"{part.name}.log"
         print(f"--- {part.name} ({log.relative_to(ROOT)})")
@@ -145,4 +150,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
