@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from peaker_cli.control_plane import ControlPlaneError
+from peaker_cli.failures import ControlPlaneError
 from rich.console import Console
 
 from demo.day import DemoFailed, DemoOptions, run_day

@@ -5,31 +5,58 @@ from __future__ import annotations
 import peaker_cli.interruption  # noqa: F401  first: Ctrl-C may come while the others load
 
 # isort: split
+import importlib
+import inspect
 import sys
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from peaker.domain.errors import PeakerError
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from peaker_cli import plan, receipt_command, runs, status, watch
-from peaker_cli.aws_failures import EXPECTED, one_line
-from peaker_cli.backtest import EPILOG as BACKTEST_EPILOG
-from peaker_cli.backtest import backtest_command
-from peaker_cli.control_plane import ControlPlaneError
-from peaker_cli.deployment import takes_deployment
-from peaker_cli.failures import ended
-from peaker_cli.iostat import EPILOG as IOSTAT_EPILOG
-from peaker_cli.iostat import iostat_command
-from peaker_cli.knee import EPILOG as KNEE_EPILOG
-from peaker_cli.knee import knee_command
-from peaker_cli.prepare_base import EPILOG as PREPARE_BASE_EPILOG
-from peaker_cli.prepare_base import prepare_base_command
-from peaker_cli.register_base import EPILOG as REGISTER_BASE_EPILOG
-from peaker_cli.register_base import register_base_command
+from peaker_cli.failures import ControlPlaneError, ended
+
+# The module of each, in the order of the help. It has the function `<command>_command` and an EPILOG.
+COMMANDS = {
+    "backtest": "backtest",
+    "plan": "plan",
+    "status": "status",
+    "watch": "watch",
+    "runs": "runs",
+    "receipt": "receipt_command",
+    "iostat": "iostat",
+    "knee": "knee",
+    "prepare-base": "prepare_base",
+    "register-base": "register_base",
+}
+
+
+class CommandsOnDemand(TyperGroup):
+    """Imports the module of the command that is asked for: together they take more than a second."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Every command's name."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of that name, None when there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"peaker_cli.{COMMANDS[cmd_name]}")
+        function = getattr(module, f"{cmd_name.replace('-', '_')}_command")
+        if "deployment" in inspect.signature(function).parameters:
+            from peaker_cli.deployment import takes_deployment
+
+            function = takes_deployment(function)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(cmd_name, epilog=module.EPILOG)(function)
+        return get_command(alone)
+
 
 app = typer.Typer(
     name="peaker",
+    cls=CommandsOnDemand,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -51,18 +78,6 @@ def peaker(
     """Warm MySQL read replicas before the peak, gone after it."""
 
 
-app.command("backtest", epilog=BACKTEST_EPILOG)(takes_deployment(backtest_command))
-app.command("plan", epilog=plan.EPILOG)(takes_deployment(plan.plan_command))
-app.command("status", epilog=status.EPILOG)(takes_deployment(status.status_command))
-app.command("watch", epilog=watch.EPILOG)(takes_deployment(watch.watch_command))
-app.command("runs", epilog=runs.EPILOG)(takes_deployment(runs.runs_command))
-app.command("receipt", epilog=receipt_command.EPILOG)(takes_deployment(receipt_command.receipt_command))
-app.command("iostat", epilog=IOSTAT_EPILOG)(iostat_command)
-app.command("knee", epilog=KNEE_EPILOG)(knee_command)
-app.command("prepare-base", epilog=PREPARE_BASE_EPILOG)(takes_deployment(prepare_base_command))
-app.command("register-base", epilog=REGISTER_BASE_EPILOG)(takes_deployment(register_base_command))
-
-
 def main() -> None:
     """Entry point; a failure is one line on stderr and exit status 1, a wrong call is status 2."""
     sys.exit(ended(_explained, (ControlPlaneError,)))
@@ -72,8 +87,16 @@ def _explained() -> None:
     """The application; what AWS or a rule refused is told with its remedy."""
     try:
         app()
-    except (PeakerError, *EXPECTED) as error:
-        raise ControlPlaneError(one_line(error)) from error
+    except ControlPlaneError:
+        raise
+    except Exception as error:
+        from peaker.domain.errors import PeakerError
+
+        from peaker_cli.aws_failures import EXPECTED, one_line
+
+        if isinstance(error, (PeakerError, *EXPECTED)):
+            raise ControlPlaneError(one_line(error)) from error
+        raise
 
 
 if __name__ == "__main__":

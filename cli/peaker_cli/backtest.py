@@ -38,8 +38,9 @@ from peaker_cli.backtest_scenario import (
     check_options,
     make_scenario,
 )
-from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.failures import ControlPlaneError
 
 _NO_OPTIONS = DeploymentOptions()
 

@@ -22,13 +22,10 @@ from peaker.domain.failure import Failure
 
 from peaker_cli.aws_time import AwsClock
 from peaker_cli.deployment import DeploymentOptions, is_local_cloud
+from peaker_cli.failures import ControlPlaneError
 
 _ENDED = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
 _deserialize = TypeDeserializer().deserialize
-
-
-class ControlPlaneError(Exception):
-    """What was asked for is not there; the message says what is, and what to do."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,10 @@ from typing import TextIO
 FAILED, CALLED_WRONGLY, STOPPED, UNREAD = 1, 2, 130, 141
 
 
+class ControlPlaneError(Exception):
+    """What was asked for is not there; the message says what is, and what to do."""
+
+
 def say(message: str) -> None:
     """One line on standard error, whatever line breaks the message has; a closed one loses it."""
     with contextlib.suppress(OSError, ValueError):

@@ -11,8 +11,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.failures import ControlPlaneError
 from peaker_cli.receipt import duration
 
 PLAN_LIMIT_SECONDS = 180

@@ -35,8 +35,9 @@ from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.aws_failures import reason
-from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.failures import ControlPlaneError
 from peaker_cli.register_base import why_not_base
 
 EPILOG = (

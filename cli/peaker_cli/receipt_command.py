@@ -13,8 +13,9 @@ from peaker.domain.reading import Unknown
 from peaker.domain.run_progress import RunProgress, run_progress
 from rich.console import Console
 
-from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.failures import ControlPlaneError
 from peaker_cli.receipt import render_receipt
 from peaker_cli.runs import RunLine, open_line
 from peaker_cli.status_document import as_document, run_status

@@ -14,8 +14,9 @@ from peaker.domain.inventory import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNE
 from peaker.ports import TrafficRouter
 
 from peaker_cli.aws_failures import reason
-from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.failures import ControlPlaneError
 
 _ALIVE = {"pending", "running"}
 EPILOG = "Example: peaker register-base orders i-0123456789abcdef0 --env prod"

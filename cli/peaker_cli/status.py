@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.failures import ControlPlaneError
 from peaker_cli.status_document import ClusterStatus, as_document, cluster_status
 from peaker_cli.status_gather import StatusReader
 from peaker_cli.status_rendering import render_overview, render_status

@@ -28,7 +28,8 @@ from peaker.ports import TrafficRouter
 from peaker.usecases.observe_fleet import fleet_of
 
 from peaker_cli.aws_failures import EXPECTED, one_line
-from peaker_cli.control_plane import ControlPlane, ControlPlaneError
+from peaker_cli.control_plane import ControlPlane
+from peaker_cli.failures import ControlPlaneError
 from peaker_cli.status_document import Alarm, Facts, RunAtWork
 
 FoundT = TypeVar("FoundT")

@@ -15,8 +15,8 @@ from peaker.domain import errors
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.inventory import TargetState
 from peaker.ports import TrafficRouter
-from peaker_cli.control_plane import ControlPlaneError
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.failures import ControlPlaneError
 from peaker_cli.register_base import register_base_command
 
 from tests.contract.conftest import NUMBERS, Adapters

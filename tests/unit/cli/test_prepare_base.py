@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from peaker.domain.inventory import CommandOutcome, CommandStatus
-from peaker_cli.control_plane import ControlPlaneError
+from peaker_cli.failures import ControlPlaneError
 from peaker_cli.prepare_base import (
     BaseStep,
     Preparation,

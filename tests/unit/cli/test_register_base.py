@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from peaker.domain.inventory import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG
-from peaker_cli.control_plane import ControlPlaneError
+from peaker_cli.failures import ControlPlaneError
 from peaker_cli.register_base import register_base, why_not_base
 
 from tests.support.builders import BASE, instance, orders
