@@ -268,7 +268,7 @@ IN_TASKS = {
 }
 # Before the lease; compensations; and what only the retiring way has (tests of their own: test_scale_in.py).
 IN_ELSEWHERE = {
-    "ValidateRequest", "PlanOnly", "AcquireLease", "ReleaseUnseenLease", "ReleaseLease", "RetireReplica",
+    "ValidateRequest", "PlanOnly", "CheckSurplus", "AcquireLease", "ReleaseUnseenLease", "ReleaseLease", "RetireReplica",
     "RestoreReplica", "RecordFailure", "ReleaseLeaseAfterFailure", "FinishRetirement", "RecordLateRetirement",
     "ReleaseLeaseAfterLateRetirement", "RecordLateParking", "ReleaseLeaseAfterLateParking", "RecordReceipt",
     "RecordRestoreIncomplete", "ReleaseLeaseAfterIncompleteRestore", "RecordRefusal", "ReleaseUnusedLease",
