@@ -268,8 +268,8 @@ IN_TASKS = {
 }
 # Before the lease; compensations; and what only the retiring way has (tests of their own: test_scale_in.py).
 IN_ELSEWHERE = {
-    "ValidateRequest", "PlanOnly", "CheckSurplus", "AcquireLease", "ReleaseUnseenLease", "ReleaseLease", "RetireReplica",
-    "RestoreReplica", "RecordFailure", "ReleaseLeaseAfterFailure", "FinishRetirement", "RecordLateRetirement",
+    "ValidateRequest", "PlanOnly", "CheckSurplus", "AcquireLease", "ReleaseUnseenLease", "ReleaseLease",
+    "RetireReplica", "RestoreReplica", "RecordFailure", "ReleaseLeaseAfterFailure", "FinishRetirement", "RecordLateRetirement",
     "ReleaseLeaseAfterLateRetirement", "RecordLateParking", "ReleaseLeaseAfterLateParking", "RecordReceipt",
     "RecordRestoreIncomplete", "ReleaseLeaseAfterIncompleteRestore", "RecordRefusal", "ReleaseUnusedLease",
 }  # fmt: skip
