@@ -269,9 +269,10 @@ IN_TASKS = {
 # Before the lease; compensations; and what only the retiring way has (tests of their own: test_scale_in.py).
 IN_ELSEWHERE = {
     "ValidateRequest", "PlanOnly", "CheckSurplus", "AcquireLease", "ReleaseUnseenLease", "ReleaseLease",
-    "RetireReplica", "RestoreReplica", "RecordFailure", "ReleaseLeaseAfterFailure", "FinishRetirement", "RecordLateRetirement",
-    "ReleaseLeaseAfterLateRetirement", "RecordLateParking", "ReleaseLeaseAfterLateParking", "RecordReceipt",
-    "RecordRestoreIncomplete", "ReleaseLeaseAfterIncompleteRestore", "RecordRefusal", "ReleaseUnusedLease",
+    "RetireReplica", "RestoreReplica", "RecordFailure", "ReleaseLeaseAfterFailure", "FinishRetirement",
+    "RecordLateRetirement", "ReleaseLeaseAfterLateRetirement", "RecordLateParking",
+    "ReleaseLeaseAfterLateParking", "RecordReceipt", "RecordRestoreIncomplete",
+    "ReleaseLeaseAfterIncompleteRestore", "RecordRefusal", "ReleaseUnusedLease",
 }  # fmt: skip
 IN_STEPS = [name for name in IN_TASKS if name not in IN_ELSEWHERE]
 IN_CASES = [(name, "before") for name in IN_STEPS] + [
