@@ -18,7 +18,7 @@ from peaker_host.donor import refuse_source
 from peaker_host.errors import DatabaseUnreachable, DonorIsSource
 from peaker_host.mysql_client import MysqlClient
 from peaker_host.processes import Processes
-from peaker_host.replica_status import DIALECTS
+from peaker_host.replica_status import DIALECTS, read_status
 from peaker_host.replication import HEARTBEAT_PERIOD_SECONDS, source_binlog_expire_seconds
 from peaker_host.settings import Settings
 
@@ -32,6 +32,10 @@ _HEARTBEATS = {
     "mariadb": "SELECT VARIABLE_VALUE AS seconds FROM information_schema.GLOBAL_STATUS"
     " WHERE VARIABLE_NAME = 'SLAVE_HEARTBEAT_PERIOD'",
 }
+_LOADED_PLUGINS = (
+    "SELECT PLUGIN_NAME AS name, PLUGIN_LIBRARY AS library FROM information_schema.PLUGINS"
+    " WHERE PLUGIN_LIBRARY IS NOT NULL AND PLUGIN_STATUS = 'ACTIVE' ORDER BY PLUGIN_NAME"
+)
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ def look_at_server(
         looked("volumes", lambda: _volumes(client, engine, filesystems, places)),
         looked("binary logs", lambda: _binary_logs(settings, processes, client, least_binlog_seconds)),
         looked("heartbeat", lambda: _heartbeat(client, engine)),
+        looked("plugins", lambda: _plugins(client)),
     ]
 
 
@@ -106,6 +111,16 @@ def look_at_unit(settings: Settings, processes: Processes) -> Step:
         return f"{unit} runs and is enabled"
 
     return looked("unit", look)
+
+
+def server_numbers(client: MysqlClient, engine: str) -> Dict[str, Any]:
+    """What servers of one cluster are compared by: server_id, and the source's address; None where it is not told."""
+    try:
+        status = read_status(client, engine)
+        own = int(client.json({"server_id": "@@GLOBAL.server_id"})["server_id"])
+    except DatabaseUnreachable:
+        return {"server_id": None, "source_host": None}
+    return {"server_id": own, "source_host": status.source_host if status else None}
 
 
 def read_filesystems(path: str = "/proc/self/mounts") -> Dict[str, str]:
@@ -250,4 +265,17 @@ def _heartbeat(client: MysqlClient, engine: str) -> "str | Step":
         WARNING,
         f"{shown}: a cut network shows late",
         f"{stop}; CHANGE {option} = {HEARTBEAT_PERIOD_SECONDS}; {start}",
+    )
+
+
+def _plugins(client: MysqlClient) -> "str | Step":
+    """A copy's server loads what its donor's data dictionary names, out of the image's own plugin directory."""
+    rows = client.rows(_LOADED_PLUGINS)
+    if not rows:
+        return "none from a library"
+    shown = ", ".join(f"{row['name']} ({row['library']})" for row in rows)
+    keys = [str(row["name"]) for row in rows if "key" in str(row["name"]).lower()]
+    keyring = f"; and give it the keys of {', '.join(keys)}, which no snapshot of data holds" if keys else ""
+    return Step(
+        "plugins", WARNING, shown, f"see that the image of the peak replicas has these libraries{keyring}"
     )

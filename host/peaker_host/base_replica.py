@@ -18,7 +18,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from peaker_host.base_checks import Filesystem, ServerFacts, look_at_server, look_at_unit, read_facts
+from peaker_host.base_checks import (
+    Filesystem,
+    ServerFacts,
+    look_at_server,
+    look_at_unit,
+    read_facts,
+    server_numbers,
+)
 from peaker_host.base_step import DONE, THERE, WARNING, Refusal, Step, as_result, looked, refused
 from peaker_host.errors import BaseNotPrepared, DatabaseUnreachable, HostError
 from peaker_host.files import read_json, read_text, write_atomically
@@ -38,6 +45,7 @@ from peaker_host.settings import Settings
 
 _UNITS = ("mysql", "mysqld", "mariadb")
 _AS_ROOT = "[client]\nuser=root\n"
+PREPARE = "run peaker prepare-base for this instance"
 _ANSWER_PAUSE_SECONDS, _ANSWER_TIMEOUT_SECONDS = 0.5, 3.0
 # What prepare_donor does to the server: it must be allowed, and this changes nothing.
 _MAY_DUMP = "SET GLOBAL innodb_buffer_pool_dump_pct = @@GLOBAL.innodb_buffer_pool_dump_pct"
@@ -48,7 +56,7 @@ class BaseRequest:
     """What the cluster's settings say, and what the owner of the server allows.
 
     `admin_defaults_file`: an option file of this host with the administrator's login; empty for what is there already,
-    or else root by the socket. `health`: what the responder goes by.
+    or else root by the socket. `health`: what the responder goes by. `check_only`: nothing is to be made.
     """
 
     engine: str
@@ -58,6 +66,7 @@ class BaseRequest:
     health: Dict[str, Any]
     admin_defaults_file: str = ""
     account_here: bool = False
+    check_only: bool = False
 
 
 def prepare_base(
@@ -70,9 +79,12 @@ def prepare_base(
 ) -> Dict[str, Any]:
     """Look, then make what is missing; `wait_seconds` is how long the responder may take to answer good.
 
+    With `check_only` nothing is made: what is missing is refused, and the result has the server's own numbers.
     Returns the steps and whether anything was changed. Raises BaseNotPrepared with the steps.
     """
     settings = replace(settings, engine=request.engine, health_port=request.health_port)
+    if request.check_only:
+        return _check(settings, settings_path, processes, request, wait_seconds)
     with _one_at_a_time(settings):
         return _prepare(settings, settings_path, processes, request, wait_seconds, say)
 
@@ -98,20 +110,11 @@ def _prepare(
     wait_seconds: float,
     say: Callable[[str], None],
 ) -> Dict[str, Any]:
-    steps: List[Step] = []
     with _Administrator(settings, processes, request.admin_defaults_file) as administrator:
-        steps.append(administrator.step)
-        facts = administrator.facts
-        if facts is None:
+        settings, facts, steps = _look(administrator, settings, settings_path, processes, request)
+        if facts is None or refused(steps):
             raise _not_prepared(steps)
-        settings = _with_facts(settings, settings_path, processes, facts)
-        client = administrator.client
-        least = request.least_binlog_seconds
-        steps += look_at_server(settings, processes, client, facts, request.filesystems, least)
-        steps.append(look_at_unit(settings, processes))
-        account = looked("health account", lambda: _account(settings, processes, request.account_here))
-        if refused([*steps, account]):
-            raise _not_prepared([*steps, account])
+        *steps, account = steps
         steps.append(_write_settings(settings, settings_path))
         steps[0] = administrator.keep(facts)
     say("the server can be a donor")
@@ -121,10 +124,49 @@ def _prepare(
     return as_result(steps)
 
 
-def _not_prepared(steps: List[Step]) -> BaseNotPrepared:
+def _look(
+    administrator: "_Administrator",
+    settings: Settings,
+    settings_path: str,
+    processes: Processes,
+    request: BaseRequest,
+) -> Tuple[Settings, Optional[ServerFacts], List[Step]]:
+    """The steps of all looks, the administrator's first and the account's last; only the first without a login."""
+    facts, steps = administrator.facts, [administrator.step]
+    if facts is None:
+        return settings, None, steps
+    settings = _with_facts(settings, settings_path, processes, facts)
+    client, least = administrator.client, request.least_binlog_seconds
+    steps += look_at_server(settings, processes, client, facts, request.filesystems, least)
+    steps.append(look_at_unit(settings, processes))
+    steps.append(looked("health account", lambda: _account(settings, processes, request.account_here)))
+    return settings, facts, steps
+
+
+def _check(
+    settings: Settings, settings_path: str, processes: Processes, request: BaseRequest, wait_seconds: float
+) -> Dict[str, Any]:
+    """Every look of a preparation, and whether what it would make is there. Nothing is written."""
+    with _Administrator(settings, processes, request.admin_defaults_file) as administrator:
+        settings, facts, steps = _look(administrator, settings, settings_path, processes, request)
+        if facts is None:
+            raise _not_prepared(steps)
+        steps[0] = looked("administrator", lambda: administrator.look_kept(facts))
+        numbers = server_numbers(administrator.client, request.engine)
+    steps.append(looked("host settings", lambda: _look_at_settings(settings, settings_path)))
+    steps.append(looked("health policy", lambda: _look_at_policy(settings, request.health)))
+    steps.append(looked("health responder", lambda: _look_at_responder(settings, processes)))
+    if not refused(steps[-1:]):
+        steps.append(looked("health answer", lambda: _await_good(settings, wait_seconds)))
+    if refused(steps):
+        raise _not_prepared(steps, numbers)
+    return {**as_result(steps), **numbers}
+
+
+def _not_prepared(steps: List[Step], numbers: Optional[Dict[str, Any]] = None) -> BaseNotPrepared:
     wrong = refused(steps)
     named = "; ".join(f"{step.name}: {step.detail}" for step in wrong)
-    return BaseNotPrepared(f"{len(wrong)} refused: {named}", as_result(steps))
+    return BaseNotPrepared(f"{len(wrong)} refused: {named}", {**as_result(steps), **(numbers or {})})
 
 
 class _Administrator:
@@ -149,15 +191,26 @@ class _Administrator:
 
     def keep(self, facts: ServerFacts) -> Step:
         """Write admin.cnf where it says something else. A login that others keep is included, never copied."""
-        path = self._settings.admin_defaults_file
-        if not self._given and os.path.exists(path):
-            return self.step
-        socket = f"[client]\nsocket={facts.socket}\n" if facts.socket else ""
-        text = f"{self._text()}{socket}"
-        if read_text(path) == text:
+        path, text = self._settings.admin_defaults_file, self._to_keep(facts)
+        if text is None:
             return self.step
         write_atomically(path, text, mode=0o600)
         return Step("administrator", DONE, f"{self.step.detail}; {path} written")
+
+    def look_kept(self, facts: ServerFacts) -> "str | Step":
+        """The step where admin.cnf is as it should be; else a refusal."""
+        if self.step.state != THERE or self._to_keep(facts) is None:
+            return self.step
+        raise Refusal(f"{self.step.detail}, but {self._settings.admin_defaults_file} is not made", PREPARE)
+
+    def _to_keep(self, facts: ServerFacts) -> Optional[str]:
+        """What admin.cnf is to hold; None where it is right already."""
+        path = self._settings.admin_defaults_file
+        if not self._given and os.path.exists(path):
+            return None
+        socket = f"[client]\nsocket={facts.socket}\n" if facts.socket else ""
+        text = f"{self._text()}{socket}"
+        return None if read_text(path) == text else text
 
     def _text(self) -> str:
         if self._given:
@@ -222,19 +275,40 @@ def _with_facts(settings: Settings, path: str, processes: Processes, facts: Serv
 def _write_settings(settings: Settings, path: str) -> Step:
     """host.json keeps what others wrote; what differs from the defaults comes to it, and what the cluster's settings
     decide wins."""
+    written, decided = read_json(path) or {}, _to_decide(settings, path)
+    if not decided:
+        return Step("host settings", THERE, f"{path} says what is so" if written else "the defaults are so")
+    text = json.dumps({**written, **decided}, indent=1) + "\n"
+    write_atomically(path, text)
+    return Step("host settings", DONE, f"{path}: {_named(decided)}")
+
+
+def _to_decide(settings: Settings, path: str) -> Dict[str, Any]:
+    """What host.json is to say, and does not."""
     written, default = read_json(path) or {}, asdict(Settings())
-    decided = {
+    return {
         name: value
         for name, value in asdict(settings).items()
         if name in ("engine", "health_port", "datadir", "mysql_service")
         and value != written.get(name, default[name])
     }
-    if not decided:
-        return Step("host settings", THERE, f"{path} says what is so" if written else "the defaults are so")
-    text = json.dumps({**written, **decided}, indent=1) + "\n"
-    write_atomically(path, text)
-    named = ", ".join(f"{name} {value}" for name, value in decided.items())
-    return Step("host settings", DONE, f"{path}: {named}")
+
+
+def _named(values: Dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _look_at_settings(settings: Settings, path: str) -> str:
+    if decided := _to_decide(settings, path):
+        raise Refusal(f"{path} does not say {_named(decided)}", PREPARE)
+    return f"{path} says what is so"
+
+
+def _look_at_policy(settings: Settings, health: Dict[str, Any]) -> "str | Step":
+    path = settings.health_policy_file
+    stored = read_json(path) or {}
+    wrong = {name: value for name, value in health.items() if stored.get(name) != value}
+    return Step("health policy", WARNING, f"{path} does not say {_named(wrong)}", PREPARE) if wrong else path
 
 
 def _account(settings: Settings, processes: Processes, account_here: bool) -> "str | Step":
@@ -287,16 +361,26 @@ def _store_policy(settings: Settings, health: Dict[str, Any]) -> Step:
 
 def _start_responder(settings: Settings, processes: Processes) -> "str | Step":
     """Nothing that runs as it should is touched."""
+    if _responder_runs(settings, processes):
+        return f"{UNIT} runs on port {settings.health_port}"
+    install_health_service(settings, processes)
+    processes.run(["systemctl", "enable", UNIT], check=False)
+    return Step("health responder", DONE, f"{UNIT} started on port {settings.health_port}")
+
+
+def _look_at_responder(settings: Settings, processes: Processes) -> str:
+    if _responder_runs(settings, processes):
+        return f"{UNIT} runs on port {settings.health_port}"
+    raise Refusal(f"{UNIT} does not run as this release has it on port {settings.health_port}", PREPARE)
+
+
+def _responder_runs(settings: Settings, processes: Processes) -> bool:
     same = read_text(os.path.join(settings.unit_dir, UNIT)) == unit_text(settings)
     runs = [
         processes.run(["systemctl", verb, UNIT], check=False).exit_code == 0
         for verb in ("is-enabled", "is-active")
     ]
-    if same and all(runs):
-        return f"{UNIT} runs on port {settings.health_port}"
-    install_health_service(settings, processes)
-    processes.run(["systemctl", "enable", UNIT], check=False)
-    return Step("health responder", DONE, f"{UNIT} started on port {settings.health_port}")
+    return same and all(runs)
 
 
 def _await_good(settings: Settings, wait_seconds: float) -> "str | Step":

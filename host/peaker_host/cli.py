@@ -339,6 +339,7 @@ def _prepare_base(context: Context) -> Dict[str, Any]:
         arguments.health,
         arguments.admin_defaults_file,
         arguments.health_account == "here",
+        arguments.mode == "check",
     )
     return base_replica.prepare_base(
         context.settings,
@@ -631,6 +632,12 @@ def _add_prepare_base(add: "_Adder") -> None:
         choices=("replicated", "here"),
         default="replicated",
         help="where it comes from: the source, by replication, or made on this server alone, not logged",
+    )
+    base.add_argument(
+        "--mode",
+        choices=("prepare", "check"),
+        default="prepare",
+        help="check: make nothing, refuse what is missing",
     )
     base.add_argument(
         "--wait-seconds",

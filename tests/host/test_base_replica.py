@@ -96,7 +96,7 @@ def base(host: Host, responder: int, monkeypatch: pytest.MonkeyPatch) -> Base:
     login = {"User_name": "repl", "User_password": "p", "Port": "3306", "Enabled_ssl": "0"}
     programs.on("slave_master_info", answer=table(login))
     programs.on("binlog_expire_logs_seconds", answer=json_row(seconds=2_592_000))
-    programs.on("CREATE USER").on("SET GLOBAL super_read_only = ON")
+    programs.on("information_schema.PLUGINS").on("CREATE USER").on("SET GLOBAL super_read_only = ON")
     return Base(host, programs, responder)
 
 
@@ -280,6 +280,18 @@ class TestWarnings:
                 "SOURCE_HEARTBEAT_PERIOD = 1",
             ),
             (("systemctl is-enabled mysql",), "exit 1", "unit", "systemctl enable mysql"),
+            (
+                ("information_schema.PLUGINS",),
+                table({"name": "audit_log", "library": "audit_log.so"}),
+                "plugins",
+                "image of the peak replicas",
+            ),
+            (
+                ("information_schema.PLUGINS",),
+                table({"name": "keyring_file", "library": "keyring_file.so"}),
+                "plugins",
+                "keys of keyring_file",
+            ),
         ],
     )
     def test_it_is_told_and_holds_nothing_up(
@@ -293,3 +305,50 @@ class TestWarnings:
     def test_a_replica_in_maintenance_stays_in_it(self, base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(base_replica, "read_health", lambda *_: (404, {"why": "maintenance is on"}))
         assert states(base.prepare(account_here=True))["health answer"] == "warning"
+
+
+class TestACheckThatMakesNothing:
+    def check(self, base: Base, **changes: Any) -> dict[str, Any]:
+        return base.prepare(check_only=True, **changes)
+
+    def test_a_bare_host_hears_what_is_not_made_and_gets_nothing(self, base: Base) -> None:
+        steps = base.refused(check_only=True)
+        assert set(steps) == {"administrator", "host settings", "health account", "health responder"}
+        for name in ("administrator", "host settings", "health responder"):
+            assert "peaker prepare-base" in steps[name]["remedy"]
+        assert base.files() == set()
+        assert not os.path.exists(base.settings.state_dir)
+        assert not base.programs.said("systemctl", "start")
+        assert not base.programs.said("CREATE USER")
+
+    def test_a_prepared_host_is_good_and_tells_what_servers_are_compared_by(self, base: Base) -> None:
+        base.prepare(account_here=True)
+        result = self.check(base)
+        assert set(states(result).values()) == {"already there"}
+        assert result["changed"] is False
+        assert (result["server_id"], result["source_host"]) == (7, "10.77.1.10")
+
+    def test_a_server_that_could_be_no_donor_is_told_with_its_numbers(self, base: Base) -> None:
+        base.prepare(account_here=True)
+        base.programs.on("gtid_mode", answer=json_row(mode="OFF"))
+        with pytest.raises(BaseNotPrepared) as error:
+            self.check(base)
+        found = states(error.value.numbers)
+        assert {name for name, state in found.items() if state == "refused"} == {"gtid"}
+        assert error.value.numbers["server_id"] == 7
+
+    def test_settings_that_changed_since_are_told(self, base: Base) -> None:
+        base.prepare(account_here=True)
+        found = states(self.check(base, health={"lag_seconds": 9.0}))
+        assert found["health policy"] == "warning"
+        (base.host.root / "units/peaker-health.service").write_text("of another release")
+        assert set(base.refused(check_only=True)) == {"health responder"}
+
+    def test_without_a_login_only_that_is_told(self, base: Base) -> None:
+        base.programs.on("CURRENT_USER", answer=CommandFailed("ERROR 1045 (28000): Access denied"))
+        assert set(base.refused(check_only=True)) == {"administrator"}
+
+    def test_a_login_that_may_not_see_the_channel_loses_no_other_step(self, base: Base) -> None:
+        base.prepare(account_here=True)
+        base.programs.on("SHOW REPLICA STATUS", answer=CommandFailed("ERROR 1227 (42000): Access denied"))
+        assert "replication" in base.refused(check_only=True)

@@ -47,7 +47,7 @@ EXPECTED_PARAMETERS = {
     "set_maintenance": {"RunId", "Maintenance"},
     "prepare_base": {
         *("RunId", "Engine", "HealthPort", "Filesystems", "LeastBinlogSeconds", "Health"),
-        *("AdminDefaultsFile", "HealthAccount"),
+        *("AdminDefaultsFile", "HealthAccount", "Mode"),
     },
 }
 VALUES = {
@@ -67,6 +67,7 @@ VALUES = {
     "AwaitRatioLimit": "1.5",
     "KneeSeconds": "60",
     "Remedy": "cold",
+    "Mode": "check",
     "ServerId": "3141",
     "Health": '{"good_samples":3,"bad_samples":2,"lag_seconds":5.0,"min_free_disk_percent":5.0}',
     "Peers": '[{"instance_id":"i-0a1b2c3d4e5f60718","address":"10.77.2.11"}]',
