@@ -32,6 +32,7 @@ from localcloud.dataplane import DataPlane
 from localcloud.extensions.cloudwatch import MetricStore
 from localcloud.extensions.elbv2_lateness import BalancerLateness
 from localcloud.extensions.pricing import LocalPriceList
+from localcloud.extensions.quotas import LocalQuotas
 from localcloud.faults import Faults
 from localcloud.iam.access import Access
 from localcloud.iam.account import Account
@@ -51,6 +52,7 @@ RESOURCE_EXTENSIONS = (
     "kept_snapshots",
     "dynamodb",
     "route53",
+    "quotas",
 )
 CONTROL_EXTENSIONS = (
     "shorter_ways",
@@ -95,8 +97,8 @@ class LocalCloud:
     is closed with it unless `owns_dataplane` is False.
 
     For extensions: `dataplane`, `clock`, `state_dir`, `settings`, `closing`, `endpoint_url`, `client()`,
-    `client_as()`, `faults`, `access`, `metrics`, `price_list`, `patch()`, `add_action()`, `on_close()`, `when_ready()`,
-    `background()`, `put_event()`.
+    `client_as()`, `faults`, `access`, `metrics`, `price_list`, `quotas`, `patch()`, `add_action()`,
+    `on_close()`, `when_ready()`, `background()`, `put_event()`.
     """
 
     _open: ClassVar[LocalCloud | None] = None
@@ -126,6 +128,7 @@ class LocalCloud:
         self.access = Access(Account(self.settings.account_id, self.settings.region), self.clock.now)
         self.metrics = MetricStore()
         self.price_list = LocalPriceList()
+        self.quotas = LocalQuotas()
         self.port = port
         self.dns_port = 0  # UDP on loopback, once Route 53 is installed
         self._addresses = (LOOPBACK, *extra_addresses)

@@ -186,7 +186,7 @@ class SimulatedAnswers:
         with self._lock:
             run_id = environment.get("SSM_RunId", "")
             if document == "prepare_base":
-                return self._prepare_base(instance_id)
+                return self._prepare_base(instance_id, environment.get("SSM_Mode", "prepare"))
             if document == "start_database":
                 self._responders.add(instance_id)
             if document == "start_prewarm":
@@ -202,13 +202,19 @@ class SimulatedAnswers:
                 return Answer({**HEALTHY[document], "lag_seconds": lag})
             return Answer(own(HEALTHY[document], instance_id))
 
-    def _prepare_base(self, instance_id: str) -> Answer:
-        first = HEALTHY["prepare_base"]
-        if instance_id not in self._responders:
-            self._responders.add(instance_id)
-            return Answer(first)
-        steps = [{**step, "state": "already there"} for step in first["steps"]]
-        return Answer({"changed": False, "steps": steps})
+    def _prepare_base(self, instance_id: str, mode: str) -> Answer:
+        first, prepared = HEALTHY["prepare_base"], instance_id in self._responders
+        there = [{**step, "state": "already there"} for step in first["steps"]]
+        own = {"server_id": int(instance_id[-6:], 16), "source_host": "10.77.1.10"}
+        if mode == "check" and not prepared:
+            missing = {"detail": "is not made", "remedy": "run peaker prepare-base for this instance"}
+            undone = [{**step, "state": "refused", **missing} for step in first["steps"] if step["state"] == "done"]
+            steps = [*(step for step in first["steps"] if step["state"] != "done"), *undone]
+            return Answer({"ok": False, "error": "BaseNotPrepared", "message": "refused", "steps": steps, **own})
+        if mode == "check":
+            return Answer({"changed": False, "steps": there, **own})
+        self._responders.add(instance_id)
+        return Answer({"changed": False, "steps": there} if prepared else first)
 
     def _start_prewarm(self, instance_id: str, run_id: str) -> Answer:
         running = (instance_id, run_id) in self._prewarms

@@ -1,7 +1,8 @@
 """What people and hosts may do, as IAM policies to attach: `python -m stacks.people_statements prod operate`.
 
     read     look: runs, receipts, plans of the past, load and forecast
-    operate  read; start and stop the workflows; prepare a base replica, put it behind the read endpoint
+    operate  read; start and stop the workflows; look before the first run what would fail (doctor); prepare a base
+             replica, put it behind the read endpoint
     deploy   what `cdk deploy` and `cdk destroy` need of a person: the roles of `cdk bootstrap`
     host     what a replica's instance profile needs: to be a managed node of Systems Manager
 
@@ -22,6 +23,7 @@ from stacks.role_statements import policy_document
 
 WORKFLOWS_TO_START = ("scale_out", "scale_in")
 BOOTSTRAP_QUALIFIER = "hnb659fds"  # CDK's own; another one is given to `cdk bootstrap --qualifier`
+BOOTSTRAP_VERSION_PARAMETER = f"/cdk-bootstrap/{BOOTSTRAP_QUALIFIER}/version"
 BOOTSTRAP_ROLES = ("deploy", "file-publishing", "lookup")
 EVERY_EXECUTION = "An execution's name exists only once it was started; only this environment's workflows."
 MADE_BY_THE_STACK = "The load balancer's ARN ends in an id that AWS gives; its name is the environment's."
@@ -100,6 +102,7 @@ def _operate(names: Names) -> list[Statement]:
             wildcard_reason=MADE_BY_THE_STACK,
         ),
         *_prepare_base(names),
+        *_doctor(names),
         *_records(names),
     ]
 
@@ -121,6 +124,44 @@ def _prepare_base(names: Names) -> list[Statement]:
     if environment.bootstrap_key_arn:
         via_s3 = {"StringEquals": {"kms:ViaService": f"s3.{environment.region}.amazonaws.com"}}
         granted.append(Statement(("kms:Decrypt",), (environment.bootstrap_key_arn,), via_s3))
+    return granted
+
+
+def _doctor(names: Names) -> list[Statement]:
+    """What `peaker doctor` reads beyond the rest: account, network, read endpoint, who hears the alarms."""
+    environment = names.environment
+    in_account = f"arn:{environment.partition}:iam::{environment.account}"
+    looking = (
+        *(f"ec2:Describe{what}" for what in ("Images", "InstanceTypeOfferings", "InstanceTypes", "SecurityGroups")),
+        "ec2:DescribeSubnets",
+        *(f"elasticloadbalancing:Describe{what}" for what in ("Listeners", "LoadBalancers", "TargetGroups")),
+        "events:ListRules",
+        "servicequotas:GetAWSDefaultServiceQuota",
+    )
+    profiles = sorted({one.instance_profile for one in environment.clusters if one.instance_profile})
+    keys = sorted({arn for one in environment.clusters for arn in one.kms_key_arns})
+    granted = [
+        Statement(looking, ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
+        Statement(
+            ("servicequotas:GetServiceQuota",),
+            (names.arn("servicequotas", "ec2/*"), names.arn("servicequotas", "ebs/*")),
+            wildcard_reason="Which quotas count depends on the instance type and the volumes' types.",
+        ),
+        Statement(("ssm:GetParameter",), (names.arn("ssm", f"parameter{BOOTSTRAP_VERSION_PARAMETER}"),)),
+        Statement(("lambda:GetFunctionConfiguration",), (names.function_arn("launch_replica"),)),
+        Statement(
+            ("iam:ListRolePolicies", "iam:GetRolePolicy"),
+            (f"{in_account}:role/Peaker-{environment.environment}-*",),
+            wildcard_reason="CloudFormation ends the name of launch_replica's role.",
+        ),
+        Statement(("sns:ListSubscriptionsByTopic",), (names.arn("sns", f"{names.prefix}-operator-alarms"),)),
+        *_zones(names, "route53:GetHostedZone"),
+    ]
+    if profiles:
+        arns = tuple(f"{in_account}:instance-profile/{profile}" for profile in profiles)
+        granted.append(Statement(("iam:GetInstanceProfile",), arns))
+    if keys:
+        granted.append(Statement(("kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"), tuple(keys)))
     return granted
 
 
@@ -181,7 +222,7 @@ def _deploy(names: Names) -> list[Statement]:
         f"arn:{environment.partition}:iam::{environment.account}:role/cdk-{BOOTSTRAP_QUALIFIER}-{role}-{suffix}"
         for role in BOOTSTRAP_ROLES
     )
-    version = names.arn("ssm", f"parameter/cdk-bootstrap/{BOOTSTRAP_QUALIFIER}/version")
+    version = names.arn("ssm", f"parameter{BOOTSTRAP_VERSION_PARAMETER}")
     return [Statement(("sts:AssumeRole",), roles), Statement(("ssm:GetParameter",), (version,))]
 
 

@@ -20,6 +20,7 @@ from peaker_cli.failures import ControlPlaneError, ended
 # The module of each, in the order of the help. It has the function `<command>_command` and an EPILOG.
 COMMANDS = {
     "backtest": "backtest",
+    "doctor": "doctor",
     "plan": "plan",
     "status": "status",
     "watch": "watch",

@@ -41,6 +41,11 @@ def one_line(error: BaseException) -> str:
     return " ".join(_text(_of_aws(error) or error).split())
 
 
+def is_about_access(error: BaseException) -> bool:
+    """Whether it is the credentials or the address, so that no other call would be answered."""
+    return _of_aws(error) is not None
+
+
 def reason(error: PeakerError) -> str:
     """What AWS said of the credentials or the address, where that is behind it; else the error's own sentence."""
     return one_line(error) if _of_aws(error) else error.sentence

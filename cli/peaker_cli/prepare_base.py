@@ -139,15 +139,15 @@ def prepare_host(
     given = package()
     say(f"installing the host package on {instance_id}")
     parameters = {"PackageUrl": given.download_url(), "PackageSha256": given.sha256()}
-    result = _run(commands, "install_host_package", instance_id, parameters, settings.name, pause)
+    who = f"peaker prepare-base {settings.name}"
+    result = run_document(commands, "install_host_package", instance_id, parameters, who, pause)
     if result.get("ok") is not True:
         return [BaseStep("host package", "refused", failure_text("install_host_package", result))]
     state = "done" if result.get("installed") else "already there"
     steps = [BaseStep("host package", state, f"SHA-256 {given.sha256()[:12]}")]
     say("looking at the server, making what is missing")
-    result = _run(
-        commands, "prepare_base", instance_id, base_parameters(settings, wanted), settings.name, pause
-    )
+    given_parameters = base_parameters(settings, wanted)
+    result = run_document(commands, "prepare_base", instance_id, given_parameters, who, pause)
     told = [BaseStep(**step) for step in result.get("steps", [])]
     if result.get("ok") is not True and not any(step.state == "refused" for step in told):
         told.append(BaseStep("prepare_base", "refused", failure_text("prepare_base", result)))
@@ -270,16 +270,19 @@ def deployed_package(control: ControlPlane) -> HostPackage:
     )
 
 
-def _run(
+def run_document(
     commands: CommandRunner,
     document: str,
     instance_id: str,
     parameters: Mapping[str, str],
-    cluster: str,
-    pause: Callable[[float], None],
+    who: str,
+    pause: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
-    """The document's result line with its envelope; of a command without one, what Systems Manager says."""
-    command_id = commands.send(document, instance_id, parameters, f"peaker prepare-base {cluster}")
+    """The document's result line with its envelope; of a command without one, what Systems Manager says.
+
+    `who` asks, as the Run Command history shows it. Raises ControlPlaneError when the command does not end.
+    """
+    command_id = commands.send(document, instance_id, parameters, who)
     for _ in range(int(_LIMIT_SECONDS / _PAUSE_SECONDS)):
         outcome = commands.outcome(command_id, instance_id)
         if outcome.status.is_over:

@@ -42,6 +42,8 @@ SUBNETS = {  # subnet id: (zone letter, range)
     "subnet-0a7700000000001b": ("b", "10.77.2.0/24"),
 }
 SECURITY_GROUP_ID = "sg-0a77000000000001"
+# MySQL and the health responder, from the whole VPC.
+OPEN_PORTS = (3306, 9200)
 IMAGES = {
     "ami-0a77000000000097": "peaker-mysql-9.7",
     "ami-0a77000000001011": "peaker-mariadb-10.11",
@@ -68,6 +70,10 @@ def seed_network_and_images(cloud: LocalCloud) -> None:
             backend.create_subnet(VPC_ID, cidr, availability_zone=f"{cloud.settings.region}{letter}")
     with _next_id("security_groups.random_security_group_id", SECURITY_GROUP_ID):
         backend.create_security_group("peaker-replicas", "MySQL replicas of the local cloud", VPC_ID)
+    for port in OPEN_PORTS:
+        backend.authorize_security_group_ingress(
+            SECURITY_GROUP_ID, "tcp", str(port), str(port), [{"CidrIp": VPC_CIDR}], vpc_id=VPC_ID
+        )
     architecture = "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64"
     for image_id, name in IMAGES.items():
         backend.amis[image_id] = Ami(

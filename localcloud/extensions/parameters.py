@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from moto.ssm.exceptions import ValidationException
-from moto.ssm.models import SimpleSystemManagerBackend
+from moto.ssm.models import SimpleSystemManagerBackend, ssm_backends
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
 STANDARD_BYTES = 4_096
 ADVANCED_BYTES = 8_192
+BOOTSTRAP_PARAMETER, BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version", "28"
 
 
 def install(cloud: LocalCloud) -> None:
@@ -34,3 +35,22 @@ def install(cloud: LocalCloud) -> None:
         return original(self, name, description, value, *args, **kwargs)
 
     original = cloud.patch(SimpleSystemManagerBackend, "put_parameter", put_parameter)
+    cloud.when_ready(lambda: _bootstrap(cloud))
+
+
+def _bootstrap(cloud: LocalCloud) -> None:
+    """The account went through `cdk bootstrap`, which leaves its version in a parameter."""
+    settings = cloud.settings
+    ssm_backends[settings.account_id][settings.region].put_parameter(
+        name=BOOTSTRAP_PARAMETER,
+        description="",
+        value=BOOTSTRAP_VERSION,
+        parameter_type="String",
+        allowed_pattern="",
+        keyid="",
+        overwrite=True,
+        tags=[],
+        data_type="text",
+        tier="Standard",
+        policies=None,
+    )

@@ -38,6 +38,7 @@ SIGNED_AS = {
     "elasticloadbalancing": "elbv2",
     "states": "stepfunctions",
     "eventbridge": "events",
+    "servicequotas": "service-quotas",
 }
 CREDENTIAL = re.compile(r"Credential=([^/,\s]+)/\d+/([^/]+)/([^/]+)/aws4_request")
 OLD_SIGNATURE = re.compile(r"^AWS ([^:]+):")

@@ -377,6 +377,25 @@ def _stack(action: str) -> Needs:
     return needs
 
 
+def _iam(look: Lookup, kind: str, name: str) -> str:
+    return f"arn:aws:iam::{look.account_id}:{kind}/{name}"
+
+
+def _role(action: str) -> Needs:
+    return lambda params, look: [Need(f"iam:{action}", _iam(look, "role", params["RoleName"]), "role")]
+
+
+def _instance_profile(params: Params, look: Lookup) -> list[Need]:
+    profile = _iam(look, "instance-profile", str(params["InstanceProfileName"]))
+    return [Need("iam:GetInstanceProfile", profile, "instance-profile")]
+
+
+def _quota(params: Params, look: Lookup) -> list[Need]:
+    quota = arn(look, "servicequotas", f"{params['ServiceCode']}/{params['QuotaCode']}")
+    keys = {"servicequotas:service": (params["ServiceCode"],)}
+    return [Need("servicequotas:GetServiceQuota", quota, "quota", keys)]
+
+
 def _with(make: Any, actions: Sequence[str], service: str) -> dict[str, Needs]:
     return {f"{service}:{action}": make(action) for action in actions}
 
@@ -440,6 +459,11 @@ NEEDS: dict[str, Needs] = {
     "s3:GetBucketLocation": _bucket("GetBucketLocation"),
     "s3:ListBuckets": lambda params, look: [Need("s3:ListAllMyBuckets")],
     **_with(_key, ("Encrypt", "Decrypt", "GenerateDataKey", "DescribeKey", "CreateGrant"), "kms"),
+    "kms:GenerateDataKeyWithoutPlaintext": _key("GenerateDataKeyWithoutPlaintext"),
+    **_with(_role, ("GetRole", "ListRolePolicies", "GetRolePolicy"), "iam"),
+    "iam:GetInstanceProfile": _instance_profile,
+    "sns:ListSubscriptionsByTopic": _on_arn("sns:ListSubscriptionsByTopic", "topic", "TopicArn"),
+    "service-quotas:GetServiceQuota": _quota,
     **_with(_stack, ("DescribeStacks", "DescribeStackEvents", "DescribeStackResources"), "cloudformation"),
 }
-IAM_PREFIX = {"elbv2": "elasticloadbalancing", "stepfunctions": "states"}
+IAM_PREFIX = {"elbv2": "elasticloadbalancing", "service-quotas": "servicequotas", "stepfunctions": "states"}

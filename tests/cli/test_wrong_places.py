@@ -14,6 +14,7 @@ EVERY_COMMAND = [
     ("receipt", "scale-out-orders-20261121T014000-9f3a"),
     ("register-base", "orders", "i-0123456789abcdef0"),
     ("prepare-base", "orders", "i-0123456789abcdef0"),
+    ("doctor", "orders"),
     ("status", "orders"),
     ("status",),
     ("watch", "orders"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import aws_cdk as cdk
 import pytest
 from moto.events.models import EventPattern
+from peaker_cli import doctor_deployed
 
 from stacks.constructs.operator_alarm import RUNBOOKS, runbook_description
 from tests.infrastructure.conftest import Assembly, Resource
@@ -31,6 +32,16 @@ def test_every_rule_has_a_dead_letter_queue_and_bounded_retries(assembly: Assemb
         assert target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][1] == "Arn"
         assert target["RetryPolicy"]["MaximumRetryAttempts"] == 5
         assert 60 <= target["RetryPolicy"]["MaximumEventAgeInSeconds"] <= 86_400
+
+
+def test_the_doctor_knows_every_rule_and_every_alarm_of_a_cluster(assembly: Assembly) -> None:
+    prefix = f"peaker-{assembly.environment}"
+    cluster = f"{prefix}-orders"
+    known = {f"{cluster}-{one}" for one in doctor_deployed.CLUSTER_RULES}
+    known |= {f"{prefix}-{one}" for one in doctor_deployed.ENVIRONMENT_RULES}
+    assert set(rules(assembly)) == known
+    told = {f"{cluster}-{one}" for one in (*doctor_deployed.STARTING_ALARMS, *doctor_deployed.OPERATOR_ALARMS)}
+    assert {name for name in alarms(assembly) if name in told} == told
 
 
 def test_an_execution_that_failed_was_stopped_or_timed_out_is_rolled_back(assembly: Assembly) -> None:

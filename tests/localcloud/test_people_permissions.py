@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from peaker.domain.cluster import ClusterSettings
 from peaker_cli.control_plane import ControlPlane
+from peaker_cli.doctor_finding import NotTold
+from peaker_cli.doctor_gather import Inquiry
 
 from environments.schema import load_environment
 from stacks.naming import Names
@@ -156,3 +160,40 @@ def test_an_operator_signs_the_address_of_the_host_package(people: dict[str, Con
         people["operate"].client("s3").get_object(**package)
     with pytest.raises(ClientError, match=r"not authorized to perform: s3:GetObject|AccessDenied"):
         people["read"].client("s3").get_object(**package)
+
+
+def test_an_operator_asks_all_that_the_doctor_asks_and_a_reader_does_not(people: dict[str, ControlPlane]) -> None:
+    """Nothing is deployed here, so what is asked for is not there: only refusals count."""
+    settings = deployed_settings()
+    for who, refused in (("operate", False), ("read", True)):
+        asked = Inquiry(people[who].client, settings, people[who].clock.now())
+        endpoint = asked.endpoint()
+        told = [
+            asked.instances(), asked.volumes("i-0123456789abcdef0"), asked.agent("i-0123456789abcdef0"), endpoint,
+            asked.account([]), asked.network([], None, endpoint), asked.metrics(), asked.deployed(),
+        ]  # fmt: skip
+        denied = {one.permission for one in not_told(told) if one.permission}
+        assert bool(denied) is refused, denied
+    for role in ("Peaker-local-ControlPlane-LaunchReplicaRole", "other"):
+        asked_of = people["operate"].client("iam")
+        error = "NoSuchEntity" if role.startswith("Peaker") else "not authorized"
+        with pytest.raises(ClientError, match=error):
+            asked_of.list_role_policies(RoleName=role)
+
+
+def deployed_settings() -> ClusterSettings:
+    cluster = NAMES.environment.clusters[0].model_dump(mode="json")
+    return ClusterSettings.model_validate({**cluster, "environment": "local", "region": "us-east-1"})
+
+
+def not_told(found: Any) -> Iterator[NotTold]:
+    """Every answer that was refused, however deep it lies."""
+    if isinstance(found, NotTold):
+        yield found
+    elif isinstance(found, (list, tuple)):
+        for one in found:
+            yield from not_told(one)
+    elif isinstance(found, dict):
+        yield from not_told(list(found.values()))
+    elif is_dataclass(found) and not isinstance(found, type):
+        yield from not_told([getattr(found, one.name) for one in fields(found)])

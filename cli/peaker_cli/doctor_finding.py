@@ -1,0 +1,113 @@
+"""One line of `peaker doctor`: what was looked at, the verdict, its numbers and the remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError
+from peaker.domain.errors import PeakerError
+from peaker.domain.reading import Unknown
+
+from peaker_cli.aws_failures import is_about_access, one_line
+
+FoundT = TypeVar("FoundT")
+_DENIED = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AuthorizationError",
+        "AuthorizationErrorException",
+        "UnauthorizedOperation",
+    }
+)
+_NAMED_ACTION = re.compile(r"not authorized to perform: ([a-z0-9-]+:[A-Za-z0-9]+)")
+PERMISSION_REMEDY = "whoever runs this needs {permission} (permission set `operate`, docs/permissions.md)"
+
+
+class Verdict(StrEnum):
+    """`unknown` is what nobody would tell: neither good nor bad."""
+
+    PASS = "pass"
+    WARN = "warn"
+    REFUSE = "refuse"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`check` is unique within its area. `numbers` are those of the detail, for programs."""
+
+    area: str
+    check: str
+    verdict: Verdict
+    detail: str
+    remedy: str = ""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NotTold(Unknown):
+    """AWS would not answer; `permission` is what the caller lacks, empty where it is something else."""
+
+    permission: str = ""
+
+
+class Area:
+    """Makes the findings of one area; a missing answer becomes `unknown` with the permission named."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def passes(self, check: str, detail: str, **numbers: Any) -> Finding:
+        return Finding(self.name, check, Verdict.PASS, detail, numbers=numbers)
+
+    def warns(self, check: str, detail: str, remedy: str, **numbers: Any) -> Finding:
+        return Finding(self.name, check, Verdict.WARN, detail, remedy, numbers)
+
+    def refuses(self, check: str, detail: str, remedy: str, **numbers: Any) -> Finding:
+        return Finding(self.name, check, Verdict.REFUSE, detail, remedy, numbers)
+
+    def unknown(self, check: str, why: Unknown, remedy: str = "") -> Finding:
+        if isinstance(why, NotTold) and why.permission:
+            remedy = PERMISSION_REMEDY.format(permission=why.permission)
+        return Finding(self.name, check, Verdict.UNKNOWN, why.why, remedy)
+
+
+def ask(permission: str, read: Callable[[], FoundT]) -> FoundT | NotTold:
+    """What AWS says. A refusal or a lost answer is NotTold.
+
+    Raises what is about the caller's credentials or the address: nothing else would be told either.
+    """
+    try:
+        return read()
+    except (PeakerError, ClientError, BotoCoreError) as error:
+        if is_about_access(error):
+            raise
+        if _code(error) not in _DENIED:
+            return NotTold(f"{permission}: {one_line(error)}")
+        # A question may take several calls; AWS's sentence names the one that was refused.
+        named = _NAMED_ACTION.search(str(error))
+        return NotTold(f"{permission}: {one_line(error)}", named[1] if named else permission)
+
+
+def absent(codes: Sequence[str], read: Callable[[], FoundT]) -> FoundT | None:
+    """What AWS says, or None where it answers with one of these codes: there is no such thing."""
+    try:
+        return read()
+    except ClientError as error:
+        if _code(error) in codes:
+            return None
+        raise
+
+
+def _code(error: BaseException) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ClientError):
+            return str(cause.response.get("Error", {}).get("Code", ""))
+        cause = cause.__cause__
+    return ""

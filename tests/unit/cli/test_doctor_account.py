@@ -1,0 +1,174 @@
+"""peaker doctor on the account: bootstrap, image, quotas, prices, keys, the role that is passed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.fetched_prices import price_table
+from peaker.domain.inventory import Volume
+from peaker.domain.prices import US_EAST_1
+from peaker.domain.reading import Unknown
+from peaker_cli.doctor_account import (
+    HIGH_MEMORY,
+    STANDARD,
+    STORAGE,
+    AccountFacts,
+    Image,
+    InstanceType,
+    Profile,
+    X,
+    look_at_account,
+    vcpu_quota,
+)
+from peaker_cli.doctor_finding import Finding, NotTold, ask
+
+from tests.support.builders import BASE, data_volumes_of, orders
+from tests.support.fakes import NOON
+
+ROLE = "arn:aws:iam::123456789012:role/peaker-replica"
+KEY = "arn:aws:kms:us-east-1:123456789012:key/ab"
+LIKE = {str(volume.name): volume for volume in data_volumes_of(BASE, size_gib=512)}
+GOOD = AccountFacts(
+    bootstrap_version=28,
+    image=Image("available", "x86_64"),
+    instance_type=InstanceType(2, ("x86_64",), ("us-east-1a", "us-east-1b")),
+    quotas={STANDARD.code: 64.0, STORAGE["gp3"].code: 50.0},
+    in_use={STANDARD.code: 4.0, STORAGE["gp3"].code: 1.0},
+    prices=US_EAST_1,
+    keys={},
+    profile=Profile("peaker-replica", ROLE),
+    passes=[ROLE],
+)
+
+
+def looked(
+    settings: ClusterSettings | None = None, like: dict[str, Volume] | None = None, **facts: Any
+) -> dict[str, Finding]:
+    given = settings or orders()
+    found = look_at_account(given, replace(GOOD, **facts), 2, LIKE if like is None else like)
+    return {one.check: one for one in found}
+
+
+def test_a_sound_account_passes_in_every_line() -> None:
+    assert {one.verdict.value for one in looked().values()} == {"pass"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "check", "verdict", "detail"),
+    [
+        ({"bootstrap_version": None}, "bootstrap", "refuse", "not bootstrapped"),
+        ({"bootstrap_version": 5}, "bootstrap", "refuse", "version 5 of CDK's bootstrap, needed is 6"),
+        ({"image": None}, "image", "refuse", "there is no ami-"),
+        ({"image": Image("pending", "x86_64")}, "image", "refuse", "is pending"),
+        ({"image": Image("available", "arm64")}, "image", "refuse", "is arm64, r6i.large is x86_64"),
+        ({"instance_type": None}, "instance type", "refuse", "knows no r6i.large"),
+        (
+            {"instance_type": InstanceType(2, ("x86_64",), ("us-east-1b",))},
+            "instance type",
+            "warn",
+            "us-east-1a",
+        ),
+        (
+            {"instance_type": InstanceType(2, ("x86_64",), ("us-east-1f",))},
+            "instance type",
+            "refuse",
+            "not offered",
+        ),
+        ({"profile": None}, "instance profile", "refuse", "there is no instance profile"),
+        ({"profile": Profile("peaker-replica", None)}, "instance profile", "refuse", "holds no role"),
+        ({"passes": []}, "PassRole", "refuse", "may pass no role"),
+        ({"passes": ["arn:aws:iam::123456789012:role/*"]}, "PassRole", "pass", ROLE),
+        ({"keys": {KEY: None}}, "key ab", "pass", "EBS could use"),
+        ({"keys": {KEY: "its state is Disabled"}}, "key ab", "refuse", "Disabled"),
+        ({"keys": {KEY: NotTold("no", "kms:DescribeKey")}}, "key ab", "unknown", "no"),
+    ],
+)
+def test_what_is_wrong_has_its_own_line(facts: dict[str, Any], check: str, verdict: str, detail: str) -> None:
+    line = looked(**facts)[check]
+    assert (line.verdict.value, detail in line.detail) == (verdict, True), line
+    assert line.remedy or verdict == "pass"
+
+
+class TestQuotas:
+    @pytest.mark.parametrize(
+        ("quota", "in_use", "verdict"),
+        [(8.0, 4.0, "pass"), (7.0, 4.0, "warn"), (5.0, 4.0, "refuse"), (0.0, 0.0, "refuse")],
+    )
+    def test_processors_are_counted_for_all_and_for_one(
+        self, quota: float, in_use: float, verdict: str
+    ) -> None:
+        storage = STORAGE["gp3"].code
+        line = looked(
+            quotas={STANDARD.code: quota, storage: 50.0}, in_use={STANDARD.code: in_use, storage: 0.0}
+        )["vCPU quota"]
+        assert line.verdict.value == verdict
+        assert line.numbers == {"in_use": in_use, "wanted": 4, "quota": quota}
+        if verdict != "pass":
+            assert f"--quota-code {STANDARD.code} --desired-value {in_use + 4:g}" in line.remedy
+
+    def test_storage_is_that_of_all_volumes_of_a_type(self) -> None:
+        line = looked()["gp3 quota"]
+        assert line.numbers == {"in_use": 1.0, "wanted": 2.0, "quota": 50.0}
+
+    def test_without_a_base_replica_nobody_knows_how_large_a_volume_is(self) -> None:
+        assert looked(like={})["gp3 quota"].verdict.value == "unknown"
+
+    @pytest.mark.parametrize(
+        "told", [None, Unknown("no answer"), NotTold("denied", "servicequotas:GetServiceQuota")]
+    )
+    def test_a_quota_that_is_not_told_is_unknown(self, told: Unknown | None) -> None:
+        line = looked(quotas={STANDARD.code: told, STORAGE["gp3"].code: 50.0})["vCPU quota"]
+        assert line.verdict.value == "unknown"
+        assert ("servicequotas:GetServiceQuota" in line.remedy) is isinstance(told, NotTold)
+
+    @pytest.mark.parametrize(
+        ("instance_type", "quota"),
+        [("r6i.large", STANDARD), ("i4i.xlarge", STANDARD), ("im4gn.large", STANDARD), ("x2idn.16xlarge", X),
+         ("u7i-6tb.112xlarge", HIGH_MEMORY), ("hpc7a.96xlarge", None), ("inf2.xlarge", None), ("g5.xlarge", None)],
+    )  # fmt: skip
+    def test_families_have_quotas_of_their_own(self, instance_type: str, quota: Any) -> None:
+        assert vcpu_quota(instance_type) == quota
+
+
+class TestPrices:
+    def test_an_unknown_price_refuses_where_a_budget_is_set_and_else_warns(self) -> None:
+        nowhere = price_table(orders(region="eu-west-1"), Unknown("nobody asked"), NOON)
+        with_budget = looked(prices=nowhere)["prices"]
+        assert with_budget.verdict.value == "refuse"
+        free = orders(limits={"minimum_lifetime_minutes": 60, "prewarm_deadline_minutes": 2880})
+        assert looked(free, prices=nowhere)["prices"].verdict.value == "warn"
+
+    def test_an_hour_is_that_of_instance_and_volumes(self) -> None:
+        assert looked()["prices"].numbers["hourly_usd"] > 0.126
+
+
+class TestWhatIsNotTold:
+    def denied(self, code: str, message: str) -> NotTold:
+        def read() -> None:
+            raise ClientError({"Error": {"Code": code, "Message": message}}, "GetRolePolicy")
+
+        told = ask("iam:GetRolePolicy", read)
+        assert isinstance(told, NotTold)
+        return told
+
+    def test_the_permission_is_the_one_that_aws_names(self) -> None:
+        sentence = "User: a is not authorized to perform: lambda:GetFunctionConfiguration on resource: b"
+        assert self.denied("AccessDeniedException", sentence).permission == "lambda:GetFunctionConfiguration"
+        assert self.denied("AccessDenied", "no").permission == "iam:GetRolePolicy"
+
+    def test_a_throttled_call_lacks_no_permission(self) -> None:
+        assert self.denied("Throttling", "Rate exceeded").permission == ""
+
+    def test_credentials_that_have_expired_end_the_command(self) -> None:
+        with pytest.raises(ClientError):
+            self.denied("ExpiredTokenException", "The security token included in the request is expired")
+
+
+def test_without_an_instance_profile_it_is_said_who_could_reach_the_replicas() -> None:
+    found = looked(orders(instance_profile=None), profile=None)
+    assert found["instance profile"].verdict.value == "warn"
+    assert "PassRole" not in found

@@ -1,0 +1,183 @@
+"""peaker doctor on the network: subnets, one VPC, who is let in and out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from peaker.domain.reading import Unknown
+from peaker_cli.doctor_finding import Finding, NotTold
+from peaker_cli.doctor_network import Group, NetworkFacts, Rule, Subnet, look_at_network
+
+from tests.support.builders import BASE, BY_NAME, orders
+
+A, B = "subnet-0a7700000000001a", "subnet-0a7700000000001b"
+GROUP, OTHER = "sg-0a77000000000001", "sg-0a77000000000002"
+VPC = "vpc-1"
+
+
+def tcp(port: int, *sources: str) -> Rule:
+    return Rule("tcp", (port, port), sources)
+
+
+def group(*ingress: Rule, egress: tuple[Rule, ...] | None = None, name: str = GROUP, vpc: str = VPC) -> Group:
+    out = (Rule("-1", None, ("0.0.0.0/0",)),) if egress is None else egress
+    return Group(name, vpc, ingress, out)
+
+
+OPEN = group(tcp(3306, "10.77.0.0/16"), tcp(9200, "10.77.0.0/16"))
+SUBNETS = {
+    A: Subnet(A, "us-east-1a", VPC, "10.77.1.0/24", 250),
+    B: Subnet(B, "us-east-1b", VPC, "10.77.2.0/24", 250),
+}
+GOOD = NetworkFacts(
+    subnets=SUBNETS,
+    groups={GROUP: OPEN},
+    base_groups={BASE: (GROUP,)},
+    source_groups=(GROUP,),
+    balancer_subnets=(A, B),
+    balancer_groups=(),
+    target_vpc=VPC,
+)
+
+
+def looked(room: int = 2, **facts: Any) -> dict[str, Finding]:
+    return {one.check: one for one in look_at_network(orders(), replace(GOOD, **facts), room)}
+
+
+def with_rules(*rules: Rule, **more: Any) -> dict[str, Finding]:
+    return looked(groups={GROUP: group(*rules)}, **more)
+
+
+def test_a_sound_network_passes_in_every_line() -> None:
+    assert {one.verdict.value for one in looked().values()} == {"pass"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "room", "verdict", "detail"),
+    [
+        ({"zone": "us-east-1f"}, 2, "refuse", "is in us-east-1f"),
+        ({"free": 0}, 2, "refuse", "no replica can start there"),
+        ({"free": 1}, 2, "warn", "1 free addresses"),
+        ({"free": 0}, 0, "pass", "0 free"),
+    ],
+)
+def test_a_subnet_is_where_it_should_be_and_has_room(
+    changes: dict[str, Any], room: int, verdict: str, detail: str
+) -> None:
+    line = looked(room, subnets={**SUBNETS, A: replace(SUBNETS[A], **changes)})[f"subnet {A}"]
+    assert (line.verdict.value, detail in line.detail) == (verdict, True), line
+
+
+def test_a_subnet_and_a_group_that_are_not_there() -> None:
+    assert looked(subnets={B: SUBNETS[B]})[f"subnet {A}"].verdict.value == "refuse"
+    found = looked(groups={})
+    assert found[f"security group {GROUP}"].verdict.value == "refuse"
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"subnets": {**SUBNETS, B: replace(SUBNETS[B], vpc_id="vpc-2")}},
+        {"groups": {GROUP: replace(OPEN, vpc_id="vpc-2")}},
+        {"target_vpc": "vpc-2"},
+    ],
+)
+def test_all_is_in_one_vpc(facts: dict[str, Any]) -> None:
+    line = looked(**facts)["VPC"]
+    assert line.verdict.value == "refuse"
+    assert "vpc-2" in line.detail
+
+
+class TestTheWayIn:
+    def test_no_rule_for_a_port_is_refused_with_the_command_that_makes_one(self) -> None:
+        found = with_rules(tcp(22, "0.0.0.0/0"))
+        for port, what in ((3306, "server"), (9200, "health")):
+            line = found[f"{what} port of peak replicas"]
+            assert line.verdict.value == "refuse"
+            assert (
+                f"authorize-security-group-ingress --group-id {GROUP} --protocol tcp --port {port}"
+                in line.remedy
+            )
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            Rule("-1", None, ("10.0.0.0/8",)),
+            Rule("tcp", (1024, 65535), ("10.77.0.0/16",)),
+            Rule("6", None, ("0.0.0.0/0",)),
+        ],
+    )
+    def test_a_wider_rule_lets_in_too(self, rule: Rule) -> None:
+        assert with_rules(rule)["health port of peak replicas"].verdict.value == "pass"
+
+    @pytest.mark.parametrize(
+        "rule", [Rule("udp", (9200, 9200), ("10.0.0.0/8",)), Rule("tcp", (9201, 9300), ("10.0.0.0/8",))]
+    )
+    def test_another_protocol_or_port_does_not(self, rule: Rule) -> None:
+        assert with_rules(rule)["health port of peak replicas"].verdict.value == "refuse"
+
+    def test_a_load_balancer_without_groups_is_let_in_by_its_addresses_only(self) -> None:
+        rules = (tcp(3306, "10.0.0.0/8"), tcp(9200, GROUP))
+        line = with_rules(*rules)["health port of peak replicas"]
+        assert line.verdict.value == "refuse"
+        assert "it has no security group" in line.detail
+        assert (
+            with_rules(*rules, balancer_groups=(GROUP,))["health port of peak replicas"].verdict.value
+            == "pass"
+        )
+
+    def test_every_subnet_of_the_load_balancer_counts(self) -> None:
+        line = with_rules(tcp(3306, "10.0.0.0/8"), tcp(9200, "10.77.1.0/24"))["health port of peak replicas"]
+        assert line.verdict.value == "refuse"
+        assert "10.77.2.0/24" in line.detail
+        assert "10.77.1.0/24" in line.detail
+
+    def test_what_a_prefix_list_holds_is_not_doubted(self) -> None:
+        found = with_rules(tcp(3306, "pl-1"), tcp(9200, "pl-1"))
+        assert found["health port of peak replicas"].verdict.value == "pass"
+
+    def test_ipv6_ranges_say_nothing_of_ipv4(self) -> None:
+        found = with_rules(tcp(3306, "::/0"), tcp(9200, "::/0"))
+        assert found["health port of peak replicas"].verdict.value == "refuse"
+
+    def test_base_replicas_have_groups_of_their_own(self) -> None:
+        groups = {GROUP: OPEN, OTHER: group(tcp(3306, "10.0.0.0/8"), name=OTHER)}
+        line = looked(groups=groups, base_groups={BASE: (OTHER,)})[f"health port of {BASE}"]
+        assert line.verdict.value == "refuse"
+        assert OTHER in line.remedy
+
+    def test_without_a_load_balancer_the_replicas_ask_each_other(self) -> None:
+        facts = replace(GOOD, groups={GROUP: group(tcp(3306, "10.0.0.0/8"), tcp(9200, GROUP))}, balancer_subnets=None,
+                        balancer_groups=None, target_vpc=None)  # fmt: skip
+        found = {one.check: one for one in look_at_network(orders(read_endpoint=BY_NAME), facts, 2)}
+        assert found["health port of peak replicas"].verdict.value == "pass"
+
+
+class TestTheWayOut:
+    def test_nothing_goes_out(self) -> None:
+        found = looked(groups={GROUP: replace(OPEN, egress=())})
+        assert found["way out to Systems Manager and S3"].verdict.value == "refuse"
+        assert found["way out to the source"].verdict.value == "refuse"
+
+    def test_a_source_that_keeps_the_replicas_out(self) -> None:
+        shut = group(tcp(3306, "10.77.1.0/24"), name=OTHER)
+        line = looked(groups={GROUP: OPEN, OTHER: shut}, source_groups=(OTHER,))["source's port"]
+        assert line.verdict.value == "warn"
+        assert "10.77.2.0/24" in line.detail
+        by_group = group(tcp(3306, GROUP), name=OTHER)
+        found = looked(groups={GROUP: OPEN, OTHER: by_group}, source_groups=(OTHER,))
+        assert found["source's port"].verdict.value == "pass"
+
+
+@pytest.mark.parametrize(
+    ("facts", "check"),
+    [
+        ({"subnets": NotTold("denied", "ec2:DescribeSubnets")}, "subnets"),
+        ({"groups": NotTold("denied", "ec2:DescribeSecurityGroups")}, "security groups"),
+        ({"balancer_subnets": Unknown("no answer")}, "health port of peak replicas"),
+    ],
+)
+def test_what_is_not_told_is_unknown(facts: dict[str, Any], check: str) -> None:
+    assert looked(**facts)[check].verdict.value == "unknown"

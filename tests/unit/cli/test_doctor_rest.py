@@ -1,0 +1,200 @@
+"""peaker doctor on read endpoint, metrics and what is deployed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from peaker.domain.inventory import TargetHealth, TargetState
+from peaker.domain.reading import Unknown
+from peaker_cli.doctor_deployed import (
+    CLUSTER_RULES,
+    ENVIRONMENT_RULES,
+    OPERATOR_ALARMS,
+    STARTING_ALARMS,
+    WORKFLOWS,
+    DeployedAlarm,
+    DeployedFacts,
+    look_at_deployed,
+    names_of,
+)
+from peaker_cli.doctor_endpoint import EndpointFacts, HostedZone, Listener, TargetGroup, look_at_endpoint
+from peaker_cli.doctor_finding import Finding, NotTold
+from peaker_cli.doctor_metrics import MetricFacts, look_at_metrics
+
+from tests.support.builders import BASE, BY_NAME, orders
+from tests.support.fakes import NOON
+
+NLB = {
+    "kind": "nlb", "port": 3306, "listener_port": 13306, "health_port": 9200, "target_group_arn": "arn:s",
+    "warming_target_group_arn": "arn:w", "listener_arn": "arn:l",
+}  # fmt: skip
+SERVING = TargetGroup("arn:s", 3306, "vpc-1", "HTTP", "9200", "/health", ("arn:lb",))
+BALANCED = EndpointFacts(
+    health={BASE: TargetHealth(TargetState.HEALTHY)},
+    groups={"arn:s": SERVING, "arn:w": replace(SERVING, arn="arn:w")},
+    listener=Listener(13306, ("arn:s", "arn:w")),
+)
+NAMED = EndpointFacts(
+    health={BASE: TargetHealth(TargetState.HEALTHY)}, zone=HostedZone("orders.example"), record_ttls=[30]
+)
+
+
+class TestTheReadEndpoint:
+    def looked(self, **facts: Any) -> dict[str, Finding]:
+        found = look_at_endpoint(orders(read_endpoint=NLB), replace(BALANCED, **facts), [BASE])
+        return {one.check: one for one in found}
+
+    def by_name(self, **facts: Any) -> dict[str, Finding]:
+        found = look_at_endpoint(orders(read_endpoint=BY_NAME), replace(NAMED, **facts), [BASE])
+        return {one.check: one for one in found}
+
+    def test_a_sound_one_passes_in_every_line(self) -> None:
+        assert {one.verdict.value for one in (*self.looked().values(), *self.by_name().values())} == {"pass"}
+
+    @pytest.mark.parametrize(
+        ("changes", "detail"),
+        [
+            ({"port": 3307}, "at port 3307"),
+            ({"health_port": "9201"}, "port 9201"),
+            ({"health_port": "traffic-port"}, "traffic-port"),
+            ({"health_path": "/"}, "health at /"),
+            ({"health_protocol": "TCP"}, "by TCP"),
+            ({"balancers": ()}, "no load balancer"),
+        ],
+    )
+    def test_a_target_group_that_was_changed(self, changes: dict[str, Any], detail: str) -> None:
+        groups = {"arn:s": replace(SERVING, **changes), "arn:w": SERVING}
+        line = self.looked(groups=groups)["target group"]
+        assert (line.verdict.value, detail in line.detail) == ("refuse", True), line
+
+    def test_what_is_gone_is_to_be_deployed_again(self) -> None:
+        found = self.looked(groups={}, listener=None)
+        for check in ("target group", "warming target group", "listener"):
+            assert found[check].verdict.value == "refuse"
+            assert "cdk deploy" in found[check].remedy
+
+    @pytest.mark.parametrize("listener", [Listener(3306, ("arn:s", "arn:w")), Listener(13306, ("arn:s",))])
+    def test_a_listener_that_was_changed(self, listener: Listener) -> None:
+        assert self.looked(listener=listener)["listener"].verdict.value == "refuse"
+
+    def test_a_base_replica_that_is_not_behind_it(self) -> None:
+        line = self.looked(health={})[BASE]
+        assert (line.verdict.value, "peaker register-base orders" in line.remedy) == ("refuse", True)
+
+    def test_one_of_two_that_is_unhealthy_is_a_warning(self) -> None:
+        health = {BASE: TargetHealth(TargetState.HEALTHY), "i-2": TargetHealth(TargetState.UNHEALTHY, "503")}
+        facts = replace(BALANCED, health=health)
+        found = {one.check: one for one in look_at_endpoint(orders(read_endpoint=NLB), facts, [BASE, "i-2"])}
+        assert found["i-2"].verdict.value == "warn"
+        assert "503" in found["i-2"].detail
+
+    def test_a_zone_that_is_gone_or_does_not_hold_the_name(self) -> None:
+        assert self.by_name(zone=None)["hosted zone"].verdict.value == "refuse"
+        assert self.by_name(zone=HostedZone("ders.example"))["hosted zone"].verdict.value == "refuse"
+
+    def test_records_of_another_ttl(self) -> None:
+        assert self.by_name(record_ttls=[60])["record"].verdict.value == "warn"
+
+    def test_what_is_not_told_is_unknown(self) -> None:
+        told = NotTold("denied", "elasticloadbalancing:DescribeTargetGroups")
+        found = self.looked(groups=told, listener=told, health=told)
+        assert {one.verdict.value for one in found.values()} == {"unknown"}
+
+
+def every(minutes: float, days: float, until: datetime = NOON) -> list[datetime]:
+    step = timedelta(minutes=minutes)
+    count = int(timedelta(days=days) / step)
+    return [until - step * number for number in range(count, 0, -1)]
+
+
+class TestTheLoadMetric:
+    def looked(self, **facts: Any) -> dict[str, Finding]:
+        good = MetricFacts(
+            now=NOON,
+            similar=[{"Cluster": "orders"}],
+            recent=every(30, 0.2),
+            history=every(30, 20),
+            history_period=timedelta(minutes=30),
+        )
+        return {one.check: one for one in look_at_metrics(orders(), replace(good, **facts))}
+
+    def test_a_sound_one_passes_in_every_line(self) -> None:
+        assert {one.verdict.value for one in self.looked().values()} == {"pass"}
+
+    def test_one_without_a_point_is_refused_and_what_there_is_named(self) -> None:
+        other = self.looked(history=[], similar=[{"Cluster": "ordres"}])["load metric"]
+        assert (other.verdict.value, "Cluster=ordres" in other.detail) == ("refuse", True)
+        assert "dimensions" in other.remedy
+        assert self.looked(history=[], similar=[])["load metric"].verdict.value == "refuse"
+
+    @pytest.mark.parametrize(("minutes", "verdict"), [(89, "pass"), (91, "refuse")])
+    def test_it_is_stale_after_three_periods(self, minutes: float, verdict: str) -> None:
+        recent = [NOON - timedelta(minutes=minutes)]
+        line = self.looked(recent=recent)["newest point"]
+        assert (line.verdict.value, line.numbers["age_seconds"]) == (verdict, minutes * 60)
+
+    @pytest.mark.parametrize(("days", "verdict"), [(2, "warn"), (10, "warn"), (15, "pass")])
+    def test_history_is_counted_in_days(self, days: float, verdict: str) -> None:
+        line = self.looked(history=every(30, days))["history"]
+        assert (line.verdict.value, line.numbers["days"]) == (verdict, days)
+
+    def test_points_that_come_less_often_than_the_settings_say(self) -> None:
+        line = self.looked(history=every(60, 20))["period"]
+        assert (line.verdict.value, "period_seconds to 3600" in line.remedy) == ("warn", True)
+
+    def test_gaps(self) -> None:
+        whole = every(30, 20)
+        line = self.looked(history=whole[:300] + whole[600:])["period"]
+        assert (line.verdict.value, "31%" in line.detail) == ("warn", True)
+
+    def test_what_is_not_told_is_unknown(self) -> None:
+        told = NotTold("denied", "cloudwatch:GetMetricData")
+        assert self.looked(history=told)["load metric"].verdict.value == "unknown"
+        assert self.looked(recent=told)["newest point"].verdict.value == "unknown"
+
+
+class TestWhatIsDeployed:
+    def changed(self, **facts: Any) -> dict[str, Finding]:
+        names = names_of(orders(), (*STARTING_ALARMS, *OPERATOR_ALARMS))
+        rules = [*names_of(orders(), CLUSTER_RULES), *(f"peaker-local-{one}" for one in ENVIRONMENT_RULES)]
+        given: dict[str, Any] = {
+            "workflows": [f"peaker-local-{one}" for one in WORKFLOWS],
+            "alarms": {name: DeployedAlarm(name, "OK", "", True, ("arn:aws:sns:topic",)) for name in names},
+            "rules": dict.fromkeys(rules, True),
+            "subscribers": 1,
+        }
+        facts = {name: change(given[name]) if callable(change) else change for name, change in facts.items()}
+        return {one.check: one for one in look_at_deployed(orders(), DeployedFacts(**{**given, **facts}))}
+
+    def test_a_whole_deployment_passes_in_every_line(self) -> None:
+        assert {one.verdict.value for one in self.changed().values()} == {"pass"}
+
+    def test_what_is_missing_is_named(self) -> None:
+        found = self.changed(workflows=[], alarms={}, rules={})
+        for check in ("workflows", "alarms", "rules and schedules"):
+            assert found[check].verdict.value == "refuse"
+            assert "cdk deploy" in found[check].remedy
+
+    def test_a_paused_schedule_is_a_warning(self) -> None:
+        line = self.changed(rules=lambda rules: {**rules, "peaker-local-orders-watch": False})[
+            "rules and schedules"
+        ]
+        assert (line.verdict.value, "enable-rule --name peaker-local-orders-watch" in line.remedy) == (
+            "warn",
+            True,
+        )
+
+    @pytest.mark.parametrize(
+        "change", [{"actions": ()}, {"actions_enabled": False}, {"state": "ALARM", "reason": "too old"}]
+    )
+    def test_alarms_that_nobody_hears_or_that_are_on(self, change: dict[str, Any]) -> None:
+        name = "peaker-local-orders-forecast-stale"
+        found = self.changed(alarms=lambda alarms: {**alarms, name: replace(alarms[name], **change)})
+        assert found[name if "state" in change else "who is paged"].verdict.value == "warn"
+
+    @pytest.mark.parametrize(("subscribers", "verdict"), [(0, "warn"), (Unknown("denied"), "unknown")])
+    def test_a_topic_whose_subscription_nobody_confirmed(self, subscribers: Any, verdict: str) -> None:
+        assert self.changed(subscribers=subscribers)["who is paged"].verdict.value == verdict
