@@ -32,8 +32,9 @@ _HEARTBEATS = {
     "mariadb": "SELECT VARIABLE_VALUE AS seconds FROM information_schema.GLOBAL_STATUS"
     " WHERE VARIABLE_NAME = 'SLAVE_HEARTBEAT_PERIOD'",
 }
+# `library` is a reserved word from MySQL 9.2 on.
 _LOADED_PLUGINS = (
-    "SELECT PLUGIN_NAME AS name, PLUGIN_LIBRARY AS library FROM information_schema.PLUGINS"
+    "SELECT PLUGIN_NAME AS plugin, PLUGIN_LIBRARY AS loaded_from FROM information_schema.PLUGINS"
     " WHERE PLUGIN_LIBRARY IS NOT NULL AND PLUGIN_STATUS = 'ACTIVE' ORDER BY PLUGIN_NAME"
 )
 
@@ -273,8 +274,8 @@ def _plugins(client: MysqlClient) -> "str | Step":
     rows = client.rows(_LOADED_PLUGINS)
     if not rows:
         return "none from a library"
-    shown = ", ".join(f"{row['name']} ({row['library']})" for row in rows)
-    keys = [str(row["name"]) for row in rows if "key" in str(row["name"]).lower()]
+    shown = ", ".join(f"{row['plugin']} ({row['loaded_from']})" for row in rows)
+    keys = [str(row["plugin"]) for row in rows if "key" in str(row["plugin"]).lower()]
     keyring = f"; and give it the keys of {', '.join(keys)}, which no snapshot of data holds" if keys else ""
     return Step(
         "plugins", WARNING, shown, f"see that the image of the peak replicas has these libraries{keyring}"

@@ -282,13 +282,13 @@ class TestWarnings:
             (("systemctl is-enabled mysql",), "exit 1", "unit", "systemctl enable mysql"),
             (
                 ("information_schema.PLUGINS",),
-                table({"name": "audit_log", "library": "audit_log.so"}),
+                table({"plugin": "audit_log", "loaded_from": "audit_log.so"}),
                 "plugins",
                 "image of the peak replicas",
             ),
             (
                 ("information_schema.PLUGINS",),
-                table({"name": "keyring_file", "library": "keyring_file.so"}),
+                table({"plugin": "keyring_file", "loaded_from": "keyring_file.so"}),
                 "plugins",
                 "keys of keyring_file",
             ),
