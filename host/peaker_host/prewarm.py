@@ -58,6 +58,7 @@ class _VolumeWork:
     limiter: RateLimiter
     pool: ReaderPool
     tier_done_before: List[int]
+    mean_rate: MeanRate
     tier_blocks: List[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -278,7 +279,7 @@ class Engine:
             sum(1 for start, n in tier.ranges for b in range(start, start + n) if b in done)
             for tier in volume.tiers
         ]
-        return _VolumeWork(volume, limiter, pool, before)
+        return _VolumeWork(volume, limiter, pool, before, MeanRate(time.monotonic()))
 
     def _warm(self, work: _VolumeWork) -> None:
         try:
@@ -406,14 +407,14 @@ class Engine:
         """Without a page list nothing is known to be hot."""
         return any(tier.name == "hot" and tier.ranges for volume in self._planned for tier in volume.tiers)
 
-    def _hot_eta(self, rate_mib_per_s: float) -> Optional[float]:
+    def _hot_eta(self, rates_mib_per_s: List[float]) -> Optional[float]:
         """Seconds until the urgent tiers are read; None where nothing is known to be hot, or no rate yet."""
         if self._hot_warm_seconds is not None:
             return 0.0
         if not self._knows_hot():
             return None
-        left = sum(work.left(urgent_only=True) for work in self._works)
-        return eta_seconds(left, rate_mib_per_s, "running")
+        left = [work.left(urgent_only=True) for work in self._works]
+        return eta_seconds(zip(left, rates_mib_per_s), "running")
 
     def _publish(self, state: str, error: Optional[HostError] = None) -> Dict[str, Any]:
         progress = self._progress(state)
@@ -432,7 +433,8 @@ class Engine:
         rate = self._rate.observe(now, bytes_here)
         done = sum(work.blocks_done for work in self._works)
         wanted = sum(work.blocks_total for work in self._works)
-        left = sum(work.left(urgent_only=False) for work in self._works)
+        left = [work.left(urgent_only=False) for work in self._works]
+        rates = [work.mean_rate.observe(now, work.pool.progress.bytes_read) for work in self._works]
         elapsed = now - self._started
         self._note_ends(self._elapsed_before + elapsed)
         mean = bytes_here / MIB / max(elapsed - self._planning_seconds, 0.001)
@@ -448,10 +450,10 @@ class Engine:
             "bytes_read": self._bytes_before + bytes_here,
             "rate_mib_per_s": round(mean if state == "done" else rate, 1),
             # Of what must be read before the replica goes on; the remainder follows at leisure.
-            "eta_seconds": eta_seconds(left, rate, state) if self._works or state == "done" else None,
+            "eta_seconds": eta_seconds(zip(left, rates), state) if self._works or state == "done" else None,
             "elapsed_seconds": round(self._elapsed_before + elapsed, 3),
             "hot_warm_seconds": self._hot_warm_seconds,
-            "hot_eta_seconds": self._hot_eta(rate),
+            "hot_eta_seconds": self._hot_eta(rates),
             "hot_unknown": self._planner.hot_unknown,
             "used_warm_seconds": self._used_warm_seconds,
             "planning_seconds": self._planning_seconds,

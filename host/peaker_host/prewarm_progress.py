@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional, Tuple
+from typing import Any, Deque, Dict, Iterable, List, Optional, Tuple
 
 MIB = 1024 * 1024
 SAMPLES_REPORTED = 70
@@ -33,11 +33,18 @@ class MeanRate:
         return (latest - before) / MIB / (until - since) if until > since else 0.0
 
 
-def eta_seconds(blocks_left: int, rate_mib_per_s: float, state: str) -> Optional[float]:
-    """Seconds for so many blocks of 0.5 MiB; None while there is no rate."""
-    if state == "done" or blocks_left == 0:
+def eta_seconds(volumes: Iterable[Tuple[int, float]], state: str) -> Optional[float]:
+    """Seconds until the last volume is done, from each one's blocks of 0.5 MiB left and its MiB/s.
+
+    Volumes are fetched side by side and each at its own rate (EBS fetches per volume), so that their sum would tell too
+    little time as long as a small one is at work. None while a volume with blocks left has no rate.
+    """
+    if state == "done":
         return 0.0
-    return round(blocks_left * 0.5 / rate_mib_per_s, 1) if rate_mib_per_s > 0 else None
+    waiting = [(left, rate) for left, rate in volumes if left]
+    if any(rate <= 0 for _, rate in waiting):
+        return None
+    return round(max((left * 0.5 / rate for left, rate in waiting), default=0.0), 1)
 
 
 def sentence(progress: Dict[str, Any]) -> str:

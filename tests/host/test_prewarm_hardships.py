@@ -69,11 +69,21 @@ class TestEstimate:
             stalled = 118 <= at <= 120
             read += 0 if stalled else 60 * MIB
             seen = rate.observe(at, read)
-        whole = eta_seconds(2 * 60 * 120 * 52, 120.0, "running")
+        whole = eta_seconds([(2 * 60 * 120 * 52, 120.0)], "running")
         assert whole == 52 * 60
-        late = eta_seconds(2 * 60 * 120 * 52, seen, "running")
+        late = eta_seconds([(2 * 60 * 120 * 52, seen)], "running")
         assert late is not None
         assert late < 1.06 * 52 * 60
+
+    def test_a_small_volume_beside_it_does_not_shorten_the_time_of_a_large_one(self) -> None:
+        """Data and log volume are each fetched at 2.4 MiB/s; the log is done after a minute."""
+        data, log = (1_200, 2.4), (288, 2.4)
+        assert eta_seconds([data, log], "running") == eta_seconds([data], "running") == 250.0
+        assert eta_seconds([data, (0, 0.0)], "running") == 250.0
+
+    def test_a_volume_without_a_rate_yet_leaves_the_time_unknown(self) -> None:
+        assert eta_seconds([(1_200, 2.4), (288, 0.0)], "running") is None
+        assert eta_seconds([(1_200, 0.0)], "done") == 0.0
 
     def test_a_rate_that_has_changed_is_believed_after_a_minute(self) -> None:
         rate = MeanRate(0.0)

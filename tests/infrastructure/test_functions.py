@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 HANDLERS = REPOSITORY / "functions" / "peaker" / "handlers"
 DOCUMENTS = REPOSITORY / "ssm_documents"
 # An operator takes a host out of the read endpoint with it, from the Systems Manager console.
-DOCUMENTS_FOR_PEOPLE = {"set_maintenance"}
+DOCUMENTS_FOR_PEOPLE = {"set_maintenance", "prepare_base"}
 ENVIRONMENT_VARIABLES = {
     "PEAKER_ENVIRONMENT",
     "LEDGER_TABLE",

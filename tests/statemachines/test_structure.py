@@ -153,7 +153,8 @@ def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_functio
         "".join(part.capitalize() for part in path.stem.split("_")) + "Arn"
         for path in HANDLERS.glob("[a-z]*.py")
     }
-    assert wanted == functions - {"FindStoppedRunsArn", "ForecastLoadArn", "WatchReplicasArn"}
+    by_schedule = {"FindStoppedRunsArn", "ForecastLoadArn", "RefreshPricesArn", "WatchReplicasArn"}
+    assert wanted == functions - by_schedule
 
 
 def test_errors_that_workflows_name_are_raised_somewhere() -> None:
