@@ -14,8 +14,11 @@ from peaker.adapters.route53_read_endpoint import Route53ReadEndpoint
 from peaker.domain import errors
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.inventory import TargetState
+from peaker.domain.reading import Unknown
 from peaker.ports import TrafficRouter
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.doctor_endpoint import HostedZone
+from peaker_cli.doctor_gather import Inquiry
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.register_base import register_base_command
 
@@ -480,3 +483,19 @@ def test_one_that_is_terminated_gets_neither_record_nor_health_check(
 def test_the_settings_of_a_load_balancer_are_refused(by_name: Endpoint) -> None:
     with pytest.raises(errors.AwsCallRejected, match=r"read_endpoint.kind is nlb, not route53"):
         by_name.router.health(orders())
+
+
+def test_the_doctor_sees_the_zone_and_the_records_of_a_name(aws: Adapters, by_name: Endpoint) -> None:
+    settings, host = by_name.settings, by_name.host
+    inquiry = Inquiry(aws.cloud.client, settings, aws.cloud.clock.now())
+    before = inquiry.endpoint()
+    assert (before.zone, before.record_ttls, before.groups) == (HostedZone(f"{settings.name}.example"), [], None)
+    by_name.router.register(settings, host)
+    by_name.router.promote(settings, host)
+    after = inquiry.endpoint()
+    assert after.record_ttls == [settings.read_endpoint.ttl_seconds]  # type: ignore[union-attr]
+    assert not isinstance(after.health, Unknown)
+    assert set(after.health) == {host}
+    gone = settings.read_endpoint.model_copy(update={"hosted_zone_id": "Z0GONE"})
+    nowhere = Inquiry(aws.cloud.client, settings.model_copy(update={"read_endpoint": gone}), aws.cloud.clock.now())
+    assert nowhere.endpoint().zone is None
