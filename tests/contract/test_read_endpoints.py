@@ -450,8 +450,9 @@ def test_a_change_while_another_one_is_being_made_may_be_tried_again(
 
 def test_an_operator_puts_a_base_replica_behind_the_name(aws: Adapters, by_name: Endpoint) -> None:
     cluster = by_name.settings.name
+    settings = by_name.settings.model_copy(update={"environment": "contract"})
     aws.cloud.client("ssm").put_parameter(
-        Name=f"/peaker/contract/clusters/{cluster}", Value=by_name.settings.model_dump_json(), Type="String"
+        Name=f"/peaker/contract/clusters/{cluster}", Value=settings.model_dump_json(), Type="String"
     )
     tags = {"peaker:environment": "contract", "peaker:cluster": cluster, "peaker:role": "replica"}
     base = aws.running(f"token-{cluster}", tags).instance_id
