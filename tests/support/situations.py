@@ -97,6 +97,7 @@ class Person:
             "--env prod": "--env local",
             EXAMPLE_INSTANCE: instance_id or self.product.cluster.base_replica_id,
             EXAMPLE_RUN: self.run_id,
+            "--instance-profile-name NAME": "--instance-profile-name peaker-replica",
             "<run>": self.run_id,
         }
         for example, value in values.items():
@@ -150,7 +151,13 @@ def _an_event_that_was_not_delivered(person: Person, text: str) -> str:
 
 
 def _a_replica_to_retire(person: Person, text: str) -> str:
-    return text.replace(EXAMPLE_INSTANCE, person.peak_id)
+    """Its responder is stopped before the run is started, as the page's last step says: the run takes it away."""
+    lines = text.replace(EXAMPLE_INSTANCE, person.peak_id).splitlines()
+    stop = next(line for line in lines if "systemctl stop peaker-health" in line)
+    lines.remove(stop)
+    started = max(index for index, line in enumerate(lines) if "start-execution" in line)
+    lines.insert(started, stop)
+    return "\n".join(lines)
 
 
 def _leftovers(person: Person, text: str) -> str:
