@@ -79,7 +79,8 @@ def _delete(ports: Ports, kept: SnapshotSet) -> None:
 
 
 def _settle(ports: Ports, holder: Holder, kept: SnapshotSet) -> None:
-    ports.ledger.forget_snapshots(holder, kept, ports.clock.now())
+    """The set's own row goes last: while it is there, the next run's end does the rest again."""
     for row in of_kind(ports.ledger.resources(kept.run_id), ResourceKind.SNAPSHOT):
         if row.resource_id in kept.snapshot_ids:
             ports.ledger.mark(holder, kept.run_id, row, ResourceState.UNDONE)
+    ports.ledger.forget_snapshots(holder, kept, ports.clock.now())

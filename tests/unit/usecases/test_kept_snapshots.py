@@ -147,6 +147,24 @@ def test_a_set_that_ec2_does_not_give_away_stays_and_fails_no_run(ports: FakePor
     assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [SECOND]
 
 
+def test_a_function_that_dies_after_the_deletion_leaves_no_row_that_says_kept(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    succeeded(ports, FIRST)
+    snapshotted(ports, SECOND)
+
+    def dies(holder: Any, run_id: str, *_: Any) -> None:
+        assert run_id != FIRST, "Runtime.ExitError"
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ports.ledger, "mark", dies)
+        with pytest.raises(AssertionError, match=r"Runtime\.ExitError"):
+            recorded(ports, SECOND)
+    recorded(ports, SECOND)
+    assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [SECOND]
+    assert states(ports, FIRST) == {ResourceState.UNDONE}
+
+
 def test_a_snapshot_that_is_not_ours_by_its_tags_is_left_alone(ports: FakePorts) -> None:
     """I1"""
     succeeded(ports, FIRST)
@@ -206,7 +224,11 @@ def test_the_plan_has_the_price_of_what_stays_and_the_budget_counts_it(ports: Fa
     assert plan["price"]["snapshots_gib"] == 8
     assert plan["price"]["snapshots_hourly"] == pytest.approx(8 * 0.05 / 730, abs=1e-4)
     replica_hour = plan["price"]["hourly"]
-    limits = {"max_hourly_cost_usd": replica_hour + 1e-4, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 9}
+    limits = {
+        "max_hourly_cost_usd": replica_hour + 1e-4,
+        "minimum_lifetime_minutes": 0,
+        "prewarm_deadline_minutes": 9,
+    }
     tight = world(limits=limits)
     planned = plan_scale_out(tight, PlanStep(**unleased(tight).model_dump())).plan
     assert [one["reason"] for one in planned["refusals"] if "of kept snapshots" in one["reason"]]
