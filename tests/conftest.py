@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tests.support.deployed_product import DeployedProduct
 
 # A case that is slow says how busy the machine is; speed is measured by the benches.
 settings.register_profile("peaker", deadline=None)
 settings.load_profile("peaker")
+
+
+@pytest.fixture(scope="session")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedProduct]:
+    """One deployment of the product's stacks, with one cluster, for everybody who types commands in this process."""
+    from tests.support.deployed_product import deployed_product
+
+    with deployed_product(tmp_path_factory.mktemp("product")) as product:
+        yield product

@@ -48,7 +48,7 @@ NAMED = (
     Part("host", (pytest("tests/host"),)),
     Part("local-cloud", (pytest("tests/localcloud", "tests/contract"),), after="images"),
     Part("parking", (pytest(PARKING),)),
-    Part("commands", (pytest("tests/cli"), pytest("tests/typed"))),
+    Part("commands", (pytest("tests/cli", "tests/typed"),)),
     Part(
         "lint",
         (

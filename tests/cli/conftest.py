@@ -1,4 +1,4 @@
-"""One deployment of the product's stacks for all tests of the command."""
+"""The deployment as each test of the command finds it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.deployed_product import DeployedProduct, deployed_product
-
-
-@pytest.fixture(scope="session")
-def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedProduct]:
-    with deployed_product(tmp_path_factory.mktemp("product")) as product:
-        yield product
+from tests.support.deployed_product import DeployedProduct
 
 
 @pytest.fixture

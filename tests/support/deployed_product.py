@@ -23,6 +23,7 @@ from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
 from localcloud.simulated_hosts import Pace, SimulatedAnswers
 from stacks.application import build_app
+from tests.support import ready_commands
 from tests.support.host_answers import HostAnswers
 from tests.support.workflow_cloud import PURE, leader_module
 
@@ -67,7 +68,7 @@ def peaker_environment(**changes: str) -> dict[str, str]:
 def peaker(*arguments: str, environment: Mapping[str, str] | None = None) -> Said:
     """Run the command to its end."""
     done = subprocess.run(
-        peaker_command(*arguments),
+        [ready_commands.start(), "peaker", *arguments],
         capture_output=True,
         text=True,
         timeout=120,
@@ -100,6 +101,13 @@ class DeployedProduct:
     def hosts_are_bare(self) -> None:
         """From now on no host has anything of Peaker's until it comes there."""
         self.answers.hosts = SimulatedAnswers(self.cloud.clock)
+
+    def starts_nothing_by_itself(self) -> None:
+        """Runs begin by hand only: a run that a schedule or an alarm starts would hold the lease, or take a replica."""
+        events = self.cloud.client("events")
+        for rule in events.list_rules()["Rules"]:
+            if "ScheduleExpression" in rule or "CloudWatch Alarm" in rule.get("EventPattern", ""):
+                events.disable_rule(Name=rule["Name"])
 
     def start(self, workflow: str, **given: Any) -> str:
         """Start an execution of the cluster, as the console does; its ARN."""

@@ -9,11 +9,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from localcloud.simulated_hosts import Pace
+from tests.support import ready_commands
 from tests.support.deployed_product import REGION, DeployedProduct, eventually, peaker_environment
 
 SLOW = Pace(prewarm_mib=10_000_000.0)
@@ -29,35 +30,51 @@ words=()
 while [ $# -gt 0 ]; do
     if [ "$1" = --cli-binary-format ]; then shift 2; else words+=("$1"); shift; fi
 done
-exec {python} -m awscli --endpoint-url "$AWS_ENDPOINT_URL" "${{words[@]}}"
+exec {commands} aws --endpoint-url "$AWS_ENDPOINT_URL" "${{words[@]}}"
 """
 _PEAKER = """\
 #!/bin/bash
-exec {python} -m peaker_cli.app "$@"
+exec {commands} peaker "$@"
 """
 
 
 @dataclass
 class Person:
-    """Somebody at bash in a folder of their own; `peak_id` serves and was made by the run `run_id`."""
+    """Somebody at bash in a folder of their own; a peak replica serves, which the run `run_id` made."""
 
     product: DeployedProduct
     desk: Path
     run_id: str
-    peak_id: str
 
     @classmethod
     def of(cls, product: DeployedProduct, desk: Path) -> Person:
         programs = desk / "bin"
         programs.mkdir()
         for name, text in (("aws", _AWS), ("peaker", _PEAKER)):
-            (programs / name).write_text(text.format(python=sys.executable))
+            (programs / name).write_text(text.format(commands=ready_commands.start()))
             (programs / name).chmod(0o755)
-        with fast(product):
-            product.finish(product.start("scale_out"))
-        run_id = product.run_ids()[-1]
-        rows = product.rows("cluster#orders", "replica#")
-        return cls(product, desk, run_id, str(rows[0]["sk"]["S"]).removeprefix("replica#"))
+        product.starts_nothing_by_itself()
+        person = cls(product, desk, "")
+        person.may_build_more()
+        person.builds_a_peak()
+        return replace(person, run_id=product.run_ids()[-1])
+
+    def peaks_in_service(self) -> list[str]:
+        """The instance ids of the peak replicas that serve."""
+        rows = self.product.rows("cluster#orders", "replica#")
+        serving = [row["sk"]["S"] for row in rows if row["state"]["S"] == "in_service"]
+        return [name.removeprefix("replica#") for name in serving]
+
+    def builds_a_peak(self) -> None:
+        with fast(self.product):
+            self.product.finish(self.product.start("scale_out"))
+
+    def may_build_more(self) -> None:
+        """The pages together build more replicas than the environment file's `max_replicas`."""
+        ssm = self.client("ssm")
+        name = "/peaker/local/clusters/orders"
+        settings = json.loads(ssm.get_parameter(Name=name)["Parameter"]["Value"])
+        ssm.put_parameter(Name=name, Value=json.dumps({**settings, "max_replicas": 20}), Overwrite=True)
 
     def waits_for_calm(self) -> None:
         """Until no run holds the cluster's lease; what a page started may go on for an hour of the cloud's time."""
@@ -151,8 +168,12 @@ def _an_event_that_was_not_delivered(person: Person, text: str) -> str:
 
 
 def _a_replica_to_retire(person: Person, text: str) -> str:
-    """Its responder is stopped before the run is started, as the page's last step says: the run takes it away."""
-    lines = text.replace(EXAMPLE_INSTANCE, person.peak_id).splitlines()
+    """It serves still, or another one is built.
+
+    Its responder is stopped before the run is started, as the page's last step says: the run takes it away."""
+    if not person.peaks_in_service():
+        person.builds_a_peak()
+    lines = text.replace(EXAMPLE_INSTANCE, person.peaks_in_service()[0]).splitlines()
     stop = next(line for line in lines if "systemctl stop peaker-health" in line)
     lines.remove(stop)
     started = max(index for index, line in enumerate(lines) if "start-execution" in line)

@@ -1,4 +1,4 @@
-"""A deployment of its own for what the pages tell people to type: their commands change it."""
+"""Somebody who types what the pages say; their commands change the deployment."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.deployed_product import deployed_product
+from tests.support.deployed_product import DeployedProduct
 from tests.support.situations import Person
 
 
 @pytest.fixture(scope="session")
-def person(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+def person(deployed: DeployedProduct, tmp_path_factory: pytest.TempPathFactory) -> Person:
     """Somebody at a shell, with the `peaker` and `aws` commands, where a peak replica serves already."""
-    with deployed_product(tmp_path_factory.mktemp("product")) as product:
-        yield Person.of(product, tmp_path_factory.mktemp("desk"))
+    return Person.of(deployed, tmp_path_factory.mktemp("desk"))
 
 
 @pytest.fixture
 def calm(person: Person) -> Iterator[Person]:
     """Nothing is at work when the page is done, so that the next one finds what it expects."""
+    person.product.starts_nothing_by_itself()
     yield person
     person.product.cloud.faults.clear()
     person.product.answers.healthy()
