@@ -2,7 +2,7 @@
 
 The names under which an answer may hold a member and a backend's actions never change; a resource's tags are kept under
 its id, while moto compares the tags of every resource with a pattern of it, and copies every reservation to find an
-instance, so that a long-lived cloud slows down.
+instance, so that a long-lived cloud slows down. An attribute value of DynamoDB is kept as it is sent.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
 
+# Strings, numbers as strings, booleans and null; binary values and what holds other values are converted.
+PLAIN_VALUES = {"S", "N", "BOOL", "NULL"}
+
 
 def install(cloud: LocalCloud) -> None:
     """Remember actions per backend class and names per shape; look a resource's tags and an instance up."""
     from moto.core import responses
-    from moto.core.serialize import AttributePicker, XFormedAttributePicker
+    from moto.core.serialize import AttributePicker, BaseJSONSerializer, XFormedAttributePicker
     from moto.core.utils import method_names_from_class
     from moto.ec2.models.core import TaggedEC2Resource
     from moto.ec2.models.instances import InstanceBackend
@@ -26,6 +29,8 @@ def install(cloud: LocalCloud) -> None:
     cloud.patch(responses, "method_names_from_class", functools.cache(method_names_from_class))
     cloud.patch(TaggedEC2Resource, "get_tags", tags_of)
     cloud.patch(InstanceBackend, "get_instance_by_id", instance_by_id)
+    structure = "_serialize_type_structure"
+    cloud.patch(BaseJSONSerializer, structure, _as_it_is(getattr(BaseJSONSerializer, structure)))
     for picker in (AttributePicker, XFormedAttributePicker):
         cloud.patch(picker, "get_possible_keys", _remembering(picker.get_possible_keys))
 
@@ -55,6 +60,18 @@ def tags_of(resource: Any) -> list[dict[str, str]]:
         {"resource_id": resource.id, "key": key, "value": value, "resource_type": kind}
         for key, value in tags.copy().items()
     ]
+
+
+def _as_it_is(serialize: Callable[[Any, Any, Any, Any, str], None]) -> Callable[..., None]:
+    """An attribute value like {"S": "orders"} goes out unchanged: moto asks for each of its ten possible members."""
+
+    def structure(self: Any, serialized: Any, value: Any, shape: Any, key: str) -> None:
+        if shape.name == "AttributeValue" and type(value) is dict and value.keys() <= PLAIN_VALUES:
+            self._default_serialize(serialized, value, shape, key)
+        else:
+            serialize(self, serialized, value, shape, key)
+
+    return structure
 
 
 def _remembering(possible_keys: Callable[[Any, Any], Iterable[str]]) -> Callable[[Any, Any], Iterable[str]]:

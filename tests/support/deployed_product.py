@@ -158,7 +158,7 @@ def eventually(look: Callable[[], Any], seconds: float = 180.0) -> Any:
     deadline = time.monotonic() + seconds
     while not (answer := look()):
         assert time.monotonic() < deadline, f"still {answer!r} after {seconds} s"
-        time.sleep(0.05)
+        time.sleep(0.2)  # each look costs as much as a step of a workflow
     return answer
 
 
