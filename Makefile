@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs every test. Both do their own set-up.
-.PHONY: help demo test check lint setup setup-check setup-dev clean bench bench-backtest bench-forecast bench-prewarm bench-traffic \
+.PHONY: help demo test check lint setup setup-check setup-dev clean bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
 	settings-reference aws-names
 
 PYTHON := .venv/bin/python
@@ -23,6 +23,9 @@ lint: setup-check  ## ruff, mypy, import-linter
 
 bench-forecast: setup-dev  ## the forecast against the reference protocol, figures in build/bench/forecast.json
 	$(PYTHON) -m bench.forecast
+
+bench-aws: setup-dev  ## where AWS is hard, alone and on a busy machine, figures in build/bench/aws.json (about six hours)
+	$(PYTHON) -m bench.aws
 
 bench-backtest: setup-dev  ## a second look at the backtest's headlines, figures in build/bench/backtest.json
 	$(PYTHON) -m bench.backtest

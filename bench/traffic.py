@@ -1,8 +1,8 @@
-"""Do replicas come and go without a failed query? `python -m bench.traffic [--joins 20] [--only rounds|faults]`.
+"""Do replicas come and go without a failed query? `python -m bench.traffic [--joins 20] [--undos 5] [--only PART]`.
 
 On the local cloud, under real reads through the endpoint by pools with and without keepalive: joins and retirements
-through the workflows, then faults on a serving replica. Prints tables, writes build/bench/traffic.json. About forty
-minutes; needs root.
+through the workflows and builds that are stopped in their ramp, then faults on a serving replica. The load balancer is
+as late as AWS's. Prints tables, writes build/bench/traffic.json. About fifty minutes; needs root.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from bench.traffic_cluster import ROOT, Say, Stage, stage
 from bench.traffic_faults import FaultRound, break_things
 from bench.traffic_figures import failed, p99_ms, too_stale
 from bench.traffic_rounds import Join, Rounds, play
+from bench.traffic_undos import Undo, play_undos
 
 RESULT = ROOT / "build" / "bench" / "traffic.json"
 # Cloud seconds per real second while workflows run: their waits shrink, the data plane's work does not.
@@ -43,6 +44,7 @@ def main(argv: Sequence[str]) -> int:
     """Measure, print, write; 1 when a figure does not hold."""
     parser = argparse.ArgumentParser(prog="python -m bench.traffic", description=__doc__)
     parser.add_argument("--joins", type=int, default=20, help="joins and as many retirements (default 20)")
+    parser.add_argument("--undos", type=int, default=5, help="builds stopped in their ramp (default 5)")
     parser.add_argument(
         "--only", choices=("rounds", "faults"), help="one part; its figures replace the old ones"
     )
@@ -62,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
         heartbeat.start()
         try:
             if arguments.only != "faults":
-                figures.update(_rounds(running, arguments.joins, console, say))
+                figures.update(_rounds(running, arguments.joins, arguments.undos, console, say))
                 _write(figures)
             if arguments.only != "rounds":
                 figures.update(_faults(running, console, say))
@@ -80,19 +82,23 @@ def _write(figures: Figures) -> None:
     RESULT.write_text(json.dumps(figures, indent=1) + "\n")
 
 
-def _rounds(running: Stage, joins: int, console: Console, say: Say) -> Figures:
+def _rounds(running: Stage, joins: int, undos: int, console: Console, say: Say) -> Figures:
     builds = max(1, round(joins * BUILDS_OF_20 / 20))
     with ReaderProcess(running.readers) as readers:
         time.sleep(WARM_SECONDS)
         rounds = play(running, joins, builds, say)
+        undone = play_undos(running, undos, say)
         traffic = readers.stop()
     gate = float(running.settings["gates"]["lag_seconds"])
     _print_rounds(console, rounds, traffic)
-    return _round_figures(rounds, traffic, gate)
+    return _round_figures(rounds, undone, traffic, gate)
 
 
-def _round_figures(rounds: Rounds, traffic: Traffic, lag_gate_seconds: float) -> Figures:
-    whole = (rounds.changes[0].started_at, rounds.changes[-1].ended_at)
+def _round_figures(
+    rounds: Rounds, undone: Sequence[Undo], traffic: Traffic, lag_gate_seconds: float
+) -> Figures:
+    last = undone[-1].touched[1] if undone else rounds.changes[-1].ended_at
+    whole = (rounds.changes[0].started_at, last)
     interval_seconds = 0.5  # the health interval at the workflows' clock
     steady = p99_ms(traffic.reads, rounds.steady)
     joining = p99_ms(traffic.reads, rounds.windows("build", "return"))
@@ -101,7 +107,9 @@ def _round_figures(rounds: Rounds, traffic: Traffic, lag_gate_seconds: float) ->
     stale = too_stale(traffic.reads, whole, interval_seconds, lag_gate_seconds)
     unopened = [one for one in traffic.attempts if one.server is None and whole[0] <= one.at <= whole[1]]
     figures = {
-        f"failed queries, {len(rounds.changes) // 2} joins and as many retirements": _at_most(len(lost), 0),
+        f"failed queries, {len(rounds.changes) // 2} joins, as many retirements, {len(undone)} undos": _at_most(
+            len(lost), 0
+        ),
         "connections not opened at once, joins and retirements": _at_most(len(unopened), 0),
         "stale reads beyond the gate, joins and retirements": _at_most(len(stale), 0),
         "p99 during joins against steady": _at_most(joining / steady, 1.25),

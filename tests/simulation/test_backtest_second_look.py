@@ -28,7 +28,8 @@ TRACES = Path(__file__).resolve().parents[2] / "data" / "traces"
 IN_THE_BENCH = "SECOND_LOOK_DAYS" in os.environ
 DAYS = int(os.environ.get("SECOND_LOOK_DAYS", "10"))
 OF_EACH_ORIGIN = ["nab_asg_cpu", "nab_ec2_latency", "nab_rds_cpu_e4", "tw_amzn"]
-SHIPPED = sorted(path.stem for path in TRACES.glob("*.csv")) if IN_THE_BENCH else OF_EACH_ORIGIN
+ALL = sorted(path.stem for path in TRACES.glob("*.csv") if path.stem != "manifest")
+SHIPPED = ALL if IN_THE_BENCH else OF_EACH_ORIGIN
 PRICE = 0.5
 DAY = 86_400
 START = 1_767_225_600  # 2026-01-01T00:00:00Z
