@@ -3,6 +3,8 @@
 	settings-reference aws-names
 
 PYTHON := .venv/bin/python
+# What is imported once is compiled once: a hundred processes would compile it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18

@@ -72,12 +72,16 @@ def text(pattern: str, words: str, longest: int | None = None) -> Any:
 
 Number = Annotated[float, Field(strict=True)]
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
-SubnetId = Annotated[str, text(r"^subnet-[0-9a-f]{8,17}$", "a subnet id such as subnet-0123456789abcdef0")]
-SecurityGroupId = Annotated[
-    str, text(r"^sg-[0-9a-f]{8,17}$", "a security group id such as sg-0123456789abcdef0")
+SubnetId = Annotated[
+    str, text(r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$", "a subnet id such as subnet-0123456789abcdef0")
 ]
-VpcId = Annotated[str, text(r"^vpc-[0-9a-f]{8,17}$", "a VPC id such as vpc-0123456789abcdef0")]
-ImageId = Annotated[str, text(r"^ami-[0-9a-f]{8,17}$", "an image id such as ami-0123456789abcdef0")]
+SecurityGroupId = Annotated[
+    str, text(r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$", "a security group id such as sg-0123456789abcdef0")
+]
+VpcId = Annotated[str, text(r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$", "a VPC id such as vpc-0123456789abcdef0")]
+ImageId = Annotated[
+    str, text(r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$", "an image id such as ami-0123456789abcdef0")
+]
 ZoneName = Annotated[
     str,
     text(

@@ -17,7 +17,7 @@ from pathlib import Path
 from localcloud.dataplane import DataPlane, DataPlaneError, HostSpec, VolumeLimits
 
 GIB = 1024**3
-MYSQL_IMAGE = "ami-0a77000000000097"
+MYSQL_IMAGE = "ami-0a770000000000097"
 REPLICATION_USER, REPLICATION_PASSWORD = "repl", "local-repl"
 APPLICATION_USER, APPLICATION_PASSWORD = "app", "local-app"
 WRITER_USER, WRITER_PASSWORD = "writer", "local-writer"

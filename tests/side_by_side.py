@@ -19,10 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "test"
-AT_ONCE = 4
+AT_ONCE = 5
 TAIL_LINES = 400
-# Without bytecode each of a hundred processes compiles the product again.
-ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 PARKING = "tests/statemachines/test_parking_workflow.py"
 
 
@@ -43,14 +41,17 @@ def program(name: str, *arguments: str) -> tuple[str, ...]:
     return (str(Path(sys.executable).with_name(name)), *arguments)
 
 
-# The longest first. A folder that no part names is one of `decisions`.
+# What takes long first, so that the last ones to end are short. A folder that no part names is one of `decisions`.
 NAMED = (
     Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
-    Part("workflows", (pytest("tests/statemachines", "--ignore", PARKING),)),
-    Part("host", (pytest("tests/host"),)),
     Part("local-cloud", (pytest("tests/localcloud", "tests/contract"),), after="images"),
-    Part("parking", (pytest(PARKING),)),
+    Part("workflows", (pytest("tests/statemachines", "--ignore", PARKING),)),
     Part("commands", (pytest("tests/cli", "tests/typed"),)),
+    Part("parking", (pytest(PARKING),)),
+    Part("host", (pytest("tests/host"),)),
+    Part("installation", (pytest("tests/installation"),)),
+    Part("templates", (pytest("tests/infrastructure"),)),
+    Part("simulation", (pytest("tests/simulation"),)),
     Part(
         "lint",
         (
@@ -59,8 +60,6 @@ NAMED = (
             ("env", "PYTHONPATH=functions", *program("lint-imports")),
         ),
     ),
-    Part("installation", (pytest("tests/installation"),)),
-    Part("templates", (pytest("tests/infrastructure"),)),
 )
 
 
@@ -85,7 +84,6 @@ def run(part: Part, at_work: set[subprocess.Popen[bytes]]) -> tuple[Part, bool, 
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=ENVIRONMENT,
             )
             at_work.add(process)
             status = process.wait()

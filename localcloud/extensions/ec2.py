@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-VPC_ID = "vpc-0a77000000000001"
+VPC_ID = "vpc-0a770000000000001"
 VPC_CIDR = "10.77.0.0/16"
 SUBNETS = {  # subnet id: (zone letter, range)
-    "subnet-0a7700000000001a": ("a", "10.77.1.0/24"),
-    "subnet-0a7700000000001b": ("b", "10.77.2.0/24"),
+    "subnet-0a77000000000001a": ("a", "10.77.1.0/24"),
+    "subnet-0a77000000000001b": ("b", "10.77.2.0/24"),
 }
-SECURITY_GROUP_ID = "sg-0a77000000000001"
+SECURITY_GROUP_ID = "sg-0a770000000000001"
 # MySQL and the health responder, from the whole VPC.
 OPEN_PORTS = (3306, 9200)
 IMAGES = {
-    "ami-0a77000000000097": "peaker-mysql-9.7",
-    "ami-0a77000000001011": "peaker-mariadb-10.11",
+    "ami-0a770000000000097": "peaker-mysql-9.7",
+    "ami-0a770000000001011": "peaker-mariadb-10.11",
 }
 IMAGE_GIB = 8
 ROOT_DEVICE = "/dev/xvda"

@@ -23,8 +23,8 @@ from localcloud.hosts.debian_mirror import apt_proxy_options, find_mirror
 
 Progress = Callable[[str], None]
 
-MYSQL_IMAGE_ID = "ami-0a77000000000097"
-MARIADB_IMAGE_ID = "ami-0a77000000001011"
+MYSQL_IMAGE_ID = "ami-0a770000000000097"
+MARIADB_IMAGE_ID = "ami-0a770000000001011"
 
 _HERE = Path(__file__).parent
 _STAMP = Path("etc/peaker/image.json")

@@ -17,7 +17,7 @@ from tests.support.deployed_product import DeployedProduct
 
 PARAMETER = "/peaker/local/clusters/orders"
 BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
-GROUP = "sg-0a77000000000001"
+GROUP = "sg-0a770000000000001"
 VCPUS = ("ec2", "L-1216C47A")
 RULE = "peaker-local-orders-forecast"
 ALARM = "peaker-local-orders-undo-incomplete"
@@ -132,9 +132,9 @@ def a_pause(product: DeployedProduct) -> Iterator[None]:
 def sick(deployed: DeployedProduct) -> Findings:
     """What is found where something is wrong in every area."""
     wrong = {
-        "image_id": "ami-0a77000000000098",
+        "image_id": "ami-0a770000000000098",
         "instance_type": "r6i.large",
-        "subnets": {"us-east-1a": "subnet-0a7700000000001b", "us-east-1b": "subnet-0a770000000000ff"},
+        "subnets": {"us-east-1a": "subnet-0a77000000000001b", "us-east-1b": "subnet-0a7700000000000ff"},
         "load_metric": {"namespace": "Peaker/Demand", "name": "ReadQueriesPerSecond", "statistic": "Average",
                         "period_seconds": 1800, "dimensions": {"Cluster": "ordres"}},
         "kms_key_arns": ["arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"],
@@ -154,13 +154,13 @@ def sick(deployed: DeployedProduct) -> Findings:
     ("area", "check", "verdict", "detail", "remedy"),
     [
         ("account", "bootstrap", "refuse", "not bootstrapped in us-east-1", "cdk bootstrap -c env=local"),
-        ("account", "image", "refuse", "no ami-0a77000000000098", "image_id"),
+        ("account", "image", "refuse", "no ami-0a770000000000098", "image_id"),
         ("account", "vCPU quota", "refuse", "4 in use, 2 more replicas take 4, the quota is 5", "L-1216C47A"),
         ("account", "key 1234abcd-12ab-34cd-56ef-1234567890ab", "refuse", "NotFound", "kms_key_arns"),
         ("account", "instance profile", "pass", "role/mysql-hosts", ""),
         ("account", "PassRole", "refuse", "may pass arn:aws:iam::123456789012:role/peaker-replica,", "role_arn"),
-        ("network", "subnet subnet-0a7700000000001b", "refuse", "in us-east-1b, the settings say us-east-1a", ""),
-        ("network", "subnet subnet-0a770000000000ff", "refuse", "there is no", "subnets"),
+        ("network", "subnet subnet-0a77000000000001b", "refuse", "in us-east-1b, the settings say us-east-1a", ""),
+        ("network", "subnet subnet-0a7700000000000ff", "refuse", "there is no", "subnets"),
         ("network", "health port of peak replicas", "refuse", "the load balancer asks from 10.77.", "--port 9200"),
         ("network", "way out to Systems Manager and S3", "refuse", "lets TCP 443 out", "egress"),
         ("hosts", "source", "refuse", "no instance is tagged as the source", "peaker:role,Value=source"),

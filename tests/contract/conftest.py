@@ -19,7 +19,7 @@ from localcloud.simulated_dataplane import SimulatedBlockStore, simulated_datapl
 from tests.support.balanced_endpoint import make_balanced_endpoint
 from tests.support.workflow_cloud import WorkflowCloud
 
-SUBNET = "subnet-0a7700000000001a"
+SUBNET = "subnet-0a77000000000001a"
 RUN_TAGS = {RUN_TAG: "run-1", "peaker:cluster": "orders", "peaker:owner": "local", "peaker:environment": "local"}
 
 NUMBERS = itertools.count(1)
@@ -35,7 +35,7 @@ class Adapters:
 
     def spec(self, subnet_id: str = SUBNET, tags: Mapping[str, str] = RUN_TAGS) -> InstanceSpec:
         return InstanceSpec(
-            "ami-0a77000000000097", "r6i.large", subnet_id, ("sg-0a77000000000001",), None, tags
+            "ami-0a770000000000097", "r6i.large", subnet_id, ("sg-0a770000000000001",), None, tags
         )
 
     def running(self, token: str, tags: Mapping[str, str] = RUN_TAGS) -> Instance:

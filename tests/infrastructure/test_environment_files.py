@@ -312,6 +312,14 @@ def test_every_fault_of_a_file_is_told_at_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("digits", [7, 9, 16, 18])
+def test_ids_have_as_many_digits_as_aws_gives_them(digits: int, tmp_path: Path) -> None:
+    """8 or 17 (EC2 User Guide, resource ids): a digit that was lost in copying is seen at once."""
+    document = changed(shop(), {"c.image_id": "ami-" + "0" * digits})
+    [line] = refused(written(document, tmp_path)).splitlines()
+    assert told(line)[2] == "clusters.orders.image_id"
+
+
 def test_a_key_twice_and_a_wrong_setting_are_told_together(tmp_path: Path) -> None:
     path = tmp_path / "shop.yaml"
     text = SHOP_TEXT.replace("mode: act", "mode: act\n    mode: observe", 1).replace(

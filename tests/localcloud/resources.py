@@ -13,9 +13,9 @@ from localcloud.extensions.elbv2_lateness import PROMPT, BalancerLateness
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
 
-IMAGE = "ami-0a77000000000097"
-SUBNET_A = "subnet-0a7700000000001a"
-SUBNET_B = "subnet-0a7700000000001b"
+IMAGE = "ami-0a770000000000097"
+SUBNET_A = "subnet-0a77000000000001a"
+SUBNET_B = "subnet-0a77000000000001b"
 
 
 def eventually(look: Callable[[], Any], seconds: float = 10.0) -> Any:
@@ -47,7 +47,7 @@ class ResourceCloud:
             "MinCount": 1,
             "MaxCount": 1,
             "SubnetId": SUBNET_A,
-            "SecurityGroupIds": ["sg-0a77000000000001"],
+            "SecurityGroupIds": ["sg-0a770000000000001"],
             **changes,
         }
         answer = self.ec2.run_instances(**request)

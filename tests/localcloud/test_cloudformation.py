@@ -218,7 +218,7 @@ def control_plane(aws: Control) -> dict[str, Any]:
             "Properties": {
                 "Protocol": "TCP",
                 "Port": 3306,
-                "VpcId": "vpc-0a77000000000001",
+                "VpcId": "vpc-0a770000000000001",
                 "TargetType": "instance",
                 "HealthCheckProtocol": "HTTP",
                 "HealthCheckPort": "9200",
@@ -514,7 +514,7 @@ def test_the_weights_of_a_listener_and_a_groups_attributes_change_in_place(
 ) -> None:
     def resources(serving: int, warming: str, delay: int) -> dict[str, Any]:
         group = {
-            "Protocol": "TCP", "Port": 3306, "VpcId": "vpc-0a77000000000001", "TargetType": "instance",
+            "Protocol": "TCP", "Port": 3306, "VpcId": "vpc-0a770000000000001", "TargetType": "instance",
             "HealthCheckProtocol": "HTTP", "HealthCheckPort": "9200", "HealthCheckPath": "/",
             "HealthCheckIntervalSeconds": delay,
             "TargetGroupAttributes": [

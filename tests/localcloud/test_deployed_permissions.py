@@ -120,7 +120,7 @@ def foreign(aws: ResourceCloud) -> Foreign:
     theirs = aws.available_volume(TagSpecifications=tagged("volume", owner="prod", cluster="orders"))
     probe = {"HealthCheckProtocol": "HTTP", "HealthCheckPort": "9200", "HealthCheckPath": "/"}
     group = aws.elbv2.create_target_group(
-        Name="foreign", Protocol="TCP", Port=3306, VpcId="vpc-0a77000000000001", **probe
+        Name="foreign", Protocol="TCP", Port=3306, VpcId="vpc-0a770000000000001", **probe
     )
     return Foreign(
         aws,
@@ -160,7 +160,7 @@ def _launch(owner: str, **changes: Any) -> dict[str, Any]:
         "MinCount": 1,
         "MaxCount": 1,
         "SubnetId": SUBNET_A,
-        "SecurityGroupIds": ["sg-0a77000000000001"],
+        "SecurityGroupIds": ["sg-0a770000000000001"],
         "TagSpecifications": [*_tags("instance", owner), *_tags("volume", owner)],
         **changes,
     }

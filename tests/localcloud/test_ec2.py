@@ -23,12 +23,12 @@ def describe_by_id(aws: ResourceCloud, instance_id: str) -> dict[str, Any]:
 def test_the_network_and_the_images_of_the_local_environment_are_there(aws: ResourceCloud) -> None:
     subnets = aws.ec2.describe_subnets(SubnetIds=list(SUBNETS))["Subnets"]
     assert {(s["SubnetId"], s["AvailabilityZone"], s["CidrBlock"], s["VpcId"]) for s in subnets} == {
-        ("subnet-0a7700000000001a", "us-east-1a", "10.77.1.0/24", VPC_ID),
-        ("subnet-0a7700000000001b", "us-east-1b", "10.77.2.0/24", VPC_ID),
+        ("subnet-0a77000000000001a", "us-east-1a", "10.77.1.0/24", VPC_ID),
+        ("subnet-0a77000000000001b", "us-east-1b", "10.77.2.0/24", VPC_ID),
     }
     groups = aws.ec2.describe_security_groups(GroupIds=[SECURITY_GROUP_ID])["SecurityGroups"]
     assert groups[0]["VpcId"] == VPC_ID
-    images = aws.ec2.describe_images(ImageIds=[IMAGE, "ami-0a77000000001011"])["Images"]
+    images = aws.ec2.describe_images(ImageIds=[IMAGE, "ami-0a770000000001011"])["Images"]
     assert {image["RootDeviceName"] for image in images} == {"/dev/xvda"}
 
 

@@ -236,13 +236,13 @@ LAUNCH = {
     "MinCount": 1,
     "MaxCount": 1,
     "SubnetId": SUBNET_A,
-    "SecurityGroupIds": ["sg-0a77000000000001"],
+    "SecurityGroupIds": ["sg-0a770000000000001"],
     "TagSpecifications": [*tags("instance", **{OWNER: "prod"}), *tags("volume", **{OWNER: "prod"})],
 }
 LAUNCHER = {
     "image": allow("ec2:RunInstances", f"arn:aws:ec2:us-east-1::image/{IMAGE}"),
     "subnet": allow("ec2:RunInstances", f"{EC2}:subnet/{SUBNET_A}"),
-    "security-group": allow("ec2:RunInstances", f"{EC2}:security-group/sg-0a77000000000001"),
+    "security-group": allow("ec2:RunInstances", f"{EC2}:security-group/sg-0a770000000000001"),
     "network-interface": allow("ec2:RunInstances", f"{EC2}:network-interface/*"),
     "instance": allow("ec2:RunInstances", f"{EC2}:instance/*", **TO_OWN),
     "volume": allow("ec2:RunInstances", f"{EC2}:volume/*", **TO_OWN),

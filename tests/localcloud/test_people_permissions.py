@@ -121,7 +121,7 @@ def hosts(aws: Control) -> dict[str, str]:
         given = {"environment": "local", "cluster": "orders", "role": role}
         tags = [{"Key": f"peaker:{key}", "Value": value} for key, value in given.items()]
         answer = aws.ec2.run_instances(
-            ImageId="ami-0a77000000000097", MinCount=1, MaxCount=1,
+            ImageId="ami-0a770000000000097", MinCount=1, MaxCount=1,
             TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
         )  # fmt: skip
         made[role] = answer["Instances"][0]["InstanceId"]

@@ -154,7 +154,7 @@ BAD_INPUTS = [
     ({"cluster": "{name}", "clutser": 1}, "InvalidRequest", "clutser: no such field; did you mean cluster?"),
     ({"cluster": "{name}", "mode": "dry"}, "InvalidRequest", 'mode: given "dry"; allowed is "act" or "plan"'),
     (
-        {"cluster": "{name}", "replica": "i-0a77000000000001"},
+        {"cluster": "{name}", "replica": "i-0a770000000000001"},
         "InvalidRequest",
         "only scale_in takes a replica",
     ),

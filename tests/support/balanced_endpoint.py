@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-VPC = "vpc-0a77000000000001"
-SUBNETS = ("subnet-0a7700000000001a", "subnet-0a7700000000001b")
+VPC = "vpc-0a770000000000001"
+SUBNETS = ("subnet-0a77000000000001a", "subnet-0a77000000000001b")
 DEREGISTRATION_DELAY_SECONDS = 30
 
 

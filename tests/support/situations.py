@@ -204,11 +204,11 @@ def _leftovers(person: Person, text: str) -> str:
 
 def _instance(ec2: Any) -> str:
     made = ec2.run_instances(
-        ImageId="ami-0a77000000000097",
+        ImageId="ami-0a770000000000097",
         InstanceType="r6i.large",
         MinCount=1,
         MaxCount=1,
-        SubnetId="subnet-0a7700000000001a",
+        SubnetId="subnet-0a77000000000001a",
     )
     instance_id = str(made["Instances"][0]["InstanceId"])
     filters = [{"Name": "instance-id", "Values": [instance_id]}]

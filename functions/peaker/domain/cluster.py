@@ -264,7 +264,7 @@ class ClusterSettings(Settings):
     mode: Literal["act", "observe"]
     min_replicas: int = Field(ge=1)
     max_replicas: int = Field(ge=1, le=100)
-    image_id: str = Field(pattern=r"^ami-[0-9a-f]{8,17}$")
+    image_id: str = Field(pattern=r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")
     instance_type: str = Field(min_length=1)
     instance_hourly_usd: float | None = Field(default=None, gt=0)
     security_group_ids: tuple[str, ...] = Field(min_length=1)

@@ -12,8 +12,8 @@ from peaker_cli.doctor_network import Group, NetworkFacts, Rule, Subnet, look_at
 
 from tests.support.builders import BASE, BY_NAME, orders
 
-A, B = "subnet-0a7700000000001a", "subnet-0a7700000000001b"
-GROUP, OTHER = "sg-0a77000000000001", "sg-0a77000000000002"
+A, B = "subnet-0a77000000000001a", "subnet-0a77000000000001b"
+GROUP, OTHER = "sg-0a770000000000001", "sg-0a770000000000002"
 VPC = "vpc-1"
 
 

@@ -36,7 +36,7 @@ from peaker.usecases.validate_request import validate_request
 from tests.support.builders import BASE, RUN_ID, SOURCE, leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
 
-ZONE_A, ZONE_B = "subnet-0a7700000000001a", "subnet-0a7700000000001b"
+ZONE_A, ZONE_B = "subnet-0a77000000000001a", "subnet-0a77000000000001b"
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from peaker.usecases.watch_replicas import LOOKS, watch_replicas
 from tests.support.builders import instance, orders
 from tests.support.fakes import FakePorts, fake_ports
 
-FIRST, SECOND, PARKED = (f"i-000000000000f000{number}" for number in (1, 2, 3))
+FIRST, SECOND, PARKED = (f"i-0000000000000f000{number}" for number in (1, 2, 3))
 
 
 @pytest.fixture
