@@ -12,6 +12,7 @@ from rich.console import Console
 
 from demo.day import DemoFailed, DemoOptions, run_day
 from demo.local_cloud import LocalCloudFailed
+from demo.pace import FASTEST, clock_scale, processor_share
 from demo.trace import TraceError
 from localcloud.cluster import BringUpError
 from localcloud.dataplane import DataPlaneError
@@ -37,7 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
         epilog="Example: python -m demo --scale 240 --port 4600",
     )
     parser.add_argument(
-        "--scale", type=float, default=150.0, help="cloud seconds per real second (default 150)"
+        "--scale",
+        type=float,
+        help="cloud seconds per real second (default 150, less where other programs need the processors)",
     )
     parser.add_argument("--port", type=int, default=4566, help="port of the local cloud on 127.0.0.1")
     parser.add_argument(
@@ -52,10 +55,11 @@ def main(arguments: list[str] | None = None) -> int:
     if os.geteuid() != 0:
         console.print("the demo makes block devices, mounts and namespaces: run it as root (sudo make demo)")
         return 2
-    if not 10 <= given.scale <= 1000:
+    if given.scale is not None and not 10 <= given.scale <= 1000:
         console.print(f"--scale: must be between 10 and 1000, got {given.scale}")
         return 2
-    options = DemoOptions(CHECKOUT, given.output, given.trace, given.scale, given.port)
+    scale = given.scale or _scale_of_this_machine(console)
+    options = DemoOptions(CHECKOUT, given.output, given.trace, scale, given.port)
     try:
         return 0 if run_day(options, console) else 1
     except _STOPS as error:
@@ -64,6 +68,17 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.print("interrupted; everything it started is cleaned up")
         return 130
+
+
+def _scale_of_this_machine(console: Console) -> float:
+    share = processor_share()
+    scale = clock_scale(share)
+    if scale < FASTEST:
+        console.print(
+            f"other programs need the processors, {share:.0%} of them is left: the day goes {scale:g} times faster "
+            f"instead of {FASTEST:g} (--scale sets it)"
+        )
+    return scale
 
 
 if __name__ == "__main__":

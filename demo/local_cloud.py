@@ -69,6 +69,10 @@ class CloudTime:
     def __init__(self, path: Path) -> None:
         self._path = path
 
+    def real_seconds(self, cloud_seconds: float) -> float:
+        """How long that lasts here, at the present scale."""
+        return cloud_seconds / float(json.loads(self._path.read_text())["scale"])
+
     def now(self) -> datetime:
         """Cloud time, aware UTC."""
         clock = json.loads(self._path.read_text())

@@ -1,0 +1,20 @@
+"""The demonstration's clock follows what the machine has left."""
+
+from __future__ import annotations
+
+import pytest
+
+from demo.pace import FASTEST, SLOWEST, clock_scale, processor_share
+
+
+@pytest.mark.parametrize(("share", "scale"), [(1.0, 150), (0.9, 150), (0.5, 90), (0.25, 50), (0.0, SLOWEST)])
+def test_the_day_takes_longer_where_others_need_the_processors(share: float, scale: float) -> None:
+    assert clock_scale(share) == scale
+
+
+def test_an_idle_machine_is_not_made_to_wait() -> None:
+    assert clock_scale(1.0) == FASTEST
+
+
+def test_the_share_is_measured() -> None:
+    assert 0 < processor_share(seconds=0.05) <= 1
