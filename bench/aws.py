@@ -9,6 +9,7 @@ fifty minutes, ten demonstrations two hours, five suites three. Writes build/ben
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import math
 import os
@@ -102,15 +103,15 @@ def volumes(_: int | None) -> Figures:
     import pytest
 
     sys.path.insert(0, str(ROOT / "tests" / "host"))
-    from test_proof_errors import KINDS, verdict
-
+    proof_errors = importlib.import_module("test_proof_errors")
     wrong = 0
-    for kind in KINDS:
+    for kind in proof_errors.KINDS:
         for number in range(VOLUMES_OF_A_KIND):
             share = COLD_SHARES[math.floor(number * len(COLD_SHARES) / VOLUMES_OF_A_KIND)]
             with pytest.MonkeyPatch.context() as patch:
-                wrong += verdict(patch, kind, FIRST_SEED + number, share) == "warm"
-    return {f"warm verdicts, {len(KINDS) * VOLUMES_OF_A_KIND} volumes with cold blocks": _exactly(wrong, 0)}
+                wrong += proof_errors.verdict(patch, kind, FIRST_SEED + number, share) == "warm"
+    count = len(proof_errors.KINDS) * VOLUMES_OF_A_KIND
+    return {f"warm verdicts, {count} volumes with cold blocks": _exactly(wrong, 0)}
 
 
 def traffic(_: int | None) -> Figures:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "test"
-AT_ONCE = 5
+AT_ONCE = 4
 TAIL_LINES = 400
 PARKING = "tests/statemachines/test_parking_workflow.py"
 
@@ -73,9 +73,19 @@ def parts() -> list[Part]:
     return [*NAMED, Part("decisions", (pytest(*others),))]
 
 
-def run(part: Part, at_work: set[subprocess.Popen[bytes]]) -> tuple[Part, bool, float]:
-    """Whether it passed, and its seconds. Its processes are in `at_work` while they run."""
-    began = time.monotonic()
+@dataclass(frozen=True)
+class Ended:
+    """How a part ended, and what it took; `processor_seconds` counts the children that it waited for."""
+
+    part: Part
+    well: bool
+    seconds: float
+    processor_seconds: float
+
+
+def run(part: Part, at_work: set[subprocess.Popen[bytes]]) -> Ended:
+    """Run its commands until one fails. Its processes are in `at_work` while they run."""
+    began, used, well = time.monotonic(), 0.0, True
     with (LOGS / f"{part.name}.log").open("wb") as log:
         for command in part.commands:
             process = subprocess.Popen(
@@ -86,18 +96,21 @@ def run(part: Part, at_work: set[subprocess.Popen[bytes]]) -> tuple[Part, bool, 
                 stderr=subprocess.STDOUT,
             )
             at_work.add(process)
-            status = process.wait()
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
             at_work.discard(process)
-            if status:
-                return part, False, time.monotonic() - began
-    return part, True, time.monotonic() - began
+            used += usage.ru_utime + usage.ru_stime
+            well = process.returncode == 0
+            if not well:
+                break
+    return Ended(part, well, time.monotonic() - began, used)
 
 
 def run_all(waiting: list[Part]) -> list[Part]:
     """Run the parts, say how each ended, and return those that failed or could not begin."""
     failed: list[Part] = []
     passed: set[str | None] = {None}
-    running: set[Future[tuple[Part, bool, float]]] = set()
+    running: set[Future[Ended]] = set()
     at_work: set[subprocess.Popen[bytes]] = set()
     end_with_us(at_work)
     with ThreadPoolExecutor(AT_ONCE) as slots:
@@ -110,13 +123,14 @@ def run_all(waiting: list[Part]) -> list[Part]:
                 return [*failed, *waiting]
             ended, running = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
-                part, well, seconds = future.result()
-                if well:
-                    passed.add(part.name)
+                one = future.result()
+                if one.well:
+                    passed.add(one.part.name)
                 else:
-                    failed.append(part)
-                word = "passed" if well else "FAILED"
-                print(f"{word}  {part.name:<14}{seconds:5.0f} s  {last_line(part)}", flush=True)
+                    failed.append(one.part)
+                word = "passed" if one.well else "FAILED"
+                times = f"{one.seconds:5.0f} s, {one.processor_seconds:4.0f} s of processors"
+                print(f"{word}  {one.part.name:<13}{times}  {last_line(one.part)}", flush=True)
 
 
 def end_with_us(at_work: set[subprocess.Popen[bytes]]) -> None:

@@ -1,4 +1,4 @@
-"""How often the proof is wrong: 200 volumes with 2 % or more of their live blocks cold, and as many warm ones."""
+"""How often the proof is wrong: 100 volumes with 2 % or more of their live blocks cold; `make bench-aws` has others."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def verdict(monkeypatch: pytest.MonkeyPatch, kind: str, seed: int, cold_share: f
 def test_no_volume_with_two_percent_of_its_live_blocks_cold_is_called_warm(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    for seed in range(40):
-        share = (0.02, 0.03, 0.05, 0.2)[seed // 10]
+    for seed in range(20):
+        share = (0.02, 0.03, 0.05, 0.2)[seed // 5]
         assert verdict(monkeypatch, kind, seed, share) != "warm", (seed, share)
 
 
 def test_truly_warm_volumes_are_called_warm_on_noisy_machines_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the first look already; what is left is looked at again, or read in full where it is small."""
-    seen = Counter(verdict(monkeypatch, "second reads fast", seed, 0.0) for seed in range(40))
+    seen = Counter(verdict(monkeypatch, "second reads fast", seed, 0.0) for seed in range(20))
     assert seen["not_warm"] == 0
-    assert seen["warm"] >= 34, seen
+    assert seen["warm"] >= 17, seen

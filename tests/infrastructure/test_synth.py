@@ -37,9 +37,8 @@ def test_two_synths_write_the_same_templates_and_assets(prod: Assembly, tmp_path
     assert [name for name in first if first[name] != second[name]] == []
 
 
-@pytest.mark.parametrize("environment", ["dev", "prod"])
-def test_cfn_lint_finds_no_error(assemblies: dict[str, Assembly], environment: str) -> None:
-    for path in assemblies[environment].template_paths.values():
+def test_cfn_lint_finds_no_error(assemblies: dict[str, Assembly]) -> None:
+    for path in assemblies["prod"].template_paths.values():
         errors = [str(match) for match in lint_all(path.read_text()) if match.rule.severity == "error"]
         assert errors == []
 

@@ -27,7 +27,7 @@ TRACES = Path(__file__).resolve().parents[2] / "data" / "traces"
 # trace of each origin.
 IN_THE_BENCH = "SECOND_LOOK_DAYS" in os.environ
 DAYS = int(os.environ.get("SECOND_LOOK_DAYS", "10"))
-OF_EACH_ORIGIN = ["nab_asg_cpu", "nab_ec2_latency", "nab_rds_cpu_e4", "tw_amzn"]
+OF_EACH_ORIGIN = ["nab_asg_cpu", "tw_amzn"]
 ALL = sorted(path.stem for path in TRACES.glob("*.csv") if path.stem != "manifest")
 SHIPPED = ALL if IN_THE_BENCH else OF_EACH_ORIGIN
 PRICE = 0.5
