@@ -1,5 +1,5 @@
-# `make demo` shows the whole job on this machine, `make test` runs every test. Both do their own set-up.
-.PHONY: help demo test check lint setup setup-check setup-dev clean bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
+# `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
+.PHONY: help demo test check lint setup setup-check setup-dev clean faults bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
 	settings-reference aws-names
 
 PYTHON := .venv/bin/python
@@ -12,8 +12,11 @@ help:  ## list the commands
 demo: setup  ## a real MySQL replica comes up warm before the peak, takes traffic and is retired (about 9 minutes)
 	$(PYTHON) -m demo
 
-test: setup-dev  ## every test, linter and type check
+test: setup-dev  ## the tests, linters and the type check
 	scripts/test
+
+faults: setup-dev  ## a fault in every state of the workflows, also where `make test` has one like it
+	$(PYTHON) -m pytest tests/statemachines -m every_state
 
 check: lint  ## what needs neither root nor Debian: linters, types, and the tests of decisions, documents and templates
 	$(PYTHON) -m pytest tests/unit tests/architecture tests/ssm_documents tests/infrastructure tests/simulation

@@ -280,7 +280,16 @@ IN_CASES = [(name, "before") for name in IN_STEPS] + [
 ]
 
 
-@pytest.mark.parametrize(("step", "when"), IN_CASES)
+# Before a state there is as much to put back as after the one before it; `make faults` runs those too.
+IN_EVERY_STATE = [
+    (name, when)
+    if when == "after" or name in {IN_STEPS[0], "ParkReplica"}
+    else pytest.param(name, when, marks=pytest.mark.every_state)
+    for name, when in IN_CASES
+]
+
+
+@pytest.mark.parametrize(("step", "when"), IN_EVERY_STATE)
 def test_a_fault_while_parking_brings_the_replica_back(cloud: WorkflowCloud, step: str, when: Any) -> None:
     cluster, instance_id = peak(cloud)
     cloud.cloud.faults.add(f"lambda:{IN_TASKS[step]}", FATAL, "on purpose", when=when)
@@ -331,7 +340,13 @@ BACK_CASES = [
 ]
 
 
-@pytest.mark.parametrize(("step", "handler", "when"), BACK_CASES)
+BACK_ALIKE = {"InstallOnParkedReplica", "StartDatabase", "StartReplication", "LoadBufferPool", "AwaitHealthy"}
+BACK_EVERY_STATE = [
+    pytest.param(*case, marks=pytest.mark.every_state) if case[0] in BACK_ALIKE else case for case in BACK_CASES
+]
+
+
+@pytest.mark.parametrize(("step", "handler", "when"), BACK_EVERY_STATE)
 def test_a_fault_on_the_way_back_parks_it_again(
     cloud: WorkflowCloud, step: str, handler: str, when: Any
 ) -> None:
