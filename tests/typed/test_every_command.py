@@ -31,7 +31,7 @@ RUN_BY: dict[str, str] = {
     r"curl .*localhost:4566/_peaker/": SERVER,
     r"make test$": "it is what runs this test",
     r"make (settings-reference|aws-names)$": "tests/infrastructure/test_environment_files.py",
-    r"make (demo|check|bench(-\w+)?)$": "takes minutes to hours; its target and program are looked at below",
+    r"make (demo|check|faults|bench(-\w+)?)$": "takes minutes to hours; its target and program are looked at below",
     r"\$EDITOR ": "a person's own editor",
     r"(curl .*prometheus|promtool)": "needs a Prometheus; its answers are read in tests/simulation",
 }
@@ -77,7 +77,9 @@ def accepted(line: str) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize(
-    "target", ["demo", "check", "bench-backtest", "bench-forecast", "bench-prewarm", "bench-traffic", "bench"]
+    "target",
+    ["demo", "check", "faults", "bench"]
+    + [f"bench-{name}" for name in ("aws", "backtest", "forecast", "prewarm", "traffic")],
 )
 def test_a_target_that_takes_long_is_there(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
