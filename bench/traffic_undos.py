@@ -59,6 +59,8 @@ def _stopped_in_the_ramp(stage: Stage, after_seconds: float) -> float:
             )
 
     ended = stage.control.wait(arn, BUILD_LIMIT_SECONDS, note, poll_seconds=0.25)
+    if ended.is_refused:
+        raise RoundFailed(f"the build to be stopped was refused: {ended.output['reason']}")
     if ended.status != "ABORTED":
         raise RoundFailed(f"the build was to be stopped in its ramp and ended as {ended.status}: {list(entered)}")
     return entered["RegisterReplica"]

@@ -58,9 +58,9 @@ def main(arguments: list[str] | None = None) -> int:
     if given.scale is not None and not 10 <= given.scale <= 1000:
         console.print(f"--scale: must be between 10 and 1000, got {given.scale}")
         return 2
-    scale = given.scale or _scale_of_this_machine(console)
-    options = DemoOptions(CHECKOUT, given.output, given.trace, scale, given.port)
     try:
+        scale = given.scale or _scale_of_this_machine(console)
+        options = DemoOptions(CHECKOUT, given.output, given.trace, scale, given.port)
         return 0 if run_day(options, console) else 1
     except _STOPS as error:
         console.print(f"[bold red]the demo stopped:[/] {error}")

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
-LONGEST_CALL_BYTES = 1_000_000
 # The service models that the commands read; reading one takes up to 0.3 s.
 SERVICES = ("cloudwatch", "dynamodb", "ec2", "events", "lambda", "sqs", "ssm", "stepfunctions", "sts")
 
@@ -154,4 +153,3 @@ def _ended_with(code: object) -> int:
         print(code, file=sys.stderr)
         return 1
     return code % 256 if isinstance(code, int) else 0
-

@@ -170,7 +170,8 @@ def _an_event_that_was_not_delivered(person: Person, text: str) -> str:
 def _a_replica_to_retire(person: Person, text: str) -> str:
     """It serves still, or another one is built.
 
-    Its responder is stopped before the run is started, as the page's last step says: the run takes it away."""
+    Its responder is stopped before the run is started, as the page's last step says: the run takes it away.
+    """
     if not person.peaks_in_service():
         person.builds_a_peak()
     lines = text.replace(EXAMPLE_INSTANCE, person.peaks_in_service()[0]).splitlines()
