@@ -26,6 +26,8 @@ from localcloud.cleanup import clean
 from localcloud.cluster import Hosts, RunningCluster, bring_up
 from localcloud.deploy import deploy
 from localcloud.prepare import prepare
+from peaker_contract.errors import LeaseHeld
+from peaker_contract.names import cluster_parameter
 
 ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".localcloud"
@@ -255,7 +257,7 @@ class Demand(threading.Thread):
 
 
 def _parameter() -> str:
-    return f"/peaker/{ENVIRONMENT}/clusters/{CLUSTER}"
+    return cluster_parameter(ENVIRONMENT, CLUSTER)
 
 
 def _load_history(cloud: RunningCloud, metric: Mapping[str, Any], start: datetime) -> None:
@@ -293,7 +295,7 @@ def run_workflow(
             entered.setdefault(state, time.time())
 
         execution = stage_.control.wait(arn, limit_seconds, note, poll_seconds=0.25)
-        if not execution.is_refused or execution.output["error"] != "LeaseHeld":
+        if not execution.is_refused or execution.output["error"] != LeaseHeld.__name__:
             break
         time.sleep(1.0)
     if execution.is_refused:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from bench.traffic_cluster import Say, Stage, run_workflow
 from bench.traffic_figures import Window
+from peaker_contract.errors import StorageNotWarm
 
 BUILD_LIMIT_SECONDS, RETIRE_LIMIT_SECONDS = 300.0, 180.0
 STEADY_SECONDS = 5.0
@@ -112,7 +113,7 @@ def join(stage: Stage, kind: Join) -> Change:
         stage, "scale_out", {"reason": f"bench: {kind}"}, BUILD_LIMIT_SECONDS
     )
     did: Join = "return" if "StartParkedReplica" in entered else "build"
-    if "StorageNotWarm" in status:
+    if StorageNotWarm.__name__ in status:
         raise NotProven(status)
     if not status.startswith("SUCCEEDED") or did != kind:
         raise RoundFailed(f"scale_out ({kind} wanted, {did} done): {status}")

@@ -27,6 +27,8 @@ from localcloud.cluster import RunningCluster, bring_up
 from localcloud.deploy import deploy
 from localcloud.hosts.state_lock import process_mark
 from localcloud.prepare import prepare
+from peaker_contract.errors import LeaseHeld
+from peaker_contract.names import cluster_parameter
 
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
 # The trace counts taxi passengers per half hour; this makes them queries per second that this machine serves.
@@ -135,7 +137,7 @@ def _day_on(
 
 
 def _settings(control: ControlPlane) -> dict[str, Any]:
-    parameter = control.client("ssm").get_parameter(Name=f"/peaker/{ENVIRONMENT}/clusters/{CLUSTER}")
+    parameter = control.client("ssm").get_parameter(Name=cluster_parameter(ENVIRONMENT, CLUSTER))
     settings: dict[str, Any] = json.loads(parameter["Parameter"]["Value"])
     return settings
 
@@ -210,7 +212,7 @@ def _run(
         if not execution.is_refused:
             return execution
         error, cause = str(execution.output["error"]), str(execution.output["reason"])
-        if error != "LeaseHeld":
+        if error != LeaseHeld.__name__:
             break
         say("another operation holds the lease, once more in a moment")
         time.sleep(2.0)

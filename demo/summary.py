@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from peaker.domain.metric_names import namespace
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.receipt import duration
 from rich.console import Console
@@ -21,6 +20,7 @@ from demo.observer import ExecutionTrail, Observer
 from demo.timeline import Bar, Picture, draw
 from localcloud import seed
 from localcloud.cluster import RunningCluster
+from peaker_contract.metrics import CLUSTER_DIMENSION, Metric, namespace
 
 DATA_VOLUMES = 2
 
@@ -271,14 +271,14 @@ def _forecast_points(
     control: ControlPlane, cluster: str, start: datetime
 ) -> list[tuple[datetime, float, float]]:
     """(target time, p50, p95) of the published forecasts, moved ahead by the lead time they were made for."""
-    names = ("ForecastLoadP50", "ForecastLoadP95", "LeadTimeSeconds")
+    names = (Metric.FORECAST_LOAD_P50, Metric.FORECAST_LOAD_P95, Metric.LEAD_TIME_SECONDS)
     queries = [
         {
             "Id": f"q{index}",
             "MetricStat": {
                 "Metric": {
-                    "Namespace": namespace(control.environment), "MetricName": name,
-                    "Dimensions": [{"Name": "Cluster", "Value": cluster}],
+                    "Namespace": namespace(control.environment), "MetricName": name.value,
+                    "Dimensions": [{"Name": CLUSTER_DIMENSION, "Value": cluster}],
                 },
                 "Period": 300,
                 "Stat": "Average",

@@ -14,6 +14,8 @@ from cdk_nag import AwsSolutionsChecks
 from constructs import Construct
 
 from environments.schema import Environment, load_environment
+from peaker_contract.names import FAMILY
+from peaker_contract.tags import ENVIRONMENT_TAG
 from stacks.constructs.local_bundling import Target, bundle_functions
 from stacks.constructs.operator_alarm import RUNBOOK_URL
 from stacks.control_plane_stack import ControlPlaneStack, state_machine_names
@@ -36,7 +38,7 @@ class PeakerStage(cdk.Stage):
     ) -> None:
         super().__init__(
             scope,
-            f"Peaker-{settings.environment}",
+            f"{FAMILY}-{settings.environment}",
             env=cdk.Environment(account=settings.account, region=settings.region),
         )
         if settings.runbook_url is not None:
@@ -70,9 +72,9 @@ class PeakerStage(cdk.Stage):
             description=f"Peaker {settings.environment}: dashboard and alarms",
         )
         observability.add_stack_dependency(control_plane)
-        cdk.Tags.of(self).add("peaker:environment", settings.environment)
+        cdk.Tags.of(self).add(ENVIRONMENT_TAG, settings.environment)
         for stack in (state, control_plane, observability):
-            stack.add_stack_tag("peaker:environment", settings.environment)
+            stack.add_stack_tag(ENVIRONMENT_TAG, settings.environment)
 
 
 def build_app(

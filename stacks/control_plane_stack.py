@@ -20,6 +20,7 @@ from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from environments.schema import Cluster, NlbEndpoint, Route53Endpoint
+from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, Metric
 from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
 from stacks.constructs.event_route import EventRoute
 from stacks.constructs.operator_alarm import runbook_description
@@ -100,7 +101,7 @@ class ControlPlaneStack(Stack):
             "HOST_PACKAGE_SHA256": host_package.sha256,
             "RUN_FILES_BUCKET": names.run_files_bucket,
             "STATE_MACHINE_PREFIX": names.state_machine_arn(""),
-            "POWERTOOLS_SERVICE_NAME": "peaker",
+            "POWERTOOLS_SERVICE_NAME": SERVICE,
             "POWERTOOLS_METRICS_NAMESPACE": names.metric_namespace,
             "LOG_LEVEL": "INFO",
         }
@@ -300,16 +301,20 @@ class ControlPlaneStack(Stack):
         self._act_on_alarm(
             cluster,
             "replica-shortage",
-            "ReplicaShortage",
+            Metric.REPLICA_SHORTAGE,
             "scale_out",
             "fewer replicas than the load will need",
         )
         self._act_on_alarm(
-            cluster, "replica-surplus", "ReplicaSurplus", "scale_in", "more replicas than the load needs"
+            cluster,
+            "replica-surplus",
+            Metric.REPLICA_SURPLUS,
+            "scale_in",
+            "more replicas than the load needs",
         )
         self._act_on_schedule(cluster)
 
-    def _act_on_alarm(self, cluster: Cluster, alarm: str, metric: str, workflow: str, finding: str) -> None:
+    def _act_on_alarm(self, cluster: Cluster, alarm: str, metric: Metric, workflow: str, finding: str) -> None:
         name = self._names.cluster_alarm(cluster.name, alarm)
         period = Duration.minutes(cluster.forecast.schedule_minutes)
         cloudwatch.Alarm(
@@ -321,8 +326,8 @@ class ControlPlaneStack(Stack):
             ),
             metric=cloudwatch.Metric(
                 namespace=self._names.metric_namespace,
-                metric_name=metric,
-                dimensions_map={"Cluster": cluster.name},
+                metric_name=metric.value,
+                dimensions_map={CLUSTER_DIMENSION: cluster.name},
                 statistic="Maximum",
                 period=period,
             ),

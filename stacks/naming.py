@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from environments.schema import Cluster, Environment
+from peaker_contract import metrics, names
 
 
 @dataclass(frozen=True)
@@ -17,16 +18,16 @@ class Names:
 
     @property
     def prefix(self) -> str:
-        return f"peaker-{self.environment.environment}"
+        return names.prefix(self.environment.environment)
 
     @property
     def metric_namespace(self) -> str:
         """Of all metrics of this environment: another one of the account may have a cluster of the same name."""
-        return f"Peaker/{self.environment.environment}"
+        return metrics.namespace(self.environment.environment)
 
     @property
     def ledger_table(self) -> str:
-        return f"{self.prefix}-ledger"
+        return names.ledger_table(self.environment.environment)
 
     @property
     def run_files_bucket(self) -> str:
@@ -44,25 +45,25 @@ class Names:
         return f"{self.prefix}-{name}"
 
     def document(self, name: str) -> str:
-        return f"Peaker-{self.environment.environment}-{name}"
+        return names.document(self.environment.environment, name)
 
     def cluster_parameter(self, cluster: str) -> str:
-        return f"/peaker/{self.environment.environment}/clusters/{cluster}"
+        return names.cluster_parameter(self.environment.environment, cluster)
 
     @property
     def prices_parameter(self) -> str:
-        return f"/peaker/{self.environment.environment}/prices"
+        return names.prices_parameter(self.environment.environment)
 
     @property
     def prices_parameter_arn(self) -> str:
         return self.arn("ssm", f"parameter{self.prices_parameter}")
 
     def cluster_alarm(self, cluster: str, alarm: str) -> str:
-        return f"{self.prefix}-{cluster}-{alarm}"
+        return names.of_cluster(self.environment.environment, cluster, alarm)
 
     def replica_alarm_arns(self, cluster: str) -> str:
         """The alarms of the cluster's replicas behind a DNS name, whose instance ids end their names."""
-        return self.arn("cloudwatch", f"alarm:{self.cluster_alarm(cluster, 'serves')}-i-*")
+        return self.arn("cloudwatch", f"alarm:{names.replica_alarm_prefix(self.environment.environment, cluster)}i-*")
 
     def hosted_zone_arn(self, hosted_zone_id: str) -> str:
         return f"arn:{self.environment.partition}:route53:::hostedzone/{hosted_zone_id}"

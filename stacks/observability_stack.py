@@ -8,11 +8,11 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from environments.schema import Cluster
+from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, SERVICE_DIMENSION, Metric
 from stacks.constructs.operator_alarm import OperatorAlarm
 from stacks.function_catalogue import FUNCTIONS
 from stacks.naming import Names
 
-SERVICE_NAME = "peaker"
 # A forecast is stale when this many scheduled ones in a row did not arrive.
 MISSED_FORECASTS = 3
 WIDGET_WIDTH = 12
@@ -47,7 +47,7 @@ class ObservabilityStack(Stack):
             name=self._names.cluster_alarm(cluster.name, "forecast-degraded"),
             summary=f"The forecast of {cluster.name} rests on too little or too old data.",
             runbook="forecast-degraded",
-            metric=self._metric(cluster, "ForecastDegraded", "Maximum", period),
+            metric=self._metric(cluster, Metric.FORECAST_DEGRADED, "Maximum", period),
             topic=self._topic,
         )
         OperatorAlarm(
@@ -56,7 +56,7 @@ class ObservabilityStack(Stack):
             name=self._names.cluster_alarm(cluster.name, "forecast-stale"),
             summary=f"No forecast of {cluster.name} was published {MISSED_FORECASTS} times in a row.",
             runbook="forecast-stale",
-            metric=self._metric(cluster, "ForecastDegraded", "SampleCount", period),
+            metric=self._metric(cluster, Metric.FORECAST_DEGRADED, "SampleCount", period),
             threshold=1,
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             evaluation_periods=MISSED_FORECASTS,
@@ -69,7 +69,7 @@ class ObservabilityStack(Stack):
             name=self._names.cluster_alarm(cluster.name, "rules-cannot-be-met"),
             summary=f"The load of {cluster.name} cannot be served within its rules, or cannot be read.",
             runbook="rules-cannot-be-met",
-            metric=self._metric(cluster, "DecisionAlarm", "Maximum", period),
+            metric=self._metric(cluster, Metric.DECISION_ALARM, "Maximum", period),
             evaluation_periods=2,
             topic=self._topic,
         )
@@ -81,9 +81,9 @@ class ObservabilityStack(Stack):
             runbook="undo-incomplete",
             metric=cloudwatch.Metric(
                 namespace=self._names.metric_namespace,
-                metric_name="UndoIncomplete",
+                metric_name=Metric.UNDO_INCOMPLETE.value,
                 # Written by a step through Powertools, which adds the service.
-                dimensions_map={"Cluster": cluster.name, "service": SERVICE_NAME},
+                dimensions_map={CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE},
                 statistic="Maximum",
                 period=Duration.minutes(5),
             ),
@@ -96,7 +96,7 @@ class ObservabilityStack(Stack):
             name=self._names.cluster_alarm(cluster.name, "replicas-held-by-floor"),
             summary=f"Too few replicas of {cluster.name} are good: some serve although they lag.",
             runbook="replicas-held-by-floor",
-            metric=self._watched(cluster, "ReplicasHeldByFloor", "Maximum"),
+            metric=self._watched(cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
             topic=self._topic,
         )
 
@@ -114,39 +114,39 @@ class ObservabilityStack(Stack):
         return [
             cloudwatch.GraphWidget(
                 title=f"{cluster.name}: load, observed and forecast within the lead time",
-                left=[observed, self._metric(cluster, "ForecastLoad", "Maximum", period)],
+                left=[observed, self._metric(cluster, Metric.FORECAST_LOAD, "Maximum", period)],
                 width=WIDGET_WIDTH,
             ),
             cloudwatch.GraphWidget(
                 title=f"{cluster.name}: replicas short (scale_out) and surplus (scale_in)",
                 left=[
-                    self._metric(cluster, "ReplicaShortage", "Maximum", period),
-                    self._metric(cluster, "ReplicaSurplus", "Maximum", period),
+                    self._metric(cluster, Metric.REPLICA_SHORTAGE, "Maximum", period),
+                    self._metric(cluster, Metric.REPLICA_SURPLUS, "Maximum", period),
                 ],
                 width=WIDGET_WIDTH,
             ),
             cloudwatch.GraphWidget(
                 title=f"{cluster.name}: replicas required and serving",
                 left=[
-                    self._metric(cluster, "RequiredReplicas", "Maximum", period),
-                    self._metric(cluster, "ServingReplicas", "Minimum", period),
+                    self._metric(cluster, Metric.REQUIRED_REPLICAS, "Maximum", period),
+                    self._metric(cluster, Metric.SERVING_REPLICAS, "Minimum", period),
                 ],
                 width=WIDGET_WIDTH,
             ),
             cloudwatch.GraphWidget(
                 title=f"{cluster.name}: lead time, and how often the forecast covered the load",
-                left=[self._metric(cluster, "LeadTimeSeconds", "Maximum", period)],
-                right=[self._metric(cluster, "ForecastCoverage", "Minimum", period)],
+                left=[self._metric(cluster, Metric.LEAD_TIME_SECONDS, "Maximum", period)],
+                right=[self._metric(cluster, Metric.FORECAST_COVERAGE, "Minimum", period)],
                 width=WIDGET_WIDTH,
             ),
             cloudwatch.GraphWidget(
                 title=f"{cluster.name}: replicas that serve, are held by the floor, or do not report; greatest lag",
                 left=[
-                    self._watched(cluster, "ReplicasServing", "Minimum"),
-                    self._watched(cluster, "ReplicasHeldByFloor", "Maximum"),
-                    self._watched(cluster, "ReplicasUnreported", "Maximum"),
+                    self._watched(cluster, Metric.REPLICAS_SERVING, "Minimum"),
+                    self._watched(cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
+                    self._watched(cluster, Metric.REPLICAS_UNREPORTED, "Maximum"),
                 ],
-                right=[self._watched(cluster, "ReplicaLagSecondsMax", "Maximum")],
+                right=[self._watched(cluster, Metric.REPLICA_LAG_SECONDS_MAX, "Maximum")],
                 width=WIDGET_WIDTH,
             ),
         ]
@@ -193,21 +193,21 @@ class ObservabilityStack(Stack):
             ),
         ]
 
-    def _watched(self, cluster: Cluster, name: str, statistic: str) -> cloudwatch.Metric:
+    def _watched(self, cluster: Cluster, metric: Metric, statistic: str) -> cloudwatch.Metric:
         """A metric of watch_replicas, written through Powertools, which adds the service."""
         return cloudwatch.Metric(
             namespace=self._names.metric_namespace,
-            metric_name=name,
-            dimensions_map={"Cluster": cluster.name, "service": SERVICE_NAME},
+            metric_name=metric.value,
+            dimensions_map={CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE},
             statistic=statistic,
             period=Duration.minutes(cluster.health.watch_minutes),
         )
 
-    def _metric(self, cluster: Cluster, name: str, statistic: str, period: Duration) -> cloudwatch.Metric:
+    def _metric(self, cluster: Cluster, metric: Metric, statistic: str, period: Duration) -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace=self._names.metric_namespace,
-            metric_name=name,
-            dimensions_map={"Cluster": cluster.name},
+            metric_name=metric.value,
+            dimensions_map={CLUSTER_DIMENSION: cluster.name},
             statistic=statistic,
             period=period,
         )

@@ -14,13 +14,8 @@ from enum import Enum, auto
 from typing import assert_never
 
 from environments.schema import Cluster, Route53Endpoint
+from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
 from stacks.naming import Names
-
-OWNER_TAG = "peaker:owner"
-CLUSTER_TAG = "peaker:cluster"
-ROLE_TAG = "peaker:role"
-VOLUME_TAG = "peaker:volume"
-ENVIRONMENT_TAG = "peaker:environment"
 
 VOLUME_KEY_ACTIONS = (
     "Decrypt",

@@ -91,9 +91,8 @@ def _explained() -> None:
     except ControlPlaneError:
         raise
     except Exception as error:
-        from peaker.domain.errors import PeakerError
-
         from peaker_cli.aws_failures import EXPECTED, one_line
+        from peaker_contract.errors import PeakerError
 
         if isinstance(error, (PeakerError, *EXPECTED)):
             raise ControlPlaneError(one_line(error)) from error

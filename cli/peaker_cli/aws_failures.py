@@ -15,7 +15,8 @@ from botocore.exceptions import (
     TokenRetrievalError,
     UnauthorizedSSOTokenError,
 )
-from peaker.domain.errors import PeakerError
+
+from peaker_contract.errors import PeakerError
 
 _NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError)
 _NOT_RENEWED = (CredentialRetrievalError, SSOTokenLoadError, TokenRetrievalError, UnauthorizedSSOTokenError)

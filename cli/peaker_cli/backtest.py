@@ -14,7 +14,6 @@ import typer
 from peaker.adapters.cloudwatch_metrics import CloudWatchLoadHistory
 from peaker.adapters.parameter_prices import ParameterPrices
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import PeakerError
 from peaker.domain.fetched_prices import price_table
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.prices import PriceTable
@@ -41,6 +40,8 @@ from peaker_cli.backtest_scenario import (
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
+from peaker_contract.errors import PeakerError
+from peaker_contract.names import cluster_parameter
 
 _NO_OPTIONS = DeploymentOptions()
 
@@ -286,7 +287,7 @@ def _load(
 
 def _settings(control: ControlPlane, cluster: str) -> ClusterSettings:
     ssm = control.client("ssm")
-    name = f"/peaker/{control.environment}/clusters/{cluster}"
+    name = cluster_parameter(control.environment, cluster)
     try:
         return ClusterSettings.model_validate_json(ssm.get_parameter(Name=name)["Parameter"]["Value"])
     except ssm.exceptions.ParameterNotFound:

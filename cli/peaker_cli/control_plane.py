@@ -17,12 +17,13 @@ from botocore.exceptions import ClientError
 from peaker.adapters.aws_clients import config_for
 from peaker.adapters.dynamodb_items import LedgerTable
 from peaker.adapters.dynamodb_ledger import DynamoDbLedger
-from peaker.domain.errors import ResourceNotFound
 from peaker.domain.failure import Failure
 
 from peaker_cli.aws_time import AwsClock
 from peaker_cli.deployment import DeploymentOptions, is_local_cloud
 from peaker_cli.failures import ControlPlaneError
+from peaker_contract import names
+from peaker_contract.errors import ResourceNotFound
 
 _ENDED = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
 _deserialize = TypeDeserializer().deserialize
@@ -92,7 +93,7 @@ class ControlPlane:
     @property
     def ledger_table(self) -> str:
         """The name of this environment's ledger."""
-        return f"peaker-{self.environment}-ledger"
+        return names.ledger_table(self.environment)
 
     def not_deployed(self, missing: str) -> str:
         """The message where something of the deployment is not there."""
@@ -103,7 +104,7 @@ class ControlPlane:
 
     def state_machine_arn(self, name: str) -> str:
         """The ARN of a workflow of this environment, e.g. scale_out."""
-        wanted = f"peaker-{self.environment}-{name}"
+        wanted = names.named(self.environment, name)
         pages = self.client("stepfunctions").get_paginator("list_state_machines").paginate()
         arns = {m["name"]: str(m["stateMachineArn"]) for page in pages for m in page["stateMachines"]}
         if wanted not in arns:

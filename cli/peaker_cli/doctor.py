@@ -12,7 +12,7 @@ import typer
 from peaker.adapters.ssm_commands import SsmCommands
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.donor import data_volumes
-from peaker.domain.inventory import ROLE_TAG, Instance, Volume
+from peaker.domain.inventory import Instance, Volume
 from peaker.domain.reading import Unknown
 from rich.console import Console, RenderableType
 from rich.table import Table
@@ -31,6 +31,7 @@ from peaker_cli.doctor_metrics import look_at_metrics
 from peaker_cli.doctor_network import look_at_network
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.status_gather import StatusReader
+from peaker_contract.tags import ROLE_TAG
 
 EPILOG = "Examples: peaker doctor orders --env prod; peaker doctor orders --env prod --json"
 _STYLES = {Verdict.PASS: "green", Verdict.WARN: "yellow", Verdict.REFUSE: "red", Verdict.UNKNOWN: "magenta"}

@@ -9,6 +9,7 @@ from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Unknown
 
 from peaker_cli.doctor_finding import Area, Finding
+from peaker_contract.names import named, of_cluster
 
 DEPLOYED = Area("deployed")
 WORKFLOWS = ("scale_out", "scale_in", "roll_back")
@@ -53,7 +54,7 @@ def look_at_deployed(settings: ClusterSettings, facts: DeployedFacts) -> list[Fi
 
 def names_of(settings: ClusterSettings, wanted: Sequence[str]) -> list[str]:
     """Full names of what is the cluster's own."""
-    return [f"peaker-{settings.environment}-{settings.name}-{one}" for one in wanted]
+    return [of_cluster(settings.environment, settings.name, one) for one in wanted]
 
 
 def _deploy(settings: ClusterSettings) -> str:
@@ -64,7 +65,7 @@ def _workflows(settings: ClusterSettings, facts: DeployedFacts) -> Finding:
     if isinstance(facts.workflows, Unknown):
         return DEPLOYED.unknown("workflows", facts.workflows)
     there = set(facts.workflows)
-    missing = [one for one in WORKFLOWS if f"peaker-{settings.environment}-{one}" not in there]
+    missing = [one for one in WORKFLOWS if named(settings.environment, one) not in there]
     if missing:
         return DEPLOYED.refuses("workflows", f"not deployed: {', '.join(missing)}", _deploy(settings))
     return DEPLOYED.passes("workflows", ", ".join(WORKFLOWS))
@@ -83,7 +84,7 @@ def _alarms(settings: ClusterSettings, facts: DeployedFacts) -> Iterable[Finding
     yield _heard(told, facts.subscribers)
     for alarm in sorted(facts.alarms.values(), key=lambda one: one.name):
         if alarm.state == "ALARM" and alarm.name in names_of(settings, OPERATOR_ALARMS):
-            runbook = alarm.name.removeprefix(f"peaker-{settings.environment}-{settings.name}-")
+            runbook = alarm.name.removeprefix(of_cluster(settings.environment, settings.name, ""))
             yield DEPLOYED.warns(alarm.name, f"is in alarm: {alarm.reason}", f"docs/runbooks/{runbook}.md")
 
 
@@ -107,7 +108,7 @@ def _rules(settings: ClusterSettings, facts: DeployedFacts) -> Finding:
         return DEPLOYED.unknown("rules and schedules", facts.rules)
     wanted = [
         *names_of(settings, CLUSTER_RULES),
-        *(f"peaker-{settings.environment}-{one}" for one in ENVIRONMENT_RULES),
+        *(named(settings.environment, one) for one in ENVIRONMENT_RULES),
     ]
     if missing := [name for name in wanted if name not in facts.rules]:
         return DEPLOYED.refuses(

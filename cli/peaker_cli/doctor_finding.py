@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
-from peaker.domain.errors import PeakerError
 from peaker.domain.reading import Unknown
 
 from peaker_cli.aws_failures import is_about_access, one_line
+from peaker_contract.errors import PeakerError
 
 FoundT = TypeVar("FoundT")
 _DENIED = frozenset(

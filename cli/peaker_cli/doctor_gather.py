@@ -23,6 +23,7 @@ from peaker_cli.doctor_finding import absent, ask
 from peaker_cli.doctor_gather_account import AccountInquiry
 from peaker_cli.doctor_metrics import STALE_AFTER_PERIODS, MetricFacts
 from peaker_cli.doctor_network import Group, NetworkFacts, Rule, Subnet
+from peaker_contract.names import named, of_cluster
 
 _HISTORY_DAYS = 28
 
@@ -268,7 +269,7 @@ class Inquiry:
         return [one["name"] for page in pages for one in page["stateMachines"]]
 
     def _alarms(self) -> dict[str, DeployedAlarm]:
-        prefix = f"peaker-{self._settings.environment}-{self._settings.name}-"
+        prefix = of_cluster(self._settings.environment, self._settings.name, "")
         pages = self._client("cloudwatch").get_paginator("describe_alarms").paginate(AlarmNamePrefix=prefix)
         return {
             one["AlarmName"]: DeployedAlarm(
@@ -283,7 +284,7 @@ class Inquiry:
         }
 
     def _rules(self) -> dict[str, bool]:
-        prefix = f"peaker-{self._settings.environment}-"
+        prefix = named(self._settings.environment, "")
         pages = self._client("events").get_paginator("list_rules").paginate(NamePrefix=prefix)
         return {one["Name"]: one["State"] != "DISABLED" for page in pages for one in page["Rules"]}
 

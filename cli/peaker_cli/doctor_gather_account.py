@@ -27,6 +27,7 @@ from peaker_cli.doctor_account import (
     vcpu_quota,
 )
 from peaker_cli.doctor_finding import NotTold, absent, ask
+from peaker_contract.names import named
 
 _BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 _TYPES_AT_ONCE = 100
@@ -166,7 +167,7 @@ class AccountInquiry:
 
     def _passes(self) -> list[str]:
         """The roles that the deployed function launch_replica may pass, by the policies of its own role."""
-        name = f"peaker-{self._settings.environment}-launch_replica"
+        name = named(self._settings.environment, "launch_replica")
         role = self._client("lambda").get_function_configuration(FunctionName=name)["Role"].rsplit("/", 1)[-1]
         iam, found = self._client("iam"), []
         for page in iam.get_paginator("list_role_policies").paginate(RoleName=role):

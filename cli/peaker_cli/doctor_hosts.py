@@ -11,11 +11,18 @@ from dataclasses import dataclass
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.fleet import Replica
-from peaker.domain.inventory import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, Instance
+from peaker.domain.inventory import Instance
 from peaker.domain.reading import Unknown
 
 from peaker_cli.doctor_finding import PERMISSION_REMEDY, Area, Finding, NotTold, Verdict
 from peaker_cli.prepare_base import BaseStep
+from peaker_contract.tags import (
+    CLUSTER_TAG,
+    ENVIRONMENT_TAG,
+    LOAD_TAG,
+    OWNER_TAG,
+    ROLE_TAG,
+)
 
 HOSTS = Area("hosts")
 _VERDICTS = {

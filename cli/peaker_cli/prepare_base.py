@@ -23,7 +23,6 @@ from peaker.adapters.s3_host_package import S3HostPackage
 from peaker.adapters.ssm_commands import SsmCommands
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.donor import data_volumes
-from peaker.domain.errors import PeakerError
 from peaker.domain.fleet import Replica
 from peaker.domain.host_results import failure_text, last_json_line
 from peaker.domain.inventory import CommandStatus, Instance, Volume
@@ -39,6 +38,9 @@ from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.register_base import why_not_base
+from peaker_contract.errors import PeakerError
+from peaker_contract.names import named
+from peaker_contract.tags import VOLUME_TAG
 
 EPILOG = (
     "Examples: peaker prepare-base orders i-0123456789abcdef0 --env prod; "
@@ -206,7 +208,7 @@ def volumes_step(settings: ClusterSettings, instance: Instance, volumes: Sequenc
         "refused",
         f"{instance.instance_id} has no volume {named}",
         "attach it at that device, or tag the volume that it is: aws ec2 create-tags --resources VOLUME --tags "
-        f"Key=peaker:volume,Value={missing[0].name}",
+        f"Key={VOLUME_TAG},Value={missing[0].name}",
     )
 
 
@@ -252,7 +254,7 @@ def _prepare(control: ControlPlane, cluster: str, instance_id: str, wanted: Prep
 
 def deployed_package(control: ControlPlane) -> HostPackage:
     """The host package of this deployment, as its functions know it. Raises ControlPlaneError."""
-    name = f"peaker-{control.environment}-install_host_package"
+    name = named(control.environment, "install_host_package")
     try:
         known = control.client("lambda").get_function_configuration(FunctionName=name)
     except ClientError as error:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from peaker.domain.errors import LedgerInconsistent
 from peaker.domain.ledger import RunRow
 from peaker.domain.reading import Unknown
 from peaker.domain.run_progress import RunProgress, run_progress
@@ -21,6 +20,7 @@ from peaker_cli.runs import RunLine, open_line
 from peaker_cli.status_document import as_document, run_status
 from peaker_cli.status_gather import StatusReader
 from peaker_cli.status_rendering import ended_line, progress_line
+from peaker_contract.errors import LedgerInconsistent
 
 EPILOG = "Example: peaker receipt scale-out-orders-20261121T014000-9f3a --env prod"
 

@@ -9,14 +9,21 @@ from peaker.adapters.ec2_compute import Ec2Compute
 from peaker.adapters.parameter_clusters import ParameterClusters
 from peaker.adapters.read_endpoint_by_kind import read_endpoints
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import PeakerError
-from peaker.domain.inventory import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, Instance
+from peaker.domain.inventory import Instance
 from peaker.ports import TrafficRouter
 
 from peaker_cli.aws_failures import reason
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
+from peaker_contract.errors import PeakerError
+from peaker_contract.tags import (
+    CLUSTER_TAG,
+    ENVIRONMENT_TAG,
+    LOAD_TAG,
+    OWNER_TAG,
+    ROLE_TAG,
+)
 
 _ALIVE = {"pending", "running"}
 EPILOG = "Example: peaker register-base orders i-0123456789abcdef0 --env prod"

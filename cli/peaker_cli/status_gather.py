@@ -18,7 +18,6 @@ from peaker.adapters.parameter_prices import ParameterPrices
 from peaker.adapters.read_endpoint_by_kind import read_endpoints
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import LedgerInconsistent, PeakerError, UnknownCluster
 from peaker.domain.fetched_prices import price_table
 from peaker.domain.fleet import Observation
 from peaker.domain.ledger import LeaseRow
@@ -31,6 +30,8 @@ from peaker_cli.aws_failures import EXPECTED, one_line
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.status_document import Alarm, Facts, RunAtWork
+from peaker_contract.errors import LedgerInconsistent, PeakerError, UnknownCluster
+from peaker_contract.names import of_cluster
 
 FoundT = TypeVar("FoundT")
 
@@ -118,18 +119,18 @@ class StatusReader:
 
     def _alarms(self, cluster: str) -> tuple[Alarm, ...]:
         """Those of the cluster in ALARM; a cluster whose name goes on after this one's has its own."""
-        prefix = f"peaker-{self._control.environment}-"
+        environment = self._control.environment
         longer = [name for name in self.clusters() if name.startswith(f"{cluster}-")]
         pages = (
             self._client("cloudwatch")
             .get_paginator("describe_alarms")
-            .paginate(AlarmNamePrefix=f"{prefix}{cluster}-", StateValue="ALARM")
+            .paginate(AlarmNamePrefix=of_cluster(environment, cluster, ""), StateValue="ALARM")
         )
         return tuple(
             Alarm(str(one["AlarmName"]), one.get("StateUpdatedTimestamp"), str(one.get("StateReason", "")))
             for page in pages
             for one in page["MetricAlarms"]
-            if not any(str(one["AlarmName"]).startswith(f"{prefix}{name}-") for name in longer)
+            if not any(str(one["AlarmName"]).startswith(of_cluster(environment, name, "")) for name in longer)
         )
 
     def _client(self, service: str) -> Any:

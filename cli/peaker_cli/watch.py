@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from peaker.domain.errors import PeakerError
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -20,6 +19,7 @@ from peaker_cli.status import ClusterOrAll, read_statuses
 from peaker_cli.status_document import ClusterStatus
 from peaker_cli.status_gather import StatusReader
 from peaker_cli.status_rendering import render_overview, render_status, status_line
+from peaker_contract.errors import PeakerError
 
 EPILOG = "Examples: peaker watch orders --env prod; peaker watch --env prod --every 30 >>watch.log"
 

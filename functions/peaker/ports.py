@@ -25,6 +25,7 @@ from peaker.domain.ledger import Holder, LeaseRow, ResourceKind, ResourceRow, Re
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.run_execution import RunExecution
 from peaker.domain.snapshot_sets import SnapshotSet
+from peaker_contract.metrics import Metric
 
 if TYPE_CHECKING:  # these import numpy, which only the forecast needs
     from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
@@ -298,7 +299,7 @@ class LoadReadings(Protocol):
     ) -> list[tuple[datetime, float]]:
         """The points of the load metric from start to end, in order of time."""
 
-    def published(self, settings: ClusterSettings, name: str, now: datetime) -> Reading:
+    def published(self, settings: ClusterSettings, metric: Metric, now: datetime) -> Reading:
         """The newest value of one of Peaker's own metrics; Unknown when three schedules have passed without one."""
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
@@ -395,7 +396,7 @@ class LoadHistory(Protocol):
 class MetricPublisher(Protocol):
     """Where the forecast's figures become metrics."""
 
-    def publish(self, cluster: str, at: datetime, values: Mapping[str, float]) -> None:
+    def publish(self, cluster: str, at: datetime, values: Mapping[Metric, float]) -> None:
         """Write each value with the dimension Cluster at the time `at`."""
 
 

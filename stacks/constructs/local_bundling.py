@@ -18,11 +18,12 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGES = (REPOSITORY / "functions" / "peaker", REPOSITORY / "peaker_contract")
 LAMBDA_PLATFORMS = ("manylinux_2_28_aarch64", "manylinux2014_aarch64")  # Amazon Linux 2023 has glibc 2.34
 LAMBDA_PYTHON = "3.13"
 # Changed whenever what follows would make another zip from the same inputs.
@@ -100,17 +101,17 @@ class Bundle:
 def bundle_functions(
     target: Target | None,
     *,
-    sources: Path = REPOSITORY / "functions",
-    package: str = "peaker",
+    packages: Sequence[Path] = PACKAGES,
+    requirements: Path = REPOSITORY / "functions" / "requirements.txt",
     constraints: Path = REPOSITORY / "constraints.txt",
     builds: Path = REPOSITORY / "build" / "bundles",
 ) -> Bundle:
-    """Zip `sources/package` with its dependencies; without a target, the sources alone (for template tests).
+    """Zip the packages with their dependencies; without a target, the packages alone (for template tests).
 
     Raises BundlingError when pip finds no wheel for the target, or when a dependency is not pinned.
     """
-    locks = Locks(sources / "requirements.txt", constraints)
-    code = _digest_of_tree(sources / package)
+    locks = Locks(requirements, constraints)
+    code = _digest(*(f"{package.name} {_digest_of_tree(package)}" for package in packages))
     if target is None:
         digest = _digest("sources", code)
     else:
@@ -120,7 +121,7 @@ def bundle_functions(
     bundle = Bundle(builds / f"{digest}.zip", digest)
     if not bundle.path.is_file():
         builds.mkdir(parents=True, exist_ok=True)
-        trees = [(sources / package, f"{package}/")]
+        trees = [(package, f"{package.name}/") for package in packages]
         if target is not None:
             dependencies = builds / f"dependencies-{dependencies_digest}"
             if not dependencies.is_dir():

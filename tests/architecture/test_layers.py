@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from peaker.domain import cluster, errors
+from peaker.domain import cluster
 from peaker.domain.execution_input import Operation
 from pydantic import BaseModel
 
 from environments import schema
+from peaker_contract import errors
 from statemachines import structure
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,12 +10,13 @@ import pytest
 from peaker.adapters.ec2_compute import Ec2Compute
 from peaker.adapters.ec2_storage import Ec2Storage
 from peaker.adapters.ssm_commands import SsmCommands
-from peaker.domain import errors
-from peaker.domain.inventory import RUN_TAG, Instance, InstanceSpec
+from peaker.domain.inventory import Instance, InstanceSpec
 
 from localcloud.extensions.elbv2_lateness import PROMPT
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedBlockStore, simulated_dataplane
+from peaker_contract import errors
+from peaker_contract.tags import RUN_TAG
 from tests.support.balanced_endpoint import make_balanced_endpoint
 from tests.support.workflow_cloud import WorkflowCloud
 

@@ -14,15 +14,12 @@ from peaker.adapters.cloudwatch_readings import CloudWatchReadings
 from peaker.adapters.ebs_snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.parameter_clusters import ParameterClusters
 from peaker.adapters.s3_run_files import S3RunFiles
-from peaker.domain import errors
 from peaker.domain.block_list import BlockRuns
-from peaker.domain.inventory import (
-    RUN_TAG,
-    CommandStatus,
-    VolumeSpec,
-)
+from peaker.domain.inventory import CommandStatus, VolumeSpec
 from peaker.domain.reading import Known, Unknown
 
+from peaker_contract import errors
+from peaker_contract.tags import RUN_TAG
 from tests.contract.conftest import RUN_TAGS, Adapters
 from tests.support.builders import orders
 from tests.support.workflow_cloud import WorkflowCloud

@@ -13,13 +13,13 @@ import pytest
 from peaker.adapters.dynamodb_items import LedgerTable
 from peaker.adapters.dynamodb_lease import DynamoDbLease
 from peaker.adapters.dynamodb_ledger import DynamoDbLedger
-from peaker.domain.errors import LeaseHeld, LeaseLost, LedgerInconsistent
 from peaker.domain.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.ledger import Holder, ResourceKind, ResourceState, RunRow
 from peaker.domain.snapshot_sets import SnapshotSet
 from peaker.ports import Lease, Ledger
 
 from localcloud.server import LocalCloud
+from peaker_contract.errors import LeaseHeld, LeaseLost, LedgerInconsistent
 from tests.support.fakes import NOON, FakeLease, FakeLedger
 
 HOUR = timedelta(hours=1)

@@ -11,11 +11,11 @@ import boto3
 import pytest
 from peaker.adapters.aws_price_list import AwsPriceList, price_list_region
 from peaker.adapters.parameter_prices import ParameterPrices
-from peaker.domain import errors
 from peaker.domain.fetched_prices import FetchedPrices, fetched
 from peaker.domain.reading import Unknown
 
 from localcloud.server import LocalCloud
+from peaker_contract import errors
 
 IRELAND = "eu-west-1"
 

@@ -11,7 +11,6 @@ from peaker.adapters.elb_read_endpoint import ElbReadEndpoint
 from peaker.adapters.read_endpoint_by_kind import ReadEndpointByKind
 from peaker.adapters.replica_health_checks import ReplicaHealthChecks, alarm_name
 from peaker.adapters.route53_read_endpoint import Route53ReadEndpoint
-from peaker.domain import errors
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.inventory import TargetState
 from peaker.domain.reading import Unknown
@@ -22,6 +21,7 @@ from peaker_cli.doctor_gather import Inquiry
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.register_base import register_base_command
 
+from peaker_contract import errors
 from tests.contract.conftest import NUMBERS, Adapters
 from tests.support.builders import BY_NAME, orders
 from tests.support.fakes import FakeEndpoint

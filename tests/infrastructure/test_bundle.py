@@ -52,7 +52,13 @@ def sources(tmp_path: Path) -> Path:
 
 
 def bundled(sources: Path, builds: Path, target: Target | None = None) -> Bundle:
-    return bundle_functions(target, sources=sources, constraints=sources / "constraints.txt", builds=builds)
+    return bundle_functions(
+        target,
+        packages=[sources / "peaker"],
+        requirements=sources / "requirements.txt",
+        constraints=sources / "constraints.txt",
+        builds=builds,
+    )
 
 
 def names(bundle: Path) -> list[str]:

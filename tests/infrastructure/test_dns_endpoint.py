@@ -13,8 +13,8 @@ from cdk_nag import AwsSolutionsChecks
 from cfnlint.api import lint_all
 from peaker.adapters.replica_health_checks import alarm_name
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.metric_names import SERVICE
 
+from peaker_contract.metrics import SERVICE
 from stacks import application
 from stacks.function_catalogue import FUNCTIONS
 from stacks.permissions import Permission, Statement, command_statements, statements

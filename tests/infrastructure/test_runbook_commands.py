@@ -14,11 +14,11 @@ import pytest
 import typer
 from botocore import xform_name
 from botocore.model import Shape
-from peaker.domain import errors
-from peaker.runtime.telemetry import Metric
 from peaker_cli.app import app
 from peaker_host import errors as host_errors
 
+from peaker_contract import errors
+from peaker_contract.metrics import Metric
 from stacks.constructs.operator_alarm import RUNBOOKS
 from statemachines.structure import states
 from tests.infrastructure.conftest import Assembly

@@ -58,12 +58,18 @@ def peaker(person: Person, wheel: Path, wheelhouse: Path) -> str:
 
 def test_every_package_and_page_is_in_it_and_nothing_of_the_checkout_alone(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    for root, package in (("functions", "peaker"), ("host", "peaker_host"), ("cli", "peaker_cli")):
+    packages = (
+        ("functions", "peaker"),
+        (".", "peaker_contract"),
+        ("host", "peaker_host"),
+        ("cli", "peaker_cli"),
+    )
+    for root, package in packages:
         sources = (REPOSITORY / root / package).rglob("*")
         wanted = {path.relative_to(REPOSITORY / root).as_posix() for path in sources if path.is_file()}
         assert {name for name in wanted if "__pycache__" not in name} <= names
     tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"peaker", "peaker_host", "peaker_cli"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {package for _, package in packages}
 
 
 def test_version_and_help(person: Person, peaker: str) -> None:

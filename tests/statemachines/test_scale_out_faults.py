@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from peaker.domain.errors import HostCommandFailed
 
+from peaker_contract.errors import HostCommandFailed
 from statemachines import structure
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 

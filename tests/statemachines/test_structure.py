@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peaker.domain import errors
 
+from peaker_contract import errors
 from statemachines import structure
 
 FOLDER = Path(structure.__file__).parent

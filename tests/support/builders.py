@@ -10,7 +10,12 @@ from typing import Any
 import yaml
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.fleet import Observation, Replica, ReplicaRow, ReplicaState
-from peaker.domain.inventory import (
+from peaker.domain.inventory import Instance, TargetHealth, TargetState, Volume
+from peaker.domain.reading import Reading, Unknown
+from peaker.domain.run import RequestedStep, StepInput
+from peaker.usecases.acquire_lease import acquire_lease
+
+from peaker_contract.tags import (
     CLUSTER_TAG,
     ENVIRONMENT_TAG,
     LOAD_TAG,
@@ -18,15 +23,7 @@ from peaker.domain.inventory import (
     ROLE_TAG,
     RUN_TAG,
     VOLUME_TAG,
-    Instance,
-    TargetHealth,
-    TargetState,
-    Volume,
 )
-from peaker.domain.reading import Reading, Unknown
-from peaker.domain.run import RequestedStep, StepInput
-from peaker.usecases.acquire_lease import acquire_lease
-
 from tests.support.fakes import NOON, FakePorts
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,22 +9,11 @@ from typing import Any
 
 from peaker.domain.block_list import BlockRuns, runs_of
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import (
-    CapacityUnavailable,
-    LeaseHeld,
-    LeaseLost,
-    LedgerInconsistent,
-    ResourceNotFound,
-    UnknownCluster,
-)
 from peaker.domain.execution_input import unknown_cluster
 from peaker.domain.fetched_prices import FetchedPrices, Quote
 from peaker.domain.fleet import ReplicaRow
 from peaker.domain.instants import to_iso
 from peaker.domain.inventory import (
-    CLUSTER_TAG,
-    RUN_TAG,
-    VOLUME_TAG,
     CommandOutcome,
     CommandStatus,
     Instance,
@@ -53,6 +42,17 @@ from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.run_execution import RunExecution
 from peaker.domain.snapshot_sets import SnapshotSet
 from peaker.ports import Ports
+
+from peaker_contract.errors import (
+    CapacityUnavailable,
+    LeaseHeld,
+    LeaseLost,
+    LedgerInconsistent,
+    ResourceNotFound,
+    UnknownCluster,
+)
+from peaker_contract.metrics import Metric
+from peaker_contract.tags import CLUSTER_TAG, RUN_TAG, VOLUME_TAG
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -535,9 +535,9 @@ class FakeReadings:
     ) -> list[tuple[datetime, float]]:
         return [point for point in self.points if start <= point[0] <= end]
 
-    def published(self, settings: ClusterSettings, name: str, now: datetime) -> Reading:
+    def published(self, settings: ClusterSettings, metric: Metric, now: datetime) -> Reading:
         return (
-            Known(self.metrics[name], now) if name in self.metrics else Unknown(f"{name} was not published")
+            Known(self.metrics[metric], now) if metric in self.metrics else Unknown(f"{metric} was not published")
         )
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:

@@ -7,10 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain import errors
 from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
 from peaker.domain.fleet import ReplicaRow, ReplicaState
-from peaker.domain.inventory import LOAD_TAG, OWNER_TAG, RUN_TAG, CommandOutcome, CommandStatus, TargetState
+from peaker.domain.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.ledger import ResourceKind
 from peaker.domain.reading import Known
 from peaker.domain.run import StepInput
@@ -18,6 +17,8 @@ from peaker.usecases.drain_replica import drain_replica
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.release_lease import release_lease
 
+from peaker_contract import errors
+from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import RUN_ID, data_volumes_of, instance, leased, with_cluster
 from tests.support.fakes import NOON, FakePorts
 

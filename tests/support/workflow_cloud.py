@@ -493,7 +493,7 @@ def _leading_package() -> bytes:
 
 def leader_module() -> tuple[zipfile.ZipInfo, str]:
     """A module `pydantic` that is found first, puts the real paths in front and hands over to the real pydantic."""
-    paths = [str(ROOT / "functions"), str(Path(pydantic.__file__).parents[1])]
+    paths = [str(ROOT / "functions"), str(ROOT), str(Path(pydantic.__file__).parents[1])]
     module = f"import sys\nsys.path[:0] = {paths!r}\ndel sys.modules['pydantic']\nimport pydantic\n"
     return zipfile.ZipInfo("pydantic.py", (2026, 1, 1, 0, 0, 0)), module
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-from peaker.domain.errors import (
+from peaker_contract.errors import (
     AwsCallRejected,
     AwsUnavailable,
     CapacityUnavailable,

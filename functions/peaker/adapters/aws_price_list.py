@@ -13,9 +13,9 @@ from itertools import chain, islice
 from typing import Any
 
 from peaker.adapters.aws_errors import translated
-from peaker.domain.errors import AwsCallRejected
 from peaker.domain.fetched_prices import Quote
 from peaker.domain.prices import EbsPrices
+from peaker_contract.errors import AwsCallRejected
 
 SERVICE = "AmazonEC2"
 # Endpoints: AWS Billing User Guide, "Using the AWS Price List Query API"; the nearest, which policies about regions

@@ -14,21 +14,13 @@ from typing import TYPE_CHECKING
 from peaker.adapters.aws_errors import translated
 from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
 from peaker.domain.issued import LoadPoints
-from peaker.domain.metric_names import namespace
+from peaker_contract.metrics import CLUSTER_DIMENSION, Metric, namespace
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
     from mypy_boto3_cloudwatch.type_defs import MetricDataQueryTypeDef, MetricDatumTypeDef
 
 _SHORTEST_PERIOD_SECONDS = 300
-_UNITS = {
-    "LeadTimeSeconds": "Seconds",
-    "LoadAgeSeconds": "Seconds",
-    "RequiredReplicas": "Count",
-    "ServingReplicas": "Count",
-    "ReplicaShortage": "Count",
-    "ReplicaSurplus": "Count",
-}
 
 
 class CloudWatchLoadHistory:
@@ -105,15 +97,15 @@ class CloudWatchMetricPublisher:
         self._client = client
         self._namespace = namespace(environment)
 
-    def publish(self, cluster: str, at: datetime, values: Mapping[str, float]) -> None:
+    def publish(self, cluster: str, at: datetime, values: Mapping[Metric, float]) -> None:
         """One PutMetricData call. Raises Throttled, AwsUnavailable."""
         data: list[MetricDatumTypeDef] = [
             {
-                "MetricName": name,
-                "Dimensions": [{"Name": "Cluster", "Value": cluster}],
+                "MetricName": name.value,
+                "Dimensions": [{"Name": CLUSTER_DIMENSION, "Value": cluster}],
                 "Timestamp": at,
                 "Value": float(value),
-                "Unit": _UNITS.get(name, "None"),  # type: ignore[typeddict-item]
+                "Unit": name.unit,  # type: ignore[typeddict-item]
             }
             for name, value in values.items()
             if math.isfinite(value)

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any
 from peaker.adapters.aws_errors import translated
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import to_iso
-from peaker.domain.metric_names import REPLICA_LAG_SECONDS, SERVICE, namespace
 from peaker.domain.reading import Known, Reading, Unknown
+from peaker_contract.metrics import (
+    CLUSTER_DIMENSION,
+    INSTANCE_DIMENSION,
+    SERVICE,
+    SERVICE_DIMENSION,
+    Metric,
+    namespace,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -38,37 +45,37 @@ class CloudWatchReadings:
             metric.namespace, metric.name, dimensions, metric.statistic, metric.period_seconds, start, end
         )
 
-    def published(self, settings: ClusterSettings, name: str, now: datetime) -> Reading:
+    def published(self, settings: ClusterSettings, metric: Metric, now: datetime) -> Reading:
         oldest = timedelta(minutes=settings.forecast.schedule_minutes * STALE_AFTER_PERIODS)
-        dimensions = [{"Name": "Cluster", "Value": settings.name}]
+        dimensions = [{"Name": CLUSTER_DIMENSION, "Value": settings.name}]
         points = self._points(
             namespace(settings.environment),
-            name,
+            metric.value,
             dimensions,
             "Maximum",
             PUBLISHED_PERIOD_SECONDS,
             now - oldest,
             now,
         )
-        return _newest(points, name, oldest, now)
+        return _newest(points, metric, oldest, now)
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
         oldest = timedelta(minutes=settings.health.watch_minutes * STALE_AFTER_PERIODS)
         dimensions = [
-            {"Name": "Cluster", "Value": settings.name},
-            {"Name": "Instance", "Value": instance_id},
-            {"Name": "service", "Value": SERVICE},
+            {"Name": CLUSTER_DIMENSION, "Value": settings.name},
+            {"Name": INSTANCE_DIMENSION, "Value": instance_id},
+            {"Name": SERVICE_DIMENSION, "Value": SERVICE},
         ]
         points = self._points(
             namespace(settings.environment),
-            REPLICA_LAG_SECONDS,
+            Metric.REPLICA_LAG_SECONDS.value,
             dimensions,
             "Maximum",
             PUBLISHED_PERIOD_SECONDS,
             now - oldest,
             now,
         )
-        return _newest(points, REPLICA_LAG_SECONDS, oldest, now)
+        return _newest(points, Metric.REPLICA_LAG_SECONDS, oldest, now)
 
     def _points(
         self,

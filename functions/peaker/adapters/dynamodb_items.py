@@ -11,8 +11,8 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
-from peaker.domain.errors import LeaseLost, Throttled
 from peaker.domain.ledger import Holder
+from peaker_contract.errors import LeaseLost, Throttled
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from peaker.adapters.dynamodb_items import ConditionFailed, LedgerTable, cluster_key
-from peaker.domain.errors import LeaseHeld, Throttled
 from peaker.domain.instants import from_iso, to_iso
 from peaker.domain.ledger import Holder, LeaseRow
+from peaker_contract.errors import LeaseHeld, Throttled
 
 _NOBODY = "-"
 

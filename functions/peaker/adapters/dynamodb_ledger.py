@@ -16,7 +16,6 @@ from peaker.adapters.dynamodb_items import (
     run_key,
     to_json,
 )
-from peaker.domain.errors import LedgerInconsistent
 from peaker.domain.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.instants import from_iso, to_iso
 from peaker.domain.ledger import (
@@ -29,6 +28,7 @@ from peaker.domain.ledger import (
     find,
 )
 from peaker.domain.snapshot_sets import SnapshotSet
+from peaker_contract.errors import LedgerInconsistent
 
 
 class DynamoDbLedger:

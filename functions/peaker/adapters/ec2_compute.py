@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
-from peaker.domain.errors import ResourceNotFound
-from peaker.domain.inventory import (
+from peaker.domain.inventory import Instance, InstanceSpec
+from peaker.domain.io_diagnosis import InstancePromise
+from peaker_contract.errors import ResourceNotFound
+from peaker_contract.tags import (
     CLUSTER_TAG,
     ENVIRONMENT_TAG,
     OWNER_TAG,
     RUN_TAG,
     VOLUME_TAG,
-    Instance,
-    InstanceSpec,
 )
-from peaker.domain.io_diagnosis import InstancePromise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

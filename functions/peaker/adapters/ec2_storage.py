@@ -8,8 +8,9 @@ from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
 from peaker.adapters.ec2_compute import tag_dict, tag_filters, tag_list
-from peaker.domain.errors import ResourceNotFound, SnapshotsPending, UndoInProgress, VolumeFailed
-from peaker.domain.inventory import OWNER_TAG, RUN_TAG, VOLUME_TAG, Snapshot, Volume, VolumeSpec
+from peaker.domain.inventory import Snapshot, Volume, VolumeSpec
+from peaker_contract.errors import ResourceNotFound, SnapshotsPending, UndoInProgress, VolumeFailed
+from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from peaker.adapters.aws_errors import translated
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import AwsCallRejected
 from peaker.domain.inventory import TargetHealth, TargetState
 from peaker.domain.read_shares import shares_of_groups
+from peaker_contract.errors import AwsCallRejected
 
 if TYPE_CHECKING:
     from mypy_boto3_elbv2 import ElasticLoadBalancingv2Client

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from peaker.adapters.aws_errors import domain_error, error_code, translated
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.contract import misfits
-from peaker.domain.errors import AwsUnavailable, InvalidRequest, UnknownCluster
 from peaker.domain.execution_input import unknown_cluster
+from peaker_contract.errors import AwsUnavailable, InvalidRequest, UnknownCluster
+from peaker_contract.names import cluster_parameter, cluster_parameters
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
@@ -40,7 +41,9 @@ class ParameterClusters:
             ) from error
 
     def names(self) -> list[str]:
-        pages = self._ssm.get_paginator("get_parameters_by_path").paginate(Path=self._path(""))
+        pages = self._ssm.get_paginator("get_parameters_by_path").paginate(
+            Path=cluster_parameters(self._environment)
+        )
         with translated("ssm:GetParametersByPath"):
             found = [one["Name"].rsplit("/", 1)[-1] for page in pages for one in page["Parameters"]]
         return sorted(found)
@@ -60,7 +63,7 @@ class ParameterClusters:
         return value if isinstance(value, str) else str(value)
 
     def _path(self, cluster: str) -> str:
-        return f"/peaker/{self._environment}/clusters/{cluster}"
+        return cluster_parameter(self._environment, cluster)
 
     def _unknown(self, cluster: str) -> str:
         return unknown_cluster(cluster, self.names())

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from peaker.adapters.aws_errors import translated
-from peaker.domain.errors import ResourceNotFound
 from peaker.domain.fetched_prices import FetchedPrices
 from peaker.domain.reading import Unknown
+from peaker_contract.errors import ResourceNotFound
+from peaker_contract.names import prices_parameter
 
 if TYPE_CHECKING:
     from mypy_boto3_ssm import SSMClient
@@ -24,7 +25,7 @@ class ParameterPrices:
 
     def __init__(self, ssm: SSMClient, environment: str) -> None:
         self._ssm = ssm
-        self._name = f"/peaker/{environment}/prices"
+        self._name = prices_parameter(environment)
 
     def read(self) -> FetchedPrices | Unknown:
         try:

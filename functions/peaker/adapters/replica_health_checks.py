@@ -12,9 +12,18 @@ from uuid import uuid4
 
 from peaker.adapters.aws_errors import translated
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import ResourceNotFound
-from peaker.domain.inventory import CLUSTER_TAG, OWNER_TAG, TargetHealth, TargetState
-from peaker.domain.metric_names import REPLICA_SERVES, SERVICE, namespace
+from peaker.domain.inventory import TargetHealth, TargetState
+from peaker_contract.errors import ResourceNotFound
+from peaker_contract.metrics import (
+    CLUSTER_DIMENSION,
+    INSTANCE_DIMENSION,
+    SERVICE,
+    SERVICE_DIMENSION,
+    Metric,
+    namespace,
+)
+from peaker_contract.names import replica_alarm_prefix
+from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient
@@ -71,13 +80,17 @@ class ReplicaHealthChecks:
 
     def _put_alarm(self, settings: ClusterSettings, instance_id: str) -> None:
         """Put the alarm; one that is there keeps its state (cloudwatch:PutMetricAlarm)."""
-        dimensions = {"Cluster": settings.name, "Instance": instance_id, "service": SERVICE}
+        dimensions = {
+            CLUSTER_DIMENSION: settings.name,
+            INSTANCE_DIMENSION: instance_id,
+            SERVICE_DIMENSION: SERVICE,
+        }
         with translated("cloudwatch:PutMetricAlarm"):
             self._cloudwatch.put_metric_alarm(
                 AlarmName=alarm_name(settings, instance_id),
                 AlarmDescription=f"{instance_id} does not serve; its record leaves {settings.name}'s DNS answers.",
                 Namespace=namespace(settings.environment),
-                MetricName=REPLICA_SERVES,
+                MetricName=Metric.REPLICA_SERVES.value,
                 Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
                 Statistic="Minimum",
                 Period=settings.health.watch_minutes * 60,
@@ -117,7 +130,7 @@ class ReplicaHealthChecks:
 
 def alarm_prefix(settings: ClusterSettings) -> str:
     """What the alarms' names begin with; the instance id follows."""
-    return f"peaker-{settings.environment}-{settings.name}-serves-"
+    return replica_alarm_prefix(settings.environment, settings.name)
 
 
 def alarm_name(settings: ClusterSettings, instance_id: str) -> str:

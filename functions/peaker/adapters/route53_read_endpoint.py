@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.replica_health_checks import ReplicaHealthChecks
 from peaker.domain.cluster import ClusterSettings, Route53EndpointSettings
-from peaker.domain.errors import AwsCallRejected
 from peaker.domain.inventory import TargetHealth, TargetState
 from peaker.domain.read_shares import shares_of_records
+from peaker_contract.errors import AwsCallRejected
 
 if TYPE_CHECKING:
     from mypy_boto3_ec2 import EC2Client

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
-from peaker.domain.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound
 from peaker.domain.inventory import CommandOutcome, CommandStatus
+from peaker_contract import names
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ class SsmCommands:
         with translated("ssm:SendCommand"):
             try:
                 answer = self._ssm_single_try.send_command(
-                    DocumentName=f"Peaker-{self._environment}-{document}",
+                    DocumentName=names.document(self._environment, document),
                     # A deployment may leave an older version as the default (cloudformation-coverage-roadmap#2539).
                     DocumentVersion="$LATEST",
                     InstanceIds=[instance_id],

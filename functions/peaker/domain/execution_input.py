@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError
 
 from peaker.domain.contract import Contract
-from peaker.domain.errors import InvalidRequest
+from peaker_contract.errors import InvalidRequest
 
 Operation = Literal["scale_out", "scale_in"]
 Mode = Literal["act", "plan"]

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from peaker.domain.contract import Contract
-from peaker.domain.errors import with_remedy
+from peaker_contract.errors import with_remedy
 
 # A cause may be cut at 32,768 characters, behind its errorMessage: then it is no JSON any more.
 _MESSAGE = re.compile(r'"errorMessage":\s*("[^"\\]*(?:\\.[^"\\]*)*")')

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from peaker.domain.inventory import (
-    LOAD_TAG,
-    OWNER_TAG,
-    Instance,
-    TargetHealth,
-    TargetState,
-    Volume,
-)
+from peaker.domain.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.domain.reading import Reading, Unknown
+from peaker_contract.tags import LOAD_TAG, OWNER_TAG
 
 
 class ReplicaState(StrEnum):

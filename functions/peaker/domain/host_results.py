@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from peaker.domain.contract import misfits
-from peaker.domain.errors import HostCommandFailed
+from peaker_contract.errors import HostCommandFailed
 
 RESULT_VERSION = 1
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.fleet import Observation, Parking, Replica
 from peaker.domain.instants import seconds_between, to_iso
-from peaker.domain.inventory import OWNER_TAG, RUN_TAG, Volume
+from peaker.domain.inventory import Volume
 from peaker.domain.lead_time import (
     LeadTimeInputs,
     PastSteps,
@@ -27,6 +27,7 @@ from peaker.domain.lead_time import (
 )
 from peaker.domain.prices import PriceTable, total, usd
 from peaker.domain.reading import Known, Reading
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 # A return must find the source's binary logs from where it stopped; the source may purge a little early.
 BINLOG_SHARE = 0.8

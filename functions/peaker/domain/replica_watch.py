@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from peaker.domain.host_results import HealthReport
-from peaker.domain.metric_names import REPLICA_LAG_SECONDS, REPLICA_SERVES
 from peaker.domain.reading import Unknown
+from peaker_contract.metrics import Metric
 
 HTTP_OK = 200
 
@@ -28,23 +28,25 @@ class WatchFigures:
     serves: Mapping[str, bool] = field(default_factory=dict)
     lags: Mapping[str, float] = field(default_factory=dict)
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[Metric, float]:
         """By metric name; a lag that nobody knows is left out."""
-        values = {
-            "ReplicasServing": float(self.serving),
-            "ReplicasHeldByFloor": float(self.held_by_floor),
-            "ReplicasUnreported": float(self.unreported),
+        values: dict[Metric, float] = {
+            Metric.REPLICAS_SERVING: float(self.serving),
+            Metric.REPLICAS_HELD_BY_FLOOR: float(self.held_by_floor),
+            Metric.REPLICAS_UNREPORTED: float(self.unreported),
         }
         if self.lag_seconds_max is not None:
-            values["ReplicaLagSecondsMax"] = self.lag_seconds_max
+            values[Metric.REPLICA_LAG_SECONDS_MAX] = self.lag_seconds_max
         return values
 
-    def replica_values(self) -> dict[str, dict[str, float]]:
+    def replica_values(self) -> dict[str, dict[Metric, float]]:
         """By instance id and metric name: whether it answers good, by itself or by the floor, 0 of any other (I4); and
         its lag, which is left out where it is not known."""
-        values = {name: {REPLICA_SERVES: float(serves)} for name, serves in self.serves.items()}
+        values: dict[str, dict[Metric, float]] = {
+            name: {Metric.REPLICA_SERVES: float(serves)} for name, serves in self.serves.items()
+        }
         for name, lag in self.lags.items():
-            values[name][REPLICA_LAG_SECONDS] = lag
+            values[name][Metric.REPLICA_LAG_SECONDS] = lag
         return values
 
 

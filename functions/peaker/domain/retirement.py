@@ -12,9 +12,10 @@ from peaker.domain.donor import Verdict
 from peaker.domain.fleet import Observation, Replica, ReplicaState
 from peaker.domain.host_results import DrainReport
 from peaker.domain.instants import seconds_between, to_iso
-from peaker.domain.inventory import OWNER_TAG, RUN_TAG, Instance, TargetHealth
+from peaker.domain.inventory import Instance, TargetHealth
 from peaker.domain.parking import why_expired
 from peaker.domain.reading import Known, Reading, Unknown, describe
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 _REMOVABLE = frozenset({ReplicaState.IN_SERVICE, ReplicaState.DRAINING, ReplicaState.PARKED})
 

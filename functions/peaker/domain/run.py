@@ -12,6 +12,7 @@ from peaker.domain.contract import Contract
 from peaker.domain.execution_input import ExecutionInput, Operation, Trigger
 from peaker.domain.failure import Failure
 from peaker.domain.instants import require_utc
+from peaker_contract.metrics import Metric
 
 # The prewarm child's execution name is the run id and a suffix; execution names end at 80 characters.
 RUN_ID_LIMIT = 60
@@ -105,12 +106,12 @@ class PlanStep(StepInput):
 
 
 class Measurement(BaseModel):
-    """Values of one moment, by the names of telemetry's metrics."""
+    """Metrics of one moment."""
 
     model_config = ConfigDict(frozen=True)
 
     at: datetime
-    values: dict[str, float]
+    values: dict[Metric, float]
 
 
 class Summary(BaseModel):

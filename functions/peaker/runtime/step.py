@@ -11,14 +11,21 @@ from typing import Any, TypeVar
 from aws_lambda_powertools.utilities.parser import parse
 from pydantic import BaseModel
 
-from peaker.domain.errors import NotYet, PeakerError, Refused, Retryable, UnexpectedError
 from peaker.domain.instants import seconds_between
 from peaker.domain.ledger import StepRow
 from peaker.domain.run import ExecutionRequest, RecordStep, StepInput, StoppedExecution, Summary
 from peaker.ports import Ports
 from peaker.runtime import wiring
-from peaker.runtime.telemetry import Metric, emit, emit_past, logger
+from peaker.runtime.telemetry import emit, emit_past, logger
 from peaker.usecases.held_lease import holder_of, lease_end
+from peaker_contract.errors import (
+    NotYet,
+    PeakerError,
+    Refused,
+    Retryable,
+    UnexpectedError,
+)
+from peaker_contract.metrics import Metric
 
 InputT = TypeVar("InputT", bound=StepInput)
 ExecutionT = TypeVar("ExecutionT", ExecutionRequest, StoppedExecution)
@@ -155,8 +162,7 @@ def _emit(ports: Ports, given: StepInput, answer: Summary, finished_at: datetime
         values |= dict.fromkeys(_COUNTED_AS.get(given.outcome, ()), 1.0)
     emit(given.cluster, values)
     for measurement in answer.measured:
-        measured = {Metric(name): value for name, value in measurement.values.items()}
-        emit_past(given.cluster, measured, measurement.at)
+        emit_past(given.cluster, measurement.values, measurement.at)
 
 
 def _seconds(row: StepRow | None, finished_at: datetime) -> float:

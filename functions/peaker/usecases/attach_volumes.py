@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from peaker.domain.cluster import VolumeSettings
-from peaker.domain.errors import VolumeFailed, VolumesAttaching, VolumeVanished
 from peaker.domain.inventory import Volume
 from peaker.domain.ledger import ResourceKind, find
 from peaker.domain.run import StepInput, Summary
@@ -13,6 +12,7 @@ from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.launch_replica import INSTANCE_ROW
 from peaker.usecases.run_facts import made_id
+from peaker_contract.errors import VolumeFailed, VolumesAttaching, VolumeVanished
 
 # Describe lags by seconds, never by minutes.
 SHOWN_WITHIN = timedelta(minutes=5)

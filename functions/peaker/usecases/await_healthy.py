@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import TargetNotHealthy
 from peaker.domain.inventory import TargetHealth, TargetState
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run_facts import host_id
+from peaker_contract.errors import TargetNotHealthy
 
 
 def await_healthy(ports: Ports, step: StepInput) -> Summary:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from peaker.domain.errors import InstanceFailed, InstanceNotOnline, ResourceNotFound
 from peaker.domain.ledger import ResourceKind, find
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.launch_replica import INSTANCE_ROW, ROOT_VOLUME_ROW
 from peaker.usecases.run_facts import made_id
+from peaker_contract.errors import InstanceFailed, InstanceNotOnline, ResourceNotFound
 
 _LOST = {"shutting-down", "terminated", "stopping", "stopped"}
 

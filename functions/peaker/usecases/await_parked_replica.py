@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from peaker.domain.errors import InstanceFailed, InstanceNotOnline
 from peaker.domain.instants import seconds_between
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run_facts import host_id
+from peaker_contract.errors import InstanceFailed, InstanceNotOnline
 
 # EC2 shows a start within seconds; an instance that still is, or is again, stopped after this could not start.
 _START_SHOWS_SECONDS = 120.0

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from peaker.domain.block_list import BLOCK_BYTES
-from peaker.domain.errors import PeakerError, SnapshotFailed, SnapshotsPending
 from peaker.domain.instants import seconds_between
 from peaker.domain.inventory import Snapshot
 from peaker.domain.ledger import ResourceKind, of_kind
@@ -14,6 +13,7 @@ from peaker.domain.reading import Unknown
 from peaker.domain.run import StepInput, Summary
 from peaker.domain.snapshot_sets import newest_completed
 from peaker.ports import Ports
+from peaker_contract.errors import PeakerError, SnapshotFailed, SnapshotsPending
 
 # A page takes about 0.1 s; 200 of them cover 1 TB of changes.
 PAGES_AT_MOST = 200

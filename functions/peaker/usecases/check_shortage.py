@@ -5,11 +5,11 @@ from __future__ import annotations
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.execution_input import Trigger
 from peaker.domain.fleet import Observation
-from peaker.domain.metric_names import OBSERVING, REQUIRED_REPLICAS
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.run import PlanStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.observe_fleet import observe_fleet
+from peaker_contract.metrics import Metric
 
 
 class ShortageChecked(Summary):
@@ -34,10 +34,10 @@ def why_not_short(
     holds on it (I4).
     """
     now = ports.clock.now()
-    observing = ports.readings.published(settings, OBSERVING, now)
+    observing = ports.readings.published(settings, Metric.OBSERVING, now)
     if isinstance(observing, Known) and observing.value > 0:
         return f"{settings.name} is only observed (settings: observation), nothing is built by itself"
-    required = ports.readings.published(settings, REQUIRED_REPLICAS, now)
+    required = ports.readings.published(settings, Metric.REQUIRED_REPLICAS, now)
     coming = len(observation.serving) + len(observation.building)
     if isinstance(required, Unknown) and trigger.kind == "schedule":
         return f"{settings.name}: the forecast's need is unknown ({required.why}); unknown means hold (I4)"

@@ -7,13 +7,13 @@ from datetime import datetime
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.execution_input import Trigger
 from peaker.domain.fleet import Observation, Replica
-from peaker.domain.metric_names import OBSERVING, REPLICA_SURPLUS, REQUIRED_REPLICAS
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.retirement import choose_idle_replica, guard_lifetime
 from peaker.domain.run import Summary, SurplusStep
 from peaker.ports import Ports
 from peaker.usecases.guard_retirement import removal_reasons
 from peaker.usecases.observe_fleet import observe_fleet
+from peaker_contract.metrics import Metric
 
 
 class SurplusChecked(Summary):
@@ -39,13 +39,13 @@ def why_no_surplus(
     GuardRetirement would refuse is refused here, before the lease.
     """
     now = ports.clock.now()
-    observing = ports.readings.published(settings, OBSERVING, now)
+    observing = ports.readings.published(settings, Metric.OBSERVING, now)
     if isinstance(observing, Known) and observing.value > 0:
         return f"{settings.name} is only observed (settings: observation), nothing is taken away by itself"
     chosen = choose_idle_replica(observation)
     if chosen.replica is None:
         return f"{settings.name}: {chosen.text}"
-    required = ports.readings.published(settings, REQUIRED_REPLICAS, now)
+    required = ports.readings.published(settings, Metric.REQUIRED_REPLICAS, now)
     if chosen.replica.is_parked:
         coming = len(observation.serving) + len(observation.building)
         if isinstance(required, Known) and required.value > coming:
@@ -57,7 +57,7 @@ def why_no_surplus(
 
 
 def _not_to_spare(ports: Ports, settings: ClusterSettings, trigger: Trigger, now: datetime) -> str | None:
-    surplus = ports.readings.published(settings, REPLICA_SURPLUS, now)
+    surplus = ports.readings.published(settings, Metric.REPLICA_SURPLUS, now)
     if isinstance(surplus, Unknown) and trigger.kind == "schedule":
         return f"{settings.name}: the surplus is unknown ({surplus.why}); unknown means hold (I4)"
     if isinstance(surplus, Known) and surplus.value <= 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import LedgerInconsistent
 from peaker.domain.fleet import Observation, Replica
 from peaker.domain.parking import Disposal, decide_disposal, parking_figures
 from peaker.domain.run import StepInput, Summary
@@ -15,6 +14,7 @@ from peaker.usecases.held_lease import holder_of
 from peaker.usecases.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.observe_fleet import observe_fleet
 from peaker.usecases.run_facts import fact
+from peaker_contract.errors import LedgerInconsistent
 
 DISPOSAL_FACT = "disposal"
 

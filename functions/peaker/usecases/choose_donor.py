@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from peaker.domain import donor as rules
-from peaker.domain.errors import NoDonor
 from peaker.domain.reading import Unknown
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.observe_fleet import observe_fleet
+from peaker_contract.errors import NoDonor
 
 
 def choose_donor(ports: Ports, step: StepInput) -> Summary:

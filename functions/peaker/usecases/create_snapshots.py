@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from peaker.domain.errors import SnapshotFailed, SnapshotsPending
-from peaker.domain.inventory import DONOR_TAG, Snapshot
+from peaker.domain.inventory import Snapshot
 from peaker.domain.ledger import ResourceKind, ResourceRow, of_kind
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
@@ -11,6 +10,8 @@ from peaker.usecases.held_lease import holder_of
 from peaker.usecases.lost_answers import may_still_appear
 from peaker.usecases.resource_tags import resource_tags
 from peaker.usecases.run_facts import fact
+from peaker_contract.errors import SnapshotFailed, SnapshotsPending
+from peaker_contract.tags import DONOR_TAG
 
 
 def create_snapshots(ports: Ports, step: StepInput) -> Summary:

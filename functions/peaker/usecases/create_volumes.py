@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peaker.domain.errors import AwsCallRejected, CapacityUnavailable
-from peaker.domain.inventory import VOLUME_TAG, Volume, VolumeSpec
+from peaker.domain.inventory import Volume, VolumeSpec
 from peaker.domain.ledger import ResourceKind
 from peaker.domain.plan import PlannedVolume, ScaleOutPlan
 from peaker.domain.run import StepInput, Summary, client_token
@@ -13,6 +12,8 @@ from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.resource_tags import resource_tags
 from peaker.usecases.run_facts import fact, made_id
+from peaker_contract.errors import AwsCallRejected, CapacityUnavailable
+from peaker_contract.tags import VOLUME_TAG
 
 
 def create_volumes(ports: Ports, step: StepInput) -> Summary:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import LedgerInconsistent
 from peaker.domain.inventory import Numbers
 from peaker.domain.reading import Unknown
 from peaker.domain.run import StepInput
@@ -12,6 +11,7 @@ from peaker.usecases.observe_fleet import observe_fleet
 from peaker.usecases.run_facts import builder_of
 from peaker.usecases.run_host_command import run_host_command
 from peaker.usecases.start_database import start_parameters
+from peaker_contract.errors import LedgerInconsistent
 
 # A replica that is not there after this long will not be in time for the peak that asked for it.
 CATCH_UP_TIMEOUT_SECONDS = 6 * 3600

@@ -17,9 +17,9 @@ from peaker.domain.fleet import Observation as FleetObservation
 from peaker.domain.inventory import Instance
 from peaker.domain.issued import CheckState
 from peaker.domain.lead_time import PastSteps
-from peaker.domain.metric_names import EVENTS_NAMESPACE
 from peaker.domain.scaling import CalendarOverride, Capacity, Trouble, measured_capacity
 from peaker.ports import ForecastPorts
+from peaker_contract.metrics import CLUSTER_DIMENSION, EVENTS_NAMESPACE, EventMetric
 
 _MARKER_PERIOD_SECONDS = 60
 _PROOFS_COUNTED = 5
@@ -88,19 +88,19 @@ def troubles(
 
 
 def _markers(cluster: str) -> tuple[WatchSettings, WatchSettings]:
-    def marker(name: str, kind: str) -> WatchSettings:
+    def marker(name: EventMetric, kind: str) -> WatchSettings:
         return WatchSettings.model_validate(
             {
                 "namespace": EVENTS_NAMESPACE,
                 "name": name,
                 "statistic": "Sum",
                 "period_seconds": _MARKER_PERIOD_SECONDS,
-                "dimensions": {"Cluster": cluster},
+                "dimensions": {CLUSTER_DIMENSION: cluster},
                 "kind": kind,
             }
         )
 
-    return marker("Deploy", "deploy"), marker("Failover", "failover")
+    return marker(EventMetric.DEPLOY, "deploy"), marker(EventMetric.FAILOVER, "failover")
 
 
 def overrides(settings: ClusterSettings) -> tuple[CalendarOverride, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.draining import QUIET_SECONDS, Quiet, quiet_after
-from peaker.domain.errors import DrainLimitReached, ReplicaDraining
 from peaker.domain.host_results import DrainReport, typed
 from peaker.domain.instants import seconds_between
 from peaker.domain.run import StepInput, Summary
@@ -12,6 +11,7 @@ from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.run_facts import host_id
 from peaker.usecases.run_host_command import run_host_command
+from peaker_contract.errors import DrainLimitReached, ReplicaDraining
 
 QUIET_FACT = "quiet"
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from pydantic import BaseModel, ConfigDict
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import Retryable
 from peaker.domain.fleet import Observation as FleetObservation
 from peaker.domain.fleet import ReplicaState
 from peaker.domain.forecasting import (
@@ -26,7 +25,6 @@ from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.lead_time import LeadTime, LeadTimeInputs, PastSteps, predict_lead_time, predict_return
 from peaker.domain.ledger import LeaseRow
-from peaker.domain.metric_names import OBSERVING, REPLICA_SURPLUS
 from peaker.domain.parking import parked_seconds, returnable
 from peaker.domain.prices import PriceTable, usd
 from peaker.domain.scaling import (
@@ -53,6 +51,8 @@ from peaker.usecases.decision_inputs import (
 )
 from peaker.usecases.lead_time_inputs import GIB, lead_time_inputs, snapshot_history, volume_bytes
 from peaker.usecases.observe_fleet import observe_fleet
+from peaker_contract.errors import Retryable
+from peaker_contract.metrics import Metric
 
 _SCORED_FOR = timedelta(days=7)
 
@@ -94,13 +94,13 @@ class ForecastReport(BaseModel):
     numbers: dict[str, float]
     reasons: tuple[str, ...]
 
-    def rules_in_force(self) -> dict[str, float]:
-        """By which figures it was decided, as metrics that nobody alarms on; by their names in the telemetry."""
+    def rules_in_force(self) -> dict[Metric, float]:
+        """By which figures it was decided, as metrics that nobody alarms on."""
         values = {
-            "ServedQuantile": self.quantile,
-            "CapacityPerReplica": self.capacity_per_replica,
-            "ObservationDaysLeft": self.observation_days_left,
-            "ForecastError": self.forecast_error,
+            Metric.SERVED_QUANTILE: self.quantile,
+            Metric.CAPACITY_PER_REPLICA: self.capacity_per_replica,
+            Metric.OBSERVATION_DAYS_LEFT: self.observation_days_left,
+            Metric.FORECAST_ERROR: self.forecast_error,
         }
         return {name: value for name, value in values.items() if value is not None}
 
@@ -270,22 +270,22 @@ def _publish(ports: ForecastPorts, check: _Check) -> None:
     decision, forecast = check.decision, check.forecast
     acts = not check.watching.observing
     values = {
-        "RequiredReplicas": float(decision.required),
-        "ReplicaShortage": float(decision.shortage if acts else 0),
-        REPLICA_SURPLUS: float(decision.surplus if acts else 0),
-        "ScalingDecision": float(decision.shortage - decision.surplus),
-        "DecisionAlarm": float(decision.outcome is Outcome.ALARM),
-        "LeadTimeSeconds": check.lead_time.p90_seconds,
-        "ForecastDegraded": float(_is_degraded(forecast)),
-        OBSERVING: float(check.watching.observing),
+        Metric.REQUIRED_REPLICAS: float(decision.required),
+        Metric.REPLICA_SHORTAGE: float(decision.shortage if acts else 0),
+        Metric.REPLICA_SURPLUS: float(decision.surplus if acts else 0),
+        Metric.SCALING_DECISION: float(decision.shortage - decision.surplus),
+        Metric.DECISION_ALARM: float(decision.outcome is Outcome.ALARM),
+        Metric.LEAD_TIME_SECONDS: check.lead_time.p90_seconds,
+        Metric.FORECAST_DEGRADED: float(_is_degraded(forecast)),
+        Metric.OBSERVING: float(check.watching.observing),
     }
     known = {
-        "ServingReplicas": decision.numbers.get("serving", -1.0),
-        "ForecastCoverage": _coverage(forecast, check.score),
-        "ForecastLoad": decision.numbers.get("forecast_upper"),
-        "ForecastLoadP50": decision.numbers.get("forecast_p50"),
-        "ForecastLoadP95": decision.numbers.get("forecast_p95"),
-        "LoadAgeSeconds": forecast.age_seconds,
+        Metric.SERVING_REPLICAS: decision.numbers.get("serving", -1.0),
+        Metric.FORECAST_COVERAGE: _coverage(forecast, check.score),
+        Metric.FORECAST_LOAD: decision.numbers.get("forecast_upper"),
+        Metric.FORECAST_LOAD_P50: decision.numbers.get("forecast_p50"),
+        Metric.FORECAST_LOAD_P95: decision.numbers.get("forecast_p95"),
+        Metric.LOAD_AGE_SECONDS: forecast.age_seconds,
     }
     values |= {name: value for name, value in known.items() if value is not None and value >= 0}
     ports.metrics.publish(check.settings.name, check.now, values)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import RetirementRefused
 from peaker.domain.fleet import Observation, Replica
 from peaker.domain.ledger import ResourceKind, of_kind
-from peaker.domain.metric_names import REQUIRED_REPLICAS
 from peaker.domain.reading import describe
 from peaker.domain.retirement import LoadEvidence, guard_lifetime, guard_load, guard_removal
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.observe_fleet import observe_fleet
 from peaker.usecases.run_facts import fact
+from peaker_contract.errors import RetirementRefused
+from peaker_contract.metrics import Metric
 
 
 def guard_retirement(ports: Ports, step: StepInput) -> Summary:
@@ -44,7 +44,7 @@ def load_evidence(ports: Ports, settings: ClusterSettings) -> LoadEvidence:
     now = ports.clock.now()
     return LoadEvidence(
         observed=ports.readings.load(settings, now),
-        required_replicas=ports.readings.published(settings, REQUIRED_REPLICAS, now),
+        required_replicas=ports.readings.published(settings, Metric.REQUIRED_REPLICAS, now),
     )
 
 

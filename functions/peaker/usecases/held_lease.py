@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from peaker.domain.errors import LeaseLost
 from peaker.domain.ledger import Holder
 from peaker.domain.run import StepInput
+from peaker_contract.errors import LeaseLost
 
 # Renewed by every call of every step; the longest pause between two calls is the prewarm poll of 10 minutes.
 LEASE_TIME = timedelta(hours=6)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from peaker.domain.errors import InvalidRequest, LedgerInconsistent, NothingToUndo
 from peaker.domain.execution_input import ExecutionInput, parse_execution_input
 from peaker.domain.failure import Failure
 from peaker.domain.run import StoppedExecution, Summary, is_run_of, run_id
 from peaker.ports import Ports
+from peaker_contract.errors import InvalidRequest, LedgerInconsistent, NothingToUndo
 
 
 class StoppedRun(Summary):

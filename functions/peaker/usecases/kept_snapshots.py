@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import AwsCallRejected, NotOwned
-from peaker.domain.inventory import OWNER_TAG, Snapshot
+from peaker.domain.inventory import Snapshot
 from peaker.domain.ledger import Holder, ResourceKind, ResourceRow, ResourceState, RunRow, of_kind
 from peaker.domain.snapshot_sets import SnapshotSet, surplus_sets
 from peaker.ports import Ports
+from peaker_contract.errors import AwsCallRejected, NotOwned
+from peaker_contract.tags import OWNER_TAG
 
 
 def keep_set(ports: Ports, holder: Holder, run: RunRow, rows: Sequence[ResourceRow]) -> SnapshotSet | None:

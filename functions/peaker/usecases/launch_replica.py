@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import CapacityUnavailable
 from peaker.domain.fleet import ReplicaRow, ReplicaState
 from peaker.domain.inventory import Instance, InstanceSpec
 from peaker.domain.ledger import ResourceKind
@@ -12,6 +11,7 @@ from peaker.domain.run import StepInput, Summary, client_token
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.resource_tags import resource_tags
+from peaker_contract.errors import CapacityUnavailable
 
 INSTANCE_ROW = "replica"
 ROOT_VOLUME_ROW = "root"

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.donor import choose_donor, data_volumes
-from peaker.domain.errors import PeakerError
 from peaker.domain.fleet import Observation
 from peaker.domain.inventory import Snapshot
 from peaker.domain.lead_time import MIB, Hydration, LeadTimeInputs, PastSteps, VolumeToHydrate
 from peaker.domain.snapshot_sets import ExpectedCopy, expected_copy
 from peaker.ports import Ports
+from peaker_contract.errors import PeakerError
 
 GIB = 1024.0**3
 HEALTH_CHECKS_SECONDS = 60.0

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.fleet import Observation, Replica, ReplicaRow
-from peaker.domain.inventory import ROLE_TAG, Instance, TargetHealth, TargetState, Volume
+from peaker.domain.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.domain.reading import Unknown
 from peaker.ports import Ports
+from peaker_contract.tags import ROLE_TAG
 
 _LEAVING = {"shutting-down", "terminated"}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from peaker.domain.errors import ActivityDuringObservation, LedgerInconsistent, ObservationRunning
 from peaker.domain.host_results import DrainReport, typed
 from peaker.domain.instants import seconds_between
 from peaker.domain.ledger import ResourceKind, StepRow, of_kind
@@ -13,6 +12,7 @@ from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run_facts import host_id
 from peaker.usecases.run_host_command import run_host_command
+from peaker_contract.errors import ActivityDuringObservation, LedgerInconsistent, ObservationRunning
 
 DRAIN_STEP = "DrainReplica"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from peaker.domain.errors import BinlogsGone, HostCommandFailed, HostCommandRunning, UndoInProgress
 from peaker.domain.failure import Failure
 from peaker.domain.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.host_results import DatabaseStopped
@@ -17,6 +16,7 @@ from peaker.usecases.retire_replica import is_leaving
 from peaker.usecases.run_facts import host_id
 from peaker.usecases.stop_database import stop_commands, stop_database
 from peaker.usecases.tear_down import TearDown, cancel_commands, remove_targets, tear_down
+from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning, UndoInProgress
 
 
 def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from peaker.domain.errors import NotOwned, ParkingInProgress
 from peaker.domain.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.host_results import DatabaseStopped
 from peaker.domain.instants import from_iso, to_iso
-from peaker.domain.inventory import OWNER_TAG, RUN_TAG
 from peaker.domain.parking import Disposal, parked_until, why_not_worth_parking
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
@@ -15,6 +13,8 @@ from peaker.usecases.guard_retirement import require_removable
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.run_facts import fact
 from peaker.usecases.stop_database import stop_commands, stop_database
+from peaker_contract.errors import NotOwned, ParkingInProgress
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 _STOPPED_FACT = "database_stopped"
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.donor import choose_donor, data_volumes
-from peaker.domain.errors import NoShortage, ScaleOutRefused
 from peaker.domain.fleet import Observation
 from peaker.domain.lead_time import LeadTime, LeadTimeInputs, PastSteps, predict_lead_time, predict_return
 from peaker.domain.parking import Method, choose_method, parked_seconds
@@ -21,6 +20,7 @@ from peaker.usecases.cluster_prices import prices_for_plan
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.observe_fleet import observe_fleet
+from peaker_contract.errors import NoShortage, ScaleOutRefused
 
 
 class Planned(Summary):

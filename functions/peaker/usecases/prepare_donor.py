@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from peaker.domain.errors import DonorLagging
 from peaker.domain.host_results import DonorPrepared, typed
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run_facts import host_id
 from peaker.usecases.run_host_command import run_host_command
+from peaker_contract.errors import DonorLagging
 
 
 def prepare_donor(ports: Ports, step: StepInput) -> Summary:

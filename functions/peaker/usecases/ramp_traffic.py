@@ -10,13 +10,6 @@ from typing import Any
 from pydantic import BaseModel
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import (
-    HostCommandFailed,
-    HostCommandRunning,
-    RampInProgress,
-    RampUndecided,
-    ReplicaWorseThanPeers,
-)
 from peaker.domain.fleet import ReplicaRow, ReplicaState
 from peaker.domain.host_results import ServiceReport, typed
 from peaker.domain.instants import seconds_between
@@ -29,6 +22,13 @@ from peaker.usecases.await_healthy import require_healthy
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.run_facts import host_id
 from peaker.usecases.run_host_command import run_host_command
+from peaker_contract.errors import (
+    HostCommandFailed,
+    HostCommandRunning,
+    RampInProgress,
+    RampUndecided,
+    ReplicaWorseThanPeers,
+)
 
 COMPARED_PEERS = 2
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import InvalidRequest, UndoInProgress, UnknownCluster, with_remedy
 from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaRow
 from peaker.domain.ledger import ResourceKind, ResourceState, RunRow
@@ -17,6 +16,7 @@ from peaker.usecases.held_lease import holder_of
 from peaker.usecases.kept_snapshots import delete_surplus_sets, keep_set
 from peaker.usecases.run_facts import builder_of
 from peaker.usecases.tear_down import TearDown, delete_snapshots
+from peaker_contract.errors import InvalidRequest, UndoInProgress, UnknownCluster, with_remedy
 
 _SERVING_KINDS = {
     ResourceKind.INSTANCE,

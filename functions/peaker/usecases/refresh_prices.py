@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from peaker.domain.errors import PeakerError, Retryable
 from peaker.domain.fetched_prices import FetchedPrices, fetched, kept, why_due
 from peaker.domain.reading import Unknown
 from peaker.ports import Ports
+from peaker_contract.errors import PeakerError, Retryable
 
 
 class PriceReport(BaseModel):

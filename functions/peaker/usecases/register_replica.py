@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from peaker.domain.errors import RegistrationRefused
 from peaker.domain.ledger import ResourceKind, StepRow
 from peaker.domain.registration import missing_proofs
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.run_facts import builder_of, host_id
+from peaker_contract.errors import RegistrationRefused
 
 TARGET_ROW = "read-endpoint"
 PROVEN_BY_THE_BUILDER = frozenset({"PrepareDonor", "VerifyStorage"})

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import PrewarmDeadlineExceeded, PrewarmFailed
 from peaker.domain.host_results import PrewarmReport, typed
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.inventory import Numbers
@@ -15,6 +14,8 @@ from peaker.domain.run import Measurement, StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run_facts import host_id
 from peaker.usecases.run_host_command import run_host_command
+from peaker_contract.errors import PrewarmDeadlineExceeded, PrewarmFailed
+from peaker_contract.metrics import Metric
 
 # Until an engine has run for so long its rate says little about the rest.
 TRUSTED_AFTER_SECONDS = 60
@@ -59,9 +60,9 @@ def measurements(report: PrewarmReport, now: datetime, after_elapsed: float) -> 
     for age, elapsed, bytes_read, rate, eta in report.samples:
         if elapsed <= after_elapsed:
             continue
-        values = {"PrewarmBytesRead": bytes_read, "PrewarmMibPerS": rate}
+        values = {Metric.PREWARM_BYTES_READ: bytes_read, Metric.PREWARM_MIB_PER_S: rate}
         if eta is not None:
-            values["PrewarmRemainingSeconds"] = eta
+            values[Metric.PREWARM_REMAINING_SECONDS] = eta
         found.append(Measurement(at=now - timedelta(seconds=age), values=values))
     return tuple(found)
 

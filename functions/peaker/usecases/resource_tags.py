@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from peaker.domain.inventory import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, RUN_TAG
 from peaker.domain.run import StepInput
 from peaker.ports import Ports
+from peaker_contract.tags import (
+    CLUSTER_TAG,
+    ENVIRONMENT_TAG,
+    LOAD_TAG,
+    OWNER_TAG,
+    ROLE_TAG,
+    RUN_TAG,
+)
 
 
 def resource_tags(ports: Ports, step: StepInput) -> dict[str, str]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Literal
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import HostCommandRunning, InstanceNotOnline
 from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaState
 from peaker.domain.run import FailedStep, StepInput, Summary
@@ -16,6 +15,7 @@ from peaker.usecases.database_control import bring_database_back
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.retire_replica import is_leaving
 from peaker.usecases.stop_database import stop_commands
+from peaker_contract.errors import HostCommandRunning, InstanceNotOnline
 
 
 class Restored(Summary):

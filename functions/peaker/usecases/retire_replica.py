@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from peaker.domain.errors import ResourceNotFound, RetirementInProgress
 from peaker.domain.fleet import ReplicaRow, ReplicaState
 from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
@@ -10,6 +9,7 @@ from peaker.usecases.guard_retirement import require_removable
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.run_facts import fact
 from peaker.usecases.tear_down import TearDown, tear_down
+from peaker_contract.errors import ResourceNotFound, RetirementInProgress
 
 _LEAVING = {"shutting-down", "terminated"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from peaker.domain.errors import LedgerInconsistent
 from peaker.domain.ledger import ResourceKind, ResourceRow, RunRow, find
 from peaker.ports import Ports
+from peaker_contract.errors import LedgerInconsistent
 
 
 def fact(run: RunRow, name: str) -> dict[str, Any]:

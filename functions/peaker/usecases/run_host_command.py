@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
-from peaker.domain.errors import BinlogsGone, HostCommandFailed, HostCommandRunning
 from peaker.domain.host_results import failure_text, last_json_line, parse_success
 from peaker.domain.inventory import CommandOutcome, CommandStatus, Numbers
 from peaker.domain.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.run import StepInput
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
+from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning
 
 # A command of a lost answer shows in ListCommands within seconds; documents may run twice, so this is enough.
 RESEND_AFTER = timedelta(minutes=1)

@@ -8,9 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import NoIdleReplica, ResourceNotFound
 from peaker.domain.fleet import Observation, Replica
-from peaker.domain.inventory import CLUSTER_TAG
 from peaker.domain.parking import Disposal, volumes_hourly
 from peaker.domain.prices import PriceTable, total, usd
 from peaker.domain.retirement import RetirementChoice, choose_idle_replica
@@ -21,6 +19,8 @@ from peaker.usecases.cluster_prices import cluster_prices
 from peaker.usecases.guard_retirement import load_evidence, removal_reasons
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.observe_fleet import observe_fleet
+from peaker_contract.errors import NoIdleReplica, ResourceNotFound
+from peaker_contract.tags import CLUSTER_TAG
 
 
 class Selected(Summary):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peaker.domain.errors import LedgerInconsistent, ReturnRefused
 from peaker.domain.fleet import Replica, ReplicaState
 from peaker.domain.instants import to_iso
 from peaker.domain.parking import parked_seconds, why_not_returned
@@ -14,6 +13,7 @@ from peaker.domain.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.observe_fleet import observe_fleet
+from peaker_contract.errors import LedgerInconsistent, ReturnRefused
 
 
 def start_parked_replica(ports: Ports, step: StepInput) -> Summary:

@@ -8,7 +8,6 @@ from typing import Any
 
 from peaker.domain.block_list import BLOCKS_PER_PAGE, BlockRuns, block_list_text
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled
 from peaker.domain.ledger import ResourceKind, of_kind
 from peaker.domain.reading import Unknown
 from peaker.domain.run import StepInput, Summary
@@ -16,6 +15,7 @@ from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.run_facts import host_id
 from peaker.usecases.run_host_command import run_host_command
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled
 
 # Hot blocks first, then all that the filesystems hold. A host without a readable map falls back to the whole
 # device, one without a page list to the plain order, both by themselves.

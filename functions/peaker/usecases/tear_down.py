@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import NotOwned
 from peaker.domain.instants import from_iso, seconds_between, to_iso
-from peaker.domain.inventory import OWNER_TAG, RUN_TAG, Instance, Snapshot, TargetState, Volume
+from peaker.domain.inventory import Instance, Snapshot, TargetState, Volume
 from peaker.domain.ledger import Holder, ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.ports import Ports
 from peaker.usecases.kept_snapshots import kept_ids
 from peaker.usecases.lost_answers import may_still_appear
 from peaker.usecases.run_host_command import command_comment
+from peaker_contract.errors import NotOwned
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 LEFT_ENDPOINT_AT = "left_endpoint_at"
 _ATTACHED = {"attaching", "attached", "busy", "detaching"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peaker.domain.errors import LedgerInconsistent, UndoInProgress
 from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaState
 from peaker.domain.run import FailedStep, Summary
@@ -13,6 +12,7 @@ from peaker.usecases.held_lease import holder_of
 from peaker.usecases.park_again import park_again
 from peaker.usecases.run_facts import builder_of
 from peaker.usecases.tear_down import TearDown, tear_down
+from peaker_contract.errors import LedgerInconsistent, UndoInProgress
 
 
 class Undone(Summary):

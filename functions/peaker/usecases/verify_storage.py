@@ -10,14 +10,6 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import (
-    AwsCallRejected,
-    AwsUnavailable,
-    ResourceNotFound,
-    StorageNotWarm,
-    StorageProofOpen,
-    Throttled,
-)
 from peaker.domain.host_results import StorageProof, typed
 from peaker.domain.instants import seconds_between
 from peaker.domain.inventory import Numbers
@@ -30,6 +22,14 @@ from peaker.ports import Ports
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.run_facts import host_id
 from peaker.usecases.run_host_command import run_host_command
+from peaker_contract.errors import (
+    AwsCallRejected,
+    AwsUnavailable,
+    ResourceNotFound,
+    StorageNotWarm,
+    StorageProofOpen,
+    Throttled,
+)
 
 LOOKS = "storage_looks"
 

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.errors import HostCommandFailed, Retryable
 from peaker.domain.host_results import HealthReport, failure_text, last_json_line, parse_success, typed
 from peaker.domain.inventory import CommandOutcome, CommandStatus, Instance, TargetState
 from peaker.domain.reading import Unknown
 from peaker.domain.replica_watch import WatchFigures, summarize
 from peaker.ports import Ports
+from peaker_contract.errors import HostCommandFailed, Retryable
 
 LOOKS = 30
 PAUSE_SECONDS = 1.0

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from peaker.domain.errors import AwsCallRejected
 from peaker.domain.inventory import CommandOutcome, CommandStatus, Instance
 from peaker.domain.reading import Unknown
 from peaker_cli.doctor_finding import Finding, NotTold
 from peaker_cli.doctor_host_look import look_at_host
 from peaker_cli.doctor_hosts import HostLook, look_at_hosts
 
+from peaker_contract.errors import AwsCallRejected
 from tests.support.builders import BASE, RUN_ID, SOURCE, data_volumes_of, instance, orders, replica
 from tests.support.fakes import FakeCommands
 

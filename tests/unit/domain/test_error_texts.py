@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from peaker.domain import errors
+
+from peaker_contract import errors
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [*(ROOT / "functions" / "peaker").rglob("*.py"), *(ROOT / "cli").rglob("*.py")]

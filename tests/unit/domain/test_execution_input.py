@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from peaker.domain.errors import InvalidRequest, UnknownCluster
 from peaker.domain.execution_input import parse_execution_input
 from peaker.domain.run import ExecutionRequest
 from peaker.usecases.validate_request import validate_request
 
+from peaker_contract.errors import InvalidRequest, UnknownCluster
 from tests.support.builders import orders
 from tests.support.fakes import fake_ports
 from tests.support.wrong_inputs import GOOD, WRONG_INPUTS

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from peaker.domain.fleet import Parking, Replica, ReplicaState
-from peaker.domain.inventory import OWNER_TAG, TargetHealth, TargetState, Volume
+from peaker.domain.inventory import TargetHealth, TargetState, Volume
 from peaker.domain.lead_time import (
     LeadTimeInputs,
     PastSteps,
@@ -31,6 +31,7 @@ from peaker.domain.plan import plan_scale_out
 from peaker.domain.prices import US_EAST_1
 from peaker.usecases.forecast_load import return_lead_time
 
+from peaker_contract.tags import OWNER_TAG
 from tests.support.builders import observed, orders, replica
 from tests.support.fakes import NOON
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from peaker.domain.fleet import Observation, Parking, Replica, ReplicaState
 from peaker.domain.host_results import DrainReport
-from peaker.domain.inventory import LOAD_TAG, OWNER_TAG, RUN_TAG, TargetHealth, TargetState
+from peaker.domain.inventory import TargetHealth, TargetState
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.retirement import (
     LoadEvidence,
@@ -19,6 +19,7 @@ from peaker.domain.retirement import (
     guard_removal,
 )
 
+from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import SOURCE, instance, observed, orders, replica
 from tests.support.fakes import NOON
 

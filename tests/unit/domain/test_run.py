@@ -97,7 +97,7 @@ def test_a_cause_of_a_service_has_words_and_a_remedy(error: str, cause: str, rea
     ],
 )
 def test_a_host_result_that_is_no_success_is_a_failure_with_the_hosts_words(stdout: str, reason: str) -> None:
-    from peaker.domain.errors import HostCommandFailed
+    from peaker_contract.errors import HostCommandFailed
 
     with pytest.raises(HostCommandFailed, match=r".") as error:
         parse_success("drain", stdout)

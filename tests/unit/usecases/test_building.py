@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from peaker.domain import errors
 from peaker.domain.execution_input import Trigger
 from peaker.domain.fleet import ReplicaState
-from peaker.domain.inventory import OWNER_TAG, RUN_TAG, VOLUME_TAG, CommandOutcome, CommandStatus, TargetState
+from peaker.domain.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.ledger import ResourceKind, ResourceState, find
 from peaker.domain.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
 from peaker.domain.run import ExecutionRequest, HostStep, PlanStep, StepInput
@@ -33,6 +32,8 @@ from peaker.usecases.report_prewarm import report_prewarm
 from peaker.usecases.start_database import server_id
 from peaker.usecases.validate_request import validate_request
 
+from peaker_contract import errors
+from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
 from tests.support.builders import BASE, RUN_ID, SOURCE, leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
 

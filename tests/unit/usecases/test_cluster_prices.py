@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from peaker.domain.errors import AwsCallRejected, Throttled
 from peaker.domain.fetched_prices import FetchedPrices
 from peaker.domain.prices import EbsPrices
 from peaker.domain.reading import Known, Unknown
 from peaker.usecases.cluster_prices import cluster_prices, prices_for_plan
 from peaker.usecases.refresh_prices import refresh_prices
 
+from peaker_contract.errors import AwsCallRejected, Throttled
 from tests.support.builders import orders
 from tests.support.fakes import FakePorts, fake_ports
 

@@ -6,8 +6,7 @@ The name's TTL is 30 s and a change reaches all name servers within 60 s, so cli
 from __future__ import annotations
 
 import pytest
-from peaker.domain import errors
-from peaker.domain.inventory import OWNER_TAG, RUN_TAG, TargetState
+from peaker.domain.inventory import TargetState
 from peaker.domain.lead_time import PastSteps
 from peaker.domain.ledger import ResourceKind
 from peaker.domain.run import SelectStep, StepInput
@@ -18,6 +17,8 @@ from peaker.usecases.ramp_traffic import ramp_traffic
 from peaker.usecases.select_idle_replica import select_idle_replica
 from peaker.usecases.tear_down import TearDown, remove_targets
 
+from peaker_contract import errors
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
 from tests.support.builders import BASE, BY_NAME, RUN_ID, instance, leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
 from tests.support.peak import answers, clients, step, with_peak

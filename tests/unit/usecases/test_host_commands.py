@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from peaker.domain.errors import BinlogsGone, HostCommandFailed, HostCommandRunning
 from peaker.domain.inventory import CommandOutcome, CommandStatus
 from peaker.domain.ledger import ResourceKind
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.run_host_command import command_comment, run_host_command
 
+from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning
 from tests.support.builders import BASE, leased, orders
 from tests.support.fakes import FakePorts, fake_ports
 

@@ -8,9 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.errors import AwsCallRejected, Throttled, UndoInProgress
 from peaker.domain.failure import Failure
-from peaker.domain.inventory import DONOR_TAG, OWNER_TAG
 from peaker.domain.lead_time import PastSteps, predict_lead_time
 from peaker.domain.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.run import FailedStep, PlanStep, RecordStep, StepInput
@@ -26,6 +24,8 @@ from peaker.usecases.record_receipt import record_receipt
 from peaker.usecases.tear_down import TearDown, tear_down
 from peaker.usecases.undo_run import undo_run
 
+from peaker_contract.errors import AwsCallRejected, Throttled, UndoInProgress
+from peaker_contract.tags import DONOR_TAG, OWNER_TAG
 from tests.support.builders import BASE, leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
 

@@ -9,11 +9,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain import errors
 from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
 from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaState
-from peaker.domain.inventory import OWNER_TAG, RUN_TAG, CommandOutcome, CommandStatus, TargetState
+from peaker.domain.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.run import FailedStep, PlanStep, RecordStep, SelectStep, StepInput
 from peaker.usecases.await_healthy import await_healthy
@@ -37,6 +36,8 @@ from peaker.usecases.start_parked_replica import start_parked_replica
 from peaker.usecases.start_replication import start_replication
 from peaker.usecases.undo_run import undo_run
 
+from peaker_contract import errors
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
 from tests.support.builders import BASE, RUN_ID, leased, orders
 from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import IN_RUN, PEAK, answers, clients, drain_to_idle, step, with_peak

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from peaker.domain import errors
 from peaker.domain.block_list import runs_of
 from peaker.domain.ledger import ResourceKind
 from peaker.domain.reading import Unknown
@@ -20,6 +19,7 @@ from peaker.usecases.report_prewarm import PrewarmProgress, report_prewarm
 from peaker.usecases.start_prewarm import start_prewarm
 from peaker.usecases.verify_storage import verify_storage
 
+from peaker_contract import errors
 from tests.support.builders import leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
 from tests.unit.usecases.test_building import answer, plan_step

@@ -6,14 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain import errors
 from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
 from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaState
-from peaker.domain.inventory import (
-    LOAD_TAG,
-    TargetState,
-)
+from peaker.domain.inventory import TargetState
 from peaker.domain.reading import Known
 from peaker.domain.run import FailedStep, RecordStep, SelectStep
 from peaker.usecases.deregister_replica import deregister_replica
@@ -26,6 +22,8 @@ from peaker.usecases.restore_replica import restore_replica
 from peaker.usecases.retire_replica import retire_replica
 from peaker.usecases.select_idle_replica import select_idle_replica
 
+from peaker_contract import errors
+from peaker_contract.tags import LOAD_TAG
 from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders
 from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import IN_RUN, PEAK, TAGS, clients, step, with_peak

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from peaker.domain.errors import HostCommandRunning, RetirementRefused, UnexpectedError
 from peaker.domain.run import RecordStep, StepInput, Summary
 from peaker.ports import Ports
 from peaker.runtime import step as boundary
-from peaker.runtime.telemetry import Metric
 
+from peaker_contract.errors import HostCommandRunning, RetirementRefused, UnexpectedError
+from peaker_contract.metrics import Metric
 from tests.support.builders import orders
 from tests.support.fakes import fake_ports
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from peaker.domain.errors import NotOwned, UndoInProgress
 from peaker.domain.failure import Failure
 from peaker.domain.fleet import ReplicaState
-from peaker.domain.inventory import LOAD_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG, TargetState
+from peaker.domain.inventory import TargetState
 from peaker.domain.ledger import ResourceKind, ResourceState
 from peaker.domain.run import FailedStep, StepInput
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.tear_down import TearDown, tear_down
 from peaker.usecases.undo_run import undo_run
 
+from peaker_contract.errors import NotOwned, UndoInProgress
+from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
 

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools import Metrics
-from peaker.domain.errors import Throttled
 from peaker.domain.host_results import HealthReport
 from peaker.domain.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.reading import Unknown
 from peaker.domain.replica_watch import summarize
 from peaker.runtime import telemetry
-from peaker.runtime.telemetry import Metric, emit_watch
+from peaker.runtime.telemetry import emit_watch
 from peaker.usecases.watch_replicas import LOOKS, watch_replicas
 
+from peaker_contract.errors import Throttled
+from peaker_contract.metrics import Metric
 from tests.support.builders import instance, orders
 from tests.support.fakes import FakePorts, fake_ports
 
@@ -142,8 +143,7 @@ def test_held_replicas_serve_and_are_counted_apart() -> None:
         "ReplicasUnreported": 1.0,
         "ReplicaLagSecondsMax": 44.0,
     }
-    assert {Metric(name) for name in figures.metrics()} <= set(Metric)
-    serves = {name: values["ReplicaServes"] for name, values in figures.replica_values().items()}
+    serves = {name: values[Metric.REPLICA_SERVES] for name, values in figures.replica_values().items()}
     assert serves == {"i-1": 1.0, "i-2": 1.0, "i-3": 0.0, "i-4": 0.0}
     assert "ReplicaLagSecondsMax" not in summarize({"i-4": Unknown("away")}).metrics()
 
@@ -155,8 +155,8 @@ def test_each_replica_s_figure_has_its_own_dimension(
     monkeypatch.setattr(telemetry, "metrics", Metrics(namespace="Peaker", service="peaker"))
     emit_watch(
         "orders",
-        {"ReplicasServing": 1.0},
-        {FIRST: {"ReplicaServes": 1.0}, SECOND: {"ReplicaServes": 0.0}},
+        {Metric.REPLICAS_SERVING: 1.0},
+        {FIRST: {Metric.REPLICA_SERVES: 1.0}, SECOND: {Metric.REPLICA_SERVES: 0.0}},
     )
     _, *lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["Cluster"], line["Instance"], line["ReplicaServes"]) for line in lines] == [

@@ -1,0 +1,4 @@
+"""What functions, stacks, environments and the command agree on: settings with their bounds, metrics, tags, names.
+
+Pure: pydantic and the standard library, no clock, no environment, no network, and nothing else of this repository.
+"""

@@ -1,0 +1,80 @@
+"""Names and units of Peaker's metrics, in a namespace for each environment.
+
+All have the dimension Cluster. Those that go through Powertools have the dimension service too, and those of a single
+replica the dimension Instance.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from peaker_contract.names import FAMILY
+
+CLUSTER_DIMENSION = "Cluster"
+INSTANCE_DIMENSION = "Instance"
+SERVICE_DIMENSION = "service"
+SERVICE = "peaker"
+# Markers that a person or a pipeline writes, with the dimension Cluster.
+EVENTS_NAMESPACE = f"{FAMILY}/Events"
+
+
+def namespace(environment: str) -> str:
+    """`Peaker/prod`: two environments of an account may have a cluster of the same name."""
+    return f"{FAMILY}/{environment}"
+
+
+class EventMetric(StrEnum):
+    """Markers in EVENTS_NAMESPACE: a point above 0 says that it happened."""
+
+    DEPLOY = "Deploy"
+    FAILOVER = "Failover"
+
+
+class Metric(StrEnum):
+    """A metric; `unit` is CloudWatch's word for its unit (cloudwatch:StandardUnit)."""
+
+    unit: str
+
+    def __new__(cls, name: str, unit: str) -> Metric:
+        """Name and unit."""
+        made = str.__new__(cls, name)
+        made._value_ = name
+        made.unit = unit
+        return made
+
+    # What forecast_load publishes.
+    REQUIRED_REPLICAS = "RequiredReplicas", "Count"
+    SERVING_REPLICAS = "ServingReplicas", "Count"
+    REPLICA_SHORTAGE = "ReplicaShortage", "Count"
+    REPLICA_SURPLUS = "ReplicaSurplus", "Count"
+    SCALING_DECISION = "ScalingDecision", "None"
+    DECISION_ALARM = "DecisionAlarm", "None"
+    OBSERVING = "Observing", "None"
+    FORECAST_LOAD = "ForecastLoad", "None"
+    FORECAST_LOAD_P50 = "ForecastLoadP50", "None"
+    FORECAST_LOAD_P95 = "ForecastLoadP95", "None"
+    FORECAST_COVERAGE = "ForecastCoverage", "None"
+    FORECAST_DEGRADED = "ForecastDegraded", "None"
+    LEAD_TIME_SECONDS = "LeadTimeSeconds", "Seconds"
+    LOAD_AGE_SECONDS = "LoadAgeSeconds", "Seconds"
+    # What steps emit.
+    STEP_SECONDS = "StepSeconds", "Seconds"
+    STEP_FAILED = "StepFailed", "Count"
+    RUN_SUCCEEDED = "RunSucceeded", "Count"
+    RUN_FAILED = "RunFailed", "Count"
+    RUN_REFUSED = "RunRefused", "Count"
+    UNDO_INCOMPLETE = "UndoIncomplete", "Count"
+    PREWARM_MIB_PER_S = "PrewarmMibPerS", "Megabytes/Second"
+    PREWARM_BYTES_READ = "PrewarmBytesRead", "Bytes"
+    PREWARM_REMAINING_SECONDS = "PrewarmRemainingSeconds", "Seconds"
+    SERVED_QUANTILE = "ServedQuantile", "None"
+    CAPACITY_PER_REPLICA = "CapacityPerReplica", "None"
+    OBSERVATION_DAYS_LEFT = "ObservationDaysLeft", "Count"
+    FORECAST_ERROR = "ForecastError", "None"
+    # What watch_replicas emits; the last two of each replica.
+    REPLICA_LAG_SECONDS_MAX = "ReplicaLagSecondsMax", "Seconds"
+    REPLICAS_SERVING = "ReplicasServing", "Count"
+    REPLICAS_HELD_BY_FLOOR = "ReplicasHeldByFloor", "Count"
+    REPLICAS_UNREPORTED = "ReplicasUnreported", "Count"
+    REPLICA_SERVES = "ReplicaServes", "Count"
+    REPLICA_LAG_SECONDS = "ReplicaLagSeconds", "Seconds"

@@ -1,0 +1,51 @@
+"""Names of AWS resources that one part of Peaker makes and another one looks up."""
+
+from __future__ import annotations
+
+# Begins the names that people read first in a console: documents, metric namespaces.
+FAMILY = "Peaker"
+
+
+def prefix(environment: str) -> str:
+    """What most names of an environment begin with: `peaker-prod`."""
+    return f"peaker-{environment}"
+
+
+def named(environment: str, name: str) -> str:
+    """A function, a workflow, a rule or an alarm of an environment: `peaker-prod-scale_out`."""
+    return f"{prefix(environment)}-{name}"
+
+
+def of_cluster(environment: str, cluster: str, name: str) -> str:
+    """An alarm or a rule of a cluster: `peaker-prod-orders-replica-shortage`. `name` may be empty: a prefix."""
+    return f"{prefix(environment)}-{cluster}-{name}"
+
+
+def replica_alarm_prefix(environment: str, cluster: str) -> str:
+    """What the names of the alarms behind a DNS name begin with; the replica's instance id follows."""
+    return of_cluster(environment, cluster, "serves-")
+
+
+def ledger_table(environment: str) -> str:
+    """The DynamoDB table of what each run made."""
+    return named(environment, "ledger")
+
+
+def document(environment: str, name: str) -> str:
+    """An SSM document: `Peaker-prod-prewarm`."""
+    return f"{FAMILY}-{environment}-{name}"
+
+
+def cluster_parameters(environment: str) -> str:
+    """The folder of the clusters' settings in the Parameter Store, with a slash at its end."""
+    return f"/peaker/{environment}/clusters/"
+
+
+def cluster_parameter(environment: str, cluster: str) -> str:
+    """The parameter that holds the settings of a cluster."""
+    return f"{cluster_parameters(environment)}{cluster}"
+
+
+def prices_parameter(environment: str) -> str:
+    """The parameter that holds what the AWS Price List said."""
+    return f"/peaker/{environment}/prices"
