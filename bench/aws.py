@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "build" / "bench" / "aws.json"
 BEHAVIOURS = ROOT / "docs" / "aws-behaviours.md"
 NAMED_TEST = re.compile(r"`(tests/[^`]*)`")
-# Other volumes than those of tests/host/test_proof_errors.py.
+# Other volumes than those of tests/host/prove/test_proof_errors.py.
 FIRST_SEED, VOLUMES_OF_A_KIND = 10_000, 40
 COLD_SHARES = (0.02, 0.03, 0.05, 0.2)
 
@@ -44,7 +44,9 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench.aws", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", nargs="+", choices=PARTS, help="these parts; their figures replace the old ones")
+    parser.add_argument(
+        "--only", nargs="+", choices=PARTS, help="these parts; their figures replace the old ones"
+    )
     parser.add_argument("--times", type=int, help="demonstrations (default 10) and suites (default 5)")
     arguments = parser.parse_args(argv)
     if os.geteuid() != 0:
@@ -147,7 +149,9 @@ def _beside_busy_loops(name: str, target: tuple[str, ...], times: int) -> Figure
             with path.open("wb") as log:
                 done = subprocess.run(("make", *target), cwd=ROOT, stdout=log, stderr=log, check=False)
             passed += done.returncode == 0
-            print(f"{number + 1}/{times}: exit status {done.returncode}, {path.relative_to(ROOT)}", flush=True)
+            print(
+                f"{number + 1}/{times}: exit status {done.returncode}, {path.relative_to(ROOT)}", flush=True
+            )
     return {name: _exactly(passed, times)}
 
 

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from peaker_host.block_ranges import Range, blocks_of_bytes, intersection, total
-from peaker_host.filesystem_maps import open_map
-from peaker_host.processes import Processes
+from peaker_host.blocks.filesystem_maps import open_map
+from peaker_host.blocks.ranges import Range, blocks_of_bytes, intersection, total
+from peaker_host.machine.processes import Processes
 
 from localcloud import cleanup as host_cleanup
 from localcloud.blockstore import ColdBlockStore, cleanup

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from peaker_host.block_ranges import total
+from peaker_host.blocks.ranges import total
 from rich.console import Console
 from rich.table import Table
 

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from peaker_host.block_ranges import each_block, total
-from peaker_host.storage_proof import sample_warmth
+from peaker_host.blocks.ranges import each_block, total
+from peaker_host.prove.storage_proof import sample_warmth
 
 from bench.cold_volumes import BLOCK, GIB, MIB, STATE, Laboratory, Restored
 from bench.prewarm_methods import EngineHost, checked, fio_line, measured, start

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from peaker_host.knee import KneeSettings, find_knee
-from peaker_host.processes import Processes
+from peaker_host.machine.processes import Processes
+from peaker_host.prove.knee import KneeSettings, find_knee
 
 from bench.cold_volumes import MIB, ROOT, Laboratory
 from localcloud.dataplane import DataPlaneError, VolumeLimits

@@ -12,7 +12,7 @@ from peaker.domain.reading import Unknown
 from peaker_cli.doctor_finding import Area, Finding
 
 ENDPOINT = Area("read endpoint")
-# What the responder on the hosts answers at (peaker_host/health_server.py).
+# What the responder on the hosts answers at (peaker_host/health/server.py).
 HEALTH_PATH = "/health"
 _DEPLOY = "deploy the stack again: npx cdk deploy -c env={environment} '**'"
 

@@ -24,9 +24,9 @@ from peaker.domain.io_diagnosis import (
     diagnose,
 )
 from peaker.domain.storage_judgement import exceeded_during
-from peaker_host.errors import DeviceInUse, HostError
-from peaker_host.knee import KneeSettings, Step, find_knee, find_mixed_knee
-from peaker_host.processes import Processes
+from peaker_host.machine.errors import DeviceInUse, HostError
+from peaker_host.machine.processes import Processes
+from peaker_host.prove.knee import KneeSettings, Step, find_knee, find_mixed_knee
 from rich.console import Console
 from rich.table import Table
 

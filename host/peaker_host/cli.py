@@ -13,16 +13,24 @@ import sys
 from dataclasses import asdict
 from typing import Any, Callable, Dict, List, NoReturn, Optional
 
-# What only one command needs is imported there: an engine's start must not cost more CPU than its reads.
-from peaker_host import cold_probe, manifest, prewarm, reading_order
-from peaker_host.block_ranges import Range, difference, intersection
-from peaker_host.devices import BlockDevice
-from peaker_host.errors import CommandFailed, HostError, InvalidArgument, ToolMissing, UnreadableFilesystem
-from peaker_host.mysql_client import admin_client
-from peaker_host.prewarm_plan import PrewarmRequest
-from peaker_host.processes import Processes
+from peaker_host.blocks.ranges import Range, difference, intersection
+from peaker_host.database.mysql_client import admin_client
+from peaker_host.machine import manifest
+from peaker_host.machine.devices import BlockDevice
+from peaker_host.machine.errors import (
+    CommandFailed,
+    HostError,
+    InvalidArgument,
+    ToolMissing,
+    UnreadableFilesystem,
+)
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import ENGINES, Settings, load_settings
 from peaker_host.result_line import result_line
-from peaker_host.settings import ENGINES, Settings, load_settings
+
+# What only one command needs is imported there: an engine's start must not cost more CPU than its reads.
+from peaker_host.warm import cold_probe, prewarm, reading_order
+from peaker_host.warm.plan import PrewarmRequest
 
 RESULT_VERSION = 1
 _RUN_ID = re.compile(r"^[0-9A-Za-z][0-9A-Za-z-]{0,79}$")
@@ -84,10 +92,10 @@ def _print(result: Dict[str, Any]) -> None:
 
 
 def _prepare_donor(context: Context) -> Dict[str, Any]:
-    from peaker_host import donor
+    from peaker_host.donor import prepare_donor
 
     arguments = context.arguments
-    return donor.prepare_donor(
+    return prepare_donor.prepare_donor(
         context.settings,
         context.processes,
         arguments.mount_points,
@@ -132,7 +140,7 @@ def _cancel_prewarm(context: Context) -> Dict[str, Any]:
 
 
 def _warm_by_writing(context: Context) -> Dict[str, Any]:
-    from peaker_host import first_write
+    from peaker_host.warm import first_write
 
     arguments = context.arguments
     return first_write.warm_by_writing(
@@ -144,7 +152,7 @@ def _verify_storage(context: Context) -> Dict[str, Any]:
     """Sample one volume after the other; then load all at once, as the database will."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from peaker_host import read_again
+    from peaker_host.prove import read_again
 
     arguments = context.arguments
     generator = random.Random(arguments.seed) if arguments.seed is not None else random.SystemRandom()
@@ -176,7 +184,8 @@ class _Proof:
 def _sample_member(
     context: Context, member: manifest.Member, urgent: Dict[str, List[Range]], generator: random.Random
 ) -> _Proof:
-    from peaker_host import live_blocks, read_again, storage_proof
+    from peaker_host.blocks import live_blocks
+    from peaker_host.prove import read_again, storage_proof
 
     arguments = context.arguments
     device = manifest.open_member(context.settings, member)
@@ -212,17 +221,17 @@ def _sample_member(
 
 def _urgent_blocks(context: Context, made: manifest.Manifest) -> Dict[str, List[Range]]:
     """What a database needs before it may serve, by volume; nothing where the files cannot be found."""
-    from peaker_host import prewarm_plan
+    from peaker_host.warm import plan
 
     try:
-        return prewarm_plan.urgent_blocks(context.settings, context.processes, made)
+        return plan.urgent_blocks(context.settings, context.processes, made)
     except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
         context.say(f"all that is used is proven, because the hot blocks cannot be found: {error}")
         return {}
 
 
 def _load_member(context: Context, proof: _Proof, generator: random.Random) -> Dict[str, Any]:
-    from peaker_host import load_test
+    from peaker_host.prove import load_test
 
     arguments = context.arguments
     load = load_test.run_load_test(
@@ -235,7 +244,7 @@ def _load_member(context: Context, proof: _Proof, generator: random.Random) -> D
 
 def _knee_of_member(context: Context, proof: _Proof, seconds: float) -> Optional[Dict[str, Any]]:
     """The knee within the blocks that were proven warm, in short; None when it was not asked for."""
-    from peaker_host import knee
+    from peaker_host.prove import knee
 
     if seconds <= 0:
         return None
@@ -276,10 +285,10 @@ def _combined_proof(volumes: List[Dict[str, Any]]) -> Dict[str, Any]:
 
 
 def _start_database(context: Context) -> Dict[str, Any]:
-    from peaker_host import database
+    from peaker_host.replicate import launch
 
     arguments = context.arguments
-    return database.start_database(
+    return launch.start_database(
         context.settings,
         context.processes,
         arguments.run_id,
@@ -291,7 +300,7 @@ def _start_database(context: Context) -> Dict[str, Any]:
 
 
 def _start_replication(context: Context) -> Dict[str, Any]:
-    from peaker_host import replication
+    from peaker_host.replicate import replication
 
     return replication.start_replication(
         context.settings, context.processes, context.arguments.source_host, context.say
@@ -299,7 +308,7 @@ def _start_replication(context: Context) -> Dict[str, Any]:
 
 
 def _wait_for_catch_up(context: Context) -> Dict[str, Any]:
-    from peaker_host import replication
+    from peaker_host.replicate import replication
 
     arguments = context.arguments
     return replication.wait_for_catch_up(
@@ -313,22 +322,23 @@ def _wait_for_catch_up(context: Context) -> Dict[str, Any]:
 
 
 def _load_buffer_pool(context: Context) -> Dict[str, Any]:
-    from peaker_host import page_list
+    from peaker_host.database import page_list
 
     client = admin_client(context.settings, context.processes)
     return page_list.load_buffer_pool(client, context.arguments.timeout_seconds, context.say)
 
 
 def _drain_replica(context: Context) -> Dict[str, Any]:
-    from peaker_host import health, replication
+    from peaker_host.health import responder
+    from peaker_host.replicate import replication
 
-    health.mark_draining(context.settings)
+    responder.mark_draining(context.settings)
     return replication.client_activity(context.settings, context.processes)
 
 
 def _prepare_base(context: Context) -> Dict[str, Any]:
-    from peaker_host import base_replica
-    from peaker_host.settings import DEFAULT_PATH
+    from peaker_host.donor import base_replica
+    from peaker_host.machine.settings import DEFAULT_PATH
 
     arguments = context.arguments
     request = base_replica.BaseRequest(
@@ -352,47 +362,48 @@ def _prepare_base(context: Context) -> Dict[str, Any]:
 
 
 def _measure_service(context: Context) -> Dict[str, Any]:
-    from peaker_host import client_statements
+    from peaker_host.database import client_statements
 
     client = admin_client(context.settings, context.processes)
     return client_statements.measure_service(client, context.arguments.window_seconds)
 
 
 def _stop_database(context: Context) -> Dict[str, Any]:
-    from peaker_host import database
+    from peaker_host.replicate import launch
 
     timeout_seconds = context.arguments.timeout_seconds
-    return database.stop_database(context.settings, context.processes, timeout_seconds, context.say)
+    return launch.stop_database(context.settings, context.processes, timeout_seconds, context.say)
 
 
 def _set_maintenance(context: Context) -> Dict[str, Any]:
-    from peaker_host import health
+    from peaker_host.health import responder
 
-    return health.set_maintenance(context.settings, context.arguments.maintenance == "on")
+    return responder.set_maintenance(context.settings, context.arguments.maintenance == "on")
 
 
 def _report_health(context: Context) -> Dict[str, Any]:
-    from peaker_host import health, health_policy, page_list
+    from peaker_host.database import page_list
+    from peaker_host.health import policy, responder
 
     page_list.restore_dump_settings(admin_client(context.settings, context.processes), context.settings)
     arguments = context.arguments
-    policy = health_policy.HealthPolicy(
+    wanted = policy.HealthPolicy(
         good_samples=arguments.good_samples,
         bad_samples=arguments.bad_samples,
         lag_seconds=arguments.lag_seconds,
         min_free_disk_percent=arguments.min_free_disk_percent,
         floor_replicas=arguments.floor_replicas,
         source_serves_reads=arguments.source_serves_reads == "true",
-        peers=health_policy.parse_peers(arguments.peers),
+        peers=policy.parse_peers(arguments.peers),
     )
-    return health.report_health(context.settings, context.processes, policy)
+    return responder.report_health(context.settings, context.processes, wanted)
 
 
 def _health(context: Context) -> Dict[str, Any]:
-    from peaker_host import health_account, health_process
+    from peaker_host.health import account, process
 
-    client = health_account.health_client(context.settings, context.processes)
-    return health_process.run(context.settings, client, context.arguments.port, context.say)
+    client = account.health_client(context.settings, context.processes)
+    return process.run(context.settings, client, context.arguments.port, context.say)
 
 
 def _prewarm_request(arguments: argparse.Namespace) -> PrewarmRequest:
@@ -648,7 +659,7 @@ def _add_prepare_base(add: "_Adder") -> None:
 
 
 def _health_policy(text: str) -> Dict[str, Any]:
-    from peaker_host.health_policy import parse_policy
+    from peaker_host.health.policy import parse_policy
 
     try:
         return parse_policy(text)
@@ -743,7 +754,7 @@ def _absolute_paths(text: str) -> List[str]:
 
 
 def _filesystem_list(text: str) -> Any:
-    from peaker_host.base_checks import Filesystem
+    from peaker_host.donor.base_checks import Filesystem
 
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(os.path.isabs(place) and kind in ("xfs", "ext4") for place, _, kind in pairs):

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from peaker_host import cli
-from peaker_host.health_server import HealthServer
-from peaker_host.processes import Completed, Processes
-from peaker_host.settings import Settings
+from peaker_host.health.server import HealthServer
+from peaker_host.machine.processes import Completed, Processes
+from peaker_host.machine.settings import Settings
 
 BLOCK = 512 * 1024
 MIB = 1024 * 1024

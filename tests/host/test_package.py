@@ -13,9 +13,10 @@ from pathlib import Path
 import build_package
 import pytest
 from peaker_host import cli
-from peaker_host.errors import InvalidHostSettings
-from peaker_host.settings import Settings, load_settings
+from peaker_host.machine.errors import InvalidHostSettings
+from peaker_host.machine.settings import Settings, load_settings
 
+HOST = build_package.PACKAGE.parent
 SOURCES = sorted(build_package.PACKAGE.rglob("*.py"))
 COMMANDS = sorted(
     name
@@ -54,7 +55,7 @@ def test_two_builds_give_the_same_bytes_and_the_hash_is_theirs(tmp_path: Path) -
 def test_it_holds_every_source_and_nothing_else(package: Path) -> None:
     with zipfile.ZipFile(package) as archive:
         names = archive.namelist()
-    assert names == ["__main__.py"] + [f"peaker_host/{path.name}" for path in SOURCES]
+    assert names == ["__main__.py"] + [path.relative_to(HOST).as_posix() for path in SOURCES]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -64,7 +65,7 @@ def test_every_command_has_help_with_an_example(package: Path, command: str) -> 
     assert f"Example: peaker_host.pyz {command}" in done.stdout
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(HOST).as_posix())
 def test_sources_are_python_3_9_and_import_only_the_standard_library(path: Path) -> None:
     tree = ast.parse(path.read_text(), feature_version=(3, 9))
     imported = set()

@@ -15,7 +15,7 @@ import typer
 from botocore import xform_name
 from botocore.model import Shape
 from peaker_cli.app import app
-from peaker_host import errors as host_errors
+from peaker_host.machine import errors as host_errors
 
 from peaker_contract import errors
 from peaker_contract.metrics import Metric

@@ -11,8 +11,8 @@ from peaker.domain.io_diagnosis import Limits, Verdict
 from peaker_cli import knee
 from peaker_cli.app import app
 from peaker_cli.knee_plot import plot_knee
-from peaker_host import knee as host_knee
-from peaker_host.errors import DeviceInUse
+from peaker_host.machine.errors import DeviceInUse
+from peaker_host.prove import knee as host_knee
 from typer.testing import CliRunner
 
 RECORDINGS = Path(__file__).parents[1] / "domain" / "fixtures" / "iostat"

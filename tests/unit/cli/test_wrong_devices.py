@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from peaker_cli import block_device, knee
 from peaker_cli.app import app
-from peaker_host.errors import BenchmarkFailed, DeviceInUse
+from peaker_host.machine.errors import BenchmarkFailed, DeviceInUse
 from typer.testing import CliRunner
 
 run = CliRunner().invoke

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peaker.domain.block_list import BlockRuns, block_list_text, runs_of
-from peaker_host.block_list import load
+from peaker_host.blocks.block_list import load
 
 
 @given(st.sets(st.integers(0, 200)))

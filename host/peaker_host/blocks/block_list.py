@@ -1,0 +1,79 @@
+"""The snapshot's block list as a compact file.
+
+    {"block_bytes": 524288, "volumes": {"<volume id or name>": [[first_block, count], ...]}}
+
+A list of ranges may also be text: "0-99,105,200-299".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Dict, List, Optional
+
+from peaker_host.blocks.ranges import BLOCK_BYTES, Range, merged
+from peaker_host.machine.errors import BlockListUnreadable
+from peaker_host.machine.settings import Settings
+
+FILE = "blocks.json"
+_FETCH_TIMEOUT_SECONDS = 60
+
+
+def fetch(url: str, path: str) -> None:
+    """Store the list behind a (presigned) address as a local file. The address is never shown: it is a secret."""
+    import urllib.request  # costs more to import than the rest of an engine's start
+
+    try:
+        with urllib.request.urlopen(url, timeout=_FETCH_TIMEOUT_SECONDS) as answer, open(path, "wb") as file:
+            file.write(answer.read())
+    except (OSError, ValueError) as error:
+        raise BlockListUnreadable(f"the block list could not be fetched: {type(error).__name__}") from error
+
+
+def load(path: str) -> Dict[str, List[Range]]:
+    """Block ranges by volume. Raises BlockListUnreadable with the place named."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except (OSError, ValueError) as error:
+        raise BlockListUnreadable(f"{path}: {error}") from error
+    if not isinstance(content, dict) or not isinstance(content.get("volumes"), dict):
+        raise BlockListUnreadable(f"{path}: needs an object with the field volumes")
+    if content.get("block_bytes", BLOCK_BYTES) != BLOCK_BYTES:
+        raise BlockListUnreadable(f"{path}: block_bytes must be {BLOCK_BYTES}")
+    return {str(name): _ranges(runs, f"volumes.{name}") for name, runs in content["volumes"].items()}
+
+
+def of_run(settings: Settings, run_id: str) -> Dict[str, List[Range]]:
+    """What start_prewarm fetched for the run; empty where it had none."""
+    path = settings.run_path(run_id, FILE)
+    return load(path) if os.path.exists(path) else {}
+
+
+def of_volume(lists: Dict[str, List[Range]], volume_id: str, name: str) -> Optional[List[Range]]:
+    """The list of one volume, by id or by name; None when the snapshot's list is not known."""
+    if volume_id in lists:
+        return lists[volume_id]
+    return lists.get(name)
+
+
+def _ranges(runs: Any, place: str) -> List[Range]:
+    if isinstance(runs, str):
+        return merged(_text_run(run, place) for run in runs.replace(" ", "").split(",") if run)
+    if isinstance(runs, list):
+        return merged(_pair(run, place) for run in runs)
+    raise BlockListUnreadable(f"{place}: must be a list of [first, count] or text like 0-99,105")
+
+
+def _text_run(run: str, place: str) -> Range:
+    first, _, last = run.partition("-")
+    if not first.isdigit() or (last and not last.isdigit()) or int(last or first) < int(first):
+        raise BlockListUnreadable(f"{place}: {run!r} is not a block or a range of blocks")
+    return int(first), int(last or first) - int(first) + 1
+
+
+def _pair(run: Any, place: str) -> Range:
+    whole = isinstance(run, list) and len(run) == 2 and all(type(part) is int for part in run)
+    if not whole or run[0] < 0 or run[1] < 1:
+        raise BlockListUnreadable(f"{place}: {run!r} is not [first block, count]")
+    return run[0], run[1]

@@ -1,0 +1,273 @@
+"""Which bytes of an unmounted filesystem are allocated, and where its files lie. XFS and ext4.
+
+The filesystem's own debugger reads the maps (xfs_db, dumpe2fs, debugfs), read-only. It does not see what is in the
+log only: log_replay comes first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from dataclasses import dataclass
+from typing import Dict, Iterable, List, Tuple
+
+from peaker_host.blocks.ranges import Range, complement, merged
+from peaker_host.machine.errors import CommandFailed, ToolMissing, UnreadableFilesystem
+from peaker_host.machine.processes import Processes
+
+FileExtents = List[Tuple[int, int, int]]
+"""(offset in the file, offset on the device, length), bytes, ascending by file offset."""
+
+_READ_TIMEOUT_SECONDS = 1800.0
+_FILES_PER_CALL = 200
+_XFS_FREE_LINE = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s*$")
+_XFS_BMAP_LINE = re.compile(r"data offset (\d+) startblock \d+ \((\d+)/(\d+)\) count (\d+)")
+_XFS_ENTRY_LINE = re.compile(
+    r"^\s*\d+\s+(\d+)\s+(directory|regular)\s+0x[0-9a-f]+\s+\d+\s+(.+?)(?: \((?:good|corrupt)\))?$"
+)
+_EXT_FREE_LINE = re.compile(r"^ +Free blocks: ?(.*)$")
+_EXT_LEAF_LINE = re.compile(
+    r"^\s*(\d+)/\s*(\d+)\s+\d+/\s*\d+\s+(\d+)\s*-\s*\d+\s+(\d+)\s*-\s*\d+\s+(\d+)(?:\s+(\w+))?\s*$"
+)
+_EXT_ENTRY_LINE = re.compile(r"^/(\d+)/(\d+)/\d*/\d*/(.*)/(\d*)/$")
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file found in the filesystem: path from its root without a leading slash, and inode number."""
+
+    path: str
+    inode: int
+
+
+class FilesystemMap:
+    """What one unmounted filesystem holds where. `unreadable` counts the answers that the debugger could not give."""
+
+    unreadable = 0
+
+    def used_ranges(self) -> List[Range]:
+        """Allocated byte ranges of the device: data, metadata and journal."""
+        raise NotImplementedError
+
+    def entries(self, directory: str = "") -> Tuple[List[FileEntry], List[FileEntry]]:
+        """Directories and regular files right in a directory, by their paths from the root."""
+        raise NotImplementedError
+
+    def files(self, directory: str = "") -> List[FileEntry]:
+        """Regular files of a directory and of the directories right in it."""
+        directories, found = self.entries(directory)
+        for entry in directories:
+            found.extend(self.entries(entry.path)[1])
+        return found
+
+    def file_extents(self, entries: Iterable[FileEntry]) -> Dict[str, FileExtents]:
+        """Where the files' data lies, by path. Holes have no extent, nor has a file whose map is not written out."""
+        raise NotImplementedError
+
+
+def open_map(kind: str, path: str, processes: Processes) -> FilesystemMap:
+    """The map reader for a filesystem kind."""
+    if kind == "xfs":
+        return XfsMap(path, processes)
+    if kind == "ext4":
+        return ExtMap(path, processes)
+    raise UnreadableFilesystem(f"{path}: no reader for the maps of {kind}")
+
+
+class XfsMap(FilesystemMap):
+    """XFS through xfs_db: the free-space trees of all allocation groups, directories and block maps."""
+
+    def __init__(self, path: str, processes: Processes) -> None:
+        self._path = path
+        self._processes = processes
+        self._block_bytes, self._blocks, self._group_blocks = _xfs_geometry(path)
+
+    def used_ranges(self) -> List[Range]:
+        output = self._query(["freesp -d"])
+        free = []
+        for line in output.splitlines():
+            found = _XFS_FREE_LINE.match(line)
+            if found:
+                group, block, length = (int(part) for part in found.groups())
+                free.append(
+                    ((group * self._group_blocks + block) * self._block_bytes, length * self._block_bytes)
+                )
+        if "pct" not in output:
+            raise UnreadableFilesystem(f"{self._path}: xfs_db gave no free-space map")
+        size = self._blocks * self._block_bytes
+        if any(start + length > size for start, length in free):
+            raise UnreadableFilesystem(f"{self._path}: the free-space map reaches beyond the filesystem")
+        return complement(free, size)
+
+    def file_extents(self, entries: Iterable[FileEntry]) -> Dict[str, FileExtents]:
+        wanted = list(entries)
+        result: Dict[str, FileExtents] = {}
+        for start in range(0, len(wanted), _FILES_PER_CALL):
+            batch = wanted[start : start + _FILES_PER_CALL]
+            queries = []
+            for position, entry in enumerate(batch):
+                queries += [f"echo @{position}", f"inode {entry.inode}", "bmap -d"]
+            result.update(self._parse_extents(batch, self._query(queries, check=False)))
+        return result
+
+    def entries(self, directory: str = "") -> Tuple[List[FileEntry], List[FileEntry]]:
+        directories: List[FileEntry] = []
+        files: List[FileEntry] = []
+        path = "/" + directory
+        place = f'path "{path}"' if " " in path else f"path {path}"
+        for line in self._query([place, "ls"], check=False).splitlines():
+            found = _XFS_ENTRY_LINE.match(line)
+            if not found or found.group(3) in (".", ".."):
+                continue
+            name = os.path.join(directory, found.group(3))
+            target = directories if found.group(2) == "directory" else files
+            target.append(FileEntry(name, int(found.group(1))))
+        return directories, files
+
+    def _parse_extents(self, batch: List[FileEntry], output: str) -> Dict[str, FileExtents]:
+        result: Dict[str, FileExtents] = {}
+        current: FileExtents = []
+        for line in output.splitlines():
+            if line.startswith("@"):
+                current = result.setdefault(batch[int(line[1:])].path, [])
+                continue
+            found = _XFS_BMAP_LINE.search(line)
+            if found:
+                offset, group, block, count = (int(part) for part in found.groups())
+                unit = self._block_bytes
+                current.append((offset * unit, (group * self._group_blocks + block) * unit, count * unit))
+        if len(result) != len(batch):
+            raise UnreadableFilesystem(f"{self._path}: xfs_db listed {len(result)} of {len(batch)} files")
+        return result
+
+    def _query(self, commands: List[str], check: bool = True) -> str:
+        """xfs_db's answers. Of a filesystem that was in use, single inodes may be in its log only: xfs_db says so,
+        answers the rest and fails in the end; without `check` the rest is good enough."""
+        argv = ["xfs_db", "-r"]
+        for command in commands:
+            argv += ["-c", command]
+        argv.append(os.path.realpath(self._path))
+        done = self._processes.run(argv, timeout_seconds=_READ_TIMEOUT_SECONDS, check=check)
+        self.unreadable += done.stderr.count("corruption detected")
+        return done.stdout
+
+
+class ExtMap(FilesystemMap):
+    """ext4 through dumpe2fs (free blocks of every group) and debugfs (directories, extents)."""
+
+    def __init__(self, path: str, processes: Processes) -> None:
+        self._path = path
+        self._processes = processes
+        self._block_bytes, self._blocks = _ext_geometry(path)
+
+    def used_ranges(self) -> List[Range]:
+        output = self._processes.run(["dumpe2fs", self._path], timeout_seconds=_READ_TIMEOUT_SECONDS).stdout
+        free: List[Range] = []
+        groups = 0
+        for line in output.splitlines():
+            found = _EXT_FREE_LINE.match(line)
+            if found:
+                groups += 1
+                free += [self._bytes(run) for run in found.group(1).replace(" ", "").split(",") if run]
+        if groups == 0:
+            raise UnreadableFilesystem(f"{self._path}: dumpe2fs listed no block group")
+        return complement(free, self._blocks * self._block_bytes)
+
+    def file_extents(self, entries: Iterable[FileEntry]) -> Dict[str, FileExtents]:
+        wanted = list(entries)
+        commands = "".join(f"dump_extents <{entry.inode}>\n" for entry in wanted)
+        if not wanted:
+            return {}
+        sections = self._query(commands)
+        if len(sections) != len(wanted):
+            raise UnreadableFilesystem(f"{self._path}: debugfs listed {len(sections)} of {len(wanted)} files")
+        return {entry.path: self._leaves(section) for entry, section in zip(wanted, sections)}
+
+    def _leaves(self, section: List[str]) -> FileExtents:
+        extents: FileExtents = []
+        for line in section:
+            found = _EXT_LEAF_LINE.match(line)
+            if found and found.group(1) == found.group(2):
+                logical, physical, length = int(found.group(3)), int(found.group(4)), int(found.group(5))
+                unit = self._block_bytes
+                extents.append((logical * unit, physical * unit, length * unit))
+        return extents
+
+    def entries(self, directory: str = "") -> Tuple[List[FileEntry], List[FileEntry]]:
+        directories: List[FileEntry] = []
+        files: List[FileEntry] = []
+        for line in self._query(f'ls -p "/{directory}"\n')[0]:
+            found = _EXT_ENTRY_LINE.match(line)
+            if not found or found.group(3) in (".", "..") or found.group(1) == "0":
+                continue
+            entry = FileEntry(os.path.join(directory, found.group(3)), int(found.group(1)))
+            kind = int(found.group(2), 8) & 0o170000
+            if kind == 0o040000:
+                directories.append(entry)
+            elif kind == 0o100000:
+                files.append(entry)
+        return directories, files
+
+    def _query(self, commands: str) -> List[List[str]]:
+        """The output lines of each command; debugfs repeats every command after its prompt."""
+        done = self._processes.run(
+            ["debugfs", "-f", "-", self._path], input_text=commands, timeout_seconds=_READ_TIMEOUT_SECONDS
+        )
+        sections: List[List[str]] = []
+        for line in done.stdout.splitlines():
+            if line.startswith("debugfs: "):
+                sections.append([])
+            elif sections:
+                sections[-1].append(line)
+        return sections
+
+    def _bytes(self, run: str) -> Range:
+        first, _, last = run.partition("-")
+        blocks = int(last or first) - int(first) + 1
+        return int(first) * self._block_bytes, blocks * self._block_bytes
+
+
+def used_or_all(kind: str, path: str, size_bytes: int, processes: Processes) -> Tuple[List[Range], str]:
+    """Allocated byte ranges, or the whole device and the reason why its map could not be read."""
+    try:
+        return open_map(kind, path, processes).used_ranges(), ""
+    except (UnreadableFilesystem, ToolMissing, CommandFailed) as error:
+        return [(0, size_bytes)], f"{type(error).__name__}: {error}"
+
+
+def device_ranges(extents: FileExtents, offset: int, length: int) -> List[Range]:
+    """Where a part of a file lies on the device."""
+    ranges = []
+    for file_offset, device_offset, extent_length in extents:
+        start = max(offset, file_offset)
+        end = min(offset + length, file_offset + extent_length)
+        if start < end:
+            ranges.append((device_offset + start - file_offset, end - start))
+    return merged(ranges)
+
+
+def _xfs_geometry(path: str) -> Tuple[int, int, int]:
+    head = _head(path)
+    if head[:4] != b"XFSB":
+        raise UnreadableFilesystem(f"{path}: no XFS superblock")
+    block_bytes, blocks = struct.unpack_from(">IQ", head, 4)
+    return block_bytes, blocks, struct.unpack_from(">I", head, 84)[0]
+
+
+def _ext_geometry(path: str) -> Tuple[int, int]:
+    head = _head(path)
+    low, log_block = struct.unpack_from("<I", head, 1024 + 4)[0], struct.unpack_from("<I", head, 1024 + 24)[0]
+    if head[1024 + 56 : 1024 + 58] != b"\x53\xef":
+        raise UnreadableFilesystem(f"{path}: no ext4 superblock")
+    has_64_bit = struct.unpack_from("<I", head, 1024 + 96)[0] & 0x80
+    high = struct.unpack_from("<I", head, 1024 + 0x150)[0] if has_64_bit else 0
+    return 1024 << log_block, (high << 32) | low
+
+
+def _head(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(descriptor, 8192, 0)
+    finally:
+        os.close(descriptor)

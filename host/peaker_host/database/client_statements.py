@@ -1,0 +1,76 @@
+"""What clients over the network make the server do, from its own statement statistics.
+
+performance_schema counts statements per account; those of `localhost` are Peaker's and the administrator's and are
+left out. Replication threads have no account there.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Optional
+
+from peaker_host.database.mysql_client import MysqlClient
+from peaker_host.machine.errors import ServerRestarted
+
+# SUM_TIMER_WAIT is in picoseconds (MySQL manual, performance schema statement summary tables).
+_PICOSECONDS_PER_MS = 1_000_000_000
+_SUMS = (
+    "FROM performance_schema.events_statements_summary_by_account_by_event_name"
+    " WHERE HOST IS NOT NULL AND HOST <> 'localhost'"
+    " AND (EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME = 'statement/com/Execute')"
+)
+
+
+@dataclass(frozen=True)
+class StatementCounters:
+    """Since the server started: statements, those that failed, and the time that they took in ms."""
+
+    statements: int
+    errors: int
+    milliseconds: float
+
+
+def read_counters(client: MysqlClient) -> Optional[StatementCounters]:
+    """The counters now; None when the server keeps none (performance_schema is off)."""
+    on = client.json({"on": "@@GLOBAL.performance_schema"})
+    if not int(on["on"]):
+        return None
+    sums = client.json(
+        {
+            "statements": f"(SELECT COALESCE(SUM(COUNT_STAR), 0) {_SUMS})",
+            "errors": f"(SELECT COALESCE(SUM(SUM_ERRORS), 0) {_SUMS})",
+            "picoseconds": f"(SELECT COALESCE(SUM(SUM_TIMER_WAIT), 0) {_SUMS})",
+        }
+    )
+    return StatementCounters(
+        int(sums["statements"]), int(sums["errors"]), float(sums["picoseconds"]) / _PICOSECONDS_PER_MS
+    )
+
+
+def measure_service(
+    client: MysqlClient, window_seconds: float, sleep: Callable[[float], None] = time.sleep
+) -> Dict[str, Any]:
+    """How the server answered in the window: queries, errors, and their mean latency in ms (None without queries)."""
+    before = read_counters(client)
+    if before is None:
+        return {
+            "measurable": False,
+            "queries": 0,
+            "errors": 0,
+            "mean_ms": None,
+            "window_seconds": window_seconds,
+        }
+    sleep(window_seconds)
+    after = read_counters(client)
+    if after is None or after.statements < before.statements:
+        raise ServerRestarted("its statement counters began again within the window")
+    queries = after.statements - before.statements
+    spent = after.milliseconds - before.milliseconds
+    return {
+        "measurable": True,
+        "queries": queries,
+        "errors": after.errors - before.errors,
+        "mean_ms": round(spent / queries, 4) if queries else None,
+        "window_seconds": window_seconds,
+    }

@@ -1,0 +1,153 @@
+"""The database through its own command-line client, in batch mode. Statements go in by standard input."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Settings
+
+_NO_HOME = "/nonexistent"
+_ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
+
+
+class MysqlClient:
+    """One way into a server: a defaults file, or root by the socket where it is empty; optionally a host over TCP."""
+
+    def __init__(
+        self, processes: Processes, program: str, defaults_file: str, extra: Optional[List[str]] = None
+    ) -> None:
+        self._processes = processes
+        login = f"--defaults-extra-file={defaults_file}" if defaults_file else "--user=root"
+        self._argv = [program, login, "--batch", "--connect-timeout=5"]
+        self._argv += extra or []
+
+    def rows(self, statement: str, timeout_seconds: float = 30.0) -> List[Dict[str, Optional[str]]]:
+        """The rows of one statement, by column name; NULL is None. Raises DatabaseUnreachable."""
+        return _table(self._lines(statement, timeout_seconds))
+
+    def json_and_rows(
+        self, expressions: Dict[str, str], statement: str, timeout_seconds: float = 30.0
+    ) -> Tuple[Dict[str, Any], List[Dict[str, Optional[str]]]]:
+        """What `json` and `rows` give, from one connection: half the work where it is asked every second."""
+        lines = self._lines(f"{_json_select(expressions)};\n{statement}", timeout_seconds)
+        content: Dict[str, Any] = json.loads(_table(lines[:2])[0]["result"] or "{}")
+        return content, _table(lines[2:])
+
+    def execute(self, *statements: str, timeout_seconds: float = 30.0) -> None:
+        """Run statements in one connection; the first error ends it and is raised as DatabaseUnreachable."""
+        self.rows(";\n".join(statements), timeout_seconds)
+
+    def json(self, expressions: Dict[str, str], timeout_seconds: float = 30.0) -> Dict[str, Any]:
+        """One row of SQL expressions by name, as JSON values."""
+        row = self.rows(_json_select(expressions), timeout_seconds)[0]
+        content: Dict[str, Any] = json.loads(row["result"] or "{}")
+        return content
+
+    def _lines(self, statement: str, timeout_seconds: float) -> List[str]:
+        try:
+            output = self._processes.run(
+                self._argv,
+                input_text=statement + ";\n",
+                timeout_seconds=timeout_seconds,
+                # What lies in the home directory of the agent's user (.my.cnf) would win over our own file.
+                environment={"HOME": _NO_HOME},
+            ).stdout
+        except CommandFailed as error:
+            raise DatabaseUnreachable(str(error)) from error
+        return output.splitlines()
+
+    def wait_until_up(self, timeout_seconds: float) -> bool:
+        """True as soon as the server answers, False when it did not within the time."""
+        deadline = time.monotonic() + timeout_seconds
+        while time.monotonic() < deadline:
+            try:
+                self.rows("SELECT 1", timeout_seconds=10.0)
+                return True
+            except DatabaseUnreachable:
+                time.sleep(0.3)
+        return False
+
+
+def admin_client(settings: Settings, processes: Processes) -> MysqlClient:
+    """The local server as its administrator, over the socket: with admin.cnf where there is one, else as root."""
+    path = settings.admin_defaults_file
+    return MysqlClient(processes, settings.mysql_client, path if os.path.exists(path) else "")
+
+
+class RemoteLogin:
+    """A client for another server; its credentials lie in a private file for the time of the `with` block."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        processes: Processes,
+        host: str,
+        port: int,
+        user: str,
+        password: str,
+        option_lines: Sequence[str] = (),
+    ) -> None:
+        self._settings = settings
+        self._processes = processes
+        self._lines = [
+            "[client]",
+            f"host={host}",
+            f"port={port}",
+            f"user={user}",
+            f'password="{_quoted(password)}"',
+            *option_lines,
+        ]
+        self._path = ""
+
+    def __enter__(self) -> MysqlClient:
+        descriptor, self._path = tempfile.mkstemp(prefix="peaker-login-")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write("\n".join([*self._lines, "protocol=TCP"]) + "\n")
+        return MysqlClient(self._processes, self._settings.mysql_client, self._path)
+
+    def __exit__(self, *_: object) -> None:
+        os.unlink(self._path)
+
+
+def sql_text(value: str) -> str:
+    """A string literal."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _json_select(expressions: Dict[str, str]) -> str:
+    pairs = ", ".join(f"'{name}', {expression}" for name, expression in expressions.items())
+    return f"SELECT JSON_OBJECT({pairs}) AS result"
+
+
+def _table(lines: List[str]) -> List[Dict[str, Optional[str]]]:
+    """The client's batch output, its first line the column names."""
+    if not lines:
+        return []
+    names = lines[0].split("\t")
+    return [dict(zip(names, (_unescaped(value) for value in line.split("\t")))) for line in lines[1:]]
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _unescaped(value: str) -> Optional[str]:
+    if value == "NULL":
+        return None
+    if "\\" not in value:
+        return value
+    result, index = [], 0
+    while index < len(value):
+        if value[index] == "\\" and index + 1 < len(value):
+            result.append(_ESCAPES.get(value[index + 1], value[index + 1]))
+            index += 2
+        else:
+            result.append(value[index])
+            index += 1
+    return "".join(result)

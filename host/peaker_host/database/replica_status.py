@@ -1,0 +1,121 @@
+"""What a replica says about itself, in one form for MySQL 8.4/9.x and MariaDB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Tuple
+
+from peaker_host.database.mysql_client import MysqlClient
+
+
+@dataclass(frozen=True)
+class ReplicaStatus:
+    """One replication channel. `lag_seconds` is None when the server does not know it.
+
+    `read_position` changes whenever anything of the source's log arrives; `received_gtids` is told by MariaDB only.
+    """
+
+    source_host: str
+    source_port: int
+    user: str
+    io_running: bool
+    sql_running: bool
+    lag_seconds: Optional[int]
+    io_error_number: int
+    io_error: str
+    sql_error_number: int
+    sql_error: str
+    read_position: str = ""
+    received_gtids: str = ""
+    channel: str = ""
+
+    @property
+    def running(self) -> bool:
+        """Both threads run."""
+        return self.io_running and self.sql_running
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Statements and names that differ between the engines."""
+
+    show_status: str
+    start: str
+    stop: str
+    prefix: str
+    thread_prefix: str
+    lag_column: str
+    executed_set: str
+    server_uuid: str
+    skip_start_option: str
+    skip_start_expression: str
+    read_only_expression: str
+    read_only_options: str
+
+
+DIALECTS: Dict[str, Dialect] = {
+    "mysql": Dialect(
+        show_status="SHOW REPLICA STATUS",
+        start="START REPLICA",
+        stop="STOP REPLICA",
+        prefix="Source",
+        thread_prefix="Replica",
+        lag_column="Seconds_Behind_Source",
+        executed_set="@@GLOBAL.gtid_executed",
+        server_uuid="@@GLOBAL.server_uuid",
+        skip_start_option="skip_replica_start = ON",
+        skip_start_expression="@@GLOBAL.skip_replica_start",
+        read_only_expression="IF(@@GLOBAL.super_read_only, 1, 0)",
+        read_only_options="read_only = ON\nsuper_read_only = ON",
+    ),
+    "mariadb": Dialect(
+        show_status="SHOW SLAVE STATUS",
+        start="START SLAVE",
+        stop="STOP SLAVE",
+        prefix="Master",
+        thread_prefix="Slave",
+        lag_column="Seconds_Behind_Master",
+        executed_set="@@GLOBAL.gtid_slave_pos",
+        server_uuid="CONCAT('server-', @@GLOBAL.server_id)",
+        skip_start_option="skip_slave_start = ON",
+        # MariaDB has the option, but no variable that tells.
+        skip_start_expression="1",
+        read_only_expression="IF(@@GLOBAL.read_only, 1, 0)",
+        read_only_options="read_only = ON",
+    ),
+}
+
+
+def read_status(client: MysqlClient, engine: str, timeout_seconds: float = 30.0) -> Optional[ReplicaStatus]:
+    """The channel's status; None when the server is no replica."""
+    dialect = DIALECTS[engine]
+    return status_from(client.rows(dialect.show_status, timeout_seconds), engine)
+
+
+def status_from(rows: List[Dict[str, Optional[str]]], engine: str) -> Optional[ReplicaStatus]:
+    """The status out of the rows that `show_status` gave: of several channels the one that is worst off."""
+    statuses = [_status_of(row, DIALECTS[engine]) for row in rows]
+    return max(statuses, key=_how_bad, default=None)
+
+
+def _how_bad(status: ReplicaStatus) -> Tuple[bool, bool, int]:
+    return not status.running, status.lag_seconds is None, status.lag_seconds or 0
+
+
+def _status_of(row: Dict[str, Optional[str]], dialect: Dialect) -> ReplicaStatus:
+    lag = row.get(dialect.lag_column)
+    return ReplicaStatus(
+        source_host=row.get(f"{dialect.prefix}_Host") or "",
+        source_port=int(row.get(f"{dialect.prefix}_Port") or 3306),
+        user=row.get(f"{dialect.prefix}_User") or "",
+        io_running=row.get(f"{dialect.thread_prefix}_IO_Running") == "Yes",
+        sql_running=row.get(f"{dialect.thread_prefix}_SQL_Running") == "Yes",
+        lag_seconds=int(lag) if lag is not None else None,
+        io_error_number=int(row.get("Last_IO_Errno") or 0),
+        io_error=row.get("Last_IO_Error") or "",
+        sql_error_number=int(row.get("Last_SQL_Errno") or 0),
+        sql_error=row.get("Last_SQL_Error") or "",
+        read_position=f"{row.get(f'{dialect.prefix}_Log_File')}:{row.get(f'Read_{dialect.prefix}_Log_Pos')}",
+        received_gtids=row.get("Gtid_IO_Pos") or "",
+        channel=row.get("Channel_Name") or "",
+    )

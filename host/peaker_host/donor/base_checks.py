@@ -1,0 +1,282 @@
+"""What a server that others built must be before it can be a donor. Nothing here changes anything.
+
+The rules are those of prepare_donor, asked before the first run instead of in it, and what its copies will need: GTIDs,
+a server_id of its own, binary logs that its source keeps long enough.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple
+
+from peaker_host.database.channels import only_channel
+from peaker_host.database.data_paths import refuse_outside
+from peaker_host.database.mysql_client import MysqlClient
+from peaker_host.database.replica_status import DIALECTS, read_status
+from peaker_host.donor.base_step import WARNING, Refusal, Step, looked
+from peaker_host.donor.prepare_donor import refuse_source
+from peaker_host.machine.errors import DatabaseUnreachable, DonorIsSource
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Settings
+from peaker_host.replicate.replication import HEARTBEAT_PERIOD_SECONDS, source_binlog_expire_seconds
+
+# MySQL 8.4 and MariaDB 10.11 are the oldest whose statements the package speaks (README).
+OLDEST = {"mysql": (8, 4), "mariadb": (10, 11)}
+# A cut network shows after 2.5 heartbeats (health/sample.py), a fault to the load balancer within 22 s.
+_LONGEST_HEARTBEAT_SECONDS = 10.0
+_HEARTBEATS = {
+    "mysql": "SELECT HEARTBEAT_INTERVAL AS seconds FROM performance_schema.replication_connection_configuration"
+    " LIMIT 1",
+    "mariadb": "SELECT VARIABLE_VALUE AS seconds FROM information_schema.GLOBAL_STATUS"
+    " WHERE VARIABLE_NAME = 'SLAVE_HEARTBEAT_PERIOD'",
+}
+# `library` is a reserved word from MySQL 9.2 on.
+_LOADED_PLUGINS = (
+    "SELECT PLUGIN_NAME AS plugin, PLUGIN_LIBRARY AS loaded_from FROM information_schema.PLUGINS"
+    " WHERE PLUGIN_LIBRARY IS NOT NULL AND PLUGIN_STATUS = 'ACTIVE' ORDER BY PLUGIN_NAME"
+)
+
+
+@dataclass(frozen=True)
+class Filesystem:
+    """Where a volume of the cluster is mounted, and as what (xfs or ext4)."""
+
+    mount_point: str
+    filesystem: str
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """What the server says of itself that host.json and admin.cnf need."""
+
+    version: str
+    datadir: str
+    socket: str
+
+
+def read_facts(client: MysqlClient) -> ServerFacts:
+    """Raises DatabaseUnreachable."""
+    said = client.json(
+        {"version": "@@GLOBAL.version", "datadir": "@@GLOBAL.datadir", "socket": "@@GLOBAL.socket"}
+    )
+    return ServerFacts(
+        str(said["version"]), os.path.normpath(str(said["datadir"])), str(said["socket"] or "")
+    )
+
+
+def look_at_server(
+    settings: Settings,
+    processes: Processes,
+    client: MysqlClient,
+    facts: ServerFacts,
+    filesystems: Tuple[Filesystem, ...],
+    least_binlog_seconds: int,
+    mounts: Optional[Dict[str, str]] = None,
+) -> List[Step]:
+    """One step for each thing that a donor or its copies need. `mounts`: filesystem by mount point, of this host."""
+    engine = settings.engine
+    places = read_filesystems() if mounts is None else mounts
+    return [
+        looked("version", lambda: _version(engine, facts.version)),
+        looked("replication", lambda: _replication(client, engine)),
+        looked("gtid", lambda: _gtid(client, engine)),
+        looked("server_id", lambda: _server_id(client, engine)),
+        looked("volumes", lambda: _volumes(client, engine, filesystems, places)),
+        looked("binary logs", lambda: _binary_logs(settings, processes, client, least_binlog_seconds)),
+        looked("heartbeat", lambda: _heartbeat(client, engine)),
+        looked("plugins", lambda: _plugins(client)),
+    ]
+
+
+def look_at_unit(settings: Settings, processes: Processes) -> Step:
+    """Whether systemd knows the server that runs, and starts it again after a reboot."""
+
+    def look() -> "str | Step":
+        unit = settings.mysql_service
+        if processes.run(["systemctl", "is-active", unit], check=False).exit_code:
+            return Step(
+                "unit",
+                WARNING,
+                f"no active unit {unit}",
+                "name the unit that runs the server as mysql_service in /etc/peaker/host.json",
+            )
+        if processes.run(["systemctl", "is-enabled", unit], check=False).exit_code:
+            return Step(
+                "unit",
+                WARNING,
+                f"{unit} runs, but would not after a reboot",
+                f"systemctl enable {unit}",
+            )
+        return f"{unit} runs and is enabled"
+
+    return looked("unit", look)
+
+
+def server_numbers(client: MysqlClient, engine: str) -> Dict[str, Any]:
+    """What servers of one cluster are compared by: server_id, and the source's address; None where it is not told."""
+    try:
+        status = read_status(client, engine)
+        own = int(client.json({"server_id": "@@GLOBAL.server_id"})["server_id"])
+    except DatabaseUnreachable:
+        return {"server_id": None, "source_host": None}
+    return {"server_id": own, "source_host": status.source_host if status else None}
+
+
+def read_filesystems(path: str = "/proc/self/mounts") -> Dict[str, str]:
+    """Filesystem type by mount point; the last mount of a place counts."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return {fields[1]: fields[2] for fields in (line.split() for line in file)}
+
+
+def _version(engine: str, version: str) -> str:
+    found = "mariadb" if "mariadb" in version.lower() else "mysql"
+    if found != engine:
+        raise Refusal(
+            f"this server is {version}, the cluster's engine is {engine}",
+            f"set engine: {found} in the environment's file and deploy, or give another instance",
+        )
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    oldest = OLDEST[engine]
+    if numbers is None or (int(numbers.group(1)), int(numbers.group(2))) < oldest:
+        raise Refusal(
+            f"{version} is too old", f"upgrade to {'.'.join(str(part) for part in oldest)} or newer"
+        )
+    return version
+
+
+def _replication(client: MysqlClient, engine: str) -> str:
+    try:
+        status = refuse_source(client, engine)
+    except DonorIsSource as error:
+        name = "super_read_only" if engine == "mysql" else "read_only"
+        raise Refusal(
+            str(error),
+            f"on a replica: {_set_for_good(engine)} {name} = ON, and in its configuration file; the source is never "
+            "prepared",
+        ) from error
+    lag = "unknown" if status.lag_seconds is None else f"{status.lag_seconds} s"
+    return f"follows {status.source_host}, read-only, lag {lag}"
+
+
+def _set_for_good(engine: str) -> str:
+    """MariaDB keeps nothing: what is set there must go into its configuration file too."""
+    return "SET PERSIST" if engine == "mysql" else "SET GLOBAL"
+
+
+def _channel_row(client: MysqlClient, engine: str) -> Dict[str, Optional[str]]:
+    only_channel(client, engine)
+    rows = client.rows(DIALECTS[engine].show_status)
+    if not rows:
+        raise Refusal("no replication channel", "give a replica that follows the cluster's source")
+    return rows[0]
+
+
+def _gtid(client: MysqlClient, engine: str) -> str:
+    row = _channel_row(client, engine)
+    if engine == "mariadb":
+        if row.get("Using_Gtid") in ("Slave_Pos", "Current_Pos"):
+            return f"the channel uses {row['Using_Gtid']}"
+        raise Refusal(
+            f"the channel does not use GTIDs (Using_Gtid: {row.get('Using_Gtid')})",
+            "STOP SLAVE; CHANGE MASTER TO MASTER_USE_GTID = slave_pos; START SLAVE",
+        )
+    mode = str(client.json({"mode": "@@GLOBAL.gtid_mode"})["mode"])
+    if mode != "ON":
+        raise Refusal(
+            f"gtid_mode is {mode}",
+            "turn GTIDs on in the whole cluster (MySQL manual, changing the GTID mode online)",
+        )
+    if row.get("Auto_Position") != "1":
+        raise Refusal(
+            "the channel follows by file and position, not by GTID",
+            "STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_AUTO_POSITION = 1; START REPLICA",
+        )
+    return "gtid_mode is ON, the channel uses it"
+
+
+def _server_id(client: MysqlClient, engine: str) -> str:
+    own = int(client.json({"server_id": "@@GLOBAL.server_id"})["server_id"])
+    source = _channel_row(client, engine).get(f"{DIALECTS[engine].prefix}_Server_Id")
+    remedy = "give each server of the cluster a server_id of its own"
+    if own == 0:
+        raise Refusal("server_id is 0", remedy)
+    if source is not None and int(source) == own:
+        raise Refusal(f"server_id is {own}, which is also its source's", remedy)
+    return f"{own}" if source is None else f"{own}, its source's is {source}"
+
+
+def _volumes(
+    client: MysqlClient, engine: str, filesystems: Tuple[Filesystem, ...], mounts: Dict[str, str]
+) -> str:
+    for wanted in filesystems:
+        found = mounts.get(os.path.normpath(wanted.mount_point))
+        if found is None:
+            raise Refusal(
+                f"nothing is mounted at {wanted.mount_point}",
+                "mount the cluster's volumes where its settings say, or change mount_point in the environment's file",
+            )
+        if found != wanted.filesystem:
+            raise Refusal(
+                f"{wanted.mount_point} is {found}, the settings say {wanted.filesystem}",
+                f"set filesystem: {found} in the environment's file, if it is xfs or ext4",
+            )
+    refuse_outside(client, engine, [one.mount_point for one in filesystems], list(mounts))
+    return f"all data is on {', '.join(one.mount_point for one in filesystems)}"
+
+
+def _binary_logs(
+    settings: Settings, processes: Processes, client: MysqlClient, least_seconds: int
+) -> "str | Step":
+    kept = source_binlog_expire_seconds(settings, processes, client)
+    if kept is None:
+        return Step(
+            "binary logs",
+            WARNING,
+            "how long the source keeps its binary logs is unknown: its login is refused or not known here",
+            f"see on the source that binlog_expire_logs_seconds is at least {least_seconds}",
+        )
+    if kept and kept < least_seconds:
+        return Step(
+            "binary logs",
+            WARNING,
+            f"the source keeps them for {kept} s, a build may take {least_seconds} s",
+            f"on the source: {_set_for_good(settings.engine)} binlog_expire_logs_seconds = {least_seconds}",
+        )
+    return "the source keeps them for ever" if kept == 0 else f"the source keeps them for {kept} s"
+
+
+def _heartbeat(client: MysqlClient, engine: str) -> "str | Step":
+    try:
+        rows: List[Dict[str, Any]] = client.rows(_HEARTBEATS[engine])
+    except DatabaseUnreachable:
+        rows = []
+    seconds = float(rows[0]["seconds"]) if rows and rows[0]["seconds"] is not None else None
+    if seconds is not None and 0 < seconds <= _LONGEST_HEARTBEAT_SECONDS:
+        return f"every {seconds:g} s"
+    shown = "unknown" if seconds is None else f"every {seconds:g} s" if seconds else "off"
+    stop, start, option = (
+        ("STOP REPLICA", "START REPLICA", "REPLICATION SOURCE TO SOURCE_HEARTBEAT_PERIOD")
+        if engine == "mysql"
+        else ("STOP SLAVE", "START SLAVE", "MASTER TO MASTER_HEARTBEAT_PERIOD")
+    )
+    return Step(
+        "heartbeat",
+        WARNING,
+        f"{shown}: a cut network shows late",
+        f"{stop}; CHANGE {option} = {HEARTBEAT_PERIOD_SECONDS}; {start}",
+    )
+
+
+def _plugins(client: MysqlClient) -> "str | Step":
+    """A copy's server loads what its donor's data dictionary names, out of the image's own plugin directory."""
+    rows = client.rows(_LOADED_PLUGINS)
+    if not rows:
+        return "none from a library"
+    shown = ", ".join(f"{row['plugin']} ({row['loaded_from']})" for row in rows)
+    keys = [str(row["plugin"]) for row in rows if "key" in str(row["plugin"]).lower()]
+    keyring = f"; and give it the keys of {', '.join(keys)}, which no snapshot of data holds" if keys else ""
+    return Step(
+        "plugins", WARNING, shown, f"see that the image of the peak replicas has these libraries{keyring}"
+    )

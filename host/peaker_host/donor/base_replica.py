@@ -1,0 +1,406 @@
+"""A base replica that others built: look whether it can be a donor, then put there what Peaker needs.
+
+Nothing of the server's own is changed, restarted or interrupted. When one look is refused, nothing is made at all. The
+account of the health responder comes by replication from the source, where its owner makes it; only on the owner's word
+is it made on this server alone, outside the binary log.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import json
+import os
+import stat
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from peaker_host.database.mysql_client import MysqlClient, admin_client
+from peaker_host.donor.base_checks import (
+    Filesystem,
+    ServerFacts,
+    look_at_server,
+    look_at_unit,
+    read_facts,
+    server_numbers,
+)
+from peaker_host.donor.base_step import DONE, THERE, WARNING, Refusal, Step, as_result, looked, refused
+from peaker_host.health.account import (
+    OWNERS_ACCOUNT,
+    ensure_health_account,
+    login_problem,
+    statements_for_the_source,
+)
+from peaker_host.health.policy import store_policy
+from peaker_host.health.process import listening_addresses
+from peaker_host.health.serving_floor import read_health
+from peaker_host.health.unit import UNIT, install_health_service, unit_text
+from peaker_host.machine.errors import BaseNotPrepared, DatabaseUnreachable, HostError
+from peaker_host.machine.files import read_json, read_text, write_atomically
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Settings
+
+_UNITS = ("mysql", "mysqld", "mariadb")
+_AS_ROOT = "[client]\nuser=root\n"
+PREPARE = "run peaker prepare-base for this instance"
+_ANSWER_PAUSE_SECONDS, _ANSWER_TIMEOUT_SECONDS = 0.5, 3.0
+# What prepare_donor does to the server: it must be allowed, and this changes nothing.
+_MAY_DUMP = "SET GLOBAL innodb_buffer_pool_dump_pct = @@GLOBAL.innodb_buffer_pool_dump_pct"
+
+
+@dataclass(frozen=True)
+class BaseRequest:
+    """What the cluster's settings say, and what the owner of the server allows.
+
+    `admin_defaults_file`: an option file of this host with the administrator's login; empty for what is there already,
+    or else root by the socket. `health`: what the responder goes by. `check_only`: nothing is to be made.
+    """
+
+    engine: str
+    health_port: int
+    filesystems: Tuple[Filesystem, ...]
+    least_binlog_seconds: int
+    health: Dict[str, Any]
+    admin_defaults_file: str = ""
+    account_here: bool = False
+    check_only: bool = False
+
+
+def prepare_base(
+    settings: Settings,
+    settings_path: str,
+    processes: Processes,
+    request: BaseRequest,
+    wait_seconds: float,
+    say: Callable[[str], None],
+) -> Dict[str, Any]:
+    """Look, then make what is missing; `wait_seconds` is how long the responder may take to answer good.
+
+    With `check_only` nothing is made: what is missing is refused, and the result has the server's own numbers.
+    Returns the steps and whether anything was changed. Raises BaseNotPrepared with the steps.
+    """
+    settings = replace(settings, engine=request.engine, health_port=request.health_port)
+    if request.check_only:
+        return _check(settings, settings_path, processes, request, wait_seconds)
+    with _one_at_a_time(settings):
+        return _prepare(settings, settings_path, processes, request, wait_seconds, say)
+
+
+@contextmanager
+def _one_at_a_time(settings: Settings) -> Iterator[None]:
+    """Two that make the account at once would each write the other's password away."""
+    os.makedirs(settings.state_dir, exist_ok=True)
+    path = os.path.join(settings.state_dir, "prepare-base.lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _prepare(
+    settings: Settings,
+    settings_path: str,
+    processes: Processes,
+    request: BaseRequest,
+    wait_seconds: float,
+    say: Callable[[str], None],
+) -> Dict[str, Any]:
+    with _Administrator(settings, processes, request.admin_defaults_file) as administrator:
+        settings, facts, steps = _look(administrator, settings, settings_path, processes, request)
+        if facts is None or refused(steps):
+            raise _not_prepared(steps)
+        *steps, account = steps
+        steps.append(_write_settings(settings, settings_path))
+        steps[0] = administrator.keep(facts)
+    say("the server can be a donor")
+    steps += _make(settings, processes, request, account, wait_seconds)
+    if refused(steps):
+        raise _not_prepared(steps)
+    return as_result(steps)
+
+
+def _look(
+    administrator: "_Administrator",
+    settings: Settings,
+    settings_path: str,
+    processes: Processes,
+    request: BaseRequest,
+) -> Tuple[Settings, Optional[ServerFacts], List[Step]]:
+    """The steps of all looks, the administrator's first and the account's last; only the first without a login."""
+    facts, steps = administrator.facts, [administrator.step]
+    if facts is None:
+        return settings, None, steps
+    settings = _with_facts(settings, settings_path, processes, facts)
+    client, least = administrator.client, request.least_binlog_seconds
+    steps += look_at_server(settings, processes, client, facts, request.filesystems, least)
+    steps.append(look_at_unit(settings, processes))
+    steps.append(looked("health account", lambda: _account(settings, processes, request.account_here)))
+    return settings, facts, steps
+
+
+def _check(
+    settings: Settings, settings_path: str, processes: Processes, request: BaseRequest, wait_seconds: float
+) -> Dict[str, Any]:
+    """Every look of a preparation, and whether what it would make is there. Nothing is written."""
+    with _Administrator(settings, processes, request.admin_defaults_file) as administrator:
+        settings, facts, steps = _look(administrator, settings, settings_path, processes, request)
+        if facts is None:
+            raise _not_prepared(steps)
+        steps[0] = looked("administrator", lambda: administrator.look_kept(facts))
+        numbers = server_numbers(administrator.client, request.engine)
+    steps.append(looked("host settings", lambda: _look_at_settings(settings, settings_path)))
+    steps.append(looked("health policy", lambda: _look_at_policy(settings, request.health)))
+    steps.append(looked("health responder", lambda: _look_at_responder(settings, processes)))
+    if not refused(steps[-1:]):
+        steps.append(looked("health answer", lambda: _await_good(settings, wait_seconds)))
+    if refused(steps):
+        raise _not_prepared(steps, numbers)
+    return {**as_result(steps), **numbers}
+
+
+def _not_prepared(steps: List[Step], numbers: Optional[Dict[str, Any]] = None) -> BaseNotPrepared:
+    wrong = refused(steps)
+    named = "; ".join(f"{step.name}: {step.detail}" for step in wrong)
+    return BaseNotPrepared(f"{len(wrong)} refused: {named}", {**as_result(steps), **(numbers or {})})
+
+
+class _Administrator:
+    """The login with which Peaker looks at the server and dumps its page list: tried from a file of its own for the
+    time of the `with` block, and kept as admin.cnf only by `keep`."""
+
+    def __init__(self, settings: Settings, processes: Processes, given: str) -> None:
+        self._settings, self._processes, self._given = settings, processes, given
+        self._path = ""
+        self.facts: Optional[ServerFacts] = None
+
+    def __enter__(self) -> "_Administrator":
+        descriptor, self._path = tempfile.mkstemp(prefix="peaker-admin-")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(self._text())
+        self.client = MysqlClient(self._processes, self._settings.mysql_client, self._path)
+        self.step = looked("administrator", self._try)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.unlink(self._path)
+
+    def keep(self, facts: ServerFacts) -> Step:
+        """Write admin.cnf where it says something else. A login that others keep is included, never copied."""
+        path, text = self._settings.admin_defaults_file, self._to_keep(facts)
+        if text is None:
+            return self.step
+        write_atomically(path, text, mode=0o600)
+        return Step("administrator", DONE, f"{self.step.detail}; {path} written")
+
+    def look_kept(self, facts: ServerFacts) -> "str | Step":
+        """The step where admin.cnf is as it should be; else a refusal."""
+        if self.step.state != THERE or self._to_keep(facts) is None:
+            return self.step
+        raise Refusal(f"{self.step.detail}, but {self._settings.admin_defaults_file} is not made", PREPARE)
+
+    def _to_keep(self, facts: ServerFacts) -> Optional[str]:
+        """What admin.cnf is to hold; None where it is right already."""
+        path = self._settings.admin_defaults_file
+        if not self._given and os.path.exists(path):
+            return None
+        socket = f"[client]\nsocket={facts.socket}\n" if facts.socket else ""
+        text = f"{self._text()}{socket}"
+        return None if read_text(path) == text else text
+
+    def _text(self) -> str:
+        if self._given:
+            return f"!include {self._given}\n"
+        own = self._settings.admin_defaults_file
+        return f"!include {own}\n" if os.path.exists(own) else _AS_ROOT
+
+    def _try(self) -> str:
+        if self._given:
+            _refuse_open_file(self._given)
+        elif os.path.exists(self._settings.admin_defaults_file):
+            _refuse_open_file(self._settings.admin_defaults_file)
+        try:
+            who = str(self.client.json({"who": "CURRENT_USER()"})["who"])
+        except DatabaseUnreachable as error:
+            own = self._settings.admin_defaults_file
+            source = self._given or (f"{own} says" if os.path.exists(own) else "root, by the socket")
+            raise Refusal(
+                f"no login as {source}: {error}",
+                "put the login of an administrator into an option file of the host that only root can read, and name it"
+                ": --admin-defaults-file /root/peaker-admin.cnf (docs/base-replica.md has the least rights)",
+            ) from error
+        try:
+            self.client.execute(_MAY_DUMP)
+        except DatabaseUnreachable as error:
+            raise Refusal(
+                f"{who} may not dump the buffer pool's page list: {error}",
+                f"GRANT SYSTEM_VARIABLES_ADMIN ON *.* TO {who}; MariaDB: SUPER",
+            ) from error
+        self.facts = read_facts(self.client)
+        return f"{who} logs in"
+
+
+def _refuse_open_file(path: str) -> None:
+    try:
+        facts = os.stat(path)
+    except OSError as error:
+        raise Refusal(f"{path}: {error.strerror}", "name an option file that is on this host") from error
+    if not stat.S_ISREG(facts.st_mode):
+        raise Refusal(f"{path} is no file", "name an option file that is on this host")
+    if facts.st_uid != 0 or facts.st_mode & 0o077:
+        raise Refusal(
+            f"{path} is not root's alone (mode {facts.st_mode & 0o777:o}): it holds a login",
+            f"chown root {path}; chmod 600 {path}",
+        )
+
+
+def _with_facts(settings: Settings, path: str, processes: Processes, facts: ServerFacts) -> Settings:
+    """The settings with what the server and systemd say, where nobody wrote it into host.json."""
+    written = read_json(path) or {}
+    if "datadir" not in written:
+        settings = replace(settings, datadir=facts.datadir)
+    if "mysql_service" in written:
+        return settings
+    units = dict.fromkeys((settings.mysql_service, *_UNITS))
+    active = [
+        unit for unit in units if not processes.run(["systemctl", "is-active", unit], check=False).exit_code
+    ]
+    return replace(settings, mysql_service=active[0]) if active else settings
+
+
+def _write_settings(settings: Settings, path: str) -> Step:
+    """host.json keeps what others wrote; what differs from the defaults comes to it, and what the cluster's settings
+    decide wins."""
+    written, decided = read_json(path) or {}, _to_decide(settings, path)
+    if not decided:
+        return Step("host settings", THERE, f"{path} says what is so" if written else "the defaults are so")
+    text = json.dumps({**written, **decided}, indent=1) + "\n"
+    write_atomically(path, text)
+    return Step("host settings", DONE, f"{path}: {_named(decided)}")
+
+
+def _to_decide(settings: Settings, path: str) -> Dict[str, Any]:
+    """What host.json is to say, and does not."""
+    written, default = read_json(path) or {}, asdict(Settings())
+    return {
+        name: value
+        for name, value in asdict(settings).items()
+        if name in ("engine", "health_port", "datadir", "mysql_service")
+        and value != written.get(name, default[name])
+    }
+
+
+def _named(values: Dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _look_at_settings(settings: Settings, path: str) -> str:
+    if decided := _to_decide(settings, path):
+        raise Refusal(f"{path} does not say {_named(decided)}", PREPARE)
+    return f"{path} says what is so"
+
+
+def _look_at_policy(settings: Settings, health: Dict[str, Any]) -> "str | Step":
+    path = settings.health_policy_file
+    stored = read_json(path) or {}
+    wrong = {name: value for name, value in health.items() if stored.get(name) != value}
+    return Step("health policy", WARNING, f"{path} does not say {_named(wrong)}", PREPARE) if wrong else path
+
+
+def _account(settings: Settings, processes: Processes, account_here: bool) -> "str | Step":
+    """Whether the responder can log in; where it cannot and may not get an account here, what its owner does."""
+    path = settings.health_defaults_file
+    there = os.path.exists(path)
+    problem = login_problem(settings, processes) if there else "the file is not there"
+    if problem is None:
+        _refuse_open_file(path)
+        return f"{path} logs in"
+    if account_here:
+        return Step("health account", DONE, "")
+    statements = "".join(f"{statement};\n" for statement in statements_for_the_source(settings.engine))
+    raise Refusal(
+        f"{path}: {problem}",
+        f"make it on the source, with a password of yours; every replica gets it from there:\n{statements}"
+        f"Put its login on this host into {path}, root's alone (mode 600):\n"
+        f"[client]\nuser={OWNERS_ACCOUNT}\npassword=<password>\n"
+        "Then run this again. Or let an account be made on this replica alone, outside the binary log, with"
+        " --create-account-here.",
+    )
+
+
+def _make(
+    settings: Settings, processes: Processes, request: BaseRequest, account: Step, wait_seconds: float
+) -> List[Step]:
+    steps = [account if account.state == THERE else _make_account(settings, processes)]
+    if refused(steps):
+        return steps
+    steps.append(_store_policy(settings, request.health))
+    steps.append(looked("health responder", lambda: _start_responder(settings, processes)))
+    if refused(steps):
+        return steps
+    return [*steps, looked("health answer", lambda: _await_good(settings, wait_seconds))]
+
+
+def _make_account(settings: Settings, processes: Processes) -> Step:
+    def make() -> Step:
+        ensure_health_account(settings, processes, admin_client(settings, processes))
+        detail = f"peaker_health_local made here alone, not logged; {settings.health_defaults_file} written"
+        return Step("health account", DONE, detail)
+
+    return looked("health account", make)
+
+
+def _store_policy(settings: Settings, health: Dict[str, Any]) -> Step:
+    changed = store_policy(settings, health)
+    return Step("health policy", DONE if changed else THERE, settings.health_policy_file)
+
+
+def _start_responder(settings: Settings, processes: Processes) -> "str | Step":
+    """Nothing that runs as it should is touched."""
+    if _responder_runs(settings, processes):
+        return f"{UNIT} runs on port {settings.health_port}"
+    install_health_service(settings, processes)
+    processes.run(["systemctl", "enable", UNIT], check=False)
+    return Step("health responder", DONE, f"{UNIT} started on port {settings.health_port}")
+
+
+def _look_at_responder(settings: Settings, processes: Processes) -> str:
+    if _responder_runs(settings, processes):
+        return f"{UNIT} runs on port {settings.health_port}"
+    raise Refusal(f"{UNIT} does not run as this release has it on port {settings.health_port}", PREPARE)
+
+
+def _responder_runs(settings: Settings, processes: Processes) -> bool:
+    same = read_text(os.path.join(settings.unit_dir, UNIT)) == unit_text(settings)
+    runs = [
+        processes.run(["systemctl", verb, UNIT], check=False).exit_code == 0
+        for verb in ("is-enabled", "is-active")
+    ]
+    return same and all(runs)
+
+
+def _await_good(settings: Settings, wait_seconds: float) -> "str | Step":
+    """At the address at which the load balancer and the peers ask."""
+    address = listening_addresses(settings)[-1].replace("0.0.0.0", "127.0.0.1")
+    where = f"{address}:{settings.health_port}"
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            status, body = read_health(address, settings.health_port, _ANSWER_TIMEOUT_SECONDS)
+            said = f"{status}: {body.get('why', '')}"
+        except (OSError, ValueError, http.client.HTTPException, HostError) as error:
+            status, said = 0, f"no answer: {error}"
+        if status == 200:
+            return f"{where} answers {said}"
+        if status == 404:
+            return Step("health answer", WARNING, f"{where} answers {said}", "document set_maintenance, off")
+        if time.monotonic() > deadline:
+            raise Refusal(
+                f"{where} answers {said}",
+                f"mend what it names; journalctl -u {UNIT} has the responder's own words",
+            )
+        time.sleep(_ANSWER_PAUSE_SECONDS)

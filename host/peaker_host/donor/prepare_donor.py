@@ -1,0 +1,102 @@
+"""Before the snapshot: is this a replica that may be snapshotted, and what is hot on it?"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, List, Sequence
+
+from peaker_host.database.channels import only_channel
+from peaker_host.database.data_paths import refuse_outside
+from peaker_host.database.mysql_client import MysqlClient, admin_client
+from peaker_host.database.page_list import dump_buffer_pool
+from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, read_status
+from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating
+from peaker_host.machine.freeze import freeze_all, freeze_for_a_moment
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Settings
+from peaker_host.replicate.channel_record import write_record
+
+__all__ = ["data_directories", "freeze_for_a_moment", "prepare_donor", "refuse_source"]
+
+
+def prepare_donor(
+    settings: Settings,
+    processes: Processes,
+    volumes: Sequence[str],
+    dump_percent: int,
+    timeout_seconds: float,
+    say: Callable[[str], None],
+) -> Dict[str, Any]:
+    """Dump the buffer pool's page list, write the filesystem maps out, and report the donor's position.
+
+    `volumes` are the mount points of what will be snapshotted. Raises DonorIsSource, DonorNotReplicating,
+    UnsupportedChannels, DataOutsideVolumes, BufferPoolTimeout.
+    """
+    client = admin_client(settings, processes)
+    status = refuse_source(client, settings.engine)
+    refuse_outside(client, settings.engine, volumes)
+    pages = dump_buffer_pool(client, settings, dump_percent, timeout_seconds)
+    say(f"page list dumped: {pages} pages")
+    directories = data_directories(client, settings)
+    write_record(client, settings.engine, directories[0])
+    freezes = freeze_all(directories)
+    not_frozen = "; ".join(one.why for one in freezes.values() if one.seconds is None)
+    if not_frozen or not freezes:
+        not_frozen = not_frozen or "no data directory lies on a filesystem of its own"
+        say(f"the snapshot is taken without a freeze: {not_frozen}")
+    dialect = DIALECTS[settings.engine]
+    facts = client.json(
+        {
+            "gtid_set": dialect.executed_set,
+            "server_uuid": dialect.server_uuid,
+            "server_id": "@@GLOBAL.server_id",
+            "buffer_pool_bytes": "@@GLOBAL.innodb_buffer_pool_size",
+        }
+    )
+    return {
+        "gtid_set": str(facts["gtid_set"]).replace("\n", ""),
+        "server_uuid": facts["server_uuid"],
+        "server_id": int(facts["server_id"]),
+        "lag_seconds": status.lag_seconds,
+        "source_host": status.source_host,
+        "buffer_pool_pages": pages,
+        "data_bytes": sum(_used_bytes(path) for path in freezes),
+        "frozen_seconds": {path: round(one.seconds or 0.0, 3) for path, one in freezes.items()},
+        "not_frozen": not_frozen,
+    }
+
+
+def data_directories(client: MysqlClient, settings: Settings) -> List[str]:
+    """Where the server keeps data, redo log and binary logs."""
+    facts = client.json(
+        {
+            "datadir": "@@GLOBAL.datadir",
+            "redo": "@@GLOBAL.innodb_log_group_home_dir",
+            "binlog": "@@GLOBAL.log_bin_basename",
+        }
+    )
+    datadir = str(facts["datadir"] or settings.datadir)
+    binlog = os.path.dirname(str(facts["binlog"] or ""))
+    found = [datadir, os.path.join(datadir, str(facts["redo"] or ".")), binlog or datadir]
+    return [os.path.normpath(path) for path in found]
+
+
+def refuse_source(client: MysqlClient, engine: str) -> ReplicaStatus:
+    """Its status. Raises DonorIsSource, DonorNotReplicating, UnsupportedChannels."""
+    only_channel(client, engine)
+    status = read_status(client, engine)
+    if status is None:
+        raise DonorIsSource(
+            "this server has no replication channel: it is a source and must not be snapshotted"
+        )
+    read_only = client.json({"read_only": DIALECTS[engine].read_only_expression})["read_only"]
+    if not int(read_only):
+        raise DonorIsSource("this server accepts writes: it must not be snapshotted as a replica")
+    if not status.running:
+        raise DonorNotReplicating(f"a replication thread does not run: {status.io_error or status.sql_error}")
+    return status
+
+
+def _used_bytes(path: str) -> int:
+    facts = os.statvfs(path)
+    return (facts.f_blocks - facts.f_bfree) * facts.f_frsize

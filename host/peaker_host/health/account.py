@@ -1,0 +1,117 @@
+"""The responder's own database account: it may see how replication stands, and nothing else.
+
+Where the owner of the cluster made one (docs/read-endpoint.md) and its client file is here, that one is used. Otherwise
+it is made on this server alone (its creation is not logged), so that it neither needs a change on the source nor makes
+this replica differ from it in GTIDs.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import List, Optional
+
+from peaker_host.database.mysql_client import MysqlClient, sql_text
+from peaker_host.machine.errors import DatabaseUnreachable, SuperReadOnlyNotRestored
+from peaker_host.machine.files import write_atomically
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Settings
+
+ACCOUNT, OWNERS_ACCOUNT = "peaker_health_local", "peaker_health"
+# Turning super_read_only on waits for a transaction that is being applied.
+_RESTORE_TRIES, _RESTORE_WAIT_SECONDS = 6, 10
+_MAY_SEE = {
+    "mysql": ("REPLICATION CLIENT ON *.*", "SELECT ON performance_schema.*"),
+    "mariadb": ("REPLICA MONITOR ON *.*",),
+}
+
+
+def ensure_health_account(settings: Settings, processes: Processes, admin: MysqlClient) -> bool:
+    """Keep the account that works, else make one with a new password and write its client file; says whether it did.
+
+    MySQL's super_read_only is off for a moment where it was on; read_only stays on.
+    """
+    if os.path.exists(settings.health_defaults_file) and login_problem(settings, processes) is None:
+        return False
+    password = secrets.token_urlsafe(24)
+    name = f"{sql_text(ACCOUNT)}@'localhost'"
+    statements = [
+        "SET SESSION sql_log_bin = 0",
+        f"CREATE USER IF NOT EXISTS {name}",
+        f"ALTER USER {name} IDENTIFIED BY {sql_text(password)}",
+        *(f"GRANT {right} TO {name}" for right in _MAY_SEE[settings.engine]),
+    ]
+    if settings.engine == "mysql":
+        _while_writable(admin, statements)
+    else:
+        admin.execute(*statements)
+    text = f"[client]\nuser={ACCOUNT}\npassword={password}\n"
+    write_atomically(settings.health_defaults_file, text, mode=0o600)
+    return True
+
+
+def statements_for_the_source(engine: str) -> List[str]:
+    """What the owner of the cluster runs on the source for an account that every replica gets by replication."""
+    name = f"{sql_text(OWNERS_ACCOUNT)}@'localhost'"
+    return [
+        f"CREATE USER {name} IDENTIFIED BY '<password>' WITH MAX_USER_CONNECTIONS 5",
+        *(f"GRANT {right} TO {name}" for right in _MAY_SEE[engine]),
+    ]
+
+
+def _while_writable(admin: MysqlClient, statements: List[str]) -> None:
+    """Accounts are written like other rows. read_only stays on meanwhile, and super_read_only is on again also when a
+    statement fails; where it was off it stays off."""
+    if not int(admin.json({"on": "@@GLOBAL.super_read_only"})["on"]):
+        admin.execute(*statements)
+        return
+    try:
+        admin.execute("SET GLOBAL super_read_only = OFF", *statements)
+    finally:
+        _restore_super_read_only(admin)
+
+
+def _restore_super_read_only(admin: MysqlClient) -> None:
+    for _ in range(_RESTORE_TRIES - 1):
+        try:
+            return _turn_on(admin)
+        except DatabaseUnreachable:
+            continue
+    try:
+        _turn_on(admin)
+    except DatabaseUnreachable as error:
+        raise SuperReadOnlyNotRestored(
+            f"super_read_only is OFF and could not be turned on again, read_only is ON: {error}. Turn it on: "
+            "SET GLOBAL super_read_only = ON"
+        ) from error
+
+
+def _turn_on(admin: MysqlClient) -> None:
+    # It waits for what is being applied, and while it waits nothing else can commit: not for long, but again.
+    admin.execute(
+        f"SET SESSION lock_wait_timeout = {_RESTORE_WAIT_SECONDS}", "SET GLOBAL super_read_only = ON"
+    )
+
+
+def login_problem(settings: Settings, processes: Processes) -> Optional[str]:
+    """Why the responder could not log in; None when it can."""
+    try:
+        health_client(settings, processes).rows("SELECT 1", timeout_seconds=10.0)
+    except DatabaseUnreachable as error:
+        return str(error)
+    return None
+
+
+def health_client(settings: Settings, processes: Processes) -> MysqlClient:
+    """The server as the responder sees it. Without the account every question fails, which is bad, not good."""
+    socket = _socket_line(settings)
+    return MysqlClient(processes, settings.mysql_client, settings.health_defaults_file, socket)
+
+
+def _socket_line(settings: Settings) -> List[str]:
+    """Where the administrator's file names a socket, the responder uses the same."""
+    if not os.path.exists(settings.admin_defaults_file):
+        return []
+    with open(settings.admin_defaults_file, encoding="utf-8") as file:
+        named = [line.split("=", 1)[1].strip() for line in file if line.strip().startswith("socket")]
+    return [f"--socket={named[0]}"] if named else []

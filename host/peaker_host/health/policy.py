@@ -1,0 +1,116 @@
+"""What the health responder goes by, as start_database and report_health store it on the host."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Dict, Tuple
+
+from peaker_host.machine.errors import InvalidArgument
+from peaker_host.machine.files import read_json, write_json
+from peaker_host.machine.settings import Settings
+
+_WHOLE_FROM_1 = ("good_samples", "bad_samples")
+_WHOLE_FROM_0 = ("floor_replicas",)
+_PEER_NAME = re.compile(r"^[0-9A-Za-z][0-9A-Za-z.:-]{0,252}$")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another replica of the cluster, whose responder can be asked."""
+
+    instance_id: str
+    address: str
+
+
+@dataclass(frozen=True)
+class HealthPolicy:
+    """Good after so many good samples in a row, bad after so many bad ones; the most lag and the least free disk.
+
+    Fewer than `floor_replicas` good replicas, counted over this one and its peers, let the least lagging ones go on; 0
+    until the peers are known, for a replica that knows only itself would always be the last.
+    """
+
+    good_samples: int = 3
+    bad_samples: int = 2
+    lag_seconds: float = 5.0
+    min_free_disk_percent: float = 5.0
+    floor_replicas: int = 0
+    source_serves_reads: bool = False
+    peers: Tuple[Peer, ...] = ()
+
+
+def parse_policy(text: str) -> Dict[str, Any]:
+    """The policy's fields out of JSON. Raises InvalidArgument that names the wrong one."""
+    content = _parsed(text, "health")
+    known = {field.name for field in fields(HealthPolicy)}
+    if not isinstance(content, dict):
+        raise InvalidArgument("health: must be a JSON object")
+    for name, value in content.items():
+        if name not in known:
+            raise InvalidArgument(f"health: unknown field {name!r}; known are {', '.join(sorted(known))}")
+        _check_field(name, value)
+    return content
+
+
+def parse_peers(text: str) -> Tuple[Peer, ...]:
+    """The cluster's other replicas: a JSON list of instance_id and address. Raises InvalidArgument."""
+    return _peers(_parsed(text, "peers"))
+
+
+def store_policy(settings: Settings, policy: Dict[str, Any]) -> bool:
+    """Lay these fields over what is stored; says whether that changed anything. An empty one keeps what is there."""
+    stored = read_json(settings.health_policy_file) or {}
+    wanted = {**stored, **policy}
+    if wanted == stored:
+        return False
+    write_json(settings.health_policy_file, wanted)
+    return True
+
+
+def load_policy(settings: Settings) -> HealthPolicy:
+    """The stored policy; defaults where nothing was stored."""
+    stored = read_json(settings.health_policy_file) or {}
+    return HealthPolicy(**{**stored, "peers": _peers(stored.get("peers", []))})
+
+
+def as_stored(policy: HealthPolicy) -> Dict[str, Any]:
+    """The form in which the file holds it."""
+    return dict(asdict(policy), peers=[asdict(peer) for peer in policy.peers])
+
+
+def _check_field(name: str, value: Any) -> None:
+    if name == "peers":
+        _peers(value)
+        return
+    if name == "source_serves_reads":
+        if not isinstance(value, bool):
+            raise InvalidArgument(f"health: {name} must be true or false, not {value!r}")
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        raise InvalidArgument(f"health: {name} must be a number of at least 0, not {value!r}")
+    if name in _WHOLE_FROM_1 and (not isinstance(value, int) or value < 1):
+        raise InvalidArgument(f"health: {name} must be a whole number of at least 1, not {value!r}")
+    if name in _WHOLE_FROM_0 and not isinstance(value, int):
+        raise InvalidArgument(f"health: {name} must be a whole number, not {value!r}")
+
+
+def _peers(content: Any) -> Tuple[Peer, ...]:
+    if not isinstance(content, list):
+        raise InvalidArgument("peers: must be a JSON list")
+    found = []
+    for entry in content:
+        if not isinstance(entry, dict) or set(entry) != {"instance_id", "address"}:
+            raise InvalidArgument(f"peers: needs instance_id and address, got {entry!r}")
+        if not all(isinstance(value, str) and _PEER_NAME.match(value) for value in entry.values()):
+            raise InvalidArgument(f"peers: {entry!r} holds what is no name or address")
+        found.append(Peer(entry["instance_id"], entry["address"]))
+    return tuple(found)
+
+
+def _parsed(text: str, what: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{what}: not JSON: {error}") from error

@@ -1,0 +1,4 @@
+"""The host itself: its programs, files, settings and block devices, and why a command failed.
+
+Below everything: imports no other room.
+"""

@@ -1,0 +1,201 @@
+"""Block devices: which one is which volume, how big, under which kernel name, mounted where."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import struct
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Tuple
+
+from peaker_host.machine.errors import DeviceInUse, NoFilesystem, WrongDevice
+
+_BLKSSZGET = 0x1268
+_BLKGETSIZE64 = 0x80081272
+_SECTOR_BYTES = 512
+_EXT_MAGIC_OFFSET = 1024 + 56
+_EXT_INCOMPAT_OFFSET = 1024 + 96
+_EXT_NEEDS_RECOVERY = 0x4
+_EXT_64_BIT = 0x80
+
+
+@dataclass(frozen=True)
+class BlockDevice:
+    """An existing block device: its node, device number, size and kernel name (as iostat calls it)."""
+
+    path: str
+    major: int
+    minor: int
+    size_bytes: int
+    logical_block_bytes: int
+    kernel_name: str
+
+
+@dataclass(frozen=True)
+class Superblock:
+    """What lies on a device: filesystem kind, its uuid, and whether its journal says it was not unmounted.
+
+    `dirty` is None where the kind's first block does not tell (XFS keeps it in the log); `size_bytes` is what the
+    filesystem takes of its device, 0 where it is none.
+    """
+
+    kind: str
+    uuid: str
+    dirty: Optional[bool]
+    size_bytes: int = 0
+
+
+def by_id_path(by_id_dir: str, volume_id: str) -> str:
+    """The udev link of an EBS volume: its NVMe serial is the volume id without the hyphen."""
+    return os.path.join(by_id_dir, "nvme-Amazon_Elastic_Block_Store_" + volume_id.replace("-", ""))
+
+
+def describe_device(path: str) -> BlockDevice:
+    """Facts of a device node, whatever its name. Raises WrongDevice when it is not a block device."""
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise WrongDevice(f"{path}: {error.strerror}") from error
+    if not stat.S_ISBLK(status.st_mode):
+        raise WrongDevice(f"{path} is not a block device")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = struct.unpack("Q", fcntl.ioctl(descriptor, _BLKGETSIZE64, b"\0" * 8))[0]
+        sector = struct.unpack("I", fcntl.ioctl(descriptor, _BLKSSZGET, b"\0" * 4))[0]
+    finally:
+        os.close(descriptor)
+    major, minor = os.major(status.st_rdev), os.minor(status.st_rdev)
+    return BlockDevice(path, major, minor, size, sector, kernel_name(major, minor))
+
+
+def kernel_name(major: int, minor: int) -> str:
+    """The kernel's name of a device number, which /proc/diskstats and iostat use."""
+    link = f"/sys/dev/block/{major}:{minor}"
+    if not os.path.exists(link):
+        raise WrongDevice(f"{link} does not exist: no such block device in this kernel")
+    return os.path.basename(os.path.realpath(link))
+
+
+def serial_of(device: BlockDevice) -> Optional[str]:
+    """The NVMe serial (the volume id without the hyphen); None where the device has none."""
+    try:
+        with open(f"/sys/block/{device.kernel_name}/device/serial", encoding="ascii") as file:
+            return file.read().strip() or None
+    except OSError:
+        return None
+
+
+def mount_points(device: BlockDevice) -> List[str]:
+    """Where this process sees the device mounted."""
+    wanted = f"{device.major}:{device.minor}"
+    points = []
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            columns = line.split()
+            if columns[2] == wanted:
+                points.append(columns[4].replace("\\040", " "))
+    return points
+
+
+def is_claimed(device: BlockDevice) -> bool:
+    """True when the kernel has given the device to a mount (in any namespace), an array or a swap."""
+    try:
+        os.close(os.open(device.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+    except OSError:
+        return True
+    return False
+
+
+def refuse_if_used(device: BlockDevice, own_mount_point: str) -> None:
+    """Raise DeviceInUse unless the device is free or mounted at its own place and nowhere else."""
+    points = mount_points(device)
+    elsewhere = [point for point in points if point != own_mount_point]
+    if elsewhere:
+        raise DeviceInUse(f"{device.path} is mounted at {', '.join(elsewhere)}, not at {own_mount_point}")
+    if not points and is_claimed(device):
+        raise DeviceInUse(
+            f"{device.path} ({device.kernel_name}) is claimed by a mount elsewhere, an array or swap"
+        )
+
+
+def refuse_if_not_volume(device: BlockDevice, volume_id: str, by_id_dir: str) -> None:
+    """Raise WrongDevice unless both the by-id link and the serial, where there is one, name this volume."""
+    link = by_id_path(by_id_dir, volume_id)
+    try:
+        linked = os.stat(link)
+    except OSError as error:
+        raise WrongDevice(
+            f"{link}: {error.strerror}; {device.path} cannot be told to be {volume_id}"
+        ) from error
+    if linked.st_rdev != os.makedev(device.major, device.minor):
+        raise WrongDevice(f"{device.path} is not {volume_id}: {link} is another device")
+    serial = serial_of(device)
+    if serial is not None and serial.startswith("vol") and serial != volume_id.replace("-", ""):
+        raise WrongDevice(f"{device.path} carries the serial {serial}, not that of {volume_id}")
+
+
+def read_superblock(path: str) -> Superblock:
+    """Recognise XFS, ext4, LVM and md members by their first 8 KiB. Raises NoFilesystem when it is none of them."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        head = os.pread(descriptor, 8192, 0)
+    finally:
+        os.close(descriptor)
+    if head[:4] == b"XFSB":
+        block_bytes, blocks = struct.unpack_from(">IQ", head, 4)
+        return Superblock("xfs", _uuid(head[32:48]), None, block_bytes * blocks)
+    if head[_EXT_MAGIC_OFFSET : _EXT_MAGIC_OFFSET + 2] == b"\x53\xef":
+        incompatible = struct.unpack_from("<I", head, _EXT_INCOMPAT_OFFSET)[0]
+        return Superblock(
+            "ext4",
+            _uuid(head[1024 + 104 : 1024 + 120]),
+            bool(incompatible & _EXT_NEEDS_RECOVERY),
+            _ext_size(head[1024:], incompatible),
+        )
+    if any(head[sector * 512 : sector * 512 + 8] == b"LABELONE" for sector in range(4)):
+        return Superblock("lvm_member", "", None)
+    if head[4096:4100] == b"\xfc\x4e\x2b\xa9":
+        return Superblock("md_member", _uuid(head[4096 + 16 : 4096 + 32]), None)
+    raise NoFilesystem(f"{path} carries no superblock of XFS, ext4, LVM or md")
+
+
+def _ext_size(head: bytes, incompatible: int) -> int:
+    low, log_block = struct.unpack_from("<I", head, 4)[0], struct.unpack_from("<I", head, 24)[0]
+    high = struct.unpack_from("<I", head, 0x150)[0] if incompatible & _EXT_64_BIT else 0
+    return int(((high << 32) | low) << (10 + log_block))
+
+
+def disk_counters(name: str) -> Dict[str, int]:
+    """One device's line of /proc/diskstats, named (kernel document iostats.rst; times in ms, sectors of 512 B)."""
+    with open("/proc/diskstats", encoding="ascii", errors="replace") as file:
+        for line in file:
+            columns = line.split()
+            if columns[2] == name:
+                return _counters(columns)
+    raise WrongDevice(f"{name} is not in /proc/diskstats")
+
+
+def await_between(before: Dict[str, int], after: Dict[str, int]) -> Tuple[int, Optional[float]]:
+    """Reads completed between two counters and their mean time in ms; None when there was no read."""
+    reads = after["reads"] - before["reads"]
+    return reads, (after["read_ms"] - before["read_ms"]) / reads if reads > 0 else None
+
+
+def _counters(columns: List[str]) -> Dict[str, int]:
+    numbers = [int(column) for column in columns[3:14]]
+    return {
+        "reads": numbers[0],
+        "read_bytes": numbers[2] * _SECTOR_BYTES,
+        "read_ms": numbers[3],
+        "writes": numbers[4],
+        "write_bytes": numbers[6] * _SECTOR_BYTES,
+        "write_ms": numbers[7],
+        "busy_ms": numbers[9],
+        "weighted_ms": numbers[10],
+    }
+
+
+def _uuid(raw: bytes) -> str:
+    text = raw.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

@@ -1,0 +1,159 @@
+"""A read load on warm blocks with three witnesses beside it: iostat, /proc/diskstats and the NVMe statistics."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import tempfile
+from typing import Any, Dict, List, Optional
+
+from peaker_host.blocks.ranges import BLOCK_BYTES, Range, nth_blocks, total
+from peaker_host.machine.devices import BlockDevice, await_between, disk_counters
+from peaker_host.machine.errors import BenchmarkFailed, HostError
+from peaker_host.machine.processes import Processes
+
+READ_BYTES = 16384
+_MAX_READS = 60_000
+_NVME_STATS = (
+    "total_read_ops",
+    "total_read_bytes",
+    "total_read_time",
+    "ebs_volume_performance_exceeded_iops",
+    "ebs_volume_performance_exceeded_tp",
+    "ec2_instance_ebs_performance_exceeded_iops",
+    "ec2_instance_ebs_performance_exceeded_tp",
+)
+
+
+def run_load_test(
+    processes: Processes,
+    device: BlockDevice,
+    blocks: List[Range],
+    depth: int,
+    seconds: int,
+    generator: random.Random,
+) -> Dict[str, Any]:
+    """Random 16 KiB reads inside the given blocks for `seconds`; what fio, iostat and the kernel say about it."""
+    with tempfile.TemporaryDirectory(prefix="peaker-load-") as directory:
+        log_path = os.path.join(directory, "reads.iolog")
+        _write_read_list(log_path, device.path, blocks, generator)
+        before, nvme_before = disk_counters(device.kernel_name), nvme_counters(processes, device.kernel_name)
+        iostat = processes.start(
+            ["iostat", "-x", "-y", "-o", "JSON", "-d", device.kernel_name, "1", str(seconds)]
+        )
+        try:
+            load = _run_fio(processes, log_path, depth, seconds)
+            report, _ = iostat.communicate(timeout=seconds + 15)
+        except subprocess.TimeoutExpired as error:
+            raise BenchmarkFailed(f"iostat did not end within {seconds + 15} s") from error
+        finally:
+            if iostat.poll() is None:
+                iostat.kill()
+                iostat.communicate()
+        after, nvme_after = disk_counters(device.kernel_name), nvme_counters(processes, device.kernel_name)
+    reads, await_ms = await_between(before, after)
+    return {
+        "depth": depth,
+        "seconds": seconds,
+        "fio": load,
+        "iostat": summarise_iostat(report, device.kernel_name),
+        "diskstats": {"reads": reads, "r_await_ms": _rounded(await_ms)},
+        "nvme": nvme_delta(nvme_before, nvme_after),
+    }
+
+
+def summarise_iostat(report: str, name: str) -> Dict[str, Any]:
+    """Means over the intervals of one device in `iostat -x -o JSON`, weighted by reads; raises BenchmarkFailed."""
+    try:
+        intervals = json.loads(report)["sysstat"]["hosts"][0]["statistics"]
+        rows = [disk for entry in intervals for disk in entry["disk"] if disk["disk_device"] == name]
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise BenchmarkFailed(f"iostat gave no JSON report: {error!r}") from error
+    busy = [row for row in rows if row["r/s"] > 0]
+    if not busy:
+        raise BenchmarkFailed(f"iostat saw no read on {name} while the load ran")
+    weight = sum(row["r/s"] for row in busy)
+
+    def weighted(key: str) -> float:
+        mean: float = round(sum(row[key] * row["r/s"] for row in busy) / weight, 3)
+        return mean
+
+    return {
+        "device": name,
+        "intervals": len(rows),
+        "r/s": round(weight / len(busy), 1),
+        "rkB/s": weighted("rkB/s"),
+        "r_await": weighted("r_await"),
+        "rareq-sz": weighted("rareq-sz"),
+        "aqu-sz": weighted("aqu-sz"),
+        "util": weighted("util"),
+        "w/s": round(sum(row["w/s"] for row in rows) / len(rows), 1),
+    }
+
+
+def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> Dict[str, Any]:
+    argv = ["fio", "--name=proof", f"--read_iolog={log_path}", "--replay_no_stall=1", "--ioengine=libaio"]
+    argv += ["--direct=1", "--thread", f"--iodepth={depth}", f"--runtime={seconds}", "--output-format=json"]
+    # No state file of its own in the working directory.
+    argv += ["--readonly", "--verify_state_save=0"]
+    output = processes.run(argv, timeout_seconds=seconds + 60).stdout
+    try:
+        job = json.loads(output[output.index("{") :])["jobs"][0]
+        if job["error"]:
+            raise BenchmarkFailed(f"fio ended with error {job['error']}")
+        read = job["read"]
+        percentiles = read["clat_ns"].get("percentile", {})
+        return {
+            "iops": round(read["iops"], 1),
+            "mib_per_s": round(read["bw"] / 1024, 2),
+            "reads": read["total_ios"],
+            "mean_ms": round(read["clat_ns"]["mean"] / 1e6, 3),
+            "p50_ms": _ns(percentiles.get("50.000000")),
+            "p99_ms": _ns(percentiles.get("99.000000")),
+        }
+    except (ValueError, KeyError, IndexError) as error:
+        raise BenchmarkFailed(f"fio gave no usable JSON: {error!r}: {output[-300:]}") from error
+
+
+def _write_read_list(path: str, device_path: str, blocks: List[Range], generator: random.Random) -> None:
+    """fio's iolog version 2: random reads inside the blocks, never outside them."""
+    count = total(blocks)
+    pages = BLOCK_BYTES // READ_BYTES
+    picks = [generator.randrange(count) for _ in range(_MAX_READS)]
+    order = sorted(range(_MAX_READS), key=picks.__getitem__)
+    chosen = dict(zip(order, nth_blocks(blocks, sorted(picks))))
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"fio version 2 iolog\n{device_path} add\n{device_path} open\n")
+        for index in range(_MAX_READS):
+            offset = chosen[index] * BLOCK_BYTES + generator.randrange(pages) * READ_BYTES
+            file.write(f"{device_path} read {offset} {READ_BYTES}\n")
+        file.write(f"{device_path} close\n")
+
+
+def nvme_counters(processes: Processes, kernel_name: str) -> Optional[Dict[str, int]]:
+    """EBS statistics of an NVMe device (`nvme amzn stats`); None where there are none."""
+    if not kernel_name.startswith("nvme"):
+        return None
+    try:
+        output = processes.run(["nvme", "amzn", "stats", f"/dev/{kernel_name}", "-o", "json"]).stdout
+        content = json.loads(output)
+    except (HostError, ValueError):
+        return None
+    return {name: int(content[name]) for name in _NVME_STATS if name in content}
+
+
+def nvme_delta(before: Optional[Dict[str, int]], after: Optional[Dict[str, int]]) -> Optional[Dict[str, int]]:
+    """What was added between two readings; None where there are no statistics."""
+    if before is None or after is None:
+        return None
+    return {name: after[name] - before[name] for name in after if name in before}
+
+
+def _ns(value: Optional[float]) -> Optional[float]:
+    return None if value is None else round(value / 1e6, 3)
+
+
+def _rounded(value: Optional[float]) -> Optional[float]:
+    return None if value is None else round(value, 3)

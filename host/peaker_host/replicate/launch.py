@@ -1,0 +1,207 @@
+"""From restored volumes to a running, read-only server with an identity of its own."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Callable, Dict
+
+from peaker_host.database.mysql_client import MysqlClient, admin_client
+from peaker_host.database.page_list import begin_buffer_pool_load
+from peaker_host.database.replica_status import DIALECTS
+from peaker_host.health.account import ensure_health_account
+from peaker_host.health.policy import store_policy
+from peaker_host.health.unit import UNIT, install_health_service
+from peaker_host.machine.devices import describe_device, mount_points, refuse_if_used
+from peaker_host.machine.errors import (
+    DatabaseStartFailed,
+    DatabaseUnreachable,
+    DeviceInUse,
+    IdentityNotTaken,
+    TornSnapshot,
+)
+from peaker_host.machine.files import read_json, read_text, write_atomically, write_json
+from peaker_host.machine.manifest import Manifest, Member, open_member, present_manifest
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Settings
+from peaker_host.replicate.identity import (
+    read_identity,
+    refuse_wrong_identity,
+    stop_server,
+    take_identity,
+    uuid_of_copy,
+)
+from peaker_host.replicate.replication import source_binlog_expire_seconds
+
+_MOUNT_OPTIONS = {"xfs": "nouuid,noatime", "ext4": "noatime"}
+_MOUNT_TIMEOUT_SECONDS = 900.0
+_TORN_CODE = "MY-011971"
+_TORN_TEXT = "is in the future"
+_LOG_TAIL_BYTES = 64 * 1024
+
+
+def start_database(
+    settings: Settings,
+    processes: Processes,
+    run_id: str,
+    server_id: int,
+    health: Dict[str, Any],
+    timeout_seconds: float,
+    say: Callable[[str], None],
+) -> Dict[str, Any]:
+    """Mount the volumes, give the copy its own identity, start the service, look for a torn snapshot."""
+    started = time.monotonic()
+    marker_path = settings.run_path(run_id, "database.json")
+    client = admin_client(settings, processes)
+    marker = read_json(marker_path) or {}
+    # A parked replica returns in another run than the one that assembled its storage.
+    manifest = present_manifest(settings)
+    if not marker.get("taken") or not all(os.path.ismount(member.mount_point) for member in manifest.members):
+        stop_server(settings, processes, client)
+    for member in manifest.members:
+        say(mount_member(settings, processes, member))
+    _start_only_on_volumes(settings, processes, manifest)
+    if not marker.get("taken"):
+        marker = _take_identity_once(settings, marker_path, marker, server_id, say)
+    log_path, log_offset = settings.error_log, _size(settings.error_log)
+    processes.run(
+        ["systemctl", "start", settings.mysql_service], timeout_seconds=timeout_seconds, check=False
+    )
+    if not client.wait_until_up(max(5.0, timeout_seconds - (time.monotonic() - started))):
+        raise DatabaseStartFailed(
+            f"{settings.mysql_service} does not answer: {_explain(settings, processes, log_offset)}"
+        )
+    facts = read_identity(client, settings)
+    try:
+        refuse_wrong_identity(client, settings, facts, server_id, marker.get("donor_uuid"))
+    except IdentityNotTaken:
+        processes.run(["systemctl", "stop", settings.mysql_service], timeout_seconds=120, check=False)
+        raise
+    _refuse_torn(settings, client, log_path, log_offset)
+    say("the database answers")
+    # The hot pages come while replication starts and the replica catches up: the volumes are proven warm by now.
+    begin_buffer_pool_load(client)
+    ensure_health_account(settings, processes, client)
+    store_policy(settings, health)
+    install_health_service(settings, processes)
+    seconds = marker.get("started_seconds", round(time.monotonic() - started, 3))
+    write_json(marker_path, dict(marker, started_seconds=seconds))
+    return dict(facts, started_seconds=seconds, mounted=[member.mount_point for member in manifest.members])
+
+
+def stop_database(
+    settings: Settings, processes: Processes, timeout_seconds: float, say: Callable[[str], None]
+) -> Dict[str, Any]:
+    """Shut the server down cleanly and unmount its volumes, for a host that will be stopped; twice is once.
+
+    Says where replication stands and for how long its source keeps binary logs; both are None when the server was
+    down already, the second also when the source did not answer.
+    """
+    started = time.monotonic()
+    facts = _last_words(settings, processes)
+    processes.run(["systemctl", "stop", UNIT], timeout_seconds=60, check=False)
+    processes.run(["systemctl", "stop", settings.mysql_service], timeout_seconds=timeout_seconds)
+    say("the server is down")
+    for member in reversed(present_manifest(settings).members):
+        if os.path.ismount(member.mount_point):
+            processes.run(["umount", member.mount_point], timeout_seconds=_MOUNT_TIMEOUT_SECONDS)
+            say(f"{member.name}: unmounted")
+    return dict(facts, stopped_seconds=round(time.monotonic() - started, 3))
+
+
+def _last_words(settings: Settings, processes: Processes) -> Dict[str, Any]:
+    client = admin_client(settings, processes)
+    try:
+        gtid_set = str(client.json({"gtid_set": DIALECTS[settings.engine].executed_set})["gtid_set"])
+    except DatabaseUnreachable:
+        return {"gtid_set": None, "binlog_expire_seconds": None}
+    return {
+        "gtid_set": gtid_set.replace("\n", ""),
+        "binlog_expire_seconds": source_binlog_expire_seconds(settings, processes, client),
+    }
+
+
+def mount_member(settings: Settings, processes: Processes, member: Member) -> str:
+    """Mount a volume at its place unless it is there already. Refuses a place that holds something else."""
+    device = describe_device(open_member(settings, member).path)
+    if member.mount_point in mount_points(device):
+        return f"{member.name}: already mounted at {member.mount_point}"
+    os.makedirs(member.mount_point, exist_ok=True)
+    if os.path.ismount(member.mount_point):
+        raise DeviceInUse(f"{member.mount_point} already carries another filesystem")
+    refuse_if_used(device, member.mount_point)
+    argv = [
+        "mount",
+        "-t",
+        member.filesystem,
+        "-o",
+        _MOUNT_OPTIONS[member.filesystem],
+        device.path,
+        member.mount_point,
+    ]
+    processes.run(argv, timeout_seconds=_MOUNT_TIMEOUT_SECONDS)
+    return f"{member.name}: mounted at {member.mount_point}"
+
+
+def _take_identity_once(
+    settings: Settings, marker_path: str, marker: Dict[str, Any], server_id: int, say: Callable[[str], None]
+) -> Dict[str, Any]:
+    """The donor's uuid is remembered before it is taken away: the call may be killed in between."""
+    donor_uuid = marker.get("donor_uuid") or uuid_of_copy(settings)
+    write_json(marker_path, {"server_id": server_id, "donor_uuid": donor_uuid})
+    unpersisted = take_identity(settings, server_id)
+    if unpersisted:
+        say(f"not kept of the donor's persisted settings: {', '.join(unpersisted)}")
+    taken = {"server_id": server_id, "donor_uuid": donor_uuid, "unpersisted": unpersisted, "taken": True}
+    write_json(marker_path, taken)
+    return taken
+
+
+def _start_only_on_volumes(settings: Settings, processes: Processes, manifest: Manifest) -> None:
+    """A host that boots must not start the server on the empty places where its volumes belong."""
+    unit = settings.mysql_service.rsplit(".service", 1)[0]
+    path = os.path.join(settings.unit_dir, f"{unit}.service.d", "peaker-volumes.conf")
+    lines = [f"ConditionPathIsMountPoint={member.mount_point}" for member in manifest.members]
+    text = "\n".join(["# Written by Peaker.", "[Unit]", *lines]) + "\n"
+    if read_text(path) != text:
+        write_atomically(path, text)
+        processes.run(["systemctl", "daemon-reload"])
+
+
+def _refuse_torn(settings: Settings, client: MysqlClient, log_path: str, offset: int) -> None:
+    """InnoDB accepts connections on volumes of different instants; only its error log tells."""
+    if _TORN_TEXT in _tail(log_path, offset):
+        raise TornSnapshot(f"{log_path} holds {_TORN_CODE}: the volumes are not of one instant")
+    if settings.engine != "mysql":
+        return
+    seen = client.json({"torn": _torn_query()})
+    if int(seen["torn"]):
+        raise TornSnapshot(f"the error log holds {_TORN_CODE}: the volumes are not of one instant")
+
+
+def _torn_query() -> str:
+    return (
+        f"(SELECT COUNT(*) FROM performance_schema.error_log WHERE ERROR_CODE = '{_TORN_CODE}' AND LOGGED >= "
+        "NOW() - INTERVAL 60 + (SELECT VARIABLE_VALUE FROM performance_schema.global_status"
+        " WHERE VARIABLE_NAME = 'Uptime') SECOND)"
+    )
+
+
+def _explain(settings: Settings, processes: Processes, offset: int) -> str:
+    tail = _tail(settings.error_log, offset)
+    if not tail:
+        unit = settings.mysql_service
+        tail = processes.run(["systemctl", "status", "--no-pager", "-n", "20", unit], check=False).stdout
+    return tail.strip()[-1500:]
+
+
+def _size(path: str) -> int:
+    return os.path.getsize(path) if path and os.path.exists(path) else 0
+
+
+def _tail(path: str, offset: int) -> str:
+    if not path or not os.path.exists(path):
+        return ""
+    with open(path, "rb") as file:
+        file.seek(max(offset, os.path.getsize(path) - _LOG_TAIL_BYTES))
+        return file.read().decode("utf-8", "replace")

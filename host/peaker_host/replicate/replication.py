@@ -1,0 +1,357 @@
+"""Join the source, follow it until caught up, and say what clients still do here."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from peaker_host.database.channels import for_channel, only_channel
+from peaker_host.database.client_statements import read_counters
+from peaker_host.database.gtid_sets import count_missing, count_missing_mariadb
+from peaker_host.database.mysql_client import MysqlClient, admin_client, sql_text
+from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, read_status
+from peaker_host.machine.errors import (
+    BinlogsGone,
+    CatchUpTimeout,
+    DatabaseUnreachable,
+    ErrantTransactions,
+    ReplicationNotConfigured,
+    ReplicationStopped,
+)
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Settings
+from peaker_host.replicate.channel_record import read_record, refuse_other_filters
+from peaker_host.replicate.source_login import (
+    Credentials,
+    SourcePosition,
+    ask_position,
+    login_at,
+    one_line,
+    read_credentials,
+)
+
+_BINLOGS_GONE_ERROR = 1236
+_JOIN_SECONDS = 30.0
+_SAMPLE_SECONDS = 0.5
+_STOPPED_SAMPLES = 6
+# A source counts a transaction as executed a moment after it has sent it.
+_ERRANT_LOOKS = 6
+_ERRANT_PAUSE_SECONDS = 0.5
+# An idle source says each second that it is there, so that a cut network shows within seconds.
+HEARTBEAT_PERIOD_SECONDS = 1
+
+
+def start_replication(
+    settings: Settings, processes: Processes, source_host: str, say: Callable[[str], None]
+) -> Dict[str, Any]:
+    """Point the channel at the source by GTID and start both threads.
+
+    Raises BinlogsGone, ErrantTransactions, FiltersDiffer, ReplicationNotConfigured, ReplicationStopped,
+    UnsupportedChannels.
+    """
+    client = admin_client(settings, processes)
+    channel = only_channel(client, settings.engine) or ""
+    credentials = read_credentials(settings, client, channel)
+
+    def ask() -> Optional[SourcePosition]:
+        return ask_position(settings, processes, source_host, credentials, say)
+
+    # What is here is read before and after the source is asked: a replica that applies meanwhile has nothing that its
+    # source lacks, and lacks nothing that it has just got.
+    earlier = _executed(client, settings.engine)
+    position = ask()
+    executed = _executed(client, settings.engine)
+    if position is not None:
+        _refuse_purged(settings.engine, position, executed)
+        if settings.engine == "mysql":
+            _refuse_errant(earlier, position, ask)
+    before = read_status(client, settings.engine)
+    host = credentials.host_for(source_host)
+    joined = before is not None and before.running and before.source_host in (source_host, host)
+    if not joined:
+        if settings.engine == "mariadb" and not executed:
+            executed = _adopt_binlog_position(client)
+        *making, start = join_statements(
+            settings.engine, host, credentials, channel, read_record(settings.datadir).get("status", {})
+        )
+        for statement in making:
+            client.execute(statement)
+        refuse_other_filters(client, settings.engine, settings.datadir)
+        client.execute(start)
+        say(f"the channel points at {host}")
+    status = _await_threads(client, settings.engine)
+    return {
+        "source_host": source_host,
+        "already_running": joined,
+        "io_running": status.io_running,
+        "sql_running": status.sql_running,
+        "lag_seconds": status.lag_seconds,
+        "gtid_set": executed,
+        "gtid_behind": None if position is None else _behind(settings.engine, position.executed, executed),
+        "source_checked": position is not None and position.purged is not None,
+    }
+
+
+def join_statements(
+    engine: str,
+    host: str,
+    credentials: Credentials,
+    channel: str = "",
+    donor: Optional[Dict[str, str]] = None,
+) -> List[str]:
+    """The statements that (re)make the channel; the last one starts it.
+
+    MySQL keeps of the channel what is not named: its encryption, its verification. MariaDB's channel does not survive
+    a copy: it is made anew with what the donor's showed (`donor`, its SHOW SLAVE STATUS).
+    """
+    user, password = sql_text(credentials.user), sql_text(credentials.password)
+    if engine == "mysql":
+        clause = for_channel(channel)
+        key = ", GET_SOURCE_PUBLIC_KEY = 1" if credentials.encryption.gets_public_key else ""
+        return [
+            f"STOP REPLICA{clause}",
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = {sql_text(host)}, SOURCE_PORT = {credentials.port},"
+            f" SOURCE_USER = {user}, SOURCE_PASSWORD = {password},"
+            f" SOURCE_AUTO_POSITION = 1, SOURCE_CONNECT_RETRY = 5{key},"
+            f" SOURCE_HEARTBEAT_PERIOD = {HEARTBEAT_PERIOD_SECONDS}{clause}",
+            f"START REPLICA{clause}",
+        ]
+    return [
+        "STOP SLAVE",
+        "RESET SLAVE ALL",
+        f"CHANGE MASTER TO MASTER_HOST = {sql_text(host)}, MASTER_PORT = {credentials.port},"
+        f" MASTER_USER = {user}, MASTER_PASSWORD = {password},"
+        f" MASTER_CONNECT_RETRY = 5, MASTER_HEARTBEAT_PERIOD = {HEARTBEAT_PERIOD_SECONDS},"
+        f" MASTER_USE_GTID = slave_pos{_mariadb_options(credentials, donor or {})}",
+        "START SLAVE",
+    ]
+
+
+def _mariadb_options(credentials: Credentials, donor: Dict[str, str]) -> str:
+    encryption, options = credentials.encryption, []
+    if encryption.encrypted:
+        options += ["MASTER_SSL = 1", f"MASTER_SSL_VERIFY_SERVER_CERT = {int(encryption.verified)}"]
+        names = {option: option.replace("-", "_").upper() for option in encryption.files}
+        options += [f"MASTER_{names[option]} = {sql_text(path)}" for option, path in encryption.files.items()]
+    for shown, option in (
+        ("Replicate_Do_Domain_Ids", "DO_DOMAIN_IDS"),
+        ("Replicate_Ignore_Domain_Ids", "IGNORE_DOMAIN_IDS"),
+        ("Replicate_Ignore_Server_Ids", "IGNORE_SERVER_IDS"),
+    ):
+        ids = [part.strip() for part in donor.get(shown, "").split(",") if part.strip().isdigit()]
+        options += [f"{option} = ({', '.join(ids)})"] if ids else []
+    return "".join(f", {option}" for option in options)
+
+
+def wait_for_catch_up(
+    settings: Settings,
+    processes: Processes,
+    lag_gate_seconds: int,
+    samples_needed: int,
+    timeout_seconds: float,
+    say: Callable[[str], None],
+) -> Dict[str, Any]:
+    """Wait for N samples in a row with both threads running, the lag at or under its gate, and everything
+    applied that the source had executed when the wait began.
+
+    Raises CatchUpTimeout and ReplicationStopped with the samples seen.
+    """
+    client = admin_client(settings, processes)
+    started = time.monotonic()
+    target = _target(settings, processes, client, say)
+    behind = None if target is None else _behind(settings.engine, target, _executed(client, settings.engine))
+    samples: List[Dict[str, Any]] = []
+    good = stopped = 0
+    while time.monotonic() - started < timeout_seconds:
+        sample, status = _lag_sample(settings, client, target, time.monotonic() - started)
+        samples.append(sample)
+        good = good + 1 if is_good(sample, lag_gate_seconds) else 0
+        stopped = 0 if status is not None and status.running else stopped + 1
+        if good >= samples_needed:
+            return _caught_up(samples, behind, target is not None, time.monotonic() - started)
+        if stopped >= _STOPPED_SAMPLES and status is not None:
+            _raise_stopped(status, {"samples": _thinned(samples)})
+        if len(samples) % 10 == 1:
+            say(
+                f"lag {sample['lag_seconds']} s, {sample['gtid_behind']} transactions behind the starting point"
+            )
+        time.sleep(_SAMPLE_SECONDS)
+    raise CatchUpTimeout(
+        f"the lag was not at or under {lag_gate_seconds} s for {samples_needed} samples within {timeout_seconds:g} s",
+        {"samples": _thinned(samples), "gtid_behind_at_start": behind},
+    )
+
+
+def is_good(sample: Dict[str, Any], lag_gate_seconds: int) -> bool:
+    """One lag sample that counts: both threads, a known lag under the gate, the starting point reached."""
+    lag = sample["lag_seconds"]
+    reached = sample["gtid_behind"] in (0, None)
+    return bool(sample["running"]) and lag is not None and lag <= lag_gate_seconds and reached
+
+
+def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
+    """Client connections over the network, their open transactions and running statements, and the statements that
+    they ever sent. A connection without either is idle: a pool keeps it, and nothing is lost when it ends.
+
+    Replication and local connections are not counted. `client_statements` only grows while the server runs, so that
+    two looks show whether anything came between; None when the server keeps no statistics.
+    """
+    client = admin_client(settings, processes)
+    clients = (
+        "FROM information_schema.PROCESSLIST AS p WHERE p.HOST NOT LIKE 'localhost%' AND p.HOST <> ''"
+        " AND p.USER NOT IN ('system user', 'event_scheduler', 'unauthenticated user')"
+        " AND p.COMMAND NOT IN ('Binlog Dump', 'Binlog Dump GTID', 'Daemon', 'Connect')"
+    )
+    facts = client.json(
+        {
+            "connections": f"(SELECT COUNT(*) {clients})",
+            "running_statements": f"(SELECT COUNT(*) {clients} AND p.COMMAND <> 'Sleep')",
+            "transactions": "(SELECT COUNT(*) FROM information_schema.INNODB_TRX AS t"
+            f" WHERE t.trx_mysql_thread_id IN (SELECT p.ID {clients}))",
+        }
+    )
+    counters = read_counters(client)
+    found: Dict[str, Any] = {name: int(value) for name, value in facts.items()}
+    return dict(found, client_statements=None if counters is None else counters.statements)
+
+
+def source_binlog_expire_seconds(
+    settings: Settings, processes: Processes, client: MysqlClient
+) -> Optional[int]:
+    """How long the source keeps its binary logs, in seconds (0: for ever); None when that cannot be known now."""
+    try:
+        status = read_status(client, settings.engine)
+        if status is None:
+            return None
+        login = read_credentials(settings, client, status.channel)
+        with login_at(settings, processes, status.source_host, login) as source:
+            wanted = {"seconds": "@@GLOBAL.binlog_expire_logs_seconds"}
+            return int(source.json(wanted, timeout_seconds=15.0)["seconds"])
+    except (DatabaseUnreachable, ReplicationNotConfigured):
+        return None
+
+
+def _adopt_binlog_position(client: MysqlClient) -> str:
+    """A copy of a source has no replica position of its own: its binary log's end is where it stands."""
+    position = one_line(client.json({"gtid": "@@GLOBAL.gtid_binlog_pos"})["gtid"])
+    if position:
+        client.execute("STOP SLAVE", "RESET SLAVE ALL", f"SET GLOBAL gtid_slave_pos = {sql_text(position)}")
+    return position
+
+
+def _refuse_purged(engine: str, position: SourcePosition, executed: str) -> None:
+    """The source must still have every transaction that is not here (I11)."""
+    missing = _behind(engine, position.purged or "", executed)
+    if missing:
+        raise BinlogsGone(
+            f"the source has purged {missing} transactions that this replica lacks; build it from a newer snapshot",
+            {"gtid_purged": position.purged, "gtid_executed": executed},
+        )
+
+
+def _refuse_errant(
+    earlier: str, position: SourcePosition, ask: Callable[[], Optional[SourcePosition]]
+) -> None:
+    """What was here before the source was asked must be in its set, now or within seconds."""
+    found: Optional[SourcePosition] = position
+    for look in range(_ERRANT_LOOKS):
+        if look:
+            time.sleep(_ERRANT_PAUSE_SECONDS)
+            found = ask()
+        if found is not None:
+            position = found
+        if not count_missing(earlier, position.executed):
+            return
+    raise ErrantTransactions(
+        f"this replica holds {count_missing(earlier, position.executed)} transactions that the source does not",
+        {"source_gtid_executed": position.executed, "gtid_executed": earlier},
+    )
+
+
+def _await_threads(client: MysqlClient, engine: str) -> ReplicaStatus:
+    deadline = time.monotonic() + _JOIN_SECONDS
+    good = 0
+    while True:
+        status = read_status(client, engine)
+        good = good + 1 if status is not None and status.running else 0
+        if good >= 2 and status is not None:
+            return status
+        if status is not None and (status.sql_error_number or status.io_error_number == _BINLOGS_GONE_ERROR):
+            _raise_stopped(status, {})
+        if time.monotonic() >= deadline:
+            if status is None:
+                raise ReplicationNotConfigured("the server reports no replication channel")
+            _raise_stopped(status, {})
+        time.sleep(0.3)
+
+
+def _raise_stopped(status: ReplicaStatus, numbers: Dict[str, Any]) -> None:
+    if status.io_error_number == _BINLOGS_GONE_ERROR and "server_uuid" not in status.io_error:
+        raise BinlogsGone(f"the source no longer has what this replica needs: {status.io_error}", numbers)
+    why = status.sql_error or status.io_error or "no error is recorded"
+    receiver, applier = (
+        "runs" if running else "stopped" for running in (status.io_running, status.sql_running)
+    )
+    raise ReplicationStopped(f"receiver {receiver}, applier {applier}: {why}", numbers)
+
+
+def _target(
+    settings: Settings, processes: Processes, client: MysqlClient, say: Callable[[str], None]
+) -> Optional[str]:
+    status = read_status(client, settings.engine)
+    if status is None:
+        raise ReplicationNotConfigured("the server reports no replication channel")
+    credentials = read_credentials(settings, client, status.channel)
+    position = ask_position(settings, processes, status.source_host, credentials, say)
+    return None if position is None else position.executed
+
+
+def _lag_sample(
+    settings: Settings, client: MysqlClient, target: Optional[str], at_seconds: float
+) -> "tuple[Dict[str, Any], Optional[ReplicaStatus]]":
+    try:
+        status = read_status(client, settings.engine)
+        behind = (
+            None if target is None else _behind(settings.engine, target, _executed(client, settings.engine))
+        )
+    except DatabaseUnreachable as error:
+        return {
+            "at_seconds": round(at_seconds, 1),
+            "lag_seconds": None,
+            "running": False,
+            "gtid_behind": None,
+            "problem": str(error)[:200],
+        }, None
+    return {
+        "at_seconds": round(at_seconds, 1),
+        "lag_seconds": status.lag_seconds if status else None,
+        "running": bool(status and status.running),
+        "gtid_behind": behind,
+    }, status
+
+
+def _caught_up(
+    samples: List[Dict[str, Any]], behind: Optional[int], known: bool, seconds: float
+) -> Dict[str, Any]:
+    return {
+        "samples": _thinned(samples),
+        "lag_seconds": samples[-1]["lag_seconds"],
+        "gtid_behind_at_start": behind,
+        "source_position_known": known,
+        "caught_up_seconds": round(seconds, 3),
+    }
+
+
+def _thinned(samples: List[Dict[str, Any]], keep: int = 40) -> List[Dict[str, Any]]:
+    """About `keep` samples, evenly spread and always with the last hundred, which the gate is read from: the result
+    line is limited."""
+    step = max(1, -(-len(samples) // keep))
+    return samples[:-100][::step] + samples[-100:]
+
+
+def _executed(client: MysqlClient, engine: str) -> str:
+    return one_line(client.json({"gtid": DIALECTS[engine].executed_set})["gtid"])
+
+
+def _behind(engine: str, target: str, executed: str) -> int:
+    return count_missing(target, executed) if engine == "mysql" else count_missing_mariadb(target, executed)

@@ -1,0 +1,195 @@
+"""How a replica logs in at its source, and what the source says of its position.
+
+The donor's channel came with the copy, and its encryption is kept: nothing here sends the password over a connection
+that the channel itself would not use.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Optional
+
+from peaker_host.database.mysql_client import MysqlClient, RemoteLogin, sql_text
+from peaker_host.machine.errors import DatabaseUnreachable, InvalidHostSettings, ReplicationNotConfigured
+from peaker_host.machine.files import read_json
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Settings
+from peaker_host.replicate.channel_record import read_record
+
+_ASK_SECONDS = 15.0
+# Column of mysql.slave_master_info and of SHOW SLAVE STATUS, option of the client.
+_TLS_FILES = (
+    ("Ssl_ca", "Master_SSL_CA_File", "ssl-ca"),
+    ("Ssl_capath", "Master_SSL_CA_Path", "ssl-capath"),
+    ("Ssl_cert", "Master_SSL_Cert", "ssl-cert"),
+    ("Ssl_key", "Master_SSL_Key", "ssl-key"),
+    ("Ssl_cipher", "Master_SSL_Cipher", "ssl-cipher"),
+    ("Ssl_crl", "Master_SSL_Crl", "ssl-crl"),
+    ("Ssl_crlpath", "Master_SSL_Crlpath", "ssl-crlpath"),
+)
+
+
+@dataclass(frozen=True)
+class Encryption:
+    """Of the channel: is it encrypted, is the source's certificate verified, with which files (by client option); may
+    the password's public key come from the source itself (`gets_public_key`), which nothing vouches for."""
+
+    encrypted: bool = False
+    verified: bool = False
+    files: Dict[str, str] = field(default_factory=dict)
+    gets_public_key: bool = False
+    public_key_path: str = ""
+
+    def client_lines(self, engine: str) -> List[str]:
+        """Lines of a client's option file that make its connection like the channel's."""
+        files = [f"{option}={path}" for option, path in self.files.items()]
+        if engine == "mariadb":
+            verify = ["ssl-verify-server-cert"] if self.verified else []
+            return ["ssl", *verify, *files] if self.encrypted else []
+        key = ["get-server-public-key"] if self.gets_public_key else []
+        key += [f"server-public-key-path={self.public_key_path}"] if self.public_key_path else []
+        return [f"ssl-mode={self._mode()}", *(files if self.encrypted else []), *key]
+
+    def _mode(self) -> str:
+        if not self.encrypted:
+            return "DISABLED"
+        if self.verified:
+            return "VERIFY_IDENTITY"
+        return "VERIFY_CA" if {"ssl-ca", "ssl-capath"} & set(self.files) else "REQUIRED"
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """How the channel logs in at the source; `host` is the name or address that the donor used, empty if unknown."""
+
+    user: str
+    password: str
+    port: int
+    host: str = ""
+    encryption: Encryption = field(default_factory=Encryption)
+
+    def host_for(self, address: str) -> str:
+        """The source's name instead of its address where the certificate is verified and the name is that address's."""
+        if not self.encryption.verified or not self.host or self.host == address:
+            return address
+        try:
+            found = {str(entry[4][0]) for entry in socket.getaddrinfo(self.host, self.port)}
+        except OSError:
+            return address
+        return self.host if address in found else address
+
+
+@dataclass(frozen=True)
+class SourcePosition:
+    """What the source has executed, and what of it is no longer in its binary logs; None where it does not tell."""
+
+    executed: str
+    purged: Optional[str]
+
+
+def read_credentials(settings: Settings, client: MysqlClient, channel: str = "") -> Credentials:
+    """User and password from the credentials file when there is one, else what MySQL stored in the data directory.
+
+    Raises ReplicationNotConfigured, InvalidHostSettings.
+    """
+    path = settings.replication_credentials_file
+    content = read_json(path) if os.path.exists(path) else None
+    stored = _stored(settings, client, channel)
+    host, encryption = stored.get("Host") or "", _encryption(settings.engine, stored)
+    if content is not None:
+        if not isinstance(content.get("user"), str) or not isinstance(content.get("password"), str):
+            raise InvalidHostSettings(f"{path}: needs the texts user and password")
+        port = int(content.get("port") or stored.get("Port") or 3306)
+        return Credentials(content["user"], content["password"], port, host, encryption)
+    if stored.get("User_name"):
+        return Credentials(
+            stored["User_name"],
+            stored.get("User_password") or "",
+            int(stored.get("Port") or 3306),
+            host,
+            encryption,
+        )
+    raise ReplicationNotConfigured(f"no replication user: neither {path} nor the data directory names one")
+
+
+def login_at(settings: Settings, processes: Processes, host: str, credentials: Credentials) -> RemoteLogin:
+    """A client for the source, for the time of a `with` block."""
+    return RemoteLogin(
+        settings,
+        processes,
+        credentials.host_for(host),
+        credentials.port,
+        credentials.user,
+        credentials.password,
+        credentials.encryption.client_lines(settings.engine),
+    )
+
+
+def ask_position(
+    settings: Settings, processes: Processes, host: str, credentials: Credentials, say: Callable[[str], None]
+) -> Optional[SourcePosition]:
+    """Ask the source itself, with the channel's own user; None when it does not let that user in."""
+    try:
+        with login_at(settings, processes, host, credentials) as source:
+            if settings.engine == "mariadb":
+                facts = source.json({"executed": "@@GLOBAL.gtid_binlog_pos"}, timeout_seconds=_ASK_SECONDS)
+                return SourcePosition(one_line(facts["executed"]), _purged_of_mariadb(source, say))
+            facts = source.json(
+                {"executed": "@@GLOBAL.gtid_executed", "purged": "@@GLOBAL.gtid_purged"},
+                timeout_seconds=_ASK_SECONDS,
+            )
+    except DatabaseUnreachable as error:
+        say(f"the source could not be asked for its position: {error}")
+        return None
+    return SourcePosition(one_line(facts["executed"]), one_line(facts["purged"]))
+
+
+def one_line(value: Any) -> str:
+    """A GTID set without its line breaks; empty for NULL."""
+    return str(value or "").replace("\n", "")
+
+
+def _purged_of_mariadb(source: MysqlClient, say: Callable[[str], None]) -> Optional[str]:
+    """Where the oldest binary log begins. Its list needs the right BINLOG MONITOR."""
+    try:
+        logs = source.rows("SHOW BINARY LOGS", timeout_seconds=_ASK_SECONDS)
+        if not logs:
+            return ""
+        oldest = sql_text(logs[0]["Log_name"] or "")
+        begins = source.json({"purged": f"BINLOG_GTID_POS({oldest}, 4)"}, timeout_seconds=_ASK_SECONDS)
+    except DatabaseUnreachable as error:
+        say(
+            f"the source does not show its binary logs (grant BINLOG MONITOR to the replication user): {error}"
+        )
+        return None
+    return one_line(begins["purged"])
+
+
+def _stored(settings: Settings, client: MysqlClient, channel: str) -> Dict[str, str]:
+    """What came with the copy: MySQL's own table, or for MariaDB the record that prepare_donor wrote."""
+    if settings.engine == "mysql":
+        rows = client.rows(
+            f"SELECT * FROM mysql.slave_master_info WHERE Channel_name = {sql_text(channel)} AND User_name <> ''"
+        )
+        return {name: value or "" for name, value in rows[0].items()} if rows else {}
+    status = read_record(settings.datadir).get("status", {})
+    known = {column: status.get(shown) or "" for column, shown, _ in _TLS_FILES}
+    return {
+        **known,
+        "Host": status.get("Master_Host") or "",
+        "Port": status.get("Master_Port") or "",
+        "Enabled_ssl": "1" if status.get("Master_SSL_Allowed") == "Yes" else "0",
+        "Ssl_verify_server_cert": "1" if status.get("Master_SSL_Verify_Server_Cert") == "Yes" else "0",
+    }
+
+
+def _encryption(engine: str, stored: Dict[str, str]) -> Encryption:
+    return Encryption(
+        encrypted=stored.get("Enabled_ssl") == "1",
+        verified=stored.get("Ssl_verify_server_cert") == "1",
+        files={option: stored[column] for column, _, option in _TLS_FILES if stored.get(column)},
+        gets_public_key=stored.get("Get_public_key") == "1",
+        public_key_path=stored.get("Public_key_path") or "",
+    )

@@ -1,0 +1,56 @@
+"""The snapshot's block list as a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peaker_host.blocks.block_list import fetch, load, of_volume
+from peaker_host.machine.errors import BlockListUnreadable
+
+
+def write(path: Path, content: Any) -> str:
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return str(path)
+
+
+def test_pairs_and_text_mean_the_same(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "l",
+        {"block_bytes": 524288, "volumes": {"vol-1": [[0, 3], [7, 1]], "data": "0-2,7"}},
+    )
+    lists = load(path)
+    assert lists["vol-1"] == lists["data"] == [(0, 3), (7, 1)]
+
+
+def test_a_volume_is_found_by_id_before_name_and_may_be_unknown() -> None:
+    lists = {"vol-1": [(0, 1)], "data": [(5, 1)]}
+    assert of_volume(lists, "vol-1", "data") == [(0, 1)]
+    assert of_volume(lists, "vol-2", "data") == [(5, 1)]
+    assert of_volume(lists, "vol-2", "log") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("{", "Expecting"),
+        ([], "volumes"),
+        ({"volumes": {"data": [[0, 0]]}}, r"volumes\.data"),
+        ({"volumes": {"data": [[-1, 2]]}}, r"volumes\.data"),
+        ({"volumes": {"data": [[1, True]]}}, r"volumes\.data"),
+        ({"volumes": {"data": "5-2"}}, r"volumes\.data"),
+        ({"volumes": {"data": 7}}, r"volumes\.data"),
+        ({"block_bytes": 4096, "volumes": {}}, "block_bytes"),
+    ],
+)
+def test_a_bad_list_is_refused_with_its_place(tmp_path: Path, content: Any, named: str) -> None:
+    with pytest.raises(BlockListUnreadable, match=named):
+        load(write(tmp_path / "l", content))
+
+
+def test_an_address_that_does_not_answer_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(BlockListUnreadable) as refused:
+        fetch("http://127.0.0.1:9/list?X-Amz-Signature=secret", str(tmp_path / "l"))
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,156 @@
+"""Used ranges and file extents of real filesystems, checked against what the mounted filesystem says."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from host_bench import MIB, Host, ScriptedProcesses, Volume
+from peaker_host.blocks.filesystem_maps import device_ranges, open_map, used_or_all
+from peaker_host.blocks.ranges import difference, total
+from peaker_host.donor.prepare_donor import freeze_for_a_moment
+from peaker_host.machine.errors import UnreadableFilesystem
+from peaker_host.machine.processes import Processes
+
+pytestmark = pytest.mark.real
+
+FILESYSTEMS = {
+    "xfs": ("xfs", ("-d", "agcount=5")),
+    "xfs with 1 KiB blocks": ("xfs", ("-b", "size=1024", "-m", "reflink=0,rmapbt=0")),
+    "ext4": ("ext4", ()),
+    "ext4 with 1 KiB blocks": ("ext4", ("-b", "1024")),
+    "ext4 without 64bit": ("ext4", ("-O", "^64bit,^metadata_csum")),
+}
+
+
+def fragment(point: Path, seed: int) -> None:
+    """Files of many extents, in directories, with deletions in between."""
+    generator = random.Random(seed)
+    (point / "orders").mkdir()
+    names = [point / f"t{n}.ibd" for n in range(12)] + [point / "orders" / f"o {n}.ibd" for n in range(12)]
+    handles = [name.open("wb") for name in names]
+    for _ in range(18):
+        for handle in handles:
+            handle.write(generator.randbytes(generator.randrange(1, 9) * 16384))
+            handle.flush()
+            os.fdatasync(handle.fileno())
+    for handle in handles:
+        handle.close()
+    for name in names[::3]:
+        name.unlink()
+    with (point / "sparse.ibd").open("wb") as sparse:
+        sparse.write(b"x" * 16384)
+        sparse.seek(8 * MIB)
+        sparse.write(b"y" * 16384)
+
+
+@pytest.mark.parametrize("name", FILESYSTEMS)
+def test_every_byte_of_every_file_is_in_the_used_ranges_and_at_its_extent(host: Host, name: str) -> None:
+    kind, arguments = FILESYSTEMS[name]
+    volume = host.volume(400 * MIB, kind, *arguments)
+    with host.mounted(volume) as point:
+        fragment(point, 7)
+        content = {p.relative_to(point).as_posix(): p.read_bytes() for p in point.rglob("*") if p.is_file()}
+        facts = os.statvfs(point)
+        counted = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+    filesystem = open_map(kind, volume.path, Processes())
+    used = filesystem.used_ranges()
+    covered(kind, volume, content)
+    assert total(used) < counted + 60 * MIB, "most of the free space must be left out"
+    assert total(used) < 0.6 * 400 * MIB
+
+
+@pytest.mark.parametrize("kind", ["xfs", "ext4"])
+def test_all_that_the_unmounted_filesystem_does_not_use_may_be_overwritten(host: Host, kind: str) -> None:
+    """The strongest proof: destroy every byte that the map calls free; the checker must find nothing wrong."""
+    volume = host.volume(320 * MIB, kind)
+    with host.mounted(volume) as point:
+        fragment(point, 11)
+        before = {p.relative_to(point): p.read_bytes() for p in point.rglob("*") if p.is_file()}
+    used = open_map(kind, volume.path, Processes()).used_ranges()
+    with open(volume.path, "r+b") as image:
+        for start, length in difference([(0, 320 * MIB)], used):
+            image.seek(start)
+            image.write(b"\xa5" * length)
+    check = ["xfs_repair", "-n", volume.path] if kind == "xfs" else ["e2fsck", "-fn", volume.path]
+    assert subprocess.run(check, check=False, capture_output=True).returncode == 0
+    with host.mounted(volume) as point:
+        assert {p.relative_to(point): p.read_bytes() for p in point.rglob("*") if p.is_file()} == before
+
+
+def test_ext4_s_lost_and_found_and_journal_count_as_used(host: Host) -> None:
+    volume = host.volume(200 * MIB, "ext4")
+    assert total(open_map("ext4", volume.path, Processes()).used_ranges()) > 4 * MIB
+
+
+def test_a_filesystem_of_another_kind_is_unreadable(host: Host) -> None:
+    volume = host.volume(300 * MIB, "xfs")
+    with pytest.raises(UnreadableFilesystem, match="no ext4 superblock"):
+        open_map("ext4", volume.path, Processes())
+
+
+def test_without_a_readable_map_the_whole_device_counts_as_used_and_says_why(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    volume = host.volume(300 * MIB, "xfs")
+    programs.on("xfs_db", answer="nothing useful\n")
+    ranges, why = used_or_all("xfs", volume.path, 300 * MIB, programs)
+    assert ranges == [(0, 300 * MIB)]
+    assert "UnreadableFilesystem" in why
+
+
+def test_a_map_beyond_the_filesystem_is_refused(host: Host, programs: ScriptedProcesses) -> None:
+    volume = host.volume(300 * MIB, "xfs")
+    programs.on("xfs_db", answer="  agno agbno len\n  99 0 5\n from to extents blocks pct\n")
+    with pytest.raises(UnreadableFilesystem, match="beyond"):
+        open_map("xfs", volume.path, programs).used_ranges()
+
+
+def test_a_part_of_a_file_is_found_across_extents_and_holes() -> None:
+    extents = [(0, 1000, 100), (100, 5000, 50), (200, 9000, 100)]
+    assert device_ranges(extents, 90, 130) == [(1090, 10), (5000, 50), (9000, 20)]
+
+
+def test_the_map_of_a_snapshot_taken_after_a_freeze_covers_what_was_written(host: Host) -> None:
+    """A copy of the device while the filesystem is mounted is what a snapshot is."""
+    for kind in ("xfs", "ext4"):
+        volume = host.volume(320 * MIB, kind)
+        copy = host.root / f"copy-{kind}.img"
+        with host.mounted(volume) as point:
+            fragment(point, 3)
+            assert freeze_for_a_moment(str(point)) > 0
+            subprocess.run(
+                [
+                    "dd",
+                    f"if={volume.path}",
+                    f"of={copy}",
+                    "bs=4M",
+                    "iflag=direct",
+                    "conv=sparse",
+                    "status=none",
+                ],
+                check=True,
+            )
+            content = {
+                p.relative_to(point).as_posix(): p.read_bytes() for p in point.rglob("*") if p.is_file()
+            }
+        covered(kind, Volume("vol-0", str(copy), copy), content)
+
+
+def covered(kind: str, volume: Volume, content: dict[str, bytes]) -> None:
+    filesystem = open_map(kind, volume.path, Processes())
+    used = filesystem.used_ranges()
+    found = filesystem.file_extents(filesystem.files())
+    assert set(found) >= set(content)
+    for path, data in content.items():
+        assert difference([(start, length) for _, start, length in found[path]], used) == []
+        whole = bytearray(len(data))
+        with open(volume.path, "rb") as image:
+            for offset, start, length in found[path]:
+                image.seek(start)
+                kept = min(length, len(data) - offset)
+                whole[offset : offset + kept] = image.read(kept)
+        assert bytes(whole) == data

@@ -1,0 +1,173 @@
+"""The buffer pool's page list: dumped on a donor that serves, loaded on its copy."""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_bench import Host, ScriptedProcesses, json_row, table
+from peaker_host.database import page_list
+from peaker_host.database.mysql_client import admin_client
+from peaker_host.machine.errors import BufferPoolTimeout, CommandFailed
+
+
+def quiet(_text: str) -> None:
+    pass
+
+
+class Donor:
+    """A server whose settings can be set, and that dumps into the file that they name."""
+
+    def __init__(self, host: Host, programs: ScriptedProcesses, **settings: Any) -> None:
+        self.host, self.programs = host, programs
+        self.client = admin_client(host.settings, programs)
+        self.datadir = Path(host.settings.datadir)
+        self.datadir.mkdir()
+        self.settings: dict[str, Any] = {
+            "innodb_buffer_pool_dump_pct": 25,
+            "innodb_buffer_pool_filename": "ib_buffer_pool",
+            **settings,
+        }
+        self.dumps_as_percent: list[Any] = []
+        programs.on("JSON_OBJECT", "@@GLOBAL", answer=self._says).on("SET GLOBAL", answer=self._set)
+        programs.on("dump_status", answer=table({"n": "x", "Value": "dump completed at 251121  1:02:03"}))
+
+    def dump(self, timeout_seconds: float = 5) -> int:
+        return page_list.dump_buffer_pool(self.client, self.host.settings, 100, timeout_seconds)
+
+    def _says(self, _text: str) -> str:
+        return json_row(datadir=f"{self.datadir}/", **self.settings)
+
+    def _set(self, text: str) -> str:
+        for name, value in re.findall(r"SET GLOBAL (\w+) = ([^;\n]+)", text):
+            if name == "innodb_buffer_pool_dump_now":
+                self.dumps_as_percent.append(self.settings["innodb_buffer_pool_dump_pct"])
+                self.write_list()
+            else:
+                self.settings[name] = int(value) if value.isdigit() else value.strip("'")
+        return ""
+
+    def write_list(self) -> None:
+        time.sleep(0.02)
+        (self.datadir / self.settings["innodb_buffer_pool_filename"]).write_text("1,1\n1,2\n2,9\n")
+
+
+def test_a_dump_lists_all_pages_and_leaves_the_donor_as_it_was(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    donor = Donor(host, programs)
+    assert donor.dump() == 3
+    assert donor.dumps_as_percent == [100]
+    assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
+
+
+def test_a_donor_that_calls_its_list_otherwise_still_gives_one_that_its_copy_finds(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    donor = Donor(host, programs, innodb_buffer_pool_filename="warm_pages")
+    assert donor.dump() == 3
+    assert (donor.datadir / "ib_buffer_pool").exists()
+    assert donor.settings["innodb_buffer_pool_filename"] == "warm_pages"
+
+
+def test_a_list_that_was_there_before_does_not_count(host: Host, programs: ScriptedProcesses) -> None:
+    donor = Donor(host, programs)
+    donor.write_list()
+    donor.write_list = lambda: None  # type: ignore[method-assign]
+    with pytest.raises(BufferPoolTimeout):
+        donor.dump(timeout_seconds=0.5)
+    assert donor.settings["innodb_buffer_pool_dump_pct"] == 25, "also after a failure"
+
+
+def killed_while_it_dumped(donor: Donor) -> None:
+    """What SIGKILL leaves: the settings changed, and the note."""
+
+    class KilledError(BaseException):
+        pass
+
+    def die(*_: Any) -> None:
+        raise KilledError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page_list, "_await_dump", die)
+        real, calls = page_list._restore, []
+        patch.setattr(
+            page_list, "_restore", lambda *given: calls.append(1) or (len(calls) < 2 and real(*given))
+        )
+        with pytest.raises(KilledError):
+            donor.dump()
+    assert donor.settings["innodb_buffer_pool_dump_pct"] == 100
+
+
+def test_what_a_killed_dump_changed_is_put_back_by_the_next_command(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    donor = Donor(host, programs)
+    killed_while_it_dumped(donor)
+    assert page_list.restore_dump_settings(donor.client, host.settings)
+    assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
+    assert not page_list.restore_dump_settings(donor.client, host.settings), "once"
+
+
+def test_a_dump_after_a_killed_one_still_knows_what_the_donor_had(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    donor = Donor(host, programs)
+    killed_while_it_dumped(donor)
+    donor.dump()
+    assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
+
+
+def test_a_value_that_somebody_set_meanwhile_is_left_alone(host: Host, programs: ScriptedProcesses) -> None:
+    donor = Donor(host, programs)
+    killed_while_it_dumped(donor)
+    donor.settings["innodb_buffer_pool_dump_pct"] = 40
+    page_list.restore_dump_settings(donor.client, host.settings)
+    assert donor.settings["innodb_buffer_pool_dump_pct"] == 40
+
+
+def test_a_server_that_is_down_keeps_the_note(host: Host, programs: ScriptedProcesses) -> None:
+    donor = Donor(host, programs)
+    killed_while_it_dumped(donor)
+    programs.on("JSON_OBJECT", answer=CommandFailed("ERROR 2002"))
+    assert not page_list.restore_dump_settings(donor.client, host.settings)
+    programs.on("JSON_OBJECT", answer=donor._says)
+    assert page_list.restore_dump_settings(donor.client, host.settings)
+    assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
+
+
+def test_a_dump_that_runs_is_not_disturbed(host: Host, programs: ScriptedProcesses) -> None:
+    donor = Donor(host, programs)
+    killed_while_it_dumped(donor)
+    with (Path(host.settings.state_dir) / "donor-settings.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert not page_list.restore_dump_settings(donor.client, host.settings)
+    assert donor.settings["innodb_buffer_pool_dump_pct"] == 100
+
+
+class TestLoad:
+    def test_it_waits_for_the_end(self, host: Host, programs: ScriptedProcesses) -> None:
+        answers = ["Loading of buffer pool not started", "Loaded 10/90 pages", "load completed at 251121"]
+        programs.on("load_now")
+        programs.on("load_status", answer=lambda _: table({"n": "x", "Value": answers.pop(0)}))
+        programs.on("pages_data", answer=table({"n": "x", "Value": "90"}))
+        found = page_list.load_buffer_pool(admin_client(host.settings, programs), 5, quiet)
+        assert (found["pages"], found["page_list_found"]) == (90, True)
+        [begun] = programs.said("load_now")
+        assert "innodb_buffer_pool_filename = 'ib_buffer_pool'" in begun, "whatever the image calls its list"
+
+    def test_a_load_that_runs_already_is_not_begun_again(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        programs.on("load_status", answer=table({"n": "x", "Value": "Loaded 10/90 pages"}))
+        page_list.begin_buffer_pool_load(admin_client(host.settings, programs))
+        assert not programs.said("load_now")
+
+    def test_it_gives_up_in_time(self, host: Host, programs: ScriptedProcesses) -> None:
+        programs.on("load_now").on("load_status", answer=table({"n": "x", "Value": "Loaded 1/90 pages"}))
+        with pytest.raises(BufferPoolTimeout):
+            page_list.load_buffer_pool(admin_client(host.settings, programs), 0.5, quiet)

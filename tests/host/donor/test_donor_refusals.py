@@ -1,0 +1,215 @@
+"""Donors whose copies could not start or follow their source are refused before anything is snapshotted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_bench import RUNNING, Host, ScriptedProcesses, json_row, status, table, variables
+from peaker_host.database import data_paths
+from peaker_host.database.data_paths import DataPath, Misplaced, misplaced
+from peaker_host.database.mysql_client import admin_client
+from peaker_host.donor import prepare_donor
+from peaker_host.machine.errors import DataOutsideVolumes, DonorIsSource, FiltersDiffer, UnsupportedChannels
+from peaker_host.replicate.channel_record import read_record, refuse_other_filters, write_record
+
+VOLUMES = ["/var/lib/mysql", "/var/lib/mysql-log"]
+MOUNTS = ["/", "/run", "/srv", *VOLUMES]
+USUAL = {
+    "datadir": "/var/lib/mysql/",
+    "innodb_data_home_dir": "",
+    "innodb_data_file_path": "ibdata1:12M:autoextend",
+    "innodb_undo_directory": "./",
+    "innodb_log_group_home_dir": "/var/lib/mysql-log",
+    "innodb_doublewrite_dir": "",
+    "log_bin_basename": "/var/lib/mysql-log/binlog",
+    "log_bin_index": "/var/lib/mysql-log/binlog.index",
+    "relay_log_basename": "/var/lib/mysql-log/relay",
+    "relay_log_index": "/var/lib/mysql-log/relay.index",
+    "tmpdir": "/tmp",
+    "innodb_temp_tablespaces_dir": "./#innodb_temp/",
+}
+
+
+def quiet(_text: str) -> None:
+    pass
+
+
+def prepare(host: Host, programs: ScriptedProcesses) -> None:
+    prepare_donor.prepare_donor(host.settings, programs, VOLUMES, 100, 1, quiet)
+
+
+@pytest.fixture
+def replica(programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch) -> ScriptedProcesses:
+    monkeypatch.setattr(data_paths, "read_mounts", lambda: MOUNTS)
+    monkeypatch.setattr(data_paths, "links_in", lambda _datadir: [])
+    programs.on("SHOW REPLICA STATUS", answer=status())
+    programs.on("super_read_only", answer=json_row(read_only=1))
+    programs.on("SHOW GLOBAL VARIABLES", answer=variables(**USUAL))
+    return programs.on("information_schema.FILES", answer="")
+
+
+def wrong(paths: dict[str, str], mounts: list[str] = MOUNTS) -> list[Misplaced]:
+    return misplaced(data_paths.data_paths({**USUAL, **paths}), VOLUMES, mounts)
+
+
+class TestPaths:
+    def test_all_on_the_volumes_is_fine(self) -> None:
+        assert wrong({}) == []
+
+    @pytest.mark.parametrize(
+        ("name", "path"),
+        [
+            ("datadir", "/srv/mysql"),
+            ("innodb_data_home_dir", "/srv/home"),
+            ("innodb_undo_directory", "/srv/undo"),
+            ("innodb_log_group_home_dir", "/srv/redo"),
+            ("innodb_doublewrite_dir", "/srv/doublewrite"),
+            ("log_bin_basename", "/srv/binlog"),
+            ("relay_log_basename", "/srv/relay"),
+            ("relay_log_index", "/srv/relay.index"),
+            ("aria_log_dir_path", "/srv/aria"),
+            ("rocksdb_wal_dir", "/srv/wal"),
+        ],
+    )
+    def test_each_path_that_a_copy_needs_is_looked_at(self, name: str, path: str) -> None:
+        assert Misplaced(name, path, "/srv") in wrong({name: path})
+
+    def test_the_boot_disk_is_no_volume(self) -> None:
+        assert wrong({"log_bin_basename": "/var/log/mysql/binlog"}) == [
+            Misplaced("log_bin_basename", "/var/log/mysql/binlog", "/")
+        ]
+
+    def test_a_system_tablespace_elsewhere(self) -> None:
+        found = wrong({"innodb_data_file_path": "ibdata1:12M;/srv/ibdata2:1G:autoextend"})
+        assert found == [Misplaced("innodb_data_file_path", "/srv/ibdata2", "/srv")]
+
+    def test_relative_paths_are_relative_to_the_data_directory(self) -> None:
+        assert wrong({"innodb_undo_directory": "../mysql-log/undo"}) == []
+        assert wrong({"innodb_undo_directory": "../undo"}) == [
+            Misplaced("innodb_undo_directory", "/var/lib/undo", "/")
+        ]
+
+    def test_a_filesystem_mounted_within_the_data_directory(self) -> None:
+        found = wrong({}, [*MOUNTS, "/var/lib/mysql/big"])
+        assert found == [Misplaced("mounted in datadir", "/var/lib/mysql/big", "/var/lib/mysql/big")]
+
+    def test_temporary_files_may_be_anywhere(self) -> None:
+        inner = "/var/lib/mysql/#innodb_temp"
+        paths = data_paths.data_paths(USUAL)
+        assert misplaced(paths, VOLUMES, [*MOUNTS, inner], temporary=[inner]) == []
+
+    def test_a_volume_whose_name_begins_alike_is_another_one(self) -> None:
+        assert wrong({"log_bin_basename": "/var/lib/mysql-log2/binlog"}) == [
+            Misplaced("log_bin_basename", "/var/lib/mysql-log2/binlog", "/")
+        ]
+
+    def test_links_count_where_they_lead(self, tmp_path: Path) -> None:
+        (tmp_path / "volume").mkdir()
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "volume" / "redo").symlink_to(tmp_path / "elsewhere")
+        path = DataPath("innodb_log_group_home_dir", str(tmp_path / "volume" / "redo"))
+        mounts = ["/", str(tmp_path / "volume")]
+        assert misplaced([path], mounts[1:], mounts) == [Misplaced(path.what, path.path, "/")]
+
+    def test_links_and_isl_files_of_databases_are_found(self, tmp_path: Path) -> None:
+        (tmp_path / "shop").mkdir()
+        (tmp_path / "shop" / "orders.MYD").symlink_to("/srv/orders.MYD")
+        (tmp_path / "shop" / "lines.isl").write_text("/srv/shop/lines.ibd\n")
+        (tmp_path / "archive").symlink_to("/srv/archive")
+        (tmp_path / "shop" / "items.ibd").write_text("")
+        assert set(data_paths.links_in(str(tmp_path))) == {
+            "/srv/orders.MYD",
+            "/srv/shop/lines.ibd",
+            "/srv/archive",
+        }
+
+
+def test_prepare_donor_names_path_and_volumes_before_it_changes_anything(
+    host: Host, replica: ScriptedProcesses
+) -> None:
+    replica.on("SHOW GLOBAL VARIABLES", answer=variables(**{**USUAL, "innodb_undo_directory": "/srv/undo"}))
+    replica.on("information_schema.FILES", answer=table({"FILE_NAME": "/srv/shop/orders.ibd"}))
+    with pytest.raises(DataOutsideVolumes) as refused:
+        prepare(host, replica)
+    assert "innodb_undo_directory: /srv/undo is on /srv; tablespace: /srv/shop/orders.ibd" in str(
+        refused.value
+    )
+    assert "mounted at /var/lib/mysql, /var/lib/mysql-log" in str(refused.value)
+    assert not replica.said("SET GLOBAL")
+
+
+def channel(name: str, **changes: Any) -> dict[str, Any]:
+    return {**RUNNING, "Channel_Name": name, **changes}
+
+
+class TestChannels:
+    def test_several_channels_are_refused_by_name(self, host: Host, replica: ScriptedProcesses) -> None:
+        replica.on("SHOW REPLICA STATUS", answer=table(channel("east"), channel("west"), channel("")))
+        with pytest.raises(UnsupportedChannels, match="3 replication channels: 'east', 'west', the default"):
+            prepare(host, replica)
+
+    def test_group_replication_is_no_replica_of_one_source(
+        self, host: Host, replica: ScriptedProcesses
+    ) -> None:
+        replica.on("SHOW REPLICA STATUS", answer=table(channel("group_replication_applier")))
+        with pytest.raises(UnsupportedChannels, match="Group Replication"):
+            prepare(host, replica)
+
+    def test_a_named_connection_of_mariadb_is_refused_and_not_taken_for_a_source(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        host.configure(engine="mariadb")
+        programs.on("SHOW SLAVE STATUS", answer="")
+        programs.on("SHOW ALL SLAVES STATUS", answer=table({"Connection_name": "east"}))
+        with pytest.raises(UnsupportedChannels, match="'east'"):
+            prepare(host, programs)
+
+    def test_a_mariadb_without_any_connection_is_a_source(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        host.configure(engine="mariadb")
+        programs.on("SHOW SLAVE STATUS", answer="").on("SHOW ALL SLAVES STATUS", answer="")
+        with pytest.raises(DonorIsSource):
+            prepare(host, programs)
+
+
+class TestFilters:
+    """What a donor does not apply, its copy must not apply either."""
+
+    def record(self, host: Host, programs: ScriptedProcesses, **filters: str) -> None:
+        Path(host.settings.datadir).mkdir(exist_ok=True)
+        programs.on("SHOW REPLICA STATUS", answer=status(**filters, Source_SSL_CA_File="/etc/ca.pem"))
+        write_record(admin_client(host.settings, programs), "mysql", host.settings.datadir)
+
+    def check(self, host: Host, programs: ScriptedProcesses, **filters: str) -> None:
+        programs.on("SHOW REPLICA STATUS", answer=status(**filters))
+        refuse_other_filters(admin_client(host.settings, programs), "mysql", host.settings.datadir)
+
+    def test_the_record_has_filters_and_encryption_and_is_private(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.record(host, programs, Replicate_Do_DB="shop")
+        assert read_record(host.settings.datadir)["status"] == {
+            "Source_Host": "10.77.1.10",
+            "Source_Port": "3306",
+            "Replicate_Do_DB": "shop",
+            "Source_SSL_CA_File": "/etc/ca.pem",
+        }
+        assert (Path(host.settings.datadir) / "peaker-channel.json").stat().st_mode & 0o777 == 0o600
+
+    def test_the_same_filters_in_another_order(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.record(host, programs, Replicate_Do_DB="shop,orders")
+        self.check(host, programs, Replicate_Do_DB="orders,shop")
+
+    def test_other_filters_are_refused_with_both_sides(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.record(host, programs, Replicate_Ignore_Table="shop.audit")
+        with pytest.raises(
+            FiltersDiffer, match=r"Replicate_Ignore_Table: none here, shop.audit on the donor"
+        ):
+            self.check(host, programs)
+
+    def test_a_copy_of_an_older_donor_has_no_record(self, host: Host, programs: ScriptedProcesses) -> None:
+        Path(host.settings.datadir).mkdir()
+        self.check(host, programs, Replicate_Do_DB="shop")

@@ -1,0 +1,260 @@
+"""The search for the knee: its course on devices that follow Little's law, and real devices with a limit."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from host_bench import MIB, Host
+from peaker_host.machine.devices import describe_device
+from peaker_host.machine.errors import BenchmarkFailed, DeviceInUse, InvalidArgument, WrongDevice
+from peaker_host.machine.processes import Processes
+from peaker_host.prove import knee
+from peaker_host.prove.knee import (
+    KneeSettings,
+    Search,
+    Step,
+    find_knee,
+    find_mixed_knee,
+    scratch_file,
+    search,
+)
+
+from localcloud.blockstore import ColdBlockStore, cleanup
+from localcloud.dataplane import VolumeLimits
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+QUICK = KneeSettings(settle_seconds=0.3, window_seconds=0.7, max_windows=4)
+real = [pytest.mark.real, pytest.mark.skipif(os.geteuid() != 0, reason="loop devices need root")]
+
+
+def step(concurrency: int, rate: float, await_ms: float) -> Step:
+    return Step(
+        concurrency=concurrency,
+        requests_per_s=rate,
+        reads_per_s=rate,
+        writes_per_s=0.0,
+        mib_per_s=rate / 64,
+        await_ms=await_ms,
+        read_await_ms=await_ms,
+        write_await_ms=None,
+        latency_ms=await_ms,
+        queue=float(concurrency),
+        util_percent=100.0,
+        others_share=0.0,
+        generator_cpu=0.1,
+        settled=True,
+        seconds=4.0,
+    )
+
+
+def device(iops: float, service_ms: float) -> Callable[[int], Step]:
+    """A device that answers in `service_ms` until its rate is used up."""
+
+    def measure(concurrency: int) -> Step:
+        rate = min(iops, concurrency * 1000 / service_ms)
+        return step(concurrency, rate, concurrency * 1000 / rate)
+
+    return measure
+
+
+def searched(measure: Callable[[int], Step], settings: KneeSettings = QUICK) -> Search:
+    return search(measure, settings, lambda _: None)
+
+
+# --- the course of the search ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("iops", [130, 200, 1000, 2000, 3000, 5000])
+def test_crossings_and_full_rate_are_found_within_a_percent(iops: int) -> None:
+    found = searched(device(iops, 0.7), replace(QUICK, max_concurrency=512))
+    assert [crossing.concurrency for crossing in found.crossings] == pytest.approx(
+        [0.020 * iops, 0.050 * iops], rel=0.01
+    )
+    assert found.full_rate_per_s >= 0.95 * iops
+    assert found.full_rate_concurrency <= max(1.0, 0.0007 * iops) * 1.15 + 1
+    assert found.ended == "found"
+
+
+def test_few_steps_are_enough() -> None:
+    assert len(searched(device(2000, 1.0)).steps) <= 14
+
+
+def test_no_concurrency_is_measured_twice() -> None:
+    asked: list[int] = []
+    simulated = device(1000, 1.0)
+    searched(lambda concurrency: asked.append(concurrency) or simulated(concurrency))  # type: ignore[func-returns-value]
+    assert len(asked) == len(set(asked))
+
+
+def test_a_device_that_never_gets_slow_has_no_crossing() -> None:
+    found = searched(device(1e9, 1.0), replace(QUICK, max_concurrency=32))
+    assert [crossing.concurrency for crossing in found.crossings] == [None, None]
+    assert (found.ended, found.steps[-1].concurrency) == ("highest concurrency", 32)
+
+
+def test_a_device_that_is_slow_from_the_first_request_crosses_at_one() -> None:
+    found = searched(device(5, 100.0))
+    assert [crossing.concurrency for crossing in found.crossings] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("sign", [{"generator_cpu": 0.95}, {"queue": 4.5}])
+def test_the_generator_s_own_limit_is_not_taken_for_the_device_s(sign: dict[str, float]) -> None:
+    simulated = device(1e6, 0.1)
+    found = searched(lambda n: replace(simulated(n), **sign) if n >= 8 else simulated(n))  # type: ignore[arg-type]
+    assert (found.ended, found.steps[-1].concurrency) == ("generator limited", 8)
+    assert any("the generator, not the device" in said for said in knee.warnings_about(found))
+
+
+def test_the_time_limit_ends_the_search_with_what_it_has() -> None:
+    now = iter(range(0, 10_000, 10))
+    found = search(
+        device(2000, 1.0), replace(QUICK, time_limit_seconds=35), lambda _: None, lambda: float(next(now))
+    )
+    assert found.ended == "time limit"
+    assert 1 <= len(found.steps) <= 3
+
+
+def test_noise_others_and_a_second_witness_that_disagrees_are_said() -> None:
+    steps = [
+        replace(step(1, 100, 10), settled=False),
+        replace(step(2, 100, 20), others_share=0.2, iostat={"r/s": 100, "r_await": 25, "aqu-sz": 2}),
+    ]
+    said = " / ".join(knee.warnings_about(Search(steps, [], 1, 100, "found")))
+    assert "settle at concurrency 1" in said
+    assert "20%" in said
+    assert "iostat disagrees by more than 10 % at concurrency 2" in said
+
+
+def test_iostat_cut_short_is_no_witness() -> None:
+    assert knee.summarise_witness('{"sysstat": {"hosts": [') is None
+    assert knee.summarise_witness("") is None
+
+
+# --- real devices ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[ColdBlockStore]:
+    state_dir = CHECKOUT / ".localcloud" / f"test-knee-{os.getpid()}"
+    opened = ColdBlockStore(state_dir, pool_bytes=1024 * MIB)
+    try:
+        yield opened
+    finally:
+        opened.close()
+        cleanup(state_dir)
+        shutil.rmtree(state_dir)
+
+
+class TestOnRealDevices:
+    pytestmark = real
+
+    @pytest.mark.parametrize("iops", [200, 1000])
+    def test_a_volume_s_crossings_follow_little_s_law(self, store: ColdBlockStore, iops: int) -> None:
+        volume_id = f"vol-0{iops:016x}"
+        store.create_volume(volume_id, 128 * MIB, VolumeLimits(iops=iops, throughput_mib_per_s=0))
+        try:
+            path = store.attach(volume_id).path
+            result = find_knee(path, QUICK, Processes(), lambda _: None, with_throughput=False)
+        finally:
+            store.delete_volume(volume_id)
+        crossings = {one["await_limit_ms"]: one["concurrency"] for one in result["crossings"]}
+        # The bench holds it to 10 % on an idle machine; here readers wait for processors that other tests use.
+        assert crossings[20.0] == pytest.approx(0.020 * iops, rel=0.3)
+        assert crossings[50.0] == pytest.approx(0.050 * iops, rel=0.3)
+        assert result["full_rate"]["requests_per_s"] == pytest.approx(iops, rel=0.1)
+        witnessed = [one for one in result["steps"] if one["iostat"] is not None]
+        assert len(witnessed) > len(result["steps"]) / 2
+        busiest = witnessed[-1]
+        assert busiest["iostat"]["r_await"] == pytest.approx(busiest["read_await_ms"], rel=0.1)
+        assert busiest["writes_per_s"] == 0.0
+
+    def test_two_reads_to_one_write_on_a_scratch_file_that_is_gone_afterwards(self, host: Host) -> None:
+        volume = host.volume(512 * MIB, "ext4")
+        few = replace(QUICK, max_concurrency=2, window_seconds=0.5, max_windows=2)
+        with host.mounted(volume) as point:
+            result = find_mixed_knee(str(point), 64 * MIB, few, Processes(), lambda _: None, allow_busy=True)
+            assert list(point.glob(".peaker*")) == []
+        done = result["steps"][-1]
+        assert done["reads_per_s"] / done["writes_per_s"] == pytest.approx(2.0, rel=0.25)
+        assert result["device"] == os.path.basename(volume.path)
+
+    def test_a_device_that_serves_others_is_refused(self, host: Host) -> None:
+        volume = host.volume(16 * MIB)
+        with others_reading(volume.path), pytest.raises(DeviceInUse, match="for others"):
+            find_knee(volume.path, QUICK, Processes(), lambda _: None)
+
+    def test_what_others_read_is_said_when_the_search_goes_on_all_the_same(self, host: Host) -> None:
+        volume = host.volume(16 * MIB)
+        few = replace(QUICK, max_concurrency=1, max_windows=2)
+        with others_reading(volume.path):
+            result = find_knee(
+                volume.path, few, Processes(), lambda _: None, allow_busy=True, with_throughput=False
+            )
+        assert any("those of others" in said for said in result["warnings"])
+
+    def test_a_failing_read_ends_the_search(self, host: Host) -> None:
+        volume = host.volume(16 * MIB)
+        target = knee.Target(volume.path, 32 * MIB, describe_device(volume.path).kernel_name, (), False)
+        load = knee.Load(target, knee.PAGE_BYTES, seed=1)
+        os.truncate(volume.image, 0)
+        try:
+            load.run_with(1)
+            with pytest.raises(BenchmarkFailed):
+                knee.Meter(load, target, knee.PAGE_BYTES, QUICK, Processes()).measure(1)
+        finally:
+            load.close()
+
+
+def test_offsets_stay_inside_the_blocks_and_reach_all_of_them() -> None:
+    blocks, size = ((1, 2), (5, 1)), 5 * knee.BLOCK_BYTES + 3 * knee.PAGE_BYTES
+    places = knee._Places(knee.Target("", size, "", (), False, blocks), knee.PAGE_BYTES)
+    generator = random.Random(1)
+    seen = {places.offset(generator) // knee.PAGE_BYTES for _ in range(4000)}
+    assert seen == {*range(32, 96), 160, 161, 162}
+
+
+def test_a_target_without_room_for_one_request_is_refused() -> None:
+    target = knee.Target("/dev/x", knee.PAGE_BYTES, "", (), False, ((3, 1),))
+    with pytest.raises(InvalidArgument, match="no room"):
+        knee._Places(target, knee.PAGE_BYTES)
+
+
+def test_a_search_s_steps_fit_the_time_it_is_given() -> None:
+    short, long = knee.settings_for(20), knee.settings_for(1800)
+    assert (short.settle_seconds, short.window_seconds, short.time_limit_seconds) == (0.5, 0.7, 20)
+    assert (long.settle_seconds, long.window_seconds) == (10, 30)
+
+
+@contextlib.contextmanager
+def others_reading(path: str) -> Iterator[None]:
+    """Somebody else's direct reads of a device."""
+    target = knee.Target(path, describe_device(path).size_bytes, "", (), False)
+    load = knee.Load(target, knee.PAGE_BYTES, seed=99)
+    load.run_with(1)
+    try:
+        yield
+    finally:
+        load.close()
+
+
+def test_what_is_no_block_device_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WrongDevice, match="not a block device"):
+        find_knee(str(tmp_path), QUICK, Processes(), lambda _: None)
+
+
+def test_a_scratch_file_is_never_made_outside_a_block_device_s_filesystem() -> None:
+    with pytest.raises(InvalidArgument, match="no block device"):
+        find_mixed_knee("/dev/shm", MIB, QUICK, Processes(), lambda _: None)
+
+
+def test_a_scratch_file_needs_twice_its_room(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="twice its size"), scratch_file(str(tmp_path), 1 << 50):
+        pytest.fail("made")
+    assert list(tmp_path.iterdir()) == []

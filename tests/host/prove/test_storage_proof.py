@@ -1,0 +1,222 @@
+"""The verdict: on simulated latencies of known coldness, and on a real cold volume."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_bench import MIB, RUN_ID, Host
+from peaker_host.prove.storage_proof import COLD_SHARE_LIMIT, Warmth, judge, slow_limit_ms
+from peaker_host.warm import cold_probe
+from simulated_volumes import MACHINES, SimulatedVolume, prove_simulated
+
+from localcloud.blockstore import ColdBlockStore
+from localcloud.dataplane import VolumeLimits
+
+Capture = pytest.CaptureFixture[str]
+
+
+def prove(
+    monkeypatch: pytest.MonkeyPatch, blocks: int, cold_share: float, machine: str, seed: int, **volume: Any
+) -> Warmth:
+    """The proof on a volume whose latencies are made up; cold reads wait a lognormal fetch of 30 ms median."""
+    generator = random.Random(seed)
+    cold = set(generator.sample(range(blocks), round(blocks * cold_share)))
+    made = SimulatedVolume(blocks, cold, MACHINES[machine](), generator, **volume)
+    return prove_simulated(monkeypatch, made)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("blocks", [150, 1810, 20_000])
+@pytest.mark.parametrize("cold_share", [0.02, 0.03, 0.1, 1.0])
+def test_a_volume_with_two_percent_cold_or_more_is_never_called_warm(
+    monkeypatch: pytest.MonkeyPatch, machine: str, blocks: int, cold_share: float
+) -> None:
+    for seed in range(6):
+        proof = prove(monkeypatch, blocks, cold_share, machine, seed)
+        assert proof.verdict != "warm", proof
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("blocks", [150, 1810, 20_000])
+def test_a_warm_volume_is_called_warm(monkeypatch: pytest.MonkeyPatch, machine: str, blocks: int) -> None:
+    verdicts = [prove(monkeypatch, blocks, 0.0, machine, seed).verdict for seed in range(12)]
+    assert "not_warm" not in verdicts
+    if blocks >= 1810:  # fewer are read in full where noise hides them
+        assert verdicts.count("warm") >= (8 if machine == "starved" else 11), verdicts
+
+
+@pytest.mark.parametrize("machine", ["quiet", "spiky"])
+@pytest.mark.parametrize("cold_share", [0.1, 0.5, 1.0])
+def test_a_cold_volume_is_called_not_warm_with_bounds_around_the_truth(
+    monkeypatch: pytest.MonkeyPatch, machine: str, cold_share: float
+) -> None:
+    for seed in range(8):
+        proof = prove(monkeypatch, 50_000, cold_share, machine, seed)
+        assert proof.verdict == "not_warm"
+        assert proof.cold_share_lower is not None
+        assert proof.cold_share_upper is not None
+        assert proof.cold_share_lower <= cold_share <= proof.cold_share_upper + 0.005
+
+
+def test_one_slow_first_read_does_not_condemn_a_volume() -> None:
+    verdict = judge([0.8] * 410 + [40.0], [0.8] * 411, 1_000_000, 1.5)
+    assert verdict.verdict == "unknown"
+
+
+def test_the_first_sample_is_large_enough_for_a_certain_warm() -> None:
+    assert judge([0.8] * 446, [0.8] * 446, 1_000_000, 1.5).verdict == "warm"
+    assert judge([0.8] * 380, [0.8] * 380, 1_000_000, 1.5).verdict == "unknown"
+
+
+def test_when_every_block_was_read_the_share_is_counted() -> None:
+    at_limit = judge([0.8] * 98 + [30.0] * 2, [0.8] * 100, 100, 1.5)
+    below = judge([0.8] * 99 + [30.0], [0.8] * 100, 100, 1.5)
+    assert (at_limit.cold_share_upper, at_limit.verdict == "warm") == (COLD_SHARE_LIMIT, False)
+    assert (below.cold_share_upper, below.verdict) == (0.01, "warm")
+
+
+def test_slower_first_reads_without_slow_ones_are_not_called_warm() -> None:
+    assert judge([1.5] * 411, [0.8] * 411, 1_000_000, 1.5).verdict == "unknown"
+
+
+def test_nothing_sampled_is_unknown() -> None:
+    assert judge([], [], 0, 1.5).verdict == "unknown"
+
+
+@pytest.mark.parametrize("machine", ["quiet", "stalling"])
+@pytest.mark.parametrize("cold_share", [0.02, 0.05])
+@pytest.mark.parametrize("reads", [{"slow_reads": 2}, {"slow_reads": 3, "lingers": 4}])
+def test_cold_blocks_whose_second_read_is_slow_too_are_still_seen(
+    monkeypatch: pytest.MonkeyPatch, machine: str, cold_share: float, reads: dict[str, int]
+) -> None:
+    for seed in range(6):
+        proof = prove(monkeypatch, 1810, cold_share, machine, seed, **reads)
+        assert proof.verdict != "warm", proof
+
+
+def test_a_slow_second_read_excuses_no_slow_first_read() -> None:
+    slow = [0.8] * 19 + [30.0]
+    assert judge(slow * 60, slow * 60, 50_000, 1.5).verdict != "warm"
+
+
+@pytest.mark.parametrize("cold_share", [0.02, 0.05])
+def test_without_map_and_block_list_the_share_is_one_of_the_blocks_that_hold_data(
+    monkeypatch: pytest.MonkeyPatch, cold_share: float
+) -> None:
+    """5 % of the data on a device that is 10 % full are 0.5 % of the device."""
+    for seed in range(6):
+        generator = random.Random(seed)
+        live = set(generator.sample(range(12_000), 1200))
+        cold = set(generator.sample(sorted(live), round(1200 * cold_share)))
+        volume = SimulatedVolume(12_000, cold, MACHINES["quiet"](), generator, live)
+        assert prove_simulated(monkeypatch, volume, known=False).verdict != "warm"
+        warm = SimulatedVolume(12_000, set(), MACHINES["quiet"](), generator, live)
+        assert prove_simulated(monkeypatch, warm, known=False).verdict == "warm"
+
+
+def test_first_reads_right_after_a_slow_read_of_another_block_are_left_out() -> None:
+    second = [0.8] * 50 + [40.0] + [0.8] * 949
+    near = judge([0.8] * 51 + [40.0] * 2 + [0.8] * 947, second, 1_000_000, 1.5)
+    far = judge([0.8] * 20 + [40.0] * 2 + [0.8] * 978, second, 1_000_000, 1.5)
+    assert (near.blocks_calm, near.slow_first) == (996, 2)
+    assert near.cold_share_upper is not None
+    assert far.cold_share_upper is not None
+    assert near.cold_share_upper < far.cold_share_upper
+
+
+def test_the_margin_follows_the_noise_of_the_second_reads_alone() -> None:
+    assert slow_limit_ms([1.0] * 400) == 3.0
+    assert slow_limit_ms([1.0] * 380 + [4.0] * 20) == 5.0
+    assert slow_limit_ms([1.0] * 300 + [20.0] * 100) == 9.0
+    assert slow_limit_ms([10.0] * 400) == 15.0
+
+
+@pytest.fixture
+def cold_store(tmp_path: Path) -> Iterator[ColdBlockStore]:
+    with ColdBlockStore(tmp_path / "store", pool_bytes=8 << 30) as store:
+        yield store
+
+
+@pytest.mark.real
+def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
+    host: Host, cold_store: ColdBlockStore, capsys: Capture, tmp_path: Path
+) -> None:
+    source, restored, untouched = (f"vol-0000000000000c0{n}d" for n in (1, 2, 3))
+    cold_store.create_volume(
+        source, 1024 * MIB, VolumeLimits(iops=0, throughput_mib_per_s=0, base_latency_ms=0)
+    )
+    device = cold_store.attach(source).path
+    subprocess.run(["mkfs.xfs", "-q", device], check=True)
+    point = tmp_path / "m"
+    point.mkdir()
+    subprocess.run(["mount", device, str(point)], check=True)
+    try:
+        (point / "t.ibd").write_bytes(bytes(240 * MIB))
+        (point / "gone.ibd").write_bytes(bytes(120 * MIB))
+        subprocess.run(["sync", "-f", str(point)], check=True)
+        (point / "gone.ibd").unlink()
+    finally:
+        subprocess.run(["umount", str(point)], check=True)
+    cold_store.detach(source)
+    cold_store.create_snapshots({source: "snap-1"})
+    for volume_id in (restored, untouched):
+        cold_store.create_volume(volume_id, 1024 * MIB, VolumeLimits(), "snap-1")
+    try:
+        host.link(restored, cold_store.attach(restored).path)
+        request = json.loads(host.request())
+        request.append(
+            {
+                "name": "data",
+                "volume_id": restored,
+                "device": "/dev/sdf",
+                "mount_point": str(tmp_path / "place"),
+                "filesystem": "xfs",
+            }
+        )
+        common = ("--run-id", RUN_ID)
+        assert host.call(capsys, "assemble_storage", *common, "--volumes", json.dumps(request))["ok"]
+        cold = host.call(capsys, "verify_storage", *common, "--load-seconds", "0", "--seed", "1")
+        assert cold["verdict"] == "not_warm"
+        assert cold["ratio"] > 5
+        stat = cold_store.stat(restored)
+        listed = [(block, 1) for block in cold_store.snapshot_blocks("snap-1")]
+        fresh = cold_probe.probe(device_of(cold_store, untouched), 1024 * MIB, listed, random.Random(1))
+        assert fresh is not None
+        assert fresh.await_ms > 20
+        assert set(fresh.blocks) <= {block for block, _ in listed}
+        warmed = host.call(capsys, "prewarm", *common)
+        assert 0 < warmed["rate_mib_per_s"] <= 1.05 * 125
+        before = cold_store.stat(restored).blocks_cold
+        warm = host.call(capsys, "verify_storage", *common, "--load-seconds", "2", "--knee-seconds", "6")
+        assert warm["verdict"] == "warm", warm
+        check_load(warm)
+        after = cold_store.stat(restored)
+        assert after.blocks_cold == before, "load and knee stay within what was proven"
+        assert warm["await_cold_ms"] == warmed["volumes"][0]["await_cold_ms"] > 0
+        knee = warm["volumes"][0]["knee"]
+        assert knee["steps"][0][0] == 1
+        assert [one["await_limit_ms"] for one in knee["crossings"]] == [20.0, 50.0]
+        assert 0 < after.blocks_cold < stat.blocks_cold, "what was deleted stays cold"
+    finally:
+        cold_store.detach(restored)
+        cold_store.detach(untouched)
+
+
+def device_of(store: ColdBlockStore, volume_id: str) -> str:
+    return store.attach(volume_id).path
+
+
+def check_load(proof: dict[str, Any]) -> None:
+    """iostat, the kernel and fio are three witnesses of one load."""
+    load = proof["volumes"][0]["load"]
+    assert proof["iostat"]["r_await"] == pytest.approx(load["diskstats"]["r_await_ms"], rel=0.3)
+    assert load["diskstats"]["reads"] == pytest.approx(load["fio"]["reads"], rel=0.02)
+    assert load["fio"]["iops"] > 500
+    assert proof["iostat"]["rareq-sz"] == pytest.approx(16, rel=0.05)
+    assert load["nvme"] is None

@@ -1,0 +1,112 @@
+"""Volumes from snapshots of filesystems under writes, cold as EBS volumes are: warmed, proven, and found cold."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_bench import BLOCK, MIB, RUN_ID, Host
+from peaker_host.blocks.live_blocks import live_blocks
+from peaker_host.blocks.ranges import each_block
+from peaker_host.machine.manifest import load_manifest
+from peaker_host.machine.processes import Processes
+
+from localcloud.blockstore import ColdBlockStore
+from localcloud.dataplane import VolumeLimits
+
+pytestmark = pytest.mark.real
+Capture = pytest.CaptureFixture[str]
+SOURCE, SIZE = "vol-0000000000000c50d", 1200 * MIB
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ColdBlockStore]:
+    with ColdBlockStore(tmp_path / "store", pool_bytes=8 << 30) as store:
+        yield store
+
+
+def snapshot_under_writes(store: ColdBlockStore, point: Path, kind: str) -> None:
+    """The snapshot's log holds what was written after the maps were."""
+    unlimited = VolumeLimits(iops=0, throughput_mib_per_s=0, base_latency_ms=0)
+    store.create_volume(SOURCE, SIZE, unlimited)
+    device = store.attach(SOURCE).path
+    subprocess.run([f"mkfs.{kind}", "-q", device], check=True)
+    point.mkdir()
+    subprocess.run(["mount", device, str(point)], check=True)
+    try:
+        (point / "t.ibd").write_bytes(os.urandom(80 * MIB))
+        os.sync()
+        for number in range(15):
+            with (point / f"binlog.{number:06}").open("wb") as file:
+                file.write(os.urandom(8 * MIB))
+                os.fsync(file.fileno())
+        store.create_snapshots({SOURCE: "snap-1"})
+    finally:
+        subprocess.run(["umount", str(point)], check=True)
+    store.detach(SOURCE)
+
+
+def restored(host: Host, capsys: Capture, store: ColdBlockStore, volume_id: str, kind: str) -> str:
+    """A cold volume of the snapshot on this host, with the snapshot's block list; its device."""
+    store.create_volume(volume_id, SIZE, VolumeLimits(), "snap-1")
+    path = store.attach(volume_id).path
+    host.link(volume_id, path)
+    request = [
+        {"name": "data", "volume_id": volume_id, "device": "/dev/sdf", "mount_point": str(host.root / "place"),
+         "filesystem": kind}
+    ]  # fmt: skip
+    asked = ("--run-id", RUN_ID, "--volumes", json.dumps(request))
+    assert host.call(capsys, "assemble_storage", *asked)["ok"]
+    listed = [[block, 1] for block in store.snapshot_blocks("snap-1")]
+    content = {"block_bytes": BLOCK, "volumes": {volume_id: listed}}
+    Path(host.settings.run_path(RUN_ID, "blocks.json")).write_text(json.dumps(content))
+    return path
+
+
+def proof(host: Host, capsys: Capture, *arguments: str) -> dict[str, Any]:
+    return host.call(capsys, "verify_storage", "--run-id", RUN_ID, "--load-seconds", "0", *arguments)
+
+
+@pytest.mark.parametrize("kind", ["xfs", "ext4"])
+def test_a_build_under_writes_leaves_no_live_block_cold(
+    host: Host, capsys: Capture, store: ColdBlockStore, tmp_path: Path, kind: str
+) -> None:
+    snapshot_under_writes(store, tmp_path / "donor", kind)
+    volume_id = "vol-0000000000000c51d"
+    restored(host, capsys, store, volume_id, kind)
+    try:
+        assert host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")["state"] == "done"
+        cold = store.stat(volume_id).blocks_cold
+        assert cold <= 4, "nothing but what the replay itself freed is left cold"
+        assert proof(host, capsys)["verdict"] != "not_warm"
+    finally:
+        store.detach(volume_id)
+
+
+@pytest.mark.parametrize("cold_share", [0.02, 0.05])
+def test_a_volume_with_cold_live_blocks_is_not_called_warm_and_can_be_mended(
+    host: Host, capsys: Capture, store: ColdBlockStore, tmp_path: Path, cold_share: float
+) -> None:
+    snapshot_under_writes(store, tmp_path / "donor", "xfs")
+    volume_id = "vol-0000000000000c52d"
+    path = restored(host, capsys, store, volume_id, "xfs")
+    try:
+        (member,) = load_manifest(host.settings, RUN_ID).members
+        live = list(each_block(live_blocks(host.settings, Processes(), RUN_ID, member).blocks))
+        generator = random.Random(round(cold_share * 100))
+        left = set(generator.sample(live, -(-round(len(live) * cold_share * 100) // 100) + 4))
+        with open(path, "rb") as device:
+            for block in live:
+                if block not in left:
+                    os.posix_fadvise(device.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+                    os.pread(device.fileno(), BLOCK, block * BLOCK)
+        assert proof(host, capsys)["verdict"] != "warm"
+        assert proof(host, capsys, "--remedy", "all")["verdict"] == "warm"
+    finally:
+        store.detach(volume_id)

@@ -1,0 +1,61 @@
+"""The journal of one volume."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from peaker_host.warm.journal import BlockSet, Journal
+
+HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"
+
+
+def open_journal(path: Path, volume_id: str = "vol-1", uuid: str = "u", blocks: int = 1000) -> Journal:
+    return Journal(str(path), volume_id, uuid, blocks)
+
+
+def test_what_was_appended_is_there_after_reopening_without_a_close(tmp_path: Path) -> None:
+    first = open_journal(tmp_path / "j")
+    first.append(0, 2)
+    first.append(10, 1)
+    second = open_journal(tmp_path / "j")
+    assert second.done.ranges() == [(0, 2), (10, 1)]
+
+
+def test_what_a_killed_process_noted_is_there(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from peaker_host.warm.journal import Journal\n"
+        "journal = Journal(sys.argv[1], 'vol-1', 'u', 1000)\n"
+        "journal.append(5, 3); journal.append(999, 1)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(tmp_path / "j")], cwd=HOST_PACKAGES, check=False)
+    assert open_journal(tmp_path / "j").done.ranges() == [(5, 3), (999, 1)]
+
+
+@pytest.mark.parametrize("size", [0, 100, 4096, 4200])
+def test_a_file_of_another_length_is_started_anew(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "j"
+    open_journal(path).append(3, 1)
+    os.truncate(path, size)
+    again = open_journal(path)
+    assert again.done.count == 0
+    again.append(4, 1)
+    again.close()
+    assert open_journal(path).done.ranges() == [(4, 1)]
+
+
+@pytest.mark.parametrize("other", [{"volume_id": "vol-2"}, {"uuid": "v"}, {"blocks": 999}])
+def test_another_volume_s_journal_counts_for_nothing(tmp_path: Path, other: dict[str, object]) -> None:
+    open_journal(tmp_path / "j").append(3, 1)
+    assert open_journal(tmp_path / "j", **other).done.count == 0  # type: ignore[arg-type]
+
+
+def test_a_block_set_counts_each_block_once_and_stays_in_its_limit() -> None:
+    blocks = BlockSet(10)
+    blocks.add(8, 5)
+    blocks.add(9, 1)
+    assert (blocks.count, blocks.ranges(), 8 in blocks, 7 in blocks) == (2, [(8, 2)], True, False)

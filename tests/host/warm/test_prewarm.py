@@ -1,0 +1,469 @@
+"""The engine on real block devices: orders, resume, refusals, cancel."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
+from peaker_host.blocks import block_list
+from peaker_host.blocks.filesystem_maps import open_map
+from peaker_host.blocks.ranges import blocks_of_bytes, total
+from peaker_host.machine.devices import describe_device
+from peaker_host.machine.errors import CommandFailed, InvalidArgument
+from peaker_host.machine.processes import Processes
+from peaker_host.warm.journal import Journal
+from peaker_host.warm.plan import PrewarmRequest
+from peaker_host.warm.prewarm import _fetch_block_list
+
+pytestmark = pytest.mark.real
+HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"
+Capture = pytest.CaptureFixture[str]
+
+
+def filled(host: Host, kind: str = "xfs", size: int = 400 * MIB, data: int = 60 * MIB) -> Volume:
+    volume = host.volume(size, kind)
+    with host.mounted(volume) as point:
+        (point / "t.ibd").write_bytes(os.urandom(data))
+    return volume
+
+
+def assemble(host: Host, capsys: Capture, *volumes: Volume, filesystem: str = "xfs") -> dict[str, Any]:
+    return host.call(
+        capsys,
+        "assemble_storage",
+        "--run-id",
+        RUN_ID,
+        "--wait-seconds",
+        "1",
+        "--volumes",
+        host.request(*volumes, filesystem=filesystem),
+    )
+
+
+def sectors_read(volume: Volume) -> int:
+    name = describe_device(volume.path).kernel_name
+    return int(Path(f"/sys/block/{name}/stat").read_text().split()[2])
+
+
+def engine(host: Host, *arguments: str) -> subprocess.Popen[str]:
+    """The engine as a process of its own."""
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "peaker_host", "--settings", str(host.settings_path)),
+            *("prewarm", "--run-id", RUN_ID, *arguments),
+        ],
+        cwd=HOST_PACKAGES,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def journal_ranges(host: Host, volume: Volume) -> list[tuple[int, int]]:
+    path = f"{host.settings.state_dir}/journals/{volume.volume_id}.journal"
+    header = json.loads(Path(path).read_bytes().split(b"\n", 1)[0])
+    return Journal(path, header["volume_id"], header["uuid"], header["blocks"]).done.ranges()
+
+
+@pytest.mark.parametrize("kind", ["xfs", "ext4"])
+def test_used_reads_every_used_block_once_and_little_else(host: Host, capsys: Capture, kind: str) -> None:
+    volume = filled(host, kind)
+    assert assemble(host, capsys, volume, filesystem=kind)["ok"]
+    used = blocks_of_bytes(open_map(kind, volume.path, Processes()).used_ranges())
+    before = sectors_read(volume)
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used")
+    assert result["state"] == "done"
+    assert result["blocks_done"] == result["blocks_total"] == total(used)
+    assert journal_ranges(host, volume) == used
+    device_bytes = (sectors_read(volume) - before) * 512
+    assert total(used) * BLOCK * 0.99 <= device_bytes <= total(used) * BLOCK * 1.05 + 4 * MIB
+
+
+def test_full_reads_a_device_whose_size_is_no_multiple_of_a_block(host: Host, capsys: Capture) -> None:
+    volume = host.volume(301 * MIB + 4096, "xfs")
+    assert assemble(host, capsys, volume)["ok"]
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "full")
+    assert (result["blocks_done"], result["bytes_read"]) == (603, 301 * MIB + 4096)
+
+
+def test_blocks_reads_the_list_and_nothing_else(host: Host, capsys: Capture) -> None:
+    volume = filled(host)
+    assert assemble(host, capsys, volume)["ok"]
+    listed = {"block_bytes": BLOCK, "volumes": {volume.volume_id: [[0, 3], [200, 7]]}}
+    Path(host.settings.run_path(RUN_ID, "blocks.json")).write_text(json.dumps(listed))
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "blocks")
+    assert result["bytes_read"] == 10 * BLOCK
+    assert journal_ranges(host, volume) == [(0, 3), (200, 7)]
+
+
+def test_two_volumes_are_read_in_one_run(host: Host, capsys: Capture) -> None:
+    data, log = filled(host), filled(host, data=20 * MIB)
+    assert assemble(host, capsys, data, log)["bytes"] == 800 * MIB
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID)
+    assert [volume["blocks_done"] == volume["blocks_total"] for volume in result["volumes"]] == [True, True]
+    assert sum(volume["bytes_read"] for volume in result["volumes"]) == result["bytes_read"]
+
+
+def test_killed_again_and_again_it_resumes_and_reads_next_to_nothing_twice(
+    host: Host, capsys: Capture
+) -> None:
+    volume = host.volume(1600 * MIB, "xfs")
+    assert assemble(host, capsys, volume)["ok"]
+    before = sectors_read(volume)
+    generator = random.Random(5)
+    kills = 6
+    for _ in range(kills):
+        # So slow that no engine comes to its end, however late the machine lets it be killed.
+        child = engine(host, "--method", "full", "--rate-limit-mib-per-s", "40")
+        try:
+            await_reading(host, child)
+            time.sleep(generator.random() * 0.3)
+        finally:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            assert child.stdout is not None
+            child.stdout.close()
+        assert child.returncode == -signal.SIGKILL
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "full")
+    assert result["restarts"] == kills
+    assert result["blocks_done"] == result["blocks_total"] == 3200
+    read_twice = (sectors_read(volume) - before) * 512 - 1600 * MIB
+    assert read_twice <= kills * 20 * MIB, "only reads under way may be repeated"
+    assert journal_ranges(host, volume) == [(0, 3200)]
+
+
+def await_reading(host: Host, child: subprocess.Popen[str]) -> None:
+    """Until this very engine's progress shows blocks that it has read itself."""
+    path = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
+    deadline = time.monotonic() + 60
+    first_bytes = None
+    while True:
+        assert child.poll() is None, "the engine ended by itself"
+        progress = json.loads(path.read_text()) if path.exists() else {}
+        if progress.get("pid") == child.pid:
+            first_bytes = progress["bytes_read"] if first_bytes is None else first_bytes
+            if progress["bytes_read"] > first_bytes:
+                return
+        assert time.monotonic() < deadline, progress
+        time.sleep(0.05)
+
+
+def test_it_starts_detached_reports_and_says_so_when_it_runs_or_is_done(host: Host, capsys: Capture) -> None:
+    volume = filled(host)
+    assert assemble(host, capsys, volume)["ok"]
+    assert host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["error"] == "PrewarmNotStarted"
+    arguments = ("--run-id", RUN_ID, "--method", "full", "--rate-limit-mib-per-s", "200")
+    os.environ["PYTHONPATH"] = str(HOST_PACKAGES)
+    try:
+        first = host.call(capsys, "start_prewarm", *arguments)
+        again = host.call(capsys, "start_prewarm", *arguments)
+        report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+        assert (again["pid"], again["already_running"]) == (first["pid"], True)
+        assert first["block_list_missing"] == "none was given"
+        assert os.getsid(first["pid"]) == first["pid"], "a session of its own"
+        assert report["state"] == "running"
+        other = host.call(capsys, "start_prewarm", "--run-id", "another-run")
+        assert other["error"] == "PrewarmAlreadyRunning"
+        while report["state"] == "running":
+            time.sleep(0.3)
+            report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+        assert (report["state"], report["blocks_done"]) == ("done", 800)
+        assert host.call(capsys, "start_prewarm", *arguments)["already_done"]
+    finally:
+        del os.environ["PYTHONPATH"]
+    lines = Path(host.settings.run_path(RUN_ID, "prewarm.jsonl")).read_text().splitlines()
+    assert [json.loads(line)["blocks_total"] for line in lines] == [800] * len(lines)
+    assert lines
+
+
+def test_a_block_list_that_cannot_be_had_is_said_and_does_without(
+    host: Host, capsys: Capture, tmp_path: Path
+) -> None:
+    request = PrewarmRequest(RUN_ID, "used")
+    gone = "http://127.0.0.1:9/list?signature=secret"
+    assert "could not be fetched" in _fetch_block_list(host.settings, request, gone)
+    assert block_list.of_run(host.settings, RUN_ID) == {}
+    given = tmp_path / "blocks.json"
+    given.write_text('{"block_bytes": 524288, "volumes": {"data": "0-7"}}')
+    assert _fetch_block_list(host.settings, request, given.as_uri()) == ""
+    assert _fetch_block_list(host.settings, request, gone) == "", "an earlier list stays"
+    assert block_list.of_run(host.settings, RUN_ID) == {"data": [(0, 8)]}
+    with pytest.raises(InvalidArgument, match="could not be fetched"):
+        _fetch_block_list(host.settings, PrewarmRequest("other-run", "blocks"), gone)
+
+
+def test_cancel_stops_it_in_order_and_a_restart_resumes(host: Host, capsys: Capture) -> None:
+    volume = filled(host)
+    assert assemble(host, capsys, volume)["ok"]
+    child = engine(host, "--method", "full", "--rate-limit-mib-per-s", "100")
+    try:
+        progress = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if progress.exists() and json.loads(progress.read_text())["blocks_done"] > 20:
+                break
+            time.sleep(0.05)
+        stopped = host.call(capsys, "cancel_prewarm", "--run-id", RUN_ID)
+        assert (stopped["state"], stopped["error"], stopped["cancelled"]) == ("failed", "Cancelled", True)
+        done = stopped["blocks_done"]
+        assert 20 < done < 800
+    finally:
+        child.kill()
+        child.communicate()
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "full")
+    assert result["state"] == "done"
+    assert result["bytes_read"] <= 400 * MIB
+
+
+def test_an_engine_that_was_killed_is_reported_dead(host: Host, capsys: Capture) -> None:
+    volume = filled(host)
+    assert assemble(host, capsys, volume)["ok"]
+    child = engine(host, "--method", "full", "--rate-limit-mib-per-s", "20")
+    try:
+        progress = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
+        while not progress.exists():
+            time.sleep(0.05)
+    finally:
+        child.kill()
+        child.communicate()
+    assert host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["state"] == "dead"
+
+
+def test_a_rate_limit_holds_for_the_volume(host: Host, capsys: Capture) -> None:
+    volume = host.volume(300 * MIB, "xfs")
+    assert assemble(host, capsys, volume)["ok"]
+    result = host.call(
+        capsys, "prewarm", "--run-id", RUN_ID, "--method", "full", "--rate-limit-mib-per-s", "100"
+    )
+    assert 2.5 <= result["elapsed_seconds"] <= 6
+
+
+def test_ranges_that_cannot_be_read_fail_the_run_by_name(
+    host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = host.volume(300 * MIB, "xfs")
+    assert assemble(host, capsys, volume)["ok"]
+    real = os.preadv
+
+    def broken(descriptor: int, buffers: list[memoryview], offset: int) -> int:
+        if offset <= 77 * BLOCK < offset + len(buffers[0]):
+            raise OSError(5, "Input/output error")
+        return real(descriptor, buffers, offset)
+
+    monkeypatch.setattr("peaker_host.warm.reader_pool.os.preadv", broken)
+    monkeypatch.setattr("peaker_host.warm.reader_pool._RETRY_SECONDS", 0.01)
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "full")
+    assert result["error"] == "ReadErrors"
+    assert "blocks 77+1 (Input/output error)" in result["message"]
+    report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+    assert (report["state"], report["volumes"][0]["failed_ranges"]) == (
+        "failed",
+        [[77, 1, "Input/output error"]],
+    )
+    assert report["blocks_done"] == 599
+
+
+def test_a_missing_map_reader_falls_back_to_the_whole_device_and_says_so(
+    host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = host.volume(300 * MIB, "xfs")
+    assert assemble(host, capsys, volume)["ok"]
+    monkeypatch.setenv("PATH", "/nowhere")
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used")
+    assert result["blocks_done"] == 600
+    assert "ToolMissing" in result["volumes"][0]["map_unreadable"]
+
+
+def with_database(host: Host, pages: str, data: int = 60 * MIB) -> Volume:
+    """A volume with a tablespace and a list of its hot pages."""
+    volume = host.volume(400 * MIB, "xfs")
+    head = bytearray(16384)
+    head[34:38] = (9).to_bytes(4, "big")
+    with host.mounted(volume) as point:
+        (point / "t.ibd").write_bytes(bytes(head) + os.urandom(data))
+        (point / "ib_buffer_pool").write_text(pages)
+    return volume
+
+
+HOT_TENTH = "".join(f"9,{page}\n" for page in range(1000, 1400))
+
+
+def tier(result: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(row for row in result["volumes"][0]["tiers"] if row["name"] == name)
+
+
+def test_hot_blocks_come_first_and_their_end_is_told(host: Host, capsys: Capture) -> None:
+    volume = with_database(host, HOT_TENTH)
+    assert assemble(host, capsys, volume)["ok"]
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+    assert 12 <= tier(result, "hot")["blocks"] <= 16
+    assert tier(result, "hot")["done"] == tier(result, "hot")["blocks"]
+    assert result["hot_warm_seconds"] is not None
+    assert result["blocks_done"] == result["blocks_total"] > 100
+
+
+def test_used_does_not_look_for_hot_pages(host: Host, capsys: Capture) -> None:
+    volume = with_database(host, HOT_TENTH)
+    assert assemble(host, capsys, volume)["ok"]
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used")
+    assert (tier(result, "hot")["blocks"], result["hot_warm_seconds"]) == (0, None)
+
+
+def test_without_a_page_list_nothing_is_called_hot(host: Host, capsys: Capture) -> None:
+    volume = with_database(host, "")
+    assert assemble(host, capsys, volume)["ok"]
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+    assert (result["state"], result["hot_warm_seconds"]) == ("done", None)
+
+
+def test_after_the_hot_set_the_rest_follows_at_the_background_rate(host: Host, capsys: Capture) -> None:
+    volume = with_database(host, HOT_TENTH)
+    assert assemble(host, capsys, volume)["ok"]
+    result = host.call(
+        capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot", "--background-rate-mib-per-s", "30"
+    )
+    rest_mib = (result["blocks_total"] - tier(result, "hot")["blocks"]) / 2
+    assert result["hot_warm_seconds"] < 1.5
+    assert rest_mib / 30 * 0.75 <= result["elapsed_seconds"] - result["hot_warm_seconds"] <= rest_mib / 30 + 3
+
+
+def test_the_proof_of_a_hot_set_is_about_its_blocks(host: Host, capsys: Capture) -> None:
+    volume = with_database(host, HOT_TENTH)
+    assert assemble(host, capsys, volume)["ok"]
+    arguments = ("--run-id", RUN_ID, "--load-seconds", "0")
+    hot = host.call(capsys, "verify_storage", *arguments, "--scope", "hot")
+    used = host.call(capsys, "verify_storage", *arguments)
+    assert hot["volumes"][0]["blocks_used"] <= 16
+    assert used["volumes"][0]["blocks_used"] > 100
+
+
+def test_the_remainder_is_read_when_asked_for(host: Host, capsys: Capture) -> None:
+    volume = filled(host)
+    assert assemble(host, capsys, volume)["ok"]
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used", "--remainder", "on")
+    assert result["blocks_done"] == 800
+    assert tier(result, "remainder")["blocks"] > 500
+
+
+def test_the_report_carries_samples_of_the_past(host: Host, capsys: Capture) -> None:
+    volume = filled(host)
+    assert assemble(host, capsys, volume)["ok"]
+    done = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used")
+    log = Path(host.settings.run_path(RUN_ID, "prewarm.jsonl"))
+    with log.open("a") as file:
+        file.write('{"cut sho')
+    age, elapsed, read, _, remaining = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["samples"][-1]
+    assert (read, remaining) == (done["bytes_read"], 0.0)
+    assert 0 <= age < 10
+    assert elapsed == done["elapsed_seconds"]
+
+
+def test_files_that_cannot_be_found_cost_the_order_not_the_run(
+    host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = with_database(host, HOT_TENTH)
+    assert assemble(host, capsys, volume)["ok"]
+
+    def broken(*_: Any) -> None:
+        raise CommandFailed("xfs_db ended with exit code 1: Metadata corruption detected")
+
+    monkeypatch.setattr("peaker_host.warm.reading_order.database_tiers", broken)
+    result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+    assert result["blocks_done"] == result["blocks_total"] > 100
+    assert "Metadata corruption" in result["volumes"][0]["map_unreadable"]
+
+
+class TestWrongDevices:
+    """All of these are refused before the first read of the engine."""
+
+    def refused(self, host: Host, capsys: Capture, volume: Volume, **request: str) -> str:
+        before = sectors_read(volume)
+        result = assemble(host, capsys, volume, **request)
+        assert not result["ok"]
+        assert (sectors_read(volume) - before) * 512 < MIB
+        error: str = result["error"]
+        return error
+
+    def test_mounted_elsewhere(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        with host.mounted(volume):
+            assert self.refused(host, capsys, volume) == "DeviceInUse"
+
+    def test_mounted_after_it_was_assembled(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        assert assemble(host, capsys, volume)["ok"]
+        with host.mounted(volume):
+            for command in ("start_prewarm", "prewarm"):
+                assert host.call(capsys, command, "--run-id", RUN_ID)["error"] == "DeviceInUse"
+
+    def test_mounted_in_another_mount_namespace(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        point = host.root / "hidden"
+        point.mkdir()
+        script = f"mount {volume.path} {point} && echo mounted && read line"
+        with subprocess.Popen(
+            ["unshare", "-m", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "mounted\n"
+            try:
+                assert self.refused(host, capsys, volume) == "DeviceInUse"
+            finally:
+                other.communicate("\n")
+
+    def test_another_volume_behind_the_link_than_before(self, host: Host, capsys: Capture) -> None:
+        volume, other = filled(host), host.volume(400 * MIB, "xfs")
+        assert assemble(host, capsys, volume)["ok"]
+        host.link(volume.volume_id, other.path)
+        assert host.call(capsys, "prewarm", "--run-id", RUN_ID)["error"] == "WrongDevice"
+
+    def test_no_superblock(self, host: Host, capsys: Capture) -> None:
+        assert self.refused(host, capsys, host.volume(300 * MIB)) == "NoFilesystem"
+
+    def test_another_filesystem_than_expected(self, host: Host, capsys: Capture) -> None:
+        assert self.refused(host, capsys, filled(host), filesystem="ext4") == "NoFilesystem"
+
+    def test_no_block_device(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        host.link(volume.volume_id, str(volume.image))
+        assert self.refused(host, capsys, volume) == "WrongDevice"
+
+    def test_a_volume_that_is_not_attached(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        (
+            host.root / "by-id" / f"nvme-Amazon_Elastic_Block_Store_{volume.volume_id.replace('-', '')}"
+        ).unlink()
+        assert self.refused(host, capsys, volume) == "DeviceNotFound"
+
+    def test_another_run_s_manifest(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        assert assemble(host, capsys, volume)["ok"]
+        result = host.call(capsys, "start_prewarm", "--run-id", "another-run")
+        assert result["error"] == "StorageNotAssembled"
+
+
+@pytest.mark.parametrize(
+    ("volumes", "named"),
+    [
+        ("{", "not JSON"),
+        ("[]", "at least one"),
+        ('[{"name":"a"}]', r"volumes\[0\]\.volume_id"),
+        ('[{"name":"a","volume_id":"v","device":"d","mount_point":"/m","filesystem":"xfs"}]', "volume id"),
+    ],
+)
+def test_a_wrong_volumes_parameter_names_the_field(
+    host: Host, capsys: Capture, volumes: str, named: str
+) -> None:
+    result = host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", volumes)
+    assert result["error"] == "InvalidArgument"
+    assert re.search(named, result["message"])

@@ -1,0 +1,277 @@
+"""What may befall an engine in hours of work: signals, stalls, full disks, looks from outside, odd layouts."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
+from peaker_host.machine.errors import StateDirectoryFull
+from peaker_host.warm import engine_lock, prewarm
+from peaker_host.warm.journal import Journal
+from peaker_host.warm.progress import MeanRate, eta_seconds
+from test_prewarm import HOT_TENTH, assemble, await_reading, engine, filled, tier, with_database
+
+pytestmark = pytest.mark.real
+Capture = pytest.CaptureFixture[str]
+
+
+class TestSignals:
+    def test_a_host_that_goes_down_leaves_an_engine_to_be_started_again(
+        self, host: Host, capsys: Capture
+    ) -> None:
+        """systemd sends SIGTERM at a reboot; the run must go on as it would after SIGKILL."""
+        volume = filled(host)
+        assert assemble(host, capsys, volume)["ok"]
+        child = engine(host, "--method", "full", "--rate-limit-mib-per-s", "40")
+        try:
+            await_reading(host, child)
+            child.send_signal(signal.SIGTERM)
+            child.communicate(timeout=30)
+        finally:
+            child.kill()
+        report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+        assert (report["state"], report["error"]) == ("dead", "Interrupted")
+        done = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "full")
+        assert (done["state"], done["restarts"]) == ("done", 1)
+
+    def test_a_cancelled_engine_may_be_interrupted_later(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        assert assemble(host, capsys, volume)["ok"]
+        for end, state in (("cancel", "failed"), ("signal", "dead")):
+            child = engine(host, "--method", "full", "--rate-limit-mib-per-s", "40")
+            try:
+                await_reading(host, child)
+                if end == "cancel":
+                    host.call(capsys, "cancel_prewarm", "--run-id", RUN_ID)
+                child.send_signal(signal.SIGTERM)
+                child.communicate(timeout=30)
+            finally:
+                child.kill()
+            assert host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["state"] == state
+
+
+class TestEstimate:
+    def test_a_stall_of_seconds_does_not_make_hours_of_minutes(self) -> None:
+        rate = MeanRate(0.0)
+        read = 0
+        for tick in range(1, 241):
+            at = tick * 0.5
+            stalled = 118 <= at <= 120
+            read += 0 if stalled else 60 * MIB
+            seen = rate.observe(at, read)
+        whole = eta_seconds([(2 * 60 * 120 * 52, 120.0)], "running")
+        assert whole == 52 * 60
+        late = eta_seconds([(2 * 60 * 120 * 52, seen)], "running")
+        assert late is not None
+        assert late < 1.06 * 52 * 60
+
+    def test_a_small_volume_beside_it_does_not_shorten_the_time_of_a_large_one(self) -> None:
+        """Data and log volume are each fetched at 2.4 MiB/s; the log is done after a minute."""
+        data, log = (1_200, 2.4), (288, 2.4)
+        assert eta_seconds([data, log], "running") == eta_seconds([data], "running") == 250.0
+        assert eta_seconds([data, (0, 0.0)], "running") == 250.0
+
+    def test_a_volume_without_a_rate_yet_leaves_the_time_unknown(self) -> None:
+        assert eta_seconds([(1_200, 2.4), (288, 0.0)], "running") is None
+        assert eta_seconds([(1_200, 0.0)], "done") == 0.0
+
+    def test_a_rate_that_has_changed_is_believed_after_a_minute(self) -> None:
+        rate = MeanRate(0.0)
+        assert rate.observe(0.0, 0) == 0.0
+        for tick in range(1, 400):
+            read = min(tick, 200) * 100 * MIB + max(0, tick - 200) * 10 * MIB
+            seen = rate.observe(float(tick), read)
+        assert seen == pytest.approx(10.0, rel=0.02)
+
+
+class TestLock:
+    def test_a_look_does_not_keep_an_engine_from_starting(
+        self, host: Host, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In the middle of a look, with its file open and asked about."""
+        real = fcntl.fcntl
+        taken: list[bool] = []
+
+        def during(descriptor: Any, request: int, argument: Any = 0) -> Any:
+            answer = real(descriptor, request, argument)
+            if request == fcntl.F_OFD_GETLK and not taken:
+                taken.append(True)
+                engine_lock.take_lock(host.settings, RUN_ID).close()
+            return answer
+
+        monkeypatch.setattr("peaker_host.warm.engine_lock.fcntl.fcntl", during)
+        monkeypatch.setattr(
+            "peaker_host.warm.engine_lock.fcntl.flock", lambda *_: pytest.fail("a look takes a lock")
+        )
+        assert engine_lock.holder(host.settings, RUN_ID) is None
+        assert taken
+
+    def test_only_root_can_open_it(self, host: Host) -> None:
+        path = Path(host.settings.state_dir) / "prewarm.lock"
+        path.parent.mkdir(parents=True)
+        path.touch(0o644)
+        engine_lock.take_lock(host.settings, RUN_ID).close()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    def test_the_holder_is_known_while_it_holds(self, host: Host) -> None:
+        with engine_lock.take_lock(host.settings, RUN_ID):
+            assert engine_lock.holder(host.settings, RUN_ID) == os.getpid()
+        assert engine_lock.holder(host.settings, RUN_ID) is None
+
+
+class TestDone:
+    def test_a_remainder_that_is_asked_for_later_is_not_already_done(
+        self, host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        volume = filled(host)
+        assert assemble(host, capsys, volume)["ok"]
+        host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used")
+        monkeypatch.setenv("PYTHONPATH", str(Path(prewarm.__file__).parents[2]))
+        asked = ("start_prewarm", "--run-id", RUN_ID, "--method", "used")
+        assert host.call(capsys, *asked)["already_done"]
+        again = host.call(capsys, *asked, "--remainder", "on")
+        assert "already_done" not in again
+        while host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["state"] == "running":
+            time.sleep(0.2)
+        assert host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["blocks_done"] == 800
+        assert host.call(capsys, *asked, "--remainder", "on")["already_done"]
+
+
+def test_a_filesystem_larger_than_its_device_is_refused(host: Host, capsys: Capture) -> None:
+    for kind in ("xfs", "ext4"):
+        volume = host.volume(400 * MIB, kind)
+        small = host.volume(320 * MIB)
+        with volume.image.open("rb") as whole, small.image.open("r+b") as part:
+            shutil.copyfileobj(whole, part, 320 * MIB)
+            part.truncate(320 * MIB)
+        result = assemble(host, capsys, small, filesystem=kind)
+        assert (result["error"], "419430400" in result["message"]) == ("FilesystemTruncated", True), result
+
+
+class TestFullDisk:
+    @pytest.fixture
+    def full(self, host: Host) -> Any:
+        """A state directory on a filesystem of its own, and what is left of it."""
+        small = Path(host.settings.state_dir)
+        small.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(small)], check=True)
+        yield small
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+    def test_a_journal_without_space_is_refused_by_name(self, full: Path) -> None:
+        with pytest.raises(StateDirectoryFull, match="free some space"):
+            Journal(str(full / "j"), "vol-1", "u", 8 * 200_000)
+
+    def test_progress_that_cannot_be_written_ends_nothing(
+        self, host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        volume = filled(host)
+        assert assemble(host, capsys, volume)["ok"]
+
+        def full_disk(*_: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("peaker_host.warm.prewarm.write_json", full_disk)
+        result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used")
+        assert result["blocks_done"] == result["blocks_total"] > 100
+
+
+def tablespace(space: int, data: int) -> bytes:
+    head = bytearray(16384)
+    head[34:38] = space.to_bytes(4, "big")
+    return bytes(head) + os.urandom(data)
+
+
+class TestLayouts:
+    @pytest.mark.parametrize("kind", ["xfs", "ext4"])
+    @pytest.mark.parametrize("below", ["data", "var/lib/mysql"])
+    def test_a_data_directory_below_the_mount_root_keeps_its_hot_tier(
+        self, host: Host, capsys: Capture, kind: str, below: str
+    ) -> None:
+        volume = host.volume(400 * MIB, kind)
+        with host.mounted(volume) as point:
+            (point / below / "orders").mkdir(parents=True)
+            (point / below / "orders" / "t.ibd").write_bytes(tablespace(9, 30 * MIB))
+            (point / below / "ibdata1").write_bytes(tablespace(0, MIB))
+            (point / below / "ib_buffer_pool").write_text(HOT_TENTH)
+        assert assemble(host, capsys, volume, filesystem=kind)["ok"]
+        result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+        assert 12 <= tier(result, "hot")["blocks"] <= 16
+        assert tier(result, "recovery")["blocks"] >= 1
+        assert result["hot_unknown"] == ""
+
+    def test_hot_pages_on_a_second_volume_come_first_there(self, host: Host, capsys: Capture) -> None:
+        data = with_database(host, "".join(f"12,{page}\n" for page in range(200, 600)))
+        second = host.volume(400 * MIB, "xfs")
+        with host.mounted(second) as point:
+            (point / "archive").mkdir()
+            (point / "archive" / "old.ibd").write_bytes(tablespace(12, 30 * MIB))
+        assert assemble(host, capsys, data, second)["ok"]
+        result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+        hot = [volume["tiers"][0]["blocks"] for volume in result["volumes"]]
+        assert hot[0] == 0
+        assert 12 <= hot[1] <= 16
+        proof = host.call(
+            capsys, "verify_storage", "--run-id", RUN_ID, "--scope", "hot", "--load-seconds", "0"
+        )
+        assert proof["volumes"][1]["blocks_used"] <= 17
+
+    def test_without_a_page_list_it_is_said(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        assert assemble(host, capsys, volume)["ok"]
+        result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
+        assert "ib_buffer_pool" in result["hot_unknown"]
+
+
+class TestRemainder:
+    def given(self, host: Host, capsys: Capture) -> tuple[Volume, Path]:
+        """A volume whose snapshot holds blocks that the filesystem does not use."""
+        volume = filled(host)
+        assert assemble(host, capsys, volume)["ok"]
+        listed = {"block_bytes": BLOCK, "volumes": {volume.volume_id: [[0, 400]]}}
+        Path(host.settings.run_path(RUN_ID, "blocks.json")).write_text(json.dumps(listed))
+        place = host.root / "place0"
+        place.mkdir()
+        return volume, place
+
+    def test_it_waits_for_the_database_and_is_read_behind_it(self, host: Host, capsys: Capture) -> None:
+        volume, place = self.given(host, capsys)
+        child = engine(host, "--method", "used", "--remainder", "on", "--remainder-rate-mib-per-s", "200")
+        progress = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
+        try:
+            report = self.awaited(progress, lambda said: said.get("used_warm_seconds") is not None)
+            assert (report["state"], report["eta_seconds"]) == ("running", 0.0)
+            assert tier(report, "remainder")["done"] == 0
+            assert tier(report, "remainder")["blocks"] > 100
+            proof = host.call(capsys, "verify_storage", "--run-id", RUN_ID, "--load-seconds", "0")
+            assert proof["volumes"][0]["map_unreadable"] == ""
+            subprocess.run(["mount", volume.path, str(place)], check=True)
+            try:
+                done = self.awaited(progress, lambda said: said["state"] == "done")
+            finally:
+                child.wait(30)
+                subprocess.run(["umount", str(place)], check=True)
+            assert tier(done, "remainder")["done"] == tier(done, "remainder")["blocks"]
+            assert done["blocks_done"] == done["blocks_total"]
+        finally:
+            child.kill()
+            child.communicate()
+
+    def awaited(self, path: Path, seen: Any) -> dict[str, Any]:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            said: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"state": "none"}
+            if seen(said):
+                return said
+            time.sleep(0.05)
+        raise AssertionError(said)

@@ -1,0 +1,174 @@
+"""Depth, rate, retries: the pool that reads one device."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from peaker_host.blocks.ranges import BLOCK_BYTES
+from peaker_host.warm.reader_pool import (
+    DepthController,
+    PoolProgress,
+    RateLimiter,
+    ReaderPool,
+    Request,
+    blocks_per_read,
+    requests_of,
+)
+
+
+def settle(throughput_at: dict[int, float] | None, limit: float, per_reader: float, windows: int = 15) -> int:
+    """The depth at which the controller rests on a device with a ceiling."""
+    controller = DepthController()
+    for _ in range(windows):
+        depth = controller.depth
+        controller.observe((throughput_at or {}).get(depth, min(limit, depth * per_reader)))
+    return controller.depth
+
+
+def test_a_device_that_eight_readers_saturate_keeps_eight() -> None:
+    assert settle(None, limit=125e6, per_reader=30e6) == 8
+
+
+def test_a_device_that_rewards_more_readers_gets_them() -> None:
+    assert settle(None, limit=1000e6, per_reader=20e6) == 64
+
+
+def test_the_depth_ends_where_throughput_stops_rising() -> None:
+    assert settle({8: 100, 16: 190, 32: 195, 64: 190}, 0, 0) == 16
+
+
+def test_never_more_than_the_limit() -> None:
+    assert settle(None, limit=1e12, per_reader=1e6, windows=60) == 64
+
+
+def test_a_device_that_becomes_faster_is_noticed() -> None:
+    controller = DepthController()
+    for _ in range(10):
+        controller.observe(100.0)
+    assert controller.depth == 8
+    for _ in range(60):
+        controller.observe(50.0 * controller.depth)
+    assert controller.depth == 64
+
+
+def test_an_engine_that_goes_on_keeps_the_depth_that_was_found() -> None:
+    controller = DepthController(found_before=16)
+    for _ in range(10):
+        controller.observe(100.0)
+    assert (controller.depth, controller.best_depth) == (16, 16)
+
+
+def test_requests_grow_with_the_device_s_speed_and_never_shrink() -> None:
+    assert [blocks_per_read(rate, 1) for rate in (131e6, 249e6, 250e6, 499e6, 2e9)] == [1, 1, 2, 2, 4]
+    assert blocks_per_read(100e6, 4) == 4
+
+
+def test_a_changed_rate_limit_holds_from_then_on() -> None:
+    limiter, stop = RateLimiter(None), threading.Event()
+    assert not limiter.limited
+    limiter.change(10e6)
+    started = time.monotonic()
+    for _ in range(6):
+        limiter.take(1_000_000, stop)
+    assert 0.3 <= time.monotonic() - started < 1.2
+
+
+def test_requests_are_whole_blocks_at_most_two_and_skip_what_is_done() -> None:
+    done = {2, 7}
+    found = list(requests_of([[(0, 4)], [(6, 4)]], done.__contains__, lambda: 2))
+    assert found == [(0, 0, 2), (0, 3, 1), (1, 6, 1), (1, 8, 2)]
+
+
+def test_a_rate_limit_is_kept() -> None:
+    limiter = RateLimiter(10e6)
+    started = time.monotonic()
+    for _ in range(10):
+        limiter.take(1_000_000, threading.Event())
+    assert 0.7 <= time.monotonic() - started < 1.5
+
+
+def test_a_limited_reader_stops_at_once_when_told() -> None:
+    stop = threading.Event()
+    limiter = RateLimiter(1.0)
+    threading.Timer(0.1, stop.set).start()
+    started = time.monotonic()
+    limiter.take(1000, stop)
+    assert time.monotonic() - started < 2
+
+
+class FlakyDevice:
+    """preadv that fails for some blocks a number of times."""
+
+    def __init__(self, failures: dict[int, int]) -> None:
+        self.failures = failures
+        self.real = os.preadv
+
+    def __call__(self, descriptor: int, buffers: list[memoryview], offset: int, flags: int = 0) -> int:
+        first = offset // BLOCK_BYTES
+        last = (offset + len(buffers[0]) - 1) // BLOCK_BYTES
+        for block in range(first, last + 1):
+            if self.failures.get(block, 0) > 0:
+                self.failures[block] -= 1
+                raise OSError(5, "Input/output error")
+        return self.real(descriptor, buffers, offset)
+
+
+def read(path: Path, requests: list[Request], blocks: int) -> tuple[PoolProgress, list[tuple[int, int]]]:
+    seen: list[tuple[int, int]] = []
+    pool = ReaderPool(
+        str(path),
+        blocks * BLOCK_BYTES,
+        1,
+        RateLimiter(None),
+        lambda first, count: seen.append((first, count)),
+        threading.Event(),
+    )
+    pool.run(requests)
+    return pool.progress, sorted(seen)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "device"
+    path.write_bytes(b"\0" * 8 * BLOCK_BYTES)
+    return path
+
+
+def test_a_passing_error_is_retried_and_nothing_is_lost(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("peaker_host.warm.reader_pool.os.preadv", FlakyDevice({3: 2}))
+    progress, seen = read(file, [(0, 0, 2), (0, 2, 2), (0, 4, 2)], 8)
+    assert progress.failed == []
+    assert progress.retries == 1
+    assert seen == [(0, 2), (2, 1), (3, 1), (4, 2)]
+
+
+def test_a_lasting_error_is_reported_by_block_and_its_neighbour_is_read(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("peaker_host.warm.reader_pool.os.preadv", FlakyDevice({3: 99}))
+    monkeypatch.setattr("peaker_host.warm.reader_pool._RETRY_SECONDS", 0.01)
+    progress, seen = read(file, [(0, 2, 2)], 8)
+    assert [(item.first_block, item.blocks, item.reason) for item in progress.failed] == [
+        (3, 1, "Input/output error")
+    ]
+    assert seen == [(2, 1)]
+    assert progress.blocks_read == 1
+
+
+def test_a_device_that_ends_early_is_an_error(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("peaker_host.warm.reader_pool._RETRY_SECONDS", 0.01)
+    progress, _ = read(file, [(0, 9, 1)], 10)
+    assert [item.first_block for item in progress.failed] == [9]
+
+
+def test_an_unexpected_failure_of_a_reader_ends_the_run(file: Path) -> None:
+    def fail(first: int, count: int) -> None:
+        raise ValueError("journal full")
+
+    pool = ReaderPool(str(file), 8 * BLOCK_BYTES, 1, RateLimiter(None), fail, threading.Event())
+    with pytest.raises(ValueError, match="journal full"):
+        pool.run([(0, 0, 2), (0, 2, 2)])
