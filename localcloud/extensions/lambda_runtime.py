@@ -377,6 +377,8 @@ def _failure(error_type: str, message: str, tail: str) -> Outcome:
 
 
 def _injected(fault: Any) -> Outcome:
+    if fault.error == "Lambda.Unknown":  # the process ended, and Lambda gives no type of error
+        return Outcome(json.dumps({"errorMessage": fault.message}).encode(), "Unhandled")
     if fault.error.startswith("Lambda."):  # an error of the Lambda service, not of the function
         raise InjectedFailure(fault.error.removeprefix("Lambda."), fault.message)
     return _failure(fault.error, fault.message, "")

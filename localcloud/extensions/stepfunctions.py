@@ -11,6 +11,7 @@ import pickle
 import sys
 import threading
 import uuid
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -58,6 +59,7 @@ ERROR_SERVICE = {
     "sts": "Sts",
 }
 LONGEST_TASK_SECONDS = 3600
+NO_ERROR_TYPE = "The cause could not be determined because Lambda did not return an error type."
 SESSION_NAME = "state-machine"
 SYNC_POLL_SECONDS = 0.1
 
@@ -192,6 +194,9 @@ def _install_integrations(cloud: LocalCloud) -> None:
     from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_aws_sdk import (
         StateTaskServiceAwsSdk,
     )
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_lambda import (
+        StateTaskServiceLambda,
+    )
 
     def service_name(self: Any, boto_service_name: str | None = None) -> str:
         name = (boto_service_name or self.resource.api_name).lower()
@@ -226,11 +231,40 @@ def _install_integrations(cloud: LocalCloud) -> None:
     def error_service(service: str) -> str:
         return ERROR_SERVICE.get(service.lower(), service[:1].upper() + service[1:])
 
+    cloud.patch(StateTaskServiceLambda, "_from_error", _typed_errors(StateTaskServiceLambda._from_error))
     cloud.patch(StateTaskService, "_get_boto_service_name", service_name)
     cloud.patch(StateTaskService, "_get_boto_service_action", action_name)
     cloud.patch(StateTaskService, "_normalise_parameters", normalise_parameters)
     cloud.patch(StateTaskService, "_normalise_response", normalise_response)
     cloud.patch(StateTaskServiceAwsSdk, "_normalise_service_error_name", staticmethod(error_service))
+
+
+def _typed_errors(original: Callable[[Any, Any, Exception], Any]) -> Callable[[Any, Any, Exception], Any]:
+    """A function's error without a type is Lambda.Unknown, whatever Lambda gave with it; moto says Exception."""
+    from moto.stepfunctions.parser.asl.component.common.error_name.custom_error_name import CustomErrorName
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.lambda_eval_utils import (
+        LambdaFunctionErrorException,
+    )
+
+    def from_error(self: Any, env: Any, ex: Exception) -> Any:
+        event = original(self, env, ex)
+        if isinstance(ex, LambdaFunctionErrorException) and not _has_error_type(ex.payload):
+            event.error_name = CustomErrorName("Lambda.Unknown")
+            event.event_details["taskFailedEventDetails"] |= {
+                "error": "Lambda.Unknown",
+                "cause": f"{NO_ERROR_TYPE} Returned payload: {ex.payload}",
+            }
+        return event
+
+    return from_error
+
+
+def _has_error_type(payload: str) -> bool:
+    try:
+        answer = json.loads(payload)
+    except ValueError:
+        return False
+    return isinstance(answer, dict) and "errorType" in answer
 
 
 def _operation(service: str, action: str) -> Any:

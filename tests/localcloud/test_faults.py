@@ -144,6 +144,38 @@ def test_a_state_machine_sees_the_injected_error(aws: Control) -> None:
     assert aws.run(states)["output"] == 1
 
 
+# The names under which Step Functions shows that a function's process ended without an answer.
+CRASHES = ("Runtime.ExitError", "Lambda.Unknown", "Sandbox.Timedout")
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+def test_a_crash_shows_under_each_of_its_names_and_each_can_be_retried(aws: Control, crash: str) -> None:
+    function, _ = counting_function(aws)
+    name = f"lambda:{function.rsplit(':', 1)[1]}"
+    task = {
+        "Type": "Task",
+        "Resource": "arn:aws:states:::lambda:invoke",
+        "Arguments": {"FunctionName": function, "Payload": {}},
+        "TimeoutSeconds": 10,
+        "End": True,
+    }
+    others = [each for each in CRASHES if each != crash]
+    for retried, expected in (([crash], "SUCCEEDED"), (others, "FAILED")):
+        aws.cloud.faults.add(name, crash)
+        ended = aws.run({"Call": {**task, "Retry": [{"ErrorEquals": retried, "IntervalSeconds": 1}]}})
+        assert ended["status"] == expected
+    assert ended["error"] == crash
+
+
+def test_a_crash_without_an_error_type_says_so(aws: Control) -> None:
+    """What Lambda gave has no errorType: that is what `Lambda.Unknown` means."""
+    function, calls = counting_function(aws)
+    aws.cloud.faults.add(f"lambda:{function.rsplit(':', 1)[1]}", "Lambda.Unknown", when="after")
+    kind, payload = aws.invoke(function)
+    assert (kind, sorted(payload)) == ("Unhandled", ["errorMessage"])
+    assert calls() == 1
+
+
 def admin(aws: Control, method: str, body: Any = None) -> tuple[int, Any]:
     url = f"{aws.cloud.endpoint_url}/_peaker/faults"
     data = None if body is None else json.dumps(body).encode()
