@@ -122,6 +122,24 @@ def test_the_hourly_check_takes_away_what_was_refused_when_the_alarm_went_off(cl
     assert cloud.health(cluster) == {cluster.base_id: "healthy"}
 
 
+def test_without_an_answer_before_the_lease_the_guard_decides_under_it(cloud: WorkflowCloud) -> None:
+    """With an answer no lease is taken and no run recorded."""
+    cluster = cloud.cluster()
+    peak = cloud.peak_replica(cluster)
+    cloud.set_load(cluster, 150, 1, surplus=0)
+    hourly = {"cluster": cluster.name, "trigger": {"kind": "schedule"}}
+    told = cloud.run("scale_in", hourly)
+    assert (cloud.last_state(told), told["document"]["error"]) == ("NothingToDo", "NoSurplus")
+    assert "no replica to spare" in told["document"]["reason"]
+    cloud.cloud.faults.add("lambda:check_surplus", FATAL)
+    unanswered = cloud.run("scale_in", hourly)
+    assert (unanswered["status"], cloud.last_state(unanswered)) == ("SUCCEEDED", "NothingToDo")
+    assert "the observed load 150 exceeds 100" in unanswered["document"]["reason"]
+    [recorded] = [run for run in cloud.runs(cluster) if run.startswith("scale-in")]
+    assert cloud.receipt(recorded)["outcome"] == "nothing_to_do"
+    assert_still_serving(cloud, cluster, peak)
+
+
 def test_the_floor_is_kept(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster(min_replicas=2)
     peak = cloud.peak_replica(cluster)
