@@ -44,6 +44,7 @@ LOOPBACK = "127.0.0.1"
 IP_FREEBIND = 15  # linux/in.h; lets us listen on the hosts' bridge address before the bridge exists
 RESOURCE_EXTENSIONS = (
     "ec2",
+    "images",
     "ebs",
     "kms",
     "ssm",

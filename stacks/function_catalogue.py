@@ -84,7 +84,7 @@ SCALE_OUT = (
     F(
         "plan_scale_out",
         "Decides whether a replica is needed, which and how; refuses with reasons",
-        (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.READ_METRICS, P.FETCH_PRICES, P.CHECK_VOLUME_KEYS),
+        (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.DESCRIBE_IMAGES, P.READ_METRICS, P.FETCH_PRICES, P.CHECK_VOLUME_KEYS),
         memory_mib=512,
     ),
     F(

@@ -44,6 +44,7 @@ class Permission(Enum):
     KEEP_FORECASTS = auto()
     DESCRIBE_INSTANCES = auto()
     DESCRIBE_INSTANCE_TYPES = auto()
+    DESCRIBE_IMAGES = auto()
     DESCRIBE_VOLUMES = auto()
     DESCRIBE_SNAPSHOTS = auto()
     DESCRIBE_TARGET_HEALTH = auto()
@@ -399,13 +400,19 @@ def _check_volume_keys(deployment: Deployment) -> list[Statement]:
     found = [
         Statement(
             ("kms:DescribeKey",),
-            (deployment.names.arn("kms", "key/*"),),
+            (deployment.names.arn("kms", "key/*"), *_keys_of_other_accounts(deployment)),
             wildcard_reason="A key that the settings do not name must be told by its name; this reads no data.",
         )
     ]
     if deployment.kms_key_arns:
         found.append(Statement(("kms:GenerateDataKeyWithoutPlaintext",), deployment.kms_key_arns))
     return found
+
+
+def _keys_of_other_accounts(deployment: Deployment) -> tuple[str, ...]:
+    """Keys that the settings name and that another account shares."""
+    own = deployment.names.arn("kms", "key/")
+    return tuple(arn for arn in deployment.kms_key_arns if not arn.startswith(own))
 
 
 def _attach_volumes(deployment: Deployment) -> list[Statement]:
@@ -577,6 +584,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _read_only("ec2:DescribeInstances")
         case Permission.DESCRIBE_INSTANCE_TYPES:
             return _read_only("ec2:DescribeInstanceTypes")
+        case Permission.DESCRIBE_IMAGES:
+            return _read_only("ec2:DescribeImages")
         case Permission.DESCRIBE_VOLUMES:
             return _read_only("ec2:DescribeVolumes")
         case Permission.DESCRIBE_SNAPSHOTS:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
+from peaker.adapters.ec2_compute import Ec2Compute
 from peaker.adapters.kms_volume_keys import KmsVolumeKeys
 from peaker.adapters.parameter_prices import ParameterPrices
 from peaker.domain.cluster import ClusterSettings
@@ -147,13 +148,23 @@ class AccountInquiry:
 
     def _keys(self, volumes: Sequence[Volume]) -> dict[str, str | Unknown | None]:
         """AWS's own key of a volume is usable like a named one: it is not told apart before it is asked."""
-        wanted = {*self._settings.kms_key_arns, *(one.kms_key_id for one in volumes if one.kms_key_id)}
+        wanted = {
+            *self._settings.kms_key_arns,
+            *(one.kms_key_id for one in volumes if one.kms_key_id),
+            *self._image_keys(),
+        }
         keys = KmsVolumeKeys(self._client("kms")) if wanted else None
         return {
             arn: _unless_denied(ask("kms:DescribeKey", lambda a=arn: keys.why_not_usable(a, self._settings)))  # type: ignore[misc]
             for arn in sorted(wanted)
             if keys is not None
         }
+
+    def _image_keys(self) -> Sequence[str]:
+        """None where the image is not there or its snapshots are another account's: the image has a line of its own."""
+        compute = Ec2Compute(self._client("ec2"), self._settings.environment)
+        found = ask("ec2:DescribeImages", lambda: compute.image_keys(self._settings.image_id))
+        return () if isinstance(found, Unknown) else found
 
     def _profile(self) -> Profile | None:
         iam, name = self._client("iam"), self._settings.instance_profile

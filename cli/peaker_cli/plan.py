@@ -69,6 +69,8 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
         table.add_row("snapshots", _snapshots(price))
     if plan.get("method"):
         table.add_row("way", _way(plan["method"]))
+    for note in plan.get("notes", ()):
+        table.add_row("note", note)
     refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
     verdict = Text("would be returned" if returned else "would be built", style="green")
     return Panel(Group(table, *(refusals or [verdict])), title=f"plan for {plan['cluster']}", padding=(0, 1))

@@ -64,6 +64,12 @@ class Compute(Protocol):
     def ebs_promise(self, instance_type: str) -> InstancePromise:
         """What the type delivers to all its volumes; its fields are None where EC2 does not say."""
 
+    def image_keys(self, image_id: str) -> Sequence[str] | Unknown:
+        """The KMS keys that the image's volumes are under; Unknown where its snapshots are another account's.
+
+        Raises ResourceNotFound for an image that is gone or not shared with this account.
+        """
+
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
         """Launch one. The same token gives the same instance. Raises CapacityUnavailable."""
 

@@ -27,6 +27,7 @@ from moto.ec2.utils import generic_filter, random_snapshot_id, random_volume_id
 
 from localcloud.dataplane import DataPlaneError
 from localcloud.extensions.ec2_state import Ec2State, ec2_error, ec2_state
+from localcloud.extensions.images import AWS_KEY
 from localcloud.extensions.volume_spec import VolumeSpec, volume_spec
 from localcloud.iam.gateway import REFUSED_LATER
 
@@ -42,7 +43,6 @@ CONCURRENT_SNAPSHOTS_PER_VOLUME = 5
 ATTACHMENTS_PER_INSTANCE = 27  # 28 shared with network interfaces on r6i and r7g, less one interface
 BLOCK_TOKEN_LIFE = timedelta(days=7)
 DEVICE_NAME = re.compile(r"(/dev/)?(sd|xvd)[a-z]{1,2}[0-9]{0,2}")
-AWS_KEY = "alias/aws/ebs"
 NO_SOURCE_VOLUME = "vol-ffffffff"  # as AWS shows for a copied snapshot
 
 
@@ -186,6 +186,8 @@ def create_root_volume(
     spec = volume_spec({"Size": image_gib, **request}, None)
     volume = EbsVolume(state, zone_name, spec, None)  # type: ignore[abstract]
     volume.in_store = False
+    volume.kms_key_id = _key_of(request, None)
+    volume.encrypted = volume.kms_key_id is not None
     with state.lock:
         state.backend.volumes[volume.id] = volume
         state.created(volume.id)
@@ -574,8 +576,6 @@ class EbsActions:
         owners = response._get_param("OwnerIds", [])
         if owners and not {"self", self.state.cloud.settings.account_id} & set(owners):
             snapshots = []
-        if not ids and not owners:
-            snapshots = [snapshot for snapshot in snapshots if isinstance(snapshot, EbsSnapshot)]
         chosen = generic_filter(response._filters_from_querystring(), snapshots)
         page, token = _page(response, chosen)
         return ActionResult({"Snapshots": [_describe_snapshot(s) for s in page], "NextToken": token})

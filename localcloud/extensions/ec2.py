@@ -19,6 +19,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from flask import has_request_context
+from flask import request as flask_request
 from moto.core.responses import ActionResult
 from moto.ec2.models import EC2Backend, ec2_backends
 from moto.ec2.models.amis import Ami
@@ -27,8 +29,10 @@ from moto.ec2.models.instances import Instance, InstanceState, StateReason
 from localcloud.dataplane import DataPlaneError, HostSpec
 from localcloud.extensions import ebs
 from localcloud.extensions.ec2_state import Ec2State, ec2_error, ec2_state
+from localcloud.extensions.images import boots_as, key_of_image
 from localcloud.extensions.resource_hooks import check_resource_hooks
 from localcloud.extensions.volume_spec import volume_spec
+from localcloud.iam.gateway import REFUSED_LATER
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -54,6 +58,8 @@ PENDING, RUNNING, SHUTTING_DOWN, TERMINATED = (0, 16, 32, 48)
 STOPPING, STOPPED = (64, 80)
 TERMINATED_STAYS_VISIBLE_SECONDS = 3600.0  # cloud time
 STATUS_CHECK_SECONDS = 2.0  # real time that a fresh host's status checks stay "initializing"
+# "Instance terminates immediately", EC2 User Guide: also where the key of a root volume may not be used.
+LAUNCH_FAILED = "Client.InternalError"
 INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 
 
@@ -126,7 +132,10 @@ class Instances:
         instance.launch_time = state.cloud.clock.now()
         _set(instance, "pending", PENDING)
         root = next((m for m in mappings if m["DeviceName"] == instance.root_device_name), {})
-        root_request = _as_volume_request(root.get("Ebs", {}))
+        root_request = {
+            "KmsKeyId": key_of_image(state.backend, instance.image_id),
+            **_as_volume_request(root.get("Ebs", {})),
+        }
         volumes = [(ebs.create_root_volume(state, root_request, _zone(instance), IMAGE_GIB), root, True)]
         for mapping in mappings:
             if mapping["DeviceName"] != instance.root_device_name:
@@ -138,7 +147,19 @@ class Instances:
             ebs.attach(state, volume, instance, device, bool(delete))
             volume.add_tags(dict(tags))
         state.created(instance.id)
+        if has_request_context() and (refused := flask_request.environ.get(REFUSED_LATER)):
+            state.cloud.background(f"launch-{instance.id}", lambda: self._fail_launch(instance, refused[0]))
+            return
         state.cloud.background(f"launch-{instance.id}", lambda: self._start_host(instance, first=True))
+
+    def _fail_launch(self, instance: Any, why: str) -> None:
+        """EC2 cannot use the key of one of its volumes: the state reason says no more than that the launch failed."""
+        time.sleep(self.state.transition_seconds)
+        log.warning("%s ends: %s", instance.id, why)
+        with self.state.machine_lock(instance.id):
+            if instance.state == "pending":
+                reason = StateReason(f"{LAUNCH_FAILED}: Client error on launch", LAUNCH_FAILED)
+                self._take_away(instance, reason)
 
     def _start_host(self, instance: Any, first: bool) -> None:
         state = self.state
@@ -147,7 +168,7 @@ class Instances:
                 return  # terminated before its host was there
             try:
                 if first:
-                    state.dataplane.hosts.launch(_host_spec(instance))
+                    state.dataplane.hosts.launch(_host_spec(instance, boots_as(state.backend, instance.image_id)))
                     for attachment in ebs.attachments_of(state, instance):
                         ebs.plug(state, attachment)
                 else:
@@ -324,9 +345,9 @@ def _check_address(subnet: Any, address: str | None) -> None:
         raise ec2_error("InvalidIPAddress.InUse", f"Address {address} is in use.")
 
 
-def _host_spec(instance: Any) -> HostSpec:
+def _host_spec(instance: Any, image_id: str) -> HostSpec:
     address = str(instance.private_ip)
-    return HostSpec(instance.id, instance.image_id, address, "ip-" + address.replace(".", "-"))
+    return HostSpec(instance.id, image_id, address, "ip-" + address.replace(".", "-"))
 
 
 def _as_volume_request(device: Mapping[str, Any]) -> dict[str, Any]:

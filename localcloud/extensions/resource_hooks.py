@@ -28,6 +28,7 @@ HOOKS: Mapping[str, str] = {  # what is replaced or called, and its parameters
         f"moto.ec2.responses.elastic_block_store:ElasticBlockStore.{name}": "self"
         for name in EBS_ACTIONS.split()
     },
+    "moto.ec2.responses.amis:AmisResponse.copy_image": "self",
     **{f"moto.ebs.responses:EBSResponse.{name}": "self" for name in DIRECT_ACTIONS.split()},
     **{
         f"moto.ssm.responses:SimpleSystemManagerResponse.{name}": "self"

@@ -162,6 +162,10 @@ class Account:
                 return str(profile.roles[0].arn) if profile.roles else None
         return None
 
+    def snapshot_of_image(self, image_id: str) -> str | None:
+        image = self._ec2.amis.get(image_id)
+        return None if image is None else str(image.ebs_snapshot.id)
+
     def key_of_snapshot(self, snapshot_id: str) -> str | None:
         snapshot = self._ec2.snapshots.get(snapshot_id)
         return self.customer_key(getattr(snapshot, "kms_key_id", None))

@@ -156,6 +156,7 @@ def _run_instances(params: Params, look: Lookup) -> Iterator[Need]:
         yield from _made(look, action, kind, _tags(params, kind))
     if params.get("KeyName"):
         yield Need(f"ec2:{action}", ec2_arn(look, "key-pair", params["KeyName"]), "key-pair")
+    yield from _volume_key(look, look.snapshot_of_image(params["ImageId"]), None)
     for mapping in listed(params.get("BlockDeviceMappings")):
         ebs = mapping.get("Ebs") or {}
         if ebs.get("SnapshotId"):

@@ -44,6 +44,9 @@ class Lookup(Protocol):
 
     def role_of_profile(self, name_or_arn: str) -> str | None: ...
 
+    def snapshot_of_image(self, image_id: str) -> str | None:
+        """The snapshot that a root volume is made from."""
+
     def key_of_snapshot(self, snapshot_id: str) -> str | None: ...
 
     def customer_key(self, key_id: str | None) -> str | None: ...

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from moto.ec2.models import ec2_backends
 from peaker.adapters.kms_volume_keys import KmsVolumeKeys
+from peaker.domain.reading import Unknown
 
+from peaker_contract import errors
 from tests.contract.conftest import Adapters
 from tests.support.builders import orders
 from tests.support.deployed_roles import trust
@@ -39,6 +42,26 @@ def test_a_disabled_key_and_one_that_is_gone_are_not_usable(kms: Any) -> None:
     unknown = arn[:-12] + "0" * 12
     why = str(KmsVolumeKeys(kms).why_not_usable(unknown, orders(kms_key_arns=[unknown])))
     assert "NotFoundException" in why
+
+
+def test_an_image_tells_the_keys_of_its_snapshots(aws: Adapters, kms: Any) -> None:
+    ec2, image, arn = aws.cloud.client("ec2"), aws.spec().image_id, key(kms)
+    assert aws.compute.image_keys(image) == []
+    copy = {"SourceImageId": image, "SourceRegion": "us-east-1", "Name": "encrypted", "KmsKeyId": arn}
+    assert aws.compute.image_keys(ec2.copy_image(**copy, Encrypted=True)["ImageId"]) == [arn]
+    with pytest.raises(errors.ResourceNotFound, match="ami-0123456789abcdef0"):
+        aws.compute.image_keys("ami-0123456789abcdef0")
+
+
+def test_the_keys_of_an_image_whose_snapshots_are_anothers_are_unknown(aws: Adapters, kms: Any) -> None:
+    """An image that another account shares shows that it is encrypted; its snapshots are not listed."""
+    ec2, image = aws.cloud.client("ec2"), aws.spec().image_id
+    copy = {"SourceImageId": image, "SourceRegion": "us-east-1", "Name": "shared", "KmsKeyId": key(kms)}
+    shared = ec2.copy_image(**copy, Encrypted=True)["ImageId"]
+    described = ec2.describe_images(ImageIds=[shared])["Images"][0]["BlockDeviceMappings"][0]["Ebs"]
+    assert described["Encrypted"] is True
+    ec2_backends["123456789012"]["us-east-1"].snapshots.pop(described["SnapshotId"])
+    assert isinstance(aws.compute.image_keys(shared), Unknown)
 
 
 def test_who_the_keys_policies_do_not_let_in_is_told_so(aws: Adapters, kms: Any) -> None:

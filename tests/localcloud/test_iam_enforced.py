@@ -325,6 +325,27 @@ def test_a_volume_under_a_key_that_ebs_can_use_stays_and_its_snapshots_carry_the
     eventually(lambda: gone(lost))
 
 
+@pytest.mark.parametrize("missing", ["Decrypt", "CreateGrant", None])
+def test_an_instance_whose_images_key_ec2_cannot_use_is_answered_for_and_then_ends(
+    aws: ResourceCloud, missing: str | None
+) -> None:
+    """EC2: "Client.InternalError: Client error on launch" is the state reason, and the only word about it."""
+    key = aws.kms.create_key()["KeyMetadata"]["Arn"]
+    made = {"SourceImageId": IMAGE, "SourceRegion": "us-east-1", "Name": unique("image")}
+    image = aws.ec2.copy_image(**made, Encrypted=True, KmsKeyId=key)["ImageId"]
+    may = [f"kms:{action}" for action in (*VOLUME_KEY, "CreateGrant") if action != missing]
+    its_image = allow("ec2:RunInstances", f"arn:aws:ec2:us-east-1::image/{image}")
+    person = Person(aws, *LAUNCHER.values(), its_image, allow(may, key))
+    answer = person.ec2.run_instances(**{**LAUNCH, "ImageId": image})["Instances"][0]
+    assert answer["State"]["Name"] == "pending"
+    wanted = "running" if missing is None else "terminated"
+    eventually(lambda: aws.instance_state(answer["InstanceId"]) == wanted)
+    if missing is not None:
+        reason = aws.instance(answer["InstanceId"])["StateReason"]
+        assert reason["Code"] == "Client.InternalError"
+        assert reason["Message"] == "Client.InternalError: Client error on launch"
+
+
 def test_only_what_carries_the_tag_is_deleted(aws: ResourceCloud) -> None:
     person = Person(aws, allow("ec2:DeleteVolume", f"{EC2}:volume/*", **OWNED))
     own = aws.available_volume(TagSpecifications=tags("volume", **{OWNER: "prod"}))

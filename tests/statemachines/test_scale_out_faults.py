@@ -134,6 +134,28 @@ def test_a_fault_before_the_lease_ends_at_once(cloud: WorkflowCloud) -> None:
     assert cloud.rows(f"cluster#{cluster.name}") == []
 
 
+def test_a_run_under_a_customers_key_makes_all_of_it_under_that_key_and_undoes_it(cloud: WorkflowCloud) -> None:
+    """Image, snapshots, volumes, attachments: the functions' roles hold the key as the template grants it."""
+    ec2 = cloud.client("ec2")
+    key = cloud.client("kms").create_key()["KeyMetadata"]["Arn"]
+    origin = {"SourceImageId": "ami-0a770000000000097", "SourceRegion": "us-east-1", "Name": "under-a-key"}
+    image = ec2.copy_image(**origin, Encrypted=True, KmsKeyId=key)["ImageId"]
+    cluster = cloud.cluster(image_id=image, kms_key_arns=[key])
+    mine = [{"Name": "tag:peaker:cluster", "Values": [cluster.name]}, {"Name": "tag-key", "Values": ["peaker:owner"]}]
+    keys: dict[str, list[str]] = {}
+
+    def look() -> None:
+        volumes, snapshots = ec2.describe_volumes(Filters=mine), ec2.describe_snapshots(Filters=mine)
+        keys["volumes"] = [one["KmsKeyId"] for one in volumes["Volumes"] if one["State"] == "in-use"]
+        keys["snapshots"] = [one["KmsKeyId"] for one in snapshots["Snapshots"]]
+
+    cloud.cloud.faults.add("lambda:assemble_storage", FATAL, on_use=look)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert f"AssembleStorage failed ({FATAL})" in execution["cause"]
+    assert keys == {"volumes": [key] * 3, "snapshots": [key] * 2}
+    assert_untouched(cloud, cluster)
+
+
 def test_without_an_answer_before_the_lease_the_plan_checks_the_shortage_under_it(
     cloud: WorkflowCloud,
 ) -> None:

@@ -25,7 +25,9 @@ POLICY = "deployed"
 STATE_MACHINES = Path(__file__).resolve().parents[2] / "statemachines"
 # What the stack adds to a cluster's settings when it has made the load balancer.
 DEPLOYED_SETTINGS = ("target_group_arn", "warming_target_group_arn", "listener_arn")
-NAMED_BY_POLICIES = ("name", "image_id", "security_group_ids", "instance_profile", "subnets")
+NAMED_BY_POLICIES = (
+    *("name", "image_id", "security_group_ids", "instance_profile", "subnets", "kms_key_arns"),
+)
 
 
 def trust(service: str) -> str:
@@ -97,7 +99,7 @@ class DeployedRoles:
         endpoint = dict(settings["read_endpoint"])
         made = {key: endpoint.pop(key) for key in DEPLOYED_SETTINGS if key in endpoint}
         # Times that a test scales are beyond the schema's bounds; no policy speaks of them.
-        named = {key: settings[key] for key in NAMED_BY_POLICIES}
+        named = {key: settings[key] for key in NAMED_BY_POLICIES if key in settings}
         read_endpoint = TypeAdapter(ReadEndpoint).validate_python(endpoint)
         cluster = self.environment.clusters[0].model_copy(update={**named, "read_endpoint": read_endpoint})
         self.clusters = [one for one in self.clusters if one.name != cluster.name] + [cluster]

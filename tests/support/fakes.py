@@ -95,6 +95,8 @@ class FakeCompute:
     stopped: list[str] = field(default_factory=list)
     started: list[str] = field(default_factory=list)
     full: bool = False
+    image_is_under: dict[str, Sequence[str] | Unknown] = field(default_factory=dict)
+    images_gone: set[str] = field(default_factory=set)
     _by_token: dict[str, str] = field(default_factory=dict)
 
     def add(self, instance: Instance) -> Instance:
@@ -116,6 +118,11 @@ class FakeCompute:
         if self.ebs_refused is not None:
             raise self.ebs_refused
         return InstancePromise(baseline_iops=3600, baseline_mib_per_s=77.49)
+
+    def image_keys(self, image_id: str) -> Sequence[str] | Unknown:
+        if image_id in self.images_gone:
+            raise ResourceNotFound(f"ec2:DescribeImages: no image {image_id}")
+        return self.image_is_under.get(image_id, [])
 
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
         if spec.subnet_id in self.full_subnets:

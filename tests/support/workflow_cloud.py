@@ -161,7 +161,10 @@ class WorkflowCloud:
     # -- clusters --------------------------------------------------------------------------------------------
 
     def cluster(self, **changes: Any) -> Cluster:
-        """A new cluster, healthy and serving; `changes` go over the local environment's settings."""
+        """A new cluster, healthy and serving; `changes` go over the local environment's settings.
+
+        With `kms_key_arns` its data volumes are under the first of those keys.
+        """
         name = self._next_name()
         endpoint = self._read_endpoint(name)
         cluster = self._cluster(name, endpoint, changes)
@@ -253,6 +256,8 @@ class WorkflowCloud:
     ) -> list[str]:
         ec2 = self.client("ec2")
         made = []
+        keys = settings.get("kms_key_arns", [])[:1]
+        encryption = {"Encrypted": True, "KmsKeyId": keys[0]} if keys else {}
         for volume in settings["volumes"]:
             all_tags = {"peaker:cluster": settings["name"], "peaker:volume": volume["name"], **tags}
             volume_id = ec2.create_volume(
@@ -260,6 +265,7 @@ class WorkflowCloud:
                 Size=size_gib,
                 VolumeType="gp3",
                 TagSpecifications=[_tags("volume", all_tags)],
+                **encryption,
             )["VolumeId"]
             self.eventually(lambda one=volume_id: self._volume_state(one) == "available")
             ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device=volume["device"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from peaker.adapters.aws_errors import translated
 from peaker.domain.inventory import Instance, InstanceSpec
 from peaker.domain.io_diagnosis import InstancePromise
+from peaker.domain.reading import Unknown
 from peaker_contract.errors import ResourceNotFound
 from peaker_contract.tags import (
     CLUSTER_TAG,
@@ -61,6 +62,24 @@ class Ec2Compute:
             maximum_iops=says.get("MaximumIops"),
             maximum_mib_per_s=_mib(says.get("MaximumThroughputInMBps")),
         )
+
+    def image_keys(self, image_id: str) -> Sequence[str] | Unknown:
+        with translated("ec2:DescribeImages"):
+            found = self._ec2.describe_images(ImageIds=[image_id])["Images"]
+        if not found:
+            raise ResourceNotFound(f"ec2:DescribeImages: no image {image_id}")
+        disks = [mapping.get("Ebs", {}) for mapping in found[0].get("BlockDeviceMappings", [])]
+        wanted = [disk["SnapshotId"] for disk in disks if disk.get("Encrypted") and "SnapshotId" in disk]
+        if not wanted:
+            return []
+        # By filter, which knows no NotFound: snapshots that another account did not share are not listed.
+        with translated("ec2:DescribeSnapshots"):
+            answer = self._ec2.describe_snapshots(Filters=[{"Name": "snapshot-id", "Values": wanted}])
+        seen = {one["SnapshotId"]: one.get("KmsKeyId") for one in answer["Snapshots"]}
+        hidden = [one for one in wanted if not seen.get(one)]
+        if hidden:
+            return Unknown(f"EC2 does not show {', '.join(hidden)}; an image of another account keeps its snapshots")
+        return sorted({key for key in seen.values() if key})
 
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
         profile: dict[str, Any] = (

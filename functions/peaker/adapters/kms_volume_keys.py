@@ -37,9 +37,12 @@ class KmsVolumeKeys:
         if key.get("KeyManager") == "AWS":
             return None
         if key.get("KeyState") != "Enabled":
-            return f"its state is {key.get('KeyState')}"
+            return f"its state is {key.get('KeyState')}; enable it, or use another key"
         if key["Arn"] not in settings.kms_key_arns:
-            return f"it is not in kms_key_arns of {settings.name}, so Peaker's functions may not use it"
+            return (
+                f"it is not in kms_key_arns of {settings.name}, so Peaker's functions may not use it; "
+                "add its ARN there and deploy"
+            )
         return self._dry_run(key_arn)
 
     def _dry_run(self, key_arn: str) -> str | None:
@@ -56,7 +59,11 @@ class KmsVolumeKeys:
 
 
 def _refusal(action: str, error: ClientError) -> str:
-    """KMS's own words for a key that cannot be used. Raises what is not about the key."""
-    if error_code(error) not in _REFUSED:
+    """KMS's own words for a key that cannot be used, and the remedy. Raises what is not about the key."""
+    code = error_code(error)
+    if code not in _REFUSED:
         raise error
-    return f"{action}: {error_code(error)}: {error.response['Error'].get('Message', '')}"
+    said = f"{action}: {code}: {error.response['Error'].get('Message', '')}"
+    if code != "AccessDeniedException":
+        return said
+    return f"{said}; the key's policy must let this account's IAM policies in (docs/permissions.md, Keys)"

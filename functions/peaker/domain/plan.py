@@ -17,7 +17,7 @@ from peaker.domain.prices import HOURS_PER_MONTH, PriceTable, total, usd
 from peaker.domain.reading import Known, Reading, Unknown
 
 RefusalCode = Literal[
-    "ceiling", "no_donor", "source_unknown", "budget", "price_unknown", "operation_running", "layout", "key"
+    "ceiling", "no_donor", "source_unknown", "budget", "price_unknown", "operation_running", "layout", "key", "image"
 ]
 
 
@@ -73,7 +73,7 @@ class LeadTimeEstimate(PlanPart):
 
 
 class ScaleOutPlan(PlanPart):
-    """One replica to build; `count` says how many runs follow one another."""
+    """One replica to build; `count` says how many runs follow one another. `notes` refuse nothing."""
 
     cluster: str
     planned_at: datetime
@@ -93,6 +93,7 @@ class ScaleOutPlan(PlanPart):
     price: Price
     refusals: tuple[Refusal, ...]
     method: Method | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def returns(self) -> str | None:

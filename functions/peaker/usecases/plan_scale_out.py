@@ -12,6 +12,7 @@ from peaker.domain.parking import Method, choose_method, parked_seconds
 from peaker.domain.plan import LeadTimeEstimate, Refusal, ScaleOutPlan, as_document
 from peaker.domain.plan import plan_scale_out as decide_plan
 from peaker.domain.prices import PriceTable
+from peaker.domain.reading import Unknown
 from peaker.domain.run import PlanStep, Summary
 from peaker.domain.snapshot_sets import stored_gib
 from peaker.ports import Ports
@@ -20,7 +21,7 @@ from peaker.usecases.cluster_prices import prices_for_plan
 from peaker.usecases.held_lease import holder_of
 from peaker.usecases.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.observe_fleet import observe_fleet
-from peaker_contract.errors import NoShortage, ScaleOutRefused
+from peaker_contract.errors import NoShortage, ResourceNotFound, ScaleOutRefused
 
 
 class Planned(Summary):
@@ -64,15 +65,34 @@ def _decide(
 def _with_keys(
     ports: Ports, settings: ClusterSettings, observation: Observation, plan: ScaleOutPlan
 ) -> ScaleOutPlan:
-    """The plan with a refusal for each key of the volumes' that EBS could not use: it would tell nobody."""
+    """The plan with a refusal for each key that EC2 or EBS could not use: they would tell nobody before the run fails.
+
+    A replica that returns boots from its own root volume, which is among its volumes.
+    """
     like = observation.replica(plan.returns or plan.donor or "")
-    keys = set() if like is None else {one.kms_key_id for one in like.volumes if one.kms_key_id}
-    found = [
-        Refusal(code="key", reason=f"the volumes of {like.instance_id} are under {key}: {why}")
-        for key in sorted(keys)
-        if like is not None and (why := ports.volume_keys.why_not_usable(key, settings)) is not None
+    places: dict[str, list[str]] = {}
+    for one in () if like is None else like.volumes:
+        if one.kms_key_id and like is not None:
+            places.setdefault(one.kms_key_id, []).append(f"the volumes of {like.instance_id} are")
+    found, notes = [], list(plan.notes)
+    if plan.returns is None:
+        image = f"image_id {settings.image_id}"
+        try:
+            keys = ports.compute.image_keys(settings.image_id)
+        except ResourceNotFound as error:
+            keys = []
+            found.append(Refusal(code="image", reason=f"{image} cannot be launched: {error}"))
+        if isinstance(keys, Unknown):
+            notes.append(f"the key of {image} is unknown: {keys.why}")
+        else:
+            for key in keys:
+                places.setdefault(key, []).append(f"{image} is")
+    found += [
+        Refusal(code="key", reason=f"{' and '.join(dict.fromkeys(where))} under {key}: {why}")
+        for key, where in sorted(places.items())
+        if (why := ports.volume_keys.why_not_usable(key, settings)) is not None
     ]
-    return plan.model_copy(update={"refusals": (*plan.refusals, *found)}) if found else plan
+    return plan.model_copy(update={"refusals": (*plan.refusals, *found), "notes": tuple(notes)})
 
 
 def _plan(

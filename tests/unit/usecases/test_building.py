@@ -12,6 +12,7 @@ from peaker.domain.fleet import ReplicaState
 from peaker.domain.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.ledger import ResourceKind, ResourceState, find
 from peaker.domain.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
+from peaker.domain.reading import Unknown
 from peaker.domain.run import ExecutionRequest, HostStep, PlanStep, StepInput
 from peaker.usecases.assemble_storage import assemble_storage
 from peaker.usecases.attach_volumes import attach_volumes
@@ -289,6 +290,30 @@ def test_a_key_that_ebs_could_not_use_is_refused_before_anything_is_made(ports: 
     plan = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None}))
     assert [refusal["code"] for refusal in plan.plan["refusals"]] == ["key"]
     assert KEY in plan.plan["refusals"][0]["reason"]
+
+
+def test_a_key_of_the_image_that_ec2_could_not_use_is_refused_before_anything_is_made(ports: FakePorts) -> None:
+    ports.compute.image_is_under[orders().image_id] = [KEY]
+    ports.volume_keys.refused[KEY] = "it is not in kms_key_arns of orders; add it there and deploy"
+    planned = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None})).plan
+    assert [refusal["code"] for refusal in planned["refusals"]] == ["key"]
+    assert f"image_id {orders().image_id} is under {KEY}: it is not in kms_key_arns" in planned["refusals"][0]["reason"]
+
+
+def test_an_image_that_is_gone_is_refused_before_anything_is_made(ports: FakePorts) -> None:
+    ports.compute.image_is_under.clear()
+    ports.compute.images_gone.add(orders().image_id)
+    planned = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None})).plan
+    assert [refusal["code"] for refusal in planned["refusals"]] == ["image"]
+
+
+def test_an_image_whose_keys_nobody_shows_is_no_refusal(ports: FakePorts) -> None:
+    """Another account's image: what it is under shows when it starts, and the plan says so."""
+    ports.compute.image_is_under[orders().image_id] = Unknown("its snapshots are another account's")
+    planned = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None})).plan
+    assert planned["refusals"] == []
+    [note] = planned["notes"]
+    assert note == f"the key of image_id {orders().image_id} is unknown: its snapshots are another account's"
 
 
 def test_a_volume_that_vanishes_is_a_failure_after_five_minutes(ports: FakePorts) -> None:
