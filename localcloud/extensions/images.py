@@ -43,7 +43,8 @@ def install(cloud: LocalCloud) -> None:
         answer: ActionResult = original_copy(response)
         request, images = response.params, state.backend.amis
         source = images[request["SourceImageId"]]
-        copy: Any = images[answer.result["ImageId"]]
+        made: Any = answer.result
+        copy: Any = images[made["ImageId"]]
         copy.copy_of = boots_as(state.backend, source.id)
         copy.root_device_name, copy.root_device_type = source.root_device_name, source.root_device_type
         wanted = request.get("KmsKeyId") or (AWS_KEY if request.get("Encrypted") else None)
