@@ -29,6 +29,7 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 from localcloud import faults, selftest
 from localcloud.clock import CloudClock
 from localcloud.dataplane import DataPlane
+from localcloud.deliveries import DeliveriesAtWork
 from localcloud.extensions.cloudwatch import MetricStore
 from localcloud.extensions.elbv2_lateness import BalancerLateness
 from localcloud.extensions.pricing import LocalPriceList
@@ -98,7 +99,7 @@ class LocalCloud:
     is closed with it unless `owns_dataplane` is False.
 
     For extensions: `dataplane`, `clock`, `state_dir`, `settings`, `closing`, `endpoint_url`, `client()`,
-    `client_as()`, `faults`, `access`, `metrics`, `price_list`, `quotas`, `patch()`, `add_action()`,
+    `client_as()`, `faults`, `deliveries`, `access`, `metrics`, `price_list`, `quotas`, `patch()`, `add_action()`,
     `on_close()`, `when_ready()`, `background()`, `put_event()`.
     """
 
@@ -126,6 +127,7 @@ class LocalCloud:
         self.state_dir.mkdir(parents=True, exist_ok=True)
         self.clock = CloudClock(self.state_dir / "clock.json", clock_scale)
         self.faults = Faults()
+        self.deliveries = DeliveriesAtWork()
         self.access = Access(Account(self.settings.account_id, self.settings.region), self.clock.now)
         self.metrics = MetricStore()
         self.price_list = LocalPriceList()

@@ -95,9 +95,15 @@ class Delivery:
 
 def deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str = "") -> None:
     """Deliver in the background, with retries and dead-letter queue."""
-    cloud.background(
-        f"deliver-{fault_target or delivery.target_arn}", lambda: _deliver(cloud, delivery, fault_target)
-    )
+
+    def work() -> None:
+        try:
+            _deliver(cloud, delivery, fault_target)
+        finally:
+            cloud.deliveries.end()
+
+    cloud.deliveries.begin()
+    cloud.background(f"deliver-{fault_target or delivery.target_arn}", work)
 
 
 def _deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None:
@@ -114,10 +120,16 @@ def _deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None:
             if code in FINAL_ERRORS or isinstance(error, InvalidTarget) or attempt == delivery.retries:
                 _give_up(cloud, delivery, code, str(error))
                 return
-        if cloud.clock.epoch() + pause > expires or not cloud.clock.sleep(pause, stop=cloud.closing.is_set):
+        if cloud.clock.epoch() + pause > expires or not _pause(cloud, pause):
             _give_up(cloud, delivery, "EventAgeExceeded", "the event grew older than its RetryPolicy allows")
             return
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def _pause(cloud: LocalCloud, seconds: float) -> bool:
+    """False when the cloud closes meanwhile."""
+    with cloud.deliveries.paused():
+        return cloud.clock.sleep(seconds, stop=cloud.closing.is_set)
 
 
 def _send_once(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None:

@@ -136,12 +136,14 @@ class Control:
 
     def messages(self, url: str) -> list[Any]:
         """What is in a queue now, taken out, bodies parsed."""
-        found = []
-        while batch := self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", []):
+        found: list[Any] = []
+        while True:
+            batch = self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
             for message in batch:
                 found.append(json.loads(message["Body"]))
                 self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-        return found
+            if len(batch) < 10:
+                return found
 
     def table(self) -> str:
         """A table with the string key `pk`."""

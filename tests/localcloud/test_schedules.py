@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,7 +11,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from localcloud.extensions.schedules import InvalidSchedule, parse
+from localcloud.extensions import eventbridge
+from localcloud.extensions.schedules import MOST_DELIVERIES_AT_WORK, InvalidSchedule, parse
+from localcloud.server import LocalCloud
 from tests.localcloud.control import ROLE, Control, control, eventually, unique
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)  # a Saturday
@@ -145,3 +148,33 @@ def test_a_jump_of_the_clock_fires_a_schedule_once(aws: Control) -> None:
     aws.messages(seen_url)
     eventually(lambda: aws.messages(seen_url))
     assert not aws.messages(url)
+    for rule in (name, scheduled):
+        aws.events.disable_rule(Name=rule)
+
+
+def test_a_schedule_does_not_fire_faster_than_the_machine_delivers(
+    aws: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivered, may_go_on = eventbridge._send, threading.Event()
+    most = 0
+
+    def slow(cloud: LocalCloud, delivery: eventbridge.Delivery) -> None:
+        nonlocal most
+        most = max(most, cloud.deliveries.count)
+        may_go_on.wait()
+        delivered(cloud, delivery)
+
+    monkeypatch.setattr(eventbridge, "_send", slow)
+    name, (url, arn) = unique("rule"), aws.queue()
+    aws.events.put_rule(Name=name, ScheduleExpression="rate(1 minute)")
+    aws.events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": arn}])
+    try:
+        eventually(lambda: aws.cloud.deliveries.count >= MOST_DELIVERIES_AT_WORK)
+        begun = aws.cloud.clock.now()
+        eventually(lambda: aws.cloud.clock.now() - begun > timedelta(minutes=5))
+    finally:
+        may_go_on.set()
+    eventually(lambda: aws.messages(url))
+    aws.events.disable_rule(Name=name)
+    eventually(lambda: aws.cloud.deliveries.count == 0)
+    assert most <= MOST_DELIVERIES_AT_WORK
