@@ -18,7 +18,10 @@ from bench.cold_volumes import MIB, ROOT, Laboratory
 from localcloud.dataplane import DataPlaneError, VolumeLimits
 
 SETTINGS = KneeSettings(max_concurrency=192, settle_seconds=1.0, window_seconds=2.0)
-_SAMPLE_TESTS = ("tests/unit/domain/test_io_diagnosis.py", "tests/unit/domain/test_iostat_text.py")
+_SAMPLE_TESTS = (
+    "tests/unit/domain/storage/test_io_diagnosis.py",
+    "tests/unit/domain/storage/test_iostat_text.py",
+)
 
 
 @dataclass(frozen=True)

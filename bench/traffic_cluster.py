@@ -34,7 +34,7 @@ STATE = ROOT / ".localcloud"
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
 PORT = 4566
 HISTORY_DAYS = 28
-# A warm function reads its settings anew after a minute (adapters/parameter_clusters.py).
+# A warm function reads its settings anew after a minute (adapters/ssm/clusters.py).
 SETTINGS_KEPT_SECONDS = 61.0
 # 2.3 GiB beside the demonstration's dataset: with less the steps that move no data would hide what a prewarm takes.
 HISTORY_ROWS = 300_000

@@ -1,6 +1,6 @@
 """Every function: what it is for, what it may do, how much memory and time it gets.
 
-One row per module in functions/peaker/handlers, of the same name; a test compares the two. Each row lists
+One row per module in functions/peaker/handlers, of the same room and name; a test compares the two. Each row lists
 only what that step needs. Host steps list the SSM documents that they may send.
 """
 
@@ -31,8 +31,9 @@ TEAR_DOWN = (
 
 @dataclass(frozen=True)
 class FunctionDefinition:
-    """A Lambda function; `name` is its handler module, `documents` the SSM documents it may send."""
+    """A Lambda function; `name` is its handler module in its `room`, `documents` the SSM documents it may send."""
 
+    room: str
     name: str
     purpose: str
     permissions: tuple[P, ...]
@@ -47,26 +48,29 @@ class FunctionDefinition:
 
     @property
     def handler(self) -> str:
-        return f"peaker.handlers.{self.name}.handler"
+        return f"peaker.handlers.{self.room}.{self.name}.handler"
 
 
 F = FunctionDefinition
 
 COMMON = (
-    F("validate_request", "Checks an execution's input and names the run", (P.READ_CLUSTER_SETTINGS,)),
-    F("acquire_lease", "Takes the cluster's lease (I6)", RECORDED),
-    F("release_lease", "Gives the cluster's lease back", RECORDED),
+    F("run", "validate_request", "Checks an execution's input and names the run", (P.READ_CLUSTER_SETTINGS,)),
+    F("run", "acquire_lease", "Takes the cluster's lease (I6)", RECORDED),
+    F("run", "release_lease", "Gives the cluster's lease back", RECORDED),
     F(
+        "run",
         "record_receipt",
         "Writes what the run did, when and at what cost",
         (*STEP, P.DESCRIBE_SNAPSHOTS, P.DESCRIBE_VOLUMES, P.DELETE_SNAPSHOTS, P.READ_METRICS),
     ),
     F(
+        "undo",
         "identify_stopped_run",
         "Finds the run that a stopped execution left half done",
         RECORDED,
     ),
     F(
+        "undo",
         "undo_run",
         "Deletes what the run made, or parks again what it returned (I9)",
         (*STEP, *TEAR_DOWN, P.DESCRIBE_MANAGED_HOSTS, P.STOP_INSTANCES),
@@ -76,67 +80,93 @@ COMMON = (
 
 SCALE_OUT = (
     F(
+        "plan",
         "check_shortage",
         "Asks whether an automatic start has anything to build",
         (*STEP, *FLEET, P.READ_METRICS),
         memory_mib=512,
     ),
     F(
+        "plan",
         "plan_scale_out",
         "Decides whether a replica is needed, which and how; refuses with reasons",
-        (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.DESCRIBE_IMAGES, P.READ_METRICS, P.FETCH_PRICES, P.CHECK_VOLUME_KEYS),
+        (
+            *STEP,
+            *FLEET,
+            P.DESCRIBE_SNAPSHOTS,
+            P.DESCRIBE_IMAGES,
+            P.READ_METRICS,
+            P.FETCH_PRICES,
+            P.CHECK_VOLUME_KEYS,
+        ),
         memory_mib=512,
     ),
     F(
+        "create",
         "start_parked_replica",
         "Starts the instance of a parked replica",
         (*STEP, *FLEET, P.START_INSTANCES),
     ),
     F(
+        "create",
         "await_parked_replica",
         "Asks whether the parked replica runs and takes commands",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_MANAGED_HOSTS),
     ),
-    F("choose_donor", "Picks the replica to snapshot (I2)", (*STEP, *FLEET)),
+    F("create", "choose_donor", "Picks the replica to snapshot (I2)", (*STEP, *FLEET)),
     F(
+        "run",
         "install_host_package",
         "Installs the host package on a host",
         (*RECORDED, P.READ_HOST_PACKAGE),
         ("install_host_package",),
     ),
-    F("prepare_donor", "Dumps the donor's page list and GTID set", STEP, ("prepare_donor",)),
+    F("create", "prepare_donor", "Dumps the donor's page list and GTID set", STEP, ("prepare_donor",)),
     F(
+        "create",
         "create_snapshots",
         "Snapshots all data volumes at one instant",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.DESCRIBE_SNAPSHOTS, P.CREATE_SNAPSHOTS),
     ),
     F(
+        "create",
         "await_snapshots",
         "Asks whether the snapshots are complete, and measures what they copied",
         (*RECORDED, P.DESCRIBE_SNAPSHOTS, P.LIST_CHANGED_BLOCKS),
     ),
     F(
+        "create",
         "launch_replica",
         "Launches the new replica's instance",
         (*STEP, P.DESCRIBE_INSTANCES, P.LAUNCH_INSTANCES),
     ),
     F(
+        "create",
         "await_instance_online",
         "Asks whether the instance runs and takes commands",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.DESCRIBE_MANAGED_HOSTS),
     ),
     F(
+        "create",
         "create_volumes",
         "Creates the volumes from the snapshots, in the instance's zone",
         (*RECORDED, P.DESCRIBE_VOLUMES, P.CREATE_VOLUMES),
     ),
     F(
+        "create",
         "attach_volumes",
         "Attaches the volumes to the instance",
         (*STEP, P.DESCRIBE_VOLUMES, P.ATTACH_VOLUMES),
     ),
-    F("assemble_storage", "Proves each volume on the host, mounts nothing", STEP, ("assemble_storage",)),
     F(
+        "create",
+        "assemble_storage",
+        "Proves each volume on the host, mounts nothing",
+        STEP,
+        ("assemble_storage",),
+    ),
+    F(
+        "warm",
         "start_prewarm",
         "Lists what the snapshots hold, starts the prewarm engine on the host",
         (*STEP, P.LIST_SNAPSHOT_BLOCKS, P.PUBLISH_RUN_FILES),
@@ -144,20 +174,38 @@ SCALE_OUT = (
         memory_mib=512,
         timeout_seconds=180,
     ),
-    F("report_prewarm", "Asks how far the prewarm has come", STEP, ("report_prewarm",)),
+    F("warm", "report_prewarm", "Asks how far the prewarm has come", STEP, ("report_prewarm",)),
     F(
+        "warm",
         "verify_storage",
         "Proves that the storage is warm (I5)",
         (*STEP, P.DESCRIBE_INSTANCE_TYPES),
         ("verify_storage",),
     ),
-    F("start_database", "Starts MySQL as a replica of its own identity", STEP, ("start_database",)),
-    F("start_replication", "Points the replica at the source (I11)", RECORDED, ("start_replication",)),
-    F("wait_for_catch_up", "Waits until lag is under the gate (I5)", STEP, ("wait_for_catch_up",)),
-    F("load_buffer_pool", "Loads the donor's page list", RECORDED, ("load_buffer_pool",)),
-    F("register_replica", "Puts the proven replica behind the read endpoint", (*STEP, P.REGISTER_TARGETS)),
-    F("await_healthy", "Asks whether the endpoint finds it healthy", (*STEP, P.DESCRIBE_TARGET_HEALTH)),
+    F("join", "start_database", "Starts MySQL as a replica of its own identity", STEP, ("start_database",)),
     F(
+        "join",
+        "start_replication",
+        "Points the replica at the source (I11)",
+        RECORDED,
+        ("start_replication",),
+    ),
+    F("join", "wait_for_catch_up", "Waits until lag is under the gate (I5)", STEP, ("wait_for_catch_up",)),
+    F("join", "load_buffer_pool", "Loads the donor's page list", RECORDED, ("load_buffer_pool",)),
+    F(
+        "join",
+        "register_replica",
+        "Puts the proven replica behind the read endpoint",
+        (*STEP, P.REGISTER_TARGETS),
+    ),
+    F(
+        "join",
+        "await_healthy",
+        "Asks whether the endpoint finds it healthy",
+        (*STEP, P.DESCRIBE_TARGET_HEALTH),
+    ),
+    F(
+        "join",
         "ramp_traffic",
         "Raises its share of the reads while it answers as well as its peers",
         (*STEP, P.DESCRIBE_TARGET_HEALTH, P.REGISTER_TARGETS, P.SET_WEIGHTS),
@@ -167,37 +215,49 @@ SCALE_OUT = (
 
 SCALE_IN = (
     F(
+        "leave",
         "check_surplus",
         "Asks whether an automatic start has anything to take away",
         (*STEP, *FLEET, P.READ_METRICS),
         memory_mib=512,
     ),
     F(
+        "leave",
         "select_idle_replica",
         "Picks the peak replica to retire, never a base one",
         (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.READ_METRICS, P.READ_PRICES),
         memory_mib=512,
     ),
     F(
+        "leave",
         "guard_retirement",
         "Rechecks I1 to I4 and I8 just before",
         (*STEP, *FLEET, P.READ_METRICS),
         memory_mib=512,
     ),
     F(
+        "leave",
         "deregister_replica",
         "Takes the replica out of the read endpoint",
         (*STEP, *FLEET, P.READ_METRICS, P.DEREGISTER_TARGETS),
     ),
-    F("drain_replica", "Asks whether connections and transactions are gone", STEP, ("drain_replica",)),
-    F("observe_idle", "Watches the drained replica for any use", STEP, ("drain_replica",)),
     F(
+        "leave",
+        "drain_replica",
+        "Asks whether connections and transactions are gone",
+        STEP,
+        ("drain_replica",),
+    ),
+    F("leave", "observe_idle", "Watches the drained replica for any use", STEP, ("drain_replica",)),
+    F(
+        "leave",
         "choose_disposal",
         "Compares parking with retiring, in seconds and USD",
         (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.READ_PRICES),
         memory_mib=512,
     ),
     F(
+        "leave",
         "park_replica",
         "Stops the database and the instance, keeps the warm volumes",
         (*STEP, *FLEET, P.READ_METRICS, P.STOP_INSTANCES),
@@ -205,11 +265,13 @@ SCALE_IN = (
         memory_mib=512,
     ),
     F(
+        "leave",
         "retire_replica",
         "Terminates the replica and deletes what was made for it",
         (*STEP, *TEAR_DOWN, P.READ_METRICS),
     ),
     F(
+        "leave",
         "restore_replica",
         "Puts a replica that must not go back into service",
         (*STEP, *FLEET, P.DESCRIBE_MANAGED_HOSTS, P.START_INSTANCES, P.REGISTER_TARGETS),
@@ -219,6 +281,7 @@ SCALE_IN = (
 
 FORECAST = (
     F(
+        "forecast",
         "forecast_load",
         "Forecasts the load and publishes shortage and surplus",
         (
@@ -237,11 +300,13 @@ FORECAST = (
 
 WATCH = (
     F(
+        "undo",
         "find_stopped_runs",
         "Starts roll_back where an execution ended without an undo",
         (P.LIST_CLUSTERS, P.READ_LEASES, P.FOLLOW_EXECUTIONS, P.START_ROLL_BACK),
     ),
     F(
+        "join",
         "watch_replicas",
         "Tells the replicas their peers and floor, counts how they stand",
         (P.READ_CLUSTER_SETTINGS, P.DESCRIBE_INSTANCES, P.DESCRIBE_TARGET_HEALTH),
@@ -251,6 +316,7 @@ WATCH = (
 
 PRICES = (
     F(
+        "plan",
         "refresh_prices",
         "Asks the Price List API when the environment's prices are a week old or lack a type",
         (P.READ_CLUSTER_SETTINGS, P.FETCH_PRICES),

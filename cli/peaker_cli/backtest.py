@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from peaker.adapters.cloudwatch_metrics import CloudWatchLoadHistory
-from peaker.adapters.parameter_prices import ParameterPrices
+from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory
+from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.fetched_prices import price_table
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
-from peaker.domain.prices import PriceTable
+from peaker.domain.planning.fetched_prices import price_table
+from peaker.domain.planning.prices import PriceTable
+from peaker.domain.planning.scaling import served_quantile
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.scaling import served_quantile
 from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
@@ -204,7 +204,9 @@ def _options(
         option: "from the cluster's settings" for option, value in configured.items() if value is not None
     }
     if deployed is not None:
-        basis["--replica-hour-usd"] = hour.why if isinstance(hour, Unknown) else f"by {deployed.prices.source}"
+        basis["--replica-hour-usd"] = (
+            hour.why if isinstance(hour, Unknown) else f"by {deployed.prices.source}"
+        )
     basis["--quantile"] = quantile.basis.removeprefix("the ")
     basis |= {option: "given" for option, value in asked.items() if value is not None}
     named: dict[str, Any] = {

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from peaker.domain.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
+from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
 
 from peaker_cli.backtest_report import BacktestReport, days_of, iso_at
 from peaker_cli.backtest_simulation import Event, Figures, Outcome, Scenario

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.forecasting.record import pinball
-from peaker.domain.worth import Course, Worth, judge_worth, short_weight
+from peaker.domain.planning.worth import Course, Worth, judge_worth, short_weight
 
 from peaker_cli.backtest_scenario import Options
 from peaker_cli.backtest_simulation import (

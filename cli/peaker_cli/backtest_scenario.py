@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from peaker.domain.forecasting import LoadSeries
-from peaker.domain.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
+from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
 
 from peaker_cli.backtest_errors import BadInput
 from peaker_cli.backtest_simulation import Scenario

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.forecasting import LEVELS, Forecast, LoadSeries, Standing
 from peaker.domain.issued import CheckState
-from peaker.domain.lead_time import LeadTime
-from peaker.domain.scaling import (
+from peaker.domain.planning.lead_time import LeadTime
+from peaker.domain.planning.scaling import (
     Action,
     Capacity,
     Fleet,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
-from peaker.domain.worth import LEAST_COMPARED_DAYS, Answer, Worth, days_needed, short_weight
+from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, Answer, Worth, days_needed, short_weight
 
 from peaker_cli.backtest_report import REACTIVE_TARGETS, BacktestReport, days_of, iso_at
 from peaker_cli.backtest_scenario import DEFAULT_REPLICAS_AT_PEAK, NEEDED, PEAK_QUANTILE, peak_of

@@ -15,9 +15,9 @@ from boto3.dynamodb.types import TypeDeserializer
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from peaker.adapters.aws_clients import config_for
-from peaker.adapters.dynamodb_items import LedgerTable
-from peaker.adapters.dynamodb_ledger import DynamoDbLedger
-from peaker.domain.failure import Failure
+from peaker.adapters.dynamodb.items import LedgerTable
+from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.domain.runs.failure import Failure
 
 from peaker_cli.aws_time import AwsClock
 from peaker_cli.deployment import DeploymentOptions, is_local_cloud
@@ -84,7 +84,9 @@ class ControlPlane:
             endpoint_url=self.endpoint_url,
             config=config_for(
                 service,
-                Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 3}),
+                Config(
+                    connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 3}
+                ),
             ),
             **local,
         )

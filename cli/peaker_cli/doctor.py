@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
-from peaker.adapters.ssm_commands import SsmCommands
+from peaker.adapters.ssm.commands import SsmCommands
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.donor import data_volumes
-from peaker.domain.inventory import Instance, Volume
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.donor import data_volumes
+from peaker.domain.replicas.inventory import Instance, Volume
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -35,7 +35,7 @@ from peaker_contract.tags import ROLE_TAG
 
 EPILOG = "Examples: peaker doctor orders --env prod; peaker doctor orders --env prod --json"
 _STYLES = {Verdict.PASS: "green", Verdict.WARN: "yellow", Verdict.REFUSE: "red", Verdict.UNKNOWN: "magenta"}
-# Replicas that count against max_replicas (domain/plan.py); parked ones are stopped.
+# Replicas that count against max_replicas (domain/planning/plan.py); parked ones are stopped.
 _COUNTED = ("pending", "running")
 
 

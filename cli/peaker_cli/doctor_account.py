@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from peaker.domain.cluster import ClusterSettings, VolumeSettings
-from peaker.domain.inventory import Volume
-from peaker.domain.prices import PriceTable
+from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import Volume
 
 from peaker_cli.doctor_finding import Area, Finding
 

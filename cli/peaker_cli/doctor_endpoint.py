@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from peaker.domain.cluster import ClusterSettings, NlbEndpointSettings, Route53EndpointSettings
-from peaker.domain.inventory import TargetHealth, TargetState
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import TargetHealth, TargetState
 
 from peaker_cli.doctor_finding import Area, Finding
 

@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from peaker.adapters.cloudwatch_metrics import CloudWatchLoadHistory, query_period_seconds
-from peaker.adapters.cloudwatch_readings import CloudWatchReadings
-from peaker.adapters.ec2_compute import Ec2Compute
-from peaker.adapters.ec2_storage import Ec2Storage
-from peaker.adapters.read_endpoint_by_kind import read_endpoints
+from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory, query_period_seconds
+from peaker.adapters.cloudwatch.readings import CloudWatchReadings
+from peaker.adapters.ec2.compute import Ec2Compute
+from peaker.adapters.ec2.storage import Ec2Storage
+from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.domain.cluster import ClusterSettings, NlbEndpointSettings, Route53EndpointSettings
-from peaker.domain.inventory import Instance, Volume
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import Instance, Volume
 
 from peaker_cli.doctor_account import AccountFacts
 from peaker_cli.doctor_deployed import OPERATOR_ALARMS, DeployedAlarm, DeployedFacts, names_of

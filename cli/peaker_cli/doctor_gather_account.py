@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
-from peaker.adapters.ec2_compute import Ec2Compute
-from peaker.adapters.kms_volume_keys import KmsVolumeKeys
-from peaker.adapters.parameter_prices import ParameterPrices
+from peaker.adapters.ec2.compute import Ec2Compute
+from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
+from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.fetched_prices import price_table
-from peaker.domain.inventory import Volume
-from peaker.domain.prices import PriceTable
+from peaker.domain.planning.fetched_prices import price_table
+from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import Volume
 
 from peaker_cli.doctor_account import (
     GIB_PER_TIB,

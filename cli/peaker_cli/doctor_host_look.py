@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.fleet import Replica
 from peaker.domain.host_results import failure_text
-from peaker.domain.inventory import Instance, Volume
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.fleet import Replica
+from peaker.domain.replicas.inventory import Instance, Volume
 from peaker.ports import CommandRunner
 
 from peaker_cli.doctor_finding import ask

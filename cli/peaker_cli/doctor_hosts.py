@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.fleet import Replica
-from peaker.domain.inventory import Instance
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.fleet import Replica
+from peaker.domain.replicas.inventory import Instance
 
 from peaker_cli.doctor_finding import PERMISSION_REMEDY, Area, Finding, NotTold, Verdict
 from peaker_cli.prepare_base import BaseStep

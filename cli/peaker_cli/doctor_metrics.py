@@ -18,7 +18,7 @@ METRICS = Area("metrics")
 # The forecaster's own bounds (domain/forecasting/forecaster.py): below the first only the load itself counts, below
 # the second a forecast adds replicas and lets none go.
 REACTIVE_BELOW_DAYS, SCALE_OUT_ONLY_BELOW_DAYS = 3.0, 14.0
-# A reading is stale after so many periods (adapters/cloudwatch_readings.py).
+# A reading is stale after so many periods (adapters/cloudwatch/readings.py).
 STALE_AFTER_PERIODS = 3
 _FEW_POINTS_SHARE = 0.8
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from peaker.domain.device_load import IostatReport, since_boot_left_out
-from peaker.domain.io_diagnosis import ADVICE, ANY_DEVICE, DeviceDiagnosis, Limits, Verdict, diagnose
-from peaker.domain.iostat_text import IostatFormatError, read_iostat
+from peaker.domain.storage.device_load import IostatReport, since_boot_left_out
+from peaker.domain.storage.io_diagnosis import ADVICE, ANY_DEVICE, DeviceDiagnosis, Limits, Verdict, diagnose
+from peaker.domain.storage.iostat_text import IostatFormatError, read_iostat
 from rich.console import Console
 from rich.table import Table
 

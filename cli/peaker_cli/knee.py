@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from peaker.domain.device_load import DeviceLoad, IostatReport
-from peaker.domain.io_diagnosis import (
+from peaker.domain.storage.device_load import DeviceLoad, IostatReport
+from peaker.domain.storage.io_diagnosis import (
     ADVICE,
     DeviceDiagnosis,
     Finding,
@@ -23,7 +23,7 @@ from peaker.domain.io_diagnosis import (
     against_plan,
     diagnose,
 )
-from peaker.domain.storage_judgement import exceeded_during
+from peaker.domain.storage.storage_judgement import exceeded_during
 from peaker_host.machine.errors import DeviceInUse, HostError
 from peaker_host.machine.processes import Processes
 from peaker_host.prove.knee import KneeSettings, Step, find_knee, find_mixed_knee

@@ -16,19 +16,19 @@ from typing import Annotated, Any
 
 import typer
 from botocore.exceptions import ClientError
-from peaker.adapters.ec2_compute import Ec2Compute
-from peaker.adapters.ec2_storage import Ec2Storage
-from peaker.adapters.parameter_clusters import ParameterClusters
-from peaker.adapters.s3_host_package import S3HostPackage
-from peaker.adapters.ssm_commands import SsmCommands
+from peaker.adapters.ec2.compute import Ec2Compute
+from peaker.adapters.ec2.storage import Ec2Storage
+from peaker.adapters.s3.host_package import S3HostPackage
+from peaker.adapters.ssm.clusters import ParameterClusters
+from peaker.adapters.ssm.commands import SsmCommands
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.donor import data_volumes
-from peaker.domain.fleet import Replica
 from peaker.domain.host_results import failure_text, last_json_line
-from peaker.domain.inventory import CommandStatus, Instance, Volume
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.donor import data_volumes
+from peaker.domain.replicas.fleet import Replica
+from peaker.domain.replicas.inventory import CommandStatus, Instance, Volume
 from peaker.ports import CommandRunner, HostPackage
-from peaker.usecases.start_database import health_policy
+from peaker.usecases.join.start_database import health_policy
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from peaker.domain.ledger import RunRow
 from peaker.domain.reading import Unknown
-from peaker.domain.run_progress import RunProgress, run_progress
+from peaker.domain.report.run_progress import RunProgress, run_progress
+from peaker.domain.runs.ledger import RunRow
 from rich.console import Console
 
 from peaker_cli.control_plane import ControlPlane

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from peaker.adapters.ec2_compute import Ec2Compute
-from peaker.adapters.parameter_clusters import ParameterClusters
-from peaker.adapters.read_endpoint_by_kind import read_endpoints
+from peaker.adapters.ec2.compute import Ec2Compute
+from peaker.adapters.read_endpoint.by_kind import read_endpoints
+from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.inventory import Instance
+from peaker.domain.replicas.inventory import Instance
 from peaker.ports import TrafficRouter
 
 from peaker_cli.aws_failures import reason

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import typer
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import from_iso, seconds_between
-from peaker.domain.ledger import RunRow, StepRow
-from peaker.domain.plan import ScaleOutPlan
+from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.receipt import assemble_receipt
-from peaker.domain.run_execution import RunExecution
-from peaker.domain.run_progress import RunProgress, run_progress
+from peaker.domain.report.receipt import assemble_receipt
+from peaker.domain.report.run_progress import RunProgress, run_progress
+from peaker.domain.runs.ledger import RunRow, StepRow
+from peaker.domain.runs.run_execution import RunExecution
 from rich.console import Console, RenderableType
 from rich.table import Table
 

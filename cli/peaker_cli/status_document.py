@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.fleet import Observation, Replica
 from peaker.domain.instants import from_iso, seconds_between, to_iso
-from peaker.domain.inventory import Instance
-from peaker.domain.ledger import LeaseRow, RunRow, StepRow
-from peaker.domain.prices import PriceTable
+from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.run_execution import RunExecution
-from peaker.domain.run_progress import RunProgress, run_progress
-from peaker.domain.snapshot_sets import SnapshotSet
+from peaker.domain.replicas.fleet import Observation, Replica
+from peaker.domain.replicas.inventory import Instance
+from peaker.domain.report.run_progress import RunProgress, run_progress
+from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
+from peaker.domain.runs.run_execution import RunExecution
+from peaker.domain.storage.snapshot_sets import SnapshotSet
 
 # As long as the workflows themselves believe a published figure.
 STALE_AFTER_CHECKS = 3

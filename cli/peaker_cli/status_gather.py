@@ -7,24 +7,24 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
 
-from peaker.adapters.cloudwatch_readings import CloudWatchReadings
-from peaker.adapters.dynamodb_items import LedgerTable
-from peaker.adapters.dynamodb_lease import DynamoDbLease
-from peaker.adapters.dynamodb_ledger import DynamoDbLedger
-from peaker.adapters.ec2_compute import Ec2Compute
-from peaker.adapters.forecast_records import DynamoForecastRecords
-from peaker.adapters.parameter_clusters import ParameterClusters
-from peaker.adapters.parameter_prices import ParameterPrices
-from peaker.adapters.read_endpoint_by_kind import read_endpoints
+from peaker.adapters.cloudwatch.readings import CloudWatchReadings
+from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
+from peaker.adapters.dynamodb.items import LedgerTable
+from peaker.adapters.dynamodb.lease import DynamoDbLease
+from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.adapters.ec2.compute import Ec2Compute
+from peaker.adapters.read_endpoint.by_kind import read_endpoints
+from peaker.adapters.ssm.clusters import ParameterClusters
+from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.fetched_prices import price_table
-from peaker.domain.fleet import Observation
-from peaker.domain.ledger import LeaseRow
+from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.reading import Reading, Unknown
-from peaker.domain.run_execution import RunExecution
+from peaker.domain.replicas.fleet import Observation
+from peaker.domain.runs.ledger import LeaseRow
+from peaker.domain.runs.run_execution import RunExecution
 from peaker.ports import TrafficRouter
-from peaker.usecases.observe_fleet import fleet_of
+from peaker.usecases.plan.observe_fleet import fleet_of
 
 from peaker_cli.aws_failures import EXPECTED, one_line
 from peaker_cli.control_plane import ControlPlane

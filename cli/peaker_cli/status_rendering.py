@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.reading import Known, Reading, Unknown, describe
-from peaker.domain.run_execution import RunExecution
-from peaker.domain.run_progress import PrewarmState, RunProgress
+from peaker.domain.report.run_progress import PrewarmState, RunProgress
+from peaker.domain.runs.run_execution import RunExecution
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table

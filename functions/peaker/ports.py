@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from peaker.domain.block_list import BlockRuns
 from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
-from peaker.domain.fetched_prices import FetchedPrices, Quote
-from peaker.domain.fleet import ReplicaRow
-from peaker.domain.inventory import (
+from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
+from peaker.domain.reading import Reading, Unknown
+from peaker.domain.replicas.fleet import ReplicaRow
+from peaker.domain.replicas.inventory import (
     CommandOutcome,
     Instance,
     InstanceSpec,
@@ -20,16 +20,24 @@ from peaker.domain.inventory import (
     Volume,
     VolumeSpec,
 )
-from peaker.domain.io_diagnosis import InstancePromise
-from peaker.domain.ledger import Holder, LeaseRow, ResourceKind, ResourceRow, ResourceState, RunRow, StepRow
-from peaker.domain.reading import Reading, Unknown
-from peaker.domain.run_execution import RunExecution
-from peaker.domain.snapshot_sets import SnapshotSet
+from peaker.domain.runs.ledger import (
+    Holder,
+    LeaseRow,
+    ResourceKind,
+    ResourceRow,
+    ResourceState,
+    RunRow,
+    StepRow,
+)
+from peaker.domain.runs.run_execution import RunExecution
+from peaker.domain.storage.block_list import BlockRuns
+from peaker.domain.storage.io_diagnosis import InstancePromise
+from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker_contract.metrics import Metric
 
 if TYPE_CHECKING:  # these import numpy, which only the forecast needs
     from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
-    from peaker.domain.lead_time import PastSteps
+    from peaker.domain.planning.lead_time import PastSteps
 
 
 class Clock(Protocol):

@@ -343,7 +343,7 @@ class LambdaRuntime:
 
 
 def handler_name(function: Any) -> str:
-    """The last part of the handler's module: `create_volumes` of `peaker.handlers.create_volumes.handler`."""
+    """The last part of the handler's module: `create_volumes` of `peaker.handlers.create.create_volumes.handler`."""
     parts = str(function.handler).split(".")
     return parts[-2] if len(parts) > 1 else parts[0]
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 from peaker.domain import cluster
-from peaker.domain.execution_input import Operation
+from peaker.domain.runs.execution_input import Operation
 from pydantic import BaseModel
 
 from environments import schema
@@ -22,7 +22,7 @@ from statemachines import structure
 
 ROOT = Path(__file__).resolve().parents[2]
 PEAKER = ROOT / "functions" / "peaker"
-HANDLERS = sorted((PEAKER / "handlers").glob("[a-z]*.py"))
+HANDLERS = sorted((PEAKER / "handlers").glob("*/[a-z]*.py"))
 OURS = ("functions", "host", "stacks", "environments", "localcloud", "cli", "demo", "statemachines", "tests")
 # What a deployment adds to the block of the environment file.
 DEPLOYED_ONLY = {
@@ -67,7 +67,7 @@ def test_a_handler_is_short_and_decides_nothing(path: Path) -> None:
     assert len(text.splitlines()) <= 30
     branching = ast.If | ast.IfExp | ast.Match | ast.Try
     assert not [node for node in ast.walk(ast.parse(text)) if isinstance(node, branching)]
-    assert re.search(rf"from peaker\.usecases\.{path.stem} import ", text), (
+    assert re.search(rf"from peaker\.usecases\.{path.parent.name}\.{path.stem} import ", text), (
         "a handler is named after its use case"
     )
 
@@ -136,7 +136,7 @@ def test_a_refusal_is_never_retried() -> None:
 
 def test_every_host_document_that_code_sends_exists() -> None:
     sent = set()
-    for path in (PEAKER / "usecases").glob("*.py"):
+    for path in (PEAKER / "usecases").rglob("*.py"):
         sent |= set(
             re.findall(r'run_host_command\(\s*ports, step, "([a-z_]+)"', path.read_text(encoding="utf-8"))
         )

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
-from peaker.adapters.ec2_compute import Ec2Compute
-from peaker.adapters.ec2_storage import Ec2Storage
-from peaker.adapters.ssm_commands import SsmCommands
-from peaker.domain.inventory import Instance, InstanceSpec
+from peaker.adapters.ec2.compute import Ec2Compute
+from peaker.adapters.ec2.storage import Ec2Storage
+from peaker.adapters.ssm.commands import SsmCommands
+from peaker.domain.replicas.inventory import Instance, InstanceSpec
 
 from localcloud.extensions.elbv2_lateness import PROMPT
 from localcloud.server import CloudSettings, LocalCloud
@@ -21,7 +21,12 @@ from tests.support.balanced_endpoint import make_balanced_endpoint
 from tests.support.workflow_cloud import WorkflowCloud
 
 SUBNET = "subnet-0a77000000000001a"
-RUN_TAGS = {RUN_TAG: "run-1", "peaker:cluster": "orders", "peaker:owner": "local", "peaker:environment": "local"}
+RUN_TAGS = {
+    RUN_TAG: "run-1",
+    "peaker:cluster": "orders",
+    "peaker:owner": "local",
+    "peaker:environment": "local",
+}
 
 NUMBERS = itertools.count(1)
 

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 from peaker.adapters.aws_errors import translated
-from peaker.adapters.cloudwatch_readings import CloudWatchReadings
-from peaker.adapters.ebs_snapshot_blocks import EbsSnapshotBlocks
-from peaker.adapters.parameter_clusters import ParameterClusters
-from peaker.adapters.s3_run_files import S3RunFiles
-from peaker.domain.block_list import BlockRuns
-from peaker.domain.inventory import CommandStatus, VolumeSpec
+from peaker.adapters.cloudwatch.readings import CloudWatchReadings
+from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
+from peaker.adapters.s3.run_files import S3RunFiles
+from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.domain.reading import Known, Unknown
+from peaker.domain.replicas.inventory import CommandStatus, VolumeSpec
+from peaker.domain.storage.block_list import BlockRuns
 
 from peaker_contract import errors
+from peaker_contract.metrics import Metric
 from peaker_contract.tags import RUN_TAG
 from tests.contract.conftest import RUN_TAGS, Adapters
 from tests.support.builders import orders
@@ -229,7 +230,7 @@ def test_a_reading_is_the_newest_point_and_unknown_when_there_is_none(aws: Adapt
     cloudwatch = aws.cloud.client("cloudwatch")
     readings, settings, now = CloudWatchReadings(cloudwatch), orders(), aws.cloud.clock.now()
     assert isinstance(readings.load(settings, now), Unknown)
-    assert isinstance(readings.published(settings, "RequiredReplicas", now), Unknown)
+    assert isinstance(readings.published(settings, Metric.REQUIRED_REPLICAS, now), Unknown)
 
     def put(namespace: str, name: str, value: float, age: timedelta) -> None:
         datum = {
@@ -245,7 +246,7 @@ def test_a_reading_is_the_newest_point_and_unknown_when_there_is_none(aws: Adapt
     put("Peaker/Demand", "ReadQueriesPerSecond", 100, timedelta(minutes=62))
     put("Peaker/Demand", "ReadQueriesPerSecond", 150, timedelta(minutes=1))
     put("Peaker/local", "RequiredReplicas", 2, timedelta(minutes=2))
-    load, required = readings.load(settings, now), readings.published(settings, "RequiredReplicas", now)
+    load, required = readings.load(settings, now), readings.published(settings, Metric.REQUIRED_REPLICAS, now)
     assert isinstance(load, Known)
     assert load.value == 150
     assert isinstance(required, Known)

@@ -10,12 +10,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.adapters.dynamodb_items import LedgerTable
-from peaker.adapters.dynamodb_lease import DynamoDbLease
-from peaker.adapters.dynamodb_ledger import DynamoDbLedger
-from peaker.domain.fleet import Parking, ReplicaRow, ReplicaState
-from peaker.domain.ledger import Holder, ResourceKind, ResourceState, RunRow
-from peaker.domain.snapshot_sets import SnapshotSet
+from peaker.adapters.dynamodb.items import LedgerTable
+from peaker.adapters.dynamodb.lease import DynamoDbLease
+from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
+from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceState, RunRow
+from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports import Lease, Ledger
 
 from localcloud.server import LocalCloud
@@ -208,7 +208,9 @@ def test_replicas_and_receipts_are_kept(ledger: Ledger, holder: Holder) -> None:
 
 
 def test_a_snapshot_set_is_kept_until_it_is_forgotten(lease: Lease, ledger: Ledger, holder: Holder) -> None:
-    older = SnapshotSet("orders", "run-0", "i-1", NOON, {"data": "snap-0"}, {"data": "vol-1"}, {"data": 2**30})
+    older = SnapshotSet(
+        "orders", "run-0", "i-1", NOON, {"data": "snap-0"}, {"data": "vol-1"}, {"data": 2**30}
+    )
     newer = replace(older, run_id="run-1", kept_at=NOON + HOUR, full_bytes={"data": None})
     for one in (newer, older, newer):
         ledger.keep_snapshots(holder, one)

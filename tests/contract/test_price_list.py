@@ -10,8 +10,8 @@ from typing import Any
 import boto3
 import pytest
 from peaker.adapters.aws_price_list import AwsPriceList, price_list_region
-from peaker.adapters.parameter_prices import ParameterPrices
-from peaker.domain.fetched_prices import FetchedPrices, fetched
+from peaker.adapters.ssm.prices import ParameterPrices
+from peaker.domain.planning.fetched_prices import FetchedPrices, fetched
 from peaker.domain.reading import Unknown
 
 from localcloud.server import LocalCloud
@@ -24,7 +24,12 @@ IRELAND = "eu-west-1"
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
     with LocalCloud(None, Path(tmp_path_factory.mktemp("prices"))) as opened:
         opened.price_list.add_instance(IRELAND, "r7g.large", 0.1184)
-        for name, usd in {"gp3": 0.088, "gp3-iops": 0.0055, "gp3-throughput": 45.056, "snapshot": 0.053}.items():
+        for name, usd in {
+            "gp3": 0.088,
+            "gp3-iops": 0.0055,
+            "gp3-throughput": 45.056,
+            "snapshot": 0.053,
+        }.items():
             opened.price_list.add_ebs(IRELAND, name, usd)
         yield opened
 
@@ -71,7 +76,9 @@ def test_answers_come_in_pages(cloud: LocalCloud) -> None:
     asked = {"ServiceCode": "AmazonEC2", "Filters": [here]}
     pages = list(client.get_paginator("get_products").paginate(**asked, PaginationConfig={"PageSize": 7}))
     assert len(pages) > 10
-    assert len({text for page in pages for text in page["PriceList"]}) == sum(len(page["PriceList"]) for page in pages)
+    assert len({text for page in pages for text in page["PriceList"]}) == sum(
+        len(page["PriceList"]) for page in pages
+    )
     with pytest.raises(client.exceptions.InvalidNextTokenException):
         client.get_products(ServiceCode="AmazonEC2", NextToken="%")
 
@@ -104,14 +111,18 @@ def test_the_api_is_served_in_three_regions_only(cloud: LocalCloud) -> None:
         ("us-west-2", "us-east-1"), ("cn-north-1", None), ("us-gov-west-1", None),
     ],
 )  # fmt: skip
-def test_each_region_asks_the_nearest_endpoint_or_none(prices: AwsPriceList, region: str, home: str | None) -> None:
+def test_each_region_asks_the_nearest_endpoint_or_none(
+    prices: AwsPriceList, region: str, home: str | None
+) -> None:
     assert price_list_region(region) == home
     if home is None:
         with pytest.raises(errors.AwsCallRejected, match=f"no Price List API answers for {region}"):
             prices.quote(region, ["r7g.large"])
 
 
-def test_prices_are_kept_in_the_parameter_that_a_stack_has_made(cloud: LocalCloud, prices: AwsPriceList) -> None:
+def test_prices_are_kept_in_the_parameter_that_a_stack_has_made(
+    cloud: LocalCloud, prices: AwsPriceList
+) -> None:
     ssm = cloud.client("ssm")
     stored = ParameterPrices(ssm, "local")
     absent = stored.read()

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from peaker.adapters.elb_read_endpoint import ElbReadEndpoint
-from peaker.adapters.read_endpoint_by_kind import ReadEndpointByKind
-from peaker.adapters.replica_health_checks import ReplicaHealthChecks, alarm_name
-from peaker.adapters.route53_read_endpoint import Route53ReadEndpoint
+from peaker.adapters.read_endpoint.by_kind import ReadEndpointByKind
+from peaker.adapters.read_endpoint.elb import ElbReadEndpoint
+from peaker.adapters.read_endpoint.health_checks import ReplicaHealthChecks, alarm_name
+from peaker.adapters.read_endpoint.route53 import Route53ReadEndpoint
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.inventory import TargetState
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import TargetState
 from peaker.ports import TrafficRouter
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.doctor_endpoint import HostedZone
@@ -490,7 +490,11 @@ def test_the_doctor_sees_the_zone_and_the_records_of_a_name(aws: Adapters, by_na
     settings, host = by_name.settings, by_name.host
     inquiry = Inquiry(aws.cloud.client, settings, aws.cloud.clock.now())
     before = inquiry.endpoint()
-    assert (before.zone, before.record_ttls, before.groups) == (HostedZone(f"{settings.name}.example"), [], None)
+    assert (before.zone, before.record_ttls, before.groups) == (
+        HostedZone(f"{settings.name}.example"),
+        [],
+        None,
+    )
     by_name.router.register(settings, host)
     by_name.router.promote(settings, host)
     after = inquiry.endpoint()
@@ -498,5 +502,7 @@ def test_the_doctor_sees_the_zone_and_the_records_of_a_name(aws: Adapters, by_na
     assert not isinstance(after.health, Unknown)
     assert set(after.health) == {host}
     gone = settings.read_endpoint.model_copy(update={"hosted_zone_id": "Z0GONE"})
-    nowhere = Inquiry(aws.cloud.client, settings.model_copy(update={"read_endpoint": gone}), aws.cloud.clock.now())
+    nowhere = Inquiry(
+        aws.cloud.client, settings.model_copy(update={"read_endpoint": gone}), aws.cloud.clock.now()
+    )
     assert nowhere.endpoint().zone is None

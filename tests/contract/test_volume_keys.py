@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from moto.ec2.models import ec2_backends
-from peaker.adapters.kms_volume_keys import KmsVolumeKeys
+from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
 from peaker.domain.reading import Unknown
 
 from peaker_contract import errors

@@ -40,7 +40,7 @@ def module(path: Path) -> Module:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             found.functions |= {target.id: node for target in targets if isinstance(target, ast.Name)}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("peaker.usecases."):
-            source = PACKAGE / "usecases" / f"{(node.module or '').rsplit('.', 1)[1]}.py"
+            source = PACKAGE.parent / f"{(node.module or '').replace('.', '/')}.py"
             for alias in node.names:
                 found.imported[alias.asname or alias.name] = (source, alias.name)
     return found
@@ -84,7 +84,8 @@ def _port_call(node: ast.Attribute) -> Iterator[str]:
 
 def reach_of_handler(name: str) -> Reach:
     """What the use case of the handler `name` reaches; both modules have the handler's name."""
-    return reach(PACKAGE / "usecases" / f"{name}.py", name)
+    [path] = (PACKAGE / "usecases").glob(f"*/{name}.py")
+    return reach(path, name)
 
 
 @dataclass(frozen=True)
@@ -100,30 +101,30 @@ def _adapter(file: str, class_name: str, service: str, prefix: str) -> Adapter:
 
 
 ADAPTERS = {
-    "clusters": _adapter("parameter_clusters.py", "ParameterClusters", "ssm", "ssm"),
-    "compute": _adapter("ec2_compute.py", "Ec2Compute", "ec2", "ec2"),
-    "storage": _adapter("ec2_storage.py", "Ec2Storage", "ec2", "ec2"),
-    "commands": _adapter("ssm_commands.py", "SsmCommands", "ssm", "ssm"),
-    "package": _adapter("s3_host_package.py", "S3HostPackage", "s3", "s3"),
-    "snapshot_blocks": _adapter("ebs_snapshot_blocks.py", "EbsSnapshotBlocks", "ebs", "ebs"),
-    "run_files": _adapter("s3_run_files.py", "S3RunFiles", "s3", "s3"),
-    "volume_keys": _adapter("kms_volume_keys.py", "KmsVolumeKeys", "kms", "kms"),
+    "clusters": _adapter("ssm/clusters.py", "ParameterClusters", "ssm", "ssm"),
+    "compute": _adapter("ec2/compute.py", "Ec2Compute", "ec2", "ec2"),
+    "storage": _adapter("ec2/storage.py", "Ec2Storage", "ec2", "ec2"),
+    "commands": _adapter("ssm/commands.py", "SsmCommands", "ssm", "ssm"),
+    "package": _adapter("s3/host_package.py", "S3HostPackage", "s3", "s3"),
+    "snapshot_blocks": _adapter("ec2/snapshot_blocks.py", "EbsSnapshotBlocks", "ebs", "ebs"),
+    "run_files": _adapter("s3/run_files.py", "S3RunFiles", "s3", "s3"),
+    "volume_keys": _adapter("ec2/volume_keys.py", "KmsVolumeKeys", "kms", "kms"),
     "executions": _adapter(
         "step_functions_executions.py", "StepFunctionsExecutions", "stepfunctions", "states"
     ),
-    "readings": _adapter("cloudwatch_readings.py", "CloudWatchReadings", "cloudwatch", "cloudwatch"),
+    "readings": _adapter("cloudwatch/readings.py", "CloudWatchReadings", "cloudwatch", "cloudwatch"),
     "price_list": _adapter("aws_price_list.py", "AwsPriceList", "pricing", "pricing"),
-    "stored_prices": _adapter("parameter_prices.py", "ParameterPrices", "ssm", "ssm"),
-    "history": _adapter("cloudwatch_metrics.py", "CloudWatchLoadHistory", "cloudwatch", "cloudwatch"),
-    "metrics": _adapter("cloudwatch_metrics.py", "CloudWatchMetricPublisher", "cloudwatch", "cloudwatch"),
+    "stored_prices": _adapter("ssm/prices.py", "ParameterPrices", "ssm", "ssm"),
+    "history": _adapter("cloudwatch/metrics.py", "CloudWatchLoadHistory", "cloudwatch", "cloudwatch"),
+    "metrics": _adapter("cloudwatch/metrics.py", "CloudWatchMetricPublisher", "cloudwatch", "cloudwatch"),
 }
 # The port `endpoint` has an adapter for each kind of read endpoint.
 ENDPOINTS = {
-    "nlb": _adapter("elb_read_endpoint.py", "ElbReadEndpoint", "elbv2", "elasticloadbalancing"),
+    "nlb": _adapter("read_endpoint/elb.py", "ElbReadEndpoint", "elbv2", "elasticloadbalancing"),
     "route53": Adapter(
         (
-            ("route53_read_endpoint.py", "Route53ReadEndpoint"),
-            ("replica_health_checks.py", "ReplicaHealthChecks"),
+            ("read_endpoint/route53.py", "Route53ReadEndpoint"),
+            ("read_endpoint/health_checks.py", "ReplicaHealthChecks"),
         ),
         {"route53": "route53", "cloudwatch": "cloudwatch", "ec2": "ec2"},
     ),

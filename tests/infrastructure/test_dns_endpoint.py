@@ -11,7 +11,7 @@ import aws_cdk as cdk
 import pytest
 from cdk_nag import AwsSolutionsChecks
 from cfnlint.api import lint_all
-from peaker.adapters.replica_health_checks import alarm_name
+from peaker.adapters.read_endpoint.health_checks import alarm_name
 from peaker.domain.cluster import ClusterSettings
 
 from peaker_contract.metrics import SERVICE

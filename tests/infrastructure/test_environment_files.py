@@ -17,7 +17,7 @@ from annotated_types import Le
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.prices import INSTANCE_HOURLY_USD
+from peaker.domain.planning.prices import INSTANCE_HOURLY_USD
 
 from environments import aws_names, prices
 from environments.endpoint_settings import LONGEST_WAIT_SECONDS

@@ -31,8 +31,8 @@ ENVIRONMENT_VARIABLES = {
 
 
 def test_catalogue_has_one_row_per_handler() -> None:
-    handlers = {path.stem for path in HANDLERS.glob("*.py") if not path.stem.startswith("_")}
-    assert {definition.name for definition in FUNCTIONS} == handlers
+    handlers = sorted((path.parent.name, path.stem) for path in HANDLERS.glob("*/[a-z]*.py"))
+    assert sorted((definition.room, definition.name) for definition in FUNCTIONS) == handlers
 
 
 def test_every_document_is_sent_by_a_function_or_meant_for_people() -> None:
@@ -79,4 +79,5 @@ def test_every_log_group_ends_its_logs(assembly: Assembly) -> None:
 def test_handlers_path_is_the_modules(assembly: Assembly) -> None:
     for function in assembly.properties("AWS::Lambda::Function"):
         name = re.sub(rf"^peaker-{assembly.environment}-", "", function["FunctionName"])
-        assert function["Handler"] == f"peaker.handlers.{name}.handler"
+        [module] = HANDLERS.glob(f"*/{name}.py")
+        assert function["Handler"] == f"peaker.handlers.{module.parent.name}.{name}.handler"

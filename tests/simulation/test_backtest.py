@@ -21,7 +21,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.support.builders import orders
-from tests.unit.forecasting.loads import START, daily
+from tests.unit.domain.forecasting.loads import START, daily
 
 app = typer.Typer()
 app.command(epilog=EPILOG)(takes_deployment(backtest_command))

@@ -17,7 +17,7 @@ from peaker_cli.backtest_simulation import (
     simulate_static,
 )
 
-from tests.unit.forecasting.loads import START, daily, series
+from tests.unit.domain.forecasting.loads import START, daily, series
 
 DAY = 96
 

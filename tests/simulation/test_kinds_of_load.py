@@ -18,7 +18,7 @@ from peaker_cli.backtest_simulation import (
 
 from bench.forecast import kind_of
 from tests.support.load_kinds import DAYS, KINDS, STEP_SECONDS, load_of
-from tests.unit.forecasting.loads import START
+from tests.unit.domain.forecasting.loads import START
 
 LEAD_SECONDS = 5400.0
 DAY = 86_400 // STEP_SECONDS

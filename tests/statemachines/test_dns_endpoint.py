@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dnslib import DNSRecord
-from peaker.adapters.replica_health_checks import ReplicaHealthChecks
-from peaker.adapters.route53_read_endpoint import FULL_WEIGHT, Route53ReadEndpoint
+from peaker.adapters.read_endpoint.health_checks import ReplicaHealthChecks
+from peaker.adapters.read_endpoint.route53 import FULL_WEIGHT, Route53ReadEndpoint
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.inventory import TargetState
+from peaker.domain.replicas.inventory import TargetState
 
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 

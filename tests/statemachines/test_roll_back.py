@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from peaker.domain.run_execution import EVENT_GRACE
+from peaker.domain.runs.run_execution import EVENT_GRACE
 
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 

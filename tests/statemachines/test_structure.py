@@ -151,7 +151,7 @@ def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_functio
     wanted = set().union(*(structure.placeholders(path) for path in FILES)) - {"PrewarmStateMachineArn"}
     functions = {
         "".join(part.capitalize() for part in path.stem.split("_")) + "Arn"
-        for path in HANDLERS.glob("[a-z]*.py")
+        for path in HANDLERS.glob("*/[a-z]*.py")
     }
     by_schedule = {"FindStoppedRunsArn", "ForecastLoadArn", "RefreshPricesArn", "WatchReplicasArn"}
     assert wanted == functions - by_schedule

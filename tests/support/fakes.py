@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from peaker.domain.block_list import BlockRuns, runs_of
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.execution_input import unknown_cluster
-from peaker.domain.fetched_prices import FetchedPrices, Quote
-from peaker.domain.fleet import ReplicaRow
 from peaker.domain.instants import to_iso
-from peaker.domain.inventory import (
+from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
+from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.prices import EbsPrices
+from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.replicas.fleet import ReplicaRow
+from peaker.domain.replicas.inventory import (
     CommandOutcome,
     CommandStatus,
     Instance,
@@ -24,9 +25,8 @@ from peaker.domain.inventory import (
     Volume,
     VolumeSpec,
 )
-from peaker.domain.io_diagnosis import InstancePromise
-from peaker.domain.lead_time import PastSteps
-from peaker.domain.ledger import (
+from peaker.domain.runs.execution_input import unknown_cluster
+from peaker.domain.runs.ledger import (
     Holder,
     LeaseRow,
     ResourceKind,
@@ -36,11 +36,11 @@ from peaker.domain.ledger import (
     StepRow,
     find,
 )
-from peaker.domain.prices import EbsPrices
-from peaker.domain.read_shares import shares_of_groups
-from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.run_execution import RunExecution
-from peaker.domain.snapshot_sets import SnapshotSet
+from peaker.domain.runs.run_execution import RunExecution
+from peaker.domain.service.read_shares import shares_of_groups
+from peaker.domain.storage.block_list import BlockRuns, runs_of
+from peaker.domain.storage.io_diagnosis import InstancePromise
+from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports import Ports
 
 from peaker_contract.errors import (
@@ -544,7 +544,9 @@ class FakeReadings:
 
     def published(self, settings: ClusterSettings, metric: Metric, now: datetime) -> Reading:
         return (
-            Known(self.metrics[metric], now) if metric in self.metrics else Unknown(f"{metric} was not published")
+            Known(self.metrics[metric], now)
+            if metric in self.metrics
+            else Unknown(f"{metric} was not published")
         )
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
-from peaker.domain.fleet import ReplicaRow, ReplicaState
-from peaker.domain.inventory import CommandOutcome, CommandStatus, TargetState
-from peaker.domain.ledger import ResourceKind
 from peaker.domain.reading import Known
-from peaker.domain.run import StepInput
-from peaker.usecases.drain_replica import drain_replica
-from peaker.usecases.held_lease import holder_of
-from peaker.usecases.release_lease import release_lease
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
+from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.run import StepInput
+from peaker.usecases.leave.drain_replica import drain_replica
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract import errors
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG

@@ -19,11 +19,11 @@ from typing import Any
 
 import pydantic
 import yaml
-from peaker.adapters.dynamodb_items import LedgerTable
-from peaker.adapters.dynamodb_lease import DynamoDbLease
-from peaker.adapters.dynamodb_ledger import DynamoDbLedger
-from peaker.domain.fleet import ReplicaRow, ReplicaState
-from peaker.domain.ledger import ResourceKind, RunRow
+from peaker.adapters.dynamodb.items import LedgerTable
+from peaker.adapters.dynamodb.lease import DynamoDbLease
+from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.runs.ledger import ResourceKind, RunRow
 
 from environments.schema import load_environment
 from localcloud.server import CloudSettings, LocalCloud
@@ -134,12 +134,12 @@ class WorkflowCloud:
     def _deploy_functions(self) -> dict[str, str]:
         code = _leading_package()
         arns = {}
-        for path in sorted((ROOT / "functions" / "peaker" / "handlers").glob("[a-z]*.py")):
+        for path in sorted((ROOT / "functions" / "peaker" / "handlers").glob("*/[a-z]*.py")):
             answer = self.client("lambda").create_function(
                 FunctionName=NAMES.function(path.stem),
                 Runtime="python3.13",
                 Role=self.roles.function_role(path.stem),
-                Handler=f"peaker.handlers.{path.stem}.handler",
+                Handler=f"peaker.handlers.{path.parent.name}.{path.stem}.handler",
                 Code={"ZipFile": code},
                 Timeout=60,
                 MemorySize=256,

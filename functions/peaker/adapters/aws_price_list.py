@@ -13,8 +13,8 @@ from itertools import chain, islice
 from typing import Any
 
 from peaker.adapters.aws_errors import translated
-from peaker.domain.fetched_prices import Quote
-from peaker.domain.prices import EbsPrices
+from peaker.domain.planning.fetched_prices import Quote
+from peaker.domain.planning.prices import EbsPrices
 from peaker_contract.errors import AwsCallRejected
 
 SERVICE = "AmazonEC2"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
-from peaker.domain.ledger import LeaseRow
 from peaker.domain.reading import Unknown
-from peaker.domain.run_execution import RunExecution, began, began_after, operation_of, tells_its_start
+from peaker.domain.runs.ledger import LeaseRow
+from peaker.domain.runs.run_execution import RunExecution, began, began_after, operation_of, tells_its_start
 
 if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient

@@ -6,8 +6,8 @@ import os
 from functools import lru_cache
 
 from peaker.adapters.aws_clients import lazy_client
-from peaker.adapters.cloudwatch_metrics import CloudWatchLoadHistory, CloudWatchMetricPublisher
-from peaker.adapters.forecast_records import DynamoForecastRecords
+from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory, CloudWatchMetricPublisher
+from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.ports import ForecastPorts
 from peaker.runtime import wiring
 from peaker.runtime.settings import FunctionSettings

@@ -12,12 +12,12 @@ from aws_lambda_powertools.utilities.parser import parse
 from pydantic import BaseModel
 
 from peaker.domain.instants import seconds_between
-from peaker.domain.ledger import StepRow
-from peaker.domain.run import ExecutionRequest, RecordStep, StepInput, StoppedExecution, Summary
+from peaker.domain.runs.ledger import StepRow
+from peaker.domain.runs.run import ExecutionRequest, RecordStep, StepInput, StoppedExecution, Summary
 from peaker.ports import Ports
 from peaker.runtime import wiring
 from peaker.runtime.telemetry import emit, emit_past, logger
-from peaker.usecases.held_lease import holder_of, lease_end
+from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker_contract.errors import (
     NotYet,
     PeakerError,

@@ -7,21 +7,21 @@ from functools import lru_cache
 
 from peaker.adapters.aws_clients import SINGLE_TRY_CONFIG, lazy_client, pricing_client
 from peaker.adapters.aws_price_list import AwsPriceList
-from peaker.adapters.cloudwatch_readings import CloudWatchReadings
-from peaker.adapters.dynamodb_items import LedgerTable
-from peaker.adapters.dynamodb_lease import DynamoDbLease
-from peaker.adapters.dynamodb_ledger import DynamoDbLedger
-from peaker.adapters.ebs_snapshot_blocks import EbsSnapshotBlocks
-from peaker.adapters.ec2_compute import Ec2Compute
-from peaker.adapters.ec2_storage import Ec2Storage
-from peaker.adapters.forecast_records import DynamoForecastRecords
-from peaker.adapters.kms_volume_keys import KmsVolumeKeys
-from peaker.adapters.parameter_clusters import ParameterClusters
-from peaker.adapters.parameter_prices import ParameterPrices
-from peaker.adapters.read_endpoint_by_kind import read_endpoints
-from peaker.adapters.s3_host_package import S3HostPackage
-from peaker.adapters.s3_run_files import S3RunFiles
-from peaker.adapters.ssm_commands import SsmCommands
+from peaker.adapters.cloudwatch.readings import CloudWatchReadings
+from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
+from peaker.adapters.dynamodb.items import LedgerTable
+from peaker.adapters.dynamodb.lease import DynamoDbLease
+from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.adapters.ec2.compute import Ec2Compute
+from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
+from peaker.adapters.ec2.storage import Ec2Storage
+from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
+from peaker.adapters.read_endpoint.by_kind import read_endpoints
+from peaker.adapters.s3.host_package import S3HostPackage
+from peaker.adapters.s3.run_files import S3RunFiles
+from peaker.adapters.ssm.clusters import ParameterClusters
+from peaker.adapters.ssm.commands import SsmCommands
+from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.ports import Ports
 from peaker.runtime.clock import clock_from_environment

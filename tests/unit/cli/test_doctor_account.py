@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.fetched_prices import price_table
-from peaker.domain.inventory import Volume
-from peaker.domain.prices import US_EAST_1
+from peaker.domain.planning.fetched_prices import price_table
+from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import Volume
 from peaker_cli.doctor_account import (
     HIGH_MEMORY,
     STANDARD,

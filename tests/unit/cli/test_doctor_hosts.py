@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from peaker.domain.inventory import CommandOutcome, CommandStatus, Instance
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance
 from peaker_cli.doctor_finding import Finding, NotTold
 from peaker_cli.doctor_host_look import look_at_host
 from peaker_cli.doctor_hosts import HostLook, look_at_hosts

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.inventory import TargetHealth, TargetState
 from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker_cli.doctor_deployed import (
     CLUSTER_RULES,
     ENVIRONMENT_RULES,

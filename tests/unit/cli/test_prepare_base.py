@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from peaker.domain.inventory import CommandOutcome, CommandStatus
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.prepare_base import (
     BaseStep,

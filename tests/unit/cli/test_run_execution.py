@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
-from peaker.domain.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.reading import Unknown
-from peaker.domain.run import run_id
-from peaker.domain.run_execution import RunExecution
+from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
+from peaker.domain.runs.run import run_id
+from peaker.domain.runs.run_execution import RunExecution
 from peaker_cli.runs import open_line
 from peaker_cli.status_document import RunAtWork, run_status
 from peaker_cli.status_rendering import run_line

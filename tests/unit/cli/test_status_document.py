@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from peaker.domain.fleet import ReplicaState
 from peaker.domain.instants import to_iso
-from peaker.domain.inventory import TargetHealth, TargetState
-from peaker.domain.ledger import LeaseRow, RunRow, StepRow
-from peaker.domain.prices import US_EAST_1
+from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.run_execution import RunExecution
-from peaker.domain.snapshot_sets import SnapshotSet
+from peaker.domain.replicas.fleet import ReplicaState
+from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
+from peaker.domain.runs.run_execution import RunExecution
+from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker_cli.status_document import Alarm, Facts, RunAtWork, RunStatus, as_document, cluster_status
 from peaker_cli.status_rendering import render_overview, render_status, status_line
 from rich.console import Console

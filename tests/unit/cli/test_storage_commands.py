@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peaker.domain.io_diagnosis import Limits, Verdict
+from peaker.domain.storage.io_diagnosis import Limits, Verdict
 from peaker_cli import knee
 from peaker_cli.app import app
 from peaker_cli.knee_plot import plot_knee
@@ -15,7 +15,7 @@ from peaker_host.machine.errors import DeviceInUse
 from peaker_host.prove import knee as host_knee
 from typer.testing import CliRunner
 
-RECORDINGS = Path(__file__).parents[1] / "domain" / "fixtures" / "iostat"
+RECORDINGS = Path(__file__).parents[1] / "domain" / "storage" / "fixtures" / "iostat"
 QUEUED = RECORDINGS / "ebs-piops-1000-20-threads.txt"
 NVME = "/dev/nvme1n1"
 run = CliRunner().invoke

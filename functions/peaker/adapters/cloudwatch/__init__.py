@@ -1,0 +1,4 @@
+"""CloudWatch: the load's history, Peaker's own metrics.
+
+Calls the clients of CloudWatch alone.
+"""

@@ -1,0 +1,190 @@
+"""What the forecast remembers, in the ledger table: check state, newest report, issued forecasts, past durations.
+
+pk `cluster#<name>`; sk `forecast#state`, `forecast#report` (the newest check) and `forecast#issued#<time>` (two weeks,
+then DynamoDB forgets it).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from peaker.adapters.aws_errors import translated
+from peaker.adapters.dynamodb.items import to_json
+from peaker.domain.instants import seconds_between, to_iso
+from peaker.domain.issued import CheckState, IssuedForecast
+from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.runs.ledger import RunRow, StepRow
+from peaker.domain.storage.snapshot_sets import CopiedBytes
+from peaker.domain.storage.storage_judgement import knee_share
+from peaker.ports import Ledger
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_STATE = "forecast#state"
+_ISSUED = "forecast#issued#"
+_REPORT = "forecast#report"
+_KEPT_FOR = timedelta(days=14)
+_PAST_RUNS = 20
+_STATE_NUMBERS = (
+    "shift_seen_seconds", "first_check_seconds", "failover_seconds", "safe_rate", "safe_rate_seconds",
+)  # fmt: skip
+
+
+class DynamoForecastRecords:
+    """The forecast's rows. Only forecast_load writes them, for one cluster at a time; the last write counts."""
+
+    def __init__(self, client: DynamoDBClient, table: str, ledger: Ledger) -> None:
+        self._client = client
+        self._table = table
+        self._ledger = ledger
+
+    def check_state(self, cluster: str) -> CheckState:
+        with translated("dynamodb:GetItem"):
+            answer = self._client.get_item(
+                TableName=self._table,
+                Key={"pk": {"S": f"cluster#{cluster}"}, "sk": {"S": _STATE}},
+                ConsistentRead=True,
+            )
+        item: Mapping[str, Any] = answer.get("Item", {})
+        return CheckState(
+            low_checks=int(_number(item, "low_checks") or 0),
+            source_id=item["source_id"]["S"] if "source_id" in item else None,
+            **{name: _number(item, name) for name in _STATE_NUMBERS},
+        )
+
+    def save_check_state(self, cluster: str, state: CheckState) -> None:
+        item: dict[str, Any] = {
+            "pk": {"S": f"cluster#{cluster}"},
+            "sk": {"S": _STATE},
+            "low_checks": {"N": str(state.low_checks)},
+        }
+        numbers = {name: getattr(state, name) for name in _STATE_NUMBERS}
+        item |= {name: {"N": repr(float(value))} for name, value in numbers.items() if value is not None}
+        if state.source_id is not None:
+            item["source_id"] = {"S": state.source_id}
+        with translated("dynamodb:PutItem"):
+            self._client.put_item(TableName=self._table, Item=item)
+
+    def save_issued(self, cluster: str, issued: IssuedForecast) -> None:
+        at = datetime.fromtimestamp(issued.issued_at_seconds, UTC)
+        item: dict[str, Any] = {
+            "pk": {"S": f"cluster#{cluster}"},
+            "sk": {"S": f"{_ISSUED}{to_iso(at)}"},
+            "issued_at_seconds": {"N": repr(float(issued.issued_at_seconds))},
+            "target_seconds": {"N": repr(float(issued.target_seconds))},
+            "p50": {"N": f"{issued.p50:.9g}"},
+            "p95": {"N": f"{issued.p95:.9g}"},
+            "model": {"S": issued.model},
+            "required": {"N": str(issued.required)},
+            "expires_at": {"N": str(int((at + _KEPT_FOR).timestamp()))},
+        }
+        with translated("dynamodb:PutItem"):
+            self._client.put_item(TableName=self._table, Item=item)
+
+    def issued(self, cluster: str, since: datetime) -> list[IssuedForecast]:
+        return [
+            IssuedForecast(
+                issued_at_seconds=float(item["issued_at_seconds"]["N"]),
+                target_seconds=float(item["target_seconds"]["N"]),
+                p50=float(item["p50"]["N"]),
+                p95=float(item["p95"]["N"]),
+                model=item["model"]["S"],
+                required=int(item["required"]["N"]),
+            )
+            for item in self._range(cluster, f"{_ISSUED}{to_iso(since)}", f"{_ISSUED}~")
+        ]
+
+    def save_report(self, cluster: str, report: Mapping[str, Any]) -> None:
+        item: dict[str, Any] = {
+            "pk": {"S": f"cluster#{cluster}"},
+            "sk": {"S": _REPORT},
+            "document": {"S": to_json(report)},
+        }
+        with translated("dynamodb:PutItem"):
+            self._client.put_item(TableName=self._table, Item=item)
+
+    def report(self, cluster: str) -> dict[str, Any] | None:
+        with translated("dynamodb:GetItem"):
+            answer = self._client.get_item(
+                TableName=self._table,
+                Key={"pk": {"S": f"cluster#{cluster}"}, "sk": {"S": _REPORT}},
+                ConsistentRead=True,
+            )
+        if "Item" not in answer:
+            return None
+        document: dict[str, Any] = json.loads(answer["Item"]["document"]["S"])
+        return document
+
+    def past_steps(self, cluster: str) -> PastSteps:
+        """Only builds that put a replica into service teach: not failures, and not returns of parked replicas."""
+        seconds: dict[str, list[float]] = {}
+        hydrated: list[float] = []
+        shares: list[float] = []
+        copies: list[CopiedBytes] = []
+        for run_id in self._recent_runs(cluster):
+            run = self._ledger.run(run_id)
+            if run.operation != "scale_out" or run.outcome != "succeeded" or _returned(run):
+                continue
+            steps = self._ledger.steps(run_id)
+            copies += _copied(steps)
+            for step in steps:
+                if step.finished_at is None:
+                    continue
+                seconds.setdefault(step.step, []).append(seconds_between(step.started_at, step.finished_at))
+                size = step.numbers.get("bytes_read")
+                if step.step == "ReportPrewarm" and isinstance(size, int | float):
+                    hydrated.append(float(size))
+                share = knee_share(step.numbers.get("limits"))
+                if step.step == "VerifyStorage" and share is not None:
+                    shares.append(share)
+        return PastSteps(seconds, hydrated, shares, copies)
+
+    def _recent_runs(self, cluster: str) -> list[str]:
+        """Ids of the newest runs, the newest last."""
+        with translated("dynamodb:Query"):
+            answer = self._client.query(
+                TableName=self._table,
+                KeyConditionExpression="pk = :pk AND begins_with(sk, :run)",
+                ExpressionAttributeValues={":pk": {"S": f"cluster#{cluster}"}, ":run": {"S": "run#"}},
+                ScanIndexForward=False,
+                Limit=2 * _PAST_RUNS,
+            )
+        return [item["sk"]["S"].rsplit("#", 1)[1] for item in reversed(answer["Items"])]
+
+    def _range(self, cluster: str, first: str, last: str) -> list[Mapping[str, Any]]:
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk AND sk BETWEEN :first AND :last",
+            ExpressionAttributeValues={
+                ":pk": {"S": f"cluster#{cluster}"},
+                ":first": {"S": first},
+                ":last": {"S": last},
+            },
+        )
+        with translated("dynamodb:Query"):
+            return [item for page in pages for item in page["Items"]]
+
+
+def _copied(steps: Sequence[StepRow]) -> list[CopiedBytes]:
+    """What the run's snapshot set copied and how long that took; nothing where it was not measured."""
+    by_name = {one.step: one for one in steps}
+    first, last = by_name.get("CreateSnapshots"), by_name.get("AwaitSnapshots")
+    if first is None or last is None or last.finished_at is None:
+        return []
+    copied, since = last.numbers.get("copied_bytes"), last.numbers.get("since_seconds")
+    if not isinstance(copied, int | float):
+        return []
+    return [CopiedBytes(seconds_between(first.started_at, last.finished_at), float(copied), since)]
+
+
+def _number(item: Mapping[str, Any], name: str) -> float | None:
+    return float(item[name]["N"]) if name in item else None
+
+
+def _returned(run: RunRow) -> bool:
+    """A return hydrates nothing and is behind by more: its times say nothing about a build."""
+    return (run.plan.get("method") or {}).get("action") == "return"

@@ -1,0 +1,202 @@
+"""Items of the ledger table: keys, values, and writes that a lost lease stops (I6)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.exceptions import ClientError
+
+from peaker.adapters.aws_errors import error_code, translated
+from peaker.domain.runs.ledger import Holder
+from peaker_contract.errors import LeaseLost, Throttled
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_dynamodb.type_defs import TransactWriteItemTypeDef
+
+# Rows of a run are kept for as long as hourly metrics are (455 days), then DynamoDB drops them.
+KEPT_FOR = timedelta(days=455)
+_CONDITION_FAILED = "ConditionalCheckFailed"
+
+
+class ConditionFailed(Exception):
+    """The write's own condition did not hold; the caller knows what that means."""
+
+
+def cluster_key(cluster: str) -> str:
+    return f"cluster#{cluster}"
+
+
+def run_key(run_id: str) -> str:
+    return f"run#{run_id}"
+
+
+def expiry(at: datetime) -> int:
+    """Value of the TTL attribute expires_at, in epoch seconds."""
+    return int((at + KEPT_FOR).timestamp())
+
+
+def to_json(document: Mapping[str, Any]) -> str:
+    """Documents are stored as text: DynamoDB has no floats and no empty keys."""
+    return json.dumps(document, separators=(",", ":"), default=str)
+
+
+class LedgerTable:
+    """The table, with typed values in and out."""
+
+    def __init__(self, dynamodb: DynamoDBClient, table: str) -> None:
+        self._dynamodb = dynamodb
+        self._table = table
+        self._serializer = TypeSerializer()
+        self._deserializer = TypeDeserializer()
+
+    def get(self, pk: str, sk: str) -> dict[str, Any] | None:
+        """One item, read consistently."""
+        with translated("dynamodb:GetItem"):
+            answer = self._dynamodb.get_item(
+                TableName=self._table, Key=self._wire({"pk": pk, "sk": sk}), ConsistentRead=True
+            )
+        item = answer.get("Item")
+        return None if item is None else self._plain(item)
+
+    def query(self, pk: str, sk_prefix: str) -> list[dict[str, Any]]:
+        """All items of the partition whose sort key begins so, in its order, read consistently."""
+        pages = self._dynamodb.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk AND begins_with(sk, :sk)",
+            ExpressionAttributeValues=self._wire({":pk": pk, ":sk": sk_prefix}),
+            ConsistentRead=True,
+        )
+        with translated("dynamodb:Query"):
+            return [self._plain(item) for page in pages for item in page["Items"]]
+
+    def put_new(self, holder: Holder, items: Sequence[Mapping[str, Any]]) -> None:
+        """Put items that must not exist. Raises ConditionFailed when one does, LeaseLost without the lease."""
+        writes: list[TransactWriteItemTypeDef] = [
+            {
+                "Put": {
+                    "TableName": self._table,
+                    "Item": self._wire(item),
+                    "ConditionExpression": "attribute_not_exists(pk)",
+                }
+            }
+            for item in items
+        ]
+        self._transact(holder, writes)
+
+    def put(self, holder: Holder, item: Mapping[str, Any]) -> None:
+        """Put one item over what is there. Raises LeaseLost without the lease."""
+        self._transact(holder, [{"Put": {"TableName": self._table, "Item": self._wire(item)}}])
+
+    def update(
+        self,
+        holder: Holder,
+        pk: str,
+        sk: str,
+        values: Mapping[str, Any],
+        *,
+        keep: frozenset[str] = frozenset(),
+        must_exist: bool = False,
+        lease_until: str | None = None,
+    ) -> None:
+        """Set attributes; those in `keep` only where they are not set yet. Raises LeaseLost without the lease.
+
+        `lease_until` moves the end of the lease in the same transaction.
+        """
+        names = {f"#{index}": name for index, name in enumerate(values)}
+        wire = {f":{index}": value for index, value in enumerate(values.values())}
+        sets = [
+            f"{alias} = if_not_exists({alias}, :{alias[1:]})" if name in keep else f"{alias} = :{alias[1:]}"
+            for alias, name in names.items()
+        ]
+        update: dict[str, Any] = {
+            "TableName": self._table,
+            "Key": self._wire({"pk": pk, "sk": sk}),
+            "UpdateExpression": f"SET {', '.join(sets)}",
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": self._wire(wire),
+        }
+        if must_exist:
+            update["ConditionExpression"] = "attribute_exists(pk)"
+        self._transact(holder, [{"Update": update}], lease_until)  # type: ignore[typeddict-item]
+
+    def update_if(
+        self,
+        pk: str,
+        sk: str,
+        expression: str,
+        condition: str,
+        values: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """One conditional update outside any lease; returns the new item. Raises ConditionFailed."""
+        with translated("dynamodb:UpdateItem"):
+            return self._update_if(pk, sk, expression, condition, values)
+
+    def _update_if(
+        self, pk: str, sk: str, expression: str, condition: str, values: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            answer = self._dynamodb.update_item(
+                TableName=self._table,
+                Key=self._wire({"pk": pk, "sk": sk}),
+                UpdateExpression=expression,
+                ConditionExpression=condition,
+                ExpressionAttributeValues=self._wire(values),
+                ReturnValues="ALL_NEW",
+            )
+        except ClientError as error:
+            if error_code(error) == "ConditionalCheckFailedException":
+                raise ConditionFailed from error
+            raise
+        return self._plain(answer["Attributes"])
+
+    def _transact(
+        self, holder: Holder, writes: list[TransactWriteItemTypeDef], lease_until: str | None = None
+    ) -> None:
+        lease = self._lease_condition(holder, lease_until)
+        with translated("dynamodb:TransactWriteItems"):
+            try:
+                self._dynamodb.transact_write_items(TransactItems=[lease, *writes])
+            except ClientError as error:
+                if error_code(error) != "TransactionCanceledException":
+                    raise
+                raise _cancelled(holder, error) from error
+
+    def _lease_condition(self, holder: Holder, lease_until: str | None) -> TransactWriteItemTypeDef:
+        values = {":run": holder.run_id, ":token": holder.fencing_token, ":until": lease_until}
+        condition: Any = {
+            "TableName": self._table,
+            "Key": self._wire({"pk": cluster_key(holder.cluster), "sk": "lease"}),
+            "ConditionExpression": "run_id = :run AND fencing_token = :token",
+            "ExpressionAttributeValues": self._wire(values),
+        }
+        if lease_until is None:
+            return {"ConditionCheck": condition}
+        condition["UpdateExpression"] = "SET held_until = :until"
+        return {"Update": condition}
+
+    def _wire(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: self._serializer.serialize(value) for name, value in values.items() if value is not None
+        }
+
+    def _plain(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self._deserializer.deserialize(value) for name, value in item.items()}
+
+
+def _cancelled(holder: Holder, error: ClientError) -> Exception:
+    reasons: list[Any] = list(error.response.get("CancellationReasons") or [])
+    codes = [reason.get("Code", "None") for reason in reasons]
+    if codes and codes[0] == _CONDITION_FAILED:
+        return LeaseLost(
+            f"{holder.run_id} holds the lease of {holder.cluster} no more (token {holder.fencing_token})"
+        )
+    if _CONDITION_FAILED in codes:
+        return ConditionFailed()
+    if {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"} & set(codes):
+        return Throttled(f"dynamodb:TransactWriteItems: {', '.join(codes)}")
+    return error

@@ -1,0 +1,91 @@
+"""The lease of a cluster: one item, taken by conditional write.
+
+Its end is `held_until`, not the table's TTL attribute: the row must outlive every run, so that the fencing token
+only ever grows.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from peaker.adapters.dynamodb.items import ConditionFailed, LedgerTable, cluster_key
+from peaker.domain.instants import from_iso, to_iso
+from peaker.domain.runs.ledger import Holder, LeaseRow
+from peaker_contract.errors import LeaseHeld, Throttled
+
+_NOBODY = "-"
+
+
+class DynamoDbLease:
+    """Port Lease."""
+
+    def __init__(self, table: LedgerTable) -> None:
+        self._table = table
+
+    def acquire(
+        self,
+        cluster: str,
+        run_id: str,
+        operation: str,
+        now: datetime,
+        until: datetime,
+        *,
+        fence: bool = False,
+    ) -> Holder:
+        held = self.current(cluster, now)
+        if held is not None and held.run_id == run_id and not fence:
+            return Holder(cluster, run_id, held.fencing_token)
+        try:
+            item = self._table.update_if(
+                cluster_key(cluster),
+                "lease",
+                "SET run_id = :run, operation = :operation, held_until = :until ADD fencing_token :one",
+                "attribute_not_exists(pk) OR run_id = :nobody OR held_until <= :now"
+                + (" OR run_id = :run" if fence else ""),
+                {
+                    ":run": run_id,
+                    ":operation": operation,
+                    ":until": to_iso(until),
+                    ":one": 1,
+                    ":nobody": _NOBODY,
+                    ":now": to_iso(now),
+                },
+            )
+        except ConditionFailed:
+            return self._taken(cluster, run_id, now)
+        return Holder(cluster, run_id, int(item["fencing_token"]))
+
+    def release(self, holder: Holder) -> None:
+        try:
+            self._table.update_if(
+                cluster_key(holder.cluster),
+                "lease",
+                "SET run_id = :nobody, operation = :nobody",
+                "run_id = :run AND fencing_token = :token",
+                {":nobody": _NOBODY, ":run": holder.run_id, ":token": holder.fencing_token},
+            )
+        except ConditionFailed:
+            return
+
+    def current(self, cluster: str, now: datetime) -> LeaseRow | None:
+        item = self._table.get(cluster_key(cluster), "lease")
+        if item is None or item["run_id"] == _NOBODY or from_iso(item["held_until"]) <= now:
+            return None
+        return LeaseRow(
+            cluster=cluster,
+            run_id=item["run_id"],
+            operation=item["operation"],
+            fencing_token=int(item["fencing_token"]),
+            held_until=from_iso(item["held_until"]),
+        )
+
+    def _taken(self, cluster: str, run_id: str, now: datetime) -> Holder:
+        held = self.current(cluster, now)
+        if held is None:
+            raise Throttled(f"the lease of {cluster} changed hands just now; try again")
+        if held.run_id == run_id:
+            return Holder(cluster, run_id, held.fencing_token)
+        raise LeaseHeld(
+            f"{cluster}: {held.operation} {held.run_id} holds the lease until {to_iso(held.held_until)}; "
+            "one operation per cluster at a time (I6)"
+        )

@@ -1,0 +1,279 @@
+"""The ledger in DynamoDB. Keys: cluster#<cluster> (lease, replicas, index of runs), run#<run id> (all of a run)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import datetime
+from typing import Any
+
+from peaker.adapters.dynamodb.items import (
+    ConditionFailed,
+    LedgerTable,
+    cluster_key,
+    expiry,
+    run_key,
+    to_json,
+)
+from peaker.domain.instants import from_iso, to_iso
+from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
+from peaker.domain.runs.ledger import (
+    Holder,
+    ResourceKind,
+    ResourceRow,
+    ResourceState,
+    RunRow,
+    StepRow,
+    find,
+)
+from peaker.domain.storage.snapshot_sets import SnapshotSet
+from peaker_contract.errors import LedgerInconsistent
+
+
+class DynamoDbLedger:
+    """Port Ledger."""
+
+    def __init__(self, table: LedgerTable) -> None:
+        self._table = table
+
+    def open_run(self, holder: Holder, run: RunRow) -> None:
+        common = {
+            "run_id": run.run_id,
+            "cluster": run.cluster,
+            "operation": run.operation,
+            "trigger": str((run.request.get("trigger") or {}).get("kind", "manual")),
+            "outcome": run.outcome,
+            "started_at": to_iso(run.started_at),
+            "expires_at": expiry(run.started_at),
+        }
+        documents = {"request": to_json(run.request), "plan": to_json(run.plan), "facts": to_json(run.facts)}
+        try:
+            self._table.put_new(
+                holder,
+                [
+                    {"pk": run_key(run.run_id), "sk": "run", **common, **documents},
+                    {"pk": cluster_key(run.cluster), "sk": _index_key(run.started_at, run.run_id), **common},
+                ],
+            )
+        except ConditionFailed:
+            return
+
+    def run(self, run_id: str) -> RunRow:
+        item = self._table.get(run_key(run_id), "run")
+        if item is None:
+            raise LedgerInconsistent(f"the ledger has no run {run_id}")
+        return RunRow(
+            run_id=item["run_id"],
+            cluster=item["cluster"],
+            operation=item["operation"],
+            started_at=from_iso(item["started_at"]),
+            request=json.loads(item["request"]),
+            outcome=item["outcome"],
+            finished_at=_time(item.get("finished_at")),
+            plan=json.loads(item["plan"]),
+            facts=json.loads(item["facts"]),
+        )
+
+    def save_plan(self, holder: Holder, plan: Mapping[str, Any]) -> None:
+        self._update_run(holder, {"plan": to_json(plan)})
+
+    def save_facts(self, holder: Holder, facts: Mapping[str, Any]) -> None:
+        # The branches that run side by side write different keys: only LaunchReplica writes in its branch.
+        merged = {**self.run(holder.run_id).facts, **facts}
+        self._update_run(holder, {"facts": to_json(merged)})
+
+    def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
+        ended = {"outcome": outcome, "finished_at": to_iso(finished_at)}
+        started_at = self.run(holder.run_id).started_at
+        self._update_run(holder, ended)
+        self._table.update(holder, cluster_key(holder.cluster), _index_key(started_at, holder.run_id), ended)
+
+    def start_step(self, holder: Holder, step: str, at: datetime, lease_until: datetime) -> None:
+        self._table.update(
+            holder,
+            run_key(holder.run_id),
+            f"step#{step}",
+            {"step": step, "started_at": to_iso(at), "expires_at": expiry(at)},
+            keep=frozenset({"started_at", "expires_at"}),
+            lease_until=to_iso(lease_until),
+        )
+
+    def finish_step(self, holder: Holder, step: str, at: datetime, numbers: Mapping[str, Any]) -> None:
+        self._table.update(
+            holder,
+            run_key(holder.run_id),
+            f"step#{step}",
+            {"finished_at": to_iso(at), "numbers": to_json(numbers)},
+        )
+
+    def steps(self, run_id: str) -> list[StepRow]:
+        rows = [_step_row(item) for item in self._table.query(run_key(run_id), "step#")]
+        return sorted(rows, key=lambda row: (row.started_at, row.step))
+
+    def intend(
+        self,
+        holder: Holder,
+        kind: ResourceKind,
+        name: str,
+        step: str,
+        at: datetime,
+        details: Mapping[str, Any],
+    ) -> ResourceRow:
+        rows = self.resources(holder.run_id)
+        existing = find(rows, kind, name)
+        if existing is not None:
+            return existing
+        number = max((row.number for row in rows), default=0) + 1
+        row = ResourceRow(number, kind, name, ResourceState.INTENDED, step, at, details=dict(details))
+        self._table.put_new(holder, [_resource_item(holder.run_id, row)])
+        return row
+
+    def made(self, holder: Holder, row: ResourceRow, resource_id: str, at: datetime) -> ResourceRow:
+        made = replace(row, state=ResourceState.MADE, resource_id=resource_id, made_at=row.made_at or at)
+        self._table.put(holder, _resource_item(holder.run_id, made))
+        return made
+
+    def mark(self, holder: Holder, run_id: str, row: ResourceRow, state: ResourceState) -> None:
+        self._table.update(
+            holder, run_key(run_id), _resource_key(row), {"state": state.value}, must_exist=True
+        )
+
+    def resources(self, run_id: str) -> list[ResourceRow]:
+        rows = [_resource_row(item) for item in self._table.query(run_key(run_id), "resource#")]
+        return sorted(rows, key=lambda row: (row.number, row.kind, row.name))
+
+    def set_replica(self, holder: Holder, replica: ReplicaRow) -> None:
+        self._table.put(
+            holder,
+            {
+                "pk": cluster_key(replica.cluster),
+                "sk": f"replica#{replica.instance_id}",
+                "instance_id": replica.instance_id,
+                "run_id": replica.run_id,
+                "state": replica.state.value,
+                "changed_at": to_iso(replica.changed_at),
+                "parking": None if replica.parking is None else to_json(_parking_document(replica.parking)),
+            },
+        )
+
+    def replicas(self, cluster: str) -> dict[str, ReplicaRow]:
+        rows = [
+            ReplicaRow(
+                cluster=cluster,
+                instance_id=item["instance_id"],
+                run_id=item["run_id"],
+                state=ReplicaState(item["state"]),
+                changed_at=from_iso(item["changed_at"]),
+                parking=_parking(item.get("parking")),
+            )
+            for item in self._table.query(cluster_key(cluster), "replica#")
+        ]
+        return {row.instance_id: row for row in rows}
+
+    def keep_snapshots(self, holder: Holder, kept: SnapshotSet) -> None:
+        self._put_set(holder, kept, {})
+
+    def forget_snapshots(self, holder: Holder, kept: SnapshotSet, at: datetime) -> None:
+        # The row stays for as long as a run's rows do: what became of the set can be read.
+        self._put_set(holder, kept, {"gone_at": to_iso(at), "expires_at": expiry(at)})
+
+    def _put_set(self, holder: Holder, kept: SnapshotSet, more: Mapping[str, Any]) -> None:
+        document = {**asdict(kept), "kept_at": to_iso(kept.kept_at)}
+        key = {"pk": cluster_key(kept.cluster), "sk": f"snapshots#{kept.run_id}"}
+        self._table.put(holder, {**key, "document": to_json(document), **more})
+
+    def snapshot_sets(self, cluster: str) -> list[SnapshotSet]:
+        rows = self._table.query(cluster_key(cluster), "snapshots#")
+        documents = [json.loads(item["document"]) for item in rows if "gone_at" not in item]
+        found = [SnapshotSet(**{**one, "kept_at": from_iso(one["kept_at"])}) for one in documents]
+        return sorted(found, key=lambda one: (one.kept_at, one.run_id))
+
+    def save_receipt(self, holder: Holder, receipt: Mapping[str, Any]) -> None:
+        started_at = self.run(holder.run_id).started_at
+        self._table.put(
+            holder,
+            {
+                "pk": run_key(holder.run_id),
+                "sk": "receipt",
+                "document": to_json(receipt),
+                "expires_at": expiry(started_at),
+            },
+        )
+
+    def receipt(self, run_id: str) -> dict[str, Any] | None:
+        item = self._table.get(run_key(run_id), "receipt")
+        if item is None:
+            return None
+        document: dict[str, Any] = json.loads(item["document"])
+        return document
+
+    def _update_run(self, holder: Holder, values: Mapping[str, Any]) -> None:
+        try:
+            self._table.update(holder, run_key(holder.run_id), "run", values, must_exist=True)
+        except ConditionFailed as missing:
+            raise LedgerInconsistent(f"the ledger has no run {holder.run_id}") from missing
+
+
+def _index_key(started_at: datetime, run_id: str) -> str:
+    return f"run#{to_iso(started_at)}#{run_id}"
+
+
+def _resource_key(row: ResourceRow) -> str:
+    return f"resource#{row.number:04d}#{row.kind.value}#{row.name}"
+
+
+def _resource_item(run_id: str, row: ResourceRow) -> dict[str, Any]:
+    return {
+        "pk": run_key(run_id),
+        "sk": _resource_key(row),
+        "number": row.number,
+        "kind": row.kind.value,
+        "name": row.name,
+        "state": row.state.value,
+        "step": row.step,
+        "intended_at": to_iso(row.intended_at),
+        "made_at": None if row.made_at is None else to_iso(row.made_at),
+        "id": row.resource_id,
+        "details": to_json(row.details),
+        "expires_at": expiry(row.intended_at),
+    }
+
+
+def _resource_row(item: Mapping[str, Any]) -> ResourceRow:
+    return ResourceRow(
+        number=int(item["number"]),
+        kind=ResourceKind(item["kind"]),
+        name=item["name"],
+        state=ResourceState(item["state"]),
+        step=item["step"],
+        intended_at=from_iso(item["intended_at"]),
+        made_at=_time(item.get("made_at")),
+        resource_id=item.get("id"),
+        details=json.loads(item["details"]),
+    )
+
+
+def _parking_document(parking: Parking) -> dict[str, Any]:
+    times = {"parked_at": to_iso(parking.parked_at), "until": parking.until and to_iso(parking.until)}
+    return {**asdict(parking), **times}
+
+
+def _parking(text: str | None) -> Parking | None:
+    if text is None:
+        return None
+    stored = json.loads(text)
+    return Parking(**{**stored, "parked_at": from_iso(stored["parked_at"]), "until": _time(stored["until"])})
+
+
+def _step_row(item: Mapping[str, Any]) -> StepRow:
+    return StepRow(
+        step=item["step"],
+        started_at=from_iso(item["started_at"]),
+        finished_at=_time(item.get("finished_at")),
+        numbers=json.loads(item.get("numbers", "{}")),
+    )
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else from_iso(text)

@@ -1,0 +1,167 @@
+"""Instances through EC2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from peaker.adapters.aws_errors import translated
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import Instance, InstanceSpec
+from peaker.domain.storage.io_diagnosis import InstancePromise
+from peaker_contract.errors import ResourceNotFound
+from peaker_contract.tags import (
+    CLUSTER_TAG,
+    ENVIRONMENT_TAG,
+    OWNER_TAG,
+    RUN_TAG,
+    VOLUME_TAG,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mypy_boto3_ec2 import EC2Client
+    from mypy_boto3_ec2.type_defs import FilterTypeDef, InstanceTypeDef, TagTypeDef
+
+# EC2 counts an instance's throughput in decimal megabytes.
+_MIB_PER_MB = 1_000_000 / (1024 * 1024)
+_NOT_GONE = ["pending", "running", "shutting-down", "stopping", "stopped"]
+
+
+class Ec2Compute:
+    """Port Compute. Another environment of the same account may have a cluster of the same name."""
+
+    def __init__(self, ec2: EC2Client, environment: str) -> None:
+        self._ec2 = ec2
+        self._environment = environment
+
+    def instances_of_cluster(self, cluster: str) -> list[Instance]:
+        return self._describe({CLUSTER_TAG: cluster, ENVIRONMENT_TAG: self._environment})
+
+    def instances_of_run(self, run_id: str) -> list[Instance]:
+        return self._describe({RUN_TAG: run_id, OWNER_TAG: self._environment})
+
+    def instance(self, instance_id: str) -> Instance:
+        with translated("ec2:DescribeInstances"):
+            answer = self._ec2.describe_instances(InstanceIds=[instance_id])
+        found = [one for group in answer["Reservations"] for one in group["Instances"]]
+        if not found:
+            raise ResourceNotFound(f"ec2:DescribeInstances: no instance {instance_id}")
+        return _instance(found[0])
+
+    def ebs_promise(self, instance_type: str) -> InstancePromise:
+        with translated("ec2:DescribeInstanceTypes"):
+            answer = self._ec2.describe_instance_types(
+                InstanceTypes=[instance_type]  # type: ignore[list-item]
+            )
+        found = answer["InstanceTypes"]
+        says = found[0].get("EbsInfo", {}).get("EbsOptimizedInfo", {}) if found else {}
+        return InstancePromise(
+            baseline_iops=says.get("BaselineIops"),
+            baseline_mib_per_s=_mib(says.get("BaselineThroughputInMBps")),
+            maximum_iops=says.get("MaximumIops"),
+            maximum_mib_per_s=_mib(says.get("MaximumThroughputInMBps")),
+        )
+
+    def image_keys(self, image_id: str) -> Sequence[str] | Unknown:
+        with translated("ec2:DescribeImages"):
+            found = self._ec2.describe_images(ImageIds=[image_id])["Images"]
+        if not found:
+            raise ResourceNotFound(f"ec2:DescribeImages: no image {image_id}")
+        disks = [mapping.get("Ebs", {}) for mapping in found[0].get("BlockDeviceMappings", [])]
+        wanted = [disk["SnapshotId"] for disk in disks if disk.get("Encrypted") and "SnapshotId" in disk]
+        if not wanted:
+            return []
+        # By filter, which knows no NotFound: snapshots that another account did not share are not listed.
+        with translated("ec2:DescribeSnapshots"):
+            answer = self._ec2.describe_snapshots(Filters=[{"Name": "snapshot-id", "Values": wanted}])
+        seen = {one["SnapshotId"]: one.get("KmsKeyId") for one in answer["Snapshots"]}
+        hidden = [one for one in wanted if not seen.get(one)]
+        if hidden:
+            return Unknown(
+                f"EC2 does not show {', '.join(hidden)}; an image of another account keeps its snapshots"
+            )
+        return sorted({key for key in seen.values() if key})
+
+    def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
+        profile: dict[str, Any] = (
+            {"IamInstanceProfile": {"Name": spec.instance_profile}} if spec.instance_profile else {}
+        )
+        with translated("ec2:RunInstances"):
+            answer = self._ec2.run_instances(
+                ImageId=spec.image_id,
+                InstanceType=spec.instance_type,  # type: ignore[arg-type]
+                SubnetId=spec.subnet_id,
+                SecurityGroupIds=list(spec.security_group_ids),
+                MinCount=1,
+                MaxCount=1,
+                ClientToken=client_token,
+                EbsOptimized=True,
+                MetadataOptions={"HttpTokens": "required", "HttpEndpoint": "enabled"},
+                TagSpecifications=[
+                    {"ResourceType": "instance", "Tags": tag_list(spec.tags)},
+                    {"ResourceType": "volume", "Tags": tag_list({**spec.tags, VOLUME_TAG: "root"})},
+                ],
+                **profile,
+            )
+        return _instance(answer["Instances"][0])
+
+    def stop(self, instance_id: str) -> None:
+        with translated("ec2:StopInstances"):
+            self._ec2.stop_instances(InstanceIds=[instance_id])
+
+    def start(self, instance_id: str) -> None:
+        with translated("ec2:StartInstances"):
+            self._ec2.start_instances(InstanceIds=[instance_id])
+
+    def terminate(self, instance_id: str) -> None:
+        try:
+            with translated("ec2:TerminateInstances"):
+                self._ec2.terminate_instances(InstanceIds=[instance_id])
+        except ResourceNotFound:
+            return
+
+    def _describe(self, tags: Mapping[str, str]) -> list[Instance]:
+        wanted: list[FilterTypeDef] = [
+            *tag_filters(tags),
+            {"Name": "instance-state-name", "Values": _NOT_GONE},
+        ]
+        pages = self._ec2.get_paginator("describe_instances").paginate(Filters=wanted)
+        with translated("ec2:DescribeInstances"):
+            return [
+                _instance(one)
+                for page in pages
+                for group in page["Reservations"]
+                for one in group["Instances"]
+            ]
+
+
+def tag_filters(tags: Mapping[str, str]) -> list[FilterTypeDef]:
+    """Filters for what carries all of these tags."""
+    return [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
+
+
+def tag_list(tags: Mapping[str, str]) -> list[TagTypeDef]:
+    """Tags as EC2 takes them."""
+    return [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
+
+
+def tag_dict(tags: Sequence[TagTypeDef] | None) -> dict[str, str]:
+    """Tags as EC2 gives them."""
+    return {tag.get("Key", ""): tag.get("Value", "") for tag in tags or []}
+
+
+def _instance(raw: InstanceTypeDef) -> Instance:
+    return Instance(
+        instance_id=raw["InstanceId"],
+        state=raw["State"]["Name"],
+        private_ip=raw.get("PrivateIpAddress", ""),
+        zone=raw["Placement"]["AvailabilityZone"],
+        instance_type=raw["InstanceType"],
+        launched_at=raw["LaunchTime"],
+        tags=tag_dict(raw.get("Tags")),
+    )
+
+
+def _mib(mb_per_s: float | None) -> float | None:
+    return None if mb_per_s is None else round(mb_per_s * _MIB_PER_MB, 2)

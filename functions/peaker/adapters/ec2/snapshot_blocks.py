@@ -1,0 +1,57 @@
+"""Which blocks a snapshot holds, by the EBS direct APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+from peaker.adapters.aws_errors import translated
+from peaker.domain.reading import Unknown
+from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of
+
+if TYPE_CHECKING:
+    from mypy_boto3_ebs import EBSClient
+    from mypy_boto3_ebs.type_defs import ListSnapshotBlocksResponseTypeDef
+
+
+class EbsSnapshotBlocks:
+    """Port SnapshotBlocks."""
+
+    def __init__(self, ebs: EBSClient, blocks_per_page: int = BLOCKS_PER_PAGE) -> None:
+        self._ebs = ebs
+        self._size = blocks_per_page
+
+    def held(self, snapshot_id: str, pages_at_most: int) -> BlockRuns | Unknown:
+        with translated("ebs:ListSnapshotBlocks"):
+            pages = list(islice(self._pages(snapshot_id), pages_at_most + 1))
+        if len(pages) > pages_at_most:
+            return Unknown(f"{snapshot_id} has more than {pages_at_most} pages of {self._size} blocks")
+        return runs_of(chain.from_iterable(pages))
+
+    def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:
+        changed, token = 0, ""
+        for _ in range(pages_at_most):
+            more: dict[str, Any] = {"NextToken": token} if token else {}
+            with translated("ebs:ListChangedBlocks"):
+                answer = self._ebs.list_changed_blocks(
+                    FirstSnapshotId=first_id, SecondSnapshotId=second_id, MaxResults=self._size, **more
+                )
+            changed += len(answer.get("ChangedBlocks", ()))
+            token = answer.get("NextToken") or ""
+            if not token:
+                return changed
+        return Unknown(f"more than {pages_at_most} pages of {self._size} blocks changed after {first_id}")
+
+    def _pages(self, snapshot_id: str) -> Iterator[list[int]]:
+        answer: ListSnapshotBlocksResponseTypeDef = self._ebs.list_snapshot_blocks(
+            SnapshotId=snapshot_id, MaxResults=self._size
+        )
+        while True:
+            yield [block["BlockIndex"] for block in answer.get("Blocks", ())]
+            token = answer.get("NextToken")
+            if not token:
+                return
+            answer = self._ebs.list_snapshot_blocks(
+                SnapshotId=snapshot_id, MaxResults=self._size, NextToken=token
+            )

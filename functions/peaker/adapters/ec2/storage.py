@@ -1,0 +1,199 @@
+"""Volumes and snapshots through EC2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from peaker.adapters.aws_errors import error_code, translated
+from peaker.adapters.ec2.compute import tag_dict, tag_filters, tag_list
+from peaker.domain.replicas.inventory import Snapshot, Volume, VolumeSpec
+from peaker_contract.errors import ResourceNotFound, SnapshotsPending, UndoInProgress, VolumeFailed
+from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mypy_boto3_ec2 import EC2Client
+    from mypy_boto3_ec2.type_defs import FilterTypeDef, InstanceSpecificationTypeDef
+
+# A volume takes about five snapshots at a time; others' backups count.
+_OTHERS_FIRST = {"ConcurrentSnapshotLimitExceeded", "PendingSnapshotLimitExceeded"}
+_IN_USE = {"VolumeInUse", "InvalidSnapshot.InUse"}
+
+
+class Ec2Storage:
+    """Port Storage. What another environment of the account owns is not seen."""
+
+    def __init__(self, ec2: EC2Client, ec2_single_try: EC2Client, environment: str) -> None:
+        self._environment = environment
+        self._ec2 = ec2
+        self._ec2_single_try = ec2_single_try
+
+    def volumes_of_instance(self, instance_id: str) -> list[Volume]:
+        return self._volumes([{"Name": "attachment.instance-id", "Values": [instance_id]}])
+
+    def volumes_of_run(self, run_id: str) -> list[Volume]:
+        return [one for one in self._volumes(self._of_run(run_id)) if one.state != "deleted"]
+
+    def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
+        pages = self._ec2.get_paginator("describe_snapshots").paginate(
+            OwnerIds=["self"], Filters=self._of_run(run_id)
+        )
+        with translated("ec2:DescribeSnapshots"):
+            return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]
+
+    def snapshots_of_volumes(self, volume_ids: Sequence[str]) -> list[Snapshot]:
+        if not volume_ids:
+            return []
+        pages = self._ec2.get_paginator("describe_snapshots").paginate(
+            OwnerIds=["self"], Filters=[{"Name": "volume-id", "Values": list(volume_ids)}]
+        )
+        with translated("ec2:DescribeSnapshots"):
+            return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]
+
+    def create_snapshots(
+        self, instance_id: str, volume_ids: Sequence[str], tags: Mapping[str, str]
+    ) -> list[Snapshot]:
+        others = {
+            volume.volume_id
+            for volume in self.volumes_of_instance(instance_id)
+            if volume.volume_id not in set(volume_ids)
+        }
+        root = self._root_volume(instance_id)
+        specification: InstanceSpecificationTypeDef = {
+            "InstanceId": instance_id,
+            "ExcludeBootVolume": root not in set(volume_ids),
+        }
+        # EC2 takes the root volume out with its own flag and refuses its id in the list of data volumes.
+        unwanted = sorted(others - {root})
+        if unwanted:
+            specification["ExcludeDataVolumeIds"] = unwanted
+        with translated("ec2:CreateSnapshots"):
+            try:
+                answer = self._ec2_single_try.create_snapshots(
+                    InstanceSpecification=specification,
+                    Description=f"Peaker {tags.get(RUN_TAG, '')}",
+                    TagSpecifications=[{"ResourceType": "snapshot", "Tags": tag_list(tags)}],
+                )
+            except ClientError as error:
+                if error_code(error) not in _OTHERS_FIRST:
+                    raise
+                raise SnapshotsPending(
+                    f"ec2:CreateSnapshots: earlier ones must complete first: {error}"
+                ) from error
+        return [_snapshot(raw) for raw in answer["Snapshots"]]
+
+    def name_snapshot(self, snapshot_id: str, volume_name: str) -> None:
+        with translated("ec2:CreateTags"):
+            self._ec2.create_tags(Resources=[snapshot_id], Tags=tag_list({VOLUME_TAG: volume_name}))
+
+    def delete_snapshot(self, snapshot_id: str) -> None:
+        try:
+            with translated("ec2:DeleteSnapshot"):
+                self._ec2.delete_snapshot(SnapshotId=snapshot_id)
+        except ResourceNotFound:
+            return
+
+    def create_volume(self, spec: VolumeSpec, client_token: str) -> Volume:
+        optional: dict[str, Any] = {}
+        if spec.volume_type == "gp3":
+            optional["Throughput"] = spec.throughput_mib_per_s
+        if spec.initialization_rate_mib_per_s is not None:
+            optional["VolumeInitializationRate"] = spec.initialization_rate_mib_per_s
+        with translated("ec2:CreateVolume"):
+            answer = self._ec2.create_volume(
+                AvailabilityZone=spec.zone,
+                SnapshotId=spec.snapshot_id,
+                Size=spec.size_gib,
+                VolumeType=spec.volume_type,  # type: ignore[arg-type]
+                Iops=spec.iops,
+                ClientToken=client_token,
+                TagSpecifications=[{"ResourceType": "volume", "Tags": tag_list(spec.tags)}],
+                **optional,
+            )
+        return _volume(answer)
+
+    def attach(self, volume_id: str, instance_id: str, device: str) -> None:
+        with translated("ec2:AttachVolume"):
+            try:
+                self._ec2_single_try.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device=device)
+            except ClientError as error:
+                if error_code(error) not in {"VolumeInUse", "InvalidVolume.ZoneMismatch"}:
+                    raise
+                if self._holder(volume_id) != instance_id:
+                    raise VolumeFailed(f"ec2:AttachVolume: {error}") from error
+
+    def delete_volume(self, volume_id: str) -> None:
+        try:
+            with translated("ec2:DeleteVolume"):
+                self._delete_unless_in_use(volume_id)
+        except ResourceNotFound:
+            return
+
+    def _delete_unless_in_use(self, volume_id: str) -> None:
+        try:
+            self._ec2.delete_volume(VolumeId=volume_id)
+        except ClientError as error:
+            if error_code(error) in _IN_USE:
+                raise UndoInProgress(f"{volume_id} is still attached") from error
+            raise
+
+    def _holder(self, volume_id: str) -> str | None:
+        with translated("ec2:DescribeVolumes"):
+            answer = self._ec2.describe_volumes(VolumeIds=[volume_id])
+        return next((_volume(raw).instance_id for raw in answer["Volumes"]), None)
+
+    def _root_volume(self, instance_id: str) -> str | None:
+        with translated("ec2:DescribeInstances"):
+            answer = self._ec2.describe_instances(InstanceIds=[instance_id])
+        for group in answer["Reservations"]:
+            for instance in group["Instances"]:
+                root = instance.get("RootDeviceName")
+                for mapping in instance.get("BlockDeviceMappings", []):
+                    if mapping.get("DeviceName") == root:
+                        return mapping.get("Ebs", {}).get("VolumeId")
+        return None
+
+    def _of_run(self, run_id: str) -> list[FilterTypeDef]:
+        return tag_filters({RUN_TAG: run_id, OWNER_TAG: self._environment})
+
+    def _volumes(self, filters: Sequence[FilterTypeDef]) -> list[Volume]:
+        pages = self._ec2.get_paginator("describe_volumes").paginate(Filters=filters)
+        with translated("ec2:DescribeVolumes"):
+            return [_volume(raw) for page in pages for raw in page["Volumes"]]
+
+
+def _volume(raw: Any) -> Volume:
+    attachments = [one for one in raw.get("Attachments") or [] if one.get("State") != "detached"]
+    attachment = attachments[0] if attachments else {}
+    return Volume(
+        volume_id=raw["VolumeId"],
+        state=raw["State"],
+        size_gib=raw["Size"],
+        volume_type=raw.get("VolumeType", ""),
+        zone=raw["AvailabilityZone"],
+        iops=raw.get("Iops"),
+        throughput_mib_per_s=raw.get("Throughput"),
+        instance_id=attachment.get("InstanceId"),
+        device=attachment.get("Device"),
+        attachment_state=attachment.get("State"),
+        kms_key_id=raw.get("KmsKeyId"),
+        tags=tag_dict(raw.get("Tags")),
+    )
+
+
+def _snapshot(raw: Any) -> Snapshot:
+    # The answer of CreateSnapshots is a SnapshotInfo, whose progress may be empty.
+    progress = str(raw.get("Progress") or "").rstrip("%") or "0"
+    return Snapshot(
+        snapshot_id=raw["SnapshotId"],
+        state=raw["State"],
+        source_volume_id=raw["VolumeId"],
+        volume_size_gib=raw["VolumeSize"],
+        progress_percent=float(progress),
+        full_size_bytes=raw.get("FullSnapshotSizeInBytes"),
+        started_at=raw.get("StartTime"),
+        tags=tag_dict(raw.get("Tags")),
+    )

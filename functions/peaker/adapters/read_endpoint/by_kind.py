@@ -1,0 +1,67 @@
+"""Each cluster's read endpoint by the kind that its settings say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from peaker.adapters.read_endpoint.elb import ElbReadEndpoint
+from peaker.adapters.read_endpoint.health_checks import ReplicaHealthChecks
+from peaker.adapters.read_endpoint.route53 import Route53ReadEndpoint
+from peaker.domain.cluster import ClusterSettings, NlbEndpointSettings, Route53EndpointSettings
+from peaker.domain.replicas.inventory import TargetHealth
+from peaker.ports import TrafficRouter
+
+if TYPE_CHECKING:
+    from mypy_boto3_cloudwatch import CloudWatchClient
+    from mypy_boto3_ec2 import EC2Client
+    from mypy_boto3_elbv2 import ElasticLoadBalancingv2Client
+    from mypy_boto3_route53 import Route53Client
+
+
+def read_endpoints(
+    elbv2: ElasticLoadBalancingv2Client,
+    route53: Route53Client,
+    ec2: EC2Client,
+    cloudwatch: CloudWatchClient,
+) -> ReadEndpointByKind:
+    """The read endpoints of an environment, whatever kinds its clusters have."""
+    by_name = Route53ReadEndpoint(route53, ec2, ReplicaHealthChecks(route53, cloudwatch))
+    return ReadEndpointByKind(ElbReadEndpoint(elbv2), by_name)
+
+
+class ReadEndpointByKind:
+    """Port TrafficRouter; hands every call to the adapter of the cluster's kind."""
+
+    def __init__(self, nlb: TrafficRouter, route53: TrafficRouter) -> None:
+        self._nlb = nlb
+        self._route53 = route53
+
+    def register(self, settings: ClusterSettings, instance_id: str) -> None:
+        self._of(settings).register(settings, instance_id)
+
+    def promote(self, settings: ClusterSettings, instance_id: str) -> None:
+        self._of(settings).promote(settings, instance_id)
+
+    def deregister(self, settings: ClusterSettings, instance_id: str) -> None:
+        self._of(settings).deregister(settings, instance_id)
+
+    def health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
+        return self._of(settings).health(settings)
+
+    def warming_health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
+        return self._of(settings).warming_health(settings)
+
+    def set_share(self, settings: ClusterSettings, share: float) -> None:
+        self._of(settings).set_share(settings, share)
+
+    def read_shares(self, settings: ClusterSettings) -> dict[str, float]:
+        return self._of(settings).read_shares(settings)
+
+    def _of(self, settings: ClusterSettings) -> TrafficRouter:
+        match settings.read_endpoint:
+            case NlbEndpointSettings():
+                return self._nlb
+            case Route53EndpointSettings():
+                return self._route53
+            case other:
+                assert_never(other)

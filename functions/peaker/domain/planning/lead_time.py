@@ -1,0 +1,343 @@
+"""How long a replica takes from the decision to serving, now, for this cluster; with a spread.
+
+Each part has a prediction from first principles (bytes / rate, instance start, lag / rate of catching up) and
+is then drawn towards what past runs really took. The forecast must look at least the p90 of the sum ahead.
+
+Source of the arithmetic: AWS, "Initialize Amazon EBS volumes": time = snapshot data / rate, the average rate
+being within 10 % of the provisioned one 99 % of the time; the prewarm article: 200 GB at 50 MB/s takes 4,000
+s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from statistics import median
+
+from peaker.domain.storage.snapshot_sets import CopiedBytes
+
+MIB = 1024 * 1024
+# Distance from the median to the 90th percentile of a normal distribution, in standard deviations.
+_P90 = 1.2816
+_MAD_TO_DEVIATION = 1.4826
+# The first-principles prediction weighs as much as this many measured runs.
+_PRIOR_RUNS = 1.5
+_MOST_RUNS = 20
+
+
+class Hydration(StrEnum):
+    """How the blocks of a restored volume arrive."""
+
+    PROVISIONED_RATE = "provisioned_rate"
+    DEFAULT = "default"
+    FAST_RESTORE = "fast_restore"
+
+
+# Relative distance from median to p90 of the rate. Provisioned: AWS promises 10 % in 99 % of cases.
+# Default: "fluctuates, unpredictable" (AWS), so half as long again.
+_RATE_SPREAD = {Hydration.PROVISIONED_RATE: 0.06, Hydration.DEFAULT: 0.5, Hydration.FAST_RESTORE: 0.1}
+
+
+def hydration_seconds(data_bytes: float, rate_bytes_per_s: float, stripes: int = 1) -> float:
+    """Seconds until `data_bytes` have arrived at a rate per volume, spread evenly over `stripes` volumes."""
+    if data_bytes < 0 or rate_bytes_per_s <= 0 or stripes < 1:
+        raise ValueError(
+            f"bytes {data_bytes} must be >= 0, rate {rate_bytes_per_s} > 0, stripes {stripes} >= 1"
+        )
+    return data_bytes / stripes / rate_bytes_per_s
+
+
+def catch_up_seconds(behind_seconds: float, apply_speed: float) -> float:
+    """Seconds to replay a backlog of `behind_seconds` at `apply_speed` seconds of binary log per second.
+
+    While the replica replays, the source goes on writing, so the backlog shrinks by apply_speed - 1 each
+    second.
+    """
+    if apply_speed <= 1:
+        raise ValueError(f"a replica that replays {apply_speed} s of log per second never catches up")
+    return max(0.0, behind_seconds) / (apply_speed - 1)
+
+
+@dataclass(frozen=True)
+class VolumeToHydrate:
+    """One data volume: bytes written in its snapshot, and the rate at which its blocks arrive (bytes/s)."""
+
+    name: str
+    data_bytes: float
+    rate_bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class LeadTimeInputs:
+    """What is known about the cluster before a run. Times in seconds, sizes in bytes, rates in bytes per
+    second.
+
+    The defaults are the usual figures of EC2 and MySQL; measured runs replace them.
+    """
+
+    volumes: tuple[VolumeToHydrate, ...]
+    hydration: Hydration = Hydration.DEFAULT
+    trigger_seconds: float = 360.0
+    snapshot_copied_bytes: float = 0.0
+    snapshot_basis: str = "all bytes"
+    snapshot_rate_bytes_per_s: float = 100.0 * MIB
+    snapshot_overhead_seconds: float = 60.0
+    instance_start_seconds: float = 90.0
+    attach_seconds: float = 45.0
+    benchmark_seconds: float = 120.0
+    redo_bytes: float = 0.0
+    redo_rate_bytes_per_s: float = 50.0 * MIB
+    database_start_seconds: float = 30.0
+    apply_speed: float = 4.0
+    buffer_pool_bytes: float = 0.0
+    buffer_pool_rate_bytes_per_s: float = 200.0 * MIB
+    register_seconds: float = 60.0
+    ramp_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Component:
+    """One part of the lead time: its median and p90 in seconds, and where the figures come from."""
+
+    name: str
+    p50_seconds: float
+    p90_seconds: float
+    runs: int = 0
+    basis: str = ""
+
+
+@dataclass(frozen=True)
+class LeadTime:
+    """The whole lead time. p90_seconds is the horizon at which the forecast triggers."""
+
+    p50_seconds: float
+    p90_seconds: float
+    components: tuple[Component, ...]
+    reason: str
+
+    def component(self, name: str) -> Component:
+        return {component.name: component for component in self.components}[name]
+
+
+@dataclass(frozen=True)
+class PastSteps:
+    """Durations of past runs in seconds per state name, newest last; the bytes that each prewarm brought in; of every
+    storage proof that reached a volume's knee, the IOPS delivered there over those promised; and what each snapshot set
+    copied, as far as it was measured.
+    """
+
+    seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    hydrated_bytes: Sequence[float] = ()
+    knee_shares: Sequence[float] = ()
+    copies: Sequence[CopiedBytes] = ()
+
+
+# Which states of the workflow make up which part; the two lists of `provision` run side by side.
+_STATES: Mapping[str, tuple[str, ...]] = {
+    "donor": ("ChooseDonor", "InstallOnDonor", "PrepareDonor"),
+    "snapshot": ("CreateSnapshots", "AwaitSnapshots"),
+    "instance": ("LaunchReplica", "AwaitInstanceOnline", "InstallOnReplica"),
+    "storage": ("CreateVolumes", "AttachVolumes", "AssembleStorage"),
+    "hydration": ("StartPrewarm", "ReportPrewarm"),
+    "benchmark": ("VerifyStorage",),
+    "recovery": ("StartDatabase",),
+    "catch_up": ("StartReplication", "WaitForCatchUp"),
+    "buffer_pool": ("LoadBufferPool",),
+    "registration": ("RegisterReplica", "AwaitHealthy"),
+    "ramp": ("RampTraffic",),
+}
+
+
+def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> LeadTime:
+    """Predict from the inputs, learn from `past`; the snapshot and the instance start run side by side.
+
+    The spreads of the parts are taken as independent: p90 = sum of medians + root of the sum of squared
+    spreads.
+    """
+    history = past or PastSteps()
+    parts = {part.name: _learned(part, history) for part in _first_principles(inputs)}
+    parts["hydration"] = _learned_hydration(inputs, parts["hydration"], history)
+    parts["snapshot"] = _learned_snapshot(inputs, history)
+    slower = max(("snapshot", "instance"), key=lambda name: parts[name].p90_seconds)
+    counted = [part for name, part in parts.items() if name not in {"snapshot", "instance"} or name == slower]
+    behind = sum(
+        parts[name].p50_seconds for name in (slower, "storage", "hydration", "benchmark", "recovery")
+    )
+    catch_up = _learned(_catch_up(inputs, behind), history)
+    counted.append(catch_up)
+    p50 = sum(part.p50_seconds for part in counted)
+    spread = math.sqrt(sum((part.p90_seconds - part.p50_seconds) ** 2 for part in counted))
+    largest = max(counted, key=lambda part: part.p50_seconds)
+    reason = (
+        f"{p50 / 60:.1f} min as a rule, {(p50 + spread) / 60:.1f} min in 9 of 10 cases; the longest part is "
+        f"{largest.name} with {largest.p50_seconds / 60:.1f} min ({largest.basis})"
+    )
+    return LeadTime(p50, p50 + spread, (*parts.values(), catch_up), reason)
+
+
+def measured_apply_speed(past: PastSteps, otherwise: float) -> float:
+    """Seconds of binary log that a replica replays per second, as past builds show; 1.1 to 100.
+
+    A build is behind by what passed between its snapshot and its database's start. The time that it then took
+    contains the lag samples, so the speed is rather too low than too high.
+    """
+    behind_parts = [_run_seconds(name, past) for name in ("storage", "hydration", "benchmark", "recovery")]
+    caught_up = _run_seconds("catch_up", past)
+    runs = min((len(seconds) for seconds in (*behind_parts, caught_up)), default=0)
+    speeds = [
+        1
+        + sum(part[len(part) - runs + i] for part in behind_parts)
+        / max(1.0, caught_up[len(caught_up) - runs + i])
+        for i in range(runs)
+    ]
+    return min(100.0, max(1.1, median(speeds))) if speeds else otherwise
+
+
+def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastSteps | None = None) -> LeadTime:
+    """Until a parked replica serves that stopped `behind_seconds` ago: start, catch up, load pages, register, ramp.
+
+    Nothing is hydrated and nothing proven anew. The catch-up is not learned from builds, which were behind by less.
+    """
+    history = past or PastSteps()
+    first = {part.name: part for part in _first_principles(inputs)}
+    names = ("trigger", "instance", "recovery", "buffer_pool", "registration", "ramp")
+    parts = [_learned(first[name], history) for name in names]
+    known = replace(inputs, apply_speed=measured_apply_speed(history, inputs.apply_speed))
+    parts.append(_catch_up(known, behind_seconds))
+    p50 = sum(part.p50_seconds for part in parts)
+    spread = math.sqrt(sum((part.p90_seconds - part.p50_seconds) ** 2 for part in parts))
+    reason = (
+        f"{p50 / 60:.1f} min as a rule, {(p50 + spread) / 60:.1f} min in 9 of 10 cases, for a parked replica that is "
+        f"{behind_seconds / 60:.0f} min behind and replays {known.apply_speed:.1f} times as fast as is written"
+    )
+    return LeadTime(p50, p50 + spread, tuple(parts), reason)
+
+
+def _first_principles(inputs: LeadTimeInputs) -> list[Component]:
+    snapshot = (
+        inputs.snapshot_overhead_seconds + inputs.snapshot_copied_bytes / inputs.snapshot_rate_bytes_per_s
+    )
+    recovery = inputs.database_start_seconds + inputs.redo_bytes / inputs.redo_rate_bytes_per_s
+    pool = inputs.buffer_pool_bytes / inputs.buffer_pool_rate_bytes_per_s
+    hydration = max(
+        (hydration_seconds(v.data_bytes, v.rate_bytes_per_s) for v in inputs.volumes), default=0.0
+    )
+    return [
+        _predicted("trigger", inputs.trigger_seconds, 0.5, "schedule and alarm evaluation"),
+        _predicted("donor", 30.0, 1.0, "usual time to prepare a donor"),
+        _predicted("snapshot", snapshot, 1.0, _snapshot_basis(inputs)),
+        _predicted("instance", inputs.instance_start_seconds, 1.0, "usual instance start"),
+        _predicted("storage", inputs.attach_seconds, 1.0, "usual time to attach"),
+        _predicted("hydration", hydration, _RATE_SPREAD[inputs.hydration], _hydration_basis(inputs)),
+        _predicted("benchmark", inputs.benchmark_seconds, 0.25, "length of the storage proof"),
+        _predicted("recovery", recovery, 1.0, "start and redo log / rate"),
+        _predicted("buffer_pool", pool, 0.5, "page list / rate"),
+        _predicted("registration", inputs.register_seconds, 0.5, "health checks"),
+        _predicted("ramp", inputs.ramp_seconds, 0.5, "steps of the ramp"),
+    ]
+
+
+def _predicted(name: str, seconds: float, relative_spread: float, basis: str) -> Component:
+    return Component(name, seconds, seconds * (1 + relative_spread), 0, f"predicted: {basis}")
+
+
+def _hydration_basis(inputs: LeadTimeInputs) -> str:
+    if not inputs.volumes:
+        return "nothing to hydrate"
+    slowest = max(inputs.volumes, key=lambda v: v.data_bytes / v.rate_bytes_per_s)
+    size, rate = slowest.data_bytes / 1e9, slowest.rate_bytes_per_s / 1e6
+    return f"{size:.1f} GB of volume {slowest.name} at {rate:.0f} MB/s"
+
+
+def _catch_up(inputs: LeadTimeInputs, behind_seconds: float) -> Component:
+    seconds = catch_up_seconds(behind_seconds, inputs.apply_speed)
+    basis = f"{behind_seconds / 60:.0f} min of log at {inputs.apply_speed:.1f} times the write rate"
+    return _predicted("catch_up", seconds, 1.0, basis)
+
+
+def _learned(part: Component, past: PastSteps) -> Component:
+    """The part drawn towards what its states took together in past runs."""
+    return part if part.name == "hydration" else _draw(part, _run_seconds(part.name, past), "s")
+
+
+def _run_seconds(part: str, past: PastSteps) -> list[float]:
+    """Seconds of a part per past run, the newest last: the sum over its states that were recorded."""
+    columns = [list(past.seconds.get(state, ()))[-_MOST_RUNS:] for state in _STATES.get(part, ())]
+    columns = [column for column in columns if column]
+    runs = min((len(column) for column in columns), default=0)
+    return [sum(column[len(column) - runs + i] for column in columns) for i in range(runs)]
+
+
+def _learned_hydration(inputs: LeadTimeInputs, part: Component, past: PastSteps) -> Component:
+    """Hydration is learned as a rate, because the bytes grow from run to run; without bytes, as a duration."""
+    seconds, sizes = _run_seconds("hydration", past), list(past.hydrated_bytes)
+    total = sum(volume.data_bytes for volume in inputs.volumes)
+    if not sizes or total <= 0:
+        return _draw(part, seconds, "s")
+    runs = min(len(seconds), len(sizes))
+    pairs = zip(sizes[len(sizes) - runs :], seconds[len(seconds) - runs :], strict=True)
+    scaled = [total * duration / size for size, duration in pairs if size > 0 and duration > 0]
+    return _draw(part, scaled, "s for these bytes")
+
+
+def _learned_snapshot(inputs: LeadTimeInputs, past: PastSteps) -> Component:
+    """A set is learned as overhead and rate, because what it copies differs: all at first, then only changes.
+
+    A measured set would have taken its overhead and the time of its bytes in proportion; sets of before bytes were
+    measured count as they were.
+    """
+    part = next(one for one in _first_principles(inputs) if one.name == "snapshot")
+    copies = [one for one in list(past.copies)[-_MOST_RUNS:] if one.copied_bytes > 0 and one.seconds >= 0]
+    if not copies:
+        return _draw(part, _run_seconds("snapshot", past), "s")
+    overhead = inputs.snapshot_overhead_seconds
+    scaled = [
+        min(one.seconds, overhead)
+        + max(0.0, one.seconds - overhead) * inputs.snapshot_copied_bytes / one.copied_bytes
+        for one in copies
+    ]
+    return _draw(part, scaled, f"s for these bytes, {inputs.snapshot_basis}")
+
+
+def _snapshot_basis(inputs: LeadTimeInputs) -> str:
+    return f"{inputs.snapshot_copied_bytes / 1e9:.1f} GB to copy ({inputs.snapshot_basis})"
+
+
+def _draw(part: Component, durations: Sequence[float], unit: str) -> Component:
+    """Prediction and measurement weighed: `runs` against 1.5. Median and MAD, so one odd run moves little.
+
+    A prediction that measured runs contradict by a factor counts that much less: its assumptions do not hold
+    on this cluster.
+    """
+    good = [value for value in durations if math.isfinite(value) and value >= 0]
+    if not good:
+        return part
+    middle = median(good)
+    weight = len(good) / (len(good) + _PRIOR_RUNS / _contradiction(middle, part.p50_seconds))
+    p50 = weight * middle + (1 - weight) * part.p50_seconds
+    deviation = _MAD_TO_DEVIATION * median(abs(value - middle) for value in good)
+    measured_spread = max(_P90 * deviation, 0.1 * middle)
+    spread = weight * measured_spread + (1 - weight) * (part.p90_seconds - part.p50_seconds)
+    p90 = max(p50 + spread, _slow_run(good))
+    return Component(
+        part.name, p50, p90, len(good), f"{len(good)} past runs with a median of {middle:.0f} {unit}"
+    )
+
+
+def _contradiction(measured_seconds: float, predicted_seconds: float) -> float:
+    """By what factor measurement and prediction differ, 1 when they agree; a second apart is agreement."""
+    low, high = sorted((measured_seconds + 1.0, predicted_seconds + 1.0))
+    return high / low
+
+
+def _slow_run(durations: Sequence[float]) -> float:
+    """The duration that only a tenth of the runs pass: being late costs more than being early.
+
+    Up to three runs: the slowest. Four to nine: the second slowest, so that one odd run does not stay.
+    """
+    ordered = sorted(durations)
+    if len(ordered) <= 3:
+        return ordered[-1]
+    return ordered[min(len(ordered) - 2, math.ceil(0.9 * len(ordered)) - 1)]

@@ -1,0 +1,302 @@
+"""Park or retire, return or build: both compared in seconds to service and in USD. Pure.
+
+A replica that stops costs its volumes by the hour; one that is deleted costs its rebuilding when it is needed
+again. Nobody knows when that is. Parking until the hours have cost as much as the rebuilding, and retiring then,
+never costs more than twice what the best choice would have cost in hindsight (the ski-rental bound).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.instants import seconds_between, to_iso
+from peaker.domain.planning.lead_time import (
+    LeadTimeInputs,
+    PastSteps,
+    measured_apply_speed,
+    predict_lead_time,
+    predict_return,
+)
+from peaker.domain.planning.prices import PriceTable, total, usd
+from peaker.domain.reading import Known, Reading
+from peaker.domain.replicas.fleet import Observation, Parking, Replica
+from peaker.domain.replicas.inventory import Volume
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
+
+# A return must find the source's binary logs from where it stopped; the source may purge a little early.
+BINLOG_SHARE = 0.8
+# Stopping for less is not worth the stop: EC2 bills the first minute of each start, and pages in memory are lost.
+LEAST_PARKED_HOURS = 1.0
+
+ParkPolicy = Literal["auto", "never", "always"]
+
+
+class ParkingFigures(BaseModel):
+    """What parking and rebuilding take, in seconds to service, and cost, in USD; None where no price is known.
+
+    `return_seconds` is for a replica that has just stopped; each hour of standing adds `catch_up_per_hour` seconds.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    return_seconds: float
+    build_seconds: float
+    catch_up_per_hour: float
+    parked_hourly_usd: float | None
+    serving_hourly_usd: float | None
+    rebuild_usd: float | None
+
+    @property
+    def break_even_hours(self) -> float | None:
+        """Hours after which standing has cost as much as rebuilding."""
+        if self.rebuild_usd is None or self.parked_hourly_usd is None or self.parked_hourly_usd <= 0:
+            return None
+        return self.rebuild_usd / self.parked_hourly_usd
+
+    @property
+    def faster_for_hours(self) -> float | None:
+        """Hours after which catching up takes as long as rebuilding; None when it never does."""
+        if self.catch_up_per_hour <= 0:
+            return None
+        return max(0.0, (self.build_seconds - self.return_seconds) / self.catch_up_per_hour)
+
+
+class Disposal(BaseModel):
+    """What becomes of a replica that leaves the endpoint, why, and the figures of both ways."""
+
+    model_config = ConfigDict(frozen=True)
+
+    action: Literal["park", "retire"]
+    policy: ParkPolicy
+    reason: str
+    figures: ParkingFigures
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """Until when a parked replica may stand, and what sets the limit; None when nothing does."""
+
+    until: datetime | None
+    reason: str
+
+
+def parking_figures(
+    replica: Replica,
+    settings: ClusterSettings,
+    prices: PriceTable,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+) -> ParkingFigures:
+    """The figures of one replica; its volumes must have been observed, the root volume among them."""
+    build = predict_lead_time(inputs, past).p50_seconds
+    parked_hourly = volumes_hourly(replica.volumes, prices)
+    instance = prices.instance_hour(replica.instance.instance_type)
+    serving = total((instance, parked_hourly))
+    rate = settings.initialization_rate_mib_per_s
+    hydration = total(
+        prices.initialization(one.size_gib, rate) for one in replica.volumes if one.name != "root"
+    )
+    running = Known(serving.value * build / 3600) if isinstance(serving, Known) else serving
+    speed = measured_apply_speed(past, inputs.apply_speed)
+    return ParkingFigures(
+        return_seconds=round(predict_return(inputs, 0.0, past).p50_seconds, 1),
+        build_seconds=round(build, 1),
+        catch_up_per_hour=round(3600 / (speed - 1), 1),
+        parked_hourly_usd=usd(parked_hourly, 5),
+        serving_hourly_usd=usd(serving, 5),
+        rebuild_usd=usd(total((hydration, running)), 4),
+    )
+
+
+def volumes_hourly(volumes: Sequence[Volume], prices: PriceTable) -> Reading:
+    """USD per hour of volumes that stand, whether their instance runs or not."""
+    return total(
+        prices.volume_hour(one.volume_type, one.size_gib, one.iops or 3000, one.throughput_mib_per_s or 125)
+        for one in volumes
+    )
+
+
+def decide_disposal(figures: ParkingFigures, policy: ParkPolicy) -> Disposal:
+    """Park or retire. With auto: park while it is known to be quicker and cheaper for an hour at least."""
+    action, reason = _disposal(figures, policy)
+    return Disposal(action=action, policy=policy, reason=reason, figures=figures)
+
+
+def _disposal(figures: ParkingFigures, policy: ParkPolicy) -> tuple[Literal["park", "retire"], str]:
+    if policy == "never":
+        return "retire", "retirement.park is never"
+    shown = (
+        f"back in {figures.return_seconds / 60:.0f} min against {figures.build_seconds / 60:.0f} min anew, "
+        f"standing costs {_hourly(figures.parked_hourly_usd)}"
+    )
+    if policy == "always":
+        return "park", f"retirement.park is always; {shown}"
+    if figures.rebuild_usd is None or figures.break_even_hours is None:
+        return "retire", f"what rebuilding costs is unknown, so it cannot be compared (I4); {shown}"
+    shown += f", rebuilding ${figures.rebuild_usd:.2f}"
+    if figures.return_seconds >= figures.build_seconds:
+        return "retire", f"coming back takes as long as building anew: {shown}"
+    hours = min(one for one in (figures.break_even_hours, figures.faster_for_hours) if one is not None)
+    if hours < LEAST_PARKED_HOURS:
+        return "retire", f"parking pays for {hours:.1f} h only, least is {LEAST_PARKED_HOURS:g} h: {shown}"
+    return "park", f"{shown}: parking pays for {hours:.1f} h"
+
+
+def _hourly(amount: float | None) -> str:
+    return "an unknown price" if amount is None else f"${amount:.4f}/h"
+
+
+def parked_until(figures: ParkingFigures, parked_at: datetime, binlog_expire_seconds: float | None) -> Expiry:
+    """The earliest of: binary logs gone (with a safety share), standing dearer, catching up slower than rebuilding."""
+    limits: list[tuple[float, str]] = []
+    if binlog_expire_seconds is not None and binlog_expire_seconds > 0:
+        hours = binlog_expire_seconds / 3600
+        limits.append(
+            (
+                BINLOG_SHARE * hours,
+                f"{BINLOG_SHARE:.0%} of the {hours:.1f} h that the source keeps binary logs",
+            )
+        )
+    if figures.break_even_hours is not None:
+        limits.append(
+            (
+                figures.break_even_hours,
+                f"standing at {_hourly(figures.parked_hourly_usd)} has then cost the ${figures.rebuild_usd:.2f} "
+                "of rebuilding",
+            )
+        )
+    if figures.faster_for_hours is not None:
+        limits.append((figures.faster_for_hours, "catching up then takes as long as building anew"))
+    if not limits:
+        return Expiry(None, "no limit is known")
+    hours, reason = min(limits)
+    return Expiry(parked_at + timedelta(hours=hours), f"{hours:.1f} h: {reason}")
+
+
+def why_not_worth_parking(
+    policy: ParkPolicy, binlog_expire_seconds: float | None, expiry: Expiry, parked_at: datetime
+) -> str | None:
+    """Why a replica whose database has stopped is retired after all; None when it is parked.
+
+    The source's binary log retention is known only then. Only auto weighs it; always parks, and the return checks.
+    """
+    if policy != "auto":
+        return None
+    if binlog_expire_seconds is None:
+        return "how long the source keeps binary logs is unknown, so nobody knows whether it could come back (I4)"
+    if expiry.until is None:
+        return None
+    hours = seconds_between(parked_at, expiry.until) / 3600
+    if hours >= LEAST_PARKED_HOURS:
+        return None
+    return f"it could stand for {hours:.1f} h only, least is {LEAST_PARKED_HOURS:g} h ({expiry.reason})"
+
+
+def why_expired(parking: Parking, now: datetime) -> str | None:
+    """Why a parked replica is not worth its volumes any more; None while it is."""
+    if parking.spent is not None:
+        return parking.spent
+    if parking.until is not None and now >= parking.until:
+        return f"expired at {to_iso(parking.until)}: {parking.until_reason}"
+    return None
+
+
+def why_not_returned(replica: Replica, environment: str, now: datetime) -> str | None:
+    """Why this parked replica cannot come back now; None when it can."""
+    row, tags = replica.ledger_row, replica.instance.tags
+    if row is None or row.parking is None or not replica.is_parked:
+        return "is not parked"
+    if tags.get(OWNER_TAG) != environment or tags.get(RUN_TAG) != row.run_id:
+        return "owner tag, run tag and ledger row do not agree (I1)"
+    if replica.instance.state != "stopped":
+        return f"its instance is {replica.instance.state}, not stopped"
+    if row.parking.failed_return is not None:
+        return f"an earlier return failed: {row.parking.failed_return}"
+    return why_expired(row.parking, now)
+
+
+def returnable(observation: Observation, environment: str, now: datetime) -> list[Replica]:
+    """Parked replicas that can come back, the one that stopped last first: it has the least to catch up."""
+    found = [one for one in observation.parked if why_not_returned(one, environment, now) is None]
+    return sorted(found, key=lambda one: (parked_seconds(one, now), one.instance_id))
+
+
+def parked_seconds(replica: Replica, now: datetime) -> float:
+    """Seconds since it stopped; 0 for one that is not parked."""
+    row = replica.ledger_row
+    return 0.0 if row is None or row.parking is None else seconds_between(row.parking.parked_at, now)
+
+
+class Method(BaseModel):
+    """How the next replica comes into service: built anew, or a parked one returned; both in seconds and USD.
+
+    `usd` is what is paid until it serves. The parked one's figures are None when none can come back.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    action: Literal["build", "return"]
+    reason: str
+    build_seconds: float
+    build_usd: float | None
+    replica: str | None = None
+    return_seconds: float | None = None
+    return_usd: float | None = None
+    parked_hours: float | None = None
+    rejected: dict[str, str] = {}
+
+
+def choose_method(
+    observation: Observation,
+    environment: str,
+    prices: PriceTable,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+    now: datetime,
+    build_usd: float | None,
+) -> Method:
+    """Return the parked replica that is back first, if it is back before one built anew would serve.
+
+    `build_usd` is what a build costs until it serves: hydration, and the hours of instance and volumes.
+    """
+    build = predict_lead_time(inputs, past).p50_seconds
+    rejected = {
+        one.instance_id: why
+        for one in observation.parked
+        if (why := why_not_returned(one, environment, now)) is not None
+    }
+    candidates = returnable(observation, environment, now)
+    common = {"build_seconds": round(build, 1), "build_usd": build_usd, "rejected": rejected}
+    if not candidates:
+        text = "; ".join(f"{name} {why}" for name, why in rejected.items())
+        return Method(action="build", reason=text or "no replica is parked", **common)
+    best = candidates[0]
+    behind = parked_seconds(best, now)
+    back = predict_return(inputs, behind, past).p50_seconds
+    returned_usd = _running_usd(best, prices, back)
+    compared = {
+        **common,
+        "replica": best.instance_id,
+        "return_seconds": round(back, 1),
+        "return_usd": returned_usd,
+        "parked_hours": round(behind / 3600, 2),
+    }
+    shown = (
+        f"{best.instance_id}, parked for {behind / 3600:.1f} h, is back in {back / 60:.0f} min, "
+        f"one built anew in {build / 60:.0f} min"
+    )
+    if back >= build:
+        return Method(action="build", reason=f"{shown}: building is as quick", **compared)
+    return Method(action="return", reason=shown, **compared)
+
+
+def _running_usd(replica: Replica, prices: PriceTable, seconds: float) -> float | None:
+    """The instance's hours until it serves; its volumes are paid for anyway."""
+    instance = prices.instance_hour(replica.instance.instance_type)
+    return round(instance.value * seconds / 3600, 4) if isinstance(instance, Known) else None

@@ -1,0 +1,89 @@
+"""Which replica is snapshotted: never the source (I2), healthy, the least behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.reading import Known, Unknown, describe
+from peaker.domain.replicas.fleet import Observation, Replica
+from peaker.domain.replicas.inventory import Volume
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was decided about one candidate, and why."""
+
+    instance_id: str
+    eligible: bool
+    reason: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DonorChoice:
+    """The donor, or None, and a verdict for every candidate, the best one first."""
+
+    donor: Replica | None
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def text(self) -> str:
+        if not self.verdicts:
+            return (
+                "the cluster has no replica (instances tagged peaker:role=replica); the source is never used"
+            )
+        return "; ".join(f"{verdict.instance_id}: {verdict.reason}" for verdict in self.verdicts)
+
+
+def data_volumes(replica: Replica, settings: ClusterSettings) -> dict[str, Volume]:
+    """The replica's data volumes by the name in the settings: by tag, or else by device."""
+    found: dict[str, Volume] = {}
+    for wanted in settings.volumes:
+        tagged = [volume for volume in replica.volumes if volume.name == wanted.name]
+        placed = [volume for volume in replica.volumes if volume.device == wanted.device]
+        for volume in (*tagged, *placed)[:1]:
+            found[wanted.name] = volume
+    return found
+
+
+def choose_donor(observation: Observation, settings: ClusterSettings) -> DonorChoice:
+    """The healthy replica that is known to lag least; one whose lag is unknown comes after all others.
+
+    Lag is measured again by PrepareDonor right before the snapshot; here it only ranks.
+    """
+    source_id = None if isinstance(observation.source, Unknown) else observation.source.instance_id
+    judged = [(replica, _judge(replica, source_id, settings)) for replica in observation.replicas]
+    judged.sort(key=lambda pair: (not pair[1].eligible, *_rank(pair[0])))
+    donor = next((replica for replica, verdict in judged if verdict.eligible), None)
+    return DonorChoice(donor, tuple(verdict for _, verdict in judged))
+
+
+def _rank(replica: Replica) -> tuple[bool, float, str]:
+    lag = replica.lag_seconds
+    return (isinstance(lag, Unknown), lag.value if isinstance(lag, Known) else 0.0, replica.instance_id)
+
+
+def _judge(replica: Replica, source_id: str | None, settings: ClusterSettings) -> Verdict:
+    def no(reason: str) -> Verdict:
+        return Verdict(replica.instance_id, False, reason)
+
+    if replica.instance_id == source_id:
+        return no("is the source, which is never snapshotted (I2)")
+    if replica.is_parked:
+        return no("is parked")
+    if replica.instance.state != "running":
+        return no(f"instance is {replica.instance.state}")
+    if not replica.is_serving:
+        return no(f"read endpoint says {replica.health_text}")
+    missing = [
+        volume.name for volume in settings.volumes if volume.name not in data_volumes(replica, settings)
+    ]
+    if missing:
+        return no(f"has no volume {', '.join(missing)} (tag peaker:volume or its device)")
+    lag = replica.lag_seconds
+    if isinstance(lag, Known) and lag.value > settings.gates.lag_seconds:
+        return no(f"lags {lag.value:g} s, gate {settings.gates.lag_seconds:g} s")
+    return Verdict(replica.instance_id, True, f"healthy, lag {describe(lag, 's')}")

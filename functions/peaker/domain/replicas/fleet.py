@@ -1,0 +1,133 @@
+"""A cluster's instances as one observation: the source, the replicas, their health and what the ledger knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from peaker.domain.reading import Reading, Unknown
+from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
+from peaker_contract.tags import LOAD_TAG, OWNER_TAG
+
+
+class ReplicaState(StrEnum):
+    """Life of a replica that Peaker made, as the ledger has it."""
+
+    BUILDING = "building"
+    IN_SERVICE = "in_service"
+    DRAINING = "draining"
+    PARKED = "parked"
+    RETIRED = "retired"
+
+
+@dataclass(frozen=True)
+class Parking:
+    """What a parked replica has applied, until when it can come back, and what has been learned about that.
+
+    `until` None: no limit is known. `spent` says why it can never come back, `failed_return` why the last try
+    failed. `binlog_expire_seconds` is the source's; 0 means that it never purges by age, None is unknown.
+    """
+
+    parked_at: datetime
+    gtid_set: str | None
+    binlog_expire_seconds: float | None
+    until: datetime | None
+    until_reason: str
+    spent: str | None = None
+    failed_return: str | None = None
+
+
+@dataclass(frozen=True)
+class ReplicaRow:
+    """The ledger's row of a replica that Peaker made; `run_id` is the run that built it, all its life."""
+
+    cluster: str
+    instance_id: str
+    run_id: str
+    state: ReplicaState
+    changed_at: datetime
+    parking: Parking | None = None
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One replica: the instance, its data volumes, its standing at the read endpoint, its lag in seconds."""
+
+    instance: Instance
+    volumes: tuple[Volume, ...]
+    health: TargetHealth | Unknown
+    lag_seconds: Reading
+    ledger_row: ReplicaRow | None = None
+
+    @property
+    def instance_id(self) -> str:
+        return self.instance.instance_id
+
+    @property
+    def is_serving(self) -> bool:
+        """Known to be healthy at the endpoint; unknown health does not count (I4)."""
+        return isinstance(self.health, TargetHealth) and self.health.state is TargetState.HEALTHY
+
+    @property
+    def is_base(self) -> bool:
+        """Base load replicas are permanent. Whatever is not tagged as peak load counts as base."""
+        return self.instance.tags.get(LOAD_TAG) != "peak"
+
+    @property
+    def is_ours(self) -> bool:
+        """Owner tag and ledger row both say that Peaker made it (I1)."""
+        return OWNER_TAG in self.instance.tags and self.ledger_row is not None
+
+    @property
+    def is_parked(self) -> bool:
+        """Stopped with its warm volumes, as the ledger has it."""
+        return self.ledger_row is not None and self.ledger_row.state is ReplicaState.PARKED
+
+    @property
+    def health_text(self) -> str:
+        if isinstance(self.health, Unknown):
+            return f"unknown ({self.health.why})"
+        return f"{self.health.state.value} {self.health.reason}".rstrip()
+
+
+@dataclass(frozen=True)
+class Observation:
+    """All that is known of a cluster's fleet at one time. A source that was not found is Unknown."""
+
+    cluster: str
+    observed_at: datetime
+    source: Instance | Unknown
+    replicas: tuple[Replica, ...]
+
+    @property
+    def serving(self) -> tuple[Replica, ...]:
+        return tuple(replica for replica in self.replicas if replica.is_serving)
+
+    @property
+    def building(self) -> tuple[Replica, ...]:
+        """Replicas that a run is making now."""
+        return tuple(
+            replica
+            for replica in self.replicas
+            if replica.ledger_row is not None and replica.ledger_row.state is ReplicaState.BUILDING
+        )
+
+    @property
+    def peak(self) -> tuple[Replica, ...]:
+        """Peak replicas that run or are being made; parked ones cost their volumes only."""
+        return tuple(replica for replica in self.replicas if not replica.is_base and not replica.is_parked)
+
+    @property
+    def parked(self) -> tuple[Replica, ...]:
+        return tuple(replica for replica in self.replicas if replica.is_parked)
+
+    @property
+    def by_zone(self) -> Counter[str]:
+        """Replicas per zone, the parked ones left out: they serve nobody."""
+        return Counter(replica.instance.zone for replica in self.replicas if not replica.is_parked)
+
+    def replica(self, instance_id: str) -> Replica | None:
+        """The replica of that id, or None when the observation has no such replica."""
+        return next((one for one in self.replicas if one.instance_id == instance_id), None)

@@ -1,0 +1,242 @@
+"""The receipt of a run: what happened when, with which numbers, what was made, what it cost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from peaker.domain.instants import from_iso, require_utc, seconds_between
+from peaker.domain.planning.parking import Disposal
+from peaker.domain.planning.plan import Price
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import ResourceKind, ResourceRow, RunRow, StepRow
+
+SCHEMA_VERSION = 1
+
+
+class ReceiptPart(BaseModel):
+    """Base of the receipt's parts: immutable, stored as JSON."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class ReceiptStep(ReceiptPart):
+    """One step; `seconds` runs from its first start over all retries to its end."""
+
+    step: str
+    started_at: datetime
+    seconds: float | None
+    numbers: dict[str, Any]
+
+
+class ReceiptResource(ReceiptPart):
+    """One thing that the run made, or had in hand, and what became of it."""
+
+    kind: str
+    name: str
+    id: str | None
+    state: str
+    made_at: datetime | None
+
+
+class ReceiptCost(ReceiptPart):
+    """USD by the price table. `so_far` covers the replica's hours up to the receipt; None where unknown."""
+
+    replica_hours: float
+    hourly: float | None
+    once: float | None
+    so_far: float | None
+    per_month_if_kept: float | None
+    source: str
+    snapshots_hourly: float | None = 0.0
+    snapshots_gib: float = 0.0
+
+
+class ReceiptReplica(ReceiptPart):
+    """The replica of the run and where it stands at its end: in service, parked or retired (I7)."""
+
+    instance_id: str
+    state: str
+    built_by: str
+    parked_until: datetime | None = None
+    until_reason: str | None = None
+
+
+class ReceiptParking(ReceiptPart):
+    """What a parked replica costs an hour against one in service, and the figures that decided."""
+
+    action: str
+    reason: str
+    parked_hourly_usd: float | None
+    serving_hourly_usd: float | None
+    rebuild_usd: float | None
+    return_seconds: float
+    build_seconds: float
+
+
+class ForecastLead(ReceiptPart):
+    """How early the alarm was: from the alarm to serving, and to the load's crossing of capacity if it came."""
+
+    alarm: str | None
+    alarm_at: datetime
+    serving_at: datetime | None
+    seconds_alarm_to_serving: float | None
+    load_crossed_at: datetime | None
+    seconds_alarm_to_crossing: float | None
+
+
+class Receipt(ReceiptPart):
+    """One document per run, in the ledger."""
+
+    schema_version: int = SCHEMA_VERSION
+    run_id: str
+    operation: str
+    cluster: str
+    outcome: str
+    reason: str
+    trigger: dict[str, Any]
+    started_at: datetime
+    finished_at: datetime
+    seconds: float
+    steps: tuple[ReceiptStep, ...]
+    resources: tuple[ReceiptResource, ...]
+    kept_nothing_else: bool
+    cost: ReceiptCost | None
+    forecast_lead: ForecastLead | None
+    failure: dict[str, Any] | None
+    notes: tuple[str, ...]
+    plan: dict[str, Any]
+    replica: ReceiptReplica | None = None
+    parking: ReceiptParking | None = None
+
+
+def assemble_receipt(
+    run: RunRow,
+    steps: Sequence[StepRow],
+    resources: Sequence[ResourceRow],
+    *,
+    outcome: str,
+    failure: Failure | None,
+    price: Price | None,
+    replica_since: datetime | None,
+    load_crossed_at: datetime | None,
+    notes: Sequence[str],
+    now: datetime,
+    replica: ReplicaRow | None = None,
+) -> Receipt:
+    """The receipt at `now`.
+
+    `replica_since` is when the replica's instance was launched (by this run or, for a retirement, an earlier
+    one); `load_crossed_at` when the load crossed the capacity that the fleet had without it, if known.
+    """
+    made = [row for row in resources if row.kind is not ResourceKind.COMMAND]
+    return Receipt(
+        run_id=run.run_id,
+        operation=run.operation,
+        cluster=run.cluster,
+        outcome=outcome,
+        reason=_reason(run, failure),
+        trigger=dict(run.request.get("trigger") or {}),
+        started_at=run.started_at,
+        finished_at=require_utc(now),
+        seconds=round(seconds_between(run.started_at, now), 3),
+        steps=tuple(_step(step) for step in steps),
+        resources=tuple(_resource(row) for row in made),
+        kept_nothing_else=not any(row.is_open for row in made),
+        cost=_cost(price, replica_since, now),
+        forecast_lead=_lead(run, steps, load_crossed_at),
+        failure=None if failure is None else failure.model_dump(),
+        notes=tuple(notes),
+        plan=run.plan,
+        replica=None if replica is None else _replica(replica),
+        parking=_parking(run),
+    )
+
+
+def _replica(row: ReplicaRow) -> ReceiptReplica:
+    stands = row.parking if row.state is ReplicaState.PARKED else None
+    return ReceiptReplica(
+        instance_id=row.instance_id,
+        state=row.state.value,
+        built_by=row.run_id,
+        parked_until=None if stands is None else stands.until,
+        until_reason=None if stands is None else stands.until_reason,
+    )
+
+
+def _parking(run: RunRow) -> ReceiptParking | None:
+    """From the disposal that the run settled; None for a run that did not get so far."""
+    if "disposal" not in run.facts:
+        return None
+    disposal = Disposal.model_validate(run.facts["disposal"])
+    figures = disposal.figures.model_dump(exclude={"catch_up_per_hour"})
+    return ReceiptParking(action=disposal.action, reason=disposal.reason, **figures)
+
+
+def _reason(run: RunRow, failure: Failure | None) -> str:
+    if failure is not None:
+        return f"{failure.failed_step}: {failure.error}"
+    trigger = run.request.get("trigger") or {}
+    return str(run.request.get("reason") or trigger.get("reason") or trigger.get("kind") or "")
+
+
+def _step(row: StepRow) -> ReceiptStep:
+    seconds = None if row.finished_at is None else seconds_between(row.started_at, row.finished_at)
+    return ReceiptStep(
+        step=row.step,
+        started_at=row.started_at,
+        seconds=None if seconds is None else round(seconds, 3),
+        numbers=row.numbers,
+    )
+
+
+def _resource(row: ResourceRow) -> ReceiptResource:
+    return ReceiptResource(
+        kind=row.kind.value, name=row.name, id=row.resource_id, state=row.state.value, made_at=row.made_at
+    )
+
+
+def _cost(price: Price | None, since: datetime | None, now: datetime) -> ReceiptCost | None:
+    if price is None:
+        return None
+    hours = 0.0 if since is None else max(0.0, seconds_between(since, now) / 3600)
+    return ReceiptCost(
+        replica_hours=round(hours, 4),
+        hourly=price.hourly,
+        once=price.once,
+        so_far=_so_far(price, hours),
+        per_month_if_kept=price.per_month_if_kept,
+        source=price.source,
+        snapshots_hourly=price.snapshots_hourly,
+        snapshots_gib=price.snapshots_gib,
+    )
+
+
+def _so_far(price: Price, hours: float) -> float | None:
+    if price.hourly is None or price.once is None:
+        return None
+    return round(price.hourly * hours + price.once, 4)
+
+
+def _lead(run: RunRow, steps: Sequence[StepRow], crossed_at: datetime | None) -> ForecastLead | None:
+    trigger = run.request.get("trigger") or {}
+    if trigger.get("kind") != "alarm" or not trigger.get("at"):
+        return None
+    alarm_at = from_iso(str(trigger["at"]))
+    serving_at = next((step.finished_at for step in steps if step.step == "AwaitHealthy"), None)
+    return ForecastLead(
+        alarm=trigger.get("alarm"),
+        alarm_at=alarm_at,
+        serving_at=serving_at,
+        seconds_alarm_to_serving=_seconds(alarm_at, serving_at),
+        load_crossed_at=crossed_at,
+        seconds_alarm_to_crossing=_seconds(alarm_at, crossed_at),
+    )
+
+
+def _seconds(start: datetime, end: datetime | None) -> float | None:
+    return None if end is None else round(seconds_between(start, end), 3)

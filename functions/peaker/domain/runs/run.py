@@ -1,0 +1,144 @@
+"""Runs: their ids, and what each step is given."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from peaker.domain.contract import Contract
+from peaker.domain.instants import require_utc
+from peaker.domain.runs.execution_input import ExecutionInput, Operation, Trigger
+from peaker.domain.runs.failure import Failure
+from peaker_contract.metrics import Metric
+
+# The prewarm child's execution name is the run id and a suffix; execution names end at 80 characters.
+RUN_ID_LIMIT = 60
+_CLUSTER_IN_RUN_ID = 24
+
+
+class ExecutionRequest(Contract):
+    """The execution as ValidateRequest gets it: which operation, whose input, and the execution's own identity."""
+
+    operation: Operation
+    execution_name: str
+    started_at: datetime
+    input: Any = None
+
+
+class StoppedExecution(BaseModel):
+    """An execution that ended, as EventBridge tells of it (detail of the status change)."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    execution_name: str = Field(alias="name")
+    state_machine_arn: str = Field(alias="stateMachineArn")
+    started_at: datetime = Field(alias="startDate")
+    status: Literal["ABORTED", "TIMED_OUT", "FAILED", "SUCCEEDED"]
+    input: str
+    cause: str | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """The workflow; state machines are named `peaker-<environment>-<operation>`."""
+        return "scale_in" if self.state_machine_arn.endswith("-scale_in") else "scale_out"
+
+
+class StepInput(Contract):
+    """What every step is given. No fencing token means that no lease is held: the step may then write nothing."""
+
+    run_id: str
+    cluster: str
+    operation: Operation
+    step: str
+    fencing_token: int | None = None
+
+
+class RequestedStep(StepInput):
+    """AcquireLease: the request itself comes along."""
+
+    request: ExecutionInput
+    fence: bool = False
+
+
+class HostStep(StepInput):
+    """A step that runs on the donor or on the new replica."""
+
+    host: Literal["donor", "replica"]
+
+
+class FailedStep(StepInput):
+    """A compensation: what failed comes along."""
+
+    failure: Failure
+
+
+Outcome = Literal["succeeded", "rolled_back", "rolled_forward", "undo_incomplete", "refused", "nothing_to_do"]
+
+
+class RecordStep(StepInput):
+    """RecordReceipt: how the run ended, what failed or refused if something did, and what then kept the undo."""
+
+    outcome: Outcome
+    failure: Failure | None = None
+    undo: Failure | None = None
+
+
+class SelectStep(StepInput):
+    """SelectIdleReplica: with a lease in act mode, without one in plan mode; `replica` is the one asked for."""
+
+    replica: str | None = None
+
+
+class SurplusStep(StepInput):
+    """CheckSurplus: what started the execution."""
+
+    trigger: Trigger = Trigger()
+
+
+class PlanStep(StepInput):
+    """PlanScaleOut: with a lease in act mode, without one in plan mode."""
+
+    count: int = 1
+    trigger: Trigger = Trigger()
+
+
+class Measurement(BaseModel):
+    """Metrics of one moment."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: datetime
+    values: dict[Metric, float]
+
+
+class Summary(BaseModel):
+    """What a step returns: a sentence for the console; its numbers go to the ledger and the receipt.
+
+    `measured` becomes metrics, each at its own time.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    numbers: dict[str, Any] = {}
+    measured: tuple[Measurement, ...] = Field(default=(), exclude=True)
+
+
+def run_id(operation: Operation, cluster: str, started_at: datetime, execution_name: str) -> str:
+    """The same for every retry of one execution: `scale-out-orders-20261121T014000-9f3a`."""
+    digest = hashlib.sha256(execution_name.encode()).hexdigest()[:4]
+    start = require_utc(started_at).strftime("%Y%m%dT%H%M%S")
+    return f"{operation.replace('_', '-')}-{cluster[:_CLUSTER_IN_RUN_ID]}-{start}-{digest}"
+
+
+def is_run_of(run: str, first: str) -> bool:
+    """Whether an execution whose first run is `first` began this one: one for each replica that it builds."""
+    return run == first or run.startswith(f"{first}-")
+
+
+def client_token(run: str, *parts: str) -> str:
+    """A ClientToken of 64 ASCII characters, the same for every retry of one step (I10)."""
+    return hashlib.sha256("/".join((run, *parts)).encode()).hexdigest()

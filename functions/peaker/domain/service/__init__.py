@@ -1,0 +1,4 @@
+"""How a replica comes into service and goes out of it: proofs, ramp, shares, drain, retirement.
+
+Imports `planning` and the rooms under it.
+"""

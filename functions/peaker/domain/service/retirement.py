@@ -1,0 +1,249 @@
+"""Which replica goes, and whether it may (I1 to I4, I8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.host_results import DrainReport
+from peaker.domain.instants import seconds_between, to_iso
+from peaker.domain.planning.parking import why_expired
+from peaker.domain.reading import Known, Reading, Unknown, describe
+from peaker.domain.replicas.donor import Verdict
+from peaker.domain.replicas.fleet import Observation, Replica, ReplicaState
+from peaker.domain.replicas.inventory import Instance, TargetHealth
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
+
+_REMOVABLE = frozenset({ReplicaState.IN_SERVICE, ReplicaState.DRAINING, ReplicaState.PARKED})
+
+
+@dataclass(frozen=True)
+class LoadEvidence:
+    """Observed load in load-metric units, and the replicas that load and forecast need within the lead time (I8)."""
+
+    observed: Reading
+    required_replicas: Reading
+
+
+@dataclass(frozen=True)
+class RetirementChoice:
+    """The replica to retire, or None, and a verdict for each one."""
+
+    replica: Replica | None
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def text(self) -> str:
+        if not self.verdicts:
+            return "the cluster has no replica"
+        return "; ".join(f"{verdict.instance_id}: {verdict.reason}" for verdict in self.verdicts)
+
+
+def choose_idle_replica(
+    observation: Observation,
+    wanted: str | None = None,
+    hourly_usd: Mapping[str, float | None] | None = None,
+    load: Reading | None = None,
+) -> RetirementChoice:
+    """The replica to take away, of those that Peaker made; with `wanted`, that one or none.
+
+    Order: expired parked replicas; then, in the zone with the most replicas, the dearest per query served; of equals
+    the newest, since the older ones are proven longer. A valid parked replica goes only when it is asked for.
+    `hourly_usd` is what each costs; without a measurement of its own each is taken to serve an equal share of `load`.
+    """
+    usd = hourly_usd or {}
+    judged = [
+        (one, _judge(one, observation, wanted, usd.get(one.instance_id), load))
+        for one in observation.replicas
+    ]
+    eligible = [one for one, verdict in judged if verdict.eligible]
+    chosen = min(eligible, key=lambda one: _rank(one, observation, usd), default=None)
+    verdicts = [_ranked(verdict, chosen) for _, verdict in judged if wanted in (None, verdict.instance_id)]
+    if wanted is not None and not verdicts:
+        verdicts = [Verdict(wanted, False, _foreign(wanted, observation))]
+    return RetirementChoice(chosen, tuple(verdicts))
+
+
+def _foreign(wanted: str, observation: Observation) -> str:
+    source = observation.source
+    if isinstance(source, Instance) and source.instance_id == wanted:
+        return f"is the source of {observation.cluster}; the source is never retired (I2)"
+    return f"is not a replica of {observation.cluster}; only its own peak replicas may go (I1)"
+
+
+def _rank(replica: Replica, observation: Observation, usd: Mapping[str, float | None]) -> tuple[Any, ...]:
+    """Smallest goes first."""
+    return (
+        not replica.is_parked,
+        -observation.by_zone[replica.instance.zone],
+        -(usd.get(replica.instance_id) or 0.0),
+        -replica.instance.launched_at.timestamp(),
+        replica.instance_id,
+    )
+
+
+def _ranked(verdict: Verdict, chosen: Replica | None) -> Verdict:
+    if not verdict.eligible or chosen is None or verdict.instance_id == chosen.instance_id:
+        return verdict
+    why = f"{verdict.reason}; {chosen.instance_id} goes before it: expired first, then fullest zone, price, newest"
+    return replace(verdict, reason=why)
+
+
+def _judge(
+    replica: Replica, observation: Observation, wanted: str | None, usd: float | None, load: Reading | None
+) -> Verdict:
+    numbers = {
+        "zone": replica.instance.zone,
+        "replicas_in_zone": observation.by_zone[replica.instance.zone],
+        "hourly_usd": usd,
+        "usd_per_load_unit_hour": _price_per_load(usd, load, len(observation.serving)),
+        "age_hours": round(seconds_between(replica.instance.launched_at, observation.observed_at) / 3600, 2),
+    }
+    reason = _why_not(replica, observation, wanted)
+    if reason is not None:
+        return Verdict(replica.instance_id, False, reason, numbers)
+    return Verdict(replica.instance_id, True, _why(replica, observation, numbers), numbers)
+
+
+def _price_per_load(usd: float | None, load: Reading | None, serving: int) -> float | None:
+    if usd is None or not isinstance(load, Known) or load.value <= 0 or serving == 0:
+        return None
+    return usd * serving / load.value
+
+
+def _why_not(replica: Replica, observation: Observation, wanted: str | None) -> str | None:
+    if wanted is not None and replica.instance_id != wanted:
+        return f"not the one that was asked for ({wanted})"
+    if replica.is_base:
+        return "is base load, permanent; only what Peaker made may go (I1)"
+    row = replica.ledger_row
+    if not replica.is_ours or row is None:
+        return "not made by Peaker: owner tag and ledger row do not both say so (I1)"
+    if replica.is_parked:
+        if wanted == replica.instance_id or _expired(replica, observation) is not None:
+            return None
+        until = row.parking.until if row.parking is not None else None
+        return f"parked until {to_iso(until)}" if until is not None else "parked, without a limit"
+    if row.state is not ReplicaState.IN_SERVICE:
+        return f"the ledger says {row.state.value}"
+    return None
+
+
+def _why(replica: Replica, observation: Observation, numbers: Mapping[str, Any]) -> str:
+    if replica.is_parked:
+        return f"parked, {_expired(replica, observation) or 'asked for by name'}"
+    per_load = numbers["usd_per_load_unit_hour"]
+    price = "price per query unknown" if per_load is None else f"${per_load:.6f} an hour per unit of load"
+    return (
+        f"peak replica in service, made by Peaker; {numbers['replicas_in_zone']} replicas in {numbers['zone']}, "
+        f"{price}, {numbers['age_hours']:.1f} h old"
+    )
+
+
+def _expired(replica: Replica, observation: Observation) -> str | None:
+    row = replica.ledger_row
+    if row is None or row.parking is None:
+        return None
+    return why_expired(row.parking, observation.observed_at)
+
+
+def guard_removal(
+    replica: Replica | None, observation: Observation, settings: ClusterSettings, environment: str
+) -> list[str]:
+    """Reasons why this replica may not be taken away now; empty when it may (I1, I2, I3, I4).
+
+    Called again immediately before each destructive call, on a fresh observation.
+    """
+    if replica is None:
+        return ["it is not among the cluster's instances any more, and what is unknown is held (I4)"]
+    reasons = _ownership_reasons(replica, environment)
+    source = observation.source
+    if isinstance(source, Unknown):
+        reasons.append(f"the source is unknown: {source.why}; what is unknown is held (I4)")
+    elif source.instance_id == replica.instance_id:
+        reasons.append("it is the source, which is never retired (I2)")
+    if replica.is_parked:
+        # It serves nobody: neither the floor nor the load can lose anything by it.
+        return reasons
+    unknown = [one for one in observation.replicas if not isinstance(one.health, TargetHealth)]
+    reasons += [
+        f"the health of {one.instance_id} is {one.health_text}; what is unknown is held (I4)"
+        for one in unknown
+    ]
+    others = [one for one in observation.serving if one.instance_id != replica.instance_id]
+    if len(others) < settings.min_replicas:
+        reasons.append(
+            f"{len(others)} other replicas serve, fewer than min_replicas {settings.min_replicas} (I3)"
+        )
+    return reasons
+
+
+def _ownership_reasons(replica: Replica, environment: str) -> list[str]:
+    tags, row = replica.instance.tags, replica.ledger_row
+    reasons: list[str] = []
+    if replica.is_base:
+        reasons.append("it is tagged as base load; only what Peaker made may go (I1)")
+    if tags.get(OWNER_TAG) != environment:
+        reasons.append(
+            f"tag {OWNER_TAG} is {tags.get(OWNER_TAG)!r}, not {environment!r}; only what Peaker made may go (I1)"
+        )
+    if row is None:
+        reasons.append("the ledger has no row for it; only what Peaker made may go (I1)")
+    elif row.run_id != tags.get(RUN_TAG):
+        reasons.append(
+            f"the ledger's run {row.run_id} is not the tag's {tags.get(RUN_TAG)}; both must agree (I1)"
+        )
+    elif row.state not in _REMOVABLE:
+        reasons.append(f"the ledger says {row.state.value}, which is not in service, draining or parked (I1)")
+    return reasons
+
+
+def guard_load(
+    load: LoadEvidence, observation: Observation, settings: ClusterSettings, instance_id: str
+) -> list[str]:
+    """Reasons why the load forbids that this replica goes; empty when it allows it (I4, I8).
+
+    Counted are the others: the replica itself may be deregistered already.
+    """
+    remaining = sum(one.instance_id != instance_id for one in observation.serving)
+    capacity = remaining * settings.capacity_per_replica
+    reasons: list[str] = []
+    if isinstance(load.observed, Unknown):
+        reasons.append(f"the observed load is {describe(load.observed)}; what is unknown is held (I4)")
+    elif load.observed.value > capacity:
+        reasons.append(
+            f"the observed load {load.observed.value:g} exceeds {capacity:g}, what the {remaining} that remain "
+            "serve (I8)"
+        )
+    if isinstance(load.required_replicas, Unknown):
+        reasons.append(
+            f"the forecast's need is {describe(load.required_replicas)}; what is unknown is held (I4)"
+        )
+    elif load.required_replicas.value > remaining:
+        reasons.append(
+            f"the forecast needs {load.required_replicas.value:g} replicas, {remaining} would remain (I8)"
+        )
+    return reasons
+
+
+def activity_since(statements_before: int | None, sample: DrainReport) -> str | None:
+    """What clients did since the drain ended, as a sentence; None when nothing. An unread counter is not zero (I4)."""
+    if sample.connections or sample.transactions:
+        return f"{sample.connections} client connections, {sample.transactions} transactions after the drain"
+    if statements_before is None or sample.client_statements is None:
+        return "the host does not count client statements, so nobody knows whether it was used (I4)"
+    if sample.client_statements != statements_before:
+        return f"clients ran {sample.client_statements - statements_before} statements after the drain"
+    return None
+
+
+def guard_lifetime(replica: Replica, settings: ClusterSettings, now: datetime) -> list[str]:
+    """Reasons why it is too young to go; its hydration was paid for limits.minimum_lifetime_minutes."""
+    minutes = seconds_between(replica.instance.launched_at, now) / 60
+    least = settings.limits.minimum_lifetime_minutes
+    if minutes >= least:
+        return []
+    return [f"it is {minutes:.0f} min old, minimum_lifetime_minutes is {least}"]

@@ -1,0 +1,140 @@
+"""Snapshot sets that outlive their run, so that the next snapshot of a volume copies only what changed. Pure.
+
+EBS snapshots are incremental to the volume's newest one that still exists; without any, every block that was ever
+written is copied (EBS User Guide, "How EBS snapshots work").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from statistics import median
+
+from peaker.domain.replicas.inventory import Snapshot
+
+GIB = 1024.0**3
+
+
+@dataclass(frozen=True)
+class SnapshotSet:
+    """A completed set of one run that is kept: the cluster's own row of the ledger, without an expiry.
+
+    `snapshots` and `sources` are ids by the name of the volume; `full_bytes` is what the set stores by itself.
+    """
+
+    cluster: str
+    run_id: str
+    donor: str
+    kept_at: datetime
+    snapshots: Mapping[str, str]
+    sources: Mapping[str, str]
+    full_bytes: Mapping[str, int | None] = field(default_factory=dict)
+
+    @property
+    def gib(self) -> float | None:
+        """What it stores, None where EC2 did not say."""
+        sizes = list(self.full_bytes.values())
+        return None if not sizes or None in sizes else sum(size or 0 for size in sizes) / GIB
+
+    @property
+    def snapshot_ids(self) -> frozenset[str]:
+        return frozenset(self.snapshots.values())
+
+
+@dataclass(frozen=True)
+class SurplusSet:
+    """A kept set that nothing needs any more, and why."""
+
+    kept: SnapshotSet
+    why: str
+
+
+def surplus_sets(
+    sets: Sequence[SnapshotSet], volumes_of_donor: Mapping[str, Collection[str]], keep: bool
+) -> list[SurplusSet]:
+    """Which kept sets go: all where the settings keep none, older ones of a donor, and those of donors that are gone.
+
+    `volumes_of_donor` has the ids of the volumes that each donor has now; none means that it is gone.
+    """
+    newest: dict[str, SnapshotSet] = {}
+    for one in sorted(sets, key=lambda each: (each.kept_at, each.run_id)):
+        newest[one.donor] = one
+    found = []
+    for one in sets:
+        if not keep:
+            found.append(SurplusSet(one, "snapshots.keep is false"))
+        elif newest[one.donor] is not one:
+            found.append(SurplusSet(one, f"{newest[one.donor].run_id} made a newer one of {one.donor}"))
+        elif not set(one.sources.values()) & set(volumes_of_donor.get(one.donor, ())):
+            found.append(SurplusSet(one, f"{one.donor} and its volumes are gone"))
+    return found
+
+
+def stored_gib(sets: Sequence[SnapshotSet], donor: str | None, planned_gib: float) -> float:
+    """What kept sets store after a run that makes one of `donor`, which then holds `planned_gib` at most.
+
+    A set of unknown size counts as the planned one: it is of the same cluster.
+    """
+    others = [one for one in sets if one.donor != donor]
+    return planned_gib + sum(planned_gib if one.gib is None else one.gib for one in others)
+
+
+@dataclass(frozen=True)
+class CopiedBytes:
+    """What one past set copied: bytes, in how many seconds, and how long after the snapshots it was incremental to.
+
+    `since_seconds` is None for a full copy.
+    """
+
+    seconds: float
+    copied_bytes: float
+    since_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class ExpectedCopy:
+    """Bytes that the next set copies at most, and where the figure comes from."""
+
+    copied_bytes: float
+    basis: str
+
+
+def newest_completed(snapshots: Sequence[Snapshot]) -> dict[str, Snapshot]:
+    """The newest completed snapshot of each volume, whoever made it."""
+    found: dict[str, Snapshot] = {}
+    for one in sorted(
+        snapshots, key=lambda each: (each.started_at is not None, each.started_at, each.snapshot_id)
+    ):
+        if one.state == "completed" and one.started_at is not None:
+            found[one.source_volume_id] = one
+    return found
+
+
+def expected_copy(
+    used_bytes: Mapping[str, float],
+    snapshots: Sequence[Snapshot],
+    past: Sequence[CopiedBytes],
+    now: datetime,
+) -> ExpectedCopy:
+    """What a set of these volumes (used bytes by volume id) would copy now.
+
+    Everything, unless each volume has a completed snapshot and an earlier set has measured what changes: the distinct
+    blocks that change grow with time, but ever slower, because blocks are changed again. So a measurement over h hours
+    bounds every shorter time by its bytes, and every longer one by its bytes in proportion. The median of the bounds
+    counts, and never more than is used.
+    """
+    whole = sum(used_bytes.values())
+    newest = newest_completed(snapshots)
+    without = sorted(set(used_bytes) - set(newest))
+    if without:
+        return ExpectedCopy(whole, f"full copy: no completed snapshot of {', '.join(without)}")
+    measured = [one for one in past if one.since_seconds is not None and one.since_seconds > 0]
+    if not measured:
+        return ExpectedCopy(whole, "full copy: what changes between snapshots was not measured yet")
+    times = [one.started_at for one in newest.values() if one.started_at is not None]
+    since = max(0.0, (now - min(times)).total_seconds()) if times else 0.0
+    bounds = [one.copied_bytes * max(1.0, since / (one.since_seconds or 1.0)) for one in measured]
+    bound = median(bounds)
+    basis = f"changed in {since / 3600:.1f} h, by {len(measured)} earlier sets"
+    return ExpectedCopy(min(whole, bound), basis)

@@ -1,9 +1,0 @@
-"""Lambda function AwaitHealthy."""
-
-from __future__ import annotations
-
-from peaker.domain.run import StepInput
-from peaker.runtime.step import step
-from peaker.usecases.await_healthy import await_healthy
-
-handler = step(await_healthy, StepInput)

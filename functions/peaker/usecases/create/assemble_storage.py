@@ -1,0 +1,30 @@
+"""AssembleStorage: the host sees its volumes, whole and not mounted."""
+
+from __future__ import annotations
+
+import json
+
+from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.ports import Ports
+from peaker.usecases.run.run_facts import host_id, made_id
+from peaker.usecases.run.run_host_command import run_host_command
+
+
+def assemble_storage(ports: Ports, step: StepInput) -> Summary:
+    """The volumes are named by id: device names on Nitro do not say which is which."""
+    rows = ports.ledger.resources(step.run_id)
+    volumes = [
+        {
+            "name": volume.name,
+            "volume_id": made_id(rows, ResourceKind.VOLUME, volume.name),
+            "device": volume.device,
+            "mount_point": volume.mount_point,
+            "filesystem": volume.filesystem,
+        }
+        for volume in ports.clusters.settings(step.cluster).volumes
+    ]
+    instance_id = host_id(ports, step.run_id, "replica")
+    parameters = {"RunId": step.run_id, "Volumes": json.dumps(volumes, separators=(",", ":"))}
+    numbers = run_host_command(ports, step, "assemble_storage", instance_id, parameters)
+    return Summary(text=f"{len(volumes)} volumes seen by {instance_id}", numbers=numbers)

@@ -1,0 +1,40 @@
+"""ChooseDonor: the replica to snapshot, and the source that the new one will follow."""
+
+from __future__ import annotations
+
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas import donor as rules
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.ports import Ports
+from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.run.held_lease import holder_of
+from peaker_contract.errors import NoDonor
+
+
+def choose_donor(ports: Ports, step: StepInput) -> Summary:
+    """Raises NoDonor with the reason for each candidate (I2)."""
+    settings = ports.clusters.settings(step.cluster)
+    observation = observe_fleet(ports, settings, with_volumes=True)
+    choice = rules.choose_donor(observation, settings)
+    if choice.donor is None:
+        raise NoDonor(f"{step.cluster}: {choice.text}")
+    if isinstance(observation.source, Unknown):
+        raise NoDonor(f"{step.cluster}: the source is unknown: {observation.source.why}")
+    volumes = rules.data_volumes(choice.donor, settings)
+    facts = {
+        "donor": {
+            "instance_id": choice.donor.instance_id,
+            "volumes": {name: volume.volume_id for name, volume in volumes.items()},
+            "sizes_gib": {name: volume.size_gib for name, volume in volumes.items()},
+        },
+        "source": {
+            "instance_id": observation.source.instance_id,
+            "private_ip": observation.source.private_ip,
+        },
+    }
+    ports.ledger.save_facts(holder_of(step), facts)
+    verdicts = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
+    return Summary(
+        text=f"donor {choice.donor.instance_id}",
+        numbers={"donor": choice.donor.instance_id, "candidates": verdicts},
+    )

@@ -1,0 +1,58 @@
+"""CreateSnapshots: all data volumes of the donor at one instant."""
+
+from __future__ import annotations
+
+from peaker.domain.replicas.inventory import Snapshot
+from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.ports import Ports
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.lost_answers import may_still_appear
+from peaker.usecases.run.resource_tags import resource_tags
+from peaker.usecases.run.run_facts import fact
+from peaker_contract.errors import SnapshotFailed, SnapshotsPending
+from peaker_contract.tags import DONOR_TAG
+
+
+def create_snapshots(ports: Ports, step: StepInput) -> Summary:
+    """CreateSnapshots has no ClientToken: the run's tag is looked for before it is called (I10).
+
+    Raises SnapshotsPending while an earlier call without an answer may have made them.
+    """
+    donor = fact(ports.ledger.run(step.run_id), "donor")
+    earlier = of_kind(ports.ledger.resources(step.run_id), ResourceKind.SNAPSHOT)
+    rows = _intend(ports, step, donor["volumes"])
+    snapshots = ports.storage.snapshots_of_run(step.run_id)
+    if not snapshots:
+        if any(may_still_appear(row, ports.clock.now()) for row in earlier):
+            raise SnapshotsPending("an earlier call's answer was lost; its snapshots may still show")
+        snapshots = ports.storage.create_snapshots(
+            donor["instance_id"], list(donor["volumes"].values()), _tags(ports, step, donor["instance_id"])
+        )
+    made = {name: _record(ports, step, row, snapshots) for name, row in rows.items()}
+    return Summary(text=f"snapshots of {', '.join(made)} at one instant", numbers={"snapshots": made})
+
+
+def _tags(ports: Ports, step: StepInput, donor_id: str) -> dict[str, str]:
+    return {**resource_tags(ports, step), DONOR_TAG: donor_id}
+
+
+def _intend(ports: Ports, step: StepInput, volumes: dict[str, str]) -> dict[str, ResourceRow]:
+    now = ports.clock.now()
+    return {
+        name: ports.ledger.intend(
+            holder_of(step), ResourceKind.SNAPSHOT, name, step.step, now, {"source_volume_id": volume_id}
+        )
+        for name, volume_id in volumes.items()
+    }
+
+
+def _record(ports: Ports, step: StepInput, row: ResourceRow, snapshots: list[Snapshot]) -> str:
+    source = row.details["source_volume_id"]
+    snapshot = next((one for one in snapshots if one.source_volume_id == source), None)
+    if snapshot is None:
+        raise SnapshotFailed(f"the snapshot set has no member of {source} ({row.name}); none of it is usable")
+    ports.storage.name_snapshot(snapshot.snapshot_id, row.name)
+    if row.resource_id is None:
+        ports.ledger.made(holder_of(step), row, snapshot.snapshot_id, ports.clock.now())
+    return snapshot.snapshot_id

@@ -1,0 +1,68 @@
+"""CreateVolumes: one per snapshot, in the instance's zone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from peaker.domain.planning.plan import PlannedVolume, ScaleOutPlan
+from peaker.domain.replicas.inventory import Volume, VolumeSpec
+from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.run import StepInput, Summary, client_token
+from peaker.ports import Ports
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.resource_tags import resource_tags
+from peaker.usecases.run.run_facts import fact, made_id
+from peaker_contract.errors import AwsCallRejected, CapacityUnavailable
+from peaker_contract.tags import VOLUME_TAG
+
+
+def create_volumes(ports: Ports, step: StepInput) -> Summary:
+    """A volume that the run has already, by tag and name, is taken over (I10).
+
+    Raises CapacityUnavailable, and AwsCallRejected for what EC2 refuses also without a provisioned rate.
+    """
+    run = ports.ledger.run(step.run_id)
+    zone = str(fact(run, "replica")["zone"])
+    existing = {volume.name: volume for volume in ports.storage.volumes_of_run(step.run_id)}
+    made: dict[str, str] = {}
+    notes: list[str] = []
+    for planned in ScaleOutPlan.model_validate(run.plan).volumes:
+        row = ports.ledger.intend(
+            holder_of(step), ResourceKind.VOLUME, planned.name, step.step, ports.clock.now(), {}
+        )
+        volume = existing.get(planned.name) or _create(ports, step, planned, zone, notes)
+        ports.ledger.made(holder_of(step), row, volume.volume_id, ports.clock.now())
+        made[planned.name] = volume.volume_id
+    return Summary(
+        text=f"{len(made)} volumes in {zone}", numbers={"volumes": made, "zone": zone, "notes": notes}
+    )
+
+
+def _create(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str, notes: list[str]) -> Volume:
+    spec = _spec(ports, step, planned, zone)
+    try:
+        return ports.storage.create_volume(spec, client_token(step.run_id, step.step, planned.name))
+    except (CapacityUnavailable, AwsCallRejected) as refusal:
+        if spec.initialization_rate_mib_per_s is None:
+            raise
+        # The account's quota of 5,000 MiB/s of provisioned rate may be used up, for which no error code is documented:
+        # any refusal is tried again without a rate. Default hydration is slower, not wrong.
+        notes.append(f"{planned.name}: without a provisioned initialization rate ({refusal})")
+        slower = replace(spec, initialization_rate_mib_per_s=None)
+        return ports.storage.create_volume(
+            slower, client_token(step.run_id, step.step, planned.name, "default")
+        )
+
+
+def _spec(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str) -> VolumeSpec:
+    resources = ports.ledger.resources(step.run_id)
+    return VolumeSpec(
+        snapshot_id=made_id(resources, ResourceKind.SNAPSHOT, planned.name),
+        zone=zone,
+        size_gib=planned.size_gib,
+        volume_type=planned.volume_type,
+        iops=planned.iops,
+        throughput_mib_per_s=planned.throughput_mib_per_s,
+        initialization_rate_mib_per_s=planned.initialization_rate_mib_per_s,
+        tags={**resource_tags(ports, step), VOLUME_TAG: planned.name},
+    )

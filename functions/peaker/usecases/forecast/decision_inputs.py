@@ -1,0 +1,151 @@
+"""What a decision takes into account beside load and forecast: trouble, known events, measured capacity, observation.
+
+Trouble comes from three places. Metrics that the cluster's settings watch (an error rate, say); the markers
+`Deploy` and `Failover` of namespace Peaker/Events, dimension Cluster, which a person or a pipeline writes with one
+`aws cloudwatch put-metric-data`; and the source itself: another instance in its place is a failover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from statistics import median
+
+from peaker.domain.cluster import ClusterSettings, WatchSettings
+from peaker.domain.issued import CheckState
+from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.scaling import CalendarOverride, Capacity, Trouble, measured_capacity
+from peaker.domain.replicas.fleet import Observation as FleetObservation
+from peaker.domain.replicas.inventory import Instance
+from peaker.ports import ForecastPorts
+from peaker_contract.metrics import CLUSTER_DIMENSION, EVENTS_NAMESPACE, EventMetric
+
+_MARKER_PERIOD_SECONDS = 60
+_PROOFS_COUNTED = 5
+# A load that was served safely is believed for four weeks; versions, queries and data change.
+_SAFE_RATE_DAYS = 28
+
+
+@dataclass(frozen=True)
+class Watching:
+    """Whether the cluster is only observed, why, and for how long still."""
+
+    observing: bool
+    reason: str
+    days_left: float = 0.0
+
+
+def watching(settings: ClusterSettings, state: CheckState, now: datetime) -> Watching:
+    """A cluster in mode observe, and one that is younger than its days of observation and not accepted."""
+    if settings.mode == "observe":
+        return Watching(True, "the cluster is in mode observe")
+    if settings.observation.accepted:
+        return Watching(False, "accepted")
+    first = now.timestamp() if state.first_check_seconds is None else state.first_check_seconds
+    seen = (now.timestamp() - first) / 86_400
+    left = settings.observation.days - seen
+    if left <= 0:
+        return Watching(False, f"observed for {seen:.1f} days")
+    days = f"{seen:.1f} of {settings.observation.days:g} days"
+    return Watching(True, f"observed for {days}; observation.accepted: true ends it", left)
+
+
+def carried_over(state: CheckState, observed: FleetObservation | None, now: datetime) -> CheckState:
+    """The state with the first check's time and the source; another source than last time is a failover."""
+    if state.first_check_seconds is None:
+        state = replace(state, first_check_seconds=now.timestamp())
+    source = observed.source if observed else None
+    if not isinstance(source, Instance):
+        return state
+    if state.source_id not in (None, source.instance_id):
+        state = replace(state, failover_seconds=now.timestamp())
+    return replace(state, source_id=source.instance_id)
+
+
+def troubles(
+    ports: ForecastPorts, settings: ClusterSettings, state: CheckState, now: datetime
+) -> list[Trouble]:
+    """All trouble within the hold, the newest of each metric. Raises Throttled, AwsUnavailable: no guess instead.
+
+    A watched metric without points shows no trouble: most error metrics have none while all is well.
+    """
+    since = now - timedelta(minutes=settings.holds.minutes)
+    found = [] if state.failover_seconds is None else [Trouble("failover", state.failover_seconds)]
+    for watch in (*settings.holds.watch, *_markers(settings.name)):
+        points = ports.history.events(watch, since, now)
+        above = [
+            at
+            for at, value in zip(points.times_seconds, points.values, strict=True)
+            if value > watch.above and at <= now.timestamp()
+        ]
+        if above:
+            # The trouble may have lasted to the end of its period, or to now.
+            ended = min(max(above) + points.period_seconds, now.timestamp())
+            found.append(Trouble(watch.kind.replace("_", " "), ended))
+    limit = since.timestamp()
+    return [one for one in found if one.at_seconds > limit]
+
+
+def _markers(cluster: str) -> tuple[WatchSettings, WatchSettings]:
+    def marker(name: EventMetric, kind: str) -> WatchSettings:
+        return WatchSettings.model_validate(
+            {
+                "namespace": EVENTS_NAMESPACE,
+                "name": name,
+                "statistic": "Sum",
+                "period_seconds": _MARKER_PERIOD_SECONDS,
+                "dimensions": {CLUSTER_DIMENSION: cluster},
+                "kind": kind,
+            }
+        )
+
+    return marker(EventMetric.DEPLOY, "deploy"), marker(EventMetric.FAILOVER, "failover")
+
+
+def overrides(settings: ClusterSettings) -> tuple[CalendarOverride, ...]:
+    """The calendar of the settings."""
+    return tuple(
+        CalendarOverride(
+            start_seconds=event.from_.timestamp(),
+            end_seconds=event.until.timestamp(),
+            reason=event.reason,
+            factor=event.factor or 1.0,
+            replicas=event.min_replicas or 0,
+            load=event.load or 0.0,
+        )
+        for event in settings.calendar
+    )
+
+
+def capacity(settings: ClusterSettings, past: PastSteps, state: CheckState) -> Capacity:
+    """The settings' figure, as far as the last storage proofs and the loads that were served bear it out."""
+    shares = list(past.knee_shares)[-_PROOFS_COUNTED:]
+    return measured_capacity(
+        settings.capacity_per_replica,
+        knee_share=median(shares) if shares else None,
+        safe_rate=state.safe_rate,
+    )
+
+
+def with_safe_rate(
+    state: CheckState,
+    settings: ClusterSettings,
+    load: float | None,
+    serving: int | None,
+    trouble: Sequence[Trouble],
+    now: datetime,
+) -> CheckState:
+    """The state with the highest load per replica that was served without trouble.
+
+    Only where an error metric is watched: without one nobody knows whether it was served well.
+    """
+    watched = any(watch.kind == "error_spike" for watch in settings.holds.watch)
+    old = state.safe_rate_seconds
+    if old is not None and now.timestamp() - old > _SAFE_RATE_DAYS * 86_400:
+        state = replace(state, safe_rate=None, safe_rate_seconds=None)
+    if not watched or trouble or load is None or not serving:
+        return state
+    if load / serving <= (state.safe_rate or 0.0):
+        return state
+    return replace(state, safe_rate=load / serving, safe_rate_seconds=now.timestamp())

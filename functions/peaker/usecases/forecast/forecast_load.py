@@ -1,0 +1,372 @@
+"""Read the load's history, forecast it, decide how many replicas it takes, publish the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pydantic import BaseModel, ConfigDict
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.forecasting import (
+    Forecast,
+    LoadSeries,
+    Standing,
+    UnusableSeries,
+    forecast_demand,
+    series_from_points,
+)
+from peaker.domain.forecasting.scoring import LEAST_SCORED, Score, score_issued
+from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS, empty_series
+from peaker.domain.instants import to_iso
+from peaker.domain.issued import CheckState, IssuedForecast
+from peaker.domain.planning.lead_time import (
+    LeadTime,
+    LeadTimeInputs,
+    PastSteps,
+    predict_lead_time,
+    predict_return,
+)
+from peaker.domain.planning.parking import parked_seconds, returnable
+from peaker.domain.planning.prices import PriceTable, usd
+from peaker.domain.planning.scaling import (
+    Capacity,
+    Fleet,
+    Observation,
+    Outcome,
+    ScalingDecision,
+    ScalingPolicy,
+    decide,
+    minimum_lifetime_minutes,
+    served_quantile,
+)
+from peaker.domain.replicas.fleet import Observation as FleetObservation
+from peaker.domain.replicas.fleet import ReplicaState
+from peaker.domain.runs.ledger import LeaseRow
+from peaker.ports import ForecastPorts
+from peaker.usecases.forecast.decision_inputs import (
+    Watching,
+    capacity,
+    carried_over,
+    overrides,
+    troubles,
+    watching,
+    with_safe_rate,
+)
+from peaker.usecases.plan.cluster_prices import cluster_prices
+from peaker.usecases.plan.lead_time_inputs import GIB, lead_time_inputs, snapshot_history, volume_bytes
+from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker_contract.errors import Retryable
+from peaker_contract.metrics import Metric
+
+_SCORED_FOR = timedelta(days=7)
+
+
+class ForecastReport(BaseModel):
+    """What one run found and said, for the log and the console."""
+
+    model_config = ConfigDict(frozen=True)
+
+    cluster: str
+    at: str
+    mode: str
+    action: str
+    outcome: str
+    reason: str
+    required: int
+    shortage: int
+    surplus: int
+    serving: int | None
+    building: int
+    load_now: float | None
+    forecast_p50: float | None
+    forecast_p95: float | None
+    standing: str
+    model: str
+    coverage: float | None
+    scored: int
+    lead_time_p50_seconds: float
+    lead_time_p90_seconds: float
+    quantile: float
+    quantile_basis: str
+    capacity_per_replica: float
+    capacity_basis: str
+    observing: bool
+    observation: str
+    observation_days_left: float
+    score: str
+    forecast_error: float | None
+    numbers: dict[str, float]
+    reasons: tuple[str, ...]
+
+    def rules_in_force(self) -> dict[Metric, float]:
+        """By which figures it was decided, as metrics that nobody alarms on."""
+        values = {
+            Metric.SERVED_QUANTILE: self.quantile,
+            Metric.CAPACITY_PER_REPLICA: self.capacity_per_replica,
+            Metric.OBSERVATION_DAYS_LEFT: self.observation_days_left,
+            Metric.FORECAST_ERROR: self.forecast_error,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
+    """One scheduled check of one cluster. Raises UnknownCluster.
+
+    When the fleet cannot be read it is unknown, and the decision is to hold.
+    """
+    now = ports.common.clock.now()
+    settings = ports.common.clusters.settings(cluster)
+    past = ports.records.past_steps(cluster)
+    fleet, observed = _fleet(ports, settings, now)
+    state = carried_over(ports.records.check_state(cluster), observed, now)
+    inputs = lead_time_inputs(settings, observed, past, snapshot_history(ports.common, settings, observed))
+    lead_time = predict_lead_time(inputs, past)
+    series = _history(ports, settings, now)
+    forecast = forecast_demand(series, lead_time.p90_seconds, metric_name=settings.load_metric.name)
+    trouble = troubles(ports, settings, state, now)
+    observation = Observation(
+        now_seconds=now.timestamp(),
+        load_now=None if forecast.stale else forecast.last_load,
+        fleet=fleet,
+        troubles=trouble,
+        overrides=overrides(settings),
+    )
+    state = with_safe_rate(state, settings, observation.load_now, fleet.serving, trouble, now)
+    prices = cluster_prices(ports.common, settings)
+    policy = scaling_policy(settings, prices, observed, capacity(settings, past, state))
+    decision = decide(observation, forecast, lead_time, policy, state)
+    back = return_lead_time(ports.common.environment, observed, decision.shortage, inputs, past, now)
+    if back is not None and back.p90_seconds < lead_time.p90_seconds:
+        nearer = forecast_demand(series, back.p90_seconds, metric_name=settings.load_metric.name)
+        later = decide(observation, nearer, back, policy, state)
+        # A nearer look may let a return wait; it is no reason to take a replica away (I8).
+        if later.surplus == 0:
+            forecast, lead_time, decision = nearer, back, later
+    check = _Check(
+        settings=settings,
+        now=now,
+        observation=observation,
+        forecast=forecast,
+        lead_time=lead_time,
+        policy=policy,
+        decision=decision,
+        score=score_issued(ports.records.issued(cluster, now - _SCORED_FOR), series),
+        watching=watching(settings, state, now),
+    )
+    _publish(ports, check)
+    _remember(ports, cluster, forecast, lead_time, decision)
+    report = _report(check)
+    ports.records.save_report(cluster, report.model_dump(mode="json"))
+    return report
+
+
+@dataclass(frozen=True)
+class _Check:
+    """One check: what was seen, what was decided, and by which rules."""
+
+    settings: ClusterSettings
+    now: datetime
+    observation: Observation
+    forecast: Forecast
+    lead_time: LeadTime
+    policy: ScalingPolicy
+    decision: ScalingDecision
+    score: Score
+    watching: Watching
+
+
+def scaling_policy(
+    settings: ClusterSettings,
+    prices: PriceTable,
+    observed: FleetObservation | None,
+    capacity_per_replica: Capacity,
+) -> ScalingPolicy:
+    """The cluster's rules; the minimum lifetime is at least what the hydration is worth in replica-hours."""
+    gib = sum(volume_bytes(settings, observed).values()) / GIB
+    hydration_usd = usd(prices.initialization(gib, settings.initialization_rate_mib_per_s), 6)
+    replica_hour = usd(prices.instance_hour(settings.instance_type), 6)
+    minutes = minimum_lifetime_minutes(hydration_usd, replica_hour, settings.limits.minimum_lifetime_minutes)
+    return ScalingPolicy(
+        min_replicas=settings.min_replicas,
+        max_replicas=settings.max_replicas,
+        capacity=capacity_per_replica,
+        quantile=served_quantile(settings.forecast).value,
+        period_seconds=60.0 * settings.forecast.schedule_minutes,
+        minimum_lifetime_seconds=60.0 * minutes,
+        hold_after_trouble_seconds=60.0 * settings.holds.minutes,
+        builds_at_once=1,
+    )
+
+
+def _history(ports: ForecastPorts, settings: ClusterSettings, now: datetime) -> LoadSeries:
+    points = ports.history.points(settings, now - timedelta(days=KEPT_HISTORY_DAYS), now)
+    try:
+        return series_from_points(
+            points.times_seconds,
+            points.values,
+            now_seconds=now.timestamp(),
+            period_seconds=points.period_seconds,
+        )
+    except UnusableSeries:
+        # Too coarse for a daily shape: the load itself still counts, nothing is forecast.
+        return empty_series(now.timestamp())
+
+
+def return_lead_time(
+    environment: str,
+    observed: FleetObservation | None,
+    shortage: int,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+    now: datetime,
+) -> LeadTime | None:
+    """How long the slowest return takes where parked replicas alone make up for the shortage; None where they do not.
+
+    With one replica to build among those that are missing, the alarm must come as early as a build needs.
+    """
+    if observed is None or shortage < 1:
+        return None
+    ready = returnable(observed, environment, now)
+    if len(ready) < shortage:
+        return None
+    return predict_return(inputs, parked_seconds(ready[shortage - 1], now), past)
+
+
+def _fleet(
+    ports: ForecastPorts, settings: ClusterSettings, now: datetime
+) -> tuple[Fleet, FleetObservation | None]:
+    """The fleet as the decision counts it. When AWS does not answer, serving is unknown, which means hold (I4)."""
+    try:
+        observed = observe_fleet(ports.common, settings, with_volumes=True)
+        lease = ports.common.lease.current(settings.name, now)
+    except Retryable:
+        return Fleet(serving=None), None
+    rows = {one.instance_id: one.ledger_row for one in observed.replicas if one.ledger_row is not None}
+    serving = observed.serving
+    in_service_since = {
+        one.instance_id: row.changed_at.timestamp()
+        for one in serving
+        if (row := rows.get(one.instance_id)) is not None and row.state is ReplicaState.IN_SERVICE
+    }
+    fleet = Fleet(
+        serving=len(serving),
+        building=_building(observed, lease),
+        draining=1 if lease is not None and lease.operation == "scale_in" else 0,
+        peak_in_service_since=in_service_since,
+    )
+    return fleet, observed
+
+
+def _building(observed: FleetObservation, lease: LeaseRow | None) -> int:
+    """Replicas that a live scale_out will add: one per lease, from its first moment, until it serves.
+
+    A row left behind by a dead run does not count: nobody works on it.
+    """
+    if lease is None or lease.operation != "scale_out":
+        return 0
+    served = any(
+        one.ledger_row is not None and one.ledger_row.run_id == lease.run_id for one in observed.serving
+    )
+    return 0 if served else 1
+
+
+def _publish(ports: ForecastPorts, check: _Check) -> None:
+    decision, forecast = check.decision, check.forecast
+    acts = not check.watching.observing
+    values = {
+        Metric.REQUIRED_REPLICAS: float(decision.required),
+        Metric.REPLICA_SHORTAGE: float(decision.shortage if acts else 0),
+        Metric.REPLICA_SURPLUS: float(decision.surplus if acts else 0),
+        Metric.SCALING_DECISION: float(decision.shortage - decision.surplus),
+        Metric.DECISION_ALARM: float(decision.outcome is Outcome.ALARM),
+        Metric.LEAD_TIME_SECONDS: check.lead_time.p90_seconds,
+        Metric.FORECAST_DEGRADED: float(_is_degraded(forecast)),
+        Metric.OBSERVING: float(check.watching.observing),
+    }
+    known = {
+        Metric.SERVING_REPLICAS: decision.numbers.get("serving", -1.0),
+        Metric.FORECAST_COVERAGE: _coverage(forecast, check.score),
+        Metric.FORECAST_LOAD: decision.numbers.get("forecast_upper"),
+        Metric.FORECAST_LOAD_P50: decision.numbers.get("forecast_p50"),
+        Metric.FORECAST_LOAD_P95: decision.numbers.get("forecast_p95"),
+        Metric.LOAD_AGE_SECONDS: forecast.age_seconds,
+    }
+    values |= {name: value for name, value in known.items() if value is not None and value >= 0}
+    ports.metrics.publish(check.settings.name, check.now, values)
+
+
+def _is_degraded(forecast: Forecast) -> bool:
+    return forecast.stale or forecast.standing in {Standing.DEGRADED, Standing.REACTIVE_ONLY}
+
+
+def _coverage(forecast: Forecast, score: Score) -> float | None:
+    """What issued forecasts really covered, once enough were scored; the backtest's figure before that."""
+    return score.coverage95 if score.scored >= LEAST_SCORED else forecast.coverage
+
+
+def _remember(
+    ports: ForecastPorts, cluster: str, forecast: Forecast, lead_time: LeadTime, decision: ScalingDecision
+) -> None:
+    state: CheckState = decision.state
+    ports.records.save_check_state(cluster, state)
+    if forecast.quantiles is None:
+        return
+    ahead = max(1, round(lead_time.p90_seconds / forecast.step_seconds))
+    ahead = min(ahead, len(forecast.quantiles))
+    issued = IssuedForecast(
+        issued_at_seconds=forecast.issued_at_seconds,
+        target_seconds=forecast.issued_at_seconds + ahead * forecast.step_seconds,
+        p50=float(forecast.quantile(0.5)[ahead - 1]),
+        p95=float(forecast.quantile(0.95)[ahead - 1]),
+        model=forecast.model,
+        required=decision.required,
+    )
+    ports.records.save_issued(cluster, issued)
+
+
+def _report(check: _Check) -> ForecastReport:
+    forecast, decision, lead_time = check.forecast, check.decision, check.lead_time
+    reasons: Sequence[str] = forecast.reasons
+    return ForecastReport(
+        cluster=check.settings.name,
+        at=to_iso(check.now.astimezone(UTC)),
+        mode=check.settings.mode,
+        action=decision.action,
+        outcome=decision.outcome,
+        reason=decision.reason,
+        required=decision.required,
+        shortage=decision.shortage,
+        surplus=decision.surplus,
+        serving=check.observation.fleet.serving,
+        building=check.observation.fleet.building,
+        load_now=check.observation.load_now,
+        forecast_p50=decision.numbers.get("forecast_p50"),
+        forecast_p95=decision.numbers.get("forecast_p95"),
+        standing=forecast.standing,
+        model=forecast.model,
+        coverage=_coverage(forecast, check.score),
+        scored=check.score.scored,
+        lead_time_p50_seconds=lead_time.p50_seconds,
+        lead_time_p90_seconds=lead_time.p90_seconds,
+        quantile=check.policy.quantile,
+        quantile_basis=served_quantile(check.settings.forecast).basis,
+        capacity_per_replica=check.policy.capacity.per_replica,
+        capacity_basis=check.policy.capacity.basis,
+        observing=check.watching.observing,
+        observation=check.watching.reason,
+        observation_days_left=check.watching.days_left,
+        score=_score_text(check.score),
+        forecast_error=check.score.error50,
+        numbers=dict(decision.numbers),
+        reasons=(*reasons, lead_time.reason),
+    )
+
+
+def _score_text(score: Score) -> str:
+    """The score of the last seven days as a sentence, for the one who decides whether to accept the forecast."""
+    if score.coverage95 is None:
+        return "no forecast could be scored yet"
+    error = "" if score.error50 is None else f", p50 was off by {score.error50:.0%} on average"
+    return f"{score.scored} forecasts scored: {score.coverage95:.0%} of the loads stayed under p95{error}"

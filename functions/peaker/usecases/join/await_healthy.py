@@ -1,0 +1,31 @@
+"""AwaitHealthy: the read endpoint finds the newcomer healthy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.ports import Ports
+from peaker.usecases.run.run_facts import host_id
+from peaker_contract.errors import TargetNotHealthy
+
+
+def await_healthy(ports: Ports, step: StepInput) -> Summary:
+    """Raises TargetNotHealthy with the endpoint's reason until the warming group calls it healthy."""
+    settings = ports.clusters.settings(step.cluster)
+    instance_id = host_id(ports, step.run_id, "replica")
+    _require(ports.endpoint.warming_health(settings), instance_id)
+    return Summary(text=f"{instance_id} may get reads", numbers={"target": instance_id})
+
+
+def require_healthy(ports: Ports, settings: ClusterSettings, instance_id: str) -> None:
+    """Raises TargetNotHealthy unless the serving group calls it healthy."""
+    _require(ports.endpoint.health(settings), instance_id)
+
+
+def _require(group: Mapping[str, TargetHealth], instance_id: str) -> None:
+    health = group.get(instance_id, TargetHealth(TargetState.ABSENT))
+    if health.state is not TargetState.HEALTHY:
+        raise TargetNotHealthy(f"{instance_id}: {health.state.value} {health.reason}".rstrip())

@@ -1,0 +1,50 @@
+"""Bring a replica's database back, by the same host documents as in a build."""
+
+from __future__ import annotations
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import Numbers
+from peaker.domain.runs.run import StepInput
+from peaker.ports import Ports
+from peaker.usecases.join.start_database import start_parameters
+from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.run.run_facts import builder_of
+from peaker.usecases.run.run_host_command import run_host_command
+from peaker_contract.errors import LedgerInconsistent
+
+# A replica that is not there after this long will not be in time for the peak that asked for it.
+CATCH_UP_TIMEOUT_SECONDS = 6 * 3600
+
+
+def bring_database_back(
+    ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str
+) -> Numbers:
+    """Start the database, follow the source, catch up: three commands under steps of their own.
+
+    Raises HostCommandRunning between them, HostCommandFailed and BinlogsGone when one fails.
+    """
+    builder = builder_of(ports.ledger.run(step.run_id))
+    source = observe_fleet(ports, settings).source
+    if isinstance(source, Unknown):
+        raise LedgerInconsistent(f"{instance_id} cannot follow the source: {source.why}")
+    documents = (
+        ("start_database", start_parameters(ports, step, instance_id)),
+        ("start_replication", {"RunId": builder, "SourceHost": source.private_ip}),
+        ("wait_for_catch_up", catch_up_parameters(settings, builder)),
+    )
+    numbers: Numbers = {}
+    for document, parameters in documents:
+        part = step.model_copy(update={"step": f"{step.step}.{document}"})
+        numbers = run_host_command(ports, part, document, instance_id, parameters)
+    return numbers
+
+
+def catch_up_parameters(settings: ClusterSettings, run_id: str) -> dict[str, str]:
+    """Of wait_for_catch_up. Its gate is in whole seconds: rounded down."""
+    return {
+        "RunId": run_id,
+        "LagGateSeconds": str(int(settings.gates.lag_seconds)),
+        "LagSamples": str(settings.gates.lag_samples),
+        "TimeoutSeconds": str(CATCH_UP_TIMEOUT_SECONDS),
+    }

@@ -1,0 +1,199 @@
+"""RampTraffic: the newcomer's share of new connections rises while it answers as well as its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.host_results import ServiceReport, typed
+from peaker.domain.instants import seconds_between
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import TargetState
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.service.ramp import Expected, RampAction, RampVerdict, Service, judge_share, judge_step
+from peaker.ports import Ports
+from peaker.usecases.join.await_healthy import require_healthy
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.run_facts import host_id
+from peaker.usecases.run.run_host_command import run_host_command
+from peaker_contract.errors import (
+    HostCommandFailed,
+    HostCommandRunning,
+    RampInProgress,
+    RampUndecided,
+    ReplicaWorseThanPeers,
+)
+
+COMPARED_PEERS = 2
+
+
+class Ramp(BaseModel):
+    """Where the ramp stands, kept with the run between calls.
+
+    `share_since` is when the present share was set, `since` that or the end of the last comparison.
+    """
+
+    since: datetime
+    share_since: datetime
+    index: int = 0
+    round: int = 1
+    backs: int = 0
+    holds: int = 0
+    promoted: bool = False
+    history: list[dict[str, Any]] = []
+
+
+def ramp_traffic(ports: Ports, step: StepInput) -> Summary:
+    """Raises RampInProgress until the replica is one of the proven ones and in service.
+
+    Raises ReplicaWorseThanPeers after ramp.attempts times, RampUndecided after ramp.holds windows without an answer.
+    """
+    settings = ports.clusters.settings(step.cluster)
+    instance_id = host_id(ports, step.run_id, "replica")
+    ramp = _standing(ports, step, settings)
+    if not ramp.promoted:
+        ramp = _climb(ports, step, settings, instance_id, ramp)
+    require_healthy(ports, settings, instance_id)
+    _into_service(ports, step, instance_id)
+    numbers = {"target": instance_id, "backs": ramp.backs, "windows": ramp.history}
+    return Summary(text=f"{instance_id} serves, after {len(ramp.history)} comparisons", numbers=numbers)
+
+
+def _standing(ports: Ports, step: StepInput, settings: ClusterSettings) -> Ramp:
+    stored = ports.ledger.run(step.run_id).facts.get("ramp")
+    if stored is not None:
+        return Ramp.model_validate({"share_since": stored["since"], **stored})
+    _warm_group_has_all(ports, settings)
+    return _set(ports, step, settings, _begun(ports), "begun")
+
+
+def _begun(ports: Ports) -> Ramp:
+    now = ports.clock.now()
+    return Ramp(since=now, share_since=now)
+
+
+def _warm_group_has_all(ports: Ports, settings: ClusterSettings) -> None:
+    """The share is the warming group's, so that all who serve must be in it beside the newcomer."""
+    warming = ports.endpoint.warming_health(settings)
+    for instance_id, health in ports.endpoint.health(settings).items():
+        if health.state is TargetState.HEALTHY and instance_id not in warming:
+            ports.endpoint.register(settings, instance_id)
+
+
+def _set(ports: Ports, step: StepInput, settings: ClusterSettings, ramp: Ramp, why: str) -> Ramp:
+    """Set the share, remember it, and come again after ramp_step_seconds."""
+    share = settings.ramp.shares[ramp.index]
+    ports.endpoint.set_share(settings, share)
+    _remember(ports, step, ramp)
+    raise RampInProgress(f"share {share:g}: {why}")
+
+
+def _remember(ports: Ports, step: StepInput, ramp: Ramp) -> None:
+    ports.ledger.save_facts(holder_of(step), {"ramp": ramp.model_dump(mode="json")})
+
+
+def _climb(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str, ramp: Ramp) -> Ramp:
+    share = settings.ramp.shares[ramp.index]
+    waited = seconds_between(ramp.since, ports.clock.now())
+    if waited < settings.ramp_step_seconds:
+        raise RampInProgress(f"share {share:g} for {waited:.0f} of {settings.ramp_step_seconds} s")
+    verdict = _compare(ports, step, settings, instance_id, ramp)
+    window = {"share": share, "action": verdict.action.value, "reason": verdict.reason, **verdict.numbers}
+    now = ports.clock.now()
+    ramp = ramp.model_copy(update={"since": now, "round": ramp.round + 1, "history": [*ramp.history, window]})
+    return _after(ports, step, settings, instance_id, ramp, verdict)
+
+
+def _after(
+    ports: Ports,
+    step: StepInput,
+    settings: ClusterSettings,
+    instance_id: str,
+    ramp: Ramp,
+    verdict: RampVerdict,
+) -> Ramp:
+    policy = settings.ramp
+    if verdict.action is RampAction.WAIT:
+        return _set(ports, step, settings, ramp, verdict.reason)
+    if verdict.action is RampAction.HOLD:
+        ramp = ramp.model_copy(update={"holds": ramp.holds + 1})
+        if ramp.holds > policy.holds:
+            raise RampUndecided(
+                f"{instance_id}: {ramp.holds} windows without an answer, the last: {verdict.reason}"
+            )
+        return _set(ports, step, settings, ramp, verdict.reason)
+    if verdict.action is RampAction.BACK:
+        ramp = ramp.model_copy(update={"backs": ramp.backs + 1, "index": 0, "share_since": ramp.since})
+        if ramp.backs >= policy.attempts:
+            ports.endpoint.set_share(settings, policy.shares[0])
+            raise ReplicaWorseThanPeers(
+                f"{instance_id}: {verdict.reason} (attempt {ramp.backs} of {policy.attempts})"
+            )
+        return _set(ports, step, settings, ramp, f"back: {verdict.reason}")
+    if ramp.index + 1 < len(policy.shares):
+        risen = {"index": ramp.index + 1, "share_since": ramp.since}
+        return _set(ports, step, settings, ramp.model_copy(update=risen), verdict.reason)
+    ports.endpoint.promote(settings, instance_id)
+    ramp = ramp.model_copy(update={"promoted": True})
+    _remember(ports, step, ramp)
+    return ramp
+
+
+def _compare(
+    ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str, ramp: Ramp
+) -> RampVerdict:
+    serving = ports.endpoint.health(settings)
+    peers = sorted(
+        peer
+        for peer, health in serving.items()
+        if health.state is TargetState.HEALTHY and peer != instance_id
+    )
+    measured = _measured(ports, step, settings, ramp.round, [instance_id, *peers[:COMPARED_PEERS]])
+    newcomer, compared = measured[instance_id], [measured[peer] for peer in peers[:COMPARED_PEERS]]
+    verdict = judge_step(newcomer, compared, settings.ramp)
+    if not peers:
+        return verdict
+    expected = _expected(ports, settings, ramp, len(peers))
+    return judge_share(verdict, newcomer, compared, settings.ramp, expected)
+
+
+def _expected(ports: Ports, settings: ClusterSettings, ramp: Ramp, peers: int) -> Expected:
+    ratio = settings.read_endpoint.expected_ratio(settings.ramp.shares[ramp.index], peers)
+    waited = seconds_between(ramp.share_since, ports.clock.now())
+    return Expected(ratio, waited, 2.0 * settings.ramp_step_seconds)
+
+
+def _measured(
+    ports: Ports, step: StepInput, settings: ClusterSettings, window: int, hosts: list[str]
+) -> Mapping[str, Service | Unknown]:
+    """One command per window and host, each sent once, and all of them before the first is waited for."""
+    parameters = {"RunId": step.run_id, "WindowSeconds": str(settings.ramp.window_seconds)}
+    found: dict[str, Service | Unknown] = {}
+    waiting: list[HostCommandRunning] = []
+    for number, host in enumerate(hosts, 1):
+        command = step.model_copy(update={"step": f"{step.step}/{window}/{number}"})
+        try:
+            numbers = run_host_command(ports, command, "measure_service", host, parameters)
+        except HostCommandRunning as running:
+            waiting.append(running)
+        except HostCommandFailed as failed:
+            found[host] = Unknown(str(failed))
+        else:
+            report = typed("measure_service", ServiceReport, numbers)
+            found[host] = Service(report.queries, report.errors, report.mean_ms, report.measurable)
+    if waiting:
+        raise waiting[0]
+    return found
+
+
+def _into_service(ports: Ports, step: StepInput, instance_id: str) -> None:
+    known = ports.ledger.replicas(step.cluster).get(instance_id)
+    now = ports.clock.now()
+    row = known or ReplicaRow(step.cluster, instance_id, step.run_id, ReplicaState.BUILDING, now)
+    ports.ledger.set_replica(holder_of(step), replace(row, state=ReplicaState.IN_SERVICE, changed_at=now))

@@ -1,0 +1,47 @@
+"""StartDatabase: MySQL runs on the warm copy, read-only, with an identity of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.ports import Ports
+from peaker.usecases.run.run_facts import builder_of, host_id
+from peaker.usecases.run.run_host_command import run_host_command
+
+
+def start_database(ports: Ports, step: StepInput) -> Summary:
+    """Fails when crash recovery or the error log shows a torn copy."""
+    instance_id = host_id(ports, step.run_id, "replica")
+    parameters = start_parameters(ports, step, instance_id)
+    numbers = run_host_command(ports, step, "start_database", instance_id, parameters)
+    return Summary(text=f"server_uuid {numbers.get('server_uuid')}", numbers=numbers)
+
+
+def health_policy(settings: ClusterSettings) -> str:
+    """What the replica's health responder goes by, as the host takes it (JSON)."""
+    health = settings.health
+    policy = {
+        "good_samples": health.good_samples,
+        "bad_samples": health.bad_samples,
+        "lag_seconds": settings.gates.lag_seconds,
+        "min_free_disk_percent": health.min_free_disk_percent,
+    }
+    return json.dumps(policy, separators=(",", ":"))
+
+
+def start_parameters(ports: Ports, step: StepInput, instance_id: str) -> dict[str, str]:
+    """Of start_database, whether it is the copy's first start or a later one."""
+    return {
+        "RunId": builder_of(ports.ledger.run(step.run_id)),
+        "ServerId": str(server_id(instance_id)),
+        "Health": health_policy(ports.clusters.settings(step.cluster)),
+    }
+
+
+def server_id(instance_id: str) -> int:
+    """A server_id from 1 to 2^32 - 1 that is the instance's own; the same for every retry."""
+    digest = hashlib.sha256(instance_id.encode()).digest()
+    return int.from_bytes(digest[:4], "big") or 1

@@ -1,0 +1,103 @@
+"""WatchReplicas: tell every registered replica its peers and its floor, and hear how it stands.
+
+Scheduled, without a run: nothing is made, so there is neither lease nor ledger. A replica that does not answer in
+time is counted as unreported; the floor itself is decided on the hosts and does not wait for this.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.host_results import HealthReport, failure_text, last_json_line, parse_success, typed
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance, TargetState
+from peaker.domain.replicas.replica_watch import WatchFigures, summarize
+from peaker.ports import Ports
+from peaker_contract.errors import HostCommandFailed, Retryable
+
+LOOKS = 30
+PAUSE_SECONDS = 1.0
+_IN_THE_ENDPOINT = {TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEALTHY}
+
+
+def watch_replicas(ports: Ports, cluster: str, pause: Callable[[float], None] = time.sleep) -> WatchFigures:
+    """One look; ends after LOOKS pauses at the latest. `pause` waits that many seconds."""
+    settings = ports.clusters.settings(cluster)
+    replicas = _registered(ports, settings)
+    answers: dict[str, HealthReport | Unknown] = {}
+    commands: dict[str, str] = {}
+    for instance in replicas:
+        sent = _ask(ports, settings, instance, replicas)
+        if isinstance(sent, Unknown):
+            answers[instance.instance_id] = sent
+        else:
+            commands[instance.instance_id] = sent
+    for _ in range(LOOKS):
+        for instance_id in [name for name in commands if name not in answers]:
+            outcome = ports.commands.outcome(commands[instance_id], instance_id)
+            if outcome.status.is_over:
+                answers[instance_id] = _report(outcome)
+        if len(answers) == len(replicas):
+            break
+        pause(PAUSE_SECONDS)
+    late = Unknown(f"no answer within {LOOKS * PAUSE_SECONDS:.0f} s")
+    return summarize({one.instance_id: answers.get(one.instance_id, late) for one in replicas})
+
+
+def policy_parameters(
+    settings: ClusterSettings, instance: Instance, replicas: list[Instance]
+) -> dict[str, str]:
+    """What report_health stores on that replica; the peers are all others."""
+    health = settings.health
+    peers = [
+        {"instance_id": one.instance_id, "address": one.private_ip}
+        for one in replicas
+        if one.instance_id != instance.instance_id
+    ]
+    return {
+        "RunId": f"watch-{settings.name}",
+        "Peers": json.dumps(peers, separators=(",", ":")),
+        "FloorReplicas": str(health.floor_replicas),
+        "LagSeconds": f"{settings.gates.lag_seconds:g}",
+        "GoodSamples": str(health.good_samples),
+        "BadSamples": str(health.bad_samples),
+        "MinFreeDiskPercent": f"{health.min_free_disk_percent:g}",
+        "SourceServesReads": "true" if settings.read_endpoint.source_serves_reads else "false",
+    }
+
+
+def _registered(ports: Ports, settings: ClusterSettings) -> list[Instance]:
+    """The instances that a group of the endpoint holds and does not drain, in order of their ids."""
+    targets = [*ports.endpoint.health(settings).items(), *ports.endpoint.warming_health(settings).items()]
+    known = {name for name, target in targets if target.state in _IN_THE_ENDPOINT}
+    found = [
+        one
+        for one in ports.compute.instances_of_cluster(settings.name)
+        if one.instance_id in known and one.state == "running"
+    ]
+    return sorted(found, key=lambda one: one.instance_id)
+
+
+def _ask(
+    ports: Ports, settings: ClusterSettings, instance: Instance, replicas: list[Instance]
+) -> str | Unknown:
+    parameters = policy_parameters(settings, instance, replicas)
+    try:
+        return ports.commands.send(
+            "report_health", instance.instance_id, parameters, f"peaker watch {settings.name}"
+        )
+    except Retryable as error:
+        return Unknown(f"{type(error).__name__}: {error}")
+
+
+def _report(outcome: CommandOutcome) -> HealthReport | Unknown:
+    if outcome.status is not CommandStatus.SUCCESS:
+        otherwise = outcome.status_details or outcome.status.value
+        return Unknown(failure_text("report_health", last_json_line(outcome.stdout), otherwise))
+    try:
+        return typed("report_health", HealthReport, parse_success("report_health", outcome.stdout))
+    except HostCommandFailed as error:
+        return Unknown(str(error))

@@ -1,0 +1,60 @@
+"""ChooseDisposal: park the replica or retire it, compared in seconds to service and USD."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.parking import Disposal, decide_disposal, parking_figures
+from peaker.domain.replicas.fleet import Observation, Replica
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.ports import Ports
+from peaker.usecases.plan.cluster_prices import cluster_prices
+from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
+from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.run_facts import fact
+from peaker_contract.errors import LedgerInconsistent
+
+DISPOSAL_FACT = "disposal"
+
+
+class DisposalChosen(Summary):
+    """Which way the replica goes."""
+
+    action: Literal["park", "retire"]
+
+
+def choose_disposal(ports: Ports, step: StepInput) -> DisposalChosen:
+    """Settled once per run; later calls give the same answer."""
+    run = ports.ledger.run(step.run_id)
+    if DISPOSAL_FACT in run.facts:
+        return _answer(Disposal.model_validate(run.facts[DISPOSAL_FACT]))
+    settings = ports.clusters.settings(step.cluster)
+    instance_id = str(fact(run, "replica")["instance_id"])
+    observation = observe_fleet(ports, settings, with_volumes=True)
+    replica = observation.replica(instance_id)
+    if replica is None:
+        raise LedgerInconsistent(f"{instance_id} is not among the replicas of {step.cluster} any more")
+    disposal = disposal_of(ports, settings, observation, replica)
+    ports.ledger.save_facts(holder_of(step), {DISPOSAL_FACT: disposal.model_dump(mode="json")})
+    return _answer(disposal)
+
+
+def disposal_of(
+    ports: Ports, settings: ClusterSettings, observation: Observation, replica: Replica
+) -> Disposal:
+    """What the settings and the figures say; the observation must hold the volumes."""
+    past = ports.past_runs.past_steps(settings.name)
+    inputs = lead_time_inputs(settings, observation, past, snapshot_history(ports, settings, observation))
+    figures = parking_figures(replica, settings, cluster_prices(ports, settings), inputs, past)
+    return decide_disposal(figures, settings.retirement.park)
+
+
+def _answer(disposal: Disposal) -> DisposalChosen:
+    figures = disposal.figures
+    return DisposalChosen(
+        text=f"{disposal.action}: {disposal.reason}",
+        action=disposal.action,
+        numbers={"disposal": disposal.action, "reason": disposal.reason, **figures.model_dump()},
+    )

@@ -1,0 +1,89 @@
+"""GuardRetirement: the replica may go (I1 to I4, I8), with every reason if it may not."""
+
+from __future__ import annotations
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.reading import describe
+from peaker.domain.replicas.fleet import Observation, Replica
+from peaker.domain.runs.ledger import ResourceKind, of_kind
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.service.retirement import LoadEvidence, guard_lifetime, guard_load, guard_removal
+from peaker.ports import Ports
+from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.run.run_facts import fact
+from peaker_contract.errors import RetirementRefused
+from peaker_contract.metrics import Metric
+
+
+def guard_retirement(ports: Ports, step: StepInput) -> Summary:
+    """Raises RetirementRefused. The minimum lifetime binds automatic runs; a person may retire early."""
+    settings = ports.clusters.settings(step.cluster)
+    run = ports.ledger.run(step.run_id)
+    instance_id = str(fact(run, "replica")["instance_id"])
+    observation = observe_fleet(ports, settings)
+    replica = observation.replica(instance_id)
+    evidence = load_evidence(ports, settings)
+    reasons = removal_reasons(ports, settings, observation, instance_id, evidence)
+    automatic = (run.request.get("trigger") or {}).get("kind", "manual") != "manual"
+    if automatic and replica is not None and not replica.is_parked:
+        reasons += guard_lifetime(replica, settings, ports.clock.now())
+    if reasons:
+        raise RetirementRefused(f"{instance_id}: {'; '.join(reasons)}")
+    return Summary(
+        text=f"{instance_id} may go",
+        numbers={
+            "serving": len(observation.serving),
+            "observed_load": describe(evidence.observed),
+            "required_replicas": describe(evidence.required_replicas),
+        },
+    )
+
+
+def load_evidence(ports: Ports, settings: ClusterSettings) -> LoadEvidence:
+    """Observed load and the forecast's need, now."""
+    now = ports.clock.now()
+    return LoadEvidence(
+        observed=ports.readings.load(settings, now),
+        required_replicas=ports.readings.published(settings, Metric.REQUIRED_REPLICAS, now),
+    )
+
+
+def removal_reasons(
+    ports: Ports,
+    settings: ClusterSettings,
+    observation: Observation,
+    instance_id: str,
+    evidence: LoadEvidence | None = None,
+) -> list[str]:
+    """Everything that speaks against taking this replica away now (I1 to I4, I8).
+
+    A parked one serves nobody: neither load nor floor can forbid it.
+    """
+    replica = observation.replica(instance_id)
+    reasons = guard_removal(replica, observation, settings, ports.environment)
+    reasons += _recorded_reasons(ports, replica)
+    if replica is None or not replica.is_parked:
+        found = evidence or load_evidence(ports, settings)
+        reasons += guard_load(found, observation, settings, instance_id)
+    return reasons
+
+
+def require_removable(ports: Ports, settings: ClusterSettings, instance_id: str) -> Observation:
+    """The guard on a fresh observation, immediately before a destructive call. Raises RetirementRefused."""
+    observation = observe_fleet(ports, settings)
+    reasons = removal_reasons(ports, settings, observation, instance_id)
+    if reasons:
+        raise RetirementRefused(f"{instance_id}: {'; '.join(reasons)}")
+    return observation
+
+
+def _recorded_reasons(ports: Ports, replica: Replica | None) -> list[str]:
+    """I1: the run that the ledger's row names did record that it made this instance."""
+    if replica is None or replica.ledger_row is None:
+        return []
+    made = of_kind(ports.ledger.resources(replica.ledger_row.run_id), ResourceKind.INSTANCE)
+    if any(row.resource_id == replica.instance_id for row in made):
+        return []
+    return [
+        f"run {replica.ledger_row.run_id} has no record of having made it; only what Peaker made may go (I1)"
+    ]

@@ -1,0 +1,98 @@
+"""ParkReplica: the database has stopped cleanly, the instance is stopped, the warm volumes stay."""
+
+from __future__ import annotations
+
+from peaker.domain.host_results import DatabaseStopped
+from peaker.domain.instants import from_iso, to_iso
+from peaker.domain.planning.parking import Disposal, parked_until, why_not_worth_parking
+from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.ports import Ports
+from peaker.usecases.leave.choose_disposal import DISPOSAL_FACT
+from peaker.usecases.leave.guard_retirement import require_removable
+from peaker.usecases.leave.stop_database import stop_commands, stop_database
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.run_facts import fact
+from peaker_contract.errors import NotOwned, ParkingInProgress
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
+
+_STOPPED_FACT = "database_stopped"
+
+
+class Parked(Summary):
+    """`parked` False: its database has stopped, but standing is not worth it; it is to be retired."""
+
+    parked: bool
+
+
+def park_replica(ports: Ports, step: StepInput) -> Parked:
+    """Rechecks I1 to I4 and I8 right before the database and before the instance is stopped.
+
+    Raises ParkingInProgress until the instance has stopped.
+    """
+    settings = ports.clusters.settings(step.cluster)
+    run = ports.ledger.run(step.run_id)
+    chosen = fact(run, "replica")
+    instance_id = str(chosen["instance_id"])
+    state = ports.compute.instance(instance_id).state
+    if state not in {"stopping", "stopped"}:
+        if not stop_commands(ports, step.run_id, step.step):
+            require_removable(ports, settings, instance_id)
+        parking, objection = _parking(ports, step, stop_database(ports, step, instance_id))
+        if objection is not None:
+            return Parked(
+                text=f"{instance_id} is to be retired: {objection}",
+                parked=False,
+                numbers={"objection": objection},
+            )
+        require_removable(ports, settings, instance_id)
+        stop_owned_instance(ports, instance_id, str(chosen["run_id"]))
+        raise ParkingInProgress(f"{instance_id} stops, to stand until {_until(parking)}")
+    if state == "stopping":
+        raise ParkingInProgress(f"{instance_id} is stopping")
+    parking, _ = _parking(ports, step, stop_database(ports, step, instance_id))
+    row = ReplicaRow(
+        step.cluster, instance_id, str(chosen["run_id"]), ReplicaState.PARKED, ports.clock.now(), parking
+    )
+    ports.ledger.set_replica(holder_of(step), row)
+    return Parked(
+        text=f"{instance_id} is parked until {_until(parking)} ({parking.until_reason})",
+        parked=True,
+        numbers={
+            "instance_id": instance_id,
+            "parked_until": _until(parking),
+            "until_reason": parking.until_reason,
+            "gtid_set": parking.gtid_set,
+            "binlog_expire_seconds": parking.binlog_expire_seconds,
+        },
+    )
+
+
+def stop_owned_instance(ports: Ports, instance_id: str, builder: str) -> None:
+    """Stop it, with its tags read anew immediately before (I1). Raises NotOwned and leaves it alone."""
+    tags = ports.compute.instance(instance_id).tags
+    if (tags.get(OWNER_TAG), tags.get(RUN_TAG)) != (ports.environment, builder):
+        raise NotOwned(
+            f"{instance_id} is left alone, only what Peaker made is stopped (I1): tags say owner "
+            f"{tags.get(OWNER_TAG)!r} and run {tags.get(RUN_TAG)!r}, the ledger {ports.environment!r} and {builder!r}"
+        )
+    ports.compute.stop(instance_id)
+
+
+def _parking(ports: Ports, step: StepInput, stopped: DatabaseStopped) -> tuple[Parking, str | None]:
+    """What the ledger keeps of it, and why it is not worth parking; the time of the stop is that of the first call."""
+    run = ports.ledger.run(step.run_id)
+    if _STOPPED_FACT not in run.facts:
+        now = {"at": to_iso(ports.clock.now())}
+        ports.ledger.save_facts(holder_of(step), {_STOPPED_FACT: now})
+        run = ports.ledger.run(step.run_id)
+    parked_at = from_iso(run.facts[_STOPPED_FACT]["at"])
+    disposal = Disposal.model_validate(fact(run, DISPOSAL_FACT))
+    expire = stopped.binlog_expire_seconds
+    expiry = parked_until(disposal.figures, parked_at, expire)
+    parking = Parking(parked_at, stopped.gtid_set, expire, expiry.until, expiry.reason)
+    return parking, why_not_worth_parking(disposal.policy, expire, expiry, parked_at)
+
+
+def _until(parking: Parking) -> str:
+    return "further notice" if parking.until is None else to_iso(parking.until)

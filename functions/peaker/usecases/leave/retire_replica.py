@@ -1,0 +1,41 @@
+"""RetireReplica: the instance, its volumes and what else its run made are gone."""
+
+from __future__ import annotations
+
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.ports import Ports
+from peaker.usecases.leave.guard_retirement import require_removable
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.run_facts import fact
+from peaker.usecases.run.tear_down import TearDown, tear_down
+from peaker_contract.errors import ResourceNotFound, RetirementInProgress
+
+_LEAVING = {"shutting-down", "terminated"}
+
+
+def retire_replica(ports: Ports, step: StepInput) -> Summary:
+    """Rechecks I1 to I4 and I8 right before it terminates; raises RetirementInProgress until all is gone."""
+    settings = ports.clusters.settings(step.cluster)
+    chosen = fact(ports.ledger.run(step.run_id), "replica")
+    instance_id, builder = str(chosen["instance_id"]), str(chosen["run_id"])
+    if not is_leaving(ports, instance_id):
+        require_removable(ports, settings, instance_id)
+    holder = holder_of(step)
+    waiting = tear_down(TearDown(ports, holder, settings, builder, drained=True))
+    if waiting:
+        raise RetirementInProgress(f"{instance_id}: waiting for {', '.join(waiting)}")
+    row = ReplicaRow(step.cluster, instance_id, builder, ReplicaState.RETIRED, ports.clock.now())
+    ports.ledger.set_replica(holder, row)
+    return Summary(
+        text=f"{instance_id} and what {builder} made for it are gone",
+        numbers={"instance_id": instance_id, "built_by": builder},
+    )
+
+
+def is_leaving(ports: Ports, instance_id: str) -> bool:
+    """True when the instance is being terminated or gone: there is no way back."""
+    try:
+        return ports.compute.instance(instance_id).state in _LEAVING
+    except ResourceNotFound:
+        return True

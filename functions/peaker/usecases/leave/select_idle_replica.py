@@ -1,0 +1,123 @@
+"""SelectIdleReplica: the peak replica to take away, never a base one, never another's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.parking import Disposal, volumes_hourly
+from peaker.domain.planning.prices import PriceTable, total, usd
+from peaker.domain.replicas.fleet import Observation, Replica
+from peaker.domain.runs.run import SelectStep, Summary
+from peaker.domain.service.retirement import RetirementChoice, choose_idle_replica
+from peaker.ports import Ports
+from peaker.usecases.leave.choose_disposal import disposal_of
+from peaker.usecases.leave.guard_retirement import load_evidence, removal_reasons
+from peaker.usecases.plan.cluster_prices import cluster_prices
+from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.run.held_lease import holder_of
+from peaker_contract.errors import NoIdleReplica, ResourceNotFound
+from peaker_contract.tags import CLUSTER_TAG
+
+
+class Selected(Summary):
+    """The replica, or None in plan mode, with what was thought of each one and what the guard would say.
+
+    `parked`: it stands already and goes straight to retirement. `disposal` compares parking with retiring.
+    """
+
+    replica: str | None
+    parked: bool = False
+    candidates: dict[str, str]
+    figures: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    objections: tuple[str, ...] = ()
+    disposal: Disposal | None = None
+
+
+def select_idle_replica(ports: Ports, step: SelectStep) -> Selected:
+    """Raises NoIdleReplica with a reason per replica; without a fencing token it writes and raises nothing."""
+    settings = ports.clusters.settings(step.cluster)
+    observation = observe_fleet(ports, settings, with_volumes=True)
+    load = load_evidence(ports, settings).observed
+    prices = cluster_prices(ports, settings)
+    choice = choose_idle_replica(observation, step.replica, _hourly(observation, prices), load)
+    if step.fencing_token is None:
+        return _planned(ports, step, settings, observation, choice)
+    if choice.replica is None:
+        raise NoIdleReplica(_refusal(ports, step, observation, choice))
+    ports.ledger.save_facts(holder_of(step), {"replica": _facts(choice.replica)})
+    candidates = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
+    return Selected(
+        text=f"{choice.replica.instance_id} is to go: {candidates[choice.replica.instance_id]}",
+        replica=choice.replica.instance_id,
+        parked=choice.replica.is_parked,
+        candidates=candidates,
+        figures=_figures(choice),
+        numbers={"replica": choice.replica.instance_id, "candidates": candidates},
+    )
+
+
+def _planned(
+    ports: Ports,
+    step: SelectStep,
+    settings: ClusterSettings,
+    observation: Observation,
+    choice: RetirementChoice,
+) -> Selected:
+    candidates = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
+    if choice.replica is None:
+        text = f"would take none away: {_refusal(ports, step, observation, choice)}"
+        return Selected(text=text, replica=None, candidates=candidates, figures=_figures(choice))
+    chosen = choice.replica
+    disposal = None if chosen.is_parked else disposal_of(ports, settings, observation, chosen)
+    verb = "retire" if disposal is None else disposal.action
+    return Selected(
+        text=f"would {verb} {chosen.instance_id}",
+        replica=chosen.instance_id,
+        parked=chosen.is_parked,
+        candidates=candidates,
+        figures=_figures(choice),
+        objections=tuple(removal_reasons(ports, settings, observation, chosen.instance_id)),
+        disposal=disposal,
+    )
+
+
+def _figures(choice: RetirementChoice) -> dict[str, dict[str, Any]]:
+    return {verdict.instance_id: dict(verdict.numbers) for verdict in choice.verdicts}
+
+
+def _hourly(observation: Observation, prices: PriceTable) -> Mapping[str, float | None]:
+    """USD per hour of each replica as it runs, None where a price is not known."""
+    return {
+        one.instance_id: usd(
+            total((prices.instance_hour(one.instance.instance_type), volumes_hourly(one.volumes, prices))), 6
+        )
+        for one in observation.replicas
+    }
+
+
+def _refusal(ports: Ports, step: SelectStep, observation: Observation, choice: RetirementChoice) -> str:
+    """Why none goes; one that was asked for by name is refused by that name, and it is said whose it is."""
+    if step.replica is None:
+        return f"{step.cluster}: {choice.text}"
+    text = f"replica: given {step.replica}: {choice.verdicts[0].reason}"
+    if observation.replica(step.replica) is not None:
+        return text
+    try:
+        tags = ports.compute.instance(step.replica).tags
+    except ResourceNotFound:
+        return f"{text}; EC2 knows no such instance"
+    owner = tags.get(CLUSTER_TAG)
+    return text if owner == step.cluster else f"{text}; its tag {CLUSTER_TAG} is {owner!r}"
+
+
+def _facts(replica: Replica) -> dict[str, str]:
+    assert replica.ledger_row is not None  # choose_idle_replica takes only replicas that the ledger knows
+    return {
+        "instance_id": replica.instance_id,
+        "run_id": replica.ledger_row.run_id,
+        "launched_at": replica.instance.launched_at.isoformat(),
+    }

@@ -1,0 +1,99 @@
+"""What the lead time of a cluster depends on, gathered from its settings, its volumes and its past runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, PastSteps, VolumeToHydrate
+from peaker.domain.replicas.donor import choose_donor, data_volumes
+from peaker.domain.replicas.fleet import Observation
+from peaker.domain.replicas.inventory import Snapshot
+from peaker.domain.storage.snapshot_sets import ExpectedCopy, expected_copy
+from peaker.ports import Ports
+from peaker_contract.errors import PeakerError
+
+GIB = 1024.0**3
+HEALTH_CHECKS_SECONDS = 60.0
+
+
+def lead_time_inputs(
+    settings: ClusterSettings,
+    observed: Observation | None,
+    past: PastSteps,
+    snapshots: SnapshotHistory | None = None,
+) -> LeadTimeInputs:
+    """What the lead time depends on: the bytes of the last prewarm, else the sizes of a replica's volumes.
+
+    Without the snapshots of the donor's volumes all that is used is taken to be copied.
+    """
+    rate = settings.initialization_rate_mib_per_s
+    sizes = volume_bytes(settings, observed)
+    newest = past.hydrated_bytes[-1] if past.hydrated_bytes else None
+    whole = sum(sizes.values())
+    share = min(1.0, newest / whole) if newest is not None and whole > 0 else 1.0
+    volumes = tuple(
+        VolumeToHydrate(
+            volume.name,
+            sizes.get(volume.name, 0.0) * share,
+            # Without a provisioned rate the prewarm reads as fast as the volume gives.
+            float(rate or volume.throughput_mib_per_s) * MIB,
+        )
+        for volume in settings.volumes
+    )
+    used = sum(volume.data_bytes for volume in volumes)
+    copy = ExpectedCopy(used, "full copy") if snapshots is None else snapshots.expected_copy(used, past)
+    late = float(settings.read_endpoint.clients_follow_within_seconds)
+    return LeadTimeInputs(
+        volumes=volumes,
+        snapshot_copied_bytes=copy.copied_bytes,
+        snapshot_basis=copy.basis,
+        hydration=Hydration.PROVISIONED_RATE if rate else Hydration.DEFAULT,
+        trigger_seconds=60.0 * (settings.forecast.schedule_minutes + 1),
+        register_seconds=HEALTH_CHECKS_SECONDS + late,
+        # After the last share the replica is registered once more, with those that serve.
+        ramp_seconds=len(settings.ramp.shares) * (settings.ramp_step_seconds + settings.ramp.window_seconds)
+        + late,
+    )
+
+
+@dataclass(frozen=True)
+class SnapshotHistory:
+    """The snapshots that the likely donor's data volumes have at `now`, whoever made them."""
+
+    volume_ids: tuple[str, ...]
+    snapshots: tuple[Snapshot, ...]
+    now: datetime
+
+    def expected_copy(self, used_bytes: float, past: PastSteps) -> ExpectedCopy:
+        """What a set of these volumes, which hold so much together, would copy now."""
+        if not self.volume_ids:
+            return ExpectedCopy(used_bytes, "full copy: no donor is known")
+        each = used_bytes / len(self.volume_ids)
+        return expected_copy(dict.fromkeys(self.volume_ids, each), self.snapshots, past.copies, self.now)
+
+
+def snapshot_history(
+    ports: Ports, settings: ClusterSettings, observed: Observation | None
+) -> SnapshotHistory | None:
+    """Of the donor that a run would choose now; None where it cannot be read: then a full copy is expected."""
+    choice = None if observed is None else choose_donor(observed, settings)
+    if choice is None or choice.donor is None:
+        return None
+    ids = tuple(volume.volume_id for volume in data_volumes(choice.donor, settings).values())
+    try:
+        found = ports.storage.snapshots_of_volumes(ids)
+    except PeakerError:
+        return None
+    return SnapshotHistory(ids, tuple(found), ports.clock.now())
+
+
+def volume_bytes(settings: ClusterSettings, observed: Observation | None) -> dict[str, float]:
+    """Bytes per volume name, from the replica that has the most of them."""
+    sizes: dict[str, float] = {}
+    for replica in observed.replicas if observed else ():
+        for volume in replica.volumes:
+            if volume.name is not None:
+                sizes[volume.name] = max(sizes.get(volume.name, 0.0), volume.size_gib * GIB)
+    return sizes

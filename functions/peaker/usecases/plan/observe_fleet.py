@@ -1,0 +1,76 @@
+"""Gather a cluster's fleet from EC2, the read endpoint and the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.fleet import Observation, Replica, ReplicaRow
+from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
+from peaker.ports import Ports
+from peaker_contract.tags import ROLE_TAG
+
+_LEAVING = {"shutting-down", "terminated"}
+
+
+def observe_fleet(ports: Ports, settings: ClusterSettings, *, with_volumes: bool = False) -> Observation:
+    """The fleet now. Volumes cost one call per replica and are read only when asked for.
+
+    No metric carries the lag of a replica, so it is Unknown here; PrepareDonor measures it on the host.
+    """
+    instances = ports.compute.instances_of_cluster(settings.name)
+    health = ports.endpoint.health(settings)
+    rows = ports.ledger.replicas(settings.name)
+    volumes = ports.storage.volumes_of_instance if with_volumes else None
+    return fleet_of(settings.name, ports.clock.now(), instances, health, rows, volumes)
+
+
+def fleet_of(
+    cluster: str,
+    observed_at: datetime,
+    instances: Sequence[Instance],
+    health: Mapping[str, TargetHealth] | Unknown,
+    rows: Mapping[str, ReplicaRow],
+    volumes_of: Callable[[str], Sequence[Volume]] | None = None,
+) -> Observation:
+    """The observation of what EC2, the serving group and the ledger said; instances that go are left out."""
+    staying = [one for one in instances if one.state not in _LEAVING]
+    replicas = [
+        Replica(
+            instance=instance,
+            volumes=tuple(volumes_of(instance.instance_id)) if volumes_of else (),
+            health=_standing(health, instance.instance_id),
+            lag_seconds=Unknown("not measured yet"),
+            ledger_row=rows.get(instance.instance_id),
+        )
+        for instance in staying
+        if instance.tags.get(ROLE_TAG) == "replica"
+    ]
+    return Observation(
+        cluster=cluster,
+        observed_at=observed_at,
+        source=_source(staying),
+        replicas=tuple(sorted(replicas, key=lambda replica: replica.instance_id)),
+    )
+
+
+def _standing(health: Mapping[str, TargetHealth] | Unknown, instance_id: str) -> TargetHealth | Unknown:
+    if isinstance(health, Unknown):
+        return health
+    return _known(health.get(instance_id, TargetHealth(TargetState.ABSENT)))
+
+
+def _known(health: TargetHealth) -> TargetHealth | Unknown:
+    if health.state is TargetState.UNAVAILABLE:
+        return Unknown(health.reason or "the read endpoint cannot say")
+    return health
+
+
+def _source(instances: list[Instance]) -> Instance | Unknown:
+    sources = [one for one in instances if one.tags.get(ROLE_TAG) == "source"]
+    if len(sources) == 1:
+        return sources[0]
+    ids = ", ".join(one.instance_id for one in sources) or "none"
+    return Unknown(f"expected one instance tagged {ROLE_TAG}=source, found {ids}")

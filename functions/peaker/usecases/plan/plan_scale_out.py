@@ -1,0 +1,186 @@
+"""PlanScaleOut: what will be built, where, for how much, in what time; or every reason why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.lead_time import (
+    LeadTime,
+    LeadTimeInputs,
+    PastSteps,
+    predict_lead_time,
+    predict_return,
+)
+from peaker.domain.planning.parking import Method, choose_method, parked_seconds
+from peaker.domain.planning.plan import LeadTimeEstimate, Refusal, ScaleOutPlan, as_document
+from peaker.domain.planning.plan import plan_scale_out as decide_plan
+from peaker.domain.planning.prices import PriceTable
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.donor import choose_donor, data_volumes
+from peaker.domain.replicas.fleet import Observation
+from peaker.domain.runs.run import PlanStep, Summary
+from peaker.domain.storage.snapshot_sets import stored_gib
+from peaker.ports import Ports
+from peaker.usecases.plan.check_shortage import why_not_short
+from peaker.usecases.plan.cluster_prices import prices_for_plan
+from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
+from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.run.held_lease import holder_of
+from peaker_contract.errors import NoShortage, ResourceNotFound, ScaleOutRefused
+
+
+class Planned(Summary):
+    """The plan, whole: it is the output of plan mode."""
+
+    plan: dict[str, Any]
+
+
+def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
+    """In act mode raises ScaleOutRefused, or NoShortage when an automatic run has nothing to build.
+
+    Without a fencing token it writes nothing and returns the plan with its refusals.
+    """
+    settings = ports.clusters.settings(step.cluster)
+    observation = observe_fleet(ports, settings, with_volumes=True)
+    plan = _with_keys(ports, settings, observation, _decide(ports, step, settings, observation))
+    if step.fencing_token is None:
+        return Planned(text=_text(plan), plan=as_document(plan))
+    if step.trigger.kind != "manual" and (why := why_not_short(ports, settings, step.trigger, observation)):
+        raise NoShortage(why)
+    if plan.refusals:
+        raise ScaleOutRefused(f"{step.cluster}: {plan.refusal_text}")
+    ports.ledger.save_plan(holder_of(step), as_document(plan))
+    return Planned(text=_text(plan), plan=as_document(plan), numbers=_numbers(plan))
+
+
+def _decide(
+    ports: Ports, step: PlanStep, settings: ClusterSettings, observation: Observation
+) -> ScaleOutPlan:
+    past = ports.past_runs.past_steps(settings.name)
+    inputs = lead_time_inputs(settings, observation, past, snapshot_history(ports, settings, observation))
+    prices = prices_for_plan(ports, settings)
+    build = _plan(ports, step, settings, observation, predict_lead_time(inputs, past), None, prices)
+    method = _method(ports, observation, inputs, past, build, prices)
+    if method.action == "build":
+        return build.model_copy(update={"method": method})
+    back = predict_return(inputs, _behind(observation, method, ports), past)
+    return _plan(ports, step, settings, observation, back, method, prices)
+
+
+def _with_keys(
+    ports: Ports, settings: ClusterSettings, observation: Observation, plan: ScaleOutPlan
+) -> ScaleOutPlan:
+    """The plan with a refusal for each key that EC2 or EBS could not use: they would tell nobody before the run fails.
+
+    A replica that returns boots from its own root volume, which is among its volumes.
+    """
+    like = observation.replica(plan.returns or plan.donor or "")
+    places: dict[str, list[str]] = {}
+    for one in () if like is None else like.volumes:
+        if one.kms_key_id and like is not None:
+            places.setdefault(one.kms_key_id, []).append(f"the volumes of {like.instance_id} are")
+    found, notes = [], list(plan.notes)
+    if plan.returns is None:
+        image = f"image_id {settings.image_id}"
+        try:
+            keys = ports.compute.image_keys(settings.image_id)
+        except ResourceNotFound as error:
+            keys = []
+            found.append(Refusal(code="image", reason=f"{image} cannot be launched: {error}"))
+        if isinstance(keys, Unknown):
+            notes.append(f"the key of {image} is unknown: {keys.why}")
+        else:
+            for key in keys:
+                places.setdefault(key, []).append(f"{image} is")
+    found += [
+        Refusal(code="key", reason=f"{' and '.join(dict.fromkeys(where))} under {key}: {why}")
+        for key, where in sorted(places.items())
+        if (why := ports.volume_keys.why_not_usable(key, settings)) is not None
+    ]
+    return plan.model_copy(update={"refusals": (*plan.refusals, *found), "notes": tuple(notes)})
+
+
+def _plan(
+    ports: Ports,
+    step: PlanStep,
+    settings: ClusterSettings,
+    observation: Observation,
+    lead: LeadTime,
+    method: Method | None,
+    prices: PriceTable,
+) -> ScaleOutPlan:
+    now = ports.clock.now()
+    lease = ports.lease.current(step.cluster, now)
+    return decide_plan(
+        observation,
+        settings,
+        prices,
+        now,
+        count=step.count,
+        lease=None if lease is None or lease.run_id == step.run_id else lease,
+        lead_time=LeadTimeEstimate(
+            seconds=round(lead.p50_seconds, 1),
+            parts={part.name: round(part.p50_seconds, 1) for part in lead.components},
+        ),
+        method=method,
+        kept_gib=_kept_gib(ports, settings, observation),
+    )
+
+
+def _kept_gib(ports: Ports, settings: ClusterSettings, observation: Observation) -> float:
+    """What kept snapshot sets store after the run: at most all of the donor's volumes."""
+    if not settings.snapshots.keep:
+        return 0.0
+    choice = choose_donor(observation, settings)
+    planned = 0.0
+    if choice.donor is not None:
+        planned = float(sum(one.size_gib for one in data_volumes(choice.donor, settings).values()))
+    donor = None if choice.donor is None else choice.donor.instance_id
+    return stored_gib(ports.ledger.snapshot_sets(settings.name), donor, planned)
+
+
+def _method(
+    ports: Ports,
+    observation: Observation,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+    build: ScaleOutPlan,
+    prices: PriceTable,
+) -> Method:
+    """Build, or return a parked replica."""
+    hourly, once, lead = build.price.hourly, build.price.once, build.lead_time
+    usd = None
+    if hourly is not None and once is not None and lead is not None:
+        usd = round(once + hourly * lead.seconds / 3600, 4)
+    now = ports.clock.now()
+    return choose_method(observation, ports.environment, prices, inputs, past, now, usd)
+
+
+def _behind(observation: Observation, method: Method, ports: Ports) -> float:
+    parked = None if method.replica is None else observation.replica(method.replica)
+    return 0.0 if parked is None else parked_seconds(parked, ports.clock.now())
+
+
+def _text(plan: ScaleOutPlan) -> str:
+    if plan.refusals:
+        return f"refused: {plan.refusal_text}"
+    if plan.returns is not None:
+        return f"return {plan.returns} at {_at(plan)}"
+    zone = plan.zones[0] if plan.zones else "no zone"
+    return f"build {plan.count} x {plan.instance_type} in {zone} from {plan.donor} at {_at(plan)}"
+
+
+def _at(plan: ScaleOutPlan) -> str:
+    return "an unknown price" if plan.price.hourly is None else f"${plan.price.hourly}/h"
+
+
+def _numbers(plan: ScaleOutPlan) -> dict[str, Any]:
+    return {
+        "serving": plan.serving,
+        "hourly_usd": plan.price.hourly,
+        "lead_time_seconds": None if plan.lead_time is None else plan.lead_time.seconds,
+        "method": None if plan.method is None else plan.method.action,
+        "method_reason": None if plan.method is None else plan.method.reason,
+        "size_gib": sum(volume.size_gib for volume in plan.volumes),
+    }

@@ -1,0 +1,87 @@
+"""The snapshot sets that stay between runs: one per donor, the newest that is complete (I7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.replicas.inventory import Snapshot
+from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, RunRow, of_kind
+from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
+from peaker.ports import Ports
+from peaker_contract.errors import AwsCallRejected, NotOwned
+from peaker_contract.tags import OWNER_TAG
+
+
+def keep_set(ports: Ports, holder: Holder, run: RunRow, rows: Sequence[ResourceRow]) -> SnapshotSet | None:
+    """Keep the run's set, which the workflow has found complete; None for a run that made none."""
+    mine = [row for row in of_kind(rows, ResourceKind.SNAPSHOT) if row.resource_id is not None]
+    if not mine:
+        return None
+    found = {one.snapshot_id: one for one in ports.storage.snapshots_of_run(run.run_id)}
+    kept = SnapshotSet(
+        cluster=run.cluster,
+        run_id=run.run_id,
+        donor=str((run.facts.get("donor") or {}).get("instance_id")),
+        kept_at=ports.clock.now(),
+        snapshots={row.name: str(row.resource_id) for row in mine},
+        sources={row.name: str(row.details["source_volume_id"]) for row in mine},
+        full_bytes={row.name: _full_bytes(found.get(str(row.resource_id))) for row in mine},
+    )
+    ports.ledger.keep_snapshots(holder, kept)
+    for row in mine:
+        ports.ledger.mark(holder, run.run_id, row, ResourceState.KEPT)
+    return kept
+
+
+def _full_bytes(snapshot: Snapshot | None) -> int | None:
+    return None if snapshot is None else snapshot.full_size_bytes
+
+
+def kept_ids(ports: Ports, cluster: str) -> frozenset[str]:
+    """The snapshots that outlive their runs."""
+    return frozenset().union(*(one.snapshot_ids for one in ports.ledger.snapshot_sets(cluster)))
+
+
+def delete_surplus_sets(ports: Ports, holder: Holder, settings: ClusterSettings) -> list[str]:
+    """Delete the kept sets that nothing needs; returns what is to be said of each.
+
+    It is called under the cluster's lease, so that no run is using one. A set that EC2 does not give away (an image is
+    made of it), or that is not ours by its tags (I1), stays, and it is said.
+    """
+    sets = ports.ledger.snapshot_sets(settings.name)
+    volumes = {one.donor: _volume_ids(ports, one.donor) for one in sets}
+    notes = []
+    for surplus in surplus_sets(sets, volumes, settings.snapshots.keep):
+        kept = surplus.kept
+        try:
+            _delete(ports, kept)
+        except (AwsCallRejected, NotOwned) as error:
+            notes.append(f"the snapshots of {kept.run_id} stay, though {surplus.why}: {error}")
+            continue
+        _settle(ports, holder, kept)
+        notes.append(f"the snapshots of {kept.run_id} were deleted: {surplus.why}")
+    return notes
+
+
+def _volume_ids(ports: Ports, instance_id: str) -> list[str]:
+    return [one.volume_id for one in ports.storage.volumes_of_instance(instance_id)]
+
+
+def _delete(ports: Ports, kept: SnapshotSet) -> None:
+    """Delete its members that EC2 still has. The set's own row is their ledger row (I1)."""
+    members = [
+        one for one in ports.storage.snapshots_of_run(kept.run_id) if one.snapshot_id in kept.snapshot_ids
+    ]
+    for one in members:
+        if one.tags.get(OWNER_TAG) != ports.environment:
+            raise NotOwned(f"{one.snapshot_id} is left alone: its tags do not say that Peaker made it (I1)")
+        ports.storage.delete_snapshot(one.snapshot_id)
+
+
+def _settle(ports: Ports, holder: Holder, kept: SnapshotSet) -> None:
+    """The set's own row goes last: while it is there, the next run's end does the rest again."""
+    for row in of_kind(ports.ledger.resources(kept.run_id), ResourceKind.SNAPSHOT):
+        if row.resource_id in kept.snapshot_ids:
+            ports.ledger.mark(holder, kept.run_id, row, ResourceState.UNDONE)
+    ports.ledger.forget_snapshots(holder, kept, ports.clock.now())

@@ -1,0 +1,152 @@
+"""RecordReceipt, RecordFailure: the run's outcome and its receipt; what is no longer needed goes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.plan import Price, ScaleOutPlan
+from peaker.domain.replicas.fleet import ReplicaRow
+from peaker.domain.report.receipt import Receipt, assemble_receipt
+from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunRow
+from peaker.domain.runs.run import RecordStep, Summary
+from peaker.ports import Ports
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set
+from peaker.usecases.run.run_facts import builder_of
+from peaker.usecases.run.tear_down import TearDown, delete_snapshots
+from peaker_contract.errors import InvalidRequest, UndoInProgress, UnknownCluster, with_remedy
+
+_SERVING_KINDS = {
+    ResourceKind.INSTANCE,
+    ResourceKind.VOLUME,
+    ResourceKind.ATTACHMENT,
+    ResourceKind.TARGET,
+}
+
+
+class Recorded(Summary):
+    """The receipt in short, and the failure or refusal, if any, as a sentence for the end state."""
+
+    outcome: str
+    seconds: float
+    error: str
+    cause: str
+
+
+def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
+    """A scale-out that succeeded keeps its snapshot set for the next one; what that makes needless goes (I7).
+
+    Raises UndoInProgress until snapshots that are not kept are gone.
+    """
+    notes = _settle(ports, step)
+    run = ports.ledger.run(step.run_id)
+    failure = None if step.failure is None else step.failure.innermost()
+    undo = None if step.undo is None else step.undo.innermost()
+    if undo is not None:
+        notes.append(f"the undo is incomplete: {undo.sentence}")
+    receipt = _assemble(ports, step, run, failure, notes)
+    ports.ledger.save_receipt(holder_of(step), receipt.model_dump(mode="json"))
+    ports.ledger.close_run(holder_of(step), step.outcome, receipt.finished_at)
+    return Recorded(
+        text=f"{step.run_id}: {step.outcome} after {receipt.seconds:.0f} s",
+        outcome=step.outcome,
+        seconds=receipt.seconds,
+        error=_error(failure, undo),
+        cause=_cause(failure, undo),
+    )
+
+
+def _error(failure: Failure | None, undo: Failure | None) -> str:
+    """Of both the one that needs a person."""
+    told = undo or failure
+    return "" if told is None else told.error
+
+
+def _cause(failure: Failure | None, undo: Failure | None) -> str:
+    if failure is None:
+        return ""
+    return failure.sentence if undo is None else with_remedy(failure.sentence, f"Then {undo.sentence}")
+
+
+def _settle(ports: Ports, step: RecordStep) -> list[str]:
+    try:
+        settings = ports.clusters.settings(step.cluster)
+    except (UnknownCluster, InvalidRequest) as error:
+        # A receipt is written also for a cluster that was taken out of the settings while its run was at work.
+        return [f"the snapshots of {step.cluster} were not looked at: {error}"]
+    notes = _settle_resources(ports, step, settings)
+    return [*notes, *delete_surplus_sets(ports, holder_of(step), settings)]
+
+
+def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings) -> list[str]:
+    if step.operation != "scale_out" or step.outcome != "succeeded":
+        return []
+    run = ports.ledger.run(step.run_id)
+    rows = ports.ledger.resources(step.run_id)
+    job = TearDown(ports, holder_of(step), settings, step.run_id)
+    returned = builder_of(run) != step.run_id
+    kept = keep_set(ports, job.holder, run, rows) if settings.snapshots.keep and not returned else None
+    waiting = [] if returned or kept else delete_snapshots(job, rows)
+    if waiting:
+        raise UndoInProgress(f"waiting for snapshots {', '.join(waiting)} to go")
+    for row in rows:
+        if row.kind in _SERVING_KINDS and row.state is not ResourceState.KEPT:
+            ports.ledger.mark(job.holder, step.run_id, row, ResourceState.KEPT)
+    if returned:
+        return ["a parked replica came back: nothing was snapshotted, hydrated or proven anew"]
+    if kept is not None:
+        return [
+            f"{', '.join(sorted(kept.snapshot_ids))} stay: the next snapshots of {kept.donor} copy only changes"
+        ]
+    return ["the run's snapshots were deleted after the volumes had been verified warm"]
+
+
+def _assemble(
+    ports: Ports, step: RecordStep, run: RunRow, failure: Failure | None, notes: list[str]
+) -> Receipt:
+    steps = ports.ledger.steps(step.run_id)
+    builder = _builder(ports, run)
+    return assemble_receipt(
+        run,
+        steps,
+        ports.ledger.resources(step.run_id),
+        outcome=step.outcome,
+        failure=failure,
+        price=_price(builder),
+        replica_since=_launched_at(run),
+        load_crossed_at=_load_crossed_at(ports, run),
+        notes=notes,
+        now=ports.clock.now(),
+        replica=_replica(ports, run),
+    )
+
+
+def _replica(ports: Ports, run: RunRow) -> ReplicaRow | None:
+    replica = run.facts.get("replica") or {}
+    return ports.ledger.replicas(run.cluster).get(str(replica.get("instance_id")))
+
+
+def _builder(ports: Ports, run: RunRow) -> RunRow:
+    """The run whose plan has the price: this one, or for a retirement the one that built the replica."""
+    return run if run.plan else ports.ledger.run(builder_of(run))
+
+
+def _price(builder: RunRow) -> Price | None:
+    return ScaleOutPlan.model_validate(builder.plan).price if builder.plan else None
+
+
+def _launched_at(run: RunRow) -> datetime | None:
+    launched = (run.facts.get("replica") or {}).get("launched_at")
+    return None if launched is None else datetime.fromisoformat(launched)
+
+
+def _load_crossed_at(ports: Ports, run: RunRow) -> datetime | None:
+    """When the load first exceeded what the fleet served without the new replica, since the run began."""
+    if run.operation != "scale_out" or not run.plan:
+        return None
+    settings = ports.clusters.settings(run.cluster)
+    capacity = ScaleOutPlan.model_validate(run.plan).serving * settings.capacity_per_replica
+    points = ports.readings.load_points(settings, run.started_at, ports.clock.now())
+    return next((at for at, load in points if load > capacity), None)

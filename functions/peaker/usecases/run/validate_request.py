@@ -1,0 +1,62 @@
+"""ValidateRequest: the input is right and the cluster exists, before anything is written or made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.runs.execution_input import ExecutionInput, Mode, as_lines, execution_input_problems, shown
+from peaker.domain.runs.run import ExecutionRequest, Summary, run_id
+from peaker.ports import Ports
+from peaker_contract.errors import InvalidRequest, UnknownCluster
+
+
+class ValidatedRequest(Summary):
+    """The run's identity and the request with its defaults filled in."""
+
+    run_id: str
+    cluster: str
+    operation: str
+    mode: Mode
+    mode_reason: str
+    automatic: bool
+    request: ExecutionInput
+
+
+def validate_request(ports: Ports, given: ExecutionRequest) -> ValidatedRequest:
+    """Raises InvalidRequest (a line per wrong field) and UnknownCluster (naming those that exist)."""
+    request, settings = _checked(ports, given)
+    observing = settings.mode == "observe" and request.mode == "act"
+    identity = run_id(given.operation, settings.name, given.started_at, given.execution_name)
+    return ValidatedRequest(
+        text=f"{given.operation} of {settings.name} as {identity}",
+        run_id=identity,
+        cluster=settings.name,
+        operation=given.operation,
+        mode="plan" if observing else request.mode,
+        mode_reason=f"{settings.name} is in mode observe" if observing else "as requested",
+        automatic=request.trigger.kind != "manual",
+        request=request,
+    )
+
+
+def _checked(ports: Ports, given: ExecutionRequest) -> tuple[ExecutionInput, ClusterSettings]:
+    problems = execution_input_problems(given.input, given.operation)
+    known = isinstance(given.input, Mapping) and "cluster" in given.input and "cluster" not in problems
+    if problems and not known:
+        raise InvalidRequest(as_lines(problems))
+    try:
+        settings = ports.clusters.settings(given.input["cluster"])
+    except UnknownCluster as unknown:
+        if not problems:
+            raise
+        raise InvalidRequest("\n".join((str(unknown), as_lines(problems)))) from unknown
+    count = given.input.get("count", 1)
+    if "count" not in problems and count > settings.max_replicas:
+        problems["count"] = (
+            f"given {shown(count)}; allowed is a whole number from 1 to {settings.max_replicas}, "
+            f"max_replicas of {settings.name}"
+        )
+    if problems:
+        raise InvalidRequest(as_lines(problems))
+    return ExecutionInput.model_validate(given.input), settings

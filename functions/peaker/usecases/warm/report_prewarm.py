@@ -1,0 +1,144 @@
+"""ReportPrewarm: how far the engine is, and when to ask again."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.host_results import PrewarmReport, typed
+from peaker.domain.instants import seconds_between, to_iso
+from peaker.domain.replicas.inventory import Numbers
+from peaker.domain.runs.run import Measurement, StepInput, Summary
+from peaker.domain.storage.prewarm_progress import pause_seconds, remaining_seconds, serves_on_hot_set
+from peaker.ports import Ports
+from peaker.usecases.run.run_facts import host_id
+from peaker.usecases.run.run_host_command import run_host_command
+from peaker_contract.errors import PrewarmDeadlineExceeded, PrewarmFailed
+from peaker_contract.metrics import Metric
+
+# Until an engine has run for so long its rate says little about the rest.
+TRUSTED_AFTER_SECONDS = 60
+# By how much the last report would have missed the deadline; a second one in a row fails the run.
+MISSED_BY = "deadline_missed_by_seconds"
+
+
+class PrewarmProgress(Summary):
+    """What the child workflow decides on. `hot`: the hot set is warm and the cluster serves on that."""
+
+    state: Literal["running", "hot", "done", "dead"]
+    pause_seconds: int
+
+
+def report_prewarm(ports: Ports, step: StepInput) -> PrewarmProgress:
+    """Raises PrewarmFailed when the engine gave up, PrewarmDeadlineExceeded when time is up or will not do."""
+    settings = ports.clusters.settings(step.cluster)
+    instance_id = host_id(ports, step.run_id, "replica")
+    earlier = _elapsed_at_last_report(ports, step)
+    numbers = run_host_command(
+        ports, step, "report_prewarm", instance_id, {"RunId": step.run_id}, repeat=True
+    )
+    report = typed("report_prewarm", PrewarmReport, numbers)
+    state = _state(settings, report, instance_id)
+    remaining = remaining_seconds(settings, report)
+    missed_by = None
+    if state in ("running", "dead"):
+        missed_by = _check_deadline(ports, step, settings, report, remaining)
+    kept = {key: value for key, value in numbers.items() if key != "samples"}
+    return PrewarmProgress(
+        text=_text(state, report),
+        numbers=kept if missed_by is None else {**kept, MISSED_BY: round(missed_by, 1)},
+        measured=measurements(report, ports.clock.now(), earlier),
+        state=state,
+        pause_seconds=pause_seconds(remaining if missed_by is None else None),
+    )
+
+
+def measurements(report: PrewarmReport, now: datetime, after_elapsed: float) -> tuple[Measurement, ...]:
+    """The engine's 10 s samples that came after the last report, as metrics at the times they were taken."""
+    found = []
+    for age, elapsed, bytes_read, rate, eta in report.samples:
+        if elapsed <= after_elapsed:
+            continue
+        values = {Metric.PREWARM_BYTES_READ: bytes_read, Metric.PREWARM_MIB_PER_S: rate}
+        if eta is not None:
+            values[Metric.PREWARM_REMAINING_SECONDS] = eta
+        found.append(Measurement(at=now - timedelta(seconds=age), values=values))
+    return tuple(found)
+
+
+def _state(
+    settings: ClusterSettings, report: PrewarmReport, instance_id: str
+) -> Literal["running", "hot", "done", "dead"]:
+    if report.state == "failed":
+        raise PrewarmFailed(f"{instance_id}: {report.message or 'the engine says failed'}")
+    if report.state == "running" and report.used_warm_seconds is not None:
+        return "done"
+    if report.state == "running" and serves_on_hot_set(settings) and report.hot_warm_seconds is not None:
+        return "hot"
+    return report.state
+
+
+def _elapsed_at_last_report(ports: Ports, step: StepInput) -> float:
+    elapsed = _last_report(ports, step).get("elapsed_seconds")
+    return float(elapsed) if isinstance(elapsed, int | float) else -1.0
+
+
+def _last_report(ports: Ports, step: StepInput) -> Numbers:
+    row = next((row for row in ports.ledger.steps(step.run_id) if row.step == step.step), None)
+    return {} if row is None else row.numbers
+
+
+def _check_deadline(
+    ports: Ports, step: StepInput, settings: ClusterSettings, report: PrewarmReport, remaining: float | None
+) -> float | None:
+    """Fail as soon as two reports in a row say that the deadline cannot be met, not only when it has passed.
+
+    The seconds by which this report misses it, None where it does not: one slow minute is no verdict.
+    """
+    minutes = settings.limits.prewarm_deadline_minutes
+    started = next(
+        (row.started_at for row in ports.ledger.steps(step.run_id) if row.step == "StartPrewarm"), None
+    )
+    if started is None:
+        return None
+    left = seconds_between(ports.clock.now(), started + timedelta(minutes=minutes))
+    if left < 0:
+        raise PrewarmDeadlineExceeded(
+            f"not warm {minutes} min after {to_iso(started)} (limits.prewarm_deadline_minutes); "
+            + _what_can_be_met(settings, report, minutes * 60 - left)
+        )
+    if remaining is None or (report.elapsed_seconds or 0.0) < TRUSTED_AFTER_SECONDS or remaining <= left:
+        return None
+    if MISSED_BY not in _last_report(ports, step):
+        return remaining - left
+    raise PrewarmDeadlineExceeded(
+        f"{remaining:.0f} s are still needed at {report.rate_mib_per_s or 0:.0f} MiB/s, {left:.0f} s are left of "
+        f"limits.prewarm_deadline_minutes {minutes}; "
+        + _what_can_be_met(settings, report, minutes * 60 - left)
+    )
+
+
+def _what_can_be_met(settings: ClusterSettings, report: PrewarmReport, spent_seconds: float) -> str:
+    """The deadlines that this engine could meet, counted from the start of the prewarm."""
+    if report.eta_seconds is None:
+        return "the engine does not know how long it still takes"
+    everything = f"everything can be warm after {_minutes(spent_seconds + report.eta_seconds)} min"
+    if serves_on_hot_set(settings) or report.hot_eta_seconds is None:
+        return everything
+    hot = _minutes(spent_seconds + report.hot_eta_seconds)
+    return f"{everything}, the hot set after {hot} min (prewarm.serve_when: hot)"
+
+
+def _minutes(seconds: float) -> int:
+    return int(-(-seconds // 60))
+
+
+def _text(state: str, report: PrewarmReport) -> str:
+    blocks = f"{report.blocks_done} of {report.blocks_total} blocks"
+    rate = "" if report.rate_mib_per_s is None else f" at {report.rate_mib_per_s:.0f} MiB/s"
+    rest = "; the hot set is warm, the rest follows" if state == "hot" else ""
+    if state == "done" and report.state == "running":
+        rest = "; all that is used is warm, the rest of the snapshot follows behind the database"
+    unknown = f"; {report.hot_unknown}" if report.hot_unknown else ""
+    return f"{state}: {blocks}{rate}{rest}{unknown}"

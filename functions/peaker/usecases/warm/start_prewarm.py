@@ -1,0 +1,94 @@
+"""StartPrewarm: the engine reads what the snapshot holds, detached from the command that starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.reading import Unknown
+from peaker.domain.runs.ledger import ResourceKind, of_kind
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, block_list_text
+from peaker.ports import Ports
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.run_facts import host_id
+from peaker.usecases.run.run_host_command import run_host_command
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled
+
+# Hot blocks first, then all that the filesystems hold. A host without a readable map falls back to the whole
+# device, one without a page list to the plain order, both by themselves.
+METHOD = "hot"
+UNLIMITED_MIB_PER_S = "0"
+# What the snapshot holds and the filesystem does not use, read behind the database: the first write into a cold block
+# fetches it first. Without a block list that rest is not known.
+REMAINDER_MIB_PER_S = "8"
+BLOCK_LIST = "block_list"
+# A page takes about 0.1 s and covers 4.9 GiB of volume: a function's time for 3.3 TiB. Above that, and wherever
+# the list cannot be had, the filesystems' maps alone say what is read.
+PAGES_AT_MOST = 700
+
+
+def start_prewarm(ports: Ports, step: StepInput) -> Summary:
+    """Starting an engine that runs changes nothing; one that died starts again where its journal ends."""
+    settings = ports.clusters.settings(step.cluster)
+    instance_id = host_id(ports, step.run_id, "replica")
+    parameters = partial(_parameters, ports, step, settings)
+    numbers = run_host_command(ports, step, "start_prewarm", instance_id, parameters, repeat=True)
+    listed = ports.ledger.run(step.run_id).facts.get(BLOCK_LIST) or {}
+    missing = numbers.get("block_list_missing") or listed.get("missing") or ""
+    return Summary(
+        text=f"prewarm engine on {instance_id}, method {METHOD}, "
+        + (
+            f"without the snapshots' block list: {missing}" if missing else "within the snapshots' block list"
+        ),
+        numbers={**numbers, "blocks_in_snapshots": listed.get("blocks"), "block_list_missing": missing},
+    )
+
+
+def _parameters(ports: Ports, step: StepInput, settings: ClusterSettings) -> Mapping[str, str]:
+    prewarm = settings.prewarm
+    background = prewarm.background_rate_mib_per_s if prewarm.serve_when == "hot" else 0
+    url = _block_list_url(ports, step)
+    return {
+        "RunId": step.run_id,
+        "Method": METHOD,
+        "RateLimitMibPerS": UNLIMITED_MIB_PER_S,
+        "BlockListUrl": url,
+        "BackgroundRateMibPerS": str(background),
+        "Remainder": "on" if url else "off",
+        "RemainderRateMibPerS": REMAINDER_MIB_PER_S,
+    }
+
+
+def _block_list_url(ports: Ports, step: StepInput) -> str:
+    """Where the host finds the list; empty when it cannot be had, and the ledger says why."""
+    url = ""
+    fact: dict[str, Any] = {}
+    try:
+        volumes = _blocks_of_snapshots(ports, step)
+        if isinstance(volumes, Unknown):
+            fact = {"missing": volumes.why}
+        else:
+            url = ports.run_files.publish(step.run_id, "blocks.json", block_list_text(volumes))
+            fact = {"blocks": {name: of.blocks for name, of in volumes.items()}}
+    except (AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled) as error:
+        fact = {"missing": f"{type(error).__name__}: {error}"}
+    ports.ledger.save_facts(holder_of(step), {BLOCK_LIST: fact})
+    return url
+
+
+def _blocks_of_snapshots(ports: Ports, step: StepInput) -> dict[str, BlockRuns] | Unknown:
+    """By the names of the volumes that were made from them."""
+    found: dict[str, BlockRuns] = {}
+    pages = PAGES_AT_MOST
+    for row in of_kind(ports.ledger.resources(step.run_id), ResourceKind.SNAPSHOT):
+        if row.resource_id is None:
+            continue
+        held = ports.snapshot_blocks.held(row.resource_id, pages)
+        if isinstance(held, Unknown):
+            return held
+        found[row.name] = held
+        pages -= -(-held.blocks // BLOCKS_PER_PAGE)
+    return found or Unknown("the run has no snapshots")

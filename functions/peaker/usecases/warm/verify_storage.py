@@ -1,0 +1,149 @@
+"""VerifyStorage: the volumes are warm, shown by reads and by iostat beside a load (I5).
+
+The step's numbers are the storage proof, one document that stays with the run: await before the prewarm and after,
+the sample's verdict, each volume's limit and what to do about it, delivered against promised, and the knee where it
+was searched for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.host_results import StorageProof, typed
+from peaker.domain.instants import seconds_between
+from peaker.domain.replicas.inventory import Numbers
+from peaker.domain.runs.ledger import ResourceKind, of_kind
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.storage.io_diagnosis import InstancePromise
+from peaker.domain.storage.storage_judgement import judge_loads, together_against_plan
+from peaker.domain.storage.storage_looks import Look, NextLook, blocks_used, maps_unreadable, next_look
+from peaker.ports import Ports
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.run_facts import host_id
+from peaker.usecases.run.run_host_command import run_host_command
+from peaker_contract.errors import (
+    AwsCallRejected,
+    AwsUnavailable,
+    ResourceNotFound,
+    StorageNotWarm,
+    StorageProofOpen,
+    Throttled,
+)
+
+LOOKS = "storage_looks"
+
+
+def verify_storage(ports: Ports, step: StepInput) -> Summary:
+    """Raises StorageProofOpen before another look, StorageNotWarm when none is left; unknown is not warm (I4)."""
+    settings = ports.clusters.settings(step.cluster)
+    instance_id = host_id(ports, step.run_id, "replica")
+    scope = "used" if settings.prewarm.serve_when == "all" else "hot"
+    looks, plan = _so_far(ports, step)
+    numbers = run_host_command(
+        ports,
+        step,
+        "verify_storage",
+        instance_id,
+        _parameters(step, settings, scope, plan),
+        repeat=_commands_ended(ports, step) == len(looks),
+    )
+    proof = typed("verify_storage", StorageProof, numbers)
+    looks = [*looks, _look_of(ports, proof, plan)]
+    unreadable = maps_unreadable(numbers.get("volumes"))
+    shown = _shown(proof, unreadable)
+    if proof.verdict != "warm":
+        _look_again(ports, step, looks, blocks_used(numbers.get("volumes")), f"{instance_id}: {shown}")
+    judged = judge_loads(numbers.get("volumes"), settings.volumes)
+    limits = "".join(f"; {one['volume']} {one['verdict']}" for one in judged)
+    warm = "warm" if scope == "used" else "hot set warm"
+    after = "" if len(looks) == 1 else f" at look {len(looks)}"
+    return Summary(
+        text=f"{warm}{after}: {shown}{limits}",
+        numbers={
+            **numbers,
+            "scope": scope,
+            "looks": [look.model_dump(mode="json") for look in looks],
+            "maps_unreadable": unreadable,
+            "limits": judged,
+            **_against_plan(ports, settings, numbers),
+        },
+    )
+
+
+def _so_far(ports: Ports, step: StepInput) -> tuple[list[Look], NextLook]:
+    """Earlier looks and how to look now. Raises StorageProofOpen while the pause before it lasts."""
+    kept: dict[str, Any] = ports.ledger.run(step.run_id).facts.get(LOOKS) or {}
+    looks = [Look.model_validate(one) for one in kept.get("looks", [])]
+    plan = NextLook.model_validate(kept["next"]) if kept.get("next") else NextLook()
+    if looks:
+        left = plan.pause_seconds - seconds_between(looks[-1].at, ports.clock.now())
+        if left > 0:
+            raise StorageProofOpen(f"look {len(looks) + 1} follows in {left:.0f} s: {plan.why}")
+    return looks, plan
+
+
+def _commands_ended(ports: Ports, step: StepInput) -> int:
+    """Looks whose answer may be in: one more than are kept when an earlier call was lost behind it."""
+    return sum(
+        1
+        for row in of_kind(ports.ledger.resources(step.run_id), ResourceKind.COMMAND)
+        if row.step == step.step and not row.is_open
+    )
+
+
+def _parameters(step: StepInput, settings: ClusterSettings, scope: str, plan: NextLook) -> dict[str, str]:
+    return {
+        "RunId": step.run_id,
+        "SampleBlocks": str(plan.sample_blocks),
+        "AwaitRatioLimit": f"{settings.gates.storage_await_ratio:g}",
+        "Scope": scope,
+        "KneeSeconds": str(settings.gates.knee_seconds),
+        "Remedy": plan.remedy,
+    }
+
+
+def _look_of(ports: Ports, proof: StorageProof, plan: NextLook) -> Look:
+    return Look(
+        at=ports.clock.now(),
+        verdict=proof.verdict,
+        reason=proof.reason or "",
+        remedy=plan.remedy,
+        blocks_sampled=proof.blocks_sampled,
+        cold_share_upper=proof.cold_share_upper,
+    )
+
+
+def _look_again(ports: Ports, step: StepInput, looks: list[Look], blocks: int | None, shown: str) -> NoReturn:
+    """Keep the look and raise."""
+    plan = next_look(looks, blocks)
+    verdicts = ", ".join(look.verdict for look in looks)
+    if plan is None:
+        raise StorageNotWarm(f"{shown}; {looks[-1].reason}; looks: {verdicts}".replace("; ;", ";"))
+    kept = {
+        "looks": [look.model_dump(mode="json") for look in looks],
+        "next": plan.model_dump(mode="json"),
+    }
+    ports.ledger.save_facts(holder_of(step), {LOOKS: kept})
+    raise StorageProofOpen(f"{shown}; looks: {verdicts}; {plan.why}")
+
+
+def _shown(proof: StorageProof, unreadable: dict[str, str]) -> str:
+    shown = f"first {proof.await_first_ms} ms, second {proof.await_second_ms} ms, ratio {proof.ratio}"
+    if proof.await_cold_ms is not None:
+        shown = f"cold {proof.await_cold_ms} ms, {shown}"
+    maps = "".join(f"; the map of {name} could not be read: {why}" for name, why in unreadable.items())
+    return f"verdict {proof.verdict}: {shown}{maps}" if proof.verdict != "warm" else f"{shown}{maps}"
+
+
+def _against_plan(ports: Ports, settings: ClusterSettings, numbers: Numbers) -> dict[str, Any]:
+    """With the instance's baseline where EC2 says it; the proof does not depend on it."""
+    unknown = ""
+    try:
+        instance = ports.compute.ebs_promise(settings.instance_type)
+    except (AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled) as error:
+        instance, unknown = InstancePromise(), f"{type(error).__name__}: {error}"
+    return {
+        "against_plan": together_against_plan(numbers.get("volumes"), settings.volumes, instance),
+        "instance_baseline_unknown": unknown,
+    }

@@ -1,0 +1,121 @@
+"""Rooms: small, in one order, each with a word at its door that says who lives there and what it may touch."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = (
+    "peaker",
+    "peaker_contract",
+    "peaker_host",
+    "peaker_cli",
+    "stacks",
+    "environments",
+    "localcloud",
+    "demo",
+    "bench",
+)
+MODULES_IN_A_ROOM = 15
+LAYERS_WITH_ROOMS = ("usecases", "handlers", "domain", "adapters")
+# Still flat.
+FLAT = {"cli/peaker_cli", "localcloud", "localcloud/extensions", "bench"}
+# Circles by imports for types alone.
+CIRCLES_IN = ("environments.", "localcloud.")
+
+
+def rooms() -> Iterator[Path]:
+    """Every folder of modules of ours."""
+    places = [path for path in (ROOT, ROOT / "functions", ROOT / "host", ROOT / "cli") if path.is_dir()]
+    for place in places:
+        for package in PACKAGES:
+            if (place / package).is_dir():
+                files = (place / package).rglob("*.py")
+                yield from sorted({file.parent for file in files})
+
+
+ROOMS = sorted({room.relative_to(ROOT).as_posix() for room in rooms()})
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_holds_no_more_than_one_sees_at_once(room: str) -> None:
+    modules = [path.stem for path in Path(ROOT, room).glob("*.py") if path.stem != "__init__"]
+    if room in FLAT:
+        assert len(modules) > MODULES_IN_A_ROOM, "take it out of FLAT"
+    else:
+        assert len(modules) <= MODULES_IN_A_ROOM
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_says_who_lives_there(room: str) -> None:
+    text = (ROOT / room / "__init__.py").read_text(encoding="utf-8")
+    said = ast.get_docstring(ast.parse(text)) or ""
+    assert said
+    if Path(room).parent.name in LAYERS_WITH_ROOMS:
+        assert len([line for line in said.splitlines() if line]) >= 2, "and what it may touch"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_tool_passes_a_room_by(room: str) -> None:
+    """git, ruff, pytest and setuptools leave out folders of these names, in silence."""
+    assert not {"build", "dist", "venv", "node_modules", "site-packages"} & set(room.split("/"))
+
+
+def test_handlers_live_in_the_rooms_of_their_use_cases() -> None:
+    home = {path.stem: path.parent.name for path in (ROOT / "functions/peaker/usecases").rglob("[a-z]*.py")}
+    handlers = {
+        path.stem: path.parent.name for path in (ROOT / "functions/peaker/handlers").rglob("[a-z]*.py")
+    }
+    assert handlers == {name: home.get(name) for name in handlers}
+
+
+def test_no_module_imports_itself_over_others() -> None:
+    """Also imports inside functions and for types count: who reads one of a circle has to read all of it."""
+    found = circles(imported())
+    assert [circle for circle in found if not all(name.startswith(CIRCLES_IN) for name in circle)] == []
+
+
+def test_a_circle_over_three_modules_is_found() -> None:
+    imports = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set[str]()}
+    assert circles(imports) == [{"a", "b", "c"}]
+
+
+def test_every_package_is_in_the_wheel() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found = project["tool"]["setuptools"]["packages"]["find"]
+    assert set(found["where"]) >= {"functions", "host", "cli"}
+    assert found["include"] == ["peaker*"]
+
+
+@cache
+def imported() -> dict[str, set[str]]:
+    """Module to the modules that it imports, over the whole tree."""
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    return {module: set(graph.find_modules_directly_imported_by(module)) for module in graph.modules}
+
+
+def circles(imports: dict[str, set[str]]) -> list[set[str]]:
+    """Sets of modules of which each reaches each other."""
+    reached = {module: _reached(imports, module) for module in imports}
+    found: list[set[str]] = []
+    for module in sorted(imports):
+        if module in reached[module] and not any(module in circle for circle in found):
+            found.append({other for other in reached[module] if module in reached[other]})
+    return found
+
+
+def _reached(imports: dict[str, set[str]], module: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = [module]
+    while waiting:
+        for other in imports[waiting.pop()] - seen:
+            seen.add(other)
+            waiting.append(other)
+    return seen

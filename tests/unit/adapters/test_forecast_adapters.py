@@ -1,0 +1,168 @@
+"""The forecast's adapters against moto's CloudWatch and DynamoDB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+from peaker.adapters.cloudwatch.metrics import (
+    CloudWatchLoadHistory,
+    CloudWatchMetricPublisher,
+    query_period_seconds,
+)
+from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
+from peaker.adapters.dynamodb.items import LedgerTable
+from peaker.adapters.dynamodb.lease import DynamoDbLease
+from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.domain.cluster import LoadMetricSettings
+from peaker.domain.issued import CheckState, IssuedForecast
+from peaker.domain.runs.ledger import RunRow
+
+from peaker_contract.metrics import Metric
+
+NOW = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
+METRIC = LoadMetricSettings(
+    namespace="Demand",
+    name="Reads",
+    statistic="Average",
+    period_seconds=300,
+    dimensions={"Cluster": "orders"},
+)
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with mock_aws():
+        yield
+
+
+def put(client: Any, minutes_ago: float, value: float) -> None:
+    client.put_metric_data(
+        Namespace="Demand",
+        MetricData=[
+            {
+                "MetricName": "Reads",
+                "Dimensions": [{"Name": "Cluster", "Value": "orders"}],
+                "Timestamp": NOW - timedelta(minutes=minutes_ago),
+                "Value": value,
+            }
+        ],
+    )
+
+
+def test_the_history_comes_in_order_and_without_the_period_that_has_not_ended(aws: None) -> None:
+    client = boto3.client("cloudwatch")
+    for minutes_ago, value in ((25, 1.0), (15, 3.0), (20, 2.0), (-1, 9.0)):
+        put(client, minutes_ago, value)
+    points = CloudWatchLoadHistory(client).metric_points(METRIC, NOW - timedelta(days=1), NOW)
+    assert list(points.values) == [1.0, 2.0, 3.0]
+    assert list(points.times_seconds) == sorted(points.times_seconds)
+    assert points.period_seconds == 300
+
+
+def test_no_points_are_an_empty_answer(aws: None) -> None:
+    points = CloudWatchLoadHistory(boto3.client("cloudwatch")).metric_points(
+        METRIC, NOW - timedelta(days=1), NOW
+    )
+    assert list(points.values) == []
+
+
+def test_a_sum_over_a_longer_period_is_brought_back_to_the_metrics_own(aws: None) -> None:
+    client = boto3.client("cloudwatch")
+    for minutes_ago in (20, 19, 18, 17, 16):
+        put(client, minutes_ago, 10.0)
+    per_minute = METRIC.model_copy(update={"statistic": "Sum", "period_seconds": 60})
+    points = CloudWatchLoadHistory(client).metric_points(per_minute, NOW - timedelta(hours=1), NOW)
+    assert sum(points.values) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(("own", "asked"), [(60, 300), (300, 300), (420, 600), (1800, 1800)])
+def test_periods_are_asked_for_that_are_kept_for_63_days(own: int, asked: int) -> None:
+    assert query_period_seconds(own) == asked
+
+
+def test_figures_are_published_with_the_cluster_as_dimension(aws: None) -> None:
+    client = boto3.client("cloudwatch")
+    CloudWatchMetricPublisher(client, "local").publish(
+        "orders", NOW, {Metric.REQUIRED_REPLICAS: 3.0, Metric.FORECAST_LOAD_P50: float("nan")}
+    )
+    found = client.list_metrics(Namespace="Peaker/local")["Metrics"]
+    assert [(one["MetricName"], one["Dimensions"]) for one in found] == [
+        ("RequiredReplicas", [{"Name": "Cluster", "Value": "orders"}])
+    ]
+
+
+@pytest.fixture
+def records(aws: None) -> DynamoForecastRecords:
+    client = boto3.client("dynamodb")
+    client.create_table(
+        TableName="ledger",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        AttributeDefinitions=[
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+        ],
+    )
+    return DynamoForecastRecords(client, "ledger", DynamoDbLedger(LedgerTable(client, "ledger")))
+
+
+def test_a_new_clusters_check_state_is_the_default_and_then_what_was_saved(
+    records: DynamoForecastRecords,
+) -> None:
+    assert records.check_state("orders") == CheckState()
+    for state in (CheckState(2, 1.5), CheckState(1, 2.5, 3.5, "i-1", 4.5, 5.5, 6.5)):
+        records.save_check_state("orders", state)
+        assert records.check_state("orders") == state
+    assert records.check_state("payments") == CheckState()
+
+
+def test_issued_forecasts_come_back_in_order_from_a_time_on(records: DynamoForecastRecords) -> None:
+    at = NOW.timestamp()
+    for seconds_ago in (60.0, 7200.0, 120.0):
+        records.save_issued("orders", IssuedForecast(at - seconds_ago, at, 1.25, 2.5, "blend", 2))
+    found = records.issued("orders", NOW - timedelta(hours=1))
+    assert [at - one.issued_at_seconds for one in found] == [120.0, 60.0]
+    assert (found[0].p50, found[0].p95, found[0].model, found[0].required) == (1.25, 2.5, "blend", 2)
+
+
+def test_the_newest_check_s_report_is_kept_per_cluster(records: DynamoForecastRecords) -> None:
+    assert records.report("orders") is None
+    for required in (1, 2):
+        records.save_report("orders", {"required": required, "numbers": {"load_now": 1.5}, "load_now": None})
+    assert records.report("orders") == {"required": 2, "numbers": {"load_now": 1.5}, "load_now": None}
+    assert records.report("payments") is None
+
+
+PROOF = [
+    {"volume": "data", "verdict": "IOPS-limited", "iops_delivered": 2250.0, "iops_promised": 3000},
+    {"volume": "log", "verdict": "bandwidth-limited", "iops_delivered": 500.0, "iops_promised": 3000},
+    {"volume": "more", "verdict": "unknown", "reason": "no usable load test"},
+]
+
+
+def test_only_scale_outs_that_succeeded_teach_the_lead_time(records: DynamoForecastRecords) -> None:
+    table = LedgerTable(boto3.client("dynamodb"), "ledger")
+    lease, ledger = DynamoDbLease(table), DynamoDbLedger(table)
+    outcomes = [("scale_out", "succeeded"), ("scale_out", "rolled_back"), ("scale_in", "succeeded")]
+    for number, (operation, outcome) in enumerate(outcomes):
+        run_id, start = f"run-{number}", NOW + timedelta(hours=number)
+        holder = lease.acquire("orders", run_id, operation, start, start + timedelta(hours=1))
+        ledger.open_run(holder, RunRow(run_id, "orders", operation, start, {}))
+        ledger.start_step(holder, "ReportPrewarm", start, start + timedelta(hours=1))
+        ledger.finish_step(holder, "ReportPrewarm", start + timedelta(seconds=90), {"bytes_read": 5e8})
+        ledger.start_step(holder, "VerifyStorage", start, start + timedelta(hours=1))
+        ledger.finish_step(holder, "VerifyStorage", start + timedelta(seconds=60), {"limits": PROOF})
+        ledger.close_run(holder, outcome, start + timedelta(minutes=30))
+        lease.release(holder)
+    past = records.past_steps("orders")
+    assert past.seconds == {"ReportPrewarm": [90.0], "VerifyStorage": [60.0]}
+    assert list(past.knee_shares) == [0.75]
+    assert list(past.hydrated_bytes) == [5e8]

@@ -1,0 +1,296 @@
+"""What the forecaster does with good and with hard histories."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peaker.domain.forecasting import LEVELS, LoadSeries, Standing, forecast_demand
+from peaker.domain.forecasting.blend import BLEND
+from peaker.domain.forecasting.forecaster import fit_models, rolling_forecasts
+from peaker.domain.forecasting.record import band_stretch
+
+from tests.unit.domain.forecasting.loads import START, daily, series
+
+HOUR = 3600.0
+STEP = 900
+DAY = 96
+
+
+def mean_error(values: np.ndarray, origin: int) -> float:
+    """Mean relative error of p50 over the day after `origin`."""
+    forecast = forecast_demand(series(values[: origin + 1]), HOUR)
+    actual = values[origin + 1 : origin + 1 + DAY]
+    return float(np.abs(forecast.quantile(0.5)[: len(actual)] - actual).mean() / actual.mean())
+
+
+# --- good histories ----------------------------------------------------------------------------------------
+
+
+def test_a_daily_wave_is_forecast_within_its_noise() -> None:
+    assert mean_error(daily(29), 28 * DAY - 1) < 0.08
+
+
+def test_the_forecast_reaches_a_day_ahead_and_quantiles_rise() -> None:
+    forecast = forecast_demand(series(daily(28)), HOUR)
+    assert forecast.quantiles is not None
+    assert forecast.quantiles.shape == (DAY, len(LEVELS))
+    assert (np.diff(forecast.quantiles, axis=1) >= -1e-9).all()
+    assert forecast.standing is Standing.NORMAL
+    assert not forecast.stale
+
+
+def test_p95_covers_about_95_percent_of_what_comes() -> None:
+    values = daily(45, noise=0.15)
+    inside = []
+    origins = list(range(30 * DAY, 44 * DAY, 24))
+    for origin, (forecast,) in rolling_forecasts(series(values), origins, [HOUR], 16):
+        inside += (values[origin + 1 : origin + 17] <= forecast.quantile(0.95)).tolist()
+    assert 0.91 <= np.mean(inside) <= 0.99
+
+
+def test_the_highest_load_of_a_window_and_a_level_between_two() -> None:
+    forecast = forecast_demand(series(daily(28)), HOUR)
+    curve = forecast.quantile(0.95)
+    assert forecast.highest(0.95, 2 * HOUR, 3 * HOUR) == pytest.approx(curve[8:12].max())
+    between = forecast.quantile(0.93)
+    assert (between >= forecast.quantile(0.9) - 1e-9).all()
+    assert (between <= curve + 1e-9).all()
+
+
+def test_a_level_that_was_not_issued_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"outside 0\.5 to 0\.99"):
+        forecast_demand(series(daily(15)), HOUR).quantile(0.999)
+
+
+def test_the_reason_names_the_model_and_its_record() -> None:
+    forecast = forecast_demand(series(daily(28)), HOUR)
+    assert forecast.model in {
+        "blend", "holt_winters", "last_week_trend", "last_week", "yesterday", "persistence",
+    }  # fmt: skip
+    assert forecast.coverage is not None
+    assert forecast.reasons
+    assert forecast.numbers["scored_origins"] >= 10
+
+
+# --- how much history --------------------------------------------------------------------------------------
+
+
+def test_no_points_at_all_is_reactive_only_and_not_zero() -> None:
+    forecast = forecast_demand(series(np.full(100, np.nan)), HOUR)
+    assert forecast.standing is Standing.REACTIVE_ONLY
+    assert forecast.quantiles is None
+    assert forecast.last_load is None
+    assert forecast.stale
+    with pytest.raises(ValueError, match="there is no forecast"):
+        forecast.quantile(0.5)
+
+
+@pytest.mark.parametrize(
+    ("days", "standing"),
+    [
+        (2.9, Standing.REACTIVE_ONLY),
+        (6, Standing.SCALE_OUT_ONLY),
+        (13.5, Standing.SCALE_OUT_ONLY),
+        (15, Standing.NORMAL),
+    ],
+)
+def test_how_far_it_is_trusted_grows_with_the_history(days: float, standing: Standing) -> None:
+    assert forecast_demand(series(daily(days)), HOUR).standing is standing
+
+
+# --- gaps and late metrics ---------------------------------------------------------------------------------
+
+
+def test_a_tenth_of_the_points_missing_costs_little() -> None:
+    values = daily(29)
+    holes = values.copy()
+    holes[np.random.default_rng(2).random(len(holes)) < 0.1] = np.nan
+    holes[28 * DAY :] = values[28 * DAY :]
+    assert mean_error(holes, 28 * DAY - 1) < mean_error(values, 28 * DAY - 1) + 0.02
+
+
+def test_a_gap_of_a_day_a_week_ago_is_stepped_over() -> None:
+    values = daily(29)
+    values[21 * DAY : 22 * DAY] = np.nan
+    assert mean_error(values, 28 * DAY - 1) < 0.12
+
+
+@pytest.mark.parametrize(
+    ("missing", "stale", "word"), [(1, False, None), (3, False, "late"), (5, True, "stale")]
+)
+def test_a_late_metric_is_carried_on_then_stale(missing: int, stale: bool, word: str | None) -> None:
+    values = daily(28)
+    values[-missing:] = np.nan
+    forecast = forecast_demand(series(values), HOUR)
+    assert forecast.stale is stale
+    assert forecast.age_seconds == missing * STEP
+    assert forecast.quantiles is not None
+    assert any(f"metric_{word}" in reason for reason in forecast.reasons) is (word is not None)
+
+
+# --- outliers and level shifts -----------------------------------------------------------------------------
+
+
+def test_one_wild_point_is_not_believed() -> None:
+    values = daily(28)
+    wild = values.copy()
+    wild[-1] *= 30
+    calm = forecast_demand(series(values), HOUR).quantile(0.95)
+    assert forecast_demand(series(wild), HOUR).quantile(0.95)[:8].max() < 1.5 * calm[:8].max()
+
+
+def test_a_spike_that_lasts_is_believed() -> None:
+    values = daily(28)
+    values[-4:] *= 8
+    assert forecast_demand(series(values), HOUR).quantile(0.95)[0] > 3 * daily(28)[-1]
+
+
+def test_after_a_level_shift_the_upper_band_keeps_what_is_seen() -> None:
+    values = daily(28)
+    values[-8:] *= 1.6
+    forecast = forecast_demand(series(values), HOUR)
+    usual = daily(29)[28 * DAY : 28 * DAY + 8]
+    assert forecast.shifted
+    assert any("level shift" in reason for reason in forecast.reasons)
+    assert (forecast.quantile(0.95)[:8] > 1.45 * usual).all()
+
+
+def test_a_day_after_a_level_shift_the_median_has_followed() -> None:
+    values = daily(30)
+    values[28 * DAY :] *= 1.6
+    assert mean_error(values, 29 * DAY - 1) < 0.15
+
+
+# --- odd series --------------------------------------------------------------------------------------------
+
+
+def test_a_load_of_zero_is_forecast_as_zero() -> None:
+    forecast = forecast_demand(series(np.zeros(28 * DAY)), HOUR)
+    assert forecast.quantile(0.99).max() < 1e-3
+
+
+def test_a_constant_load_is_forecast_as_itself() -> None:
+    forecast = forecast_demand(series(np.full(28 * DAY, 42.0)), HOUR)
+    assert forecast.quantile(0.5) == pytest.approx(np.full(DAY, 42.0), rel=0.02)
+    assert forecast.quantile(0.99).max() < 45.0
+
+
+@pytest.mark.parametrize("step", [300, 1800, 3600, 10_800])
+def test_metrics_of_any_period(step: int) -> None:
+    forecast = forecast_demand(series(daily(21, step), step), HOUR)
+    assert forecast.quantiles is not None
+    assert len(forecast.quantiles) == 86_400 // step
+    assert np.isfinite(forecast.quantiles).all()
+
+
+def test_a_clock_change_loses_no_hour_and_is_followed_within_a_day() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    start = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
+    times = start + STEP * np.arange(33 * DAY)
+    clock = [datetime.fromtimestamp(at, zone) for at in times]
+    local = np.array([one.hour + one.minute / 60 for one in clock])
+    values = 100 + 60 * np.sin((local - 9) / 24 * 2 * np.pi)
+    # The clocks change on 29 March, day 28; a day and a half later the forecast has the new course.
+    origin = 29 * DAY + DAY // 2
+    forecast = forecast_demand(LoadSeries(start, STEP, values[: origin + 1]), HOUR)
+    actual = values[origin + 1 : origin + 1 + 24]
+    assert np.abs(forecast.quantile(0.5)[:24] - actual).max() / actual.mean() < 0.15
+
+
+@pytest.mark.parametrize("name", ["CPUUtilization", "Percent of connections"])
+def test_a_utilisation_by_name_is_said_and_not_trusted(name: str) -> None:
+    forecast = forecast_demand(series(daily(28)), HOUR, metric_name=name)
+    assert forecast.standing is Standing.DEGRADED
+    assert any("is a utilisation" in reason for reason in forecast.reasons)
+
+
+def test_a_utilisation_by_its_values_is_said_and_not_trusted() -> None:
+    forecast = forecast_demand(series(np.minimum(100.0, daily(28))), HOUR)
+    assert forecast.standing is Standing.DEGRADED
+    assert any("never exceeds 100" in reason for reason in forecast.reasons)
+
+
+def test_a_demand_that_stays_below_100_is_no_utilisation() -> None:
+    forecast = forecast_demand(series(daily(28) * 0.5), HOUR)
+    assert not any("utilisation" in reason for reason in forecast.reasons)
+
+
+# --- honesty -----------------------------------------------------------------------------------------------
+
+
+def test_the_future_does_not_change_a_past_forecast() -> None:
+    values = daily(24)
+    other = values.copy()
+    other[20 * DAY + 40 :] *= 3.0
+    origins = [20 * DAY, 20 * DAY + 20, 20 * DAY + 39]
+    ours = list(rolling_forecasts(series(values), origins, [HOUR], DAY))
+    theirs = list(rolling_forecasts(series(other), origins, [HOUR], DAY))
+    for (_, (one,)), (_, (two,)) in zip(ours, theirs, strict=True):
+        assert np.array_equal(one.quantiles, two.quantiles)  # type: ignore[arg-type]
+
+
+def test_the_rolling_forecast_at_its_fit_is_the_forecast_of_the_function() -> None:
+    values = daily(20)
+    ((_, (rolled,)),) = rolling_forecasts(series(values), [len(values) - 1], [HOUR], DAY)
+    direct = forecast_demand(series(values), HOUR)
+    assert rolled.quantiles == pytest.approx(direct.quantiles)
+    assert rolled.issued_at_seconds == direct.issued_at_seconds == START + len(values) * STEP
+
+
+@settings(max_examples=8)
+@given(
+    seed=st.integers(0, 10_000),
+    days=st.floats(3.0, 20.0),
+    missing=st.floats(0.0, 0.6),
+    scale=st.sampled_from([1e-6, 1.0, 1e9]),
+)
+def test_whatever_comes_the_answer_is_finite_ordered_and_not_negative(
+    seed: int, days: float, missing: float, scale: float
+) -> None:
+    draw = np.random.default_rng(seed)
+    values = draw.gamma(0.5, 1.0, round(days * 24)) * scale
+    values[draw.random(len(values)) < missing] = np.nan
+    forecast = forecast_demand(series(values, 3600), HOUR)
+    if forecast.quantiles is not None:
+        assert np.isfinite(forecast.quantiles).all()
+        assert (forecast.quantiles >= 0).all()
+        assert (np.diff(forecast.quantiles, axis=1) >= -1e-9 * scale).all()
+
+
+def test_the_band_follows_the_hour_of_the_day_whose_errors_it_has_seen() -> None:
+    """Quiet nights, noisy evenings: the evening's errors say little about the night."""
+    hour = np.arange(35 * 96) / 4 % 24
+    noise = np.random.default_rng(5).normal(0, 1, len(hour)) * np.where((hour >= 17) & (hour < 23), 0.3, 0.02)
+    issued = forecast_demand(series(100 * np.exp(noise)), 4200)
+    width = np.log(issued.quantile(0.95) / issued.quantile(0.5))
+    ahead = (np.arange(1, 97) / 4) % 24
+    evening, night = width[(ahead > 18) & (ahead < 22)].mean(), width[(ahead > 1) & (ahead < 14)].mean()
+    assert evening > 0.2
+    assert night < 0.25 * evening
+
+
+@pytest.mark.parametrize(("spread", "narrower"), [(0.5, True), (2.0, False)])
+def test_bands_that_were_too_wide_for_weeks_are_narrowed_and_too_narrow_ones_widened(
+    spread: float, narrower: bool
+) -> None:
+    models = fit_models(series(daily(35)))
+    usual = band_stretch(models, BLEND, len(models.panel.believed) - 1)
+    models = fit_models(series(daily(35)))
+    bands = models.bands(BLEND)
+    offsets = bands.offsets
+    # The same errors against bands that are `spread` times as far from the median.
+    bands.offsets = lambda *given: offsets(*given) / spread  # type: ignore[method-assign]
+    changed = band_stretch(models, BLEND, len(models.panel.believed) - 1)
+    assert changed.shape == (len(models.grid.knots), 2)
+    assert ((changed < usual) == narrower).all()
+    assert ((changed >= 0.6) & (changed <= 1.5)).all()
+
+
+def test_bands_of_a_young_history_are_left_as_they_are() -> None:
+    models = fit_models(series(daily(5)))
+    assert (band_stretch(models, BLEND, len(models.panel.believed) - 1) == 1).all()

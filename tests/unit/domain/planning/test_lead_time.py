@@ -1,0 +1,169 @@
+"""The lead time: the published arithmetic, the parts, and what past runs teach."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from peaker.domain.planning.lead_time import (
+    MIB,
+    Hydration,
+    LeadTimeInputs,
+    PastSteps,
+    VolumeToHydrate,
+    catch_up_seconds,
+    hydration_seconds,
+    predict_lead_time,
+)
+from peaker.domain.storage.snapshot_sets import CopiedBytes
+
+GIB = 1024 * MIB
+
+
+def inputs(data_gib: float = 100.0, rate_mib: float = 300.0, **other: object) -> LeadTimeInputs:
+    volumes = (VolumeToHydrate("data", data_gib * GIB, rate_mib * MIB),)
+    return LeadTimeInputs(volumes=volumes, hydration=Hydration.PROVISIONED_RATE, **other)  # type: ignore[arg-type]
+
+
+def test_the_articles_arithmetic_200_gb_at_50_mb_per_s_takes_4000_seconds() -> None:
+    assert hydration_seconds(200e9, 50e6) == 4000.0
+
+
+@pytest.mark.parametrize(
+    ("gib", "rate", "minutes"),
+    [(100, 100, 17), (100, 300, 5.7), (500, 100, 85), (500, 300, 28), (1024, 100, 175), (1024, 300, 58)],
+)
+def test_aws_arithmetic_data_over_rate(gib: float, rate: float, minutes: float) -> None:
+    assert hydration_seconds(gib * GIB, rate * MIB) / 60 == pytest.approx(minutes, abs=0.6)
+
+
+def test_stripes_divide_the_time() -> None:
+    assert hydration_seconds(1024 * GIB, 300 * MIB, stripes=4) == pytest.approx(
+        hydration_seconds(1024 * GIB, 300 * MIB) / 4
+    )
+
+
+@pytest.mark.parametrize(("size", "rate", "stripes"), [(-1, 1, 1), (1, 0, 1), (1, 1, 0)])
+def test_a_hydration_that_cannot_be_is_refused(size: float, rate: float, stripes: int) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        hydration_seconds(size, rate, stripes)
+
+
+def test_catching_up_an_hour_at_four_times_the_write_rate_takes_twenty_minutes() -> None:
+    assert catch_up_seconds(3600, 4.0) == 1200.0
+
+
+def test_a_replica_that_replays_no_faster_than_the_source_writes_never_catches_up() -> None:
+    with pytest.raises(ValueError, match="never catches up"):
+        catch_up_seconds(3600, 1.0)
+
+
+def test_the_slowest_volume_decides_the_hydration() -> None:
+    volumes = (
+        VolumeToHydrate("data", 100 * GIB, 100 * MIB),
+        VolumeToHydrate("log", 300 * GIB, 100 * MIB),
+    )
+    lead = predict_lead_time(LeadTimeInputs(volumes=volumes))
+    assert lead.component("hydration").p50_seconds == 3072.0
+    assert "volume log" in lead.component("hydration").basis
+
+
+def test_snapshot_and_instance_start_run_side_by_side() -> None:
+    slow_snapshot = predict_lead_time(inputs(instance_start_seconds=10.0, snapshot_overhead_seconds=600.0))
+    both_slow = predict_lead_time(inputs(instance_start_seconds=600.0, snapshot_overhead_seconds=600.0))
+    assert slow_snapshot.p50_seconds == both_slow.p50_seconds
+
+
+def test_more_data_means_more_backlog_to_catch_up() -> None:
+    small, large = predict_lead_time(inputs(10)), predict_lead_time(inputs(1000))
+    assert large.component("catch_up").p50_seconds > small.component("catch_up").p50_seconds
+
+
+def test_p90_is_above_the_median_and_the_reason_names_the_longest_part() -> None:
+    lead = predict_lead_time(inputs(1024))
+    assert lead.p90_seconds > lead.p50_seconds
+    assert "longest part is hydration" in lead.reason
+
+
+def test_a_default_hydration_is_less_certain_than_a_provisioned_one() -> None:
+    volume = (VolumeToHydrate("data", 500 * GIB, 200 * MIB),)
+    default = predict_lead_time(LeadTimeInputs(volumes=volume, hydration=Hydration.DEFAULT))
+    provisioned = predict_lead_time(LeadTimeInputs(volumes=volume, hydration=Hydration.PROVISIONED_RATE))
+    assert default.p50_seconds == provisioned.p50_seconds
+    assert default.p90_seconds > provisioned.p90_seconds
+
+
+# --- learning ----------------------------------------------------------------------------------------------
+
+
+def test_no_past_runs_leave_the_prediction() -> None:
+    assert predict_lead_time(inputs(), PastSteps()) == predict_lead_time(inputs())
+
+
+def test_many_runs_replace_the_prediction() -> None:
+    past = PastSteps({"VerifyStorage": [300.0] * 20})
+    part = predict_lead_time(inputs(), past).component("benchmark")
+    assert part.p50_seconds == pytest.approx(300.0, rel=0.06)
+    assert part.runs == 20
+
+
+def test_one_slow_run_is_enough_to_trigger_as_early_as_that() -> None:
+    past = PastSteps({"ReportPrewarm": [7200.0]}, [100 * GIB])
+    part = predict_lead_time(inputs(100), past).component("hydration")
+    assert part.p90_seconds >= 7200.0
+
+
+def test_one_odd_run_among_many_moves_little() -> None:
+    usual = predict_lead_time(inputs(), PastSteps({"VerifyStorage": [120.0] * 9})).component("benchmark")
+    odd = predict_lead_time(inputs(), PastSteps({"VerifyStorage": [*[120.0] * 8, 9000.0]})).component(
+        "benchmark"
+    )
+    assert odd.p50_seconds == usual.p50_seconds
+    assert odd.p90_seconds == usual.p90_seconds
+
+
+def test_hydration_is_learned_as_a_rate_so_it_grows_with_the_data() -> None:
+    past = PastSteps({"ReportPrewarm": [1000.0] * 20}, [100 * GIB] * 20)
+    now = predict_lead_time(inputs(200), past).component("hydration")
+    assert now.p50_seconds == pytest.approx(2000.0, rel=0.1)
+
+
+def test_a_full_copy_takes_its_bytes_over_the_rate_and_changes_take_theirs() -> None:
+    full = predict_lead_time(inputs(snapshot_copied_bytes=100.0 * GIB)).component("snapshot")
+    changes = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB)).component("snapshot")
+    assert full.p50_seconds == pytest.approx(60 + 1024)
+    assert changes.p50_seconds == pytest.approx(60 + 10.24)
+
+
+def test_measured_full_copies_teach_how_long_changes_take() -> None:
+    """100 GiB took 21 minutes, a minute of them overhead: 1 GiB takes 12 s beside it, not 21 minutes."""
+    past = PastSteps(copies=[CopiedBytes(60 + 1200, 100.0 * GIB)] * 20)
+    learned = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB), past).component("snapshot")
+    assert learned.p50_seconds == pytest.approx(72, abs=1)
+    assert learned.runs == 20
+
+
+def test_incremental_sets_teach_no_full_copy_to_be_quick() -> None:
+    past = PastSteps(copies=[CopiedBytes(60 + 12, 1.0 * GIB, 3600.0)] * 20)
+    learned = predict_lead_time(inputs(snapshot_copied_bytes=100.0 * GIB), past).component("snapshot")
+    assert learned.p50_seconds == pytest.approx(60 + 1200, rel=0.05)
+
+
+def test_sets_of_before_their_bytes_were_measured_count_as_they_were() -> None:
+    past = PastSteps({"CreateSnapshots": [10.0] * 20, "AwaitSnapshots": [290.0] * 20})
+    learned = predict_lead_time(inputs(snapshot_copied_bytes=20.0 * GIB), past).component("snapshot")
+    assert learned.p50_seconds == pytest.approx(300, abs=10)
+
+
+def test_steps_of_one_part_are_added_run_by_run() -> None:
+    past = PastSteps(
+        {"CreateVolumes": [10.0] * 20, "AttachVolumes": [20.0] * 20, "AssembleStorage": [30.0] * 20}
+    )
+    assert predict_lead_time(inputs(), past).component("storage").p50_seconds == pytest.approx(60.0, rel=0.05)
+
+
+@given(st.lists(st.floats(0.0, 1e5), max_size=30), st.floats(0.1, 5000.0))
+def test_whatever_the_past_the_lead_time_is_finite_and_ordered(durations: list[float], gib: float) -> None:
+    past = PastSteps({"ReportPrewarm": durations, "VerifyStorage": durations, "AwaitSnapshots": durations})
+    lead = predict_lead_time(inputs(gib), past)
+    assert 0 < lead.p50_seconds <= lead.p90_seconds < 1e9

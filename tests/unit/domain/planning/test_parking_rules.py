@@ -1,0 +1,251 @@
+"""Park or retire, return or build, until when: each figure by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime, timedelta
+
+import pytest
+from peaker.domain.planning.lead_time import (
+    LeadTimeInputs,
+    PastSteps,
+    VolumeToHydrate,
+    measured_apply_speed,
+    predict_lead_time,
+    predict_return,
+)
+from peaker.domain.planning.parking import (
+    ParkingFigures,
+    choose_method,
+    decide_disposal,
+    parked_until,
+    parking_figures,
+    returnable,
+    why_expired,
+    why_not_returned,
+    why_not_worth_parking,
+)
+from peaker.domain.planning.plan import plan_scale_out
+from peaker.domain.planning.prices import US_EAST_1
+from peaker.domain.replicas.fleet import Parking, Replica, ReplicaState
+from peaker.domain.replicas.inventory import TargetHealth, TargetState, Volume
+from peaker.usecases.forecast.forecast_load import return_lead_time
+
+from peaker_contract.tags import OWNER_TAG
+from tests.support.builders import observed, orders, replica
+from tests.support.fakes import NOON
+
+BASE, PEAK, OTHER = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
+RUN = "scale-out-orders-1"
+TIB = 1024.0**4
+MIB = 1024.0**2
+ABSENT = TargetHealth(TargetState.ABSENT)
+
+
+def figures(**changes: float | None) -> ParkingFigures:
+    """Back in 10 min against 90, ten minutes more per hour; a quarter dollar an hour against five for building."""
+    values: dict[str, float | None] = {
+        "return_seconds": 600, "build_seconds": 5400, "catch_up_per_hour": 600,
+        "parked_hourly_usd": 0.25, "serving_hourly_usd": 1.11, "rebuild_usd": 5.0,
+    }  # fmt: skip
+    return ParkingFigures.model_validate({**values, **changes})
+
+
+def big_inputs() -> LeadTimeInputs:
+    """1 TiB at 300 MiB/s: 3,495 s of hydration."""
+    return LeadTimeInputs((VolumeToHydrate("data", TIB, 300 * MIB),))
+
+
+def parked(instance_id: str, hours: float, until: datetime | None = None, **more: str) -> Replica:
+    one = replica(instance_id, peak_of=RUN, row_state=ReplicaState.PARKED, health=ABSENT, state="stopped")
+    assert one.ledger_row is not None
+    stands = Parking(NOON - timedelta(hours=hours), "uuid:1-9", 86_400.0, until, "a limit", **more)
+    return dataclasses.replace(one, ledger_row=dataclasses.replace(one.ledger_row, parking=stands))
+
+
+def test_the_figures_of_a_tebibyte_by_hand() -> None:
+    volume = Volume(
+        "vol-1", "in-use", 1024, "gp3", "us-east-1a", 16_000, 1_000, tags={"peaker:volume": "data"}
+    )
+    root = Volume("vol-0", "in-use", 8, "gp3", "us-east-1a", 3_000, 125, tags={"peaker:volume": "root"})
+    one = replica(PEAK, peak_of=RUN, volumes=(volume, root))
+    settings = orders(initialization_rate_mib_per_s=300)
+    found = parking_figures(one, settings, US_EAST_1, big_inputs(), PastSteps())
+    # (1024 x 0.08 + 13,000 x 0.005 + 875 x 0.04 + 8 x 0.08) / 730 h
+    assert found.parked_hourly_usd == pytest.approx(182.56 / 730, abs=1e-4)
+    assert found.serving_hourly_usd == pytest.approx(182.56 / 730 + 0.126, abs=1e-4)
+    # 3.6864 USD of initialization, and the hours of instance and volumes until it serves.
+    build = predict_lead_time(big_inputs()).p50_seconds
+    assert found.build_seconds == pytest.approx(build, abs=0.1)
+    assert found.rebuild_usd == pytest.approx(3.6864 + (182.56 / 730 + 0.126) * build / 3600, abs=1e-3)
+    # Four seconds of log per second: an hour of standing is replayed in 20 minutes.
+    assert found.catch_up_per_hour == pytest.approx(1200)
+    assert found.return_seconds == pytest.approx(predict_return(big_inputs(), 0).p50_seconds, abs=0.1)
+
+
+def test_a_return_takes_what_the_build_takes_without_the_volumes() -> None:
+    back = predict_return(big_inputs(), 3600)
+    assert {part.name for part in back.components} == {
+        "trigger", "instance", "recovery", "buffer_pool", "registration", "ramp", "catch_up",
+    }  # fmt: skip
+    assert back.component("catch_up").p50_seconds == pytest.approx(3600 / 3)
+    assert back.p50_seconds + 3000 < predict_lead_time(big_inputs()).p50_seconds
+
+
+def test_the_speed_of_replay_is_measured_on_builds() -> None:
+    seconds = {
+        "CreateVolumes": [100.0], "StartPrewarm": [0.0], "ReportPrewarm": [3400.0], "VerifyStorage": [60.0],
+        "StartDatabase": [40.0], "StartReplication": [20.0], "WaitForCatchUp": [380.0],
+    }  # fmt: skip
+    assert measured_apply_speed(PastSteps(seconds), 4.0) == pytest.approx(1 + 3600 / 400)
+    assert measured_apply_speed(PastSteps(), 4.0) == 4.0
+    fast = predict_return(big_inputs(), 3600, PastSteps(seconds)).component("catch_up")
+    assert fast.p50_seconds == pytest.approx(3600 / 9)
+
+
+DISPOSALS = {
+    "auto-parks-while-it-pays": ({}, "auto", "park", "parking pays for 8.0 h"),
+    "never": ({}, "never", "retire", "retirement.park is never"),
+    "always": ({"rebuild_usd": None}, "always", "park", "retirement.park is always"),
+    "unknown-price": ({"rebuild_usd": None}, "auto", "retire", "unknown"),
+    "as-slow-as-building": ({"return_seconds": 5400}, "auto", "retire", "takes as long as building anew"),
+    "volumes-too-dear": ({"parked_hourly_usd": 6.0}, "auto", "retire", "pays for 0.8 h only"),
+    "replays-too-slowly": ({"catch_up_per_hour": 36_000}, "auto", "retire", "pays for 0.1 h only"),
+}
+
+
+@pytest.mark.parametrize("situation", DISPOSALS)
+def test_disposal(situation: str) -> None:
+    changes, policy, action, said = DISPOSALS[situation]
+    found = decide_disposal(figures(**changes), policy)  # type: ignore[arg-type]
+    assert (found.action, said in found.reason) == (action, True), found.reason
+
+
+def test_the_earliest_limit_counts() -> None:
+    binlogs = parked_until(figures(), NOON, 5 * 3600)
+    assert binlogs.until == NOON + timedelta(hours=4)
+    assert "80% of the 5.0 h that the source keeps binary logs" in binlogs.reason
+    slower = parked_until(figures(), NOON, 86_400)
+    assert slower.until == NOON + timedelta(hours=8)
+    assert "catching up" in slower.reason
+    dearer = parked_until(figures(parked_hourly_usd=1.0), NOON, 86_400)
+    assert dearer.until == NOON + timedelta(hours=5)
+    assert "$5.00 of rebuilding" in dearer.reason
+    # 0 is MySQL's word for "never purged by age".
+    assert parked_until(figures(), NOON, 0).until == NOON + timedelta(hours=8)
+    assert parked_until(figures(rebuild_usd=None, catch_up_per_hour=0), NOON, None).until is None
+
+
+def test_a_stopped_replica_is_retired_when_its_source_forgets_too_soon_or_nobody_knows() -> None:
+    short = parked_until(figures(), NOON, 3600)
+    assert "0.8 h only" in str(why_not_worth_parking("auto", 3600, short, NOON))
+    unknown = parked_until(figures(), NOON, None)
+    assert "I4" in str(why_not_worth_parking("auto", None, unknown, NOON))
+    assert why_not_worth_parking("always", None, unknown, NOON) is None
+    assert why_not_worth_parking("auto", 86_400, parked_until(figures(), NOON, 86_400), NOON) is None
+
+
+NOT_RETURNED = {
+    "valid": (parked(PEAK, 5, NOON + timedelta(hours=1)), None),
+    "no-limit": (parked(PEAK, 5), None),
+    "expired": (parked(PEAK, 5, NOON), "expired at 2026-11-21T12:00"),
+    "spent": (parked(PEAK, 5, spent="binary logs gone"), "binary logs gone"),
+    "tried-in-vain": (parked(PEAK, 5, failed_return="run-7"), "an earlier return failed: run-7"),
+    "in-service": (replica(PEAK, peak_of=RUN), "is not parked"),
+}
+
+
+@pytest.mark.parametrize("situation", NOT_RETURNED)
+def test_which_parked_replica_can_come_back(situation: str) -> None:
+    one, said = NOT_RETURNED[situation]
+    found = why_not_returned(one, "local", NOON)
+    assert (found is None) if said is None else (found is not None and said in found)
+
+
+def test_a_parked_replica_of_another_owner_or_that_runs_does_not_come_back() -> None:
+    one = parked(PEAK, 5)
+    foreign = dataclasses.replace(
+        one, instance=dataclasses.replace(one.instance, tags={**one.instance.tags, OWNER_TAG: "prod"})
+    )
+    assert "I1" in str(why_not_returned(foreign, "local", NOON))
+    runs = dataclasses.replace(one, instance=dataclasses.replace(one.instance, state="running"))
+    assert "its instance is running" in str(why_not_returned(runs, "local", NOON))
+    assert one.ledger_row is not None
+    assert one.ledger_row.parking is not None
+    assert why_expired(one.ledger_row.parking, NOON) is None
+
+
+def test_the_one_that_stopped_last_comes_back_first() -> None:
+    fleet = observed(replica(BASE), parked(PEAK, 9), parked(OTHER, 2))
+    assert [one.instance_id for one in returnable(fleet, "local", NOON)] == [OTHER, PEAK]
+
+
+def method_of(hours: float, inputs: LeadTimeInputs) -> tuple[str, str]:
+    fleet = observed(replica(BASE), parked(PEAK, hours))
+    found = choose_method(fleet, "local", US_EAST_1, inputs, PastSteps(), NOON, 5.0)
+    return found.action, found.reason
+
+
+def test_returned_when_that_is_quicker_and_built_when_it_is_not() -> None:
+    action, reason = method_of(2, big_inputs())
+    assert action == "return"
+    assert f"{PEAK}, parked for 2.0 h, is back in" in reason
+    # Ten hours of log take longer to replay than a tebibyte to hydrate.
+    action, reason = method_of(10, big_inputs())
+    assert action == "build"
+    assert "building is as quick" in reason
+    nothing = choose_method(observed(replica(BASE)), "local", US_EAST_1, big_inputs(), PastSteps(), NOON, 5.0)
+    assert (nothing.action, nothing.replica) == ("build", None)
+
+
+def test_a_parked_replica_serves_nobody_gives_nothing_and_takes_no_place() -> None:
+    stands = parked(PEAK, 2)
+    fleet = observed(replica(BASE), stands)
+    plan = plan_scale_out(fleet, orders(max_replicas=2), US_EAST_1, NOON)
+    assert (plan.serving, plan.donor, plan.refusals) == (1, BASE, ())
+    assert f"{PEAK}: is parked" in plan.donor_reasons
+    assert fleet.by_zone == {"us-east-1b": 1}
+
+
+def test_its_volumes_count_in_the_budget_until_it_returns() -> None:
+    stands = parked(PEAK, 2)
+    fleet = observed(replica(BASE), stands)
+    hourly = plan_scale_out(fleet, orders(), US_EAST_1, NOON).price.hourly
+    assert hourly is not None
+    limits = {
+        "max_hourly_cost_usd": hourly + 1e-4,
+        "minimum_lifetime_minutes": 0,
+        "prewarm_deadline_minutes": 9,
+    }
+    tight = orders(limits=limits)
+    refused = plan_scale_out(fleet, tight, US_EAST_1, NOON)
+    assert [one.code for one in refused.refusals] == ["budget"]
+    assert "of parked volumes" in refused.refusal_text
+    method = choose_method(fleet, "local", US_EAST_1, big_inputs(), PastSteps(), NOON, 5.0)
+    back = plan_scale_out(fleet, tight, US_EAST_1, NOON, method=method)
+    assert (back.refusals, back.returns, back.price.once) == ((), PEAK, 0.0)
+
+
+def test_a_return_needs_no_donor() -> None:
+    sick = replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))
+    fleet = observed(sick, parked(PEAK, 2))
+    method = choose_method(fleet, "local", US_EAST_1, big_inputs(), PastSteps(), NOON, 5.0)
+    assert plan_scale_out(fleet, orders(), US_EAST_1, NOON, method=method).refusals == ()
+    assert [one.code for one in plan_scale_out(fleet, orders(), US_EAST_1, NOON).refusals] == ["no_donor"]
+
+
+def test_the_alarm_counts_on_returns_only_where_they_make_up_for_the_whole_shortage() -> None:
+    fleet = observed(
+        replica(BASE), parked(PEAK, 9), parked(OTHER, 2), parked("i-00000000000000e01", 1, spent="gone")
+    )
+
+    def lead(shortage: int) -> float | None:
+        found = return_lead_time("local", fleet, shortage, big_inputs(), PastSteps(), NOON)
+        return None if found is None else found.p90_seconds
+
+    assert lead(0) is None
+    assert lead(1) == predict_return(big_inputs(), 2 * 3600).p90_seconds
+    # The second one is further behind, and the slowest counts; a third would have to be built.
+    assert lead(2) == predict_return(big_inputs(), 9 * 3600).p90_seconds
+    assert lead(3) is None
+    assert return_lead_time("local", None, 1, big_inputs(), PastSteps(), NOON) is None

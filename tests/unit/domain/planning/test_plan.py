@@ -1,0 +1,132 @@
+"""What a scale-out would do, and every reason against it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from peaker.domain.planning.plan import LeadTimeEstimate, ScaleOutPlan, plan_scale_out, spread_zones
+from peaker.domain.planning.prices import US_EAST_1, usd
+from peaker.domain.reading import Known, Unknown
+from peaker.domain.replicas.fleet import Observation, ReplicaState
+from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker.domain.runs.ledger import LeaseRow
+
+from tests.support.builders import observed, orders, replica
+from tests.support.fakes import NOON
+
+BASE, PEAK = "i-00000000000000b01", "i-00000000000000c01"
+LEASE = LeaseRow("orders", "scale-in-orders-7", "scale_in", 3, NOON + timedelta(hours=1))
+BUILDING = replica(
+    PEAK, peak_of="r", row_state=ReplicaState.BUILDING, health=TargetHealth(TargetState.ABSENT)
+)
+
+
+def plan(
+    observation: Observation, count: int = 1, lease: LeaseRow | None = None, **settings: Any
+) -> ScaleOutPlan:
+    lead = LeadTimeEstimate(seconds=1800, parts={"hydration": 1200})
+    return plan_scale_out(
+        observation, orders(**settings), US_EAST_1, NOON, count=count, lease=lease, lead_time=lead
+    )
+
+
+def test_the_plan_names_donor_zone_layout_price_and_time() -> None:
+    found = plan(observed(replica(BASE)))
+    assert found.refusals == ()
+    assert (found.donor, found.zones) == (BASE, ("us-east-1a", "us-east-1b"))
+    assert [(volume.name, volume.size_gib, volume.device) for volume in found.volumes] == [
+        ("data", 4, "/dev/sdf"),
+        ("log", 4, "/dev/sdg"),
+    ]
+    # r6i.large 0.126 and 8 GiB of gp3 at 0.08 per month.
+    assert found.price.hourly == pytest.approx(0.126 + 8 * 0.08 / 730, abs=1e-4)
+    assert found.ready_at == NOON + timedelta(minutes=30)
+
+
+REFUSED: dict[str, tuple[Observation, dict[str, Any], str, str]] = {
+    "ceiling": (
+        observed(replica(BASE)),
+        {"count": 3},
+        "ceiling",
+        "1 serving + 0 building + 3 wanted exceeds",
+    ),
+    "ceiling-counts-what-is-being-built": (
+        observed(replica(BASE), BUILDING),
+        {"max_replicas": 2},
+        "ceiling",
+        "1 serving + 1 building + 1 wanted exceeds max_replicas 2",
+    ),
+    "no-replica": (observed(), {}, "no_donor", "has no replica"),
+    "only-a-sick-replica": (
+        observed(replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))),
+        {},
+        "no_donor",
+        "unhealthy",
+    ),
+    "source-unknown": (
+        observed(replica(BASE), source=Unknown("none found")),
+        {},
+        "source_unknown",
+        "none found",
+    ),
+    "budget": (
+        observed(replica(BASE)),
+        {
+            "limits": {
+                "max_hourly_cost_usd": 0.1,
+                "minimum_lifetime_minutes": 0,
+                "prewarm_deadline_minutes": 9,
+            }
+        },
+        "budget",
+        "0 peak replicas + 1 wanted",
+    ),
+    "price-unknown": (observed(replica(BASE)), {"instance_type": "x9.huge"}, "price_unknown", "x9.huge"),
+    "operation-running": (
+        observed(replica(BASE)),
+        {"lease": LEASE},
+        "operation_running",
+        "scale-in-orders-7",
+    ),
+}
+
+
+@pytest.mark.parametrize("situation", REFUSED)
+def test_refused(situation: str) -> None:
+    observation, changes, code, reason = REFUSED[situation]
+    found = plan(observation, **changes)
+    assert [one.reason for one in found.refusals if one.code == code and reason in one.reason]
+
+
+def test_all_reasons_are_given_at_once() -> None:
+    found = plan(observed(), count=9, lease=LEASE, instance_type="x9.huge")
+    assert {one.code for one in found.refusals} == {
+        "ceiling",
+        "no_donor",
+        "operation_running",
+        "price_unknown",
+    }
+
+
+def test_zones_with_fewer_replicas_come_first() -> None:
+    fleet = observed(replica(BASE, zone="us-east-1a"), replica(PEAK, zone="us-east-1a"))
+    assert spread_zones(fleet, orders()) == (
+        ("us-east-1b", "us-east-1a"),
+        "fewest replicas first: us-east-1b 0, us-east-1a 2",
+    )
+
+
+def test_prices_are_those_of_the_table_and_unknown_is_not_zero() -> None:
+    assert US_EAST_1.instance_hour("r7g.4xlarge") == Known(0.8568)
+    assert isinstance(US_EAST_1.instance_hour("z1d.large"), Unknown)
+    # 1 TiB of gp3 at 16,000 IOPS and 1,000 MiB/s is about 0.25 USD per hour; 300 MiB/s over 1 TiB cost 3.69 once.
+    assert usd(US_EAST_1.volume_hour("gp3", 1024, 16_000, 1000), 4) == pytest.approx(0.25, abs=0.005)
+    assert usd(US_EAST_1.initialization(1024, 300), 4) == pytest.approx(3.69, abs=0.01)
+    assert US_EAST_1.initialization(1024, None) == Known(0.0)
+
+
+def test_the_plan_survives_the_ledger() -> None:
+    found = plan(observed(replica(BASE)))
+    assert ScaleOutPlan.model_validate_json(found.model_dump_json()) == found

@@ -1,0 +1,388 @@
+"""The scaling decision: what adds, what removes, what holds, what alarms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from peaker.domain.cluster import ForecastSettings
+from peaker.domain.forecasting import LEVELS, Forecast, Standing
+from peaker.domain.issued import CheckState
+from peaker.domain.planning.lead_time import LeadTime
+from peaker.domain.planning.scaling import (
+    Action,
+    CalendarOverride,
+    Capacity,
+    Fleet,
+    Observation,
+    Outcome,
+    ScalingDecision,
+    ScalingPolicy,
+    Trouble,
+    decide,
+    measured_capacity,
+    minimum_lifetime_minutes,
+    newsvendor_quantile,
+    replicas_for,
+    served_quantile,
+)
+
+NOW = 1_800_000_000.0
+HOUR = 3600.0
+LEAD = LeadTime(HOUR, 2 * HOUR, (), "given")
+POLICY = ScalingPolicy(min_replicas=1, max_replicas=6, capacity=Capacity(100.0, "given"))
+STEPS = 288
+
+
+def forecast(curve: float | list[float] = 150.0, **changes: object) -> Forecast:
+    """A forecast whose quantiles all follow `curve`: one value, or one per hour (the last one goes on)."""
+    hours = [curve] if isinstance(curve, float) else curve
+    flat = np.array([hours[min(i // 12, len(hours) - 1)] for i in range(STEPS)])
+    base = Forecast(
+        issued_at_seconds=NOW,
+        step_seconds=300,
+        levels=LEVELS,
+        quantiles=np.repeat(flat[:, None], len(LEVELS), axis=1),
+        standing=Standing.NORMAL,
+        model="blend",
+        reasons=(),
+        last_load=150.0,
+        stale=False,
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def observe(load: float | None = 150.0, serving: int | None = 2, **fleet: object) -> Observation:
+    peak = {f"i-{i}": NOW - 10 * HOUR for i in range((serving or 1) - 1)}
+    return Observation(NOW, load, Fleet(serving, **{"peak_in_service_since": peak, **fleet}))  # type: ignore[arg-type]
+
+
+def check(
+    observation: Observation,
+    expected: Forecast,
+    state: CheckState | None = None,
+    policy: ScalingPolicy = POLICY,
+) -> ScalingDecision:
+    return decide(observation, expected, LEAD, policy, state or CheckState())
+
+
+# --- scale-out ---------------------------------------------------------------------------------------------
+
+
+def test_enough_replicas_for_the_forecast_is_a_hold() -> None:
+    decision = check(observe(), forecast())
+    assert (decision.action, decision.outcome, decision.required) == (Action.NONE, Outcome.HOLD, 2)
+
+
+def test_a_peak_at_the_lead_time_starts_a_replica_now() -> None:
+    decision = check(observe(), forecast([150.0, 150.0, 250.0, 150.0]))
+    assert (decision.action, decision.outcome, decision.shortage) == (Action.SCALE_OUT, Outcome.ACT, 1)
+    assert "p95 of the load in 120 min" in decision.reason
+    assert decision.numbers["forecast_upper"] == 250.0
+
+
+def test_a_peak_beyond_the_lead_time_can_wait() -> None:
+    assert check(observe(), forecast([150.0, 150.0, 150.0, 150.0, 250.0])).action is Action.NONE
+
+
+def test_the_reactive_floor_holds_when_the_forecast_is_too_low() -> None:
+    decision = check(observe(load=350.0), forecast(100.0))
+    assert decision.shortage == 2
+    assert "load of 350 now" in decision.reason
+
+
+def test_replicas_being_built_count_as_coming() -> None:
+    rising = forecast([150.0, 150.0, 250.0])
+    assert check(observe(building=1), rising).shortage == 0
+    assert check(observe(), rising).shortage == 1
+
+
+def test_the_ceiling_limits_the_shortage_and_says_so() -> None:
+    decision = check(observe(load=150.0), forecast(900.0))
+    assert (decision.required, decision.shortage) == (6, 4)
+    assert "max_replicas 6 is the ceiling" in decision.reason
+
+
+def test_at_the_ceiling_and_still_short_a_person_must_look() -> None:
+    decision = check(observe(serving=6), forecast(900.0))
+    assert (decision.action, decision.outcome) == (Action.NONE, Outcome.ALARM)
+
+
+def test_a_forecast_issued_before_now_is_read_at_the_right_time() -> None:
+    late = Observation(NOW + HOUR, 150.0, Fleet(2))
+    assert check(late, forecast([150.0, 150.0, 150.0, 250.0])).shortage == 1
+
+
+@pytest.mark.parametrize("standing", [Standing.DEGRADED, Standing.REACTIVE_ONLY])
+def test_without_a_trusted_forecast_the_load_is_served_with_headroom(standing: Standing) -> None:
+    quantiles = None if standing is Standing.REACTIVE_ONLY else forecast().quantiles
+    decision = check(observe(load=190.0), forecast(standing=standing, quantiles=quantiles))
+    assert decision.required == 3
+    assert "70% headroom" in decision.reason
+
+
+def test_a_known_event_multiplies_the_forecast() -> None:
+    sale = CalendarOverride(NOW + HOUR, NOW + 5 * HOUR, "sale", factor=2.0)
+    decision = check(replace(observe(), overrides=(sale,)), forecast())
+    assert decision.required == 3
+
+
+def test_a_known_event_may_ask_for_replicas_but_never_lowers_the_need() -> None:
+    asked = CalendarOverride(NOW + HOUR, NOW + 5 * HOUR, "launch day", replicas=4)
+    lowered = CalendarOverride(NOW, NOW + 5 * HOUR, "holiday", factor=0.1)
+    assert check(replace(observe(), overrides=(asked,)), forecast()).required == 4
+    assert check(replace(observe(), overrides=(lowered,)), forecast()).required == 2
+
+
+# --- unknown is not zero -----------------------------------------------------------------------------------
+
+
+def test_an_unknown_fleet_is_an_alarm_and_nothing_is_done() -> None:
+    decision = check(observe(serving=None), forecast(900.0))
+    assert (decision.action, decision.outcome) == (Action.NONE, Outcome.ALARM)
+    assert decision.shortage == decision.surplus == 0
+
+
+def test_neither_load_nor_forecast_is_an_alarm() -> None:
+    decision = check(observe(load=None), forecast(quantiles=None, standing=Standing.REACTIVE_ONLY))
+    assert decision.outcome is Outcome.ALARM
+
+
+def test_a_missing_load_may_add_by_the_forecast_but_never_removes() -> None:
+    assert check(observe(load=None), forecast(250.0, stale=True)).shortage == 1
+    ready = CheckState(low_checks=9)
+    decision = check(observe(load=None, serving=5), forecast(50.0, stale=True), ready)
+    assert (decision.surplus, decision.state.low_checks) == (0, 0)
+    assert "missing or stale (I4)" in decision.reason
+
+
+# --- scale-in ----------------------------------------------------------------------------------------------
+
+
+def low(state: CheckState | None = None, **changes: object) -> ScalingDecision:
+    return check(replace(observe(load=90.0, serving=3), **changes), forecast(90.0), state)  # type: ignore[arg-type]
+
+
+def test_scale_in_needs_three_low_checks_in_a_row() -> None:
+    first = low()
+    second = low(first.state)
+    third = low(second.state)
+    assert [one.surplus for one in (first, second, third)] == [0, 0, 2]
+    assert third.outcome is Outcome.ACT
+    assert "seen 1 of 3 times" in first.reason
+
+
+def test_a_load_in_between_starts_the_count_again() -> None:
+    two = low(low().state)
+    interrupted = check(observe(load=290.0, serving=3), forecast(90.0), two.state)
+    assert interrupted.state.low_checks == 0
+
+
+READY = CheckState(low_checks=2)
+
+
+def test_a_forecast_that_rises_within_two_lead_times_keeps_the_replica() -> None:
+    rises = forecast([90.0, 90.0, 90.0, 250.0])
+    assert check(observe(load=90.0, serving=3), rises, READY).surplus == 0
+
+
+def test_a_low_forecast_alone_removes_nothing() -> None:
+    assert check(observe(load=290.0, serving=3), forecast(50.0), READY).surplus == 0
+
+
+def test_replicas_in_flight_never_count_as_serving() -> None:
+    """Two serve and one is being built: the two that serve are what the load needs."""
+    decision = check(observe(load=150.0, serving=2, building=1), forecast(150.0), READY)
+    assert decision.surplus == 0
+
+
+def test_the_minimum_is_kept_whatever_the_load() -> None:
+    policy = replace(POLICY, min_replicas=3)
+    assert check(observe(load=0.0, serving=3), forecast(0.0), READY, policy).surplus == 0
+    assert check(observe(load=0.0, serving=5), forecast(0.0), READY, policy).surplus == 2
+
+
+def test_a_replica_younger_than_its_minimum_lifetime_stays() -> None:
+    young = observe(load=90.0, serving=2, peak_in_service_since={"i-0": NOW - 0.5 * HOUR})
+    decision = check(young, forecast(90.0), READY)
+    assert decision.surplus == 0
+    assert "has lived 60 min" in decision.reason
+
+
+def test_base_replicas_are_never_surplus() -> None:
+    base_only = observe(load=90.0, serving=3, peak_in_service_since={})
+    assert check(base_only, forecast(90.0), READY).surplus == 0
+
+
+def test_hysteresis_keeps_a_replica_that_is_only_just_not_needed() -> None:
+    assert check(observe(load=198.0, serving=3), forecast(198.0), READY).surplus == 0
+
+
+@pytest.mark.parametrize("kind", ["error spike", "failover", "deploy"])
+def test_after_trouble_low_load_proves_nothing(kind: str) -> None:
+    decision = low(READY, troubles=(Trouble(kind, NOW - 600),))
+    assert decision.surplus == 0
+    assert kind in decision.reason
+    assert low(READY, troubles=(Trouble(kind, NOW - 1900),)).surplus == 2
+
+
+def test_a_level_shift_holds_scale_in_for_an_hour() -> None:
+    seen = check(observe(load=90.0, serving=3), forecast(90.0, shifted=True), READY)
+    assert seen.surplus == 0
+    assert seen.state.shift_seen_seconds == NOW
+    assert low(CheckState(2, NOW - 1800)).surplus == 0
+    assert low(CheckState(2, NOW - 3700)).surplus == 2
+
+
+@pytest.mark.parametrize("standing", [Standing.DEGRADED, Standing.SCALE_OUT_ONLY])
+def test_a_forecast_that_is_not_trusted_removes_nothing(standing: Standing) -> None:
+    assert check(observe(load=50.0, serving=3), forecast(50.0, standing=standing), READY).surplus == 0
+
+
+def test_while_a_replica_drains_no_other_one_goes() -> None:
+    assert check(observe(load=90.0, serving=4, draining=1), forecast(90.0), READY).surplus == 0
+
+
+# --- figures -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("short", "spare", "quantile"), [(9, 1, 0.9), (19, 1, 0.95), (99, 1, 0.99), (1000, 1, 0.99)]
+)
+def test_the_quantile_follows_from_the_costs(short: float, spare: float, quantile: float) -> None:
+    assert newsvendor_quantile(short, spare) == pytest.approx(quantile)
+
+
+def test_a_tebibyte_hydration_is_worth_three_hours_of_its_replica() -> None:
+    assert minimum_lifetime_minutes(3.69, 1.11, 60) / 60 == pytest.approx(3.3, abs=0.05)
+    assert minimum_lifetime_minutes(0.0, 1.11, 60) == 60
+
+
+@pytest.mark.parametrize(
+    ("knee_share", "safe_rate", "capacity", "says"),
+    [
+        (None, None, 100.0, "nothing was measured"),
+        (None, 250.0, 100.0, "nothing was measured"),
+        (1.02, None, 100.0, "reach what they promise"),
+        (0.7, None, 70.0, "70% of their IOPS"),
+        (0.7, 60.0, 70.0, "70% of their IOPS"),
+        (0.7, 85.0, 85.0, "served safely"),
+        (0.7, 250.0, 100.0, "served safely"),
+    ],
+)
+def test_measurement_lowers_the_capacity_and_never_raises_it_above_the_settings(
+    knee_share: float | None, safe_rate: float | None, capacity: float, says: str
+) -> None:
+    measured = measured_capacity(100.0, knee_share=knee_share, safe_rate=safe_rate)
+    assert measured.per_replica == pytest.approx(capacity)
+    assert says in measured.basis
+
+
+@pytest.mark.parametrize(
+    ("given", "quantile", "says"),
+    [
+        ({}, 0.95, "default"),
+        ({"quantile": 0.9}, 0.9, "settings"),
+        ({"cost_short_usd_per_hour": 36.0, "cost_spare_usd_per_hour": 4.0}, 0.9, "36 USD"),
+        (
+            {"quantile": 0.97, "cost_short_usd_per_hour": 9.0, "cost_spare_usd_per_hour": 1.0},
+            0.97,
+            "settings",
+        ),
+    ],
+)
+def test_the_quantile_is_the_one_asked_for_or_follows_from_the_costs(
+    given: dict[str, float], quantile: float, says: str
+) -> None:
+    served = served_quantile(ForecastSettings.model_validate({"schedule_minutes": 5, **given}))
+    assert served.value == pytest.approx(quantile)
+    assert says in served.basis
+
+
+def test_a_steep_rise_is_begun_early_where_replicas_are_built_one_after_the_other() -> None:
+    """500 in six hours takes three more than two; at two hours each the first must be begun now."""
+    rise = forecast([150.0] * 5 + [490.0])
+    one = replace(POLICY, builds_at_once=1)
+    decision = decide(observe(), rise, LEAD, one, CheckState())
+    assert (decision.action, decision.required, decision.shortage) == (Action.SCALE_OUT, 3, 1)
+    assert "with 1 build at a time" in decision.reason
+    assert decision.numbers["needed_later"] == 5
+    assert decide(observe(), rise, LEAD, POLICY, CheckState()).action is not Action.SCALE_OUT
+    later = forecast([150.0] * 12 + [490.0])
+    assert decide(observe(), later, LEAD, one, CheckState()).action is not Action.SCALE_OUT
+
+
+def test_what_could_not_be_built_again_in_turn_is_kept() -> None:
+    rise = forecast([150.0] * 7 + [590.0])
+    full = observe(serving=6)
+    assert decide(full, rise, LEAD, POLICY, READY).surplus == 4
+    in_turn = decide(full, rise, LEAD, replace(POLICY, builds_at_once=1), READY)
+    assert in_turn.surplus == 3, "three can be built in the six hours before the rise's last lead time"
+
+
+def test_what_comes_later_than_a_lead_time_is_kept_only_when_it_is_likely() -> None:
+    """Until a replica could be rebuilt p95 counts; after that it is rebuilt when it is needed."""
+    likely = forecast([150.0] * 3 + [290.0])
+    assert likely.quantiles is not None
+    unlikely = likely.quantiles.copy()
+    unlikely[:, : LEVELS.index(0.9)] = 150.0
+    full = observe(serving=3)
+    assert decide(full, likely, LEAD, POLICY, READY).surplus == 0
+    assert decide(full, replace(likely, quantiles=unlikely), LEAD, POLICY, READY).surplus == 1
+    soon = replace(forecast([150.0, 290.0]), quantiles=None)
+    near = forecast([150.0, 290.0]).quantiles
+    assert near is not None
+    near[:, : LEVELS.index(0.9)] = 150.0
+    assert decide(full, replace(soon, quantiles=near), LEAD, POLICY, READY).surplus == 0
+
+
+def test_a_foreseen_load_takes_its_replicas_before_it_comes_and_keeps_them_while_it_lasts() -> None:
+    match = CalendarOverride(NOW + HOUR, NOW + 5 * HOUR, "cup final", load=390.0)
+    decision = check(replace(observe(), overrides=(match,)), forecast())
+    assert (decision.action, decision.required) == (Action.SCALE_OUT, 4)
+    assert "cup final" in decision.reason
+    assert decision.numbers["calendar"] == 4
+    over = CalendarOverride(NOW - 5 * HOUR, NOW - HOUR, "cup final", load=390.0)
+    assert check(replace(observe(), overrides=(over,)), forecast()).required < 4
+
+
+def test_whole_replicas_serve_a_load() -> None:
+    assert [replicas_for(load, 100.0) for load in (0.0, 1.0, 100.0, 100.0000000001, 101.0)] == [0, 1, 1, 1, 2]
+
+
+@given(
+    load=st.one_of(st.none(), st.floats(0, 5000)),
+    serving=st.one_of(st.none(), st.integers(0, 12)),
+    building=st.integers(0, 3),
+    curve=st.lists(st.floats(0, 5000), min_size=1, max_size=24),
+    standing=st.sampled_from(list(Standing)),
+    stale=st.booleans(),
+    checks=st.integers(0, 5),
+    least=st.integers(1, 4),
+)
+def test_the_invariants_hold_for_every_input(
+    load: float | None, serving: int | None, building: int, curve: list[float],
+    standing: Standing, stale: bool, checks: int, least: int,
+) -> None:  # fmt: skip
+    policy = replace(POLICY, min_replicas=least, max_replicas=least + 3)
+    decision = check(
+        observe(load, serving, building=building), forecast(curve, standing=standing, stale=stale),
+        CheckState(checks), policy,
+    )  # fmt: skip
+    assert decision.reason
+    assert least <= decision.required <= least + 3
+    assert decision.shortage == 0 or decision.surplus == 0
+    if decision.surplus:
+        assert serving is not None
+        assert serving - decision.surplus >= least
+        assert load is not None
+        assert not stale
+        assert standing is Standing.NORMAL
+        assert (serving - decision.surplus) * 100.0 >= load - 1e-6
+    if decision.shortage:
+        assert serving is not None
+        assert serving + building + decision.shortage <= least + 3
+    assert (decision.outcome is Outcome.ACT) == (decision.action is not Action.NONE)

@@ -1,0 +1,137 @@
+"""What a run is doing, told from its steps."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from peaker.domain.reading import Known, Unknown
+from peaker.domain.report.run_progress import RunProgress, run_progress
+from peaker.domain.runs.ledger import StepRow
+from peaker.domain.storage.prewarm_progress import noticed_after_seconds, pause_seconds
+
+from tests.support.builders import orders
+from tests.support.fakes import NOON
+
+READING = {
+    "state": "running",
+    "blocks_done": 1000,
+    "blocks_total": 4000,
+    "rate_mib_per_s": 2.5,
+    "eta_seconds": 600.0,
+    "elapsed_seconds": 200.0,
+}
+
+
+def step(name: str, began: float, ended: float | None = None, **numbers: Any) -> StepRow:
+    """Minutes after noon."""
+    end = None if ended is None else NOON + timedelta(minutes=ended)
+    return StepRow(name, NOON + timedelta(minutes=began), end, numbers)
+
+
+def doing(*steps: StepRow, minutes: float = 10.0, **settings: Any) -> RunProgress:
+    found = run_progress(steps, orders(**settings), NOON + timedelta(minutes=minutes))
+    assert isinstance(found, RunProgress)
+    return found
+
+
+def prewarming(*, minutes: float = 10.0, **report: Any) -> RunProgress:
+    return doing(
+        step("StartPrewarm", 1, 2), step("ReportPrewarm", 2, 9, **{**READING, **report}), minutes=minutes
+    )
+
+
+def test_before_its_first_step_nothing_is_known() -> None:
+    assert isinstance(run_progress((), orders(), NOON), Unknown)
+
+
+def test_a_step_without_an_end_is_at_work() -> None:
+    progress = doing(step("PrepareDonor", 0, 1), step("CreateVolumes", 1))
+    assert (progress.step, progress.since, progress.between) == (
+        "CreateVolumes",
+        NOON + timedelta(minutes=1),
+        False,
+    )
+
+
+def test_between_two_steps_the_last_one_is_named_as_over() -> None:
+    progress = doing(step("PrepareDonor", 0, 1), step("CreateVolumes", 1, 2))
+    assert (progress.step, progress.between) == ("CreateVolumes", True)
+
+
+def test_a_step_that_failed_is_not_at_work_once_the_undo_began() -> None:
+    progress = doing(step("VerifyStorage", 0), step("UndoScaleOut", 1, 2))
+    assert (progress.step, progress.between) == ("UndoScaleOut", True)
+
+
+def test_branches_side_by_side_are_all_named() -> None:
+    progress = doing(
+        step("LaunchReplica", 0, 1), step("AwaitSnapshots", 1), step("AwaitInstanceOnline", 1.5, 2)
+    )
+    assert progress.step == "AwaitSnapshots"
+    both = doing(step("AwaitSnapshots", 1), step("InstallOnReplica", 2))
+    assert (both.step, both.beside) == ("InstallOnReplica", ("AwaitSnapshots",))
+
+
+def test_a_prewarm_between_two_polls_is_still_at_work() -> None:
+    progress = prewarming()
+    assert (progress.step, progress.between) == ("ReportPrewarm", False)
+    assert progress.since == NOON + timedelta(minutes=1)
+    assert progress.prewarm is not None
+    assert progress.prewarm.share == Known(0.25, NOON + timedelta(minutes=9))
+    assert progress.prewarm.deadline == NOON + timedelta(minutes=1 + 2880)
+
+
+def test_the_remaining_time_is_counted_from_the_report_and_to_the_poll_that_finds_the_end() -> None:
+    early, later = prewarming(minutes=9), prewarming(minutes=14)
+    assert early.prewarm is not None
+    assert later.prewarm is not None
+    waited = noticed_after_seconds(600.0)
+    assert 600 <= waited <= 660
+    assert early.prewarm.goes_on_at == later.prewarm.goes_on_at == NOON + timedelta(seconds=540 + waited)
+    assert isinstance(early.prewarm.eta_seconds, Known)
+    assert isinstance(later.prewarm.eta_seconds, Known)
+    assert early.prewarm.eta_seconds.value - later.prewarm.eta_seconds.value == 300
+
+
+def test_an_engine_without_a_rate_or_dead_has_no_remaining_time_and_says_why() -> None:
+    for report, why in (({"eta_seconds": None}, "rate"), ({"state": "dead"}, "died")):
+        progress = prewarming(**report)
+        assert progress.prewarm is not None
+        assert isinstance(progress.prewarm.eta_seconds, Unknown)
+        assert why in progress.prewarm.eta_seconds.why
+
+
+def test_figures_that_the_host_did_not_report_are_unknown_and_not_zero() -> None:
+    progress = prewarming(blocks_done=None, blocks_total=None, rate_mib_per_s=None)
+    assert progress.prewarm is not None
+    for reading in (progress.prewarm.share, progress.prewarm.blocks_done, progress.prewarm.rate_mib_per_s):
+        assert isinstance(reading, Unknown)
+
+
+def test_where_the_hot_set_is_enough_its_time_counts() -> None:
+    rows = (
+        step("StartPrewarm", 1, 2),
+        step("ReportPrewarm", 2, 9, **{**READING, "eta_seconds": 6000.0, "hot_eta_seconds": 120.0}),
+    )
+    settings = {"prewarm": {"serve_when": "hot", "background_rate_mib_per_s": 32}}
+    progress = doing(*rows, minutes=9, **settings)
+    assert progress.prewarm is not None
+    assert progress.prewarm.eta_seconds == Known(noticed_after_seconds(120.0), NOON + timedelta(minutes=9))
+    assert progress.prewarm.waits_for == "the hot set"
+
+
+def test_a_prewarm_that_is_done_gives_way_to_the_next_step() -> None:
+    assert prewarming(state="done", eta_seconds=0).between
+    progress = doing(
+        step("StartPrewarm", 1, 2), step("ReportPrewarm", 2, 9, state="done"), step("VerifyStorage", 9.5)
+    )
+    assert progress.step == "VerifyStorage"
+
+
+def test_the_end_is_found_by_the_poll_after_it() -> None:
+    assert noticed_after_seconds(0) == 0
+    assert noticed_after_seconds(1) == pause_seconds(1)
+    for eta in (59.0, 60.0, 61.0, 700.0, 7_200.0, 86_400.0):
+        waited = noticed_after_seconds(eta)
+        assert eta <= waited <= eta + 60

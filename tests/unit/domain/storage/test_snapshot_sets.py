@@ -1,0 +1,96 @@
+"""Which snapshot sets stay, and what the next one copies."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from peaker.domain.replicas.inventory import Snapshot
+from peaker.domain.storage.snapshot_sets import CopiedBytes, SnapshotSet, expected_copy, surplus_sets
+
+from tests.support.fakes import NOON
+
+GIB = 2**30
+USED = {"vol-data": 100.0 * GIB, "vol-log": 20.0 * GIB}
+
+
+def kept(run_id: str, hours_ago: float, donor: str = "i-base") -> SnapshotSet:
+    at = NOON - timedelta(hours=hours_ago)
+    return SnapshotSet("orders", run_id, donor, at, {"data": f"snap-{run_id}"}, {"data": f"vol-of-{donor}"})
+
+
+def alive(*donors: str) -> dict[str, list[str]]:
+    return {donor: [f"vol-of-{donor}", "vol-root"] for donor in donors}
+
+
+def test_the_newest_set_of_each_donor_stays() -> None:
+    sets = [kept("run-1", 48), kept("run-2", 24), kept("run-3", 36, "i-other")]
+    assert [one.kept.run_id for one in surplus_sets(sets, alive("i-base", "i-other"), keep=True)] == ["run-1"]
+
+
+def test_the_only_set_stays_however_old() -> None:
+    assert surplus_sets([kept("run-1", 9_000)], alive("i-base"), keep=True) == []
+
+
+@pytest.mark.parametrize("volumes", [{}, {"i-base": []}, {"i-base": ["vol-made-anew"]}])
+def test_a_set_goes_with_its_donor_and_when_its_volumes_were_replaced(volumes: dict[str, list[str]]) -> None:
+    [gone] = surplus_sets([kept("run-1", 1)], volumes, keep=True)
+    assert "i-base and its volumes are gone" in gone.why
+
+
+def test_where_none_is_kept_all_go() -> None:
+    assert len(surplus_sets([kept("run-1", 2), kept("run-2", 1)], alive("i-base"), keep=False)) == 2
+
+
+def snapshot(volume: str, hours_ago: float, state: str = "completed") -> Snapshot:
+    at: datetime = NOON - timedelta(hours=hours_ago)
+    return Snapshot(f"snap-{volume}-{hours_ago}", state, volume, 100, 100.0, started_at=at)
+
+
+def both(hours_ago: float) -> list[Snapshot]:
+    return [snapshot(volume, hours_ago) for volume in USED]
+
+
+def changed(hours: float, gib: float) -> CopiedBytes:
+    return CopiedBytes(60.0, gib * GIB, hours * 3600)
+
+
+def test_without_a_snapshot_all_that_is_used_is_copied() -> None:
+    found = expected_copy(USED, [], [changed(24, 5)], NOON)
+    assert found.copied_bytes == 120 * GIB
+    assert found.basis == "full copy: no completed snapshot of vol-data, vol-log"
+
+
+def test_one_volume_without_a_snapshot_is_enough_for_a_full_copy() -> None:
+    found = expected_copy(USED, [snapshot("vol-data", 1)], [changed(24, 5)], NOON)
+    assert (found.copied_bytes, "vol-log" in found.basis) == (120 * GIB, True)
+
+
+def test_a_snapshot_that_is_not_complete_is_none() -> None:
+    pending = [snapshot("vol-data", 1, "pending"), snapshot("vol-log", 1, "error")]
+    assert expected_copy(USED, pending, [changed(24, 5)], NOON).copied_bytes == 120 * GIB
+
+
+def test_before_changes_were_measured_the_worst_is_expected() -> None:
+    found = expected_copy(USED, both(1), [CopiedBytes(600.0, 120.0 * GIB)], NOON)
+    assert (found.copied_bytes, "not measured yet" in found.basis) == (120 * GIB, True)
+
+
+def test_what_changed_in_a_day_bounds_what_changes_in_an_hour() -> None:
+    assert expected_copy(USED, both(1), [changed(24, 5)], NOON).copied_bytes == 5 * GIB
+
+
+def test_what_changes_in_more_time_is_at_most_in_proportion_and_never_more_than_is_used() -> None:
+    assert expected_copy(USED, both(48), [changed(24, 5)], NOON).copied_bytes == 10 * GIB
+    assert expected_copy(USED, both(24 * 365), [changed(24, 5)], NOON).copied_bytes == 120 * GIB
+
+
+def test_a_backup_of_somebody_else_counts_as_the_volumes_newest_snapshot() -> None:
+    found = expected_copy(USED, [*both(48), *both(2)], [changed(1, 1)], NOON)
+    assert found.copied_bytes == 2 * GIB
+    assert found.basis == "changed in 2.0 h, by 1 earlier sets"
+
+
+def test_the_oldest_of_the_newest_snapshots_says_for_how_long_changes_have_gathered() -> None:
+    uneven = [snapshot("vol-data", 1), snapshot("vol-log", 10)]
+    assert expected_copy(USED, uneven, [changed(1, 1)], NOON).copied_bytes == 10 * GIB

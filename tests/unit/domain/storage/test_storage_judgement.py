@@ -1,0 +1,73 @@
+"""What the host's load test says about each volume, held against the cluster's settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from peaker.domain.cluster import VolumeSettings
+from peaker.domain.storage.storage_judgement import judge_loads
+
+
+def settings(iops: int = 3000) -> list[VolumeSettings]:
+    return [
+        VolumeSettings(
+            name="data",
+            device="/dev/sdf",
+            mount_point="/var/lib/mysql",
+            filesystem="xfs",
+            volume_type="gp3",
+            iops=iops,
+            throughput_mib_per_s=125,
+        )
+    ]
+
+
+def volume(rate: float, queue: float, wait: float, nvme: dict[str, int] | None = None) -> dict[str, Any]:
+    seen = {
+        "device": "nvme1n1",
+        "r/s": rate,
+        "w/s": 0.0,
+        "rkB/s": rate * 16,
+        "r_await": wait,
+        "rareq-sz": 16.0,
+    }
+    seen.update({"aqu-sz": queue, "util": 99.0, "intervals": 5})
+    return {
+        "name": "data",
+        "verdict": "warm",
+        "load": {"seconds": 5, "depth": 8, "iostat": seen, "nvme": nvme},
+    }
+
+
+@pytest.mark.parametrize(
+    ("rate", "queue", "wait", "verdict", "plan"),
+    [
+        (2990, 8, 2.7, "IOPS-limited", "delivered"),
+        (1000, 0.9, 0.9, "application-limited", "not asked for"),
+        (1700, 50, 29, "queueing", "below"),
+        (300, 8, 27, "shared-storage contention", "below"),
+    ],
+)
+def test_a_volume_under_load(rate: float, queue: float, wait: float, verdict: str, plan: str) -> None:
+    (judged,) = judge_loads([volume(rate, queue, wait)], settings())
+    assert (judged["verdict"], judged["against_plan"]) == (verdict, plan)
+    assert (judged["iops_delivered"], judged["iops_promised"]) == (rate, 3000)
+
+
+def test_nvme_statistics_tell_the_instance_s_limit() -> None:
+    exceeded = {"ec2_instance_ebs_performance_exceeded_tp": 2_500_000, "total_read_ops": 9}
+    (judged,) = judge_loads([volume(1200, 8, 6.7, exceeded)], settings())
+    assert judged["verdict"] == "instance-limited"
+
+
+@pytest.mark.parametrize(
+    "broken", [{"name": "data", "load": None}, {"name": "data", "load": {"seconds": 5}}, "data"]
+)
+def test_without_a_usable_load_test_the_limit_is_unknown(broken: object) -> None:
+    (judged,) = judge_loads([broken], settings())
+    assert judged["verdict"] == "unknown"
+
+
+def test_a_result_without_volumes_is_not_judged() -> None:
+    assert judge_loads(None, settings()) == []

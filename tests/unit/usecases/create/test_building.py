@@ -1,0 +1,420 @@
+"""The steps of scale_out against a world in memory: what they make, what they refuse, what they do when asked again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.fleet import ReplicaState
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
+from peaker.domain.runs.execution_input import Trigger
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, find
+from peaker.domain.runs.run import ExecutionRequest, HostStep, PlanStep, StepInput
+from peaker.domain.storage.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
+from peaker.usecases.create.assemble_storage import assemble_storage
+from peaker.usecases.create.attach_volumes import attach_volumes
+from peaker.usecases.create.await_instance_online import await_instance_online
+from peaker.usecases.create.await_snapshots import await_snapshots
+from peaker.usecases.create.choose_donor import choose_donor
+from peaker.usecases.create.create_snapshots import create_snapshots
+from peaker.usecases.create.create_volumes import create_volumes
+from peaker.usecases.create.launch_replica import launch_replica
+from peaker.usecases.create.prepare_donor import prepare_donor
+from peaker.usecases.join.await_healthy import await_healthy
+from peaker.usecases.join.register_replica import register_replica
+from peaker.usecases.join.start_database import server_id
+from peaker.usecases.plan.check_shortage import check_shortage
+from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.install_host_package import install_host_package
+from peaker.usecases.run.validate_request import validate_request
+from peaker.usecases.warm.report_prewarm import report_prewarm
+
+from peaker_contract import errors
+from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from tests.support.builders import BASE, RUN_ID, SOURCE, leased, orders, with_cluster
+from tests.support.fakes import FakePorts, fake_ports
+
+ZONE_A, ZONE_B = "subnet-0a77000000000001a", "subnet-0a77000000000001b"
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    return with_cluster(fake_ports(orders()))
+
+
+def step(ports: FakePorts, name: str) -> StepInput:
+    return leased(ports, name)
+
+
+def plan_step(ports: FakePorts, **more: Any) -> PlanStep:
+    return PlanStep(**step(ports, "PlanScaleOut").model_dump(), **more)
+
+
+def planned(ports: FakePorts) -> None:
+    """A run that has its plan and its donor."""
+    plan_scale_out(ports, plan_step(ports))
+    choose_donor(ports, step(ports, "ChooseDonor"))
+
+
+def snapshotted(ports: FakePorts) -> None:
+    """A run whose snapshots are complete and whose instance runs."""
+    planned(ports)
+    create_snapshots(ports, step(ports, "CreateSnapshots"))
+    ports.storage.complete()
+    launch_replica(ports, step(ports, "LaunchReplica"))
+
+
+def answer(ports: FakePorts, document: str, **result: Any) -> None:
+    text = json.dumps({"version": 1, "ok": True, **result})
+    ports.commands.results[document] = CommandOutcome(CommandStatus.SUCCESS, stdout=text)
+
+
+def request(**given: Any) -> ExecutionRequest:
+    return ExecutionRequest(
+        operation="scale_out",
+        execution_name="e",
+        started_at="2026-11-21T12:00:00Z",
+        input=given,  # type: ignore[arg-type]
+    )
+
+
+def test_a_request_gets_its_identity_and_its_mode(ports: FakePorts) -> None:
+    found = validate_request(ports, request(cluster="orders"))
+    assert (found.cluster, found.mode, found.automatic) == ("orders", "act", False)
+    assert found.run_id.startswith("scale-out-orders-20261121T120000-")
+    observing = with_cluster(fake_ports(orders(mode="observe")))
+    assert validate_request(observing, request(cluster="orders")).mode == "plan"
+
+
+def test_the_plan_is_written_with_a_lease_and_only_then(ports: FakePorts) -> None:
+    unleased = PlanStep(run_id=RUN_ID, cluster="orders", operation="scale_out", step="PlanOnly")
+    assert plan_scale_out(ports, unleased).plan["donor"] == BASE
+    with pytest.raises(errors.LedgerInconsistent):
+        ports.ledger.run(RUN_ID)
+    found = plan_scale_out(ports, plan_step(ports))
+    assert ports.ledger.run(RUN_ID).plan == found.plan
+
+
+def test_a_refused_plan_stops_the_run(ports: FakePorts) -> None:
+    ports.endpoint.set(BASE, TargetState.UNHEALTHY)
+    with pytest.raises(errors.ScaleOutRefused, match="no_donor"):
+        plan_scale_out(ports, plan_step(ports))
+
+
+@pytest.mark.parametrize(("required", "refused"), [(1, True), (2, False), (None, False)])
+def test_an_alarm_without_a_shortage_has_nothing_to_build(
+    ports: FakePorts, required: float | None, refused: bool
+) -> None:
+    if required is not None:
+        ports.readings.metrics["RequiredReplicas"] = required
+    by_alarm = plan_step(ports, trigger=Trigger(kind="alarm"))
+    if refused:
+        with pytest.raises(errors.NoShortage, match="needs 1 replicas, 1 serve"):
+            plan_scale_out(ports, by_alarm)
+    else:
+        assert plan_scale_out(ports, by_alarm).plan["refusals"] == []
+    assert plan_scale_out(ports, plan_step(ports)).plan["donor"] == BASE
+
+
+@pytest.mark.parametrize(
+    ("kind", "required", "short"),
+    [("alarm", 1, False), ("alarm", 2, True), ("alarm", None, True),
+     ("schedule", 1, False), ("schedule", 2, True), ("schedule", None, False)],
+)  # fmt: skip
+def test_an_automatic_start_looks_for_a_shortage_without_taking_the_lease(
+    ports: FakePorts, kind: Any, required: float | None, short: bool
+) -> None:
+    if required is not None:
+        ports.readings.metrics["RequiredReplicas"] = required
+    asked = PlanStep(
+        run_id=RUN_ID,
+        cluster="orders",
+        operation="scale_out",
+        step="CheckShortage",
+        trigger=Trigger(kind=kind),
+    )
+    found = check_shortage(ports, asked)
+    assert (found.short, bool(found.text)) == (short, True)
+    assert ports.lease.current("orders", ports.clock.now()) is None
+
+
+def test_donor_and_source_are_remembered(ports: FakePorts) -> None:
+    planned(ports)
+    facts = ports.ledger.run(RUN_ID).facts
+    assert facts["donor"]["instance_id"] == BASE
+    assert set(facts["donor"]["volumes"]) == {"data", "log"}
+    assert facts["source"]["instance_id"] == SOURCE
+
+
+def test_the_package_goes_to_the_host_that_is_named(ports: FakePorts) -> None:
+    planned(ports)
+    answer(ports, "install_host_package", installed=True)
+    given = HostStep(**{**step(ports, "InstallOnDonor").model_dump(), "host": "donor"})
+    install_host_package(ports, given)
+    assert ports.commands.sent[0][:2] == ("install_host_package", BASE)
+    assert ports.commands.parameters[0]["PackageSha256"] == "ab" * 32
+
+
+@pytest.mark.parametrize("lag", [6, None])
+def test_a_donor_that_lags_or_does_not_know_is_refused(ports: FakePorts, lag: float | None) -> None:
+    planned(ports)
+    answer(
+        ports,
+        "prepare_donor",
+        gtid_set="a:1",
+        lag_seconds=lag,
+        server_uuid="u",
+        buffer_pool_pages=1,
+        data_bytes=1,
+    )
+    with pytest.raises(errors.DonorLagging):
+        prepare_donor(ports, step(ports, "PrepareDonor"))
+
+
+def test_the_donor_hears_where_the_volumes_are_that_will_be_snapshotted(ports: FakePorts) -> None:
+    planned(ports)
+    numbers = {"gtid_set": "a:1", "lag_seconds": 0, "server_uuid": "u"}
+    answer(ports, "prepare_donor", **numbers, buffer_pool_pages=1, data_bytes=1)
+    prepare_donor(ports, step(ports, "PrepareDonor"))
+    assert ports.commands.parameters[-1]["MountPoints"] == "/var/lib/mysql,/var/lib/mysql-log"
+
+
+def test_a_donor_result_that_lacks_something_is_a_failure(ports: FakePorts) -> None:
+    planned(ports)
+    answer(ports, "prepare_donor", gtid_set="a:1")
+    with pytest.raises(errors.HostCommandFailed, match="result does not fit"):
+        prepare_donor(ports, step(ports, "PrepareDonor"))
+
+
+def test_snapshots_are_made_once_however_often_it_is_asked(ports: FakePorts) -> None:
+    planned(ports)
+    for _ in range(3):
+        create_snapshots(ports, step(ports, "CreateSnapshots"))
+    assert ports.storage.snapshot_calls == 1
+    assert {one.tags[VOLUME_TAG] for one in ports.storage.snapshots.values()} == {"data", "log"}
+    assert {one.tags[RUN_TAG] for one in ports.storage.snapshots.values()} == {RUN_ID}
+
+
+def test_snapshots_of_a_lost_answer_are_waited_for_before_new_ones_are_made(ports: FakePorts) -> None:
+    planned(ports)
+    given = step(ports, "CreateSnapshots")
+    for name, volume_id in ports.ledger.run(RUN_ID).facts["donor"]["volumes"].items():
+        details = {"source_volume_id": volume_id}
+        ports.ledger.intend(
+            holder_of(given), ResourceKind.SNAPSHOT, name, given.step, ports.clock.now(), details
+        )
+    with pytest.raises(errors.SnapshotsPending, match="answer was lost"):
+        create_snapshots(ports, given)
+    assert ports.storage.snapshot_calls == 0
+    ports.clock.advance(minutes=6)
+    create_snapshots(ports, given)
+    assert ports.storage.snapshot_calls == 1
+
+
+def test_snapshots_are_awaited_and_one_in_error_spoils_the_set(ports: FakePorts) -> None:
+    from dataclasses import replace
+
+    planned(ports)
+    create_snapshots(ports, step(ports, "CreateSnapshots"))
+    with pytest.raises(errors.SnapshotsPending, match="0 %"):
+        await_snapshots(ports, step(ports, "AwaitSnapshots"))
+    ports.storage.complete()
+    assert await_snapshots(ports, step(ports, "AwaitSnapshots")).numbers["full_size_bytes"]["data"] == 2**30
+    first = next(iter(ports.storage.snapshots))
+    ports.storage.snapshots[first] = replace(ports.storage.snapshots[first], state="error")
+    with pytest.raises(errors.SnapshotFailed):
+        await_snapshots(ports, step(ports, "AwaitSnapshots"))
+
+
+def test_one_instance_is_launched_with_all_tags_where_there_is_capacity(ports: FakePorts) -> None:
+    planned(ports)
+    ports.compute.full_subnets = {ZONE_A}
+    for _ in range(2):
+        found = launch_replica(ports, step(ports, "LaunchReplica"))
+    assert found.numbers["zone"] == "us-east-1b"
+    made = ports.compute.instances_of_run(RUN_ID)
+    assert len(made) == 1
+    assert made[0].tags == {
+        OWNER_TAG: "local",
+        RUN_TAG: RUN_ID,
+        "peaker:cluster": "orders",
+        "peaker:environment": "local",
+        "peaker:role": "replica",
+        "peaker:load": "peak",
+    }
+    assert ports.ledger.replicas("orders")[made[0].instance_id].state is ReplicaState.BUILDING
+
+
+def test_no_capacity_anywhere_names_every_zone(ports: FakePorts) -> None:
+    planned(ports)
+    ports.compute.full_subnets = {ZONE_A, ZONE_B}
+    with pytest.raises(errors.CapacityUnavailable, match=r"us-east-1a.*us-east-1b"):
+        launch_replica(ports, step(ports, "LaunchReplica"))
+    row = find(ports.ledger.resources(RUN_ID), ResourceKind.INSTANCE, "replica")
+    assert row is not None
+    assert row.state is ResourceState.INTENDED
+
+
+def test_the_instance_is_awaited_and_its_loss_is_seen(ports: FakePorts) -> None:
+    snapshotted(ports)
+    instance_id = ports.compute.instances_of_run(RUN_ID)[0].instance_id
+    with pytest.raises(errors.InstanceNotOnline):
+        await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
+    ports.commands.online.add(instance_id)
+    await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
+    ports.compute.terminate(instance_id)
+    with pytest.raises(errors.InstanceFailed):
+        await_instance_online(ports, step(ports, "AwaitInstanceOnline"))
+
+
+def test_volumes_are_made_once_in_the_instances_zone(ports: FakePorts) -> None:
+    snapshotted(ports)
+    for _ in range(2):
+        create_volumes(ports, step(ports, "CreateVolumes"))
+    made = ports.storage.volumes_of_run(RUN_ID)
+    assert sorted(str(one.name) for one in made) == ["data", "log"]
+    assert {one.zone for one in made} == {"us-east-1a"}
+
+
+KEY = "arn:aws:kms:us-east-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def test_a_key_that_ebs_could_not_use_is_refused_before_anything_is_made(ports: FakePorts) -> None:
+    for volume_id, volume in ports.storage.volumes.items():
+        ports.storage.volumes[volume_id] = replace(volume, kms_key_id=KEY)
+    ports.volume_keys.refused[KEY] = "it is not in kms_key_arns of orders"
+    plan = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None}))
+    assert [refusal["code"] for refusal in plan.plan["refusals"]] == ["key"]
+    assert KEY in plan.plan["refusals"][0]["reason"]
+
+
+def test_a_key_of_the_image_that_ec2_could_not_use_is_refused_before_anything_is_made(
+    ports: FakePorts,
+) -> None:
+    ports.compute.image_is_under[orders().image_id] = [KEY]
+    ports.volume_keys.refused[KEY] = "it is not in kms_key_arns of orders; add it there and deploy"
+    planned = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None})).plan
+    assert [refusal["code"] for refusal in planned["refusals"]] == ["key"]
+    assert (
+        f"image_id {orders().image_id} is under {KEY}: it is not in kms_key_arns"
+        in planned["refusals"][0]["reason"]
+    )
+
+
+def test_an_image_that_is_gone_is_refused_before_anything_is_made(ports: FakePorts) -> None:
+    ports.compute.image_is_under.clear()
+    ports.compute.images_gone.add(orders().image_id)
+    planned = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None})).plan
+    assert [refusal["code"] for refusal in planned["refusals"]] == ["image"]
+
+
+def test_an_image_whose_keys_nobody_shows_is_no_refusal(ports: FakePorts) -> None:
+    """Another account's image: what it is under shows when it starts, and the plan says so."""
+    ports.compute.image_is_under[orders().image_id] = Unknown("its snapshots are another account's")
+    planned = plan_scale_out(ports, plan_step(ports).model_copy(update={"fencing_token": None})).plan
+    assert planned["refusals"] == []
+    [note] = planned["notes"]
+    assert note == f"the key of image_id {orders().image_id} is unknown: its snapshots are another account's"
+
+
+def test_a_volume_that_vanishes_is_a_failure_after_five_minutes(ports: FakePorts) -> None:
+    """CreateVolume had answered; EBS could not use the key."""
+    snapshotted(ports)
+    create_volumes(ports, step(ports, "CreateVolumes"))
+    ports.storage.volumes.clear()
+    ports.clock.advance(minutes=4)
+    with pytest.raises(errors.VolumesAttaching, match="does not show yet"):
+        attach_volumes(ports, step(ports, "AttachVolumes"))
+    ports.clock.advance(minutes=1)
+    with pytest.raises(errors.VolumeVanished, match="does not exist 5 min after"):
+        attach_volumes(ports, step(ports, "AttachVolumes"))
+
+
+@pytest.mark.parametrize("refusal", [errors.CapacityUnavailable, errors.AwsCallRejected])
+def test_volumes_whose_rate_is_refused_hydrate_at_the_default_rate(refusal: type[errors.PeakerError]) -> None:
+    ports = with_cluster(fake_ports(orders(initialization_rate_mib_per_s=300)))
+    ports.storage.rate_refusal = refusal("ec2:CreateVolume: some code: the quota is used up")
+    snapshotted(ports)
+    found = create_volumes(ports, step(ports, "CreateVolumes"))
+    assert [spec.initialization_rate_mib_per_s for spec in ports.storage.specs] == [None, None]
+    assert len(found.numbers["notes"]) == 2
+
+
+def test_volumes_are_attached_and_seen_attached(ports: FakePorts) -> None:
+    snapshotted(ports)
+    create_volumes(ports, step(ports, "CreateVolumes"))
+    for _ in range(2):
+        with pytest.raises(errors.VolumesAttaching):
+            attach_volumes(ports, step(ports, "AttachVolumes"))
+    ports.storage.finish_attaching()
+    assert set(attach_volumes(ports, step(ports, "AttachVolumes")).numbers["attached"]) == {"data", "log"}
+
+
+def test_the_host_is_told_its_volumes_by_id(ports: FakePorts) -> None:
+    snapshotted(ports)
+    create_volumes(ports, step(ports, "CreateVolumes"))
+    answer(ports, "assemble_storage", members=[], bytes=1)
+    assemble_storage(ports, step(ports, "AssembleStorage"))
+    given = json.loads(ports.commands.parameters[-1]["Volumes"])
+    assert [one["device"] for one in given] == ["/dev/sdf", "/dev/sdg"]
+    assert all(one["volume_id"].startswith("vol-") for one in given)
+
+
+def test_the_prewarm_is_reported_and_its_deadline_kept(ports: FakePorts) -> None:
+    snapshotted(ports)
+    given = step(ports, "ReportPrewarm")
+    now = ports.clock.now()
+    ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
+    answer(ports, "report_prewarm", state="running", eta_seconds=2000, blocks_done=1, blocks_total=9)
+    found = report_prewarm(ports, given)
+    assert (found.state, found.pause_seconds) == ("running", 500)
+    ports.clock.advance(hours=1)
+    answer(ports, "report_prewarm", state="failed", message="I/O error on data")
+    with pytest.raises(errors.PrewarmFailed, match="I/O error on data"):
+        report_prewarm(ports, given)
+
+
+def test_a_prewarm_past_its_deadline_fails() -> None:
+    limits = {"max_hourly_cost_usd": 10, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 30}
+    ports = with_cluster(fake_ports(orders(limits=limits)))
+    snapshotted(ports)
+    given = step(ports, "ReportPrewarm")
+    now = ports.clock.now()
+    ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
+    answer(ports, "report_prewarm", state="running")
+    ports.clock.advance(minutes=31)
+    with pytest.raises(errors.PrewarmDeadlineExceeded):
+        report_prewarm(ports, given)
+
+
+@pytest.mark.parametrize(("eta", "pause"), [(None, 60), (0, 60), (1000, 250), (1e9, LONGEST_PAUSE_SECONDS)])
+def test_the_pause_follows_the_remaining_time(eta: float | None, pause: int) -> None:
+    assert pause_seconds(eta) == pause
+
+
+def test_a_replica_without_proofs_is_not_registered(ports: FakePorts) -> None:
+    snapshotted(ports)
+    with pytest.raises(errors.RegistrationRefused, match="VerifyStorage: verdict is missing"):
+        register_replica(ports, step(ports, "RegisterReplica"))
+    assert set(ports.endpoint.targets) == {BASE}
+
+
+def test_a_newcomer_is_awaited_in_the_warming_group(ports: FakePorts) -> None:
+    snapshotted(ports)
+    instance_id = ports.compute.instances_of_run(RUN_ID)[0].instance_id
+    ports.endpoint.set_warming(instance_id, TargetState.INITIAL, "Elb.InitialHealthChecking")
+    with pytest.raises(errors.TargetNotHealthy, match=r"initial Elb\.InitialHealthChecking"):
+        await_healthy(ports, step(ports, "AwaitHealthy"))
+    ports.endpoint.set_warming(instance_id, TargetState.HEALTHY)
+    await_healthy(ports, step(ports, "AwaitHealthy"))
+    assert ports.ledger.replicas("orders")[instance_id].state is ReplicaState.BUILDING
+
+
+def test_server_ids_are_valid_and_differ() -> None:
+    ids = {server_id(f"i-{number:017x}") for number in range(500)}
+    assert len(ids) == 500
+    assert all(0 < one < 2**32 for one in ids)

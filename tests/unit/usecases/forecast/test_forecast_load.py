@@ -1,0 +1,408 @@
+"""One scheduled check: what is read, decided, published and remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
+from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
+from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker.ports import ForecastPorts
+from peaker.usecases.forecast.forecast_load import ForecastReport, forecast_load
+
+from peaker_contract.errors import AwsUnavailable, UnknownCluster
+from peaker_contract.metrics import Metric
+from peaker_contract.tags import LOAD_TAG, OWNER_TAG
+from tests.support.builders import RUN_ID, SOURCE, instance, orders, with_cluster
+from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.unit.domain.forecasting.loads import daily
+
+PEAK = "i-000000000000f0001"
+
+
+@dataclass
+class ScriptedHistory:
+    values: Any
+    step: int = 1800
+    ends_late_by: int = 0
+    # Points of watched metrics by name: (seconds before the end, value).
+    seen: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+    def events(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:
+        points = [(end.timestamp() - ago, value) for ago, value in self.seen.get(metric.name, [])]
+        inside = [one for one in points if start.timestamp() <= one[0] < end.timestamp()]
+        return LoadPoints([at for at, _ in inside], [value for _, value in inside], metric.period_seconds)
+
+    def points(self, settings: ClusterSettings, start: datetime, end: datetime) -> LoadPoints:
+        last = end.timestamp() - self.ends_late_by * self.step
+        times = [last - (len(self.values) - i) * self.step for i in range(len(self.values))]
+        return LoadPoints(times, list(self.values), float(self.step))
+
+
+@dataclass
+class Published:
+    values: dict[str, float] = field(default_factory=dict)
+
+    def publish(self, cluster: str, at: datetime, values: Mapping[Metric, float]) -> None:
+        assert cluster == "orders"
+        self.values = dict(values)
+
+
+@dataclass
+class Remembered:
+    state: CheckState = field(default_factory=CheckState)
+    kept: list[IssuedForecast] = field(default_factory=list)
+    past: PastSteps = field(default_factory=PastSteps)
+    reports: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def check_state(self, cluster: str) -> CheckState:
+        return self.state
+
+    def save_check_state(self, cluster: str, state: CheckState) -> None:
+        self.state = state
+
+    def save_report(self, cluster: str, report: Mapping[str, Any]) -> None:
+        self.reports[cluster] = dict(report)
+
+    def report(self, cluster: str) -> dict[str, Any] | None:
+        return self.reports.get(cluster)
+
+    def save_issued(self, cluster: str, issued: IssuedForecast) -> None:
+        self.kept.append(issued)
+
+    def issued(self, cluster: str, since: datetime) -> list[IssuedForecast]:
+        return [one for one in self.kept if one.issued_at_seconds >= since.timestamp()]
+
+    def past_steps(self, cluster: str) -> PastSteps:
+        return self.past
+
+
+@dataclass
+class World:
+    common: FakePorts
+    history: ScriptedHistory
+    published: Published = field(default_factory=Published)
+    remembered: Remembered = field(default_factory=Remembered)
+
+    def check(self) -> ForecastReport:
+        ports = ForecastPorts(self.common, self.history, self.published, self.remembered)
+        return forecast_load(ports, "orders")
+
+    def serve(self, instance_id: str = PEAK) -> None:
+        tags = {LOAD_TAG: "peak", OWNER_TAG: "local"}
+        self.common.compute.add(instance(instance_id, tags=tags))
+        self.common.endpoint.set(instance_id, TargetState.HEALTHY)
+        holder = self.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=1))
+        row = ReplicaRow("orders", instance_id, RUN_ID, ReplicaState.IN_SERVICE, NOON - timedelta(hours=9))
+        self.common.ledger.set_replica(holder, row)
+        self.common.lease.release(holder)
+
+
+def world(scale: float = 1.0, **changes: Any) -> World:
+    """28 days that end at noon; with scale 1 the load is about 100 to 170 in the next hours."""
+    values = scale * daily(28.5, 1800)[: 28 * 48 + 24]
+    return World(with_cluster(fake_ports(orders(**changes))), ScriptedHistory(values))
+
+
+def test_a_load_that_one_replica_serves_is_a_hold() -> None:
+    report = world(0.3).check()
+    assert (report.action, report.outcome, report.required, report.serving) == ("none", "hold", 1, 1)
+    assert report.standing == "normal"
+
+
+def test_a_shortage_is_published_with_its_reason() -> None:
+    here = world(1.0)
+    report = here.check()
+    assert report.action == "scale_out"
+    assert here.published.values["ReplicaShortage"] == report.shortage >= 1
+    assert here.published.values["RequiredReplicas"] == report.required
+    assert here.published.values["LeadTimeSeconds"] == report.lead_time_p90_seconds
+    assert report.reason
+
+
+def test_all_figures_are_published_each_time() -> None:
+    here = world(0.3)
+    here.check()
+    assert set(here.published.values) == {
+        "RequiredReplicas", "ServingReplicas", "ReplicaShortage", "ReplicaSurplus", "ForecastLoad",
+        "ForecastLoadP50", "ForecastLoadP95", "ForecastCoverage", "LeadTimeSeconds", "ScalingDecision",
+        "DecisionAlarm", "ForecastDegraded", "LoadAgeSeconds", "Observing",
+    }  # fmt: skip
+    assert here.published.values["ForecastLoadP50"] <= here.published.values["ForecastLoadP95"]
+    assert here.published.values["ServingReplicas"] == 1
+
+
+def test_one_run_per_shortage_however_often_it_is_checked() -> None:
+    here = world(1.0)
+    first = here.check()
+    here.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=6))
+    second = here.check()
+    assert first.shortage - second.shortage == 1
+    assert second.building == 1
+
+
+def test_a_lease_that_has_run_out_builds_nothing() -> None:
+    here = world(1.0)
+    here.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=1))
+    here.common.clock.advance(hours=2)
+    assert here.check().building == 0
+
+
+def test_the_replica_that_serves_is_no_longer_being_built() -> None:
+    here = world(1.0)
+    here.serve()
+    here.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=6))
+    report = here.check()
+    assert (report.serving, report.building) == (2, 0)
+
+
+def test_observe_mode_decides_but_publishes_no_shortage() -> None:
+    here = world(1.0, mode="observe")
+    report = here.check()
+    assert report.shortage >= 1
+    assert here.published.values["ReplicaShortage"] == 0
+    assert here.published.values["ReplicaSurplus"] == 0
+    assert here.published.values["ScalingDecision"] == report.shortage
+
+
+def test_a_surplus_takes_three_checks_that_survive_between_runs() -> None:
+    here = world(0.2)
+    here.serve()
+    surpluses = []
+    for _ in range(3):
+        surpluses.append(here.check().surplus)
+    assert surpluses == [0, 0, 1]
+    assert here.published.values["ReplicaSurplus"] == 1
+
+
+def test_a_stale_metric_removes_nothing_and_says_so() -> None:
+    here = world(0.2)
+    here.serve()
+    here.history.ends_late_by = 4
+    reports = [here.check() for _ in range(4)]
+    assert [report.surplus for report in reports] == [0, 0, 0, 0]
+    assert reports[-1].load_now is None
+    assert here.published.values["ForecastDegraded"] == 1
+    assert any("metric_stale" in reason for reason in reports[-1].reasons)
+
+
+def test_no_history_at_all_is_an_alarm() -> None:
+    here = world()
+    here.history.values = []
+    report = here.check()
+    assert report.outcome == "alarm"
+    assert here.published.values["DecisionAlarm"] == 1
+    assert here.published.values["ReplicaShortage"] == 0
+    assert "ForecastLoadP95" not in here.published.values
+
+
+def test_a_metric_with_one_point_a_day_still_has_its_floor_and_is_not_forecast() -> None:
+    here = world()
+    here.history = ScriptedHistory([100.0] * 30, step=86_400)
+    assert here.check().standing == "reactive_only"
+
+
+def test_an_endpoint_that_does_not_answer_means_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = world(1.0)
+
+    def unavailable(settings: ClusterSettings) -> dict[str, TargetHealth]:
+        raise AwsUnavailable("elasticloadbalancing:DescribeTargetHealth: no answer")
+
+    monkeypatch.setattr(here.common.endpoint, "health", unavailable)
+    report = here.check()
+    assert (report.serving, report.outcome, report.shortage) == (None, "alarm", 0)
+
+
+def test_the_forecast_looks_as_far_ahead_as_past_runs_took() -> None:
+    here = world(0.3)
+    quick = here.check().lead_time_p90_seconds
+    here.remembered.past = PastSteps({"ReportPrewarm": [4 * 3600.0]}, [])
+    slow = here.check().lead_time_p90_seconds
+    assert slow >= 4 * 3600 > quick
+
+
+def test_issued_forecasts_are_kept_and_scored_once_their_time_has_come() -> None:
+    here = world(0.3)
+    report = here.check()
+    assert report.scored == 0
+    (issued,) = here.remembered.kept
+    assert issued.p50 <= issued.p95
+    assert issued.target_seconds > NOON.timestamp()
+    end = NOON.timestamp()
+    here.remembered.kept = [
+        replace(issued, issued_at_seconds=end - 86_400 + i, target_seconds=end - 1800 * (i % 24), p95=1e9)
+        for i in range(60)
+    ]
+    again = here.check()
+    assert again.scored == 60
+    assert again.coverage == 1.0
+
+
+def test_an_unknown_cluster_is_named() -> None:
+    here = world()
+    ports = ForecastPorts(here.common, here.history, here.published, here.remembered)
+    with pytest.raises(UnknownCluster):
+        forecast_load(ports, "payments")
+
+
+def test_a_load_metric_that_is_a_utilisation_is_said_and_alarmed() -> None:
+    here = world(0.3)
+    metric = orders().load_metric.model_copy(update={"name": "CPUUtilization"})
+    here.common = with_cluster(fake_ports(orders(load_metric=metric.model_dump())))
+    report = here.check()
+    assert report.standing == "degraded"
+    assert here.published.values["ForecastDegraded"] == 1
+    assert np.isfinite(here.published.values["ForecastLoadP95"])
+
+
+# --- known events, costs, holds, capacity, observation -------------------------------------------------------
+
+
+def event(**given: Any) -> dict[str, Any]:
+    return {"from": "2026-11-21T12:00:00Z", "until": "2026-11-21T18:00:00Z", "reason": "sale", **given}
+
+
+@pytest.mark.parametrize("asked", [{"min_replicas": 3}, {"load": 290.0}])
+def test_a_calendar_event_is_built_for_and_named(asked: dict[str, Any]) -> None:
+    report = world(0.3, calendar=[event(**asked)]).check()
+    assert (report.action, report.required, report.shortage) == ("scale_out", 3, 2)
+    assert "the calendar: sale" in report.reason
+    assert report.numbers["calendar"] == 3
+
+
+def test_a_calendar_event_that_is_over_asks_for_nothing() -> None:
+    past = event(min_replicas=3) | {"from": "2026-11-20T12:00:00Z", "until": "2026-11-20T18:00:00Z"}
+    assert world(0.3, calendar=[past]).check().required == 1
+
+
+def test_the_costs_of_being_short_and_of_a_spare_set_the_quantile() -> None:
+    costs = {"cost_short_usd_per_hour": 3.0, "cost_spare_usd_per_hour": 1.0, "schedule_minutes": 15}
+    cheap = world(1.0, forecast=costs).check()
+    assert cheap.quantile == pytest.approx(0.75)
+    assert "3 USD" in cheap.quantile_basis
+    assert cheap.numbers["quantile"] == cheap.quantile
+    usual = world(1.0).check().numbers["forecast_upper"]
+    assert cheap.numbers["forecast_p50"] < cheap.numbers["forecast_upper"] < usual
+
+
+ERRORS = {
+    "kind": "error_spike", "namespace": "App", "name": "Errors5xx", "statistic": "Sum", "period_seconds": 60,
+    "dimensions": {"Service": "shop"}, "above": 20,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "held"),
+    [("Errors5xx", 21.0, "error spike"), ("Errors5xx", 20.0, None),
+     ("Deploy", 1.0, "deploy"), ("Failover", 1.0, "failover"), ("Other", 9.0, None)],
+)  # fmt: skip
+def test_after_trouble_nothing_is_removed_for_half_an_hour(
+    metric: str, value: float, held: str | None
+) -> None:
+    here = world(0.2, holds={"minutes": 30, "watch": [ERRORS]})
+    here.serve()
+    here.history.seen = {metric: [(600.0, value)]}
+    reports = [here.check() for _ in range(3)]
+    assert reports[-1].surplus == (0 if held else 1)
+    if held:
+        assert f"{held} 9 min ago" in reports[-1].reason
+    here.history.seen = {metric: [(1900.0, value)]}
+    assert [here.check() for _ in range(3)][-1].surplus == 1
+
+
+def test_trouble_that_cannot_be_read_is_no_all_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = world(0.2)
+
+    def unavailable(*_: Any) -> LoadPoints:
+        raise AwsUnavailable("cloudwatch:GetMetricData: no answer")
+
+    monkeypatch.setattr(here.history, "events", unavailable)
+    with pytest.raises(AwsUnavailable):
+        here.check()
+    assert here.published.values == {}
+
+
+def test_another_instance_in_the_place_of_the_source_is_a_failover() -> None:
+    here = world(0.2)
+    here.serve()
+    here.check()
+    assert here.remembered.state.source_id == SOURCE
+    here.remembered.state = replace(here.remembered.state, source_id="i-0ther0000000000a0")
+    reports = [here.check() for _ in range(3)]
+    assert "failover 0 min ago" in reports[-1].reason
+    assert reports[-1].surplus == 0
+    here.common.clock.advance(minutes=31)
+    assert [here.check() for _ in range(3)][-1].surplus == 1
+
+
+def test_the_capacity_follows_the_knee_of_the_last_storage_proofs() -> None:
+    here = world(0.55)
+    assert here.check().capacity_per_replica == 100
+    here.remembered.past = PastSteps(knee_shares=[0.1, 0.1, 0.9, 0.6, 0.6, 0.5, 0.7])
+    report = here.check()
+    assert report.capacity_per_replica == pytest.approx(60)
+    assert "60% of their IOPS" in report.capacity_basis
+    assert report.required > 1
+
+
+def test_a_load_that_was_served_without_errors_counts_against_a_low_knee() -> None:
+    here = world(0.5, holds={"watch": [ERRORS]})
+    here.remembered.past = PastSteps(knee_shares=[0.1])
+    report = here.check()
+    assert here.remembered.state.safe_rate == report.load_now == report.capacity_per_replica
+    assert "served safely" in report.capacity_basis
+    here.common.clock.advance(days=29)
+    here.history.seen = {"Errors5xx": [(60.0, 100.0)]}
+    assert here.check().capacity_per_replica == pytest.approx(10)
+    blind = world(0.5)
+    blind.remembered.past = PastSteps(knee_shares=[0.1])
+    assert blind.check().capacity_per_replica == pytest.approx(10), "nobody watched the errors"
+
+
+def test_a_new_cluster_is_observed_for_a_week_with_a_score_and_then_acts() -> None:
+    here = world(1.0, observation={"days": 7})
+    first = here.check()
+    assert first.shortage >= 1
+    assert first.observing
+    assert first.score == "no forecast could be scored yet"
+    assert (here.published.values["ReplicaShortage"], here.published.values["Observing"]) == (0, 1)
+    (issued,) = here.remembered.kept
+    end = NOON.timestamp()
+    here.remembered.kept = [
+        replace(issued, issued_at_seconds=end - 86_400 + i, target_seconds=end - 1800 * i, p50=120.0, p95=1e9)
+        for i in range(48)
+    ]
+    here.common.clock.advance(hours=12)
+    day = here.check()
+    assert day.observation == "observed for 0.5 of 7 days; observation.accepted: true ends it"
+    assert "48 forecasts scored: 100% of the loads stayed under p95, p50 was off by" in day.score
+    assert day.observation_days_left == pytest.approx(6.5)
+    here.common.clock.advance(days=6.5)
+    after = here.check()
+    assert not after.observing
+    assert here.published.values["ReplicaShortage"] == after.shortage >= 1
+
+
+def test_the_rules_in_force_are_metrics() -> None:
+    here = world(1.0)
+    here.check()
+    (issued,) = here.remembered.kept
+    here.remembered.kept = [
+        replace(issued, issued_at_seconds=NOON.timestamp() - 60, target_seconds=NOON.timestamp())
+    ]
+    rules = here.check().rules_in_force()
+    assert set(rules) == {"ServedQuantile", "CapacityPerReplica", "ObservationDaysLeft", "ForecastError"}
+    assert (rules["ServedQuantile"], rules["CapacityPerReplica"]) == (0.95, 100)
+
+
+def test_an_accepted_cluster_acts_at_once() -> None:
+    here = world(1.0, observation={"days": 7, "accepted": True})
+    assert not here.check().observing
+    assert here.published.values["ReplicaShortage"] >= 1

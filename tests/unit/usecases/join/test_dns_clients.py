@@ -1,0 +1,115 @@
+"""Behind a DNS name clients go on with an old answer for a while: what waits for them, and how long.
+
+The name's TTL is 30 s and a change reaches all name servers within 60 s, so clients have followed after 90 s.
+"""
+
+from __future__ import annotations
+
+import pytest
+from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.replicas.inventory import TargetState
+from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.run import SelectStep, StepInput
+from peaker.usecases.join.ramp_traffic import ramp_traffic
+from peaker.usecases.leave.drain_replica import drain_replica
+from peaker.usecases.leave.select_idle_replica import select_idle_replica
+from peaker.usecases.plan.lead_time_inputs import lead_time_inputs
+from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.tear_down import TearDown, remove_targets
+
+from peaker_contract import errors
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from tests.support.builders import BASE, BY_NAME, RUN_ID, instance, leased, orders, with_cluster
+from tests.support.fakes import FakePorts, fake_ports
+from tests.support.peak import answers, clients, step, with_peak
+
+NEW = "i-000000000000c0002"
+FOLLOW_SECONDS = 90
+
+
+def ramping(step_seconds: int) -> tuple[FakePorts, StepInput]:
+    """A registered newcomer, and the step that raises its share."""
+    ramp = {"shares": [0.5, 1.0], "step_seconds": step_seconds}
+    ports = with_cluster(fake_ports(orders(read_endpoint=BY_NAME, ramp=ramp)))
+    ports.compute.add(instance(NEW))
+    ports.endpoint.set_warming(NEW, TargetState.HEALTHY)
+    given = leased(ports, "RampTraffic")
+    ports.ledger.save_facts(holder_of(given), {"replica": {"instance_id": NEW}})
+    return ports, given
+
+
+@pytest.mark.parametrize(("step_seconds", "waits"), [(10, FOLLOW_SECONDS), (300, 300)])
+def test_nobody_is_compared_before_clients_have_followed_the_new_share(step_seconds: int, waits: int) -> None:
+    ports, given = ramping(step_seconds)
+    with pytest.raises(errors.RampInProgress, match="begun"):
+        ramp_traffic(ports, given)
+    ports.clock.advance(seconds=waits - 1)
+    with pytest.raises(errors.RampInProgress, match=rf"share 0.5 for {waits - 1} of {waits} s"):
+        ramp_traffic(ports, given)
+    assert ports.commands.sent == []
+    ports.clock.advance(seconds=1)
+    answers(ports, "measure_service", measurable=True, queries=500, errors=0, mean_ms=0.4, window_seconds=30)
+    with pytest.raises(errors.RampInProgress, match=r"share 1: "):
+        ramp_traffic(ports, given)
+    assert {host for _, host, _ in ports.commands.sent} == {NEW, BASE}
+
+
+def test_the_lead_time_knows_how_long_a_ramp_by_name_takes() -> None:
+    ramp = {"shares": [0.5, 1.0], "step_seconds": 10, "window_seconds": 30}
+    promotion = 300
+    for endpoint, seconds in (
+        (orders().read_endpoint.model_dump(), 2 * 330 + promotion),
+        (BY_NAME, 2 * 120 + FOLLOW_SECONDS),
+    ):
+        settings = orders(read_endpoint=endpoint, ramp=ramp)
+        assert lead_time_inputs(settings, None, PastSteps()).ramp_seconds == seconds
+
+
+def draining(**changes: object) -> tuple[FakePorts, StepInput]:
+    """A peak replica that has just left the endpoint, and the step that waits for its clients."""
+    ports = with_peak(fake_ports(orders(read_endpoint=BY_NAME, **changes)))
+    select_idle_replica(ports, SelectStep(**step(ports, "SelectIdleReplica").model_dump()))
+    given = step(ports, "DrainReplica")
+    now = ports.clock.now()
+    ports.ledger.start_step(holder_of(given), "DrainReplica", now, lease_end(now))
+    return ports, given
+
+
+def test_a_replica_without_connections_is_idle_only_once_clients_have_followed() -> None:
+    ports, given = draining()
+    clients(ports, 0)
+    with pytest.raises(errors.ReplicaDraining):
+        drain_replica(ports, given)
+    ports.clock.advance(seconds=FOLLOW_SECONDS - 1)
+    with pytest.raises(errors.ReplicaDraining, match=r"0 connections.*TTL.*: 89 of 90 s"):
+        drain_replica(ports, given)
+    ports.clock.advance(seconds=31)
+    assert drain_replica(ports, given).numbers["waited_seconds"] == FOLLOW_SECONDS + 30
+
+
+def test_clients_that_could_not_know_yet_are_not_cut_off() -> None:
+    ports, given = draining(drain={"limit_seconds": 0, "allow_forced": True})
+    clients(ports, 2)
+    with pytest.raises(errors.ReplicaDraining, match="2 connections"):
+        drain_replica(ports, given)
+    ports.clock.advance(seconds=FOLLOW_SECONDS)
+    assert drain_replica(ports, given).numbers["cut_connections"] == 2
+
+
+def test_an_undo_keeps_the_instance_until_clients_have_followed() -> None:
+    ports = with_cluster(fake_ports(orders(read_endpoint=BY_NAME)))
+    ports.compute.add(instance(NEW, tags={OWNER_TAG: "local", RUN_TAG: RUN_ID}))
+    ports.endpoint.set_warming(NEW, TargetState.HEALTHY)
+    given = leased(ports, "RegisterReplica")
+    holder, now = holder_of(given), ports.clock.now()
+    row = ports.ledger.intend(holder, ResourceKind.TARGET, "read-endpoint", "Made", now, {"instance_id": NEW})
+    ports.ledger.made(holder, row, NEW, now)
+    job = TearDown(ports, holder, ports.clusters.settings("orders"), RUN_ID)
+    assert remove_targets(job, ports.ledger.resources(RUN_ID)) == [f"target {NEW} healthy"]
+    ports.endpoint.finish_draining()
+    ports.clock.advance(seconds=30)
+    assert remove_targets(job, ports.ledger.resources(RUN_ID)) == [
+        f"clients of {NEW} for 60 s: its address may be cached (TTL and propagation)"
+    ]
+    ports.clock.advance(seconds=60)
+    assert remove_targets(job, ports.ledger.resources(RUN_ID)) == []

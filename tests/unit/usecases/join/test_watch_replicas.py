@@ -1,0 +1,169 @@
+"""A scheduled look at all responders: who is told what, who is counted as what, and what is not known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aws_lambda_powertools import Metrics
+from peaker.domain.host_results import HealthReport
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
+from peaker.domain.replicas.replica_watch import summarize
+from peaker.runtime import telemetry
+from peaker.runtime.telemetry import emit_watch
+from peaker.usecases.join.watch_replicas import LOOKS, watch_replicas
+
+from peaker_contract.errors import Throttled
+from peaker_contract.metrics import Metric
+from tests.support.builders import instance, orders
+from tests.support.fakes import FakePorts, fake_ports
+
+FIRST, SECOND, PARKED = (f"i-0000000000000f000{number}" for number in (1, 2, 3))
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    """Two registered replicas, a parked one, and one that is being drained."""
+    made = fake_ports(orders())
+    for number, name in enumerate((FIRST, SECOND, PARKED), 1):
+        made.compute.add(replace(instance(name), private_ip=f"10.77.3.{number}"))
+    made.compute.instances[PARKED] = replace(made.compute.instances[PARKED], state="stopped")
+    made.endpoint.targets.clear()
+    made.endpoint.warming.clear()
+    for name in (FIRST, SECOND, PARKED):
+        made.endpoint.set(name, TargetState.HEALTHY)
+    return made
+
+
+def answers(**body: Any) -> CommandOutcome:
+    healthy = {"http_status": 200, "state": "good", "why": "in time", "lag_seconds": 0.5}
+    result = {"version": 1, "command": "report_health", "ok": True, **healthy, **body}
+    return CommandOutcome(CommandStatus.SUCCESS, stdout=json.dumps(result))
+
+
+def never(_seconds: float) -> None:
+    raise AssertionError("all answers are there, nothing is waited for")
+
+
+def test_each_running_registered_replica_hears_of_the_others(ports: FakePorts) -> None:
+    ports.commands.results["report_health"] = answers()
+    figures = watch_replicas(ports, "orders", never)
+    assert (figures.registered, figures.serving, figures.unreported) == (2, 2, 0)
+    told = dict(zip((host for _, host, _ in ports.commands.sent), ports.commands.parameters, strict=True))
+    assert set(told) == {FIRST, SECOND}
+    assert json.loads(told[FIRST]["Peers"]) == [{"instance_id": SECOND, "address": "10.77.3.2"}]
+    assert told[SECOND] == {
+        "RunId": "watch-orders",
+        "Peers": f'[{{"instance_id":"{FIRST}","address":"10.77.3.1"}}]',
+        "FloorReplicas": "1",
+        "LagSeconds": f"{orders().gates.lag_seconds:g}",
+        "GoodSamples": str(orders().health.good_samples),
+        "BadSamples": str(orders().health.bad_samples),
+        "MinFreeDiskPercent": "5",
+        "SourceServesReads": "false",
+    }
+
+
+@pytest.mark.parametrize("group", ["targets", "warming"])
+def test_a_replica_of_one_group_alone_is_asked_too(ports: FakePorts, group: str) -> None:
+    getattr(ports.endpoint, group).pop(SECOND)
+    ports.commands.results["report_health"] = answers()
+    assert watch_replicas(ports, "orders", never).registered == 2
+
+
+def test_a_draining_replica_is_no_peer(ports: FakePorts) -> None:
+    ports.endpoint.set(SECOND, TargetState.DRAINING)
+    ports.commands.results["report_health"] = answers()
+    assert watch_replicas(ports, "orders", never).registered == 1
+    assert ports.commands.parameters[0]["Peers"] == "[]"
+
+
+def test_a_host_that_never_answers_is_unreported_in_bounded_time(ports: FakePorts) -> None:
+    pauses: list[float] = []
+    figures = watch_replicas(ports, "orders", pauses.append)
+    assert (figures.unreported, figures.serving, figures.lag_seconds_max) == (2, 0, None)
+    assert len(pauses) == LOOKS
+    assert f"{FIRST} did not report: no answer within 30 s" in figures.reason
+
+
+@pytest.mark.parametrize(
+    ("outcome", "why"),
+    [
+        (
+            CommandOutcome(CommandStatus.FAILED, stdout='{"error":"ResponderUnreachable","message":"x"}'),
+            "Responder",
+        ),
+        (CommandOutcome(CommandStatus.TIMED_OUT, "Undeliverable"), "Undeliverable"),
+        (CommandOutcome(CommandStatus.SUCCESS, stdout="no json"), "not JSON"),
+        (CommandOutcome(CommandStatus.SUCCESS, stdout='{"version":1,"ok":true}'), "does not fit"),
+    ],
+)
+def test_a_bad_answer_is_unreported_never_serving(
+    ports: FakePorts, outcome: CommandOutcome, why: str
+) -> None:
+    ports.commands.results["report_health"] = outcome
+    figures = watch_replicas(ports, "orders", never)
+    assert (figures.unreported, figures.serving) == (2, 0)
+    assert why in figures.reason
+
+
+def test_one_host_that_cannot_be_asked_does_not_stop_the_rest(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports.commands.results["report_health"] = answers()
+    send: Callable[..., str] = ports.commands.send
+
+    def refuse_first(document: str, instance_id: str, *rest: Any) -> str:
+        if instance_id == FIRST:
+            raise Throttled("ssm:SendCommand")
+        return send(document, instance_id, *rest)
+
+    monkeypatch.setattr(ports.commands, "send", refuse_first)
+    figures = watch_replicas(ports, "orders", never)
+    assert (figures.serving, figures.unreported) == (1, 1)
+
+
+def test_held_replicas_serve_and_are_counted_apart() -> None:
+    good = HealthReport(http_status=200, state="good", why="in time", lag_seconds=1.0)
+    held = HealthReport(http_status=200, state="bad", why="lag", kept_by_floor=True, lag_seconds=44.0)
+    bad = HealthReport(http_status=503, state="bad", why="the applier thread does not run")
+    figures = summarize({"i-1": good, "i-2": held, "i-3": bad, "i-4": Unknown("away")})
+    assert (figures.registered, figures.serving, figures.held_by_floor, figures.unreported) == (4, 2, 1, 1)
+    assert figures.lag_seconds_max == 44.0
+    assert figures.reason == (
+        "i-2 is held by the floor; i-3 does not serve: the applier thread does not run; i-4 did not report: away"
+    )
+    assert figures.metrics() == {
+        "ReplicasServing": 2.0,
+        "ReplicasHeldByFloor": 1.0,
+        "ReplicasUnreported": 1.0,
+        "ReplicaLagSecondsMax": 44.0,
+    }
+    serves = {name: values[Metric.REPLICA_SERVES] for name, values in figures.replica_values().items()}
+    assert serves == {"i-1": 1.0, "i-2": 1.0, "i-3": 0.0, "i-4": 0.0}
+    assert "ReplicaLagSecondsMax" not in summarize({"i-4": Unknown("away")}).metrics()
+
+
+def test_each_replica_s_figure_has_its_own_dimension(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Route 53's health check of a replica follows this metric; its alarm asks for exactly these dimensions."""
+    monkeypatch.setattr(telemetry, "metrics", Metrics(namespace="Peaker", service="peaker"))
+    emit_watch(
+        "orders",
+        {Metric.REPLICAS_SERVING: 1.0},
+        {FIRST: {Metric.REPLICA_SERVES: 1.0}, SECOND: {Metric.REPLICA_SERVES: 0.0}},
+    )
+    _, *lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["Cluster"], line["Instance"], line["ReplicaServes"]) for line in lines] == [
+        ("orders", FIRST, [1.0]),
+        ("orders", SECOND, [0.0]),
+    ]
+    for line in lines:
+        [directive] = line["_aws"]["CloudWatchMetrics"]
+        assert directive["Namespace"] == "Peaker"
+        assert set(directive["Dimensions"][0]) == {"Cluster", "Instance", "service"}

@@ -1,0 +1,484 @@
+"""Observation, parking and return against a world in memory; each guard is tried by breaking what it guards."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
+from peaker.domain.replicas.fleet import ReplicaState
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
+from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
+from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep, StepInput
+from peaker.usecases.create.await_parked_replica import await_parked_replica
+from peaker.usecases.create.start_parked_replica import start_parked_replica
+from peaker.usecases.join.await_healthy import await_healthy
+from peaker.usecases.join.ramp_traffic import ramp_traffic
+from peaker.usecases.join.register_replica import register_replica
+from peaker.usecases.join.start_database import start_database
+from peaker.usecases.join.start_replication import start_replication
+from peaker.usecases.leave.choose_disposal import choose_disposal
+from peaker.usecases.leave.deregister_replica import deregister_replica
+from peaker.usecases.leave.drain_replica import drain_replica
+from peaker.usecases.leave.observe_idle import observe_idle
+from peaker.usecases.leave.park_replica import Parked, park_replica
+from peaker.usecases.leave.restore_replica import restore_replica
+from peaker.usecases.leave.retire_replica import retire_replica
+from peaker.usecases.leave.select_idle_replica import select_idle_replica
+from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.record_receipt import record_receipt
+from peaker.usecases.run.release_lease import release_lease
+from peaker.usecases.undo.undo_run import undo_run
+
+from peaker_contract import errors
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from tests.support.builders import BASE, RUN_ID, leased, orders
+from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.peak import IN_RUN, PEAK, answers, clients, drain_to_idle, step, with_peak
+
+BACK_RUN = "scale-out-orders-20261121T200000-00bc"
+FAILURE = Failure(failed_step="ParkReplica", error="RetirementRefused", cause="broken on purpose")
+# Large enough that hydration takes longer than an hour of log to catch up.
+LARGE_GIB = 400
+ALWAYS = {"observation_seconds": 600, "park": "always"}
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    return with_peak(fake_ports(orders(retirement=ALWAYS)), size_gib=LARGE_GIB)
+
+
+def recorded(ports: FakePorts, name: str, **request: Any) -> StepInput:
+    """A step whose start is in the ledger, as the handler writes it."""
+    given = step(ports, name, **request)
+    ports.ledger.start_step(holder_of(given), name, ports.clock.now(), lease_end(ports.clock.now()))
+    return given
+
+
+def drained(ports: FakePorts, statements: int = 40) -> None:
+    """Selected, deregistered and drained; `statements` were counted so far."""
+    select_idle_replica(ports, SelectStep(**step(ports, "SelectIdleReplica").model_dump()))
+    deregister_replica(ports, step(ports, "DeregisterReplica"))
+    ports.endpoint.finish_draining()
+    clients(ports, 0, statements)
+    given = recorded(ports, "DrainReplica")
+    ports.ledger.finish_step(holder_of(given), "DrainReplica", NOON, drain_to_idle(ports, given))
+
+
+DRAINED_AT = NOON + timedelta(seconds=NLB_PROPAGATION_SECONDS)
+
+
+def parked(ports: FakePorts, binlog_expire_seconds: float | None = 86_400.0) -> Parked:
+    drained(ports)
+    choose_disposal(ports, step(ports, "ChooseDisposal"))
+    answers(
+        ports,
+        "stop_database",
+        gtid_set="uuid:1-99",
+        stopped_seconds=2.5,
+        binlog_expire_seconds=binlog_expire_seconds,
+    )
+    for _ in range(3):
+        try:
+            return park_replica(ports, step(ports, "ParkReplica"))
+        except errors.ParkingInProgress:
+            ports.compute.finish_stopping()
+    raise AssertionError("it never stood")
+
+
+def failed(ports: FakePorts) -> FailedStep:
+    return FailedStep(**step(ports, "RestoreReplica").model_dump(), failure=FAILURE)
+
+
+# -- observation ------------------------------------------------------------------------------------------------
+
+
+def test_a_quiet_replica_is_watched_until_a_sample_from_after_the_window(ports: FakePorts) -> None:
+    drained(ports)
+    given = recorded(ports, "ObserveIdle")
+    with pytest.raises(errors.ObservationRunning, match="nothing in 0 s of 600 s"):
+        observe_idle(ports, given)
+    ports.clock.advance(seconds=599)
+    with pytest.raises(errors.ObservationRunning):
+        observe_idle(ports, given)
+    ports.clock.advance(seconds=2)
+    assert observe_idle(ports, given).numbers == {"observed_seconds": 601.0, "client_statements": 40}
+
+
+@pytest.mark.parametrize(
+    ("connections", "statements", "said"),
+    [(1, 40, "1 client connections"), (0, 43, "clients ran 3 statements"), (0, None, "does not count")],
+)
+def test_any_activity_in_the_window_brings_it_back(
+    ports: FakePorts, connections: int, statements: int | None, said: str
+) -> None:
+    drained(ports)
+    given = recorded(ports, "ObserveIdle")
+    answers(ports, "drain_replica", connections=connections, transactions=0, client_statements=statements)
+    with pytest.raises(errors.ActivityDuringObservation, match=said):
+        observe_idle(ports, given)
+    with pytest.raises(errors.TargetNotHealthy):
+        restore_replica(ports, failed(ports))
+    ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    assert restore_replica(ports, failed(ports)).standing == "in_service"
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.IN_SERVICE
+
+
+def test_clients_that_a_forced_drain_will_cut_are_not_activity() -> None:
+    limits = {"drain": {"limit_seconds": 0, "allow_forced": True}, "retirement": ALWAYS}
+    ports = with_peak(fake_ports(orders(**limits)))
+    select_idle_replica(ports, SelectStep(**step(ports, "SelectIdleReplica").model_dump()))
+    deregister_replica(ports, step(ports, "DeregisterReplica"))
+    clients(ports, 3, 7)
+    given = recorded(ports, "DrainReplica")
+    ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
+    ports.ledger.finish_step(holder_of(given), "DrainReplica", NOON, drain_replica(ports, given).numbers)
+    assert "3 connections are to be cut" in observe_idle(ports, recorded(ports, "ObserveIdle")).text
+
+
+# -- parking ----------------------------------------------------------------------------------------------------
+
+
+def test_a_parked_replica_is_stopped_with_its_volumes_and_the_ledger_knows_until_when(
+    ports: FakePorts,
+) -> None:
+    found = parked(ports)
+    assert found.parked is True
+    assert ports.compute.stopped == [PEAK]
+    assert ports.compute.terminated == []
+    assert len([one for one in ports.storage.volumes.values() if one.instance_id == PEAK]) == 2
+    row = ports.ledger.replicas("orders")[PEAK]
+    assert (row.state, row.run_id) == (ReplicaState.PARKED, RUN_ID)
+    assert row.parking is not None
+    assert (row.parking.gtid_set, row.parking.parked_at) == ("uuid:1-99", DRAINED_AT)
+    assert row.parking.until is not None
+    assert row.parking.until <= DRAINED_AT + timedelta(seconds=0.8 * 86_400)
+    given = RecordStep(**step(ports, "RecordReceipt").model_dump(), outcome="succeeded")
+    record_receipt(ports, given)
+    receipt = ports.ledger.receipt(IN_RUN)
+    assert receipt is not None
+    assert receipt["replica"]["state"] == "parked"
+    assert 0 < receipt["parking"]["parked_hourly_usd"] < receipt["parking"]["serving_hourly_usd"]
+
+
+def test_a_source_that_forgets_too_soon_sends_it_to_retirement() -> None:
+    ports = with_peak(fake_ports(orders(retirement={"observation_seconds": 0, "park": "auto"})), LARGE_GIB)
+    found = parked(ports, binlog_expire_seconds=1800)
+    assert found.parked is False
+    assert "it could stand for 0.4 h only" in found.text
+    assert ports.compute.stopped == []
+    for _ in range(6):
+        try:
+            retire_replica(ports, step(ports, "RetireReplica"))
+            break
+        except errors.RetirementInProgress:
+            for gone in ports.compute.terminated:
+                ports.storage.detach_all(gone)
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
+
+
+def take_owner_tag(ports: FakePorts) -> None:
+    one = ports.compute.instances[PEAK]
+    tags = {name: value for name, value in one.tags.items() if name != OWNER_TAG}
+    ports.compute.add(dataclasses.replace(one, tags=tags))
+
+
+def fake_ledger_row(ports: FakePorts) -> None:
+    """Tag and row agree on a run that never made it."""
+    row = ports.ledger.replicas("orders")[PEAK]
+    one = ports.compute.instances[PEAK]
+    ports.compute.add(dataclasses.replace(one, tags={**one.tags, RUN_TAG: "another-run"}))
+    holder = holder_of(step(ports, "Broken"))
+    ports.ledger.set_replica(holder, dataclasses.replace(row, run_id="another-run"))
+
+
+def lose_the_metric(ports: FakePorts) -> None:
+    ports.readings.metrics.clear()
+
+
+def raise_the_load(ports: FakePorts) -> None:
+    ports.readings.metrics["RequiredReplicas"] = 2
+
+
+def make_it_the_last(ports: FakePorts) -> None:
+    ports.endpoint.set(BASE, TargetState.UNHEALTHY)
+
+
+BREAKS: dict[str, tuple[Callable[[FakePorts], None], str]] = {
+    "owner-tag-removed": (take_owner_tag, "tag peaker:owner"),
+    "ledger-row-faked": (fake_ledger_row, "run another-run has no record"),
+    "metric-vanished": (lose_the_metric, "the forecast's need is unknown"),
+    "load-rose": (raise_the_load, "the forecast needs 2"),
+    "last-replica": (make_it_the_last, "0 other replicas serve"),
+}
+CALLS = ("deregister", "stop-database", "stop-instance", "terminate")
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("broken", BREAKS)
+def test_every_guard_is_asked_again_right_before_every_destructive_call(
+    ports: FakePorts, broken: str, call: str
+) -> None:
+    """What holds at selection is broken just before the call; the call is not made."""
+    break_it, said = BREAKS[broken]
+    if call == "deregister":
+        select_idle_replica(ports, SelectStep(**step(ports, "SelectIdleReplica").model_dump()))
+        attempt, name = deregister_replica, "DeregisterReplica"
+    else:
+        drained(ports)
+        choose_disposal(ports, step(ports, "ChooseDisposal"))
+        attempt, name = (
+            (retire_replica, "RetireReplica") if call == "terminate" else (park_replica, "ParkReplica")
+        )  # type: ignore[assignment]
+    if call == "stop-instance":
+        with pytest.raises(errors.HostCommandRunning):
+            park_replica(ports, step(ports, "ParkReplica"))
+        answers(ports, "stop_database", gtid_set="uuid:1-99", binlog_expire_seconds=86_400)
+    before = len([one for one in ports.commands.sent if one[0] == "stop_database"])
+    registered = dict(ports.endpoint.targets)
+    break_it(ports)
+    with pytest.raises(errors.RetirementRefused, match=said):
+        attempt(ports, step(ports, name))
+    assert ports.compute.stopped == []
+    assert ports.compute.terminated == []
+    assert ports.storage.deleted == []
+    assert ports.endpoint.targets.get(PEAK) == registered.get(PEAK)
+    assert len([one for one in ports.commands.sent if one[0] == "stop_database"]) == before
+
+
+def test_a_volume_whose_owner_tag_is_gone_is_not_deleted(ports: FakePorts) -> None:
+    drained(ports)
+    with pytest.raises(errors.RetirementInProgress):
+        retire_replica(ports, step(ports, "RetireReplica"))
+    ports.storage.detach_all(PEAK)
+    data = next(one for one in ports.storage.volumes.values() if one.volume_id == f"vol-data-{PEAK[-4:]}")
+    ports.storage.add(dataclasses.replace(data, tags={**data.tags, OWNER_TAG: "someone"}))
+    with pytest.raises(errors.NotOwned, match="tag peaker:owner is 'someone'"):
+        retire_replica(ports, step(ports, "RetireReplica"))
+    assert data.volume_id not in ports.storage.deleted
+
+
+def test_a_replica_whose_database_was_stopped_comes_back_through_start_and_catch_up(ports: FakePorts) -> None:
+    drained(ports)
+    choose_disposal(ports, step(ports, "ChooseDisposal"))
+    answers(ports, "stop_database", gtid_set="uuid:1-99", binlog_expire_seconds=86_400)
+    with pytest.raises(errors.ParkingInProgress):
+        park_replica(ports, step(ports, "ParkReplica"))
+    with pytest.raises(errors.InstanceNotOnline, match="is stopping"):
+        restore_replica(ports, failed(ports))
+    ports.compute.finish_stopping()
+    with pytest.raises(errors.InstanceNotOnline, match="is stopped"):
+        restore_replica(ports, failed(ports))
+    assert ports.compute.started == [PEAK]
+    ports.commands.online.add(PEAK)
+    for document in ("start_database", "start_replication", "wait_for_catch_up"):
+        with pytest.raises(errors.HostCommandRunning, match=document):
+            restore_replica(ports, failed(ports))
+        answers(ports, document)
+    with pytest.raises(errors.TargetNotHealthy):
+        restore_replica(ports, failed(ports))
+    ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    assert restore_replica(ports, failed(ports)).standing == "in_service"
+    builder_runs = [one["RunId"] for one, sent in zip(ports.commands.parameters, ports.commands.sent, strict=True)
+                    if sent[0] in {"stop_database", "start_database"}]  # fmt: skip
+    assert set(builder_runs) == {RUN_ID}, (
+        "the host keeps what belongs to a replica under the run that built it"
+    )
+
+
+def test_a_failure_after_parking_leaves_it_parked(ports: FakePorts) -> None:
+    parked(ports)
+    found = restore_replica(ports, failed(ports))
+    assert (found.standing, found.restored) == ("parked", True)
+    assert ports.compute.started == []
+
+
+def test_an_expired_parked_replica_is_the_next_to_go_at_any_load(ports: FakePorts) -> None:
+    parked(ports)
+    release_lease(ports, step(ports, "ReleaseLease"))
+    ports.clock.advance(days=30)
+    lose_the_metric(ports)
+    later = leased(ports, "SelectIdleReplica", "scale_in", "scale-in-orders-later")
+    found = select_idle_replica(ports, SelectStep(**later.model_dump()))
+    assert (found.replica, found.parked) == (PEAK, True)
+    for _ in range(6):
+        try:
+            retire_replica(ports, later.model_copy(update={"step": "RetireReplica"}))
+            break
+        except errors.RetirementInProgress:
+            for gone in ports.compute.terminated:
+                ports.storage.detach_all(gone)
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
+    assert {one.instance_id for one in ports.storage.volumes.values()} == {BASE}
+
+
+# -- return -----------------------------------------------------------------------------------------------------
+
+
+def back(ports: FakePorts, name: str) -> StepInput:
+    given = leased(ports, name, "scale_out", BACK_RUN)
+    ports.ledger.start_step(holder_of(given), name, ports.clock.now(), lease_end(ports.clock.now()))
+    return given
+
+
+def finish(ports: FakePorts, name: str, run_id: str = BACK_RUN, **numbers: Any) -> None:
+    given = leased(ports, name, "scale_out", run_id)
+    ports.ledger.start_step(holder_of(given), name, ports.clock.now(), lease_end(ports.clock.now()))
+    ports.ledger.finish_step(holder_of(given), name, ports.clock.now(), numbers)
+
+
+def returning(ports: FakePorts, hours: float = 1.0, prove: bool = True) -> None:
+    """Parked, an hour later a shortage, and the plan returns it."""
+    parked(ports)
+    release_lease(ports, step(ports, "ReleaseLease"))
+    if prove:
+        for name, numbers in (
+            ("VerifyStorage", {"verdict": "warm"}),
+            ("PrepareDonor", {"server_uuid": "donor"}),
+        ):
+            finish(ports, name, RUN_ID, **numbers)
+        release_lease(ports, leased(ports, "ReleaseLease"))
+    ports.clock.advance(hours=hours)
+    plan = plan_scale_out(ports, PlanStep(**back(ports, "PlanScaleOut").model_dump())).plan
+    assert plan["method"]["action"] == "return", plan["method"]["reason"]
+    start_parked_replica(ports, back(ports, "StartParkedReplica"))
+
+
+def test_the_plan_compares_both_ways_and_returns_the_parked_one(ports: FakePorts) -> None:
+    returning(ports)
+    assert ports.compute.started == [PEAK]
+    row = ports.ledger.replicas("orders")[PEAK]
+    assert (row.state, row.run_id) == (ReplicaState.BUILDING, RUN_ID)
+    plan = ports.ledger.run(BACK_RUN).plan
+    assert plan["method"]["return_seconds"] < plan["method"]["build_seconds"]
+    assert plan["method"]["return_usd"] < plan["method"]["build_usd"]
+    assert plan["lead_time"]["seconds"] == plan["method"]["return_seconds"]
+
+
+def test_it_serves_again_on_the_storage_proof_of_the_run_that_built_it(ports: FakePorts) -> None:
+    returning(ports)
+    with pytest.raises(errors.InstanceNotOnline):
+        await_parked_replica(ports, back(ports, "AwaitParkedReplica"))
+    ports.commands.online.add(PEAK)
+    await_parked_replica(ports, back(ports, "AwaitParkedReplica"))
+    answers(ports, "start_database", server_uuid="its-own", read_only=True)
+    start_database(ports, back(ports, "StartDatabase"))
+    assert ports.commands.parameters[-1]["RunId"] == RUN_ID
+    finish(ports, "StartDatabase", server_uuid="its-own", read_only=True)
+    finish(ports, "StartReplication", io_running=True, sql_running=True)
+    finish(ports, "WaitForCatchUp", samples=[0, 0, 0])
+    register_replica(ports, back(ports, "RegisterReplica"))
+    ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    await_healthy(ports, back(ports, "AwaitHealthy"))
+    ramped = {"since": ports.clock.now().isoformat(), "promoted": True}
+    ports.ledger.save_facts(holder_of(back(ports, "RampTraffic")), {"ramp": ramped})
+    ramp_traffic(ports, back(ports, "RampTraffic"))
+    row = ports.ledger.replicas("orders")[PEAK]
+    assert (row.state, row.run_id) == (ReplicaState.IN_SERVICE, RUN_ID)
+    record_receipt(ports, RecordStep(**back(ports, "RecordReceipt").model_dump(), outcome="succeeded"))
+    receipt = ports.ledger.receipt(BACK_RUN)
+    assert receipt is not None
+    assert receipt["replica"] == {
+        "instance_id": PEAK, "state": "in_service", "built_by": RUN_ID, "parked_until": None, "until_reason": None,
+    }  # fmt: skip
+    assert receipt["kept_nothing_else"] is True
+    assert receipt["cost"]["once"] == 0
+
+
+def test_without_the_builders_proof_it_is_not_registered(ports: FakePorts) -> None:
+    returning(ports, prove=False)
+    finish(ports, "StartDatabase", server_uuid="its-own", read_only=True)
+    finish(ports, "StartReplication", io_running=True, sql_running=True)
+    finish(ports, "WaitForCatchUp", samples=[0, 0, 0])
+    with pytest.raises(errors.RegistrationRefused, match="VerifyStorage: verdict is missing"):
+        register_replica(ports, back(ports, "RegisterReplica"))
+
+
+def undone(ports: FakePorts, failure: Failure) -> None:
+    given = FailedStep(**back(ports, "UndoScaleOut").model_dump(), failure=failure)
+    for _ in range(5):
+        try:
+            undo_run(ports, given)
+            return
+        except errors.UndoInProgress:
+            ports.endpoint.finish_draining()
+            ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
+            ports.compute.finish_stopping()
+    raise AssertionError("the undo never ended")
+
+
+def test_the_undo_of_a_return_parks_it_again_and_the_next_plan_builds(ports: FakePorts) -> None:
+    returning(ports)
+    ports.commands.online.add(PEAK)
+    undone(ports, Failure(failed_step="StartDatabase", error="HostCommandFailed", cause="torn"))
+    row = ports.ledger.replicas("orders")[PEAK]
+    assert row.state is ReplicaState.PARKED
+    assert row.parking is not None
+    assert row.parking.failed_return == f"{BACK_RUN}, StartDatabase: HostCommandFailed"
+    assert (row.parking.parked_at, row.parking.spent) == (DRAINED_AT, None)
+    assert ports.compute.instances[PEAK].state == "stopped"
+    assert ports.compute.terminated == []
+    plan = plan_scale_out(ports, PlanStep(**back(ports, "PlanScaleOut").model_dump())).plan
+    assert plan["method"]["action"] == "build"
+    assert "an earlier return failed" in plan["method"]["rejected"][PEAK]
+
+
+def test_a_registered_one_that_fails_leaves_the_endpoint_before_it_stops(ports: FakePorts) -> None:
+    returning(ports)
+    finish(ports, "StartDatabase", server_uuid="its-own", read_only=True)
+    finish(ports, "StartReplication", io_running=True, sql_running=True)
+    finish(ports, "WaitForCatchUp", samples=[0, 0, 0])
+    register_replica(ports, back(ports, "RegisterReplica"))
+    ports.commands.online.add(PEAK)
+    given = FailedStep(**back(ports, "UndoScaleOut").model_dump(), failure=FAILURE)
+    with pytest.raises(errors.UndoInProgress, match="target"):
+        undo_run(ports, given)
+    assert ports.compute.stopped == [PEAK], "only the first parking has stopped it"
+    undone(ports, FAILURE)
+    assert PEAK not in ports.endpoint.targets
+    row = ports.ledger.replicas("orders")[PEAK]
+    assert row.parking is not None
+    assert row.parking.parked_at == ports.clock.now(), "it had caught up"
+    targets = of_kind(ports.ledger.resources(BACK_RUN), ResourceKind.TARGET)
+    assert [one.state for one in targets] == [ResourceState.UNDONE]
+
+
+def test_binary_logs_that_are_gone_expire_it_at_once(ports: FakePorts) -> None:
+    returning(ports)
+    ports.commands.online.add(PEAK)
+    said = json.dumps({"version": 1, "ok": False, "error": "BinlogsGone", "message": "1-7 purged"})
+    ports.commands.results["start_replication"] = CommandOutcome(CommandStatus.FAILED, stdout=said)
+    with pytest.raises(errors.BinlogsGone) as gone:
+        start_replication(ports, back(ports, "StartReplication"))
+    undone(ports, Failure(failed_step="StartReplication", error="BinlogsGone", cause=str(gone.value)))
+    release_lease(ports, back(ports, "ReleaseLease"))
+    later = leased(ports, "SelectIdleReplica", "scale_in", "scale-in-orders-later")
+    found = select_idle_replica(ports, SelectStep(**later.model_dump()))
+    assert (found.replica, found.parked) == (PEAK, True)
+    assert "the source has purged binary logs" in found.candidates[PEAK]
+
+
+def test_no_capacity_to_start_leaves_it_parked(ports: FakePorts) -> None:
+    ports.compute.full = True
+    with pytest.raises(errors.CapacityUnavailable):
+        returning(ports)
+    undone(ports, Failure(failed_step="StartParkedReplica", error="CapacityUnavailable", cause="full"))
+    row = ports.ledger.replicas("orders")[PEAK]
+    assert row.state is ReplicaState.PARKED
+    assert ports.compute.instances[PEAK].state == "stopped"
+
+
+def test_one_that_lost_its_owner_tag_meanwhile_is_not_started(ports: FakePorts) -> None:
+    parked(ports)
+    release_lease(ports, step(ports, "ReleaseLease"))
+    plan_scale_out(ports, PlanStep(**back(ports, "PlanScaleOut").model_dump()))
+    take_owner_tag(ports)
+    with pytest.raises(errors.ReturnRefused, match="I1"):
+        start_parked_replica(ports, back(ports, "StartParkedReplica"))
+    assert ports.compute.started == []

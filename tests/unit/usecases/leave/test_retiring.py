@@ -1,0 +1,290 @@
+"""The steps of scale_in, and the receipt, against a world in memory."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
+from peaker.domain.reading import Known
+from peaker.domain.replicas.fleet import ReplicaState
+from peaker.domain.replicas.inventory import TargetState
+from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.run import FailedStep, RecordStep, SelectStep
+from peaker.usecases.leave.deregister_replica import deregister_replica
+from peaker.usecases.leave.drain_replica import drain_replica
+from peaker.usecases.leave.guard_retirement import guard_retirement
+from peaker.usecases.leave.restore_replica import restore_replica
+from peaker.usecases.leave.retire_replica import retire_replica
+from peaker.usecases.leave.select_idle_replica import select_idle_replica
+from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.record_receipt import record_receipt
+from peaker.usecases.run.release_lease import release_lease
+
+from peaker_contract import errors
+from peaker_contract.tags import LOAD_TAG
+from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders
+from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.peak import IN_RUN, PEAK, TAGS, clients, step, with_peak
+
+FAILURE = Failure(failed_step="DrainReplica", error="DrainLimitReached", cause="late")
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    return with_peak(fake_ports(orders()))
+
+
+def select(ports: FakePorts, **more: Any) -> SelectStep:
+    return SelectStep(**step(ports, "SelectIdleReplica").model_dump(), **more)
+
+
+def selected(ports: FakePorts) -> None:
+    select_idle_replica(ports, select(ports))
+
+
+def failed(ports: FakePorts) -> FailedStep:
+    return FailedStep(**step(ports, "RestoreReplica").model_dump(), failure=FAILURE)
+
+
+def test_the_peak_replica_is_selected_and_remembered_with_its_builder(ports: FakePorts) -> None:
+    found = select_idle_replica(ports, select(ports))
+    assert found.replica == PEAK
+    assert ports.ledger.run(IN_RUN).facts["replica"]["run_id"] == RUN_ID
+    with pytest.raises(errors.NoIdleReplica, match="base load, permanent"):
+        select_idle_replica(ports, select(ports, replica=BASE))
+
+
+def test_a_wrong_or_foreign_replica_is_refused_by_name_with_the_reason(ports: FakePorts) -> None:
+    ports.compute.add(instance("i-00000000000009999", tags={"peaker:cluster": "payments"}))
+    cases = {
+        BASE: f"replica: given {BASE}: is base load, permanent; only what Peaker made may go (I1)",
+        SOURCE: f"replica: given {SOURCE}: is the source of orders; the source is never retired (I2)",
+        "i-00000000000009999": "is not a replica of orders; only its own peak replicas may go (I1); "
+        "its tag peaker:cluster is 'payments'",
+        "i-0000000000000dead": "is not a replica of orders; only its own peak replicas may go (I1); "
+        "EC2 knows no such instance",
+    }
+    for wanted, said in cases.items():
+        with pytest.raises(errors.NoIdleReplica) as refused:
+            select_idle_replica(ports, select(ports, replica=wanted))
+        assert said in str(refused.value)
+        planned = SelectStep(
+            run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly", replica=wanted
+        )
+        assert said in select_idle_replica(ports, planned).text
+
+
+def test_plan_mode_compares_parking_with_retiring_in_seconds_and_usd(ports: FakePorts) -> None:
+    given = SelectStep(run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly")
+    disposal = select_idle_replica(ports, given).disposal
+    assert disposal is not None
+    assert disposal.action == "retire"  # the local environment's policy is never
+    assert disposal.figures.return_seconds < disposal.figures.build_seconds
+    assert disposal.figures.parked_hourly_usd == pytest.approx(8 * 0.08 / 730, abs=1e-5)
+
+
+def test_plan_mode_says_what_speaks_against_it(ports: FakePorts) -> None:
+    ports.readings.observed = Known(150.0)
+    given = SelectStep(run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly")
+    found = select_idle_replica(ports, given)
+    assert found.replica == PEAK
+    assert any("I8" in reason for reason in found.objections)
+
+
+def test_the_guard_lets_an_idle_replica_go_and_stops_a_needed_one(ports: FakePorts) -> None:
+    selected(ports)
+    guard_retirement(ports, step(ports, "GuardRetirement"))
+    ports.readings.metrics["RequiredReplicas"] = 2
+    with pytest.raises(errors.RetirementRefused, match="the forecast needs 2"):
+        guard_retirement(ports, step(ports, "GuardRetirement"))
+    del ports.readings.metrics["RequiredReplicas"]
+    with pytest.raises(errors.RetirementRefused, match="I4"):
+        guard_retirement(ports, step(ports, "GuardRetirement"))
+
+
+def test_the_minimum_lifetime_binds_alarms_not_people(ports: FakePorts) -> None:
+    ports.compute.add(
+        instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(minutes=30))
+    )
+    by_alarm = step(ports, "GuardRetirement", trigger={"kind": "alarm"})
+    selected(ports)
+    with pytest.raises(errors.RetirementRefused, match="it is 30 min old"):
+        guard_retirement(ports, by_alarm)
+    by_hand = with_peak(fake_ports(orders()))
+    by_hand.compute.add(
+        instance(PEAK, tags={**TAGS, LOAD_TAG: "peak"}, launched_at=NOON - timedelta(minutes=30))
+    )
+    selected(by_hand)
+    guard_retirement(by_hand, step(by_hand, "GuardRetirement"))
+
+
+def test_the_floor_is_rechecked_right_before_the_replica_leaves(ports: FakePorts) -> None:
+    selected(ports)
+    ports.endpoint.set(BASE, TargetState.UNHEALTHY)
+    with pytest.raises(errors.RetirementRefused, match="I3"):
+        deregister_replica(ports, step(ports, "DeregisterReplica"))
+    assert ports.endpoint.targets[PEAK].state is TargetState.HEALTHY
+
+
+def test_the_floor_is_rechecked_right_before_the_instance_ends(ports: FakePorts) -> None:
+    selected(ports)
+    deregister_replica(ports, step(ports, "DeregisterReplica"))
+    ports.endpoint.set(BASE, TargetState.UNHEALTHY)
+    with pytest.raises(errors.RetirementRefused, match="I3"):
+        retire_replica(ports, step(ports, "RetireReplica"))
+    assert ports.compute.terminated == []
+
+
+def test_draining_waits_for_clients_until_the_limit(ports: FakePorts) -> None:
+    selected(ports)
+    given = step(ports, "DrainReplica")
+    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    clients(ports, 2)
+    with pytest.raises(errors.ReplicaDraining, match="2 connections"):
+        drain_replica(ports, given)
+    ports.clock.advance(hours=2)
+    with pytest.raises(errors.DrainLimitReached, match="allow_forced is off"):
+        drain_replica(ports, given)
+
+
+def test_a_replica_is_idle_once_nobody_came_for_a_while(ports: FakePorts) -> None:
+    selected(ports)
+    given = step(ports, "DrainReplica")
+    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    clients(ports, 0, statements=40)
+    with pytest.raises(errors.ReplicaDraining, match=r"the load balancer acts minutes late: 0 of 300 s"):
+        drain_replica(ports, given)
+    ports.clock.advance(seconds=290)
+    clients(ports, 0, statements=41)
+    with pytest.raises(errors.ReplicaDraining, match="unused for 0 s"):
+        drain_replica(ports, given)
+    ports.clock.advance(seconds=119)
+    with pytest.raises(errors.ReplicaDraining, match="unused for 119 s after 409 s"):
+        drain_replica(ports, given)
+    ports.clock.advance(seconds=1)
+    numbers = drain_replica(ports, given).numbers
+    assert (numbers["waited_seconds"], numbers["quiet_seconds"], numbers["forced"]) == (410, 120, False)
+
+
+def test_clients_that_come_and_go_without_end_pass_the_limit_like_those_that_stay(ports: FakePorts) -> None:
+    selected(ports)
+    given = step(ports, "DrainReplica")
+    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    for statements, minutes in ((1, 30), (2, 30)):
+        clients(ports, 0, statements)
+        with pytest.raises(errors.ReplicaDraining):
+            drain_replica(ports, given)
+        ports.clock.advance(minutes=minutes)
+    clients(ports, 0, 3)
+    with pytest.raises(errors.DrainLimitReached, match="0 connections"):
+        drain_replica(ports, given)
+
+
+def test_clients_are_cut_off_only_where_that_is_allowed() -> None:
+    ports = with_peak(fake_ports(orders(drain={"limit_seconds": 0, "allow_forced": True})))
+    selected(ports)
+    given = step(ports, "DrainReplica")
+    ports.ledger.start_step(holder_of(given), "DrainReplica", NOON, lease_end(NOON))
+    ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
+    clients(ports, 2)
+    numbers = drain_replica(ports, given).numbers
+    assert (numbers["forced"], numbers["cut_connections"], numbers["cut_transactions"]) == (True, 2, 0)
+
+
+def test_the_replica_goes_with_all_that_its_builder_made(ports: FakePorts) -> None:
+    selected(ports)
+    deregister_replica(ports, step(ports, "DeregisterReplica"))
+    for _ in range(6):
+        try:
+            retire_replica(ports, step(ports, "RetireReplica"))
+            break
+        except errors.RetirementInProgress:
+            ports.endpoint.finish_draining()
+            for gone in ports.compute.terminated:
+                ports.storage.detach_all(gone)
+    assert ports.compute.terminated == [PEAK]
+    assert {one.instance_id for one in ports.storage.volumes.values()} == {BASE}
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
+
+
+def test_a_replica_that_was_taken_out_comes_back_when_it_is_healthy(ports: FakePorts) -> None:
+    selected(ports)
+    deregister_replica(ports, step(ports, "DeregisterReplica"))
+    ports.endpoint.finish_draining()
+    with pytest.raises(errors.TargetNotHealthy):
+        restore_replica(ports, failed(ports))
+    ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    assert restore_replica(ports, failed(ports)).restored is True
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.IN_SERVICE
+
+
+def test_a_replica_that_terminates_cannot_come_back(ports: FakePorts) -> None:
+    selected(ports)
+    ports.compute.terminate(PEAK)
+    assert restore_replica(ports, failed(ports)).restored is False
+
+
+def test_a_replica_that_was_never_taken_out_is_left_as_it_is(ports: FakePorts) -> None:
+    assert restore_replica(ports, failed(ports)).restored is True
+    selected(ports)
+    ports.endpoint.set(PEAK, TargetState.UNHEALTHY)
+    assert restore_replica(ports, failed(ports)).restored is True
+
+
+def test_the_receipt_of_a_failure_names_the_step_and_the_reason(ports: FakePorts) -> None:
+    selected(ports)
+    given = RecordStep(**step(ports, "RecordFailure").model_dump(), outcome="rolled_back", failure=FAILURE)
+    found = record_receipt(ports, given)
+    assert (found.error, found.cause) == (
+        "DrainLimitReached",
+        "DrainReplica failed (DrainLimitReached): late",
+    )
+    receipt = ports.ledger.receipt(IN_RUN)
+    assert receipt is not None
+    assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_back", "DrainReplica")
+    assert ports.ledger.run(IN_RUN).outcome == "rolled_back"
+
+
+def test_a_lease_whose_token_was_lost_goes_back_if_it_is_ours(ports: FakePorts) -> None:
+    given = step(ports, "ReleaseUnseenLease").model_copy(update={"fencing_token": None})
+    stranger = given.model_copy(update={"run_id": "another"})
+    release_lease(ports, stranger)
+    assert ports.lease.current("orders", NOON) is not None
+    release_lease(ports, given)
+    assert ports.lease.current("orders", NOON) is None
+
+
+def test_the_receipt_of_a_refusal_says_refused_and_why(ports: FakePorts) -> None:
+    selected(ports)
+    refusal = Failure(
+        failed_step="GuardRetirement", error="RetirementRefused", cause="the load is too high (I8)"
+    )
+    given = RecordStep(**step(ports, "RecordRefusal").model_dump(), outcome="refused", failure=refusal)
+    found = record_receipt(ports, given)
+    assert found.outcome == "refused"
+    receipt = ports.ledger.receipt(given.run_id)
+    assert receipt is not None
+    assert (receipt["outcome"], receipt["reason"]) == ("refused", "GuardRetirement: RetirementRefused")
+    assert receipt["failure"]["cause"] == "the load is too high (I8)"
+
+
+def test_the_receipt_of_an_incomplete_undo_says_both_what_failed_and_what_keeps_the_undo(
+    ports: FakePorts,
+) -> None:
+    selected(ports)
+    given = RecordStep(
+        **step(ports, "RecordRestoreIncomplete").model_dump(),
+        outcome="undo_incomplete",
+        failure=FAILURE,
+        undo=Failure(failed_step="RestoreReplica", error="AwsCallRejected", cause="denied"),
+    )
+    found = record_receipt(ports, given)
+    assert found.error == "AwsCallRejected"
+    assert found.cause == (
+        "DrainReplica failed (DrainLimitReached): late. Then RestoreReplica failed (AwsCallRejected): denied"
+    )
+    receipt = ports.ledger.receipt(given.run_id)
+    assert receipt is not None
+    assert "the undo is incomplete: RestoreReplica failed (AwsCallRejected): denied" in receipt["notes"]

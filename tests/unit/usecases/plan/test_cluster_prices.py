@@ -1,0 +1,105 @@
+"""How prices are fetched: hourly looked at, weekly asked for, and what stays after a refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from peaker.domain.planning.fetched_prices import FetchedPrices
+from peaker.domain.planning.prices import EbsPrices
+from peaker.domain.reading import Known, Unknown
+from peaker.usecases.plan.cluster_prices import cluster_prices, prices_for_plan
+from peaker.usecases.plan.refresh_prices import refresh_prices
+
+from peaker_contract.errors import AwsCallRejected, Throttled
+from tests.support.builders import orders
+from tests.support.fakes import FakePorts, fake_ports
+
+IRISH = {"region": "eu-west-1", "subnets": {"eu-west-1a": "subnet-0a77000000000001a"}}
+
+
+def ireland(**settings: Any) -> FakePorts:
+    ports = fake_ports(orders(**IRISH, **settings))
+    ports.price_list.hourly[("eu-west-1", "r6i.large")] = 0.141
+    ports.price_list.ebs["eu-west-1"] = EbsPrices(gp3_gib_month=0.088)
+    return ports
+
+
+def test_the_first_look_after_a_deployment_asks_and_the_next_ones_do_not() -> None:
+    ports = ireland()
+    assert refresh_prices(ports).outcome == "fetched"
+    for _ in range(167):
+        ports.clock.advance(hours=1)
+        assert refresh_prices(ports).outcome == "nothing_to_do"
+    ports.clock.advance(hours=1)
+    assert refresh_prices(ports).outcome == "fetched"
+    assert ports.price_list.asked == 2
+
+
+def test_a_plan_asks_for_a_type_that_nobody_asked_for() -> None:
+    ports = ireland()
+    settings = ports.clusters.settings("orders")
+    assert prices_for_plan(ports, settings).instance_hour("r6i.large") == Known(0.141)
+    prices_for_plan(ports, settings)
+    assert ports.price_list.asked == 1
+
+
+@pytest.mark.parametrize(
+    "error", [AwsCallRejected("AccessDeniedException"), Throttled("ThrottlingException")]
+)
+def test_a_refusal_keeps_the_old_prices_with_its_reason_and_the_next_look_asks_again(
+    error: Exception,
+) -> None:
+    ports = ireland()
+    refresh_prices(ports)
+    ports.clock.advance(days=8)
+    ports.price_list.refused = error
+    report = refresh_prices(ports)
+    assert (report.outcome, str(error) in report.reason) == ("kept", True)
+    assert cluster_prices(ports, ports.clusters.settings("orders")).instance_hour("r6i.large") == Known(0.141)
+    ports.price_list.refused = None
+    assert refresh_prices(ports).outcome == "fetched"
+    assert isinstance(ports.stored_prices.prices, FetchedPrices)
+    assert ports.stored_prices.prices.failure is None
+
+
+def test_plans_do_not_wait_for_a_price_list_that_has_just_refused() -> None:
+    ports = ireland()
+    ports.price_list.refused = AwsCallRejected("pricing:GetProducts: AccessDeniedException")
+    settings = ports.clusters.settings("orders")
+    for _ in range(3):
+        hour = prices_for_plan(ports, settings).instance_hour("r6i.large")
+    assert isinstance(hour, Unknown)
+    assert "AccessDeniedException" in hour.why
+    assert ports.price_list.asked == 1
+
+
+def test_a_type_that_is_not_sold_there_is_not_asked_for_again_by_each_plan() -> None:
+    ports = ireland(instance_type="x9.huge")
+    for _ in range(3):
+        assert isinstance(
+            prices_for_plan(ports, ports.clusters.settings("orders")).instance_hour("x9.huge"), Unknown
+        )
+    assert ports.price_list.asked == 1
+
+
+def test_prices_that_cannot_be_stored_still_serve_the_plan() -> None:
+    ports = ireland()
+    ports.stored_prices.refused = AwsCallRejected("ssm:PutParameter: AccessDeniedException")
+    assert prices_for_plan(ports, ports.clusters.settings("orders")).instance_hour("r6i.large") == Known(
+        0.141
+    )
+
+
+def test_where_the_settings_name_the_instances_price_that_of_the_volumes_is_asked_for_once() -> None:
+    ports = ireland(instance_hourly_usd=0.1)
+    for _ in range(3):
+        prices = prices_for_plan(ports, ports.clusters.settings("orders"))
+    assert (prices.instance_hour("r6i.large"), prices.ebs.gp3_gib_month) == (Known(0.1), 0.088)
+    assert ports.price_list.asked == 1
+
+
+def test_in_us_east_1_a_known_type_needs_no_asking() -> None:
+    ports = fake_ports(orders())
+    prices_for_plan(ports, ports.clusters.settings("orders"))
+    assert ports.price_list.asked == 0

@@ -1,0 +1,91 @@
+"""A host command runs once per step, whatever is asked again and whichever answer is lost (I10)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
+from peaker.domain.runs.ledger import ResourceKind
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.run_host_command import command_comment, run_host_command
+
+from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning
+from tests.support.builders import BASE, leased, orders
+from tests.support.fakes import FakePorts, fake_ports
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    return fake_ports(orders())
+
+
+def ended(**result: object) -> CommandOutcome:
+    return CommandOutcome(CommandStatus.SUCCESS, stdout=json.dumps({"version": 1, "ok": True, **result}))
+
+
+def test_it_is_sent_once_and_polled(ports: FakePorts) -> None:
+    step = leased(ports, "LoadBufferPool")
+    for _ in range(3):
+        with pytest.raises(HostCommandRunning):
+            run_host_command(ports, step, "load_buffer_pool", BASE, {"RunId": "r"})
+    ports.commands.results["load_buffer_pool"] = ended(pages=7)
+    assert run_host_command(ports, step, "load_buffer_pool", BASE, {}) == {"pages": 7}
+    assert run_host_command(ports, step, "load_buffer_pool", BASE, {}) == {"pages": 7}
+    assert len(ports.commands.sent) == 1
+    assert ports.commands.sent[0][2] == command_comment(step.run_id, "LoadBufferPool#1")
+
+
+def test_a_lost_answer_is_looked_for_before_it_is_sent_again(ports: FakePorts) -> None:
+    step = leased(ports, "LoadBufferPool")
+    details = {"document": "load_buffer_pool", "instance_id": BASE}
+    ports.ledger.intend(
+        holder_of(step), ResourceKind.COMMAND, "LoadBufferPool#1", step.step, ports.clock.now(), details
+    )
+    ports.commands.send("load_buffer_pool", BASE, {}, command_comment(step.run_id, "LoadBufferPool#1"))
+    ports.commands.results["load_buffer_pool"] = ended(pages=7)
+    assert run_host_command(ports, step, "load_buffer_pool", BASE, {}) == {"pages": 7}
+    assert len(ports.commands.sent) == 1
+
+
+def test_an_intent_without_a_command_is_sent_only_after_a_while(ports: FakePorts) -> None:
+    step = leased(ports, "LoadBufferPool")
+    details = {"document": "load_buffer_pool", "instance_id": BASE}
+    ports.ledger.intend(
+        holder_of(step), ResourceKind.COMMAND, "LoadBufferPool#1", step.step, ports.clock.now(), details
+    )
+    with pytest.raises(HostCommandRunning, match="may still show"):
+        run_host_command(ports, step, "load_buffer_pool", BASE, {})
+    assert ports.commands.sent == []
+    ports.clock.advance(minutes=2)
+    ports.commands.results["load_buffer_pool"] = ended(pages=7)
+    assert run_host_command(ports, step, "load_buffer_pool", BASE, {}) == {"pages": 7}
+    assert len(ports.commands.sent) == 1
+
+
+def test_a_repeated_command_is_sent_again_after_it_has_ended(ports: FakePorts) -> None:
+    step = leased(ports, "DrainReplica")
+    ports.commands.results["drain_replica"] = ended(connections=1, transactions=0)
+    for _ in range(3):
+        run_host_command(ports, step, "drain_replica", BASE, {}, repeat=True)
+    assert [comment for _, _, comment in ports.commands.sent] == [
+        command_comment(step.run_id, f"DrainReplica#{number}") for number in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize("status", [CommandStatus.FAILED, CommandStatus.TIMED_OUT, CommandStatus.CANCELLED])
+def test_a_command_that_did_not_succeed_fails_with_what_is_known(
+    ports: FakePorts, status: CommandStatus
+) -> None:
+    step = leased(ports, "StartDatabase")
+    ports.commands.results["start_database"] = CommandOutcome(status, "Execution Timed Out", "", "killed")
+    with pytest.raises(HostCommandFailed, match="start_database: Execution Timed Out on"):
+        run_host_command(ports, step, "start_database", BASE, {})
+
+
+def test_the_hosts_own_error_is_told(ports: FakePorts) -> None:
+    step = leased(ports, "StartReplication")
+    said = json.dumps({"version": 1, "ok": False, "error": "BinlogsGone", "message": "1-7 purged"})
+    ports.commands.results["start_replication"] = CommandOutcome(CommandStatus.FAILED, "Failed", said)
+    with pytest.raises(BinlogsGone, match="start_replication: BinlogsGone: 1-7 purged"):
+        run_host_command(ports, step, "start_replication", BASE, {})

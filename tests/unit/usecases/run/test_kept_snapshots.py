@@ -1,0 +1,258 @@
+"""What stays of a donor's snapshots between runs, and when it goes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from peaker.domain.planning.lead_time import PastSteps, predict_lead_time
+from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
+from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, StepInput
+from peaker.domain.storage.snapshot_sets import CopiedBytes
+from peaker.usecases.create.await_snapshots import await_snapshots
+from peaker.usecases.create.choose_donor import choose_donor
+from peaker.usecases.create.create_snapshots import create_snapshots
+from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
+from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.record_receipt import record_receipt
+from peaker.usecases.run.tear_down import TearDown, tear_down
+from peaker.usecases.undo.undo_run import undo_run
+
+from peaker_contract.errors import AwsCallRejected, Throttled, UndoInProgress
+from peaker_contract.tags import DONOR_TAG, OWNER_TAG
+from tests.support.builders import BASE, leased, orders, with_cluster
+from tests.support.fakes import FakePorts, fake_ports
+
+FIRST, SECOND = "scale-out-orders-20261121T120000-0001", "scale-out-orders-20261122T120000-0002"
+
+
+def world(**settings: Any) -> FakePorts:
+    ports = with_cluster(fake_ports(orders(**settings)))
+    ports.storage.now = ports.clock.now
+    return ports
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    return world()
+
+
+def snapshotted(ports: FakePorts, run_id: str) -> None:
+    """A run that has got as far as complete snapshots."""
+    ports.clock.advance(hours=24)
+    plan = leased(ports, "PlanScaleOut", run_id=run_id)
+    plan_scale_out(ports, PlanStep(**plan.model_dump()))
+    choose_donor(ports, leased(ports, "ChooseDonor", run_id=run_id))
+    create_snapshots(ports, leased(ports, "CreateSnapshots", run_id=run_id))
+    ports.storage.complete()
+
+
+def recorded(ports: FakePorts, run_id: str) -> list[str]:
+    """The notes of both tries of the receipt's step; the lease is given back."""
+    given = leased(ports, "RecordReceipt", run_id=run_id)
+    notes = []
+    for _ in range(2):
+        with suppress(UndoInProgress):
+            record_receipt(ports, RecordStep(**given.model_dump(), outcome="succeeded"))
+            receipt = ports.ledger.receipt(run_id) or {}
+            assert receipt["kept_nothing_else"]
+            notes += receipt["notes"]
+    ports.lease.release(holder_of(given))
+    return notes
+
+
+def succeeded(ports: FakePorts, run_id: str) -> list[str]:
+    snapshotted(ports, run_id)
+    return recorded(ports, run_id)
+
+
+def states(ports: FakePorts, run_id: str) -> set[ResourceState]:
+    return {row.state for row in of_kind(ports.ledger.resources(run_id), ResourceKind.SNAPSHOT)}
+
+
+def test_a_run_that_succeeded_leaves_its_set_and_says_so(ports: FakePorts) -> None:
+    notes = succeeded(ports, FIRST)
+    assert any(f"the next snapshots of {BASE} copy only changes" in note for note in notes)
+    assert {one.tags[DONOR_TAG] for one in ports.storage.snapshots.values()} == {BASE}
+    [kept] = ports.ledger.snapshot_sets("orders")
+    assert (kept.donor, set(kept.snapshots), kept.gib) == (BASE, {"data", "log"}, 2.0)
+    assert states(ports, FIRST) == {ResourceState.KEPT}
+
+
+def test_the_next_set_takes_its_place_once_it_is_complete_and_its_run_has_succeeded(ports: FakePorts) -> None:
+    succeeded(ports, FIRST)
+    snapshotted(ports, SECOND)
+    assert len(ports.storage.snapshots) == 4
+    assert any(f"the snapshots of {FIRST} were deleted" in note for note in recorded(ports, SECOND))
+    assert len(ports.storage.snapshots) == 2
+    assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [SECOND]
+    assert (states(ports, FIRST), states(ports, SECOND)) == ({ResourceState.UNDONE}, {ResourceState.KEPT})
+
+
+def test_a_failed_run_leaves_the_older_set_and_none_of_its_own(ports: FakePorts) -> None:
+    succeeded(ports, FIRST)
+    snapshotted(ports, SECOND)
+    failure = Failure(failed_step="StartPrewarm", error="HostCommandFailed", cause="no")
+    given = leased(ports, "UndoScaleOut", run_id=SECOND).model_dump()
+    for _ in range(2):
+        with suppress(UndoInProgress):
+            undo_run(ports, FailedStep(**given, failure=failure))
+    assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [FIRST]
+    assert len(ports.storage.snapshots) == 2
+
+
+def test_retiring_the_replica_leaves_the_set_of_its_donor(ports: FakePorts) -> None:
+    succeeded(ports, FIRST)
+    given = leased(ports, "RetireReplica", "scale_in", "scale-in-orders-1")
+    job = TearDown(ports, holder_of(given), ports.clusters.settings("orders"), FIRST, drained=True)
+    assert tear_down(job) == []
+    assert len(ports.storage.snapshots) == 2
+    assert states(ports, FIRST) == {ResourceState.KEPT}
+
+
+def test_a_set_goes_with_its_donor_at_the_end_of_the_next_run_of_any_kind(ports: FakePorts) -> None:
+    succeeded(ports, FIRST)
+    ports.storage.volumes.clear()
+    given = leased(ports, "RecordReceipt", "scale_in", "scale-in-orders-1")
+    record_receipt(ports, RecordStep(**given.model_dump(), outcome="refused"))
+    assert ports.storage.snapshots == {}
+    assert states(ports, FIRST) == {ResourceState.UNDONE}
+
+
+def test_without_keep_nothing_stays_and_an_older_set_goes() -> None:
+    ports = world()
+    succeeded(ports, FIRST)
+    ports.clusters.by_name["orders"] = orders(snapshots={"keep": False})
+    notes = succeeded(ports, SECOND)
+    assert ports.storage.snapshots == {}
+    assert any("snapshots.keep is false" in note for note in notes)
+
+
+def test_a_set_that_ec2_does_not_give_away_stays_and_fails_no_run(ports: FakePorts) -> None:
+    """Somebody made an image of it: InvalidSnapshot.InUse."""
+    succeeded(ports, FIRST)
+    for snapshot_id in ports.storage.snapshots:
+        ports.storage.undeletable[snapshot_id] = AwsCallRejected("ec2:DeleteSnapshot: InvalidSnapshot.InUse")
+    notes = succeeded(ports, SECOND)
+    assert any(f"the snapshots of {FIRST} stay" in note and "InUse" in note for note in notes)
+    assert {one.run_id for one in ports.ledger.snapshot_sets("orders")} == {FIRST, SECOND}
+    ports.storage.undeletable.clear()
+    recorded(ports, SECOND)
+    assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [SECOND]
+
+
+def test_a_function_that_dies_after_the_deletion_leaves_no_row_that_says_kept(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    succeeded(ports, FIRST)
+    snapshotted(ports, SECOND)
+
+    def dies(holder: Any, run_id: str, *_: Any) -> None:
+        assert run_id != FIRST, "Runtime.ExitError"
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ports.ledger, "mark", dies)
+        with pytest.raises(AssertionError, match=r"Runtime\.ExitError"):
+            recorded(ports, SECOND)
+    recorded(ports, SECOND)
+    assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [SECOND]
+    assert states(ports, FIRST) == {ResourceState.UNDONE}
+
+
+def test_a_snapshot_that_is_not_ours_by_its_tags_is_left_alone(ports: FakePorts) -> None:
+    """I1"""
+    succeeded(ports, FIRST)
+    for snapshot_id, one in list(ports.storage.snapshots.items()):
+        ports.storage.snapshots[snapshot_id] = replace(one, tags={**one.tags, OWNER_TAG: "prod"})
+    notes = succeeded(ports, SECOND)
+    assert any("its tags do not say that Peaker made it (I1)" in note for note in notes)
+    assert len(ports.storage.snapshots) == 4
+
+
+def test_a_refusal_of_a_cluster_that_has_left_the_settings_still_has_its_receipt(ports: FakePorts) -> None:
+    succeeded(ports, FIRST)
+    given = leased(ports, "RecordReceipt", "scale_in", "scale-in-orders-1")
+    ports.clusters.by_name.clear()
+    record_receipt(ports, RecordStep(**given.model_dump(), outcome="refused"))
+    receipt = ports.ledger.receipt("scale-in-orders-1")
+    assert receipt is not None
+    assert "were not looked at" in receipt["notes"][0]
+
+
+def numbers(ports: FakePorts, run_id: str) -> dict[str, Any]:
+    return await_snapshots(ports, leased(ports, "AwaitSnapshots", run_id=run_id)).numbers
+
+
+def test_the_first_set_is_measured_as_a_full_copy_and_the_next_one_as_its_changes(ports: FakePorts) -> None:
+    snapshotted(ports, FIRST)
+    first = numbers(ports, FIRST)
+    assert (first["copied_bytes"], first["since_seconds"]) == (2 * 2**30, None)
+    recorded(ports, FIRST)
+    snapshotted(ports, SECOND)
+    second = numbers(ports, SECOND)
+    assert (second["copied_bytes"], second["since_seconds"]) == (2 * 3 * 512 * 1024, 86_400.0)
+
+
+def test_changes_that_cannot_be_listed_cost_the_run_nothing(ports: FakePorts) -> None:
+    succeeded(ports, FIRST)
+    snapshotted(ports, SECOND)
+    ports.snapshot_blocks.changed_blocks = Throttled("ebs:ListChangedBlocks: RequestThrottledException")
+    found = numbers(ports, SECOND)
+    assert "copied_bytes" not in found
+    assert "copied bytes unknown: Throttled" in found["copy"]
+
+
+def test_a_backup_of_the_volumes_is_a_base_too(ports: FakePorts) -> None:
+    """AWS Backup took one an hour before: the run's set holds only what changed since, though Peaker kept none."""
+    for volume_id in [one.volume_id for one in ports.storage.volumes.values()]:
+        [made] = ports.storage.create_snapshots(BASE, [volume_id], {})
+        at = ports.clock.now() + timedelta(hours=23)
+        ports.storage.snapshots[made.snapshot_id] = replace(made, started_at=at)
+    snapshotted(ports, FIRST)
+    assert numbers(ports, FIRST)["since_seconds"] == 3600.0
+
+
+def test_the_plan_has_the_price_of_what_stays_and_the_budget_counts_it(ports: FakePorts) -> None:
+    """Two volumes of 4 GiB at 0.05 USD a month."""
+    plan = plan_scale_out(ports, PlanStep(**leased(ports, "PlanScaleOut").model_dump())).plan
+    assert plan["price"]["snapshots_gib"] == 8
+    assert plan["price"]["snapshots_hourly"] == pytest.approx(8 * 0.05 / 730, abs=1e-4)
+    replica_hour = plan["price"]["hourly"]
+    limits = {
+        "max_hourly_cost_usd": replica_hour + 1e-4,
+        "minimum_lifetime_minutes": 0,
+        "prewarm_deadline_minutes": 9,
+    }
+    tight = world(limits=limits)
+    planned = plan_scale_out(tight, PlanStep(**unleased(tight).model_dump())).plan
+    assert [one["reason"] for one in planned["refusals"] if "of kept snapshots" in one["reason"]]
+    free = world(limits=limits, snapshots={"keep": False})
+    assert plan_scale_out(free, PlanStep(**unleased(free).model_dump())).plan["refusals"] == []
+
+
+def unleased(ports: FakePorts) -> StepInput:
+    return leased(ports, "PlanScaleOut").model_copy(update={"fencing_token": None})
+
+
+def test_the_next_plan_expects_changes_where_the_first_expected_a_full_copy(ports: FakePorts) -> None:
+    def snapshot_seconds(copies: list[CopiedBytes]) -> float:
+        past = PastSteps(copies=copies)
+        settings = ports.clusters.settings("orders")
+        seen = observe_fleet(ports, settings, with_volumes=True)
+        inputs = lead_time_inputs(settings, seen, past, snapshot_history(ports, settings, seen))
+        return predict_lead_time(inputs, past).component("snapshot").p50_seconds
+
+    full = CopiedBytes(60 + 80, 8.0 * 2**30)
+    # 60 s and 8 GiB at 100 MiB/s; then 0.1 GiB of changes.
+    assert snapshot_seconds([]) == pytest.approx(60 + 82, abs=1)
+    succeeded(ports, FIRST)
+    assert snapshot_seconds([full]) == pytest.approx(60 + 81, abs=2)
+    ports.clock.advance(hours=1)
+    changes = CopiedBytes(61.0, 0.1 * 2**30, 24 * 3600.0)
+    assert snapshot_seconds([full, changes]) < 70

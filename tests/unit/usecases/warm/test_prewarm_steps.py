@@ -1,0 +1,363 @@
+"""Prewarm as the workflow sees it: what it starts, when it may go on, when it gives up, what it measures."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from peaker.domain.reading import Unknown
+from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.run import StepInput
+from peaker.domain.storage.block_list import runs_of
+from peaker.runtime import telemetry
+from peaker.usecases.create.launch_replica import launch_replica
+from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.warm.report_prewarm import PrewarmProgress, report_prewarm
+from peaker.usecases.warm.start_prewarm import start_prewarm
+from peaker.usecases.warm.verify_storage import verify_storage
+
+from peaker_contract import errors
+from tests.support.builders import leased, orders, with_cluster
+from tests.support.fakes import FakePorts, fake_ports
+from tests.unit.usecases.create.test_building import answer, plan_step
+
+LIMITS = {"max_hourly_cost_usd": 10, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 30}
+HOT = {"serve_when": "hot", "background_rate_mib_per_s": 24}
+
+
+def world(**changes: Any) -> FakePorts:
+    """A run whose instance is launched and whose prewarm has just started."""
+    ports = with_cluster(fake_ports(orders(**changes)))
+    plan_scale_out(ports, plan_step(ports))
+    launch_replica(ports, leased(ports, "LaunchReplica"))
+    given, now = leased(ports, "ReportPrewarm"), ports.clock.now()
+    ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
+    return ports
+
+
+def reported(ports: FakePorts, **numbers: Any) -> PrewarmProgress:
+    answer(ports, "report_prewarm", **{"state": "running", "blocks_done": 1, "blocks_total": 9, **numbers})
+    return report_prewarm(ports, leased(ports, "ReportPrewarm"))
+
+
+def recorded(ports: FakePorts, progress: PrewarmProgress) -> None:
+    """As the handler does around the use case."""
+    given: StepInput = leased(ports, "ReportPrewarm")
+    now = ports.clock.now()
+    ports.ledger.start_step(holder_of(given), given.step, now, lease_end(now))
+    ports.ledger.finish_step(holder_of(given), given.step, now, progress.numbers)
+
+
+class TestStart:
+    def test_all_blocks_are_read_at_full_rate_where_all_must_be_warm(self) -> None:
+        ports = world()
+        answer(ports, "start_prewarm", pid=1)
+        start_prewarm(ports, leased(ports, "StartPrewarm"))
+        sent = ports.commands.parameters[-1]
+        assert (sent["Method"], sent["BackgroundRateMibPerS"]) == ("hot", "0")
+
+    def test_the_rest_is_read_at_the_background_rate_where_the_hot_set_is_enough(self) -> None:
+        ports = world(prewarm=HOT)
+        answer(ports, "start_prewarm", pid=1)
+        start_prewarm(ports, leased(ports, "StartPrewarm"))
+        assert ports.commands.parameters[-1]["BackgroundRateMibPerS"] == "24"
+
+    def test_the_rest_of_the_snapshot_follows_slowly_where_the_block_list_names_it(self) -> None:
+        ports = world()
+        answer(ports, "start_prewarm", pid=1)
+        start_prewarm(ports, leased(ports, "StartPrewarm"))
+        assert ports.commands.parameters[-1]["Remainder"] == "off"
+        listed = world()
+        TestBlockList().snapshots(listed)
+        listed.snapshot_blocks.held_by = {name: runs_of([1, 2]) for name in ("snap-data", "snap-log")}
+        answer(listed, "start_prewarm", pid=1)
+        start_prewarm(listed, leased(listed, "StartPrewarm"))
+        sent = listed.commands.parameters[-1]
+        assert (sent["Remainder"], sent["RemainderRateMibPerS"]) == ("on", "8")
+
+
+class TestBlockList:
+    def snapshots(self, ports: FakePorts) -> None:
+        given = leased(ports, "CreateSnapshots")
+        for name in ("data", "log"):
+            row = ports.ledger.intend(
+                holder_of(given), ResourceKind.SNAPSHOT, name, given.step, ports.clock.now(), {}
+            )
+            ports.ledger.made(holder_of(given), row, f"snap-{name}", ports.clock.now())
+
+    def started(self, ports: FakePorts) -> dict[str, Any]:
+        answer(ports, "start_prewarm", pid=1, block_list_missing="")
+        summary = start_prewarm(ports, leased(ports, "StartPrewarm"))
+        return {**summary.numbers, "text": summary.text}
+
+    def test_the_host_gets_what_the_snapshots_hold(self) -> None:
+        ports = world()
+        self.snapshots(ports)
+        ports.snapshot_blocks.held_by["snap-data"] = runs_of([0, 1, 2, 9])
+        numbers = self.started(ports)
+        (text,) = ports.run_files.published.values()
+        assert json.loads(text)["volumes"] == {"data": "0-2,9", "log": "0-7"}
+        assert ports.commands.parameters[-1]["BlockListUrl"].startswith("https://files.test/")
+        assert numbers["blocks_in_snapshots"] == {"data": 4, "log": 8}
+        assert "within the snapshots' block list" in numbers["text"]
+
+    @pytest.mark.parametrize(
+        ("held", "said"),
+        [
+            (Unknown("snap-data has more than 700 pages"), "more than 700 pages"),
+            (errors.AwsCallRejected("ebs:ListSnapshotBlocks: AccessDenied"), "AccessDenied"),
+            (errors.ResourceNotFound("no such snapshot"), "ResourceNotFound"),
+        ],
+    )
+    def test_without_a_list_the_prewarm_starts_and_says_why(self, held: Any, said: str) -> None:
+        ports = world()
+        self.snapshots(ports)
+        ports.snapshot_blocks.held_by["snap-data"] = held
+        numbers = self.started(ports)
+        assert ports.commands.parameters[-1]["BlockListUrl"] == ""
+        assert said in numbers["block_list_missing"]
+        assert said in numbers["text"]
+        assert ports.run_files.published == {}
+
+    def test_it_is_listed_once_per_command(self) -> None:
+        ports = world()
+        self.snapshots(ports)
+        with pytest.raises(errors.HostCommandRunning):
+            start_prewarm(ports, leased(ports, "StartPrewarm"))
+        ports.run_files.published.clear()
+        with pytest.raises(errors.HostCommandRunning):
+            start_prewarm(ports, leased(ports, "StartPrewarm"))
+        assert ports.run_files.published == {}
+
+
+class TestServeWhen:
+    def test_a_warm_hot_set_is_enough_where_the_cluster_says_so(self) -> None:
+        progress = reported(world(prewarm=HOT), hot_warm_seconds=12.5, eta_seconds=9000)
+        assert progress.state == "hot"
+        assert "the rest follows" in progress.text
+
+    def test_a_warm_hot_set_is_not_enough_by_itself(self) -> None:
+        assert reported(world(), hot_warm_seconds=12.5, eta_seconds=900).state == "running"
+
+    def test_without_a_hot_set_everything_is_waited_for(self) -> None:
+        assert reported(world(prewarm=HOT), hot_warm_seconds=None, eta_seconds=900).state == "running"
+
+    def test_all_that_is_used_is_enough_while_the_remainder_follows(self) -> None:
+        progress = reported(world(), used_warm_seconds=300.0, eta_seconds=0, elapsed_seconds=301)
+        assert progress.state == "done"
+        assert "the rest of the snapshot follows behind the database" in progress.text
+
+    def test_a_missing_page_list_is_said(self) -> None:
+        said = reported(world(), hot_unknown="no volume holds a page list", eta_seconds=9).text
+        assert "no volume holds a page list" in said
+
+    def test_the_pause_follows_the_hot_set(self) -> None:
+        assert reported(world(prewarm=HOT), hot_eta_seconds=1000, eta_seconds=1200).pause_seconds == 250
+
+    @pytest.mark.parametrize(("prewarm", "scope"), [(HOT, "hot"), ({"serve_when": "all"}, "used")])
+    def test_the_proof_is_about_the_blocks_that_had_to_be_warm(
+        self, prewarm: dict[str, Any], scope: str
+    ) -> None:
+        ports = world(prewarm=prewarm)
+        answer(ports, "verify_storage", verdict="warm", volumes=[])
+        verify_storage(ports, leased(ports, "VerifyStorage"))
+        assert ports.commands.parameters[-1]["Scope"] == scope
+
+
+LOAD: dict[str, Any] = {
+    "seconds": 5,
+    "iostat": {
+        "device": "nvme1n1",
+        "r/s": 1790.0,
+        "rkB/s": 28640.0,
+        "r_await": 4.4,
+        "rareq-sz": 16.0,
+        "aqu-sz": 8.0,
+        "util": 99.0,
+    },
+}
+
+
+class TestProof:
+    def verified(self, ports: FakePorts, **numbers: Any) -> dict[str, Any]:
+        volumes = [{"name": name, "load": LOAD} for name in ("data", "log")]
+        answer(ports, "verify_storage", **{"verdict": "warm", "volumes": volumes, **numbers})
+        return dict(verify_storage(ports, leased(ports, "VerifyStorage")).numbers)
+
+    def test_all_volumes_together_are_held_against_the_instance_s_baseline(self) -> None:
+        iops, amount = self.verified(world())["against_plan"]
+        assert (iops["delivered"], iops["promised"]) == (3580.0, 3600)
+        assert (iops["promised_by"], iops["verdict"]) == ("instance baseline", "delivered")
+        assert (amount["promised"], amount["verdict"]) == (77.49, "below")
+
+    def test_it_does_not_depend_on_knowing_the_baseline(self) -> None:
+        ports = world()
+        ports.compute.ebs_refused = errors.AwsCallRejected("ec2:DescribeInstanceTypes: UnauthorizedOperation")
+        numbers = self.verified(ports)
+        assert "UnauthorizedOperation" in numbers["instance_baseline_unknown"]
+        assert numbers["against_plan"][0]["promised_by"] == "volumes"
+
+    def test_a_volume_without_a_load_leaves_the_sum_unsaid(self) -> None:
+        assert self.verified(world(), volumes=[{"name": "data", "load": LOAD}])["against_plan"] == []
+
+    def test_the_knee_is_searched_for_where_the_cluster_gives_it_time(self) -> None:
+        gates = {"lag_seconds": 5, "lag_samples": 3, "storage_await_ratio": 1.5, "knee_seconds": 120}
+        ports = world(gates=gates)
+        self.verified(ports)
+        assert ports.commands.parameters[-1]["KneeSeconds"] == "120"
+
+    def test_the_summary_says_await_before_and_after(self) -> None:
+        ports = world()
+        answer(ports, "verify_storage", verdict="warm", await_cold_ms=31.4, await_first_ms=0.81, volumes=[])
+        assert "cold 31.4 ms, first 0.81 ms" in verify_storage(ports, leased(ports, "VerifyStorage")).text
+
+
+LARGE_VOLUMES = [{"name": "data", "blocks_used": 300_000}, {"name": "log", "blocks_used": 9_000}]
+SMALL_VOLUMES = [{"name": "data", "blocks_used": 300}, {"name": "log", "blocks_used": 28}]
+
+
+class TestLooks:
+    """A proof that cannot tell, or finds something cold, does not throw hours of prewarm away."""
+
+    def look(self, ports: FakePorts, verdict: str, volumes: list[dict[str, Any]]) -> Any:
+        answer(ports, "verify_storage", verdict=verdict, volumes=volumes, reason=f"said {verdict}")
+        return verify_storage(ports, leased(ports, "VerifyStorage"))
+
+    def open(self, ports: FakePorts, verdict: str, volumes: list[dict[str, Any]]) -> str:
+        with pytest.raises(errors.StorageProofOpen) as caught:
+            self.look(ports, verdict, volumes)
+        return str(caught.value)
+
+    def sent(self, ports: FakePorts) -> list[tuple[str, int]]:
+        return [(one["Remedy"], int(one["SampleBlocks"])) for one in ports.commands.parameters]
+
+    def test_unknown_samples_again_later_and_more(self) -> None:
+        ports = world()
+        assert "more is sampled 60 s later" in self.open(ports, "unknown", LARGE_VOLUMES)
+        ports.clock.advance(seconds=59)
+        assert "follows in 1 s" in self.open(ports, "warm", LARGE_VOLUMES)
+        ports.clock.advance(seconds=1)
+        summary = self.look(ports, "warm", LARGE_VOLUMES)
+        assert self.sent(ports) == [("none", 256), ("none", 1024)]
+        assert [look["verdict"] for look in summary.numbers["looks"]] == ["unknown", "warm"]
+        assert summary.text.startswith("warm at look 2")
+
+    def test_volumes_of_few_blocks_are_read_in_full_at_once(self) -> None:
+        ports = world()
+        assert "all 328 blocks are read again" in self.open(ports, "unknown", SMALL_VOLUMES)
+        self.look(ports, "warm", SMALL_VOLUMES)
+        assert self.sent(ports) == [("none", 256), ("all", 1024)]
+
+    def test_what_is_cold_is_warmed_again_and_proven_again(self) -> None:
+        ports = world()
+        assert "cold neighbourhoods" in self.open(ports, "not_warm", LARGE_VOLUMES)
+        self.look(ports, "warm", LARGE_VOLUMES)
+        assert self.sent(ports) == [("none", 256), ("cold", 1024)]
+
+    def test_what_is_cold_twice_fails_the_build_and_says_every_look(self) -> None:
+        ports = world()
+        self.open(ports, "not_warm", LARGE_VOLUMES)
+        with pytest.raises(errors.StorageNotWarm, match="looks: not_warm, not_warm"):
+            self.look(ports, "not_warm", LARGE_VOLUMES)
+
+    def test_noise_that_does_not_end_reads_all_in_the_end_and_then_fails(self) -> None:
+        ports = world()
+        for _ in range(3):
+            self.open(ports, "unknown", LARGE_VOLUMES)
+            ports.clock.advance(minutes=10)
+        with pytest.raises(errors.StorageNotWarm, match="unknown, unknown, unknown, unknown"):
+            self.look(ports, "unknown", LARGE_VOLUMES)
+        assert [remedy for remedy, _ in self.sent(ports)] == ["none", "none", "none", "all"]
+
+    def test_a_lost_answer_sends_no_second_command(self) -> None:
+        ports = world()
+        self.look(ports, "warm", LARGE_VOLUMES)
+        self.look(ports, "warm", LARGE_VOLUMES)
+        assert len(ports.commands.sent) == 1
+
+    def test_a_map_that_could_not_be_read_is_in_text_and_numbers(self) -> None:
+        ports = world()
+        volumes = [{"name": "data", "blocks_used": 9, "map_unreadable": "ToolMissing: xfs_db"}]
+        summary = self.look(ports, "warm", volumes)
+        assert summary.numbers["maps_unreadable"] == {"data": "ToolMissing: xfs_db"}
+        assert "the map of data could not be read: ToolMissing: xfs_db" in summary.text
+
+
+class TestDeadline:
+    def test_it_fails_as_soon_as_it_cannot_be_met_and_says_what_can(self) -> None:
+        ports = world(limits=LIMITS)
+        ports.clock.advance(minutes=9)
+        late = reported(ports, eta_seconds=3060, elapsed_seconds=540, rate_mib_per_s=80)
+        assert (late.state, late.pause_seconds) == ("running", 60)
+        recorded(ports, late)
+        ports.clock.advance(minutes=1)
+        with pytest.raises(errors.PrewarmDeadlineExceeded) as caught:
+            reported(ports, eta_seconds=3000, hot_eta_seconds=120, elapsed_seconds=600, rate_mib_per_s=80)
+        said = str(caught.value)
+        assert "3000 s are still needed at 80 MiB/s, 1200 s are left" in said
+        assert (
+            "everything can be warm after 60 min, the hot set after 12 min (prewarm.serve_when: hot)" in said
+        )
+
+    def test_one_report_of_a_slow_moment_fails_nothing(self) -> None:
+        """A stall of 2 s once made 6.7 h of 52 min, in the one report that saw it."""
+        ports = world(limits=LIMITS)
+        for eta in (1100, 24_120, 1040, 24_120, 980):
+            ports.clock.advance(minutes=1)
+            progress = reported(ports, eta_seconds=eta, elapsed_seconds=600, rate_mib_per_s=80)
+            recorded(ports, progress)
+            assert progress.state == "running"
+
+    def test_a_rate_of_the_first_minute_is_not_believed(self) -> None:
+        assert reported(world(limits=LIMITS), eta_seconds=9000, elapsed_seconds=59).state == "running"
+
+    def test_an_estimate_that_fits_goes_on(self) -> None:
+        ports = world(limits=LIMITS)
+        ports.clock.advance(minutes=10)
+        assert reported(ports, eta_seconds=1199, elapsed_seconds=600).state == "running"
+
+    def test_the_hot_set_s_time_counts_where_it_is_enough(self) -> None:
+        ports = world(limits=LIMITS, prewarm=HOT)
+        ports.clock.advance(minutes=10)
+        progress = reported(ports, eta_seconds=90_000, hot_eta_seconds=60, elapsed_seconds=600)
+        assert progress.state == "running"
+
+
+class TestMeasurements:
+    SAMPLES = ([25.0, 10.0, 1000, 90.0, 70.0], [15.0, 20.0, 2000, 95.0, 60.0], [5.0, 30.0, 3000, 99.0, None])
+
+    def test_samples_become_metrics_of_their_own_times(self) -> None:
+        ports = world()
+        progress = reported(ports, samples=self.SAMPLES, elapsed_seconds=35.0)
+        now = ports.clock.now()
+        assert [one.at for one in progress.measured] == [now - timedelta(seconds=s) for s in (25, 15, 5)]
+        assert progress.measured[0].values == {
+            "PrewarmBytesRead": 1000,
+            "PrewarmMibPerS": 90,
+            "PrewarmRemainingSeconds": 70,
+        }
+        assert "PrewarmRemainingSeconds" not in progress.measured[2].values
+        assert "samples" not in progress.numbers, "the ledger keeps the latest state, not the series"
+
+    def test_a_sample_is_published_once(self) -> None:
+        ports = world()
+        recorded(ports, reported(ports, samples=self.SAMPLES[:2], elapsed_seconds=21.0))
+        later = reported(ports, samples=self.SAMPLES, elapsed_seconds=35.0)
+        assert [one.values["PrewarmBytesRead"] for one in later.measured] == [3000]
+
+    def test_they_are_written_with_their_time_in_high_resolution(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for writer in (telemetry.metrics, telemetry._past):
+            monkeypatch.setattr(writer.provider, "namespace", "Peaker")
+        at = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=90)
+        telemetry.emit_past("orders", {telemetry.Metric.PREWARM_BYTES_READ: 7.0}, at)
+        telemetry.emit("orders", {telemetry.Metric.STEP_SECONDS: 1.0})
+        past, present = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+        assert past["_aws"]["Timestamp"] == int(at.timestamp() * 1000)
+        assert past["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["StorageResolution"] == 1
+        assert (past["Cluster"], past["PrewarmBytesRead"]) == ("orders", [7.0])
+        assert present["_aws"]["Timestamp"] != past["_aws"]["Timestamp"], "a past time does not stay"
