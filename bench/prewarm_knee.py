@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from peaker_host.machine.processes import Processes
-from peaker_host.prove.knee import KneeSettings, find_knee
+from peaker_host.prove.knee import find_knee
+from peaker_host.prove.knee_steps import KneeSettings
 
 from bench.cold_volumes import MIB, ROOT, Laboratory
 from localcloud.dataplane import DataPlaneError, VolumeLimits

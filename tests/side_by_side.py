@@ -57,7 +57,7 @@ NAMED = (
         (
             program("ruff", "check", "."),
             program("mypy"),
-            ("env", "PYTHONPATH=functions", *program("lint-imports")),
+            ("env", "PYTHONPATH=functions:host", *program("lint-imports")),
         ),
     ),
 )

@@ -26,7 +26,8 @@ from peaker.domain.storage.io_diagnosis import (
 from peaker.domain.storage.storage_judgement import exceeded_during
 from peaker_host.machine.errors import DeviceInUse, HostError
 from peaker_host.machine.processes import Processes
-from peaker_host.prove.knee import KneeSettings, Step, find_knee, find_mixed_knee
+from peaker_host.prove.knee import find_knee, find_mixed_knee
+from peaker_host.prove.knee_steps import KneeSettings, Step
 from rich.console import Console
 from rich.table import Table
 

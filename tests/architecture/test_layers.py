@@ -40,7 +40,7 @@ def modules() -> Iterator[Path]:
 
 
 def test_imports_follow_the_layers() -> None:
-    environment = {"PYTHONPATH": f"{ROOT}:{ROOT / 'functions'}", "PATH": "/usr/bin:/bin"}
+    environment = {"PYTHONPATH": f"{ROOT}:{ROOT / 'functions'}:{ROOT / 'host'}", "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
         cwd=ROOT,

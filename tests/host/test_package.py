@@ -18,12 +18,7 @@ from peaker_host.machine.settings import Settings, load_settings
 
 HOST = build_package.PACKAGE.parent
 SOURCES = sorted(build_package.PACKAGE.rglob("*.py"))
-COMMANDS = sorted(
-    name
-    for action in cli._parser()._actions
-    if action.dest == "command" and isinstance(action.choices, dict)
-    for name in action.choices
-)
+COMMANDS = sorted(command.name for command in cli.COMMANDS)
 
 
 def run(package: Path, *arguments: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
@@ -109,7 +104,7 @@ def test_a_wrong_argument_gives_a_result_line_that_names_it(
 def test_an_unexpected_failure_also_gives_a_result_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(cli.prewarm, "report", lambda *_: 1 / 0)
+    monkeypatch.setattr("peaker_host.warm.control.report", lambda *_: 1 / 0)
     settings = tmp_path / "none.json"
     assert cli.main(["--settings", str(settings), "report_prewarm", "--run-id", "r"]) == 1
     result = json.loads(capsys.readouterr().out)

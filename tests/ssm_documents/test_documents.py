@@ -139,7 +139,7 @@ def test_the_shell_calls_a_command_that_the_host_package_accepts(
     )
     package, *arguments = json.loads(done.stdout)
     assert package == "/opt/peaker/current/peaker_host.pyz"
-    parsed = cli._parser().parse_args(arguments)
+    parsed = cli.parser().parse_args(arguments)
     assert parsed.command == path.stem
     assert parsed.run_id == VALUES["RunId"]
 
@@ -179,7 +179,7 @@ def test_a_presigned_address_is_in_no_list_of_processes(name: str, tmp_path: Pat
 
 def test_the_prewarm_takes_the_address_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PEAKER_BLOCK_LIST_URL", VALUES["BlockListUrl"])
-    parsed = cli._parser().parse_args(["start_prewarm", "--run-id", "r"])
+    parsed = cli.parser().parse_args(["start_prewarm", "--run-id", "r"])
     assert parsed.block_list_url == VALUES["BlockListUrl"]
 
 

@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import Dict, Iterable, List, Tuple
 
-from peaker_host.blocks.ranges import Range, complement, merged
+from peaker_host.blocks.ranges import Range, complement
 from peaker_host.machine.errors import CommandFailed, ToolMissing, UnreadableFilesystem
 from peaker_host.machine.processes import Processes
 
@@ -234,17 +234,6 @@ def used_or_all(kind: str, path: str, size_bytes: int, processes: Processes) -> 
         return open_map(kind, path, processes).used_ranges(), ""
     except (UnreadableFilesystem, ToolMissing, CommandFailed) as error:
         return [(0, size_bytes)], f"{type(error).__name__}: {error}"
-
-
-def device_ranges(extents: FileExtents, offset: int, length: int) -> List[Range]:
-    """Where a part of a file lies on the device."""
-    ranges = []
-    for file_offset, device_offset, extent_length in extents:
-        start = max(offset, file_offset)
-        end = min(offset + length, file_offset + extent_length)
-        if start < end:
-            ranges.append((device_offset + start - file_offset, end - start))
-    return merged(ranges)
 
 
 def _xfs_geometry(path: str) -> Tuple[int, int, int]:

@@ -100,3 +100,27 @@ def nth_blocks(block_ranges: List[Range], positions: Iterable[int]) -> List[int]
             index += 1
         result.append(block_ranges[index][0] + position - passed)
     return result
+
+
+def coalesced(blocks: Iterable[int]) -> List[Range]:
+    """Neighbours that follow each other become one range; the order stays."""
+    result: List[Range] = []
+    for block in blocks:
+        if result and block == result[-1][0] + result[-1][1]:
+            result[-1] = (result[-1][0], result[-1][1] + 1)
+        else:
+            result.append((block, 1))
+    return result
+
+
+def ordered_intersection(ranges: List[Range], allowed: List[Range]) -> List[Range]:
+    """What of `ranges` is allowed, in the order of `ranges`, each block once."""
+    if ranges == merged(ranges):
+        return intersection(ranges, allowed)
+    permitted = set(each_block(intersection(merged(ranges), allowed)))
+    kept = []
+    for block in each_block(ranges):
+        if block in permitted:
+            permitted.discard(block)
+            kept.append(block)
+    return coalesced(kept)

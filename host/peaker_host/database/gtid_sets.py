@@ -34,11 +34,6 @@ def count_missing(wanted: str, present: str) -> int:
     )
 
 
-def is_subset(part: str, whole: str) -> bool:
-    """True when every transaction of the first set is in the second."""
-    return count_missing(part, whole) == 0
-
-
 def count_missing_mariadb(wanted: str, present: str) -> int:
     """The same for MariaDB positions `domain-server-sequence,...`: sequences still to come, over the domains."""
     have = _domains(present)

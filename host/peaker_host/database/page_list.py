@@ -13,11 +13,11 @@ import os
 import time
 from typing import Any, Callable, Dict, Iterator, List
 
+from peaker_host.blocks.database_files import PAGE_LIST_FILE
 from peaker_host.database.mysql_client import MysqlClient, sql_text
 from peaker_host.machine.errors import BufferPoolTimeout, DatabaseUnreachable
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
-from peaker_host.replicate.identity import PAGE_LIST_NAME
 
 _PERCENT = "innodb_buffer_pool_dump_pct"
 _FILENAME = "innodb_buffer_pool_filename"
@@ -33,8 +33,8 @@ def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, time
         facts = client.json(
             {"datadir": "@@GLOBAL.datadir", **{n: f"@@GLOBAL.{n}" for n in (_PERCENT, _FILENAME)}}
         )
-        path = os.path.join(str(facts["datadir"]), PAGE_LIST_NAME)
-        wanted: Dict[str, Any] = {_PERCENT: percent, _FILENAME: PAGE_LIST_NAME}
+        path = os.path.join(str(facts["datadir"]), PAGE_LIST_FILE)
+        wanted: Dict[str, Any] = {_PERCENT: percent, _FILENAME: PAGE_LIST_FILE}
         changed = {name: value for name, value in wanted.items() if str(facts[name]) != str(value)}
         if changed:
             write_json(_note_path(settings), {"set": changed, "was": {name: facts[name] for name in changed}})
@@ -67,7 +67,7 @@ def begin_buffer_pool_load(client: MysqlClient) -> None:
     status = _status_text(client, "Innodb_buffer_pool_load_status")
     if not status or "not started" in status:
         client.execute(
-            f"SET GLOBAL {_FILENAME} = {sql_text(PAGE_LIST_NAME)}",
+            f"SET GLOBAL {_FILENAME} = {sql_text(PAGE_LIST_FILE)}",
             "SET GLOBAL innodb_buffer_pool_load_now = ON",
         )
 

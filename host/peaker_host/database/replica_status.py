@@ -16,7 +16,6 @@ class ReplicaStatus:
     """
 
     source_host: str
-    source_port: int
     user: str
     io_running: bool
     sql_running: bool
@@ -106,7 +105,6 @@ def _status_of(row: Dict[str, Optional[str]], dialect: Dialect) -> ReplicaStatus
     lag = row.get(dialect.lag_column)
     return ReplicaStatus(
         source_host=row.get(f"{dialect.prefix}_Host") or "",
-        source_port=int(row.get(f"{dialect.prefix}_Port") or 3306),
         user=row.get(f"{dialect.prefix}_User") or "",
         io_running=row.get(f"{dialect.thread_prefix}_IO_Running") == "Yes",
         sql_running=row.get(f"{dialect.thread_prefix}_SQL_Running") == "Yes",

@@ -11,20 +11,18 @@ import fcntl
 import http.client
 import json
 import os
-import stat
-import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from peaker_host.database.mysql_client import MysqlClient, admin_client
+from peaker_host.database.mysql_client import admin_client
+from peaker_host.donor.administrator import PREPARE, Administrator, refuse_open_file
 from peaker_host.donor.base_checks import (
     Filesystem,
     ServerFacts,
     look_at_server,
     look_at_unit,
-    read_facts,
     server_numbers,
 )
 from peaker_host.donor.base_step import DONE, THERE, WARNING, Refusal, Step, as_result, looked, refused
@@ -38,17 +36,13 @@ from peaker_host.health.policy import store_policy
 from peaker_host.health.process import listening_addresses
 from peaker_host.health.serving_floor import read_health
 from peaker_host.health.unit import UNIT, install_health_service, unit_text
-from peaker_host.machine.errors import BaseNotPrepared, DatabaseUnreachable, HostError
+from peaker_host.machine.errors import BaseNotPrepared, HostError
 from peaker_host.machine.files import read_json, read_text, write_atomically
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 
 _UNITS = ("mysql", "mysqld", "mariadb")
-_AS_ROOT = "[client]\nuser=root\n"
-PREPARE = "run peaker prepare-base for this instance"
 _ANSWER_PAUSE_SECONDS, _ANSWER_TIMEOUT_SECONDS = 0.5, 3.0
-# What prepare_donor does to the server: it must be allowed, and this changes nothing.
-_MAY_DUMP = "SET GLOBAL innodb_buffer_pool_dump_pct = @@GLOBAL.innodb_buffer_pool_dump_pct"
 
 
 @dataclass(frozen=True)
@@ -110,7 +104,7 @@ def _prepare(
     wait_seconds: float,
     say: Callable[[str], None],
 ) -> Dict[str, Any]:
-    with _Administrator(settings, processes, request.admin_defaults_file) as administrator:
+    with Administrator(settings, processes, request.admin_defaults_file) as administrator:
         settings, facts, steps = _look(administrator, settings, settings_path, processes, request)
         if facts is None or refused(steps):
             raise _not_prepared(steps)
@@ -125,7 +119,7 @@ def _prepare(
 
 
 def _look(
-    administrator: "_Administrator",
+    administrator: Administrator,
     settings: Settings,
     settings_path: str,
     processes: Processes,
@@ -147,7 +141,7 @@ def _check(
     settings: Settings, settings_path: str, processes: Processes, request: BaseRequest, wait_seconds: float
 ) -> Dict[str, Any]:
     """Every look of a preparation, and whether what it would make is there. Nothing is written."""
-    with _Administrator(settings, processes, request.admin_defaults_file) as administrator:
+    with Administrator(settings, processes, request.admin_defaults_file) as administrator:
         settings, facts, steps = _look(administrator, settings, settings_path, processes, request)
         if facts is None:
             raise _not_prepared(steps)
@@ -167,95 +161,6 @@ def _not_prepared(steps: List[Step], numbers: Optional[Dict[str, Any]] = None) -
     wrong = refused(steps)
     named = "; ".join(f"{step.name}: {step.detail}" for step in wrong)
     return BaseNotPrepared(f"{len(wrong)} refused: {named}", {**as_result(steps), **(numbers or {})})
-
-
-class _Administrator:
-    """The login with which Peaker looks at the server and dumps its page list: tried from a file of its own for the
-    time of the `with` block, and kept as admin.cnf only by `keep`."""
-
-    def __init__(self, settings: Settings, processes: Processes, given: str) -> None:
-        self._settings, self._processes, self._given = settings, processes, given
-        self._path = ""
-        self.facts: Optional[ServerFacts] = None
-
-    def __enter__(self) -> "_Administrator":
-        descriptor, self._path = tempfile.mkstemp(prefix="peaker-admin-")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(self._text())
-        self.client = MysqlClient(self._processes, self._settings.mysql_client, self._path)
-        self.step = looked("administrator", self._try)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.unlink(self._path)
-
-    def keep(self, facts: ServerFacts) -> Step:
-        """Write admin.cnf where it says something else. A login that others keep is included, never copied."""
-        path, text = self._settings.admin_defaults_file, self._to_keep(facts)
-        if text is None:
-            return self.step
-        write_atomically(path, text, mode=0o600)
-        return Step("administrator", DONE, f"{self.step.detail}; {path} written")
-
-    def look_kept(self, facts: ServerFacts) -> "str | Step":
-        """The step where admin.cnf is as it should be; else a refusal."""
-        if self.step.state != THERE or self._to_keep(facts) is None:
-            return self.step
-        raise Refusal(f"{self.step.detail}, but {self._settings.admin_defaults_file} is not made", PREPARE)
-
-    def _to_keep(self, facts: ServerFacts) -> Optional[str]:
-        """What admin.cnf is to hold; None where it is right already."""
-        path = self._settings.admin_defaults_file
-        if not self._given and os.path.exists(path):
-            return None
-        socket = f"[client]\nsocket={facts.socket}\n" if facts.socket else ""
-        text = f"{self._text()}{socket}"
-        return None if read_text(path) == text else text
-
-    def _text(self) -> str:
-        if self._given:
-            return f"!include {self._given}\n"
-        own = self._settings.admin_defaults_file
-        return f"!include {own}\n" if os.path.exists(own) else _AS_ROOT
-
-    def _try(self) -> str:
-        if self._given:
-            _refuse_open_file(self._given)
-        elif os.path.exists(self._settings.admin_defaults_file):
-            _refuse_open_file(self._settings.admin_defaults_file)
-        try:
-            who = str(self.client.json({"who": "CURRENT_USER()"})["who"])
-        except DatabaseUnreachable as error:
-            own = self._settings.admin_defaults_file
-            source = self._given or (f"{own} says" if os.path.exists(own) else "root, by the socket")
-            raise Refusal(
-                f"no login as {source}: {error}",
-                "put the login of an administrator into an option file of the host that only root can read, and name it"
-                ": --admin-defaults-file /root/peaker-admin.cnf (docs/base-replica.md has the least rights)",
-            ) from error
-        try:
-            self.client.execute(_MAY_DUMP)
-        except DatabaseUnreachable as error:
-            raise Refusal(
-                f"{who} may not dump the buffer pool's page list: {error}",
-                f"GRANT SYSTEM_VARIABLES_ADMIN ON *.* TO {who}; MariaDB: SUPER",
-            ) from error
-        self.facts = read_facts(self.client)
-        return f"{who} logs in"
-
-
-def _refuse_open_file(path: str) -> None:
-    try:
-        facts = os.stat(path)
-    except OSError as error:
-        raise Refusal(f"{path}: {error.strerror}", "name an option file that is on this host") from error
-    if not stat.S_ISREG(facts.st_mode):
-        raise Refusal(f"{path} is no file", "name an option file that is on this host")
-    if facts.st_uid != 0 or facts.st_mode & 0o077:
-        raise Refusal(
-            f"{path} is not root's alone (mode {facts.st_mode & 0o777:o}): it holds a login",
-            f"chown root {path}; chmod 600 {path}",
-        )
 
 
 def _with_facts(settings: Settings, path: str, processes: Processes, facts: ServerFacts) -> Settings:
@@ -317,7 +222,7 @@ def _account(settings: Settings, processes: Processes, account_here: bool) -> "s
     there = os.path.exists(path)
     problem = login_problem(settings, processes) if there else "the file is not there"
     if problem is None:
-        _refuse_open_file(path)
+        refuse_open_file(path)
         return f"{path} logs in"
     if account_here:
         return Step("health account", DONE, "")

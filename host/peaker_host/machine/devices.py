@@ -11,12 +11,10 @@ from typing import Dict, List, Optional, Tuple
 
 from peaker_host.machine.errors import DeviceInUse, NoFilesystem, WrongDevice
 
-_BLKSSZGET = 0x1268
 _BLKGETSIZE64 = 0x80081272
 _SECTOR_BYTES = 512
 _EXT_MAGIC_OFFSET = 1024 + 56
 _EXT_INCOMPAT_OFFSET = 1024 + 96
-_EXT_NEEDS_RECOVERY = 0x4
 _EXT_64_BIT = 0x80
 
 
@@ -28,21 +26,16 @@ class BlockDevice:
     major: int
     minor: int
     size_bytes: int
-    logical_block_bytes: int
     kernel_name: str
 
 
 @dataclass(frozen=True)
 class Superblock:
-    """What lies on a device: filesystem kind, its uuid, and whether its journal says it was not unmounted.
-
-    `dirty` is None where the kind's first block does not tell (XFS keeps it in the log); `size_bytes` is what the
-    filesystem takes of its device, 0 where it is none.
-    """
+    """What lies on a device: filesystem kind, its uuid, and the bytes that it takes of its device, 0 where it is no
+    filesystem."""
 
     kind: str
     uuid: str
-    dirty: Optional[bool]
     size_bytes: int = 0
 
 
@@ -62,11 +55,10 @@ def describe_device(path: str) -> BlockDevice:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = struct.unpack("Q", fcntl.ioctl(descriptor, _BLKGETSIZE64, b"\0" * 8))[0]
-        sector = struct.unpack("I", fcntl.ioctl(descriptor, _BLKSSZGET, b"\0" * 4))[0]
     finally:
         os.close(descriptor)
     major, minor = os.major(status.st_rdev), os.minor(status.st_rdev)
-    return BlockDevice(path, major, minor, size, sector, kernel_name(major, minor))
+    return BlockDevice(path, major, minor, size, kernel_name(major, minor))
 
 
 def kernel_name(major: int, minor: int) -> str:
@@ -144,19 +136,15 @@ def read_superblock(path: str) -> Superblock:
         os.close(descriptor)
     if head[:4] == b"XFSB":
         block_bytes, blocks = struct.unpack_from(">IQ", head, 4)
-        return Superblock("xfs", _uuid(head[32:48]), None, block_bytes * blocks)
+        return Superblock("xfs", _uuid(head[32:48]), block_bytes * blocks)
     if head[_EXT_MAGIC_OFFSET : _EXT_MAGIC_OFFSET + 2] == b"\x53\xef":
         incompatible = struct.unpack_from("<I", head, _EXT_INCOMPAT_OFFSET)[0]
-        return Superblock(
-            "ext4",
-            _uuid(head[1024 + 104 : 1024 + 120]),
-            bool(incompatible & _EXT_NEEDS_RECOVERY),
-            _ext_size(head[1024:], incompatible),
-        )
+        size = _ext_size(head[1024:], incompatible)
+        return Superblock("ext4", _uuid(head[1024 + 104 : 1024 + 120]), size)
     if any(head[sector * 512 : sector * 512 + 8] == b"LABELONE" for sector in range(4)):
-        return Superblock("lvm_member", "", None)
+        return Superblock("lvm_member", "")
     if head[4096:4100] == b"\xfc\x4e\x2b\xa9":
-        return Superblock("md_member", _uuid(head[4096 + 16 : 4096 + 32]), None)
+        return Superblock("md_member", _uuid(head[4096 + 16 : 4096 + 32]))
     raise NoFilesystem(f"{path} carries no superblock of XFS, ext4, LVM or md")
 
 

@@ -15,7 +15,6 @@ from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.reader_pool import RateLimiter, ReaderPool, requests_of
 
-REMEDIES = ("none", "cold", "all")
 # 64 MiB on each side: what one lost stretch of a prewarm's requests may cover.
 NEIGHBOURHOOD_BLOCKS = 128
 _READ_SECONDS = 1500.0

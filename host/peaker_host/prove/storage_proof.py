@@ -12,15 +12,14 @@ all allowed looks are used up; then it is `unknown`, never `warm`.
 
 from __future__ import annotations
 
-import mmap
 import os
 import random
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, nth_blocks, total
+from peaker_host.blocks.timed_reads import PAGE_BYTES, read_latencies_ms
 from peaker_host.prove.statistics_of_samples import (
     binomial_lower,
     binomial_upper,
@@ -37,7 +36,6 @@ MISS_PROBABILITY = 1e-3
 _LOOKS = 4
 _ALPHA = MISS_PROBABILITY / _LOOKS
 _NOISE_ALPHA = 0.005
-_READ_BYTES = 16384
 _CHUNK_BLOCKS = 64
 _CALM_NEIGHBOURS = 4
 _MARGINS_MS = (2.0, 4.0, 8.0)
@@ -46,7 +44,6 @@ _REAL_TIME_PRIORITY = 10
 _TRIM = 0.1
 _CONTROLS_AT_LEAST = 256
 _DRAWN_UNKNOWN = 200_000
-_ZEROS = bytes(_READ_BYTES)
 
 
 @dataclass(frozen=True)
@@ -165,15 +162,6 @@ def after_reading_all(warmth: Warmth) -> Warmth:
     return replace(warmth, verdict="warm", reason=reason)
 
 
-def judge(first: Sequence[float], second: Sequence[float], blocks_used: int, ratio_limit: float) -> Warmth:
-    """The verdict from paired latencies (ms) of a sample of `blocks_used` blocks, without controls. Pure."""
-    return judge_sample(
-        Sample(list(first), list(second), [None] * len(first), list(range(len(first)))),
-        blocks_used,
-        ratio_limit,
-    )
-
-
 def judge_sample(sample: Sample, blocks_used: int, ratio_limit: float) -> Warmth:
     """The verdict from a sample of `blocks_used` blocks. Pure."""
     first, second = sample.first, sample.second
@@ -232,28 +220,6 @@ def slow_limit_ms(second: Sequence[float]) -> float:
     return limits[-1]
 
 
-def read_latencies_ms(
-    path: str, offsets: Sequence[int], contents: Optional[List[bool]] = None
-) -> List[float]:
-    """Time of one direct read of 16 KiB at each offset, one after the other; `contents`: which held data."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
-    buffer = mmap.mmap(-1, _READ_BYTES)
-    view = memoryview(buffer)
-    latencies = []
-    try:
-        for offset in offsets:
-            started = time.perf_counter_ns()
-            os.preadv(descriptor, [view], offset)
-            latencies.append((time.perf_counter_ns() - started) / 1e6)
-            if contents is not None:
-                contents.append(view != _ZEROS)
-    finally:
-        view.release()
-        buffer.close()
-        os.close(descriptor)
-    return latencies
-
-
 @contextmanager
 def _undisturbed() -> Iterator[None]:
     """Real-time priority for this thread, so that waiting for a processor is not taken for a slow device.
@@ -275,8 +241,8 @@ def _undisturbed() -> Iterator[None]:
 def _offset_in(block: int, size_bytes: int, generator: random.Random) -> int:
     """A 16 KiB page inside the block and inside the device."""
     end = min((block + 1) * BLOCK_BYTES, size_bytes)
-    pages = max(1, (end - block * BLOCK_BYTES) // _READ_BYTES)
-    return block * BLOCK_BYTES + generator.randrange(pages) * _READ_BYTES
+    pages = max(1, (end - block * BLOCK_BYTES) // PAGE_BYTES)
+    return block * BLOCK_BYTES + generator.randrange(pages) * PAGE_BYTES
 
 
 def _calm_reads(sample: Sample, limit: float) -> List[int]:

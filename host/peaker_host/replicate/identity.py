@@ -11,6 +11,7 @@ import json
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
+from peaker_host.blocks.database_files import PAGE_LIST_FILE
 from peaker_host.database.mysql_client import MysqlClient, sql_text
 from peaker_host.database.replica_status import DIALECTS
 from peaker_host.machine.errors import DatabaseStillRunning, DatabaseUnreachable, IdentityNotTaken
@@ -19,7 +20,6 @@ from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 
 OPTIONS_FILE = "zz-peaker.cnf"
-PAGE_LIST_NAME = "ib_buffer_pool"
 # The second one is there while SET PERSIST writes, and is read first then.
 PERSISTED_FILES = ("mysqld-auto.cnf", "mysqld-auto.cnf.backup")
 # What a donor may have persisted that is the donor's own, or that decides how a copy comes up. MySQL persists an
@@ -46,7 +46,7 @@ def replica_options(engine: str, server_id: int) -> str:
         f"{dialect.read_only_options}\n"
         "relay_log_recovery = ON\n"
         "innodb_buffer_pool_load_at_startup = OFF\n"
-        f"innodb_buffer_pool_filename = {PAGE_LIST_NAME}\n"
+        f"innodb_buffer_pool_filename = {PAGE_LIST_FILE}\n"
     )
 
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Sequence
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, merged, nth_blocks, total
+from peaker_host.blocks.timed_reads import PAGE_BYTES, read_latencies_ms
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
-from peaker_host.prove.storage_proof import read_latencies_ms
 
 BLOCKS = 5
 _FILE = "cold_probe.json"
-_PAGE_BYTES = 16384
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ def probe(
         return None
     positions = generator.sample(range(count), min(BLOCKS, count))
     chosen = nth_blocks(ranges, sorted(positions))
-    offsets = [min(block * BLOCK_BYTES, size_bytes - _PAGE_BYTES) for block in chosen]
+    offsets = [min(block * BLOCK_BYTES, size_bytes - PAGE_BYTES) for block in chosen]
     latencies = read_latencies_ms(path, offsets)
     return ColdProbe(chosen, round(sum(latencies) / len(latencies), 3))
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
 from peaker_host.blocks import block_list, live_blocks, log_replay
+from peaker_host.blocks.database_files import (
+    DatabaseFiles,
+    find_database,
+    read_in_pieces,
+    read_tablespaces,
+    recovery_blocks,
+)
 from peaker_host.blocks.filesystem_maps import FileExtents, FilesystemMap, open_map
 from peaker_host.blocks.mount_blocks import mount_blocks
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, intersection, total
@@ -18,33 +25,16 @@ from peaker_host.machine.errors import CommandFailed, InvalidArgument, ToolMissi
 from peaker_host.machine.manifest import Manifest, Member, open_member
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
-from peaker_host.warm import reading_order
 from peaker_host.warm.journal import Journal
+from peaker_host.warm.progress import MIB
 from peaker_host.warm.reader_pool import RateLimiter, ReaderPool, requests_of
-from peaker_host.warm.reading_order import DatabaseFiles, Tier
+from peaker_host.warm.reading_orders import READING_ORDERS, URGENT_TIERS, Tier, Volume, tiers_of
+from peaker_host.warm.request import PrewarmRequest
 
 PageList = Callable[[], Iterable[bytes]]
 """Reads the donor's page list anew."""
 
 NO_PAGE_LIST = "no volume holds a page list (ib_buffer_pool): nothing is known to be hot"
-MIB = 1024 * 1024
-
-
-@dataclass(frozen=True)
-class PrewarmRequest:
-    """What is to be warmed and how. A rate limit of 0 means none; it holds for each volume.
-
-    The background rate, when there is one, replaces the rate limit of a volume whose urgent tiers (hot,
-    recovery) are read: from then on a database may be at work on it. The remainder is read at its own rate, once the
-    volume is mounted at its place.
-    """
-
-    run_id: str
-    method: str
-    rate_limit_mib_per_s: float = 0.0
-    with_remainder: bool = False
-    background_rate_mib_per_s: float = 0.0
-    remainder_rate_mib_per_s: float = 0.0
 
 
 @dataclass
@@ -66,6 +56,11 @@ class PlannedVolume:
     filesystem: Optional[FilesystemMap] = None
     files: Optional[DatabaseFiles] = None
 
+    @property
+    def knows_hot(self) -> bool:
+        """Without a page list nothing is known to be hot."""
+        return any(tier.name == "hot" and tier.ranges for tier in self.tiers)
+
 
 class Planner:
     """Makes the plan of one request."""
@@ -81,6 +76,7 @@ class Planner:
         self._settings = settings
         self._processes = processes
         self._request = request
+        self._needs = READING_ORDERS[request.method]
         self._stop = stop
         self._say = say
         self.hot_unknown = ""
@@ -94,7 +90,7 @@ class Planner:
             self._volume(member, device, block_list.of_volume(lists, member.volume_id, member.name))
             for member, device in zip(manifest.members, devices)
         ]
-        if self._request.method in ("hot", "used"):
+        if self._needs.needs_map:
             with ThreadPoolExecutor(len(volumes)) as each:
                 for done in [each.submit(self._recover, volume) for volume in volumes]:
                     done.result()
@@ -105,8 +101,10 @@ class Planner:
         return volumes
 
     def _volume(self, member: Member, device: BlockDevice, listed: Optional[List[Range]]) -> PlannedVolume:
-        if self._request.method == "blocks" and listed is None:
-            raise InvalidArgument(f"method blocks: the block list has nothing about {member.volume_id}")
+        if self._needs.needs_block_list and listed is None:
+            raise InvalidArgument(
+                f"method {self._request.method}: the block list has nothing about {member.volume_id}"
+            )
         blocks = -(-device.size_bytes // BLOCK_BYTES)
         path = os.path.join(self._settings.state_dir, "journals", member.volume_id + ".journal")
         journal = Journal(path, member.volume_id, member.uuid, blocks)
@@ -124,7 +122,7 @@ class Planner:
             return
         try:
             volume.filesystem = open_map(volume.member.filesystem, volume.device.path, self._processes)
-            volume.files = reading_order.find_database(volume.filesystem)
+            volume.files = find_database(volume.filesystem)
         except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
             self._in_plain_order(volume, error)
 
@@ -145,7 +143,7 @@ class Planner:
 
     def _page_list(self, volumes: List[PlannedVolume]) -> Optional[PageList]:
         """The donor's list lies on one volume; its pages may lie on any."""
-        if self._request.method != "hot":
+        if not self._needs.needs_page_list:
             return None
         found = [(one.device.path, one.files.page_list) for one in volumes if one.files is not None]
         page_list = _first_page_list(found)
@@ -156,44 +154,31 @@ class Planner:
         return None
 
     def _order(self, volume: PlannedVolume, page_list: Optional[PageList]) -> List[Tier]:
-        size = volume.device.size_bytes
-        if self._request.method == "full":
-            return reading_order.order_full(size)
-        if self._request.method == "blocks":
-            return reading_order.order_blocks(volume.listed or [], size)
-        hot, recovery = self._database_tiers(volume, page_list)
-        return reading_order.order_used(
-            volume.used or [], volume.listed, hot, recovery, self._request.with_remainder, size
-        )
-
-    def _database_tiers(
-        self, volume: PlannedVolume, page_list: Optional[PageList]
-    ) -> Tuple[List[Range], List[Range]]:
-        """(hot, recovery); both empty, and said, where the files of a filesystem cannot be found."""
-        if volume.filesystem is None or volume.files is None:
-            return [], []
-        try:
-            tiers = reading_order.database_tiers(
-                volume.device.path,
-                volume.filesystem,
-                self._settings.engine,
-                self._request.method == "hot",
-                volume.files,
-                page_list,
-            )
-        except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
-            self._in_plain_order(volume, error)
-            return [], []
-        if volume.filesystem.unreadable:
-            volume.note = (
-                f"files: {volume.filesystem.unreadable} answers are missing: the debugger is older than the "
-                "filesystem"
-            )
-        return tiers
+        known = Volume(volume.device.size_bytes, volume.listed, volume.used or ())
+        if volume.filesystem is not None and volume.files is not None:
+            known = with_files(known, volume.device.path, volume.files, self._settings.engine, page_list)
+            if volume.filesystem.unreadable:
+                volume.note = (
+                    f"files: {volume.filesystem.unreadable} answers are missing: the debugger is older than the "
+                    "filesystem"
+                )
+        return tiers_of(self._request.method, known, self._request.with_remainder)
 
     def _in_plain_order(self, volume: PlannedVolume, error: Exception) -> None:
         volume.note = f"files: {error}"
         self._say(f"{volume.member.name}: read in plain order, because its files cannot be found: {error}")
+
+
+def with_files(
+    volume: Volume, path: str, files: DatabaseFiles, engine: str, page_list: Optional[PageList]
+) -> Volume:
+    """The volume with what its order may learn from the server's files on the device at `path`."""
+    return replace(
+        volume,
+        recovery=recovery_blocks(files.entries, files.extents),
+        tablespaces=partial(read_tablespaces, path, files.extents, engine),
+        page_list=page_list,
+    )
 
 
 def urgent_blocks(settings: Settings, processes: Processes, manifest: Manifest) -> Dict[str, List[Range]]:
@@ -201,21 +186,17 @@ def urgent_blocks(settings: Settings, processes: Processes, manifest: Manifest) 
     maps = {
         member.volume_id: open_map(member.filesystem, member.path, processes) for member in manifest.members
     }
-    files = {volume_id: reading_order.find_database(one) for volume_id, one in maps.items()}
+    files = {volume_id: find_database(one) for volume_id, one in maps.items()}
     page_list = _first_page_list(
         [(member.path, files[member.volume_id].page_list) for member in manifest.members]
     )
     found = {}
     for member in manifest.members:
-        hot, recovery = reading_order.database_tiers(
-            member.path,
-            maps[member.volume_id],
-            settings.engine,
-            True,
-            files[member.volume_id],
-            page_list,
+        known = with_files(
+            Volume(member.size_bytes), member.path, files[member.volume_id], settings.engine, page_list
         )
-        found[member.volume_id] = [*hot, *recovery]
+        tiers = READING_ORDERS["hot"].tiers(known)
+        found[member.volume_id] = [one for name, ranges in tiers if name in URGENT_TIERS for one in ranges]
     return found
 
 
@@ -223,5 +204,5 @@ def _first_page_list(places: List[Tuple[str, FileExtents]]) -> Optional[PageList
     """Of the first (device, extents) with a list."""
     for path, extents in places:
         if extents:
-            return partial(reading_order.read_in_pieces, path, extents)
+            return partial(read_in_pieces, path, extents)
     return None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from host_bench import MIB, Host, ScriptedProcesses, Volume
-from peaker_host.blocks.filesystem_maps import device_ranges, open_map, used_or_all
+from peaker_host.blocks.filesystem_maps import open_map, used_or_all
 from peaker_host.blocks.ranges import difference, total
 from peaker_host.donor.prepare_donor import freeze_for_a_moment
 from peaker_host.machine.errors import UnreadableFilesystem
@@ -107,11 +107,6 @@ def test_a_map_beyond_the_filesystem_is_refused(host: Host, programs: ScriptedPr
     programs.on("xfs_db", answer="  agno agbno len\n  99 0 5\n from to extents blocks pct\n")
     with pytest.raises(UnreadableFilesystem, match="beyond"):
         open_map("xfs", volume.path, programs).used_ranges()
-
-
-def test_a_part_of_a_file_is_found_across_extents_and_holes() -> None:
-    extents = [(0, 1000, 100), (100, 5000, 50), (200, 9000, 100)]
-    assert device_ranges(extents, 90, 130) == [(1090, 10), (5000, 50), (9000, 20)]
 
 
 def test_the_map_of_a_snapshot_taken_after_a_freeze_covers_what_was_written(host: Host) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from peaker_host.blocks.ranges import BLOCK_BYTES
 from peaker_host.prove import storage_proof
-from peaker_host.prove.storage_proof import Warmth, sample_warmth
+from peaker_host.prove.storage_proof import Sample, Warmth, judge_sample, sample_warmth
 
 Noise = Callable[[random.Random], float]
 
@@ -108,3 +108,12 @@ def prove_simulated(monkeypatch: pytest.MonkeyPatch, volume: SimulatedVolume, kn
     used = [(0, volume.blocks)]
     size = volume.blocks * BLOCK_BYTES
     return sample_warmth("", size, used, 256, 1.5, volume.generator, lambda _: None, known)
+
+
+def judge(first: Sequence[float], second: Sequence[float], blocks_used: int, ratio_limit: float) -> Warmth:
+    """The verdict from paired latencies (ms) of a sample of `blocks_used` blocks, without controls."""
+    return judge_sample(
+        Sample(list(first), list(second), [None] * len(first), list(range(len(first)))),
+        blocks_used,
+        ratio_limit,
+    )

@@ -12,19 +12,18 @@ from pathlib import Path
 
 import pytest
 from host_bench import MIB, Host
+from peaker_host.blocks.ranges import BLOCK_BYTES
+from peaker_host.blocks.timed_reads import PAGE_BYTES
 from peaker_host.machine.devices import describe_device
 from peaker_host.machine.errors import BenchmarkFailed, DeviceInUse, InvalidArgument, WrongDevice
 from peaker_host.machine.processes import Processes
 from peaker_host.prove import knee
-from peaker_host.prove.knee import (
-    KneeSettings,
-    Search,
-    Step,
-    find_knee,
-    find_mixed_knee,
-    scratch_file,
-    search,
-)
+from peaker_host.prove.knee import find_knee, find_mixed_knee
+from peaker_host.prove.knee_load import Load, Places, Target
+from peaker_host.prove.knee_meter import Meter, summarise_witness
+from peaker_host.prove.knee_search import search, warnings_about
+from peaker_host.prove.knee_steps import KneeSettings, Search, Step
+from peaker_host.prove.scratch_file import scratch_file
 
 from localcloud.blockstore import ColdBlockStore, cleanup
 from localcloud.dataplane import VolumeLimits
@@ -109,7 +108,7 @@ def test_the_generator_s_own_limit_is_not_taken_for_the_device_s(sign: dict[str,
     simulated = device(1e6, 0.1)
     found = searched(lambda n: replace(simulated(n), **sign) if n >= 8 else simulated(n))  # type: ignore[arg-type]
     assert (found.ended, found.steps[-1].concurrency) == ("generator limited", 8)
-    assert any("the generator, not the device" in said for said in knee.warnings_about(found))
+    assert any("the generator, not the device" in said for said in warnings_about(found))
 
 
 def test_the_time_limit_ends_the_search_with_what_it_has() -> None:
@@ -126,15 +125,15 @@ def test_noise_others_and_a_second_witness_that_disagrees_are_said() -> None:
         replace(step(1, 100, 10), settled=False),
         replace(step(2, 100, 20), others_share=0.2, iostat={"r/s": 100, "r_await": 25, "aqu-sz": 2}),
     ]
-    said = " / ".join(knee.warnings_about(Search(steps, [], 1, 100, "found")))
+    said = " / ".join(warnings_about(Search(steps, [], 1, 100, "found")))
     assert "settle at concurrency 1" in said
     assert "20%" in said
     assert "iostat disagrees by more than 10 % at concurrency 2" in said
 
 
 def test_iostat_cut_short_is_no_witness() -> None:
-    assert knee.summarise_witness('{"sysstat": {"hosts": [') is None
-    assert knee.summarise_witness("") is None
+    assert summarise_witness('{"sysstat": {"hosts": [') is None
+    assert summarise_witness("") is None
 
 
 # --- real devices ------------------------------------------------------------------------------------------
@@ -201,29 +200,29 @@ class TestOnRealDevices:
 
     def test_a_failing_read_ends_the_search(self, host: Host) -> None:
         volume = host.volume(16 * MIB)
-        target = knee.Target(volume.path, 32 * MIB, describe_device(volume.path).kernel_name, (), False)
-        load = knee.Load(target, knee.PAGE_BYTES, seed=1)
+        target = Target(volume.path, 32 * MIB, describe_device(volume.path).kernel_name, (), False)
+        load = Load(target, PAGE_BYTES, seed=1)
         os.truncate(volume.image, 0)
         try:
             load.run_with(1)
             with pytest.raises(BenchmarkFailed):
-                knee.Meter(load, target, knee.PAGE_BYTES, QUICK, Processes()).measure(1)
+                Meter(load, target, QUICK, Processes()).measure(1)
         finally:
             load.close()
 
 
 def test_offsets_stay_inside_the_blocks_and_reach_all_of_them() -> None:
-    blocks, size = ((1, 2), (5, 1)), 5 * knee.BLOCK_BYTES + 3 * knee.PAGE_BYTES
-    places = knee._Places(knee.Target("", size, "", (), False, blocks), knee.PAGE_BYTES)
+    blocks, size = ((1, 2), (5, 1)), 5 * BLOCK_BYTES + 3 * PAGE_BYTES
+    places = Places(Target("", size, "", (), False, blocks), PAGE_BYTES)
     generator = random.Random(1)
-    seen = {places.offset(generator) // knee.PAGE_BYTES for _ in range(4000)}
+    seen = {places.offset(generator) // PAGE_BYTES for _ in range(4000)}
     assert seen == {*range(32, 96), 160, 161, 162}
 
 
 def test_a_target_without_room_for_one_request_is_refused() -> None:
-    target = knee.Target("/dev/x", knee.PAGE_BYTES, "", (), False, ((3, 1),))
+    target = Target("/dev/x", PAGE_BYTES, "", (), False, ((3, 1),))
     with pytest.raises(InvalidArgument, match="no room"):
-        knee._Places(target, knee.PAGE_BYTES)
+        Places(target, PAGE_BYTES)
 
 
 def test_a_search_s_steps_fit_the_time_it_is_given() -> None:
@@ -235,8 +234,8 @@ def test_a_search_s_steps_fit_the_time_it_is_given() -> None:
 @contextlib.contextmanager
 def others_reading(path: str) -> Iterator[None]:
     """Somebody else's direct reads of a device."""
-    target = knee.Target(path, describe_device(path).size_bytes, "", (), False)
-    load = knee.Load(target, knee.PAGE_BYTES, seed=99)
+    target = Target(path, describe_device(path).size_bytes, "", (), False)
+    load = Load(target, PAGE_BYTES, seed=99)
     load.run_with(1)
     try:
         yield

@@ -78,7 +78,7 @@ def test_the_load_stays_inside_the_blocks(tmp_path: Path) -> None:
 
 
 def device(name: str) -> BlockDevice:
-    return BlockDevice(f"/dev/{name}", 259, 1, 1 << 30, 512, name)
+    return BlockDevice(f"/dev/{name}", 259, 1, 1 << 30, name)
 
 
 def test_nvme_statistics_are_taken_as_deltas_where_there_are_any(programs: ScriptedProcesses) -> None:

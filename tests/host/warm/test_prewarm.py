@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -21,9 +20,9 @@ from peaker_host.blocks.ranges import blocks_of_bytes, total
 from peaker_host.machine.devices import describe_device
 from peaker_host.machine.errors import CommandFailed, InvalidArgument
 from peaker_host.machine.processes import Processes
+from peaker_host.warm.control import _fetch_block_list
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.plan import PrewarmRequest
-from peaker_host.warm.prewarm import _fetch_block_list
 
 pytestmark = pytest.mark.real
 HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"
@@ -202,7 +201,7 @@ def test_a_block_list_that_cannot_be_had_is_said_and_does_without(
         _fetch_block_list(host.settings, PrewarmRequest("other-run", "blocks"), gone)
 
 
-def test_cancel_stops_it_in_order_and_a_restart_resumes(host: Host, capsys: Capture) -> None:
+def test_a_signal_stops_it_in_order_and_a_restart_resumes(host: Host, capsys: Capture) -> None:
     volume = filled(host)
     assert assemble(host, capsys, volume)["ok"]
     child = engine(host, "--method", "full", "--rate-limit-mib-per-s", "100")
@@ -213,8 +212,10 @@ def test_cancel_stops_it_in_order_and_a_restart_resumes(host: Host, capsys: Capt
             if progress.exists() and json.loads(progress.read_text())["blocks_done"] > 20:
                 break
             time.sleep(0.05)
-        stopped = host.call(capsys, "cancel_prewarm", "--run-id", RUN_ID)
-        assert (stopped["state"], stopped["error"], stopped["cancelled"]) == ("failed", "Cancelled", True)
+        child.send_signal(signal.SIGTERM)
+        child.communicate(timeout=30)
+        stopped = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+        assert (stopped["state"], stopped["error"]) == ("dead", "Interrupted")
         done = stopped["blocks_done"]
         assert 20 < done < 800
     finally:
@@ -377,93 +378,7 @@ def test_files_that_cannot_be_found_cost_the_order_not_the_run(
     def broken(*_: Any) -> None:
         raise CommandFailed("xfs_db ended with exit code 1: Metadata corruption detected")
 
-    monkeypatch.setattr("peaker_host.warm.reading_order.database_tiers", broken)
+    monkeypatch.setattr("peaker_host.warm.plan.find_database", broken)
     result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
     assert result["blocks_done"] == result["blocks_total"] > 100
     assert "Metadata corruption" in result["volumes"][0]["map_unreadable"]
-
-
-class TestWrongDevices:
-    """All of these are refused before the first read of the engine."""
-
-    def refused(self, host: Host, capsys: Capture, volume: Volume, **request: str) -> str:
-        before = sectors_read(volume)
-        result = assemble(host, capsys, volume, **request)
-        assert not result["ok"]
-        assert (sectors_read(volume) - before) * 512 < MIB
-        error: str = result["error"]
-        return error
-
-    def test_mounted_elsewhere(self, host: Host, capsys: Capture) -> None:
-        volume = filled(host)
-        with host.mounted(volume):
-            assert self.refused(host, capsys, volume) == "DeviceInUse"
-
-    def test_mounted_after_it_was_assembled(self, host: Host, capsys: Capture) -> None:
-        volume = filled(host)
-        assert assemble(host, capsys, volume)["ok"]
-        with host.mounted(volume):
-            for command in ("start_prewarm", "prewarm"):
-                assert host.call(capsys, command, "--run-id", RUN_ID)["error"] == "DeviceInUse"
-
-    def test_mounted_in_another_mount_namespace(self, host: Host, capsys: Capture) -> None:
-        volume = filled(host)
-        point = host.root / "hidden"
-        point.mkdir()
-        script = f"mount {volume.path} {point} && echo mounted && read line"
-        with subprocess.Popen(
-            ["unshare", "-m", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as other:
-            assert other.stdout is not None
-            assert other.stdout.readline() == "mounted\n"
-            try:
-                assert self.refused(host, capsys, volume) == "DeviceInUse"
-            finally:
-                other.communicate("\n")
-
-    def test_another_volume_behind_the_link_than_before(self, host: Host, capsys: Capture) -> None:
-        volume, other = filled(host), host.volume(400 * MIB, "xfs")
-        assert assemble(host, capsys, volume)["ok"]
-        host.link(volume.volume_id, other.path)
-        assert host.call(capsys, "prewarm", "--run-id", RUN_ID)["error"] == "WrongDevice"
-
-    def test_no_superblock(self, host: Host, capsys: Capture) -> None:
-        assert self.refused(host, capsys, host.volume(300 * MIB)) == "NoFilesystem"
-
-    def test_another_filesystem_than_expected(self, host: Host, capsys: Capture) -> None:
-        assert self.refused(host, capsys, filled(host), filesystem="ext4") == "NoFilesystem"
-
-    def test_no_block_device(self, host: Host, capsys: Capture) -> None:
-        volume = filled(host)
-        host.link(volume.volume_id, str(volume.image))
-        assert self.refused(host, capsys, volume) == "WrongDevice"
-
-    def test_a_volume_that_is_not_attached(self, host: Host, capsys: Capture) -> None:
-        volume = filled(host)
-        (
-            host.root / "by-id" / f"nvme-Amazon_Elastic_Block_Store_{volume.volume_id.replace('-', '')}"
-        ).unlink()
-        assert self.refused(host, capsys, volume) == "DeviceNotFound"
-
-    def test_another_run_s_manifest(self, host: Host, capsys: Capture) -> None:
-        volume = filled(host)
-        assert assemble(host, capsys, volume)["ok"]
-        result = host.call(capsys, "start_prewarm", "--run-id", "another-run")
-        assert result["error"] == "StorageNotAssembled"
-
-
-@pytest.mark.parametrize(
-    ("volumes", "named"),
-    [
-        ("{", "not JSON"),
-        ("[]", "at least one"),
-        ('[{"name":"a"}]', r"volumes\[0\]\.volume_id"),
-        ('[{"name":"a","volume_id":"v","device":"d","mount_point":"/m","filesystem":"xfs"}]', "volume id"),
-    ],
-)
-def test_a_wrong_volumes_parameter_names_the_field(
-    host: Host, capsys: Capture, volumes: str, named: str
-) -> None:
-    result = host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", volumes)
-    assert result["error"] == "InvalidArgument"
-    assert re.search(named, result["message"])

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 
 import pytest
 from host_bench import MIB, Host
-from peaker_host.blocks.filesystem_maps import FileEntry, open_map
-from peaker_host.blocks.ranges import BLOCK_BYTES, each_block
-from peaker_host.machine.processes import Processes
-from peaker_host.warm.reading_order import (
+from peaker_host.blocks.database_files import (
     Tablespace,
-    count_blocks,
-    database_tiers,
-    hot_blocks,
+    find_database,
     is_recovery_file,
-    order_blocks,
-    order_full,
-    order_used,
     pages_in,
     parse_tablespace_header,
+    read_in_pieces,
     recovery_blocks,
 )
+from peaker_host.blocks.filesystem_maps import FileEntry, open_map
+from peaker_host.blocks.hot_pages import hot_blocks
+from peaker_host.blocks.ranges import BLOCK_BYTES, each_block, total
+from peaker_host.machine.processes import Processes
+from peaker_host.warm.plan import with_files
+from peaker_host.warm.reading_orders import READING_ORDERS, Volume, each_once, tiers_of
 
 PAGE = 16384
 
@@ -34,39 +34,28 @@ def header(space_id: int, flags: int) -> bytes:
 
 
 def test_full_reads_every_block_and_the_last_part_of_one() -> None:
-    assert order_full(10 * BLOCK_BYTES + 4096)[0].ranges == [(0, 11)]
+    assert tiers_of("full", Volume(10 * BLOCK_BYTES + 4096))[0].ranges == [(0, 11)]
 
 
 def test_blocks_of_the_list_beyond_the_device_are_left_out() -> None:
-    assert order_blocks([(0, 2), (9, 5)], 10 * BLOCK_BYTES)[0].ranges == [(0, 2), (9, 1)]
+    volume = Volume(10 * BLOCK_BYTES, listed=[(0, 2), (9, 5)])
+    assert tiers_of("blocks", volume)[0].ranges == [(0, 2), (9, 1)]
 
 
 def test_used_puts_hot_first_then_recovery_then_the_rest_each_block_once() -> None:
-    tiers = order_used(
-        used=[(0, 20)],
-        listed=None,
-        hot=[(7, 1), (3, 2)],
-        recovery=[(3, 3)],
-        with_remainder=False,
-        size_bytes=40 * BLOCK_BYTES,
-    )
+    volume = Volume(40 * BLOCK_BYTES, used=[(0, 20)])
+    tiers = each_once([("hot", [(7, 1), (3, 2)]), ("recovery", [(3, 3)])], volume, with_remainder=False)
     assert [(tier.name, tier.ranges) for tier in tiers] == [
         ("hot", [(7, 1), (3, 2)]),
         ("recovery", [(5, 1)]),
         ("used", [(0, 3), (6, 1), (8, 12)]),
     ]
-    assert count_blocks(tiers) == 20
+    assert sum(total(tier.ranges) for tier in tiers) == 20
 
 
 def test_the_snapshot_s_list_cuts_every_tier_and_the_remainder_is_what_it_has_besides() -> None:
-    tiers = order_used(
-        used=[(0, 10)],
-        listed=[(2, 4), (20, 2), (90, 5)],
-        hot=[(9, 1), (5, 1)],
-        recovery=[],
-        with_remainder=True,
-        size_bytes=40 * BLOCK_BYTES,
-    )
+    volume = Volume(40 * BLOCK_BYTES, listed=[(2, 4), (20, 2), (90, 5)], used=[(0, 10)])
+    tiers = each_once([("hot", [(9, 1), (5, 1)]), ("recovery", [])], volume, with_remainder=True)
     assert [(tier.name, tier.ranges) for tier in tiers] == [
         ("hot", [(5, 1)]),
         ("recovery", []),
@@ -145,7 +134,10 @@ def test_the_page_list_of_a_data_directory_leads_to_the_pages_on_the_device(host
             (point / "orders" / f"t{space}.ibd").write_bytes(pages)
         (point / "mysql.ibd").write_bytes(header(4294967294, 0x4000).ljust(PAGE, b"\0"))
         (point / "ib_buffer_pool").write_text("11,40\n13,7\n13,8\n13,150\n99,1\n4294967294,0\n")
-    hot, recovery = database_tiers(volume.path, open_map(kind, volume.path, Processes()), "mysql")
+    files = find_database(open_map(kind, volume.path, Processes()))
+    page_list = partial(read_in_pieces, volume.path, files.page_list)
+    known = with_files(Volume(320 * MIB), volume.path, files, "mysql", page_list)
+    (_, hot), (_, recovery) = READING_ORDERS["hot"].tiers(known)
     content = b""
     with open(volume.path, "rb") as device:
         for block in each_block(hot):

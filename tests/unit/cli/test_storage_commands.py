@@ -12,7 +12,7 @@ from peaker_cli import knee
 from peaker_cli.app import app
 from peaker_cli.knee_plot import plot_knee
 from peaker_host.machine.errors import DeviceInUse
-from peaker_host.prove import knee as host_knee
+from peaker_host.prove.knee_steps import KneeSettings
 from typer.testing import CliRunner
 
 RECORDINGS = Path(__file__).parents[1] / "domain" / "storage" / "fixtures" / "iostat"
@@ -162,7 +162,7 @@ def test_a_scratch_directory_takes_the_mixed_search(monkeypatch: pytest.MonkeyPa
     result = run(app, ["knee", "--scratch", str(tmp_path), "--scratch-mib", "128"])
     assert result.exit_code == 0, result.output
     assert asked[:2] == [str(tmp_path), 128 * 1024 * 1024]
-    assert isinstance(asked[2], host_knee.KneeSettings)
+    assert isinstance(asked[2], KneeSettings)
 
 
 def test_the_volume_s_nvme_statistics_tell_the_instance_s_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,93 @@
+"""The commands about what the health responder answers, and the responder itself."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Dict
+
+from peaker_host.machine.arguments import count, not_negative, percentage, port, positive_int
+from peaker_host.machine.command import Command, Context, Parameter
+from peaker_host.machine.errors import InvalidArgument
+
+
+def health_policy(text: str) -> Dict[str, Any]:
+    """What the responder goes by, JSON; a wrong field is named."""
+    from peaker_host.health.policy import parse_policy
+
+    try:
+        return parse_policy(text)
+    except InvalidArgument as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _report_health(context: Context) -> Dict[str, Any]:
+    from peaker_host.database.mysql_client import admin_client
+    from peaker_host.database.page_list import restore_dump_settings
+    from peaker_host.health.policy import HealthPolicy, parse_peers
+    from peaker_host.health.responder import report_health
+
+    restore_dump_settings(admin_client(context.settings, context.processes), context.settings)
+    arguments = context.arguments
+    policy = HealthPolicy(
+        good_samples=arguments.good_samples,
+        bad_samples=arguments.bad_samples,
+        lag_seconds=arguments.lag_seconds,
+        min_free_disk_percent=arguments.min_free_disk_percent,
+        floor_replicas=arguments.floor_replicas,
+        source_serves_reads=arguments.source_serves_reads == "true",
+        peers=parse_peers(arguments.peers),
+    )
+    return report_health(context.settings, context.processes, policy)
+
+
+def _set_maintenance(context: Context) -> Dict[str, Any]:
+    from peaker_host.health.responder import set_maintenance
+
+    return set_maintenance(context.settings, context.arguments.maintenance == "on")
+
+
+def _health(context: Context) -> Dict[str, Any]:
+    from peaker_host.health import process
+    from peaker_host.health.account import health_client
+
+    client = health_client(context.settings, context.processes)
+    return process.run(context.settings, client, context.arguments.port, context.say)
+
+
+COMMANDS = (
+    Command(
+        "report_health",
+        "Store what the health responder goes by, and say what it answers now",
+        '--run-id R --peers \'[{"instance_id":"i-0a1b2c3d4e5f60718","address":"10.77.2.11"}]\'',
+        _report_health,
+        (
+            Parameter("--peers", "JSON list of instance_id and address: other replicas", default="[]"),
+            Parameter("--floor-replicas", "below so many good ones lag ejects nobody", count, 1),
+            Parameter("--lag-seconds", "highest lag that is good", not_negative, 5.0),
+            Parameter("--good-samples", "in a row, to turn good", positive_int, 3),
+            Parameter("--bad-samples", "in a row, to turn bad", positive_int, 2),
+            Parameter("--min-free-disk-percent", "of data and log volumes", percentage, 5.0),
+            Parameter(
+                "--source-serves-reads",
+                "whether a source may answer good",
+                default="false",
+                choices=("true", "false"),
+            ),
+        ),
+    ),
+    Command(
+        "set_maintenance",
+        "Make the health responder answer 404",
+        "--run-id R --maintenance on",
+        _set_maintenance,
+        (Parameter("--maintenance", "on: out of service; off: as its samples are", choices=("on", "off")),),
+    ),
+    Command(
+        "health",
+        "Answer health probes until stopped",
+        "--port 9200",
+        _health,
+        (Parameter("--port", "where the load balancer and the peers ask", port, 9200),),
+        of_a_run=False,
+    ),
+)

@@ -1,0 +1,158 @@
+"""Measures one step of a load: the kernel's counters, with iostat and the NVMe statistics beside them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from typing import Any, Dict, Iterator, List, Optional
+
+from peaker_host.machine.devices import disk_counters
+from peaker_host.machine.errors import BenchmarkFailed
+from peaker_host.machine.processes import Processes
+from peaker_host.prove.knee_load import Load, Target
+from peaker_host.prove.knee_steps import KneeSettings, Member, Step
+from peaker_host.prove.load_test import nvme_counters, nvme_delta
+
+_MIB = 1024 * 1024
+_AGREE = 0.05
+
+
+class Meter:
+    """Measures steps of one load on one target."""
+
+    def __init__(self, load: Load, target: Target, settings: KneeSettings, processes: Processes) -> None:
+        self._load = load
+        self._target = target
+        self._settings = settings
+        self._processes = processes
+
+    def measure(self, concurrency: int) -> Step:
+        """Run one step: settle, then windows until two in a row agree within 5 % in rate and wait."""
+        self._load.run_with(concurrency)
+        time.sleep(self._settings.settle_seconds)
+        statistics = nvme_counters(self._processes, self._target.kernel_name)
+        with _iostat_beside(self._processes, self._target.kernel_name) as witness:
+            marks = [self._mark()]
+            windows: List[Step] = []
+            while len(windows) < self._settings.max_windows:
+                time.sleep(self._settings.window_seconds)
+                marks.append(self._mark())
+                windows.append(self._between(concurrency, marks[-2], marks[-1], False))
+                if len(windows) > 1 and _agree(windows[-2], windows[-1]):
+                    step = self._between(concurrency, marks[-3], marks[-1], True)
+                    break
+            else:
+                step = self._between(concurrency, marks[0], marks[-1], False)
+        nvme = nvme_delta(statistics, nvme_counters(self._processes, self._target.kernel_name))
+        return replace(step, iostat=summarise_witness(witness[0]) if witness else None, nvme=nvme)
+
+    def _mark(self) -> Dict[str, Any]:
+        done, busy_ms = self._load.counted()
+        return {
+            "at": time.monotonic(),
+            "cpu": time.process_time(),
+            "done": done,
+            "busy_ms": busy_ms,
+            "device": disk_counters(self._target.kernel_name),
+            "members": {name: disk_counters(name) for name in self._target.members},
+        }
+
+    def _between(
+        self, concurrency: int, before: Dict[str, Any], after: Dict[str, Any], settled: bool
+    ) -> Step:
+        seconds = after["at"] - before["at"]
+        device = {name: after["device"][name] - value for name, value in before["device"].items()}
+        requests = device["reads"] + device["writes"]
+        own = after["done"] - before["done"]
+        busy_ms = after["busy_ms"] - before["busy_ms"]
+        if requests <= 0 or own <= 0:
+            raise BenchmarkFailed(
+                f"{self._target.kernel_name} completed {requests} requests in {seconds:.1f} s with {concurrency} "
+                "outstanding: stalled, or the reads are answered above the device"
+            )
+        wait_ms = device["read_ms"] + device["write_ms"]
+        return Step(
+            concurrency=concurrency,
+            requests_per_s=round(requests / seconds, 2),
+            reads_per_s=round(device["reads"] / seconds, 2),
+            writes_per_s=round(device["writes"] / seconds, 2),
+            mib_per_s=round((device["read_bytes"] + device["write_bytes"]) / seconds / _MIB, 3),
+            await_ms=round(wait_ms / requests, 3),
+            read_await_ms=_mean(device["read_ms"], device["reads"]),
+            write_await_ms=_mean(device["write_ms"], device["writes"]),
+            latency_ms=round(busy_ms / own, 3),
+            queue=round(device["weighted_ms"] / seconds / 1000, 2),
+            util_percent=round(min(100.0, device["busy_ms"] / seconds / 10), 1),
+            others_share=round(max(0.0, 1 - own / requests), 4),
+            generator_cpu=round((after["cpu"] - before["cpu"]) / seconds, 3),
+            settled=settled,
+            seconds=round(seconds, 3),
+            members=_members(before["members"], after["members"], seconds),
+        )
+
+
+def _members(
+    before: Dict[str, Dict[str, int]], after: Dict[str, Dict[str, int]], seconds: float
+) -> List[Member]:
+    members = []
+    for name, counters in before.items():
+        requests = sum(after[name][kind] - counters[kind] for kind in ("reads", "writes"))
+        wait_ms = sum(after[name][kind] - counters[kind] for kind in ("read_ms", "write_ms"))
+        members.append(Member(name, round(requests / seconds, 2), _mean(wait_ms, requests)))
+    return members
+
+
+def _mean(total_ms: int, requests: int) -> Optional[float]:
+    return round(total_ms / requests, 3) if requests > 0 else None
+
+
+def _agree(one: Step, other: Step) -> bool:
+    pairs = ((one.requests_per_s, other.requests_per_s), (one.await_ms, other.await_ms))
+    return all(abs(a - b) <= _AGREE * max(a, b) for a, b in pairs)
+
+
+@contextlib.contextmanager
+def _iostat_beside(processes: Processes, name: str) -> Iterator[List[str]]:
+    """Runs iostat during the block; its JSON is in the list afterwards. Stays empty where sysstat is missing."""
+    output: List[str] = []
+    if not _installed("iostat"):
+        yield output
+        return
+    child = processes.start(["iostat", "-x", "-y", "-o", "JSON", "-d", name, "1"])
+    try:
+        yield output
+    finally:
+        child.send_signal(signal.SIGINT)
+        try:
+            said, _ = child.communicate(timeout=5)
+            output.append(said)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
+
+
+def _installed(program: str) -> bool:
+    return any(
+        os.access(os.path.join(folder, program), os.X_OK)
+        for folder in os.environ.get("PATH", "").split(os.pathsep)
+    )
+
+
+def summarise_witness(report: str) -> Optional[Dict[str, float]]:
+    """Mean rate and request-weighted waits of iostat's JSON; None when it was cut or has no whole report."""
+    try:
+        entries = json.loads(report)["sysstat"]["hosts"][0]["statistics"]
+        rows = [row for entry in entries for row in entry["disk"]]
+        reads = sum(float(row["r/s"]) for row in rows)
+        if reads <= 0:
+            return None
+        wait = sum(float(row["r_await"]) * float(row["r/s"]) for row in rows) / reads
+        queue = sum(float(row["aqu-sz"]) for row in rows) / len(rows)
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None
+    return {"r/s": round(reads / len(rows), 2), "r_await": round(wait, 3), "aqu-sz": round(queue, 2)}

@@ -1,0 +1,176 @@
+"""The storage proof of one run: a sample of each volume, one after the other; then a load on all at once, as the
+database's will be; the search for the knee last, for it asks for more than a device can give."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any, Callable, Dict, List, Optional
+
+from peaker_host.blocks.live_blocks import live_blocks
+from peaker_host.blocks.ranges import Range, difference, intersection
+from peaker_host.machine.devices import BlockDevice
+from peaker_host.machine.errors import CommandFailed, HostError, ToolMissing, UnreadableFilesystem
+from peaker_host.machine.manifest import Manifest, Member, load_manifest, open_member
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Settings
+from peaker_host.prove import knee
+from peaker_host.prove.load_test import run_load_test
+from peaker_host.prove.read_again import blocks_to_read, keep_slow_blocks, read_again
+from peaker_host.prove.storage_proof import after_reading_all, sample_warmth
+from peaker_host.warm import cold_probe
+from peaker_host.warm.plan import urgent_blocks
+
+
+@dataclass(frozen=True)
+class ProofRequest:
+    """What is to be proven, and how long the loads may take. `scope`: used or hot; `remedy`: none, cold or all.
+
+    A load or a search of 0 s is left out; `knee_seconds` are for all volumes together.
+    """
+
+    run_id: str
+    sample_blocks: int
+    await_ratio_limit: float
+    scope: str
+    remedy: str
+    load_seconds: int
+    load_depth: int
+    knee_seconds: int
+    seed: Optional[int] = None
+
+
+@dataclass
+class _Proof:
+    """One volume's proof while it is made."""
+
+    device: BlockDevice
+    used: List[Range]
+    numbers: Dict[str, Any]
+
+
+def verify_storage(
+    settings: Settings, processes: Processes, request: ProofRequest, say: Callable[[str], None]
+) -> Dict[str, Any]:
+    """The worst volume's verdict and numbers, with those of each under `volumes`."""
+    return _Verification(settings, processes, request, say).run()
+
+
+class _Verification:
+    def __init__(
+        self, settings: Settings, processes: Processes, request: ProofRequest, say: Callable[[str], None]
+    ) -> None:
+        self._settings, self._processes, self._request, self._say = settings, processes, request, say
+        seed = request.seed
+        self._generator = random.Random(seed) if seed is not None else random.SystemRandom()
+
+    def run(self) -> Dict[str, Any]:
+        request = self._request
+        made = load_manifest(self._settings, request.run_id)
+        urgent = self._urgent_blocks(made) if request.scope == "hot" else {}
+        proofs = [self._sample(member, urgent) for member in made.members]
+        slow = {proof.numbers["volume_id"]: proof.numbers.pop("slow_blocks") for proof in proofs}
+        keep_slow_blocks(self._settings, request.run_id, slow)
+        if request.load_seconds > 0:
+            with ThreadPoolExecutor(len(proofs)) as loads:
+                running = [loads.submit(self._load, proof) for proof in proofs]
+                for proof, load in zip(proofs, running):
+                    proof.numbers["load"] = load.result()
+        for proof in proofs:
+            proof.numbers["knee"] = self._knee(proof, request.knee_seconds / len(proofs))
+        return combined([proof.numbers for proof in proofs])
+
+    def _urgent_blocks(self, made: Manifest) -> Dict[str, List[Range]]:
+        """What a database needs before it may serve, by volume; nothing where the files cannot be found."""
+        try:
+            return urgent_blocks(self._settings, self._processes, made)
+        except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
+            self._say(f"all that is used is proven, because the hot blocks cannot be found: {error}")
+            return {}
+
+    def _sample(self, member: Member, urgent: Dict[str, List[Range]]) -> _Proof:
+        request = self._request
+        device = open_member(self._settings, member)
+        live = live_blocks(self._settings, self._processes, request.run_id, member)
+        used = live.blocks
+        if not live.map_unreadable:
+            used = intersection(urgent.get(member.volume_id, []), used) or used
+        probed = cold_probe.kept(self._settings, request.run_id).get(member.volume_id)
+        if probed is not None:
+            used = difference(used, [(block, 1) for block in probed.blocks])
+        again = blocks_to_read(self._settings, request.run_id, member.volume_id, request.remedy, used)
+        complete = read_again(device, again)
+        warmth = sample_warmth(
+            device.path,
+            device.size_bytes,
+            used,
+            request.sample_blocks,
+            request.await_ratio_limit,
+            self._generator,
+            lambda text: self._say(f"{member.name}: {text}"),
+            live.known,
+        )
+        if request.remedy == "all" and complete:
+            warmth = after_reading_all(warmth)
+        facts = {"name": member.name, "volume_id": member.volume_id, "map_unreadable": live.map_unreadable}
+        cold = None if probed is None else probed.await_ms
+        return _Proof(
+            device, used, {**facts, "await_cold_ms": cold, **asdict(warmth), "load": None, "knee": None}
+        )
+
+    def _load(self, proof: _Proof) -> Dict[str, Any]:
+        request = self._request
+        load = run_load_test(
+            self._processes,
+            proof.device,
+            proof.used,
+            request.load_depth,
+            request.load_seconds,
+            self._generator,
+        )
+        seen = load["iostat"]
+        self._say(f"{proof.numbers['name']}: r_await {seen['r_await']} ms at {seen['r/s']} reads/s")
+        return load
+
+    def _knee(self, proof: _Proof, seconds: float) -> Optional[Dict[str, Any]]:
+        """The knee within the blocks that were proven warm, in short; None when it was not asked for."""
+        if seconds <= 0:
+            return None
+        name = proof.numbers["name"]
+        try:
+            found = knee.find_knee(
+                proof.device.path,
+                knee.settings_for(seconds),
+                self._processes,
+                lambda step: self._say(
+                    f"{name}: {step.concurrency} at once, {step.requests_per_s:.0f}/s, {step.await_ms} ms"
+                ),
+                with_throughput=False,
+                blocks=proof.used,
+            )
+        except HostError as error:
+            return {"missing": f"{type(error).__name__}: {error}"}
+        return knee.in_short(found)
+
+
+def combined(volumes: List[Dict[str, Any]]) -> Dict[str, Any]:
+    """The worst volume speaks for all."""
+    rank = {"warm": 0, "unknown": 1, "not_warm": 2}
+    worst = max(volumes, key=lambda volume: (rank[volume["verdict"]], volume["cold_share_upper"] or 0.0))
+    load = worst["load"] or {}
+    named = (
+        "await_cold_ms",
+        "await_first_ms",
+        "await_second_ms",
+        "ratio",
+        "cold_share_upper",
+    )
+    return {
+        "verdict": worst["verdict"],
+        "reason": f"{worst['name']}: {worst['reason']}",
+        **{name: worst[name] for name in named},
+        "blocks_sampled": sum(volume["blocks_sampled"] for volume in volumes),
+        "iostat": load.get("iostat"),
+        "volumes": volumes,
+    }

@@ -1,0 +1,106 @@
+"""Starts the engine of a run in the background, and says how far it is."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Dict
+
+from peaker_host.blocks import block_list
+from peaker_host.blocks.log_replay import await_replays
+from peaker_host.machine.errors import BlockListUnreadable, InvalidArgument, PrewarmNotStarted
+from peaker_host.machine.files import read_json
+from peaker_host.machine.manifest import load_manifest, open_member
+from peaker_host.machine.processes import Processes, package_command
+from peaker_host.machine.settings import Settings
+from peaker_host.warm.engine_lock import holder
+from peaker_host.warm.progress import logged_samples
+from peaker_host.warm.reading_orders import READING_ORDERS
+from peaker_host.warm.request import PrewarmRequest, check_request
+
+_START_TIMEOUT_SECONDS = 10.0
+
+
+def start(
+    settings: Settings, processes: Processes, request: PrewarmRequest, block_list_url: str, settings_path: str
+) -> Dict[str, Any]:
+    """Check the devices, fetch the block list, start the engine in a session of its own.
+
+    An engine of this run that already runs is left alone. Raises what the checks raise, before any read.
+    """
+    check_request(request)
+    running = holder(settings, request.run_id)
+    if running is not None:
+        return {"pid": running, "already_running": True}
+    finished = read_json(settings.run_path(request.run_id, "prewarm.json"))
+    if finished and _covers(finished, request):
+        return {"pid": finished["pid"], "already_running": False, "already_done": True}
+    members = load_manifest(settings, request.run_id).members
+    await_replays(settings)
+    for member in members:
+        open_member(settings, member)
+    missing = _fetch_block_list(settings, request, block_list_url)
+    argv = [*package_command(), *(["--settings", settings_path] if settings_path else [])]
+    argv += ["prewarm", "--run-id", request.run_id, "--method", request.method]
+    argv += ["--rate-limit-mib-per-s", f"{request.rate_limit_mib_per_s:g}"]
+    argv += ["--background-rate-mib-per-s", f"{request.background_rate_mib_per_s:g}"]
+    argv += ["--remainder", "on" if request.with_remainder else "off"]
+    argv += ["--remainder-rate-mib-per-s", f"{request.remainder_rate_mib_per_s:g}"]
+    log_path = settings.run_path(request.run_id, "prewarm.log")
+    pid = processes.start_detached(argv, log_path)
+    _await_start(settings, request.run_id, pid, log_path)
+    return {"pid": pid, "already_running": False, "block_list_missing": missing}
+
+
+def report(settings: Settings, run_id: str) -> Dict[str, Any]:
+    """The latest progress. State dead means that the engine is gone without having ended.
+
+    `samples` are the last lines of prewarm.jsonl: [age in s, elapsed s, bytes read, MiB/s, remaining s or null].
+    """
+    progress = read_json(settings.run_path(run_id, "prewarm.json"))
+    if progress is None:
+        raise PrewarmNotStarted(f"no prewarm of run {run_id} is known on this host")
+    if progress["state"] == "running" and holder(settings, run_id) is None:
+        latest = read_json(settings.run_path(run_id, "prewarm.json")) or progress
+        progress = dict(latest, state="dead") if latest["state"] == "running" else latest
+    return dict(progress, samples=logged_samples(settings.run_path(run_id, "prewarm.jsonl")))
+
+
+def _covers(finished: Dict[str, Any], request: PrewarmRequest) -> bool:
+    """True when an earlier engine of the run has read all that is asked for now."""
+    return (
+        finished.get("state") == "done"
+        and finished.get("method") == request.method
+        and (bool(finished.get("with_remainder")) or not request.with_remainder)
+    )
+
+
+def _fetch_block_list(settings: Settings, request: PrewarmRequest, url: str) -> str:
+    """Why there is no list, or nothing. Only an order that needs the list cannot do without one and raises."""
+    path = settings.run_path(request.run_id, block_list.FILE)
+    missing = "" if os.path.exists(path) else "none was given"
+    if url:
+        fresh = path + ".new"
+        try:
+            block_list.fetch(url, fresh)
+            block_list.load(fresh)
+            os.replace(fresh, path)
+            missing = ""
+        except BlockListUnreadable as error:
+            missing = str(error) if missing else ""
+    if missing and READING_ORDERS[request.method].needs_block_list:
+        raise InvalidArgument(f"method {request.method} needs a block list (block-list-url): {missing}")
+    return missing
+
+
+def _await_start(settings: Settings, run_id: str, pid: int, log_path: str) -> None:
+    """Return when the engine has published its first progress or ended."""
+    deadline = time.monotonic() + _START_TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
+        progress = read_json(settings.run_path(run_id, "prewarm.json"))
+        if progress and progress["pid"] == pid:
+            return
+        time.sleep(0.05)
+    with open(log_path, encoding="utf-8", errors="replace") as log:
+        tail = log.read()[-500:]
+    raise PrewarmNotStarted(f"the engine (process {pid}) did not start: {tail.strip()}")

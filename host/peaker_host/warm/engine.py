@@ -1,0 +1,156 @@
+"""The prewarm engine of one run: plans the order per volume, reads all volumes in parallel, reports, resumes.
+
+Files of a run in the state directory: prewarm.lock (held while the engine runs), prewarm.json (latest progress,
+replaced at least once a second), prewarm.jsonl (one line per 10 s and at the end), blocks.json (the snapshots' block
+list), prewarm.log. Journals are per volume: journals/<volume id>.journal.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+import time
+from typing import Any, Callable, Dict, List
+
+from peaker_host.blocks.ranges import difference, merged
+from peaker_host.machine.errors import HostError, ReadErrors
+from peaker_host.machine.manifest import load_manifest
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Settings
+from peaker_host.warm import cold_probe
+from peaker_host.warm.engine_lock import take_lock
+from peaker_host.warm.plan import PlannedVolume, Planner
+from peaker_host.warm.reading_orders import REMAINDER
+from peaker_host.warm.record import RunRecord
+from peaker_host.warm.request import PrewarmRequest, check_request
+from peaker_host.warm.volume_work import VolumeWork
+
+_TICK_SECONDS = 0.1
+_PROGRESS_SECONDS = 0.5
+_LOG_SECONDS = 10.0
+
+
+class Engine:
+    """Warms the volumes of one manifest; one engine per host at a time."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        processes: Processes,
+        request: PrewarmRequest,
+        say: Callable[[str], None],
+    ) -> None:
+        check_request(request)
+        self._settings = settings
+        self._request = request
+        self._stop = threading.Event()
+        self._record = RunRecord(settings, request, say)
+        self._planner = Planner(settings, processes, request, self._stop, say)
+        self._planned: List[PlannedVolume] = []
+        self._works: List[VolumeWork] = []
+        self._threads: List[threading.Thread] = []
+        self._crashes: List[BaseException] = []
+
+    def stop(self) -> None:
+        """End soon: reads under way are finished and journalled."""
+        self._stop.set()
+
+    def run(self) -> Dict[str, Any]:
+        """Warm everything. Returns the final progress; raises ReadErrors or what the checks raise."""
+        lock = take_lock(self._settings, self._request.run_id)
+        try:
+            return self._run_locked()
+        except HostError as error:
+            self._record.publish("failed", error)
+            raise
+        except Exception as error:
+            self._record.publish("failed", HostError(f"{type(error).__name__}: {error}"))
+            raise
+        finally:
+            self._stop.set()
+            for thread in self._threads:
+                thread.join()
+            for volume in self._planned:
+                volume.journal.close()
+            lock.close()
+
+    def _run_locked(self) -> Dict[str, Any]:
+        self._record.publish("running")
+        self._planned = self._planner.plan(load_manifest(self._settings, self._request.run_id))
+        depths = self._record.depths
+        self._works = [
+            VolumeWork(volume, self._request, self._stop, depths.get(volume.member.volume_id))
+            for volume in self._planned
+        ]
+        for volume in self._planned:
+            self._probe(volume)
+        bytes_read = sum(volume.bytes_read for volume in self._planned)
+        self._record.planned(self._works, bytes_read, self._planner.hot_unknown)
+        self._threads = [threading.Thread(target=self._warm, args=(work,)) for work in self._works]
+        for thread in self._threads:
+            thread.start()
+        self._watch(self._threads)
+        if self._crashes:
+            raise self._crashes[0]
+        failed = [
+            f"{work.planned.member.name}: blocks {item.first_block}+{item.blocks} ({item.reason})"
+            for work in self._works
+            for item in work.pool.progress.failed
+        ]
+        if failed:
+            raise ReadErrors("could not be read after several tries: " + "; ".join(failed[:20]))
+        progress = self._record.publish(self._end_state())
+        self._record.log(progress)
+        return progress
+
+    def _end_state(self) -> str:
+        """A signal is a host going down: dead, so that the run starts the engine again."""
+        if not self._stop.is_set() or all(work.blocks_done == work.blocks_total for work in self._works):
+            return "done"
+        return "dead"
+
+    def _warm(self, work: VolumeWork) -> None:
+        try:
+            work.warm()
+        except BaseException as error:  # noqa: BLE001 - raised again by run()
+            self._crashes.append(error)
+            self._stop.set()
+
+    def _probe(self, volume: PlannedVolume) -> None:
+        """Before the first read of the volume's data: how slow it is while it is cold."""
+        volume_id = volume.member.volume_id
+        if self._record.knows_await_cold(volume_id) or not volume.untouched:
+            return
+        # The remainder stays cold for now, and blocks that the plan needed are warm.
+        wanted = [one for tier in volume.tiers if tier.name != REMAINDER for one in tier.ranges]
+        blocks = difference(merged(wanted), volume.journal.done.ranges())
+        found = cold_probe.probe(volume.device.path, volume.device.size_bytes, blocks, random.SystemRandom())
+        if found is not None:
+            self._record.keep_await_cold(volume_id, found)
+
+    def _watch(self, threads: List[threading.Thread]) -> None:
+        logged = published = 0.0
+        while any(thread.is_alive() for thread in threads):
+            deadline = time.monotonic() + _TICK_SECONDS
+            for thread in threads:
+                thread.join(max(0.0, deadline - time.monotonic()))
+            # Who waits for the hot set, or for all that is used, is told at once.
+            news = self._record.has_news()
+            # Behind a database that serves, the host's own disk is left in peace.
+            pause = _LOG_SECONDS if self._record.is_used_warm else _PROGRESS_SECONDS
+            if time.monotonic() - published < pause and not news:
+                continue
+            published = time.monotonic()
+            for volume in self._planned:
+                volume.journal.sync()
+            progress = self._record.publish("running")
+            if time.monotonic() - logged >= _LOG_SECONDS:
+                logged = time.monotonic()
+                self._record.log(progress)
+
+
+def stop_on_signals(engine: Engine) -> None:
+    """SIGTERM and SIGINT end the engine in order."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: engine.stop())

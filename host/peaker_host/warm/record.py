@@ -1,0 +1,184 @@
+"""What an engine publishes about its run, and what an earlier engine of the run published.
+
+In the state directory: prewarm.json (latest progress), prewarm.jsonl (one line per look for the log).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import resource
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+
+from peaker_host.machine.errors import HostError
+from peaker_host.machine.files import read_json, write_json
+from peaker_host.machine.settings import Settings
+from peaker_host.warm import cold_probe
+from peaker_host.warm.cold_probe import ColdProbe
+from peaker_host.warm.progress import MIB, MeanRate, eta_seconds, sentence
+from peaker_host.warm.request import PrewarmRequest
+from peaker_host.warm.volume_work import VolumeWork
+
+
+class RunRecord:
+    """Sums over all engines of the run; times in seconds."""
+
+    def __init__(self, settings: Settings, request: PrewarmRequest, say: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._request = request
+        self._say = say
+        self._started = time.monotonic()
+        self._path = settings.run_path(request.run_id, "prewarm.json")
+        earlier = read_json(self._path) or {}
+        self._elapsed_before = float(earlier.get("elapsed_seconds", 0.0))
+        self._bytes_before = int(earlier.get("bytes_read", 0))
+        self._restarts = int(earlier.get("restarts", -1)) + 1
+        self._hot_warm_seconds: Optional[float] = earlier.get("hot_warm_seconds")
+        self._used_warm_seconds: Optional[float] = None
+        # A restart goes on with the depth that was found, so that it does not probe the device again.
+        self.depths: Dict[str, int] = dict(earlier.get("depths", {}))
+        self._probes = cold_probe.kept(settings, request.run_id)
+        self._planning_seconds = 0.0
+        self._hot_unknown = ""
+        self._rate = MeanRate(self._started)
+        self._works: Sequence[VolumeWork] = ()
+
+    def planned(self, works: Sequence[VolumeWork], bytes_read: int, hot_unknown: str) -> None:
+        """The plan is made, from `bytes_read` of the volumes; from now on they are warmed."""
+        self._works = works
+        self._bytes_before += bytes_read
+        self._hot_unknown = hot_unknown
+        self._planning_seconds = round(time.monotonic() - self._started, 3)
+        self._rate = MeanRate(time.monotonic())
+
+    def knows_await_cold(self, volume_id: str) -> bool:
+        """Whether this or an earlier engine has measured how slow the volume was."""
+        return volume_id in self._probes
+
+    def keep_await_cold(self, volume_id: str, probe: ColdProbe) -> None:
+        """Note how slow a volume was before anything warmed it."""
+        self._probes[volume_id] = probe
+        with self._despite_full_disk():
+            cold_probe.keep(self._settings, self._request.run_id, self._probes)
+
+    @property
+    def is_used_warm(self) -> bool:
+        """True once it was published that all but the remainder is read."""
+        return self._used_warm_seconds is not None
+
+    def has_news(self) -> bool:
+        """True when the hot set, or all but the remainder, has just become warm, and nobody has been told."""
+        return self._hot_warm_now() or self._used_warm_now()
+
+    def publish(self, state: str, error: Optional[HostError] = None) -> Dict[str, Any]:
+        """Replace prewarm.json; returns what is in it."""
+        progress = self._progress(state)
+        if error is not None:
+            progress["error"], progress["message"] = type(error).__name__, str(error)
+        elif state == "dead":
+            progress["error"] = "Interrupted"
+            progress["message"] = "stopped before the end; start again to resume"
+        with self._despite_full_disk():
+            write_json(self._path, progress)
+        return progress
+
+    def log(self, progress: Dict[str, Any]) -> None:
+        """One line for machines, one for people."""
+        kept = {key: value for key, value in progress.items() if key != "volumes"}
+        path = self._settings.run_path(self._request.run_id, "prewarm.jsonl")
+        with self._despite_full_disk(), open(path, "a", encoding="ascii") as log:
+            log.write(json.dumps(dict(kept, at=round(time.time(), 3))) + "\n")
+        self._say(sentence(progress))
+
+    @contextlib.contextmanager
+    def _despite_full_disk(self) -> Iterator[None]:
+        """What only informs must not end hours of reading."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._say(f"not written, the disk is full: {error.filename or self._settings.state_dir}")
+
+    def _progress(self, state: str) -> Dict[str, Any]:
+        now, works = time.monotonic(), self._works
+        bytes_here = sum(work.pool.progress.bytes_read for work in works)
+        rate = self._rate.observe(now, bytes_here)
+        left = [work.left(urgent_only=False) for work in works]
+        rates = [work.mean_rate.observe(now, work.pool.progress.bytes_read) for work in works]
+        elapsed = now - self._started
+        self._note_ends(self._elapsed_before + elapsed)
+        mean = bytes_here / MIB / max(elapsed - self._planning_seconds, 0.001)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        return {
+            "state": state,
+            "run_id": self._request.run_id,
+            "method": self._request.method,
+            "with_remainder": self._request.with_remainder,
+            "pid": os.getpid(),
+            "blocks_done": sum(work.blocks_done for work in works),
+            "blocks_total": sum(work.blocks_total for work in works),
+            "bytes_read": self._bytes_before + bytes_here,
+            "rate_mib_per_s": round(mean if state == "done" else rate, 1),
+            # Of what must be read before the replica goes on; the remainder follows at leisure.
+            "eta_seconds": eta_seconds(zip(left, rates), state) if works or state == "done" else None,
+            "elapsed_seconds": round(self._elapsed_before + elapsed, 3),
+            "hot_warm_seconds": self._hot_warm_seconds,
+            "hot_eta_seconds": self._hot_eta(rates),
+            "hot_unknown": self._hot_unknown,
+            "used_warm_seconds": self._used_warm_seconds,
+            "planning_seconds": self._planning_seconds,
+            "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
+            "restarts": self._restarts,
+            "depths": self._depths_found(),
+            "volumes": [work.progress(self._await_cold_ms(work.volume_id)) for work in works],
+        }
+
+    def _note_ends(self, elapsed_seconds: float) -> None:
+        """When the urgent tiers of every volume were read, and when all but the remainder."""
+        if self._hot_warm_now():
+            self._hot_warm_seconds = round(elapsed_seconds, 3)
+        if self._used_warm_now():
+            self._used_warm_seconds = round(elapsed_seconds, 3)
+
+    def _used_warm_now(self) -> bool:
+        return bool(
+            self._used_warm_seconds is None
+            and self._works
+            and not any(work.left(urgent_only=False) for work in self._works)
+        )
+
+    def _hot_warm_now(self) -> bool:
+        """True when the urgent tiers are read and nobody has been told."""
+        return (
+            self._hot_warm_seconds is None
+            and self._knows_hot()
+            and not any(work.left(urgent_only=True) for work in self._works)
+        )
+
+    def _knows_hot(self) -> bool:
+        """Without a page list nothing is known to be hot."""
+        return any(work.planned.knows_hot for work in self._works)
+
+    def _hot_eta(self, rates_mib_per_s: List[float]) -> Optional[float]:
+        """Seconds until the urgent tiers are read; None where nothing is known to be hot, or no rate yet."""
+        if self._hot_warm_seconds is not None:
+            return 0.0
+        if not self._knows_hot():
+            return None
+        left = [work.left(urgent_only=True) for work in self._works]
+        return eta_seconds(zip(left, rates_mib_per_s), "running")
+
+    def _await_cold_ms(self, volume_id: str) -> Optional[float]:
+        probe = self._probes.get(volume_id)
+        return None if probe is None else probe.await_ms
+
+    def _depths_found(self) -> Dict[str, int]:
+        """Per volume, for the engine that may have to go on; kept while there is nothing newer."""
+        settled = {
+            work.volume_id: work.pool.best_depth for work in self._works if work.pool.progress.bytes_read
+        }
+        return {**self.depths, **settled}

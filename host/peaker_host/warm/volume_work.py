@@ -1,0 +1,140 @@
+"""One volume while it is warmed: what of its tiers is read, at which rate, by how many readers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Dict, Iterator, Optional
+
+from peaker_host.blocks.ranges import total
+from peaker_host.machine.devices import mount_points
+from peaker_host.warm.plan import PlannedVolume
+from peaker_host.warm.progress import MIB, MeanRate
+from peaker_host.warm.reader_pool import PoolProgress, RateLimiter, ReaderPool, Request, requests_of
+from peaker_host.warm.reading_orders import REMAINDER, URGENT_TIERS
+from peaker_host.warm.request import PrewarmRequest
+
+_REMAINDER_READERS = 2
+_MOUNT_POLL_SECONDS = 1.0
+# A replica that is not at work a day after its volumes were warm will not be.
+_MOUNT_WAIT_SECONDS = 86400.0
+
+
+class VolumeWork:
+    """`depth`: how many readers an earlier engine found best, so that a restart does not probe the device again."""
+
+    def __init__(
+        self, planned: PlannedVolume, request: PrewarmRequest, stop: threading.Event, depth: Optional[int]
+    ) -> None:
+        self.planned = planned
+        self._request = request
+        self._stop = stop
+        self._depth = depth
+        self._limiter = RateLimiter(request.rate_limit_mib_per_s * MIB)
+        self.pool = self._pool(self._limiter, depth)
+        done = planned.journal.done
+        self._tier_done_before = [
+            sum(1 for start, n in tier.ranges for block in range(start, start + n) if block in done)
+            for tier in planned.tiers
+        ]
+        self._tier_blocks = [total(tier.ranges) for tier in planned.tiers]
+        self.mean_rate = MeanRate(time.monotonic())
+
+    @property
+    def volume_id(self) -> str:
+        """Of the volume that is warmed."""
+        return self.planned.member.volume_id
+
+    @property
+    def blocks_total(self) -> int:
+        """Blocks of all tiers."""
+        return sum(self._tier_blocks)
+
+    @property
+    def blocks_done(self) -> int:
+        """Of them, read by this engine or an earlier one."""
+        return sum(self._tier_done_before) + self.pool.progress.blocks_read
+
+    def left(self, urgent_only: bool) -> int:
+        """Blocks that have not been read, of the urgent tiers or of all but the remainder."""
+        progress = zip(
+            self.planned.tiers, self._tier_blocks, self._tier_done_before, self.pool.progress.tier_blocks
+        )
+        return sum(
+            blocks - before - done
+            for tier, blocks, before, done in progress
+            if (tier.name in URGENT_TIERS if urgent_only else tier.name != REMAINDER)
+        )
+
+    def warm(self) -> None:
+        """Read every tier; returns early when told to stop."""
+        self.pool.run(self._requests(remainder=False))
+        if self.planned.tiers[-1].name == REMAINDER:
+            self._warm_remainder()
+
+    def progress(self, await_cold_ms: Optional[float]) -> Dict[str, Any]:
+        """What the engine's progress says of this volume."""
+        progress = self.pool.progress
+        return {
+            "name": self.planned.member.name,
+            "volume_id": self.volume_id,
+            "blocks_total": self.blocks_total,
+            "blocks_done": self.blocks_done,
+            "bytes_read": self.planned.bytes_read + progress.bytes_read,
+            "depth": progress.depth,
+            "retries": progress.retries,
+            "failed_ranges": [[one.first_block, one.blocks, one.reason] for one in progress.failed[:50]],
+            "tiers": [
+                {"name": tier.name, "blocks": blocks, "done": before + done}
+                for tier, blocks, before, done in zip(
+                    self.planned.tiers, self._tier_blocks, self._tier_done_before, progress.tier_blocks
+                )
+            ],
+            "map_unreadable": self.planned.note,
+            "await_cold_ms": await_cold_ms,
+        }
+
+    def _warm_remainder(self) -> None:
+        """Behind the database that is at work on the volume by then, slowly: the first write into a block is fast."""
+        rate = self._request.remainder_rate_mib_per_s
+        if rate and not self._await_mount():
+            return
+        limiter = RateLimiter((rate or self._request.rate_limit_mib_per_s) * MIB)
+        depth = _REMAINDER_READERS if rate else self._depth
+        self.pool = self._pool(limiter, depth, self.pool.progress)
+        self.pool.run(self._requests(remainder=True))
+
+    def _pool(
+        self, limiter: RateLimiter, depth: Optional[int], progress: Optional[PoolProgress] = None
+    ) -> ReaderPool:
+        volume = self.planned
+        return ReaderPool(
+            volume.device.path,
+            volume.device.size_bytes,
+            len(volume.tiers),
+            limiter,
+            volume.journal.append,
+            self._stop,
+            depth,
+            progress,
+        )
+
+    def _await_mount(self) -> bool:
+        """So that the proof and the server's start have the volume to themselves. False when nobody mounts it."""
+        deadline = time.monotonic() + _MOUNT_WAIT_SECONDS
+        while self.planned.member.mount_point not in mount_points(self.planned.device):
+            if time.monotonic() >= deadline or self._stop.wait(_MOUNT_POLL_SECONDS):
+                return False
+        return True
+
+    def _requests(self, remainder: bool) -> Iterator[Request]:
+        """What is left to be read, in order; slows down where the tiers stop being urgent."""
+        background = 0.0 if remainder else self._request.background_rate_mib_per_s
+        tiers = self.planned.tiers
+        ranges = [tier.ranges if (tier.name == REMAINDER) is remainder else [] for tier in tiers]
+        done = self.planned.journal.done.__contains__
+        for request in requests_of(ranges, done, self.pool.blocks_per_read):
+            if background and tiers[request[0]].name not in URGENT_TIERS:
+                self._limiter.change(background * MIB)
+                background = 0.0
+            yield request

@@ -1,0 +1,67 @@
+"""What a donor must be, and what it reports."""
+
+from __future__ import annotations
+
+import pytest
+from host_bench import MIB, Host, ScriptedProcesses, json_row, pool_settings, status, table, variables
+from peaker_host.donor import prepare_donor
+from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating
+
+A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
+
+
+def quiet(_text: str) -> None:
+    pass
+
+
+class TestPrepareDonor:
+    def test_a_server_without_a_channel_is_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
+        programs.on("SHOW REPLICA STATUS", answer="")
+        with pytest.raises(DonorIsSource):
+            prepare_donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], 100, 1, quiet)
+        assert not programs.said("SET GLOBAL")
+
+    def test_a_writable_replica_is_refused_as_a_source(self, host: Host, programs: ScriptedProcesses) -> None:
+        programs.on("SHOW REPLICA STATUS", answer=status()).on(
+            "super_read_only", answer=json_row(read_only=0)
+        )
+        with pytest.raises(DonorIsSource, match="accepts writes"):
+            prepare_donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], 100, 1, quiet)
+
+    def test_a_stopped_replica_is_refused(self, host: Host, programs: ScriptedProcesses) -> None:
+        programs.on("SHOW REPLICA STATUS", answer=status(Replica_SQL_Running="No", Last_SQL_Error="dup"))
+        programs.on("super_read_only", answer=json_row(read_only=1))
+        with pytest.raises(DonorNotReplicating, match="dup"):
+            prepare_donor.prepare_donor(host.settings, programs, ["/var/lib/mysql"], 100, 1, quiet)
+
+    @pytest.mark.real
+    def test_the_report_has_position_size_and_pages(self, host: Host, programs: ScriptedProcesses) -> None:
+        volume = host.volume(300 * MIB, "xfs")
+        with host.mounted(volume) as point:
+            host.configure(datadir=str(point))
+
+            def dump(_text: str) -> str:
+                (point / "ib_buffer_pool").write_text("1,1\n1,2\n")
+                return ""
+
+            programs.on("SHOW REPLICA STATUS", answer=status(Seconds_Behind_Source="2"))
+            programs.on(
+                "gtid_executed",
+                answer=json_row(gtid_set=f"{A}:1-9,\n{B}:1", server_uuid=B, server_id=2, buffer_pool_bytes=1),
+            )
+            programs.on("datadir", answer=json_row(datadir=str(point), redo="./", binlog=f"{point}/binlog"))
+            programs.on("dump_pct", answer=pool_settings(point))
+            programs.on("SHOW GLOBAL VARIABLES", answer=variables(datadir=f"{point}/"))
+            programs.on("information_schema.FILES")
+            programs.on("super_read_only", answer=json_row(read_only=1))
+            programs.on("dump_status", answer=table({"n": "x", "Value": "completed"}))
+            programs.on("SET GLOBAL")
+            programs.on("dump_now", answer=dump)
+            found = prepare_donor.prepare_donor(host.settings, programs, [str(point)], 100, 5, quiet)
+        assert (found["gtid_set"], found["lag_seconds"], found["buffer_pool_pages"]) == (
+            f"{A}:1-9,{B}:1",
+            2,
+            2,
+        )
+        assert 0 < found["data_bytes"] < 300 * MIB
+        assert 0 < found["frozen_seconds"][str(point)] < 5

@@ -1,0 +1,115 @@
+"""Waiting until the lag stays under its gate; what clients still do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from host_bench import Host, ScriptedProcesses, json_row, status, table
+from peaker_host.machine.errors import BinlogsGone, CatchUpTimeout, ReplicationStopped
+from peaker_host.replicate.replication import client_activity, is_good, wait_for_catch_up
+
+A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
+
+
+def quiet(_text: str) -> None:
+    pass
+
+
+class TestWaitForCatchUp:
+    def run(self, host: Host, programs: ScriptedProcesses, **limits: Any) -> dict[str, Any]:
+        return wait_for_catch_up(
+            host.settings,
+            programs,
+            limits.get("gate", 5),
+            limits.get("needed", 3),
+            limits.get("timeout", 20),
+            quiet,
+        )
+
+    def replica(self, programs: ScriptedProcesses, lags: list[Any], mine: list[str]) -> None:
+        def next_status(_: str) -> str:
+            lag = lags.pop(0) if len(lags) > 1 else lags[0]
+            return status(Seconds_Behind_Source=lag)
+
+        programs.on(
+            "slave_master_info", answer=table({"User_name": "r", "User_password": "p", "Port": "3306"})
+        )
+        programs.on(
+            "@@GLOBAL.gtid_executed",
+            answer=lambda _: json_row(gtid=mine.pop(0) if len(mine) > 1 else mine[0]),
+        )
+        programs.on("gtid_purged", answer=json_row(executed=f"{A}:1-30", purged=""))
+        programs.on("SHOW REPLICA STATUS", answer=next_status)
+
+    @pytest.fixture(autouse=True)
+    def fast(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("peaker_host.replicate.replication._SAMPLE_SECONDS", 0.01)
+
+    def test_it_needs_n_good_samples_in_a_row(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.replica(programs, [9, 9, 2, 7, 3, 1, 0], [f"{A}:1-12", f"{A}:1-30"])
+        found = self.run(host, programs)
+        assert [sample["lag_seconds"] for sample in found["samples"]] == [9, 2, 7, 3, 1, 0]
+        assert found["gtid_behind_at_start"] == 18
+
+    def test_no_lag_before_anything_was_received_does_not_count(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.replica(programs, [0], [f"{A}:1-12"] * 4 + [f"{A}:1-30"])
+        found = self.run(host, programs)
+        assert [sample["gtid_behind"] for sample in found["samples"]] == [18, 18, 18, 0, 0, 0]
+
+    def test_an_unknown_lag_is_not_zero(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.replica(programs, [None], [f"{A}:1-30"])
+        with pytest.raises(CatchUpTimeout) as failed:
+            self.run(host, programs, timeout=0.3)
+        assert failed.value.numbers["samples"][-1]["lag_seconds"] is None
+
+    def test_a_stopped_thread_ends_the_wait_at_once(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.replica(programs, [0], [f"{A}:1-30"])
+        programs.on("SHOW REPLICA STATUS", answer=status(Replica_SQL_Running="No", Last_SQL_Error="key 1062"))
+        with pytest.raises(ReplicationStopped, match="key 1062"):
+            self.run(host, programs)
+
+    def test_a_source_that_purges_meanwhile_is_named(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.replica(programs, [0], [f"{A}:1-12"])
+        programs.on(
+            "SHOW REPLICA STATUS",
+            answer=status(Replica_IO_Running="No", Last_IO_Errno="1236", Last_IO_Error="purged"),
+        )
+        with pytest.raises(BinlogsGone):
+            self.run(host, programs)
+
+    @pytest.mark.parametrize(
+        ("sample", "good"),
+        [
+            ({"running": True, "lag_seconds": 5, "gtid_behind": 0}, True),
+            ({"running": True, "lag_seconds": 6, "gtid_behind": 0}, False),
+            ({"running": False, "lag_seconds": 0, "gtid_behind": 0}, False),
+            ({"running": True, "lag_seconds": None, "gtid_behind": 0}, False),
+            ({"running": True, "lag_seconds": 0, "gtid_behind": 1}, False),
+        ],
+    )
+    def test_what_makes_a_sample_good(self, sample: dict[str, Any], good: bool) -> None:
+        assert is_good(sample, 5) is good
+
+
+class TestDrain:
+    def test_it_counts_what_the_server_says(self, host: Host, programs: ScriptedProcesses) -> None:
+        programs.on("PROCESSLIST", answer=json_row(connections=4, running_statements=1, transactions=2))
+        programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
+        programs.on("COUNT_STAR", answer=json_row(statements=812, errors=3, picoseconds=4.1e11))
+        found = client_activity(host.settings, programs)
+        assert found == {
+            "connections": 4,
+            "running_statements": 1,
+            "transactions": 2,
+            "client_statements": 812,
+        }
+
+    def test_without_statistics_the_statements_are_unknown(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        programs.on("PROCESSLIST", answer=json_row(connections=0, running=0, transactions=0))
+        programs.on("@@GLOBAL.performance_schema", answer=json_row(on=0))
+        assert client_activity(host.settings, programs)["client_statements"] is None

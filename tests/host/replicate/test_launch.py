@@ -1,0 +1,231 @@
+"""From restored volumes to a server with an identity of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, json_row, table
+from peaker_host import cli
+from peaker_host.machine.errors import CommandFailed, DatabaseStartFailed, TornSnapshot
+
+A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
+PERSISTED = {
+    "Version": 2,
+    "mysql_static_variables": {
+        name: {"Value": value}
+        for name, value in {
+            "server_id": "777",
+            "report_host": "donor.example",
+            "skip_slave_start": "OFF",
+            "skip_replica_start": "OFF",
+            "relay_log_recovery": "OFF",
+        }.items()
+    },
+    "mysql_dynamic_variables": {"read_only": {"Value": "OFF"}, "super_read_only": {"Value": "OFF"}},
+    "mysql_dynamic_parse_early_variables": {"max_connections": {"Value": "99"}},
+}
+
+
+def answer_of_a_running_server() -> str:
+    return table({"1": 1})
+
+
+def nobody_answers() -> str:
+    raise CommandFailed("ERROR 2002 (HY000): Can't connect to local MySQL server through socket")
+
+
+class TestStartDatabase:
+    @pytest.fixture
+    def ready(
+        self, host: Host, programs: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> ScriptedProcesses:
+        volume = host.volume(300 * MIB, "xfs")
+        place = host.root / "place0"
+        host.configure(datadir=str(place))
+        with host.mounted(volume) as point:
+            (point / "auto.cnf").write_text("[auto]\nserver-uuid=donor\n")
+        assembled = host.call(
+            capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", host.request(volume)
+        )
+        assert assembled["ok"]
+        real = type(programs).__mro__[1]()
+        programs.on("mount -t", answer=lambda text: real.run(text.split()).stdout)
+        runs: list[bool] = []
+        programs.on("SELECT 1", answer=lambda _: answer_of_a_running_server() if runs else nobody_answers())
+        programs.on("systemctl").on("systemctl stop mysql", answer=lambda _: runs.clear() or "")
+        programs.on("systemctl start mysql", answer=lambda _: runs.append(True) or "")
+        programs.on("SET GLOBAL super_read_only = ON").on("CREATE USER")
+        programs.on("'on', @@GLOBAL.super_read_only", answer=json_row(on=1))
+        programs.on("performance_schema.error_log", answer=json_row(torn=0))
+        programs.on("load_now").on("load_status", answer=table({"n": "x", "Value": "not started"}))
+        programs.on("server_version", answer=self.server_says(host))
+        yield programs
+        if os.path.ismount(place):
+            real.run(["umount", str(place)])
+
+    @staticmethod
+    def server_says(host: Host, **other: Any) -> str:
+        facts = {
+            "server_uuid": A,
+            "server_id": 7,
+            "server_version": "9.7.4",
+            "datadir": f"{host.settings.datadir}/",
+            "read_only": 1,
+            "waits_for_start": 1,
+            "gtid_set": f"{B}:1-5",
+        }
+        return json_row(**{**facts, **other})
+
+    def start(
+        self, host: Host, programs: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> dict[str, Any]:
+        limits = ("--server-id", "7", "--timeout-seconds", "5")
+        command = ("start_database", "--run-id", RUN_ID, *limits)
+        cli.main(["--settings", str(host.settings_path), *command], programs)
+        result: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        return result
+
+    @pytest.mark.real
+    def test_a_copy_gets_its_own_identity_once_and_starts_read_only(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        first = self.start(host, ready, capsys)
+        assert (first["ok"], first["server_uuid"], first["read_only"]) == (True, A, True)
+        identity = Path(host.settings.datadir) / "auto.cnf"
+        assert not identity.exists()
+        options = (Path(host.settings.config_dir) / "zz-peaker.cnf").read_text().splitlines()
+        for option in ("server_id = 7", "skip_replica_start = ON", "super_read_only = ON"):
+            assert option in options
+        order = [" ".join(argv[1:3]) for argv, _ in ready.calls if argv[0] == "systemctl"]
+        assert order[:3] == ["stop mysql", "daemon-reload", "start mysql"]
+        assert order[-1] == "restart peaker-health.service"
+        assert ready.said("load_now"), "hot pages are loaded while replication starts"
+        [account] = ready.said("CREATE USER")
+        assert "SET SESSION sql_log_bin = 0" in account, (
+            "the account must not differ from the source in GTIDs"
+        )
+        inputs = [given for _, given in ready.calls]
+        made_at = next(index for index, given in enumerate(inputs) if "CREATE USER" in given)
+        assert inputs[made_at + 1].endswith("SET GLOBAL super_read_only = ON;\n")
+        assert Path(host.settings.health_defaults_file).stat().st_mode & 0o777 == 0o600
+        identity.write_text("[auto]\nserver-uuid=own\n")
+        second = self.start(host, ready, capsys)
+        assert second["started_seconds"] == first["started_seconds"]
+        assert identity.exists(), "an own identity is never taken away"
+
+    @pytest.mark.real
+    def test_what_the_donor_persisted_for_itself_does_not_come_with_the_copy(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """SET PERSIST server_id = 777, read_only = OFF on the donor: mysqld-auto.cnf wins over every option file."""
+        with host.mounted(host.volumes[0]) as point:
+            (point / "mysqld-auto.cnf").write_text(json.dumps(PERSISTED))
+            (point / "mysqld-auto.cnf.backup").write_text(json.dumps(PERSISTED))
+            os.chown(point / "mysqld-auto.cnf", 27306, 27306)
+        assert self.start(host, ready, capsys)["ok"]
+        for name in ("mysqld-auto.cnf", "mysqld-auto.cnf.backup"):
+            kept = json.loads((Path(host.settings.datadir) / name).read_text())
+            assert kept == {
+                "Version": 2,
+                "mysql_static_variables": {},
+                "mysql_dynamic_variables": {},
+                "mysql_dynamic_parse_early_variables": {"max_connections": {"Value": "99"}},
+            }
+        assert (Path(host.settings.datadir) / "mysqld-auto.cnf").stat().st_uid == 27306
+
+    @pytest.mark.real
+    @pytest.mark.parametrize(
+        ("said", "names"),
+        [
+            ({"server_id": 777}, "server_id is 777, not 7"),
+            ({"server_uuid": "donor"}, "server_uuid is the donor's"),
+            ({"read_only": 0}, "accepts writes"),
+            ({"waits_for_start": 0}, "replicates before it was checked"),
+            ({"datadir": "/srv/mysql/"}, "host.json says"),
+        ],
+    )
+    def test_a_server_that_does_not_run_as_it_was_told_is_stopped_and_says_what_won(
+        self,
+        host: Host,
+        ready: ScriptedProcesses,
+        capsys: pytest.CaptureFixture[str],
+        said: dict[str, Any],
+        names: str,
+    ) -> None:
+        ready.on("server_version", answer=self.server_says(host, **said))
+        source = {"VARIABLE_NAME": "server_id", "VARIABLE_SOURCE": "COMMAND_LINE", "VARIABLE_PATH": ""}
+        ready.on("variables_info", answer=table(source))
+        for _ in range(2):
+            result = self.start(host, ready, capsys)
+            assert (result["ok"], result.get("error")) == (False, "IdentityNotTaken")
+            assert names in result["message"]
+            assert "server_id from COMMAND_LINE" in result["message"]
+            last = [" ".join(argv) for argv, _ in ready.calls if argv[0] == "systemctl"][-1]
+            assert last == "systemctl stop mysql"
+
+    @pytest.mark.real
+    def test_a_server_that_the_image_started_is_stopped_before_the_volumes_come_over_its_files(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert self.start(host, ready, capsys)["ok"]
+        programs = [argv[0] for argv, _ in ready.calls]
+        assert programs.index("systemctl") < programs.index("mount")
+        drop_in = Path(host.settings.unit_dir) / "mysql.service.d" / "peaker-volumes.conf"
+        assert f"ConditionPathIsMountPoint={host.settings.datadir}" in drop_in.read_text().splitlines()
+
+    @pytest.mark.real
+    def test_a_server_that_cannot_be_stopped_is_not_mounted_over(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        ready.on("SELECT 1", answer=answer_of_a_running_server())
+        result = self.start(host, ready, capsys)
+        assert result["error"] == "DatabaseStillRunning"
+        assert not os.path.ismount(host.settings.datadir)
+
+    @pytest.mark.real
+    def test_a_log_sequence_number_in_the_future_is_a_torn_snapshot(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        ready.on("performance_schema.error_log", answer=json_row(torn=1))
+        assert self.start(host, ready, capsys)["error"] == TornSnapshot.__name__
+
+    @pytest.mark.real
+    def test_the_same_in_the_log_file(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        log = Path(host.settings.error_log)
+        log.write_text("old: log sequence number 1 is in the future!\n")
+
+        def start(_text: str) -> str:
+            log.write_text(log.read_text() + "Page log sequence number 2 is in the future!\n")
+            return ""
+
+        assert self.start(host, ready, capsys)["ok"], "an old line says nothing about this start"
+        ready.on("systemctl start mysql", answer=start)
+        assert self.start(host, ready, capsys)["error"] == "TornSnapshot"
+
+    @pytest.mark.real
+    def test_a_server_that_does_not_come_up_shows_its_log(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        ready.on("SELECT 1", answer=CommandFailed("no"))
+        ready.on(
+            "systemctl start mysql", answer=lambda _: Path(host.settings.error_log).write_text("boom") and ""
+        )
+        result = self.start(host, ready, capsys)
+        assert result["error"] == DatabaseStartFailed.__name__
+        assert "boom" in result["message"]
+
+    @pytest.mark.real
+    def test_a_place_that_holds_another_filesystem_is_refused(
+        self, host: Host, ready: ScriptedProcesses, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        other = host.volume(300 * MIB, "xfs")
+        place = host.settings.datadir
+        os.makedirs(place, exist_ok=True)
+        type(ready).__mro__[1]().run(["mount", other.path, place])
+        assert self.start(host, ready, capsys)["error"] == "DeviceInUse"

@@ -1,0 +1,281 @@
+"""Joining the source: by which login, encryption and position, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from host_bench import RUNNING, Host, ScriptedProcesses, json_row, status, table
+from peaker_host.machine.errors import (
+    BinlogsGone,
+    CommandFailed,
+    ErrantTransactions,
+    ReplicationNotConfigured,
+    ReplicationStopped,
+    UnsupportedChannels,
+)
+from peaker_host.replicate.replication import join_statements, start_replication
+from peaker_host.replicate.source_login import Credentials, Encryption
+
+A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
+
+
+def quiet(_text: str) -> None:
+    pass
+
+
+class TestStartReplication:
+    def source(self, programs: ScriptedProcesses, executed: str, purged: str, mine: str) -> None:
+        programs.on("SHOW REPLICA STATUS", answer=status())
+        programs.on(
+            "slave_master_info",
+            answer=table({"User_name": "repl", "User_password": "secret", "Port": "3306"}),
+        )
+        programs.on("gtid", "@@GLOBAL.gtid_executed", answer=json_row(gtid=mine))
+        programs.on("gtid_purged", answer=json_row(executed=executed, purged=purged))
+        programs.on("STOP REPLICA").on("CHANGE REPLICATION SOURCE").on("START REPLICA")
+
+    def test_it_joins_by_gtid_with_the_stored_user(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        stopped = status(Replica_IO_Running="No", Replica_SQL_Running="No")
+        answers = [stopped, stopped.replace("No", "Connecting", 1), status(), status()]
+        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
+        found = start_replication(host.settings, programs, "10.77.1.10", quiet)
+        (change,) = programs.said("CHANGE REPLICATION SOURCE")
+        for part in ("'10.77.1.10'", "'repl'", "'secret'", "AUTO_POSITION = 1"):
+            assert part in change
+        assert (found["gtid_behind"], found["source_checked"], found["already_running"]) == (10, True, False)
+
+    def test_a_channel_that_already_runs_is_left_alone(self, host: Host, programs: ScriptedProcesses) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        assert start_replication(host.settings, programs, "10.77.1.10", quiet)["already_running"]
+        assert not programs.said("CHANGE REPLICATION SOURCE")
+
+    def test_purged_binary_logs_are_found_before_the_channel_is_touched(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, f"{A}:1-30", f"{A}:1-25", f"{A}:1-20")
+        with pytest.raises(BinlogsGone, match="purged 5 transactions"):
+            start_replication(host.settings, programs, "10.77.1.10", quiet)
+        assert not programs.said("STOP REPLICA")
+
+    def test_transactions_that_the_source_lacks_are_refused(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20,{B}:1-2")
+        with pytest.raises(ErrantTransactions, match="2 transactions"):
+            start_replication(host.settings, programs, "10.77.1.10", quiet)
+
+    def test_a_replica_that_applies_while_its_source_is_asked_holds_nothing_errant(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        """start_replication runs again under load: each look at either side finds both 5 transactions further."""
+        self.source(programs, "", "", "")
+        now = [10]
+
+        def later() -> str:
+            now[0] += 5
+            return f"{A}:1-{now[0]}"
+
+        programs.on("gtid", "@@GLOBAL.gtid_executed", answer=lambda _: json_row(gtid=later()))
+        programs.on("gtid_purged", answer=lambda _: json_row(executed=later(), purged=f"{A}:1-{now[0] - 5}"))
+        found = start_replication(host.settings, programs, "10.77.1.10", quiet)
+        assert (found["already_running"], found["source_checked"]) == (True, True)
+
+    def test_a_transaction_that_the_source_has_sent_and_not_counted_yet_is_no_errant_one(
+        self, host: Host, programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("peaker_host.replicate.replication._ERRANT_PAUSE_SECONDS", 0.0)
+        self.source(programs, "", "", f"{A}:1-21")
+        counted = [f"{A}:1-20", f"{A}:1-20", f"{A}:1-21"]
+        programs.on("gtid_purged", answer=lambda _: json_row(executed=counted.pop(0), purged=""))
+        assert start_replication(host.settings, programs, "10.77.1.10", quiet)["already_running"]
+
+    def test_a_named_channel_is_the_one_that_is_made_again(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        stopped = status(Replica_IO_Running="No", Channel_Name="ea'st")
+        answers = [stopped, stopped, *[status(Channel_Name="ea'st")] * 2]
+        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
+        start_replication(host.settings, programs, "10.77.1.10", quiet)
+        for words in ("STOP REPLICA", "CHANGE REPLICATION SOURCE", "START REPLICA"):
+            assert programs.said(words)[0].endswith(" FOR CHANNEL 'ea''st';\n")
+        assert programs.said("Channel_name = 'ea''st'")
+
+    def test_several_channels_are_refused_here_too(self, host: Host, programs: ScriptedProcesses) -> None:
+        two = table({**RUNNING, "Channel_Name": "east"}, {**RUNNING, "Channel_Name": "west"})
+        programs.on("SHOW REPLICA STATUS", answer=two)
+        with pytest.raises(UnsupportedChannels, match="'east', 'west'"):
+            start_replication(host.settings, programs, "10.77.1.10", quiet)
+
+    def test_a_source_that_does_not_let_us_ask_is_joined_and_error_1236_still_named(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, "", "", f"{A}:1-20")
+        programs.on("gtid_purged", answer=CommandFailed("Access denied"))
+        programs.on(
+            "SHOW REPLICA STATUS",
+            answer=status(
+                Replica_IO_Running="No", Last_IO_Errno="1236", Last_IO_Error="purged required binary logs"
+            ),
+        )
+        with pytest.raises(BinlogsGone, match="purged required"):
+            start_replication(host.settings, programs, "10.77.1.10", quiet)
+
+    def test_a_duplicate_server_uuid_is_not_mistaken_for_missing_binary_logs(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        programs.on(
+            "SHOW REPLICA STATUS",
+            answer=status(
+                Replica_IO_Running="No",
+                Last_IO_Errno="1236",
+                Last_IO_Error="A replica with the same server_uuid/server_id has connected",
+            ),
+        )
+        with pytest.raises(ReplicationStopped, match="same server_uuid"):
+            start_replication(host.settings, programs, "10.77.1.10", quiet)
+
+    def test_without_any_user_it_says_where_one_is_looked_for(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        programs.on("slave_master_info", answer="").on("SHOW REPLICA STATUS", answer=status())
+        with pytest.raises(ReplicationNotConfigured, match=r"replication\.json"):
+            start_replication(host.settings, programs, "10.77.1.10", quiet)
+
+    def test_a_credentials_file_comes_before_what_is_stored(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        Path(host.settings.replication_credentials_file).write_text('{"user": "other", "password": "p"}')
+        programs.on("SHOW REPLICA STATUS", answer=status(Source_Host="old"))
+        start_replication(host.settings, programs, "10.77.1.10", quiet)
+        assert "'other'" in programs.said("CHANGE REPLICATION SOURCE")[0]
+
+    def logged_in_with(self, host: Host, programs: ScriptedProcesses, **stored: str) -> tuple[str, str]:
+        """The client's option file for the source, and the statement that makes the channel."""
+        self.source(programs, f"{A}:1-30", "", f"{A}:1-20")
+        user = {"User_name": "repl", "User_password": "secret", "Port": "3306", "Host": "10.77.1.10"}
+        programs.on("slave_master_info", answer=table({**user, **stored}))
+        seen: list[str] = []
+
+        def look(text: str) -> str:
+            seen.append(Path(text.split("--defaults-extra-file=")[1].split()[0]).read_text())
+            return json_row(executed=f"{A}:1-30", purged="")
+
+        programs.on("gtid_purged", answer=look)
+        answers = [status(Source_Host="old"), status(Source_Host="old"), status(), status()]
+        programs.on("SHOW REPLICA STATUS", answer=lambda _: answers.pop(0))
+        start_replication(host.settings, programs, "10.77.1.10", quiet)
+        return seen[0], programs.said("CHANGE REPLICATION SOURCE")[0]
+
+    def test_the_password_s_key_comes_from_the_source_only_where_the_donor_had_it_so(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        """Nothing vouches for that key: who sits in between reads the password with his own."""
+        login, change = self.logged_in_with(host, programs, Enabled_ssl="0", Get_public_key="0")
+        assert "get-server-public-key" not in login
+        assert "GET_SOURCE_PUBLIC_KEY" not in change
+        assert "ssl-mode=DISABLED" in login, (
+            "nor is it given to a source that offers an unverified certificate"
+        )
+
+    def test_a_donor_that_had_it_so_keeps_it(self, host: Host, programs: ScriptedProcesses) -> None:
+        login, change = self.logged_in_with(host, programs, Enabled_ssl="0", Get_public_key="1")
+        assert "get-server-public-key" in login
+        assert "GET_SOURCE_PUBLIC_KEY = 1" in change
+
+    @pytest.mark.parametrize(
+        ("stored", "mode"),
+        [
+            ({"Ssl_verify_server_cert": "0"}, "REQUIRED"),
+            ({"Ssl_verify_server_cert": "0", "Ssl_ca": "/etc/ca.pem"}, "VERIFY_CA"),
+            ({"Ssl_verify_server_cert": "1", "Ssl_ca": "/etc/ca.pem"}, "VERIFY_IDENTITY"),
+        ],
+    )
+    def test_the_source_is_asked_over_a_connection_like_the_channel_s(
+        self, host: Host, programs: ScriptedProcesses, stored: dict[str, str], mode: str
+    ) -> None:
+        login, change = self.logged_in_with(host, programs, Enabled_ssl="1", **stored)
+        assert f"ssl-mode={mode}" in login.splitlines()
+        assert ("ssl-ca=/etc/ca.pem" in login) is ("Ssl_ca" in stored)
+        assert "SOURCE_SSL" not in change, "the channel keeps what is not named"
+
+    def test_a_verified_certificate_needs_the_name_that_it_was_made_for(
+        self, host: Host, programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        found = {"db.internal": "10.77.1.10", "moved.internal": "10.77.9.9"}
+        monkeypatch.setattr(
+            "peaker_host.replicate.source_login.socket.getaddrinfo",
+            lambda name, _: [(0, 0, 0, "", (found[name], 0))],
+        )
+        encryption = Encryption(encrypted=True, verified=True)
+        hosts = {name: Credentials("r", "p", 3306, name, encryption).host_for("10.77.1.10") for name in found}
+        assert hosts == {"db.internal": "db.internal", "moved.internal": "10.77.1.10"}
+        assert Credentials("r", "p", 3306, "db.internal").host_for("10.77.1.10") == "10.77.1.10"
+
+    def test_mariadb_gets_its_donor_s_encryption_and_domains_back(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        encryption = Encryption(encrypted=True, verified=True, files={"ssl-ca": "/etc/ca.pem"})
+        donor_status = {"Replicate_Do_Domain_Ids": "0, 7"}
+        [change] = [
+            statement
+            for statement in join_statements(
+                "mariadb", "db", Credentials("r", "p", 3306, "db", encryption), "", donor_status
+            )
+            if statement.startswith("CHANGE")
+        ]
+        for part in (
+            "MASTER_SSL = 1",
+            "MASTER_SSL_VERIFY_SERVER_CERT = 1",
+            "MASTER_SSL_CA = '/etc/ca.pem'",
+            "DO_DOMAIN_IDS = (0, 7)",
+        ):
+            assert part in change
+
+    @pytest.mark.parametrize(("begins", "gone"), [("0-1-18", False), ("0-1-19", True), (None, False)])
+    def test_mariadb_s_source_must_still_have_the_logs(
+        self, host: Host, programs: ScriptedProcesses, begins: str | None, gone: bool
+    ) -> None:
+        host.configure(engine="mariadb")
+        Path(host.settings.replication_credentials_file).write_text('{"user": "r", "password": "p"}')
+        renamed = status(Gtid_IO_Pos="0-1-18").replace("Source", "Master").replace("Replica", "Slave")
+        programs.on("SHOW SLAVE STATUS", answer=renamed)
+        programs.on("SHOW ALL SLAVES STATUS", answer=table({"Connection_name": ""}))
+        programs.on("gtid_slave_pos", answer=json_row(gtid="0-1-18"))
+        programs.on("gtid_binlog_pos", answer=json_row(executed="0-1-40"))
+        logs = table({"Log_name": "binlog.000003", "File_size": "1"})
+        programs.on("SHOW BINARY LOGS", answer=CommandFailed("ERROR 1227") if begins is None else logs)
+        programs.on("BINLOG_GTID_POS('binlog.000003', 4)", answer=json_row(purged=begins))
+        if gone:
+            with pytest.raises(BinlogsGone, match="purged 1 transactions"):
+                start_replication(host.settings, programs, "10.77.1.10", quiet)
+        else:
+            found = start_replication(host.settings, programs, "10.77.1.10", quiet)
+            assert found["source_checked"] is (begins is not None), "unknown is not checked"
+
+    def test_mariadb_makes_its_channel_anew_from_its_own_position(self) -> None:
+        statements = join_statements("mariadb", "10.0.0.1", Credentials("repl", "p", 3306))
+        assert statements[:2] == ["STOP SLAVE", "RESET SLAVE ALL"]
+        assert "MASTER_USE_GTID = slave_pos" in statements[2]
+
+    def test_a_mariadb_copy_of_a_source_starts_at_the_end_of_its_binary_log(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        host.configure(engine="mariadb")
+        Path(host.settings.replication_credentials_file).write_text('{"user": "r", "password": "p"}')
+        renamed = status().replace("Source", "Master").replace("Replica", "Slave")
+        answers = ["", renamed, renamed]
+        programs.on("SHOW SLAVE STATUS", answer=lambda _: answers.pop(0))
+        programs.on("SHOW ALL SLAVES STATUS", answer="")
+        programs.on("SHOW BINARY LOGS", answer=table({"Log_name": "binlog.000001", "File_size": "1"}))
+        programs.on("BINLOG_GTID_POS('binlog.000001', 4)", answer=json_row(purged=""))
+        programs.on("gtid_slave_pos", answer=json_row(gtid=""))
+        programs.on("gtid_binlog_pos", answer=json_row(gtid="0-1-21", executed="0-1-22", purged=""))
+        programs.on("STOP SLAVE").on("RESET SLAVE").on("CHANGE MASTER").on("START SLAVE")
+        found = start_replication(host.settings, programs, "10.0.0.1", quiet)
+        assert programs.said("SET GLOBAL gtid_slave_pos = '0-1-21'")
+        assert (found["gtid_set"], found["gtid_behind"]) == ("0-1-21", 1)

@@ -1,0 +1,127 @@
+"""Devices that are not what was asked for, or that others use, are refused before the first read."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_bench import MIB, RUN_ID, Host, Volume
+from peaker_host.machine.devices import describe_device
+
+pytestmark = pytest.mark.real
+Capture = pytest.CaptureFixture[str]
+
+
+def filled(host: Host, kind: str = "xfs", size: int = 400 * MIB, data: int = 60 * MIB) -> Volume:
+    volume = host.volume(size, kind)
+    with host.mounted(volume) as point:
+        (point / "t.ibd").write_bytes(os.urandom(data))
+    return volume
+
+
+def assemble(host: Host, capsys: Capture, *volumes: Volume, filesystem: str = "xfs") -> dict[str, Any]:
+    return host.call(
+        capsys,
+        "assemble_storage",
+        "--run-id",
+        RUN_ID,
+        "--wait-seconds",
+        "1",
+        "--volumes",
+        host.request(*volumes, filesystem=filesystem),
+    )
+
+
+def sectors_read(volume: Volume) -> int:
+    name = describe_device(volume.path).kernel_name
+    return int(Path(f"/sys/block/{name}/stat").read_text().split()[2])
+
+
+class TestWrongDevices:
+    """All of these are refused before the first read of the engine."""
+
+    def refused(self, host: Host, capsys: Capture, volume: Volume, **request: str) -> str:
+        before = sectors_read(volume)
+        result = assemble(host, capsys, volume, **request)
+        assert not result["ok"]
+        assert (sectors_read(volume) - before) * 512 < MIB
+        error: str = result["error"]
+        return error
+
+    def test_mounted_elsewhere(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        with host.mounted(volume):
+            assert self.refused(host, capsys, volume) == "DeviceInUse"
+
+    def test_mounted_after_it_was_assembled(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        assert assemble(host, capsys, volume)["ok"]
+        with host.mounted(volume):
+            for command in ("start_prewarm", "prewarm"):
+                assert host.call(capsys, command, "--run-id", RUN_ID)["error"] == "DeviceInUse"
+
+    def test_mounted_in_another_mount_namespace(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        point = host.root / "hidden"
+        point.mkdir()
+        script = f"mount {volume.path} {point} && echo mounted && read line"
+        with subprocess.Popen(
+            ["unshare", "-m", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "mounted\n"
+            try:
+                assert self.refused(host, capsys, volume) == "DeviceInUse"
+            finally:
+                other.communicate("\n")
+
+    def test_another_volume_behind_the_link_than_before(self, host: Host, capsys: Capture) -> None:
+        volume, other = filled(host), host.volume(400 * MIB, "xfs")
+        assert assemble(host, capsys, volume)["ok"]
+        host.link(volume.volume_id, other.path)
+        assert host.call(capsys, "prewarm", "--run-id", RUN_ID)["error"] == "WrongDevice"
+
+    def test_no_superblock(self, host: Host, capsys: Capture) -> None:
+        assert self.refused(host, capsys, host.volume(300 * MIB)) == "NoFilesystem"
+
+    def test_another_filesystem_than_expected(self, host: Host, capsys: Capture) -> None:
+        assert self.refused(host, capsys, filled(host), filesystem="ext4") == "NoFilesystem"
+
+    def test_no_block_device(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        host.link(volume.volume_id, str(volume.image))
+        assert self.refused(host, capsys, volume) == "WrongDevice"
+
+    def test_a_volume_that_is_not_attached(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        (
+            host.root / "by-id" / f"nvme-Amazon_Elastic_Block_Store_{volume.volume_id.replace('-', '')}"
+        ).unlink()
+        assert self.refused(host, capsys, volume) == "DeviceNotFound"
+
+    def test_another_run_s_manifest(self, host: Host, capsys: Capture) -> None:
+        volume = filled(host)
+        assert assemble(host, capsys, volume)["ok"]
+        result = host.call(capsys, "start_prewarm", "--run-id", "another-run")
+        assert result["error"] == "StorageNotAssembled"
+
+
+@pytest.mark.parametrize(
+    ("volumes", "named"),
+    [
+        ("{", "not JSON"),
+        ("[]", "at least one"),
+        ('[{"name":"a"}]', r"volumes\[0\]\.volume_id"),
+        ('[{"name":"a","volume_id":"v","device":"d","mount_point":"/m","filesystem":"xfs"}]', "volume id"),
+    ],
+)
+def test_a_wrong_volumes_parameter_names_the_field(
+    host: Host, capsys: Capture, volumes: str, named: str
+) -> None:
+    result = host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", volumes)
+    assert result["error"] == "InvalidArgument"
+    assert re.search(named, result["message"])
