@@ -194,6 +194,13 @@ class Snapshots(Settings):
         "backups of your own snapshot the donor's volumes.",
         examples=[True],
     )
+    during_observation: StrictBool = Field(
+        default=True,
+        description="Take one set of a healthy replica while a cluster in mode `act` is only observed, so that the "
+        "first peak's snapshots copy only what changed since. It is kept and priced like any other. Never in mode "
+        "`observe`.",
+        examples=[True],
+    )
 
 
 class Prewarm(Settings):

@@ -42,6 +42,7 @@ RUN_FILES_KEPT = Duration.days(4)
 SCHEDULED_CHECK = Duration.hours(1)
 STOPPED_RUNS_CHECK = Duration.minutes(10)
 PRICES_LOOKED_AT = Duration.hours(1)
+SNAPSHOTS_LOOKED_AT = Duration.hours(1)
 # An alarm's event is still worth acting on after this long; the scheduled check covers the rest.
 LONGEST_ALARM_EVENT_AGE_SECONDS = 3600
 # What a stopped run left costs money until it is undone, however late that is: EventBridge's own limit.
@@ -109,6 +110,7 @@ class ControlPlaneStack(Stack):
         self.workflows = self._make_workflows()
         self._roll_back_what_is_stopped()
         self._look_at_prices()
+        self._look_at_snapshots()
         for cluster in names.environment.clusters:
             self._routes(cluster)
 
@@ -260,6 +262,19 @@ class ControlPlaneStack(Stack):
             schedule=events.Schedule.rate(PRICES_LOOKED_AT),
             payload={},
             longest_age_seconds=int(PRICES_LOOKED_AT.to_seconds()),
+            topic=self.topic,
+        )
+
+    def _look_at_snapshots(self) -> None:
+        EventRoute(
+            self,
+            "TendSnapshotsOnSchedule",
+            rule_name=f"{self._names.prefix}-kept-snapshots",
+            description="Takes a first snapshot set while a cluster is observed, deletes sets that nobody needs",
+            target=self.functions["tend_snapshots"],
+            schedule=events.Schedule.rate(SNAPSHOTS_LOOKED_AT),
+            payload={},
+            longest_age_seconds=int(SNAPSHOTS_LOOKED_AT.to_seconds()),
             topic=self.topic,
         )
 

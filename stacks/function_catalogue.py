@@ -314,6 +314,26 @@ WATCH = (
     ),
 )
 
+SNAPSHOTS = (
+    F(
+        "create",
+        "tend_snapshots",
+        "Takes a first snapshot set of a cluster that is observed, deletes sets that nobody needs",
+        (
+            *STEP,
+            *FLEET,
+            P.LIST_CLUSTERS,
+            P.READ_METRICS,
+            P.READ_PRICES,
+            P.DESCRIBE_SNAPSHOTS,
+            P.CREATE_SNAPSHOTS,
+            P.LIST_CHANGED_BLOCKS,
+            P.DELETE_SNAPSHOTS,
+        ),
+        timeout_seconds=120,
+    ),
+)
+
 PRICES = (
     F(
         "plan",
@@ -324,4 +344,4 @@ PRICES = (
     ),
 )
 
-FUNCTIONS: tuple[FunctionDefinition, ...] = (*COMMON, *SCALE_OUT, *SCALE_IN, *FORECAST, *WATCH, *PRICES)
+FUNCTIONS: tuple[FunctionDefinition, ...] = (*COMMON, *SCALE_OUT, *SCALE_IN, *FORECAST, *WATCH, *SNAPSHOTS, *PRICES)

@@ -19,7 +19,7 @@ OPERATOR_ALARMS = (
     "forecast-degraded", "forecast-stale", "rules-cannot-be-met", "undo-incomplete", "replicas-held-by-floor",
 )  # fmt: skip
 CLUSTER_RULES = ("replica-shortage", "replica-surplus", "forecast", "watch", "scheduled-check")
-ENVIRONMENT_RULES = ("execution-stopped", "stopped-runs", "prices")
+ENVIRONMENT_RULES = ("execution-stopped", "stopped-runs", "prices", "kept-snapshots")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import Observation
 from peaker.domain.runs.ledger import LeaseRow
-from peaker.domain.runs.run_execution import RunExecution
+from peaker.domain.runs.run_execution import RunExecution, operation_of
 from peaker.ports import TrafficRouter
 from peaker.usecases.plan.observe_fleet import fleet_of
 
@@ -96,9 +96,11 @@ class StatusReader:
         return RunAtWork(lease, run, tuple(self.ledger.steps(lease.run_id)), execution)
 
     def _execution(self, lease: LeaseRow) -> RunExecution | Unknown:
-        if lease.operation not in self._machines:
-            self._machines[lease.operation] = self._control.state_machine_arn(lease.operation)
-        prefix = self._machines[lease.operation].removesuffix(lease.operation)
+        # Kept snapshots are tended without an execution; no run of that kind is found in a workflow's list.
+        workflow = operation_of(lease)
+        if workflow not in self._machines:
+            self._machines[workflow] = self._control.state_machine_arn(workflow)
+        prefix = self._machines[workflow].removesuffix(workflow)
         return StepFunctionsExecutions(self._client("stepfunctions"), prefix).that_began(lease)
 
     def _fleet(self, settings: ClusterSettings) -> Observation:

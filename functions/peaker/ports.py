@@ -103,6 +103,9 @@ class Storage(Protocol):
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         """All that carry the run's tag."""
 
+    def snapshots_of_environment(self) -> list[Snapshot]:
+        """All that this environment owns, by the owner's tag, whichever cluster they are of."""
+
     def snapshots_of_volumes(self, volume_ids: Sequence[str]) -> list[Snapshot]:
         """The account's snapshots of these volumes, whoever made them: ours, a backup's, a person's."""
 

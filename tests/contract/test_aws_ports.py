@@ -86,6 +86,7 @@ def test_snapshots_hold_exactly_the_wanted_volumes_of_one_instant(aws: Adapters)
         lambda: {one.state for one in aws.storage.snapshots_of_run("run-3")} == {"completed"}
     )
     found = {one.snapshot_id: one for one in aws.storage.snapshots_of_run("run-3")}
+    assert found.keys() <= {one.snapshot_id for one in aws.storage.snapshots_of_environment()}
     assert found[made[0].snapshot_id].tags["peaker:volume"] == "data"
     aws.storage.delete_snapshot(made[0].snapshot_id)
     aws.storage.delete_snapshot(made[0].snapshot_id)

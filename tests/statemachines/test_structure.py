@@ -153,7 +153,9 @@ def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_functio
         "".join(part.capitalize() for part in path.stem.split("_")) + "Arn"
         for path in HANDLERS.glob("*/[a-z]*.py")
     }
-    by_schedule = {"FindStoppedRunsArn", "ForecastLoadArn", "RefreshPricesArn", "WatchReplicasArn"}
+    by_schedule = {
+        *("FindStoppedRunsArn", "ForecastLoadArn", "RefreshPricesArn", "TendSnapshotsArn", "WatchReplicasArn"),
+    }
     assert wanted == functions - by_schedule
 
 

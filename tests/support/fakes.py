@@ -52,7 +52,7 @@ from peaker_contract.errors import (
     UnknownCluster,
 )
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import CLUSTER_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -191,6 +191,11 @@ class FakeStorage:
         if self.hidden:
             return []
         return [one for one in self.snapshots.values() if one.tags.get(RUN_TAG) == run_id]
+
+    def snapshots_of_environment(self) -> list[Snapshot]:
+        if self.hidden:
+            return []
+        return [one for one in self.snapshots.values() if OWNER_TAG in one.tags]
 
     def snapshots_of_volumes(self, volume_ids: Sequence[str]) -> list[Snapshot]:
         return [one for one in self.snapshots.values() if one.source_volume_id in volume_ids]

@@ -236,9 +236,13 @@ class RetirementSettings(Settings):
 
 
 class SnapshotSettings(Settings):
-    """Whether the newest completed snapshot set of each donor is kept, so that the next one is incremental."""
+    """Whether the newest completed snapshot set of each donor is kept, so that the next one is incremental.
+
+    `during_observation`: whether a first one is taken while the cluster is only observed.
+    """
 
     keep: bool = True
+    during_observation: bool = True
 
 
 class DrainSettings(Settings):

@@ -44,6 +44,13 @@ class Ec2Storage:
         with translated("ec2:DescribeSnapshots"):
             return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]
 
+    def snapshots_of_environment(self) -> list[Snapshot]:
+        pages = self._ec2.get_paginator("describe_snapshots").paginate(
+            OwnerIds=["self"], Filters=tag_filters({OWNER_TAG: self._environment})
+        )
+        with translated("ec2:DescribeSnapshots"):
+            return [_snapshot(raw) for page in pages for raw in page["Snapshots"]]
+
     def snapshots_of_volumes(self, volume_ids: Sequence[str]) -> list[Snapshot]:
         if not volume_ids:
             return []

@@ -51,10 +51,11 @@ class SurplusSet:
 
 
 def surplus_sets(
-    sets: Sequence[SnapshotSet], volumes_of_donor: Mapping[str, Collection[str]], keep: bool
+    sets: Sequence[SnapshotSet], volumes_of_donor: Mapping[str, Collection[str]], unwanted: str | None = None
 ) -> list[SurplusSet]:
-    """Which kept sets go: all where the settings keep none, older ones of a donor, and those of donors that are gone.
+    """Which kept sets go: all where none is wanted, older ones of a donor, and those of donors that are gone.
 
+    `unwanted` says why none is wanted.
     `volumes_of_donor` has the ids of the volumes that each donor has now; none means that it is gone.
     """
     newest: dict[str, SnapshotSet] = {}
@@ -62,8 +63,8 @@ def surplus_sets(
         newest[one.donor] = one
     found = []
     for one in sets:
-        if not keep:
-            found.append(SurplusSet(one, "snapshots.keep is false"))
+        if unwanted is not None:
+            found.append(SurplusSet(one, unwanted))
         elif newest[one.donor] is not one:
             found.append(SurplusSet(one, f"{newest[one.donor].run_id} made a newer one of {one.donor}"))
         elif not set(one.sources.values()) & set(volumes_of_donor.get(one.donor, ())):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.first_snapshots import first_set_note
 from peaker.domain.planning.lead_time import (
     LeadTime,
     LeadTimeInputs,
@@ -16,7 +17,7 @@ from peaker.domain.planning.parking import Method, choose_method, parked_seconds
 from peaker.domain.planning.plan import LeadTimeEstimate, Refusal, ScaleOutPlan, as_document
 from peaker.domain.planning.plan import plan_scale_out as decide_plan
 from peaker.domain.planning.prices import PriceTable
-from peaker.domain.reading import Unknown
+from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.donor import choose_donor, data_volumes
 from peaker.domain.replicas.fleet import Observation
 from peaker.domain.runs.run import PlanStep, Summary
@@ -28,6 +29,7 @@ from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_his
 from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.errors import NoShortage, ResourceNotFound, ScaleOutRefused
+from peaker_contract.metrics import Metric
 
 
 class Planned(Summary):
@@ -44,6 +46,7 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
     settings = ports.clusters.settings(step.cluster)
     observation = observe_fleet(ports, settings, with_volumes=True)
     plan = _with_keys(ports, settings, observation, _decide(ports, step, settings, observation))
+    plan = _with_first_set(ports, settings, plan)
     if step.fencing_token is None:
         return Planned(text=_text(plan), plan=as_document(plan))
     if step.trigger.kind != "manual" and (why := why_not_short(ports, settings, step.trigger, observation)):
@@ -99,6 +102,20 @@ def _with_keys(
         if (why := ports.volume_keys.why_not_usable(key, settings)) is not None
     ]
     return plan.model_copy(update={"refusals": (*plan.refusals, *found), "notes": tuple(notes)})
+
+
+def _with_first_set(ports: Ports, settings: ClusterSettings, plan: ScaleOutPlan) -> ScaleOutPlan:
+    """The plan with what it costs to take a set before the first run, where one is to come."""
+    observing = ports.readings.published(settings, Metric.OBSERVING, ports.clock.now())
+    hourly = plan.price.snapshots_hourly
+    note = first_set_note(
+        settings,
+        observing,
+        ports.ledger.snapshot_sets(settings.name),
+        plan.price.snapshots_gib,
+        Unknown("no price is known") if hourly is None else Known(hourly),
+    )
+    return plan if note is None else plan.model_copy(update={"notes": (*plan.notes, note)})
 
 
 def _plan(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, RunRow, of_kind
 from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
@@ -43,16 +42,15 @@ def kept_ids(ports: Ports, cluster: str) -> frozenset[str]:
     return frozenset().union(*(one.snapshot_ids for one in ports.ledger.snapshot_sets(cluster)))
 
 
-def delete_surplus_sets(ports: Ports, holder: Holder, settings: ClusterSettings) -> list[str]:
-    """Delete the kept sets that nothing needs; returns what is to be said of each.
+def delete_surplus_sets(ports: Ports, holder: Holder, cluster: str, unwanted: str | None) -> list[str]:
+    """Delete the kept sets that nothing needs; returns what is to be said of each. `unwanted`: why none is wanted.
 
     It is called under the cluster's lease, so that no run is using one. A set that EC2 does not give away (an image is
     made of it), or that is not ours by its tags (I1), stays, and it is said.
     """
-    sets = ports.ledger.snapshot_sets(settings.name)
-    volumes = {one.donor: _volume_ids(ports, one.donor) for one in sets}
+    sets = ports.ledger.snapshot_sets(cluster)
     notes = []
-    for surplus in surplus_sets(sets, volumes, settings.snapshots.keep):
+    for surplus in surplus_sets(sets, volumes_of_donors(ports, sets), unwanted):
         kept = surplus.kept
         try:
             _delete(ports, kept)
@@ -64,8 +62,12 @@ def delete_surplus_sets(ports: Ports, holder: Holder, settings: ClusterSettings)
     return notes
 
 
-def _volume_ids(ports: Ports, instance_id: str) -> list[str]:
-    return [one.volume_id for one in ports.storage.volumes_of_instance(instance_id)]
+def volumes_of_donors(ports: Ports, sets: Sequence[SnapshotSet]) -> dict[str, list[str]]:
+    """The ids of the volumes that each donor of the sets has now."""
+    return {
+        donor: [one.volume_id for one in ports.storage.volumes_of_instance(donor)]
+        for donor in sorted({one.donor for one in sets})
+    }
 
 
 def _delete(ports: Ports, kept: SnapshotSet) -> None:

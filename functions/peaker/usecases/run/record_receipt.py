@@ -77,7 +77,8 @@ def _settle(ports: Ports, step: RecordStep) -> list[str]:
         # A receipt is written also for a cluster that was taken out of the settings while its run was at work.
         return [f"the snapshots of {step.cluster} were not looked at: {error}"]
     notes = _settle_resources(ports, step, settings)
-    return [*notes, *delete_surplus_sets(ports, holder_of(step), settings)]
+    unwanted = None if settings.snapshots.keep else "snapshots.keep is false"
+    return [*notes, *delete_surplus_sets(ports, holder_of(step), settings.name, unwanted)]
 
 
 def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings) -> list[str]:

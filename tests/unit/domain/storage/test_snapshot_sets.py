@@ -25,21 +25,24 @@ def alive(*donors: str) -> dict[str, list[str]]:
 
 def test_the_newest_set_of_each_donor_stays() -> None:
     sets = [kept("run-1", 48), kept("run-2", 24), kept("run-3", 36, "i-other")]
-    assert [one.kept.run_id for one in surplus_sets(sets, alive("i-base", "i-other"), keep=True)] == ["run-1"]
+    assert [one.kept.run_id for one in surplus_sets(sets, alive("i-base", "i-other"))] == ["run-1"]
 
 
 def test_the_only_set_stays_however_old() -> None:
-    assert surplus_sets([kept("run-1", 9_000)], alive("i-base"), keep=True) == []
+    assert surplus_sets([kept("run-1", 9_000)], alive("i-base")) == []
 
 
 @pytest.mark.parametrize("volumes", [{}, {"i-base": []}, {"i-base": ["vol-made-anew"]}])
 def test_a_set_goes_with_its_donor_and_when_its_volumes_were_replaced(volumes: dict[str, list[str]]) -> None:
-    [gone] = surplus_sets([kept("run-1", 1)], volumes, keep=True)
+    [gone] = surplus_sets([kept("run-1", 1)], volumes)
     assert "i-base and its volumes are gone" in gone.why
 
 
 def test_where_none_is_kept_all_go() -> None:
-    assert len(surplus_sets([kept("run-1", 2), kept("run-2", 1)], alive("i-base"), keep=False)) == 2
+    sets = [kept("run-1", 2), kept("run-2", 1)]
+    assert [one.why for one in surplus_sets(sets, alive("i-base"), "snapshots.keep is false")] == [
+        "snapshots.keep is false"
+    ] * 2
 
 
 def snapshot(volume: str, hours_ago: float, state: str = "completed") -> Snapshot:

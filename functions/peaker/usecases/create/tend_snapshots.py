@@ -1,0 +1,229 @@
+"""TendSnapshots: the first snapshot set of a cluster that is observed, and the end of sets that nobody needs.
+
+Scheduled, without an execution. A cluster's lease is held for the seconds of one call: a set is begun by one look and
+kept by a later one, which finds it by its tags. Nothing is begun while a run is at work, and a run that begins in
+between finds the set as it finds a backup's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.first_snapshots import FirstSet, decide_first_set
+from peaker.domain.planning.plan import Price
+from peaker.domain.planning.prices import usd
+from peaker.domain.replicas.donor import choose_donor as judge_donors
+from peaker.domain.replicas.donor import data_volumes
+from peaker.domain.replicas.inventory import Snapshot
+from peaker.domain.report.receipt import assemble_receipt
+from peaker.domain.runs.ledger import Holder, ResourceKind, RunRow, of_kind
+from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
+from peaker.ports import Ports
+from peaker.usecases.create.await_snapshots import await_snapshots
+from peaker.usecases.create.choose_donor import choose_donor
+from peaker.usecases.create.create_snapshots import create_snapshots
+from peaker.usecases.plan.cluster_prices import cluster_prices
+from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set, volumes_of_donors
+from peaker.usecases.run.tear_down import TearDown, delete_snapshots
+from peaker_contract.errors import LeaseHeld, NotYet, PeakerError, SnapshotFailed
+from peaker_contract.metrics import Metric
+from peaker_contract.tags import CLUSTER_TAG, RUN_TAG
+
+FIRST_SNAPSHOTS, PRUNE_SNAPSHOTS = "first_snapshots", "prune_snapshots"
+# A call takes seconds and ends after two minutes; a call that was killed keeps nobody waiting for longer.
+_LEASE_TIME = timedelta(minutes=5)
+_FIRST = "first-snapshots-"
+_AT_WORK = "running"
+_NOT_DEPLOYED = "the cluster is not in the settings any more"
+
+
+class SnapshotsTended(Summary):
+    """`clusters` says what was found of each, also of those that are not in the settings any more."""
+
+    clusters: dict[str, str]
+
+
+def tend_snapshots(ports: Ports) -> SnapshotsTended:
+    """One look at all clusters of the environment; what one of them refuses keeps no other from its look."""
+    names = ports.clusters.names()
+    ours = ports.storage.snapshots_of_environment()
+    removed = {one.tags.get(CLUSTER_TAG, "") for one in ours} - {"", *names}
+    found = {}
+    for name in (*names, *sorted(removed)):
+        try:
+            found[name] = _remove(ports, name, ours) if name in removed else _tend(ports, name, ours)
+        except PeakerError as error:
+            found[name] = f"{type(error).__name__}: {error}"
+    text = "; ".join(f"{name}: {what}" for name, what in found.items()) or "there is no cluster"
+    return SnapshotsTended(text=text, clusters=found)
+
+
+def _tend(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
+    settings = ports.clusters.settings(name)
+    kept = ports.ledger.snapshot_sets(name)
+    begun = _begun(name, ours, kept)
+    if begun:
+        return _finish(ports, settings, begun[-1], kept)
+    if kept:
+        return _prune(ports, name, None if settings.snapshots.keep else "snapshots.keep is false")
+    decision = _decide(ports, settings, kept)
+    return _begin(ports, settings, decision) if decision.take else decision.reason
+
+
+def _remove(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
+    """Of a cluster that is not deployed any more all sets go, also one that was begun."""
+    for run_id in _begun(name, ours, ports.ledger.snapshot_sets(name)):
+        with _leased(ports, name, run_id, FIRST_SNAPSHOTS) as holder:
+            keep_set(ports, holder, ports.ledger.run(run_id), ports.ledger.resources(run_id))
+            ports.ledger.close_run(holder, "rolled_back", ports.clock.now())
+    return _prune(ports, name, _NOT_DEPLOYED)
+
+
+def _begun(cluster: str, ours: Sequence[Snapshot], kept: Sequence[SnapshotSet]) -> list[str]:
+    """The runs of first sets that are neither kept nor gone, the oldest first."""
+    runs = {one.tags.get(RUN_TAG, "") for one in ours if one.tags.get(CLUSTER_TAG) == cluster}
+    return sorted(run for run in runs - {one.run_id for one in kept} if run.startswith(_FIRST))
+
+
+def _decide(ports: Ports, settings: ClusterSettings, kept: Sequence[SnapshotSet]) -> FirstSet:
+    now = ports.clock.now()
+    observation = observe_fleet(ports, settings, with_volumes=True)
+    choice = judge_donors(observation, settings)
+    volumes = {} if choice.donor is None else data_volumes(choice.donor, settings)
+    return decide_first_set(
+        settings,
+        ports.readings.published(settings, Metric.OBSERVING, now),
+        kept,
+        ports.lease.current(settings.name, now),
+        observation,
+        choice,
+        ports.storage.snapshots_of_volumes([one.volume_id for one in volumes.values()]),
+        cluster_prices(ports, settings).snapshot_hour(1.0),
+    )
+
+
+def _begin(ports: Ports, settings: ClusterSettings, decision: FirstSet) -> str:
+    """A call whose answer was lost is looked for by the run's tag, which is the same for all looks of a day (I10)."""
+    now = ports.clock.now()
+    run_id = f"{_FIRST}{settings.name}-{now:%Y%m%d}"
+    with _leased(ports, settings.name, run_id, FIRST_SNAPSHOTS) as holder:
+        request = {"reason": decision.reason, "trigger": {"kind": "schedule"}}
+        ports.ledger.open_run(holder, RunRow(run_id, settings.name, FIRST_SNAPSHOTS, now, request))
+        run = ports.ledger.run(run_id)
+        if run.outcome != _AT_WORK:
+            return f"{run_id}: {run.outcome}; the next try is tomorrow"
+        if "donor" not in run.facts:
+            _do(ports, holder, "ChooseDonor", choose_donor)
+            ports.ledger.save_facts(holder, {"planned_gib": decision.gib})
+        if any(row.resource_id for row in of_kind(ports.ledger.resources(run_id), ResourceKind.SNAPSHOT)):
+            return _give_up(ports, settings, holder, f"the set of {run_id} is not there any more")
+        _do(ports, holder, "CreateSnapshots", create_snapshots)
+    return f"{run_id} began: {decision.reason}"
+
+
+def _finish(ports: Ports, settings: ClusterSettings, run_id: str, kept: Sequence[SnapshotSet]) -> str:
+    with _leased(ports, settings.name, run_id, FIRST_SNAPSHOTS) as holder:
+        if kept:
+            return _give_up(ports, settings, holder, f"{kept[-1].run_id} left a set of its own")
+        try:
+            # An answer that was lost: what the run was about to make gets its row's id.
+            _do(ports, holder, "CreateSnapshots", create_snapshots)
+            _do(ports, holder, "AwaitSnapshots", await_snapshots)
+        except NotYet as pending:
+            return f"{run_id}: {pending}"
+        except SnapshotFailed as failed:
+            return _give_up(ports, settings, holder, str(failed))
+        run, rows = ports.ledger.run(run_id), ports.ledger.resources(run_id)
+        keep_set(ports, holder, run, rows)
+        return _record(ports, settings, holder, "succeeded", [f"{run_id} stays for the first run's copy"])
+
+
+def _give_up(ports: Ports, settings: ClusterSettings, holder: Holder, why: str) -> str:
+    job, rows = (TearDown(ports, holder, settings, holder.run_id), ports.ledger.resources(holder.run_id))
+    if delete_snapshots(job, rows) and (waiting := delete_snapshots(job, rows)):
+        return f"{holder.run_id}: {why}; waiting for {', '.join(waiting)} to go"
+    return _record(ports, settings, holder, "rolled_back", [why])
+
+
+def _record(ports: Ports, settings: ClusterSettings, holder: Holder, outcome: str, notes: list[str]) -> str:
+    now, run_id = ports.clock.now(), holder.run_id
+    run = ports.ledger.run(run_id)
+    kept = next((one for one in ports.ledger.snapshot_sets(settings.name) if one.run_id == run_id), None)
+    receipt = assemble_receipt(
+        run,
+        ports.ledger.steps(run_id),
+        ports.ledger.resources(run_id),
+        outcome=outcome,
+        failure=None,
+        price=_price(ports, settings, kept, float(run.facts.get("planned_gib", 0.0))),
+        replica_since=None,
+        load_crossed_at=None,
+        notes=notes,
+        now=now,
+    )
+    ports.ledger.save_receipt(holder, receipt.model_dump(mode="json"))
+    ports.ledger.close_run(holder, outcome, now)
+    return notes[0]
+
+
+def _price(ports: Ports, settings: ClusterSettings, kept: SnapshotSet | None, planned_gib: float) -> Price:
+    """Of the set alone: no instance and no volume is made."""
+    prices = cluster_prices(ports, settings)
+    gib = 0.0 if kept is None else planned_gib if kept.gib is None else kept.gib
+    return Price(
+        hourly=0.0,
+        instance_hourly=0.0,
+        volumes_hourly=0.0,
+        once=0.0,
+        per_month_if_kept=0.0,
+        source=prices.source,
+        snapshots_hourly=usd(prices.snapshot_hour(gib), 4),
+        snapshots_gib=round(gib, 2),
+    )
+
+
+def _do(ports: Ports, holder: Holder, name: str, act: Any) -> None:
+    """One of scale_out's steps, on behalf of this run."""
+    now = ports.clock.now()
+    ports.ledger.start_step(holder, name, now, now + _LEASE_TIME)
+    done: Summary = act(
+        ports,
+        StepInput(
+            run_id=holder.run_id,
+            cluster=holder.cluster,
+            operation="scale_out",
+            step=name,
+            fencing_token=holder.fencing_token,
+        ),
+    )
+    ports.ledger.finish_step(holder, name, ports.clock.now(), done.numbers)
+
+
+def _prune(ports: Ports, name: str, unwanted: str | None) -> str:
+    """Takes the lease only where a set has to go."""
+    sets = ports.ledger.snapshot_sets(name)
+    if not surplus_sets(sets, volumes_of_donors(ports, sets), unwanted):
+        return f"{len(sets)} kept" if sets else "nothing is kept"
+    now: datetime = ports.clock.now()
+    with _leased(ports, name, f"prune-snapshots-{name}-{now:%Y%m%dT%H%M%S}", PRUNE_SNAPSHOTS) as holder:
+        return "; ".join(delete_surplus_sets(ports, holder, name, unwanted))
+
+
+@contextmanager
+def _leased(ports: Ports, cluster: str, run_id: str, operation: str) -> Iterator[Holder]:
+    """The cluster's lease with a new token, given back in the end. Raises LeaseHeld where another run has it (I6)."""
+    now = ports.clock.now()
+    held = ports.lease.current(cluster, now)
+    if held is not None and held.run_id != run_id:
+        raise LeaseHeld(f"{held.operation} {held.run_id} holds the lease; the next look does it (I6)")
+    holder = ports.lease.acquire(cluster, run_id, operation, now, now + _LEASE_TIME, fence=True)
+    try:
+        yield holder
+    finally:
+        ports.lease.release(holder)

@@ -1,0 +1,255 @@
+"""The hourly look at kept snapshots: a first set while a cluster is observed, and the end of what nobody needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.prices import EbsPrices
+from peaker.domain.replicas.inventory import Snapshot, TargetState
+from peaker.domain.runs.run import PlanStep, RecordStep
+from peaker.usecases.create.choose_donor import choose_donor
+from peaker.usecases.create.create_snapshots import create_snapshots
+from peaker.usecases.create.tend_snapshots import tend_snapshots
+from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.record_receipt import record_receipt
+
+from peaker_contract.errors import Throttled
+from peaker_contract.metrics import Metric
+from peaker_contract.tags import CLUSTER_TAG, DONOR_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
+from tests.support.builders import BASE, RUN_ID, leased, orders, with_cluster
+from tests.support.fakes import FakePorts, fake_ports
+
+OBSERVED = {"days": 7.0, "accepted": False}
+NOT_YET = {"observation": OBSERVED}
+FIRST = "first-snapshots-orders-20261121"
+
+
+def world(observing: float | None = 1.0, **settings: Any) -> FakePorts:
+    """A cluster in its week of observation, with a source and one healthy base replica."""
+    ports = with_cluster(fake_ports(orders(**{**NOT_YET, **settings})))
+    ports.storage.now = ports.clock.now
+    if observing is not None:
+        ports.readings.metrics[Metric.OBSERVING] = observing
+    return ports
+
+
+def looked(ports: FakePorts) -> str:
+    return tend_snapshots(ports).clusters["orders"]
+
+
+def completed(ports: FakePorts) -> FakePorts:
+    """The set was begun, an hour later it is complete, and the next look keeps it."""
+    looked(ports)
+    ports.clock.advance(hours=1)
+    ports.storage.complete()
+    looked(ports)
+    return ports
+
+
+def test_the_week_of_observation_takes_one_set_and_keeps_it_for_the_first_run() -> None:
+    ports = world()
+    assert looked(ports).startswith(f"{FIRST} began: no snapshot of {BASE} is kept")
+    made = ports.storage.snapshots.values()
+    assert {one.source_volume_id for one in made} == {"vol-data-0001", "vol-log-0001"}
+    for one in made:
+        assert (one.tags[OWNER_TAG], one.tags[RUN_TAG], one.tags[CLUSTER_TAG]) == ("local", FIRST, "orders")
+        assert (one.tags[DONOR_TAG], one.tags[VOLUME_TAG] in {"data", "log"}) == (BASE, True)
+    assert ports.ledger.snapshot_sets("orders") == []
+    assert f"{FIRST}: snap" in looked(ports)
+    ports.storage.complete()
+    assert looked(ports) == f"{FIRST} stays for the first run's copy"
+    [kept] = ports.ledger.snapshot_sets("orders")
+    assert (kept.run_id, kept.donor, kept.gib) == (FIRST, BASE, 2.0)
+    assert looked(ports) == "1 kept"
+    assert ports.storage.snapshot_calls == 1
+
+
+def test_the_receipt_counts_and_prices_it() -> None:
+    ports = completed(world())
+    receipt = ports.ledger.receipt(FIRST) or {}
+    assert (receipt["operation"], receipt["outcome"]) == ("first_snapshots", "succeeded")
+    assert [(one["kind"], one["state"]) for one in receipt["resources"]] == [("snapshot", "kept")] * 2
+    assert receipt["kept_nothing_else"]
+    assert (receipt["cost"]["snapshots_gib"], receipt["cost"]["hourly"]) == (2.0, 0.0)
+    assert receipt["cost"]["snapshots_hourly"] == pytest.approx(2.0 * 0.05 / 730, abs=1e-4)
+
+
+def test_no_lease_is_left_and_no_run_is_kept_waiting() -> None:
+    ports = world()
+    for _ in range(3):
+        looked(ports)
+        assert ports.lease.current("orders", ports.clock.now()) is None
+        ports.storage.complete()
+
+
+def busy(ports: FakePorts) -> None:
+    leased(ports, "PlanScaleOut")
+
+
+def backed_up(ports: FakePorts) -> None:
+    for volume in list(ports.storage.volumes.values()):
+        name = f"snap-backup-{volume.volume_id}"
+        at = ports.clock.now()
+        ports.storage.snapshots[name] = Snapshot(name, "completed", volume.volume_id, 4, 100.0, started_at=at)
+
+
+def without_source(ports: FakePorts) -> None:
+    ports.compute.instances = {BASE: ports.compute.instances[BASE]}
+
+
+def unhealthy(ports: FakePorts) -> None:
+    ports.endpoint.set(BASE, TargetState.UNHEALTHY)
+
+
+HELD: dict[str, tuple[dict[str, Any], Any, str]] = {
+    "switched-off": ({"snapshots": {"during_observation": False}}, None, "snapshots.during_observation is false"),
+    "none-is-kept": ({"snapshots": {"keep": False}}, None, "snapshots.keep is false"),
+    "mode-observe": ({"mode": "observe"}, None, "mode is observe: nothing is made"),
+    "accepted": ({"observation": {"accepted": True}}, None, "is not observed"),
+    "observation-over": ({"observing": 0.0}, None, "the observation is over"),
+    "observation-unknown": ({"observing": None}, None, "unknown means hold (I4)"),
+    "a-run-is-at-work": ({}, busy, "holds the lease until"),
+    "backups-are-there": ({}, backed_up, "has a completed snapshot already"),
+    "source-unknown": ({}, without_source, "the source is unknown"),
+    "no-healthy-replica": ({}, unhealthy, "no replica can be snapshotted"),
+}
+
+
+@pytest.mark.parametrize("situation", HELD)
+def test_nothing_is_taken(situation: str) -> None:
+    settings, change, said = HELD[situation]
+    ports = world(**settings)
+    if change is not None:
+        change(ports)
+    assert said in looked(ports)
+    assert ports.storage.snapshot_calls == 0
+    assert not any(one.tags.get(OWNER_TAG) for one in ports.storage.snapshots.values())
+
+
+def test_what_the_budget_forbids_is_not_taken() -> None:
+    ports = world(limits={**orders().limits.model_dump(), "max_hourly_cost_usd": 0.0001})
+    assert "above the budget, max_hourly_cost_usd 0.0001 (I12)" in looked(ports)
+    assert ports.storage.snapshot_calls == 0
+
+
+def test_a_price_that_is_unknown_forbids_it_only_under_a_budget() -> None:
+    abroad = {"region": "eu-west-1", "instance_hourly_usd": 0.1}
+    assert "cannot be checked (I4)" in looked(world(**abroad))
+    limits = {**orders().limits.model_dump(), "max_hourly_cost_usd": None}
+    assert "began" in looked(world(**abroad, limits=limits))
+    assert EbsPrices().snapshot_gib_month is None
+
+
+def test_a_call_whose_answer_was_lost_is_looked_for_before_it_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = world()
+    create = ports.storage.create_snapshots
+
+    def lost(*given: Any) -> Any:
+        create(*given)
+        raise Throttled("ec2:CreateSnapshots: no answer")
+
+    monkeypatch.setattr(ports.storage, "create_snapshots", lost)
+    assert "Throttled" in looked(ports)
+    assert ports.lease.current("orders", ports.clock.now()) is None
+    ports.storage.complete()
+    assert looked(ports) == f"{FIRST} stays for the first run's copy"
+    assert ports.storage.snapshot_calls == 1
+
+
+def test_a_set_that_ends_in_error_goes_and_the_next_day_tries_again() -> None:
+    ports = world()
+    looked(ports)
+    first, _ = ports.storage.snapshots
+    ports.storage.snapshots[first] = replace(ports.storage.snapshots[first], state="error")
+    assert f"{first} ended in error" in looked(ports)
+    assert ports.storage.snapshots == {}
+    receipt = ports.ledger.receipt(FIRST) or {}
+    assert (receipt["outcome"], receipt["kept_nothing_else"]) == ("rolled_back", True)
+    assert looked(ports) == f"{FIRST}: rolled_back; the next try is tomorrow"
+    ports.clock.advance(hours=24)
+    assert looked(ports).startswith("first-snapshots-orders-20261122 began")
+
+
+def test_a_set_that_somebody_deleted_is_given_up() -> None:
+    ports = world()
+    looked(ports)
+    ports.storage.snapshots.clear()
+    assert "is not there any more" in looked(ports)
+    assert (ports.ledger.receipt(FIRST) or {})["outcome"] == "rolled_back"
+
+
+def test_a_run_that_comes_in_between_is_not_disturbed_and_its_own_set_stays() -> None:
+    ports = world()
+    looked(ports)
+    given = leased(ports, "CreateSnapshots")
+    assert "LeaseHeld" in looked(ports)
+    planned = plan_scale_out(ports, PlanStep(**given.model_dump()))
+    assert planned.plan["refusals"] == []
+    choose_donor(ports, given)
+    create_snapshots(ports, given)
+    ports.storage.complete()
+    record_receipt(ports, RecordStep(**{**given.model_dump(), "step": "RecordReceipt"}, outcome="succeeded"))
+    ports.lease.release(holder_of(given))
+    assert looked(ports) == f"{RUN_ID} left a set of its own"
+    assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [RUN_ID]
+    assert {one.tags[RUN_TAG] for one in ports.storage.snapshots.values()} == {RUN_ID}
+
+
+def test_each_cluster_is_looked_at_whatever_another_says() -> None:
+    ports = world()
+    broken: ClusterSettings = orders(name="billing", **NOT_YET)
+    ports.clusters.by_name["billing"] = broken
+    found = tend_snapshots(ports).clusters
+    assert found["orders"].startswith(FIRST)
+    assert "the source is unknown" in found["billing"]
+
+
+def test_a_cluster_that_is_not_deployed_any_more_leaves_nothing() -> None:
+    ports = completed(world())
+    del ports.clusters.by_name["orders"]
+    assert "the cluster is not in the settings any more" in looked(ports)
+    assert ports.storage.snapshots == {}
+    assert ports.ledger.snapshot_sets("orders") == []
+    assert tend_snapshots(ports).clusters == {}
+
+
+def test_a_set_that_was_begun_goes_with_its_cluster_too() -> None:
+    ports = world()
+    looked(ports)
+    ports.storage.complete()
+    del ports.clusters.by_name["orders"]
+    looked(ports)
+    assert ports.storage.snapshots == {}
+
+
+def test_a_set_goes_within_the_hour_where_none_is_kept_any_more() -> None:
+    ports = completed(world())
+    ports.clusters.by_name["orders"] = orders(mode="observe", snapshots={"keep": False}, **NOT_YET)
+    assert looked(ports) == f"the snapshots of {FIRST} were deleted: snapshots.keep is false"
+    assert ports.storage.snapshots == {}
+
+
+def planned_notes(ports: FakePorts) -> list[str]:
+    given = leased(ports, "PlanScaleOut").model_dump()
+    plan = plan_scale_out(ports, PlanStep(**{**given, "fencing_token": None})).plan
+    return list(plan["notes"])
+
+
+def test_a_plan_names_the_setting_and_its_price() -> None:
+    [note] = planned_notes(world())
+    assert note.startswith("one snapshot set is taken while the cluster is observed (snapshots.during_observation)")
+    assert "at most 8 GiB, $0.0005 an hour" in note
+
+
+def test_a_plan_in_mode_observe_says_that_nothing_is_taken() -> None:
+    [note] = planned_notes(world(mode="observe"))
+    assert note.startswith("mode is observe, so no snapshot is taken; with mode act, one set would be")
+
+
+def test_a_plan_says_nothing_of_it_when_it_is_there_or_not_to_come() -> None:
+    assert planned_notes(completed(world())) == []
+    assert planned_notes(world(observation={"accepted": True})) == []
