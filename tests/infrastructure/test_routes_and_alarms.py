@@ -11,6 +11,7 @@ import pytest
 from moto.events.models import EventPattern
 from peaker_cli import doctor_deployed
 
+from peaker_contract.metrics import Metric
 from stacks.constructs.operator_alarm import RUNBOOKS, runbook_description
 from tests.infrastructure.conftest import Assembly, Resource
 
@@ -217,7 +218,7 @@ def test_every_metric_of_ours_that_is_watched_is_published(assembly: Assembly) -
     assert {"ReplicaShortage", "UndoIncomplete"} <= watched
     assert "LeadTimeSeconds" in shown
     sources = "".join(path.read_text() for path in (REPOSITORY / "functions" / "peaker").rglob("*.py"))
-    assert {name for name in watched | shown if f'"{name}"' not in sources} == set()
+    assert {name for name in watched | shown if f"Metric.{Metric(name).name}" not in sources} == set()
 
 
 def test_failed_and_timed_out_workflows_are_alarms(assembly: Assembly) -> None:
