@@ -18,11 +18,12 @@ from peaker_contract.names import FAMILY
 from peaker_contract.tags import ENVIRONMENT_TAG
 from stacks.constructs.local_bundling import Target, bundle_functions
 from stacks.constructs.operator_alarm import RUNBOOK_URL
-from stacks.control_plane_stack import ControlPlaneStack, state_machine_names
+from stacks.control_plane_stack import ControlPlaneStack
 from stacks.host_package import HostPackage, build_host_package
 from stacks.naming import Names
 from stacks.observability_stack import ObservabilityStack
 from stacks.state_stack import StateStack
+from statemachines.expansion import workflow_names
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DEFAULT_ENVIRONMENT = "dev"
@@ -66,7 +67,7 @@ class PeakerStage(cdk.Stage):
             self,
             "Observability",
             names=names,
-            state_machines=state_machine_names(),
+            state_machines=workflow_names(),
             topic=control_plane.topic,
             synthesizer=_synthesizer(),
             description=f"Peaker {settings.environment}: dashboard and alarms",

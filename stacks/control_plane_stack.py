@@ -27,17 +27,16 @@ from stacks.constructs.operator_alarm import runbook_description
 from stacks.constructs.python_function import PythonFunction
 from stacks.constructs.read_endpoint import ReadEndpoint
 from stacks.constructs.run_command_document import RunCommandDocument
-from stacks.constructs.workflow import Workflow, placeholders
+from stacks.constructs.workflow import Workflow
 from stacks.function_catalogue import FUNCTIONS
 from stacks.host_package import HostPackage
 from stacks.naming import Names
 from stacks.permissions import Deployment
 from stacks.role_statements import function_statements
+from statemachines.expansion import workflow_names
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-STATE_MACHINES = REPOSITORY / "statemachines"
 DOCUMENTS = REPOSITORY / "ssm_documents"
-STATE_MACHINE_SUFFIX = ".asl.json"
 RUN_FILES_KEPT = Duration.days(4)
 SCHEDULED_CHECK = Duration.hours(1)
 STOPPED_RUNS_CHECK = Duration.minutes(10)
@@ -51,12 +50,6 @@ LONGEST_STOP_EVENT_AGE_SECONDS = 86_400
 
 def pascal_case(name: str) -> str:
     return "".join(part.capitalize() for part in name.replace("-", "_").split("_"))
-
-
-def state_machine_names(directory: Path = STATE_MACHINES) -> list[str]:
-    return sorted(
-        path.name.removesuffix(STATE_MACHINE_SUFFIX) for path in directory.glob("*" + STATE_MACHINE_SUFFIX)
-    )
 
 
 class ControlPlaneStack(Stack):
@@ -220,21 +213,17 @@ class ControlPlaneStack(Stack):
         return made
 
     def _make_workflows(self) -> dict[str, stepfunctions.StateMachine]:
-        machines = state_machine_names()
-        children = {f"{pascal_case(name)}StateMachineArn": name for name in machines}
+        workflows = {f"{pascal_case(name)}StateMachineArn": name for name in workflow_names()}
         functions = {f"{f.pascal_name}Arn": self._names.function_arn(f.name) for f in FUNCTIONS}
         made = {}
-        for name in machines:
-            path = STATE_MACHINES / f"{name}{STATE_MACHINE_SUFFIX}"
-            wanted = placeholders(path.read_text(encoding="utf-8"))
+        for name in workflow_names():
             workflow = Workflow(
                 self,
                 f"{pascal_case(name)}Workflow",
                 name=name,
-                path=path,
                 names=self._names,
-                functions={key: arn for key, arn in functions.items() if key in wanted},
-                children={key: child for key, child in children.items() if key in wanted},
+                functions=functions,
+                workflows=workflows,
                 topic=self.topic,
                 undoes=name == "roll_back",
             )

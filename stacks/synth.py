@@ -15,6 +15,7 @@ from ssm_documents.schema import InvalidDocument
 from stacks.application import REPOSITORY, build_app, environment_of_shell
 from stacks.constructs.local_bundling import BundlingError
 from stacks.constructs.workflow import WorkflowError
+from statemachines.reading import WorkflowSourceError
 
 OUTPUTS = REPOSITORY / "cdk.out"
 
@@ -61,6 +62,7 @@ def synthesize(build: Callable[[], cdk.App]) -> int:
         EnvironmentFileError,
         BundlingError,
         WorkflowError,
+        WorkflowSourceError,
         InvalidDocument,
         OutputDirectoryError,
     ) as error:

@@ -1,34 +1,29 @@
-"""Checks of the state machine files that no linter makes: each returns problems as sentences, none when all is well.
+"""Checks of the expanded state machines that no linter makes: each returns problems, a sentence each.
 
-Used by the tests and, for the placeholders, by the construct that inlines the files at synth.
+They run at every synth, before anything is deployed, and in the tests. No problem is an empty list.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import botocore.session
-from botocore.exceptions import UnknownServiceError
+from peaker_contract import errors
+from statemachines.expansion import LAMBDA_INVOKE, START_EXECUTION_AND_WAIT
 
+_FAMILIES = {errors.PeakerError, *errors.PeakerError.__subclasses__()}
+# What the functions raise; their families are only for Python.
+RAISED = frozenset(
+    name
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, errors.PeakerError) and kind not in _FAMILIES
+)
+# ${Name} is a substitution. JSONata's own braces are {% ... %}, so the two cannot be mixed up.
 _PLACEHOLDER = re.compile(r"\$\{([A-Za-z][A-Za-z0-9]*)\}")
-_SDK_RESOURCE = re.compile(
-    r"^arn:[a-z-]+:states:::aws-sdk:([a-zA-Z0-9]+):([a-zA-Z0-9]+)(\.waitForTaskToken)?$"
-)
-OPTIMIZED_RESOURCES = frozenset(
-    {"arn:aws:states:::lambda:invoke", "arn:aws:states:::states:startExecution.sync:2"}
-)
-# Service names of SDK integrations that are not botocore's (Step Functions guide, "Supported AWS SDK integrations").
-_BOTOCORE_NAMES = {
-    "sfn": "stepfunctions",
-    "elasticloadbalancingv2": "elbv2",
-    "cloudwatchlogs": "logs",
-    "eventbridge": "events",
-}
+# What the role of a workflow may do: call functions, start workflows and wait for them.
+GRANTED_RESOURCES = frozenset({LAMBDA_INVOKE, START_EXECUTION_AND_WAIT})
 # What a call of a Lambda function may end in without a fault of its code (Step Functions guide, "Handle transient
 # Lambda service exceptions"), and how a crash or too little memory shows.
 TRANSIENT_LAMBDA_ERRORS = frozenset(
@@ -58,6 +53,7 @@ SERVICE_ERRORS = TRANSIENT_LAMBDA_ERRORS | frozenset(
         "StepFunctions.SdkClientException",
     }
 )
+_CALLEES = "correct its call or start, or add the function to stacks/function_catalogue.py"
 _ENDS = frozenset({"Succeed", "Fail"})
 _NOT_PORTABLE = (
     ("Succeed", "Output"),
@@ -74,15 +70,27 @@ class State:
     body: Mapping[str, Any]
 
 
-def load(path: Path) -> dict[str, Any]:
-    """The machine of a file."""
-    machine: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return machine
-
-
-def placeholders(path: Path) -> set[str]:
+def placeholders(machine: Mapping[str, Any]) -> set[str]:
     """Names in ${...} that the stack must substitute."""
-    return set(_PLACEHOLDER.findall(path.read_text(encoding="utf-8")))
+    return {name for text in _texts(machine) for name in _PLACEHOLDER.findall(text)}
+
+
+def problems(machine: Mapping[str, Any], callees: Collection[str]) -> list[str]:
+    """All that is wrong. `callees` are the placeholders of what may be called."""
+    return [
+        *dangling_targets(machine),
+        *unreachable_states(machine),
+        *endless_failures(machine),
+        *unguarded_tasks(machine),
+        *untried_again(machine),
+        *missing_comments(machine),
+        *unknown_errors(machine),
+        *shadowed_retries(machine),
+        *misnamed_steps(machine),
+        *unknown_callees(machine, callees),
+        *wrong_integrations(machine),
+        *not_portable(machine),
+    ]
 
 
 def scopes(machine: Mapping[str, Any], place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -129,14 +137,33 @@ def unreachable_states(machine: Mapping[str, Any]) -> list[str]:
     problems = []
     for place, scope in scopes(machine, "machine"):
         known = scope.get("States", {})
-        seen: set[str] = set()
-        ahead = [scope.get("StartAt")]
-        while ahead:
-            name = ahead.pop()
-            if name in known and name not in seen:
-                seen.add(name)
-                ahead += targets(known[name])
+        seen = _reached(known, [scope.get("StartAt")])
         problems += [f"{place}.{name}: no way leads here" for name in known if name not in seen]
+    return problems
+
+
+def _reached(known: Mapping[str, Any], starts: Iterable[Any]) -> set[str]:
+    seen: set[str] = set()
+    ahead = list(starts)
+    while ahead:
+        name = ahead.pop()
+        if name in known and name not in seen:
+            seen.add(name)
+            ahead += targets(known[name])
+    return seen
+
+
+def endless_failures(machine: Mapping[str, Any]) -> list[str]:
+    """A state whose failure leads back to it: what keeps failing would never end."""
+    problems = []
+    for place, scope in scopes(machine, "machine"):
+        known = scope.get("States", {})
+        for name, body in known.items():
+            caught = [catcher.get("Next") for catcher in body.get("Catch", [])]
+            if name in _reached(known, caught):
+                problems.append(
+                    f"{place}.{name}: its failure leads back to it; give it an on_failure that ends"
+                )
     return problems
 
 
@@ -164,7 +191,9 @@ def untried_again(machine: Mapping[str, Any]) -> list[str]:
         if not str(state.body.get("Resource", "")).endswith("lambda:invoke"):
             continue
         retried = {name for rule in state.body.get("Retry", []) for name in rule["ErrorEquals"]}
-        problems += [f"{state.place}: does not retry {name}" for name in sorted(TRANSIENT_LAMBDA_ERRORS - retried)]
+        problems += [
+            f"{state.place}: does not retry {name}" for name in sorted(TRANSIENT_LAMBDA_ERRORS - retried)
+        ]
     return problems
 
 
@@ -173,13 +202,13 @@ def missing_comments(machine: Mapping[str, Any]) -> list[str]:
     return [f"{state.place}: has no Comment" for state in states(machine) if not state.body.get("Comment")]
 
 
-def unknown_errors(machine: Mapping[str, Any], raised: Collection[str]) -> list[str]:
-    """An ErrorEquals that neither the functions (`raised`) nor Step Functions raise."""
+def unknown_errors(machine: Mapping[str, Any]) -> list[str]:
+    """An ErrorEquals that neither the functions nor Step Functions raise."""
     problems = []
     for state in states(machine):
         for rule in (*state.body.get("Retry", []), *state.body.get("Catch", [])):
             for name in rule.get("ErrorEquals", []):
-                if name not in raised and name not in SERVICE_ERRORS:
+                if name not in RAISED and name not in SERVICE_ERRORS:
                     problems.append(f"{state.place}: nobody raises {name}")
     return problems
 
@@ -211,19 +240,26 @@ def misnamed_steps(machine: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def wrong_integrations(machine: Mapping[str, Any]) -> list[str]:
-    """A Task whose resource, or whose arguments of an SDK integration, do not exist in botocore's model."""
+def unknown_callees(machine: Mapping[str, Any], callees: Collection[str]) -> list[str]:
+    """A task that calls a function or starts a workflow that does not exist."""
     problems = []
     for state in states(machine):
-        if state.body.get("Type") != "Task":
-            continue
-        resource = str(state.body.get("Resource"))
-        match = _SDK_RESOURCE.match(resource)
-        if match:
-            problems += _sdk_problems(state, match.group(1), match.group(2))
-        elif resource not in OPTIMIZED_RESOURCES:
-            problems.append(f"{state.place}: unknown integration {resource}")
+        called = state.body.get("Arguments", {}) if state.body.get("Type") == "Task" else {}
+        for name in _PLACEHOLDER.findall(
+            str(called.get("FunctionName") or called.get("StateMachineArn") or "")
+        ):
+            if name not in callees:
+                problems.append(f"{state.place}: nothing stands for ${{{name}}}: {_CALLEES}")
     return problems
+
+
+def wrong_integrations(machine: Mapping[str, Any]) -> list[str]:
+    """A task for whose resource the role of a workflow has no permission."""
+    return [
+        f"{state.place}: calls {state.body.get('Resource')}, for which no permission is granted"
+        for state in states(machine)
+        if state.body.get("Type") == "Task" and state.body.get("Resource") not in GRANTED_RESOURCES
+    ]
 
 
 def not_portable(machine: Mapping[str, Any]) -> list[str]:
@@ -252,22 +288,3 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for item in value:
             yield from _texts(item)
-
-
-def _sdk_problems(state: State, service: str, action: str) -> list[str]:
-    try:
-        model = botocore.session.get_session().get_service_model(_BOTOCORE_NAMES.get(service, service))
-    except UnknownServiceError:
-        return [f"{state.place}: no AWS service {service}"]
-    operations = {name[0].lower() + name[1:]: name for name in model.operation_names}
-    if action not in operations:
-        return [f"{state.place}: {service} has no action {action}"]
-    shape = model.operation_model(operations[action]).input_shape
-    members = set(shape.members) if shape is not None else set()
-    # SDK integrations take PascalCase names whatever the API's own case is.
-    accepted = {name[0].upper() + name[1:] for name in members}
-    given = state.body.get("Arguments", {})
-    names = given if isinstance(given, Mapping) else {}
-    return [
-        f"{state.place}: {service}:{action} has no argument {name}" for name in names if name not in accepted
-    ]

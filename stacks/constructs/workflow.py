@@ -1,12 +1,8 @@
-"""A state machine from its .asl.json file, inlined so that linters and diffs see it."""
+"""A state machine from its source: expanded, checked, inlined so that linters and diffs see it."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Collection, Mapping
 
 from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
@@ -20,59 +16,34 @@ from stacks.constructs.operator_alarm import OperatorAlarm
 from stacks.constructs.retention import kept_once_created
 from stacks.naming import Names
 from stacks.role_statements import workflow_statements
+from statemachines import structure
+from statemachines.expansion import as_text, expand, write_asl
 
-LAMBDA_INVOKE = "arn:aws:states:::lambda:invoke"
-START_EXECUTION_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
 LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
-
-# ${Name} is a substitution. JSONata's own braces are {% ... %}, so the two cannot be mixed up.
-_PLACEHOLDER = re.compile(r"\$\{([A-Za-z][A-Za-z0-9]*)\}")
 
 
 class WorkflowError(Exception):
-    """The state machine file cannot be deployed; the message says which place and why."""
+    """The state machine cannot be deployed; the message has a line per problem: source, state, what and remedy."""
 
 
-def placeholders(definition: str) -> set[str]:
-    return set(_PLACEHOLDER.findall(definition))
+def checked_definition(name: str, callees: Collection[str]) -> tuple[str, set[str]]:
+    """The expanded definition of a workflow, and the placeholders in it. It is also written to build/asl/.
 
-
-def check_definition(source: str, definition: str, substitutions: Mapping[str, str]) -> None:
-    """Check that file and substitutions agree both ways, that there is a timeout, and that every
-    integration is one that this construct grants permissions for.
-
-    Raises WorkflowError.
+    `callees` are the placeholders of what it may call. Raises WorkflowSourceError and WorkflowError.
     """
-    wanted, given = placeholders(definition), set(substitutions)
-    if missing := sorted(wanted - given):
-        raise WorkflowError(f"{source}: nothing is substituted for ${{{'}, ${'.join(missing)}}}")
-    if unused := sorted(given - wanted):
-        raise WorkflowError(f"{source}: no place for ${{{'}, ${'.join(unused)}}}")
-    machine = json.loads(definition)
-    if "TimeoutSeconds" not in machine:
-        raise WorkflowError(f"{source}: TimeoutSeconds is missing at the top level")
-    for name, state in tasks(machine):
-        if state.get("Resource") not in (LAMBDA_INVOKE, START_EXECUTION_AND_WAIT):
-            raise WorkflowError(
-                f"{source}: {name} calls {state.get('Resource')}, for which no permission is granted; "
-                f"a task calls {LAMBDA_INVOKE} or {START_EXECUTION_AND_WAIT}"
-            )
-
-
-def tasks(machine: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The Task states of a machine, also those inside Parallel and Map states."""
-    for name, state in machine.get("States", {}).items():
-        if state.get("Type") == "Task":
-            yield name, state
-        for inner in (*state.get("Branches", ()), state.get("ItemProcessor", {})):
-            yield from tasks(inner)
+    machine = expand(name)
+    written = write_asl(name, machine)
+    if problems := structure.problems(machine, callees):
+        told = (f"statemachines/{name}.yaml: {problem.removeprefix('machine.')}" for problem in problems)
+        raise WorkflowError("\n".join((*told, f"expanded: {written}")))
+    return as_text(machine), structure.placeholders(machine)
 
 
 class Workflow(Construct):
     """One Standard state machine, with logs, traces, its own role and its two alarms.
 
-    `functions` maps ASL placeholders to function ARNs, `children` to state machines (names) started with
-    startExecution.sync:2. One that `undoes` what others left has an alarm on its being stopped, too.
+    `functions` maps placeholders of the definition to function ARNs, `workflows` to state machines (names); it may
+    call those that it names. One that `undoes` what others left has an alarm on its being stopped, too.
     """
 
     def __init__(
@@ -81,19 +52,18 @@ class Workflow(Construct):
         construct_id: str,
         *,
         name: str,
-        path: Path,
         names: Names,
         functions: Mapping[str, str],
-        children: Mapping[str, str],
+        workflows: Mapping[str, str],
         topic: sns.ITopic | None = None,
         undoes: bool = False,
     ) -> None:
         super().__init__(scope, construct_id)
         settings = names.environment
-        definition = path.read_text(encoding="utf-8")
+        definition, wanted = checked_definition(name, {*functions, *workflows})
+        called = {key: arn for key, arn in functions.items() if key in wanted}
+        children = {key: child for key, child in workflows.items() if key in wanted}
         child_arns = {key: names.state_machine_arn(child) for key, child in children.items()}
-        substitutions = {**functions, **child_arns}
-        check_definition(path.name, definition, substitutions)
 
         physical_name = names.state_machine(name)
         role = iam.Role(
@@ -102,7 +72,7 @@ class Workflow(Construct):
             assumed_by=iam.ServicePrincipal("states.amazonaws.com"),
             description=f"{physical_name}: calls its own functions and child workflows",
         )
-        statements = workflow_statements(names, sorted(functions.values()), sorted(children.values()))
+        statements = workflow_statements(names, sorted(called.values()), sorted(children.values()))
         policy = iam.Policy(
             self,
             "Policy",
@@ -125,7 +95,7 @@ class Workflow(Construct):
             "StateMachine",
             state_machine_name=physical_name,
             definition_body=stepfunctions.DefinitionBody.from_string(definition),
-            definition_substitutions=substitutions,
+            definition_substitutions={**called, **child_arns},
             role=role.without_policy_updates(),
             tracing_enabled=True,
             logs=stepfunctions.LogOptions(

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from environments import schema
 from peaker_contract import errors
 from statemachines import structure
+from tests.support.workflows import MACHINES
 
 ROOT = Path(__file__).resolve().parents[2]
 PEAKER = ROOT / "functions" / "peaker"
@@ -128,8 +129,8 @@ def test_a_refusal_is_never_retried() -> None:
         for name, kind in vars(errors).items()
         if inspect.isclass(kind) and issubclass(kind, errors.Refused | errors.Failed)  # type: ignore[arg-type]
     }
-    for path in sorted((ROOT / "statemachines").glob("*.asl.json")):
-        for state in structure.states(structure.load(path)):
+    for machine in MACHINES.values():
+        for state in structure.states(machine):
             retried = {name for rule in state.body.get("Retry", []) for name in rule["ErrorEquals"]}
             assert retried & refused == set(), state.place
 
@@ -156,6 +157,4 @@ def test_every_document_that_code_names_exists() -> None:
 
 
 def test_operations_have_a_workflow_of_their_name() -> None:
-    assert {f"{name}.asl.json" for name in get_args(Operation)} <= {
-        path.name for path in (ROOT / "statemachines").iterdir()
-    }
+    assert set(get_args(Operation)) <= set(MACHINES)

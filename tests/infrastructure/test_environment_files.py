@@ -42,6 +42,7 @@ from tests.infrastructure.wrong_environment_files import (
     WrongFile,
     WrongText,
 )
+from tests.support.workflows import MACHINES
 
 Document = dict[str, Any]
 GIVEN = Path(__file__).with_name("environment_files")
@@ -502,13 +503,9 @@ def test_what_may_be_waited_for_is_waited_for() -> None:
         ("scale_in", "ObserveIdle"),
         ("scale_out", "RampTraffic"),
     ):
-        [state] = [one for one in structure.states(structure.load(asl(workflow))) if one.name == step]
+        [state] = [one for one in structure.states(MACHINES[workflow]) if one.name == step]
         waiting = max(_retried_seconds(rule) for rule in state.body["Retry"])
         assert waiting > LONGEST_WAIT_SECONDS, step
-
-
-def asl(workflow: str) -> Path:
-    return ENVIRONMENTS_DIRECTORY.parent / "statemachines" / f"{workflow}.asl.json"
 
 
 def _retried_seconds(rule: dict[str, Any]) -> float:

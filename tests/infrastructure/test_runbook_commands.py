@@ -23,6 +23,7 @@ from stacks.constructs.operator_alarm import RUNBOOKS
 from statemachines.structure import states
 from tests.infrastructure.conftest import Assembly
 from tests.support.pages import joined
+from tests.support.workflows import MACHINES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -216,8 +217,8 @@ ERROR_NAMES = {
 }
 STATE_NAMES = {
     state.name
-    for path in (ROOT / "statemachines").glob("*.asl.json")
-    for state in states(json.loads(path.read_text(encoding="utf-8")))
+    for machine in MACHINES.values()
+    for state in states(machine)
 }
 # What AWS itself calls by a name of this form.
 AWS_NAMES = {"UnauthorizedOperation", "QueueUrl"}

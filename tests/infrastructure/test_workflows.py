@@ -9,77 +9,99 @@ from typing import Any
 
 import pytest
 
-from stacks.constructs.workflow import WorkflowError, check_definition, placeholders, tasks
-from stacks.control_plane_stack import STATE_MACHINES, pascal_case, state_machine_names
+from stacks.constructs import workflow
+from stacks.constructs.workflow import WorkflowError, checked_definition
+from stacks.control_plane_stack import pascal_case
 from stacks.function_catalogue import FUNCTIONS
+from statemachines.expansion import ASL_FOLDER, expand, workflow_names
+from statemachines.structure import placeholders, states
 from tests.infrastructure.conftest import Assembly
+from tests.support.workflows import MACHINES
 
-LAMBDA = "arn:aws:states:::lambda:invoke"
-
-
-def machine(resource: str = LAMBDA, function: str = "${DrainReplicaArn}", **changes: Any) -> str:
-    task = {"Type": "Task", "Resource": resource, "Arguments": {"FunctionName": function}, "End": True}
-    return json.dumps({"StartAt": "A", "TimeoutSeconds": 60, "States": {"A": task}, **changes})
+REPOSITORY = Path(__file__).resolve().parents[2]
+CALLEES = {f"{one.pascal_name}Arn" for one in FUNCTIONS} | {"PrewarmStateMachineArn"}
 
 
-def test_matching_placeholders_are_accepted() -> None:
-    check_definition("x.asl.json", machine(), {"DrainReplicaArn": "arn"})
+def spoilt(monkeypatch: pytest.MonkeyPatch, folder: Path, *path: str, value: Any) -> None:
+    """A synth's scale_in has another value at a place of one of its states; what it writes goes to the folder."""
+    machine = expand("scale_in")
+    place = machine["States"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    monkeypatch.setattr(workflow, "expand", lambda name: machine)
+    monkeypatch.setattr(workflow, "write_asl", lambda name, machine: folder / f"{name}.asl.json")
 
 
-def test_placeholder_without_substitution_is_refused() -> None:
-    with pytest.raises(WorkflowError, match=r"x.asl.json: nothing is substituted for \$\{DrainReplicaArn\}"):
-        check_definition("x.asl.json", machine(), {})
+def test_a_definition_comes_with_what_it_calls() -> None:
+    definition, wanted = checked_definition("prewarm", CALLEES)
+    assert wanted == {"StartPrewarmArn", "ReportPrewarmArn"}
+    assert json.loads(definition) == MACHINES["prewarm"]
 
 
-def test_substitution_without_placeholder_is_refused() -> None:
-    with pytest.raises(WorkflowError, match=r"x.asl.json: no place for \$\{UndoRunArn\}"):
-        check_definition("x.asl.json", machine(), {"DrainReplicaArn": "arn", "UndoRunArn": "arn"})
+def test_a_call_of_no_function_is_refused() -> None:
+    with pytest.raises(
+        WorkflowError,
+        match=r"statemachines/prewarm.yaml: StartPrewarm: nothing stands for \$\{StartPrewarmArn\}",
+    ):
+        checked_definition("prewarm", CALLEES - {"StartPrewarmArn"})
 
 
-def test_machine_without_timeout_is_refused() -> None:
-    with pytest.raises(WorkflowError, match="TimeoutSeconds is missing at the top level"):
-        check_definition(
-            "x.asl.json",
-            machine(TimeoutSeconds=None).replace('"TimeoutSeconds": null, ', ""),
-            {"DrainReplicaArn": "arn"},
-        )
+def test_every_problem_of_a_structure_is_told_with_the_expanded_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    spoilt(monkeypatch, tmp_path, "DrainReplica", "Retry", value=[])
+    with pytest.raises(WorkflowError) as refused:
+        checked_definition("scale_in", CALLEES)
+    lines = str(refused.value).splitlines()
+    assert "statemachines/scale_in.yaml: DrainReplica: has no Retry" in lines
+    assert "statemachines/scale_in.yaml: DrainReplica: does not retry Lambda.Unknown" in lines
+    assert lines[-1] == f"expanded: {tmp_path / 'scale_in.asl.json'}"
 
 
-def test_integration_without_permission_is_refused_also_inside_a_branch() -> None:
-    inner = json.loads(machine("arn:aws:states:::aws-sdk:ec2:terminateInstances"))
-    parallel = {"Type": "Parallel", "Branches": [inner], "End": True}
-    with pytest.raises(WorkflowError, match=r"A calls .*terminateInstances, for which no permission"):
-        check_definition("x.asl.json", machine(States={"P": parallel}), {"DrainReplicaArn": "arn"})
+def test_integration_without_permission_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    resource = "arn:aws:states:::aws-sdk:ec2:terminateInstances"
+    spoilt(monkeypatch, tmp_path, "RetireReplica", "Resource", value=resource)
+    with pytest.raises(
+        WorkflowError, match=r"RetireReplica: calls .*terminateInstances, for which no permission"
+    ):
+        checked_definition("scale_in", CALLEES)
 
 
-def definitions() -> dict[str, str]:
-    return {name: (STATE_MACHINES / f"{name}.asl.json").read_text() for name in state_machine_names()}
+def test_a_synth_leaves_the_full_definitions_for_people(assembly: Assembly) -> None:
+    written = {path.name: json.loads(path.read_text()) for path in ASL_FOLDER.glob("*.asl.json")}
+    assert {name: written[f"{name}.asl.json"] for name in MACHINES} == MACHINES
 
 
 def test_there_are_state_machines_for_both_directions() -> None:
-    assert {"scale_out", "scale_in"} <= set(definitions())
+    assert {"scale_out", "scale_in"} <= set(workflow_names())
 
 
 def test_every_function_is_called_by_a_workflow_or_a_schedule() -> None:
-    called = {name for text in definitions().values() for name in placeholders(text)}
+    called = {name for machine in MACHINES.values() for name in placeholders(machine)}
     uncalled = {d.name for d in FUNCTIONS if f"{d.pascal_name}Arn" not in called}
     assert uncalled == {"find_stopped_runs", "forecast_load", "refresh_prices", "tend_snapshots", "watch_replicas"}
 
 
 def test_every_task_names_a_placeholder_of_a_function_or_a_child() -> None:
     known = {f"${{{d.pascal_name}Arn}}" for d in FUNCTIONS}
-    known |= {f"${{{pascal_case(name)}StateMachineArn}}" for name in definitions()}
-    for text in definitions().values():
-        for name, task in tasks(json.loads(text)):
-            arguments = task["Arguments"]
-            assert (arguments.get("FunctionName") or arguments.get("StateMachineArn")) in known, name
+    known |= {f"${{{pascal_case(name)}StateMachineArn}}" for name in MACHINES}
+    for machine in MACHINES.values():
+        for state in states(machine):
+            if state.body["Type"] == "Task":
+                arguments = state.body["Arguments"]
+                assert (arguments.get("FunctionName") or arguments.get("StateMachineArn")) in known, (
+                    state.place
+                )
 
 
 def test_definitions_are_inlined_and_every_placeholder_is_substituted(assembly: Assembly) -> None:
     machines = assembly.properties("AWS::StepFunctions::StateMachine")
-    assert len(machines) == len(definitions())
+    assert len(machines) == len(MACHINES)
     for properties in machines:
-        assert placeholders(properties["DefinitionString"]) == set(properties["DefinitionSubstitutions"])
+        definition = json.loads(properties["DefinitionString"])
+        assert definition in MACHINES.values()
+        assert placeholders(definition) == set(properties["DefinitionSubstitutions"])
 
 
 def test_workflows_log_everything_and_trace(assembly: Assembly) -> None:
@@ -100,21 +122,21 @@ def test_workflows_may_call_just_the_functions_they_name(prod: Assembly) -> None
         for logical_id, policy in prod.resources("AWS::IAM::Policy")
         if (found := re.match(r"(\w+)WorkflowPolicy[0-9A-F]{8}$", logical_id))
     }
-    assert set(policies) == {pascal_case(name) for name in definitions()}
-    for name, text in definitions().items():
+    assert set(policies) == {pascal_case(name) for name in MACHINES}
+    for name, machine in MACHINES.items():
         invoked: set[str] = set()
         for statement in policies[pascal_case(name)]:
             if statement["Action"] == "lambda:InvokeFunction":
                 arns = statement["Resource"]
                 invoked |= {arns} if isinstance(arns, str) else set(arns)
-        wanted = {d.name for d in FUNCTIONS if f"{d.pascal_name}Arn" in placeholders(text)}
+        wanted = {d.name for d in FUNCTIONS if f"{d.pascal_name}Arn" in placeholders(machine)}
         assert invoked == {
             f"arn:aws:lambda:us-east-1:222222222222:function:peaker-prod-{function}" for function in wanted
         }
 
 
 def test_documents_are_command_documents_of_this_environment(assembly: Assembly) -> None:
-    files = {path.stem for path in (Path(STATE_MACHINES).parent / "ssm_documents").glob("*.yaml")}
+    files = {path.stem for path in (REPOSITORY / "ssm_documents").glob("*.yaml")}
     documents = assembly.properties("AWS::SSM::Document")
     assert {d["Name"] for d in documents} == {f"Peaker-{assembly.environment}-{name}" for name in files}
     for document in documents:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from localcloud.extensions.jsonata import evaluate
 from statemachines.structure import states
+from tests.support.workflows import MACHINES
 
-FILES = sorted((Path(__file__).resolve().parents[2] / "statemachines").glob("*.asl.json"))
-MACHINES = {path.name.split(".")[0]: json.loads(path.read_text(encoding="utf-8")) for path in FILES}
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 MESSAGE = 'the "observed" load 150 exceeds 100\nof c:\\data, größer'
 TRACE = ['  File "/var/task/peaker/runtime/step.py", line 40, in handler\n    raise']

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from localcloud.extensions.cloudwatch import metric_key
 from statemachines import structure
 from tests.statemachines.test_scale_out_faults import handler_of
 from tests.support.workflow_cloud import TABLE, Cluster, WorkflowCloud
+from tests.support.workflows import MACHINES
 
 FATAL = "AwsCallRejected"
 PARKING = {"retirement": {"observation_seconds": 60, "park": "always"}}
@@ -262,7 +262,7 @@ def test_a_forced_cut_says_how_many_connections_it_cut(cloud: WorkflowCloud) -> 
 
 # -- a fault at every state -------------------------------------------------------------------------------------
 
-SCALE_IN = structure.load(Path(structure.__file__).parent / "scale_in.asl.json")
+SCALE_IN = MACHINES["scale_in"]
 IN_TASKS = {
     state.name: handler_of(state) for state in structure.states(SCALE_IN) if state.body["Type"] == "Task"
 }
@@ -389,6 +389,5 @@ def test_purged_binary_logs_expire_it_and_the_next_scale_in_retires_it(cloud: Wo
 def test_every_state_of_parking_and_of_the_return_is_tried() -> None:
     assert {name for name, _ in IN_CASES} | IN_ELSEWHERE == set(IN_TASKS)
     branch = {"StartParkedReplica", "AwaitParkedReplica", "InstallOnParkedReplica"}
-    machine = structure.load(Path(structure.__file__).parent / "scale_out.asl.json")
     assert branch < {step for step, _, _ in BACK_CASES}
-    assert branch < set(machine["States"])
+    assert branch < set(MACHINES["scale_out"]["States"])

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from peaker_contract.errors import HostCommandFailed
 from statemachines import structure
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
+from tests.support.workflows import MACHINES
 
-MACHINE = structure.load(Path(structure.__file__).parent / "scale_out.asl.json")
+MACHINE = MACHINES["scale_out"]
 # An error that no state retries: the state fails at once.
 FATAL = "AwsCallRejected"
 ROLLED_BACK = "Rolled back: nothing of the run is left and the serving fleet is as it was. "

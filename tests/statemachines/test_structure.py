@@ -1,4 +1,4 @@
-"""The state machine files are whole; and each check finds the defect that it is there for."""
+"""The workflows are whole; and each check finds the defect that it is there for."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from typing import Any
 import pytest
 
 from peaker_contract import errors
+from stacks.function_catalogue import FUNCTIONS
 from statemachines import structure
+from tests.support.workflows import MACHINES
 
-FOLDER = Path(structure.__file__).parent
-FILES = sorted(FOLDER.glob("*.asl.json"))
-HANDLERS = FOLDER.parent / "functions" / "peaker" / "handlers"
-ABSTRACT = {"PeakerError", "NotYet", "Retryable", "Refused", "Failed"}
-RAISED = {name for name, kind in vars(errors).items() if inspect.isclass(kind)} - ABSTRACT
+PEAKER = Path(structure.__file__).parents[1] / "functions" / "peaker"
+HANDLERS = PEAKER / "handlers"
+CALLEES = {f"{one.pascal_name}Arn" for one in FUNCTIONS} | {"PrewarmStateMachineArn"}
 
 CHECKS: dict[str, Callable[[Any], list[str]]] = {
     "dangling": structure.dangling_targets,
     "unreachable": structure.unreachable_states,
+    "endless": structure.endless_failures,
     "unguarded": structure.unguarded_tasks,
     "transient": structure.untried_again,
     "comments": structure.missing_comments,
-    "errors": lambda machine: structure.unknown_errors(machine, RAISED),
+    "errors": structure.unknown_errors,
     "shadowed": structure.shadowed_retries,
     "steps": structure.misnamed_steps,
+    "callees": lambda machine: structure.unknown_callees(machine, CALLEES),
     "integrations": structure.wrong_integrations,
     "portable": structure.not_portable,
 }
@@ -69,7 +71,6 @@ def broken(*path: str, value: Any) -> dict[str, Any]:
 
 
 TASK = ("States", "DrainReplica")
-SDK = "arn:aws:states:::aws-sdk:"
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("dangling", broken(*TASK, "Next", value="Dnoe"), "Dnoe is no state"),
     ("dangling", broken("StartAt", value="Drain"), "StartAt Drain is no state"),
@@ -80,6 +81,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "machine.Wait: has neither Next nor End",
     ),
     ("unreachable", broken("States", "Island", value={"Type": "Succeed", "Comment": "i"}), "machine.Island"),
+    (
+        "endless",
+        broken(*TASK, "Catch", value=[{"ErrorEquals": ["States.ALL"], "Next": "DrainReplica"}]),
+        "machine.DrainReplica: its failure leads back to it",
+    ),
     ("unguarded", broken(*TASK, "TimeoutSeconds", value=...), "has no TimeoutSeconds"),
     ("unguarded", broken(*TASK, "Retry", value=...), "has no Retry"),
     ("unguarded", broken(*TASK, "Catch", value=...), "has no Catch"),
@@ -106,17 +112,15 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "Throttled is retried by two rules",
     ),
     ("steps", broken(*TASK, "Arguments", "Payload", "step", value="Drain"), "says step Drain"),
-    ("integrations", broken(*TASK, "Resource", value="arn:aws:states:::lamda:invoke"), "unknown integration"),
-    ("integrations", broken(*TASK, "Resource", value=f"{SDK}ec3:describeVolumes"), "no AWS service ec3"),
     (
-        "integrations",
-        broken(*TASK, "Resource", value=f"{SDK}ec2:describeVolume"),
-        "has no action describeVolume",
+        "callees",
+        broken(*TASK, "Arguments", "FunctionName", value="${DrainReplikaArn}"),
+        "machine.DrainReplica: nothing stands for ${DrainReplikaArn}: correct its call or start",
     ),
     (
         "integrations",
-        broken(*TASK, "Resource", value=f"{SDK}ec2:describeVolumes"),
-        "no argument FunctionName",
+        broken(*TASK, "Resource", value="arn:aws:states:::aws-sdk:ec2:terminateInstances"),
+        "machine.DrainReplica: calls arn:aws:states:::aws-sdk:ec2:terminateInstances, for which no permission",
     ),
     ("portable", broken("QueryLanguage", value="JSONPath"), "QueryLanguage must be JSONata"),
     ("portable", broken("States", "Done", "Output", value="{% 1 %}"), "Output of Succeed"),
@@ -124,10 +128,14 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-@pytest.mark.parametrize("check", CHECKS, ids=str)
-def test_the_files_are_whole(path: Path, check: str) -> None:
-    assert CHECKS[check](structure.load(path)) == []
+@pytest.mark.parametrize("workflow", MACHINES)
+def test_the_workflows_are_whole(workflow: str) -> None:
+    assert structure.problems(MACHINES[workflow], CALLEES) == []
+
+
+def test_a_synth_runs_every_check() -> None:
+    for _, machine, expected in BAD:
+        assert any(expected in problem for problem in structure.problems(machine, CALLEES)), expected
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=str)
@@ -148,7 +156,8 @@ def test_defects_inside_a_branch_are_found_too() -> None:
 
 
 def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_function() -> None:
-    wanted = set().union(*(structure.placeholders(path) for path in FILES)) - {"PrewarmStateMachineArn"}
+    wanted = set().union(*(structure.placeholders(one) for one in MACHINES.values()))
+    wanted -= {"PrewarmStateMachineArn"}
     functions = {
         "".join(part.capitalize() for part in path.stem.split("_")) + "Arn"
         for path in HANDLERS.glob("*/[a-z]*.py")
@@ -160,16 +169,14 @@ def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_functio
 
 
 def test_errors_that_workflows_name_are_raised_somewhere() -> None:
-    source = "\n".join(
-        path.read_text(encoding="utf-8") for path in (FOLDER.parent / "functions" / "peaker").rglob("*.py")
-    )
+    source = "\n".join(path.read_text(encoding="utf-8") for path in PEAKER.rglob("*.py"))
     named = {
         name
-        for path in FILES
-        for state in structure.states(structure.load(path))
+        for machine in MACHINES.values()
+        for state in structure.states(machine)
         for rule in (*state.body.get("Retry", []), *state.body.get("Catch", []))
         for name in rule["ErrorEquals"]
-        if name in RAISED
+        if name in structure.RAISED
     }
     assert {name for name in named if f"{name}(" not in source.replace(f"class {name}(", "")} == set()
 
@@ -182,8 +189,8 @@ def test_every_not_yet_error_is_retried_by_a_workflow() -> None:
     }
     retried = {
         name
-        for path in FILES
-        for state in structure.states(structure.load(path))
+        for machine in MACHINES.values()
+        for state in structure.states(machine)
         for rule in state.body.get("Retry", [])
         for name in rule["ErrorEquals"]
     }
@@ -192,7 +199,7 @@ def test_every_not_yet_error_is_retried_by_a_workflow() -> None:
 
 def test_history_stays_under_the_limit_of_step_functions() -> None:
     # 25,000 events per execution; an attempt of a Lambda task costs five (scheduled, started, failed and two more).
-    for path in FILES:
-        for state in structure.states(structure.load(path)):
+    for machine in MACHINES.values():
+        for state in structure.states(machine):
             attempts = sum(rule.get("MaxAttempts", 3) for rule in state.body.get("Retry", []))
             assert attempts * 5 < 25_000, state.place

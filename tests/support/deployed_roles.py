@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -20,9 +19,9 @@ from stacks.naming import Names
 from stacks.permissions import Deployment, Statement
 from stacks.role_statements import function_statements, policy_document, workflow_statements
 from statemachines.structure import placeholders
+from tests.support.workflows import MACHINES
 
 POLICY = "deployed"
-STATE_MACHINES = Path(__file__).resolve().parents[2] / "statemachines"
 # What the stack adds to a cluster's settings when it has made the load balancer.
 DEPLOYED_SETTINGS = ("target_group_arn", "warming_target_group_arn", "listener_arn")
 NAMED_BY_POLICIES = (
@@ -87,8 +86,8 @@ class DeployedRoles:
             self._write(name, self.of_workflow(workflow, children))
 
     def of_workflow(self, workflow: str, children: Sequence[str]) -> list[Statement]:
-        """What a workflow's role holds: the functions that its file names, and the workflows that it starts."""
-        wanted = placeholders(STATE_MACHINES / f"{workflow}.asl.json")
+        """What a workflow's role holds: the functions that it names, and the workflows that it starts."""
+        wanted = placeholders(MACHINES[workflow])
         functions = [
             self.names.function_arn(one.name) for one in FUNCTIONS if f"{one.pascal_name}Arn" in wanted
         ]

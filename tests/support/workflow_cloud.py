@@ -29,10 +29,12 @@ from environments.schema import load_environment
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
 from stacks.naming import Names
+from statemachines.expansion import as_text
 from tests.support.balanced_endpoint import make_balanced_endpoint
 from tests.support.builders import BY_NAME
 from tests.support.deployed_roles import DeployedRoles, trust
 from tests.support.host_answers import HostAnswers
+from tests.support.workflows import MACHINES
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = "local"
@@ -149,7 +151,7 @@ class WorkflowCloud:
         return arns
 
     def _deploy_workflow(self, name: str, functions: dict[str, str]) -> str:
-        definition = (ROOT / "statemachines" / f"{name}.asl.json").read_text(encoding="utf-8")
+        definition = as_text(MACHINES[name])
         for function, arn in functions.items():
             definition = definition.replace(f"${{{function}Arn}}", arn)
         definition = definition.replace("${PrewarmStateMachineArn}", self.machines.get("prewarm", ""))

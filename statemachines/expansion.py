@@ -1,0 +1,198 @@
+"""Writes a source out as the States Language: what every state has, and what its source says of it.
+
+Plain: each kind of state has one function here, and each field one place. Names of waits, of what is passed on and of
+endings stand in `policies.py`. `python -m statemachines` writes all workflows to build/asl/.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, assert_never
+
+from statemachines import policies
+from statemachines.reading import read_source
+from statemachines.source import (
+    AnyState,
+    Assign,
+    Call,
+    Choose,
+    Fail,
+    Parallel,
+    Pause,
+    SayOutcome,
+    Scope,
+    Start,
+    Succeed,
+    Trying,
+)
+
+FOLDER = Path(__file__).resolve().parent
+ASL_FOLDER = FOLDER.parent / "build" / "asl"
+LAMBDA_INVOKE = "arn:aws:states:::lambda:invoke"
+START_EXECUTION_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
+
+Asl = dict[str, Any]
+
+
+def workflow_names(folder: Path = FOLDER) -> list[str]:
+    """All workflows, e.g. scale_out."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def expand(name: str, folder: Path = FOLDER) -> Asl:
+    """The state machine of a workflow. Raises WorkflowSourceError."""
+    workflow = read_source(folder / f"{name}.yaml")
+    return {
+        "Comment": workflow.comment,
+        "QueryLanguage": "JSONata",
+        "StartAt": workflow.start_at,
+        "TimeoutSeconds": workflow.timeout_seconds,
+        "States": _states(workflow, name),
+    }
+
+
+def as_text(machine: Asl) -> str:
+    """As it is deployed, and as people and linters read it."""
+    return json.dumps(machine, indent=2, ensure_ascii=False) + "\n"
+
+
+def write_asl(name: str, machine: Asl, folder: Path = ASL_FOLDER) -> Path:
+    """Write `<folder>/<name>.asl.json`, whole or not at all: several synths may do it at once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.asl.json"
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, delete=False) as file:
+        file.write(as_text(machine))
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
+    return path
+
+
+def placeholder(callee: str, kind: str = "") -> str:
+    """`${DrainReplicaArn}`, `${PrewarmStateMachineArn}`: what the stack substitutes."""
+    return f"${{{''.join(part.capitalize() for part in callee.split('_'))}{kind}Arn}}"
+
+
+def _states(scope: Scope, workflow: str) -> Asl:
+    return {name: _state(name, state, scope, workflow) for name, state in scope.states.items()}
+
+
+def _state(name: str, state: AnyState, scope: Scope, workflow: str) -> Asl:
+    match state:
+        case Call():
+            return _call(name, state, scope, workflow)
+        case Start():
+            return _start(name, state, scope)
+        case Parallel():
+            return _parallel(name, state, scope, workflow)
+        case Choose():
+            ways = [{"Condition": way.when, "Next": way.next} for way in state.choose]
+            return {"Type": "Choice", "Comment": state.comment, "Choices": ways, "Default": state.otherwise}
+        case Pause():
+            pause = {"Seconds": state.wait_seconds}
+            return {"Type": "Wait", "Comment": state.comment, **pause, "Next": state.next}
+        case Assign():
+            return {"Type": "Pass", "Comment": state.comment, "Assign": state.set, "Next": state.next}
+        case SayOutcome():
+            output = policies.outcome(state.say_outcome)
+            return {"Type": "Pass", "Comment": state.comment, "Output": output, "Next": state.next}
+        case Succeed():
+            return {"Type": "Succeed", "Comment": state.comment}
+        case Fail():
+            return _fail(state)
+        case _:
+            assert_never(state)
+
+
+def _call(name: str, state: Call, scope: Scope, workflow: str) -> Asl:
+    retriers = [*(policies.WAITS[wait] for wait in state.waits_on), *policies.STANDARD_OF_CALLS]
+    return {
+        "Type": "Task",
+        "Comment": state.comment,
+        "Resource": LAMBDA_INVOKE,
+        "Arguments": {
+            "FunctionName": placeholder(state.call),
+            "Payload": _payload(name, state, workflow),
+        },
+        "Output": "{% $states.result.Payload %}" if state.output is None else state.output,
+        **({"Assign": state.assign} if state.assign else {}),
+        "TimeoutSeconds": state.timeout_seconds,
+        "Retry": [retrier.asl() for retrier in retriers],
+        "Catch": _catch(name, state, scope),
+        "Next": state.next,
+    }
+
+
+def _payload(name: str, state: Call, workflow: str) -> Any:
+    if not isinstance(state.payload, Mapping):
+        return state.payload
+    return {**policies.speaker(state.speaks_for, workflow, name), **state.payload}
+
+
+def _start(name: str, state: Start, scope: Scope) -> Asl:
+    return {
+        "Type": "Task",
+        "Comment": state.comment,
+        "Resource": START_EXECUTION_AND_WAIT,
+        "Arguments": {
+            "StateMachineArn": placeholder(state.start, "StateMachine"),
+            "Name": state.name,
+            # Shows the parent in the child's page of the console.
+            "Input": {
+                **state.input,
+                "AWS_STEP_FUNCTIONS_STARTED_BY_EXECUTION_ID": "{% $states.context.Execution.Id %}",
+            },
+        },
+        "Output": "{% $states.result.Output %}" if state.output is None else state.output,
+        **({"Assign": state.assign} if state.assign else {}),
+        "TimeoutSeconds": state.timeout_seconds,
+        "Retry": [retrier.asl() for retrier in policies.STANDARD_OF_STARTS],
+        "Catch": _catch(name, state, scope),
+        "Next": state.next,
+    }
+
+
+def _parallel(name: str, state: Parallel, scope: Scope, workflow: str) -> Asl:
+    branches = [
+        {"StartAt": branch.start_at, "States": _states(branch, workflow)} for branch in state.parallel
+    ]
+    return {
+        "Type": "Parallel",
+        "Comment": state.comment,
+        "Branches": branches,
+        "Output": "{% $states.result %}" if state.output is None else state.output,
+        **({"Assign": state.assign} if state.assign else {}),
+        "Catch": _catch(name, state, scope),
+        "Next": state.next,
+    }
+
+
+def _catch(name: str, state: Trying, scope: Scope) -> list[Asl]:
+    """The errors that the source names, those of one way together; then everything else."""
+    by_target: dict[str, list[str]] = {}
+    for error, target in state.catch.items():
+        by_target.setdefault(target, []).append(error)
+    failure = policies.caught(name)
+    named = [
+        {"ErrorEquals": errors, "Output": failure, "Next": target} for target, errors in by_target.items()
+    ]
+    rest = {
+        "ErrorEquals": ["States.ALL"],
+        "Output": policies.passed_on(state.passes_on, name),
+        "Next": state.on_failure or scope.on_failure,
+    }
+    return [*named, rest]
+
+
+def _fail(state: Fail) -> Asl:
+    ending = state.fail
+    told = policies.cause(ending.tells, ending.says) if ending.tells else ending.cause
+    return {
+        "Type": "Fail",
+        "Comment": state.comment,
+        "Error": ending.error or policies.ERROR_AS_IT_CAME,
+        "Cause": told,
+    }

@@ -1,0 +1,278 @@
+"""What every source may rely on, each with its reason: who waits how long for what, and what a failure hands on.
+
+A source names a wait or a `passes_on` by its key here. The standard retriers are on every task and named nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# A function ends within 60 s or says so; half a minute is for the way there, a cold start and the answer.
+TASK_TIMEOUT_SECONDS = 90
+
+
+@dataclass(frozen=True)
+class Retrier:
+    """One entry of a state's Retry. Without `max_delay_seconds` and `backoff_rate` the interval is fixed."""
+
+    errors: tuple[str, ...]
+    interval_seconds: int
+    max_attempts: int
+    reason: str
+    backoff_rate: float = 1
+    max_delay_seconds: int | None = None
+    jitter: bool = False
+
+    def asl(self) -> dict[str, Any]:
+        """As the States Language writes it."""
+        written: dict[str, Any] = {
+            "ErrorEquals": list(self.errors),
+            "IntervalSeconds": self.interval_seconds,
+            "BackoffRate": self.backoff_rate,
+            "MaxAttempts": self.max_attempts,
+        }
+        if self.max_delay_seconds is not None:
+            written["MaxDelaySeconds"] = self.max_delay_seconds
+        if self.jitter:
+            written["JitterStrategy"] = "FULL"
+        return written
+
+
+def _aws_busy() -> Retrier:
+    return Retrier(
+        ("Throttled", "AwsUnavailable"),
+        interval_seconds=5,
+        max_attempts=8,
+        backoff_rate=2,
+        max_delay_seconds=120,
+        jitter=True,
+        reason="AWS limits the rate or does not answer; its guides ask for backoff with jitter.",
+    )
+
+
+def _no_answer_of_the_function() -> Retrier:
+    return Retrier(
+        (
+            "Lambda.ClientExecutionTimeoutException",
+            "Lambda.ServiceException",
+            "Lambda.AWSLambdaException",
+            "Lambda.SdkClientException",
+            "Lambda.TooManyRequestsException",
+            "Lambda.Unknown",
+            "Runtime.ExitError",
+            "Sandbox.Timedout",
+            "States.Timeout",
+        ),
+        interval_seconds=2,
+        max_attempts=6,
+        backoff_rate=2,
+        max_delay_seconds=60,
+        jitter=True,
+        reason="The call itself failed, or the function crashed or was late; every function may run twice (I10).",
+    )
+
+
+# On every state that calls a function, after the waits that its source names.
+STANDARD_OF_CALLS = (_aws_busy(), _no_answer_of_the_function())
+
+# On every state that starts another workflow. What fails inside of that is its own affair.
+STANDARD_OF_STARTS = (
+    Retrier(
+        ("StepFunctions.ExecutionLimitExceededException", "StepFunctions.SdkClientException"),
+        interval_seconds=10,
+        max_attempts=6,
+        backoff_rate=2,
+        max_delay_seconds=120,
+        jitter=True,
+        reason="The account's executions are used up, or Step Functions does not answer, for a while.",
+    ),
+)
+
+
+def _command(errors: tuple[str, ...], max_attempts: int, reason: str) -> Retrier:
+    """Soon at first, because most commands are short; then every half minute."""
+    return Retrier(
+        errors,
+        interval_seconds=5,
+        max_attempts=max_attempts,
+        backoff_rate=1.5,
+        max_delay_seconds=30,
+        reason=reason,
+    )
+
+
+WAITS: Mapping[str, Retrier] = {
+    "host_command": _command(
+        ("HostCommandRunning",),
+        1000,
+        "8 hours: every command ends itself before that, the longest one, catch-up, after 6.",
+    ),
+    "prewarm_command": _command(
+        ("HostCommandRunning",),
+        200,
+        "100 minutes: starting and asking the engine is short work, the hours are in the loop of prewarm.",
+    ),
+    "storage_proof": _command(
+        ("HostCommandRunning", "StorageProofOpen"),
+        1000,
+        "8 hours: each of up to four looks is a command, with pauses in between.",
+    ),
+    "instance_online": Retrier(
+        ("InstanceNotOnline",), 15, 240, "1 hour: boot and the agent's registration take minutes."
+    ),
+    "lost_snapshots": Retrier(
+        ("SnapshotsPending",), 30, 60, "30 minutes: an answer was lost, or earlier snapshots complete first."
+    ),
+    "snapshots_complete": Retrier(
+        ("SnapshotsPending",), 30, 1440, "12 hours: a first snapshot copies every block of the volumes."
+    ),
+    "volumes_attached": Retrier(
+        ("VolumesAttaching",),
+        10,
+        240,
+        "40 minutes: a new volume is there in seconds, an attachment in a minute.",
+    ),
+    "target_healthy": Retrier(
+        ("TargetNotHealthy",),
+        15,
+        480,
+        "2 hours: health checks need minutes; a replica that lags is given time.",
+    ),
+    "ramp": Retrier(
+        ("RampInProgress", "HostCommandRunning", "TargetNotHealthy"),
+        15,
+        2000,
+        "8.3 hours: longer than all steps of a ramp may take by the settings.",
+    ),
+    "snapshots_deleted": Retrier(
+        ("UndoInProgress",), 15, 120, "30 minutes: only snapshots have to go, and they go within seconds."
+    ),
+    "undo": Retrier(
+        ("UndoInProgress",), 15, 480, "2 hours: a target drains, an instance ends, volumes and snapshots go."
+    ),
+    "drain": Retrier(("ReplicaDraining",), 60, 1440, "24 hours: longer than drain.limit_seconds may be."),
+    "observation": Retrier(
+        ("ObservationRunning",), 30, 2880, "24 hours: longer than retirement.observation_seconds may be."
+    ),
+    "parking": Retrier(
+        ("ParkingInProgress",), 15, 480, "2 hours: an instance stops in minutes, at times in an hour."
+    ),
+    "retirement": Retrier(
+        ("RetirementInProgress",), 15, 480, "2 hours: the instance ends, then its volumes and snapshots go."
+    ),
+}
+
+_INPUT = "$states.input"
+# States.Timeout may come without a Cause, and an undefined expression would end the execution at once.
+_CAUGHT = {
+    "error": "{% $states.errorOutput.Error %}",
+    "cause": "{% $states.errorOutput.Cause ? $states.errorOutput.Cause : '' %}",
+}
+_AS_IT_CAME = {part: f"{{% {_INPUT}.{part} %}}" for part in ("failed_step", "error", "cause")}
+
+
+def caught(step: str) -> dict[str, Any]:
+    """What failed, under the name of its state: what receipts and ends are written from."""
+    return {"failed_step": step, **_CAUGHT}
+
+
+def passed_on(kind: str, step: str) -> Any:
+    """The Output of the Catch of `step`; one of PASSED_ON."""
+    given: Mapping[str, Any] = {
+        "failure": caught(step),
+        "input": f"{{% {_INPUT} %}}",
+        "kept_failure": {
+            "error": f"{{% {_INPUT}.failure.error %}}",
+            "cause": (
+                f"{{% {_INPUT}.failure.failed_step & ' failed (' & {_INPUT}.failure.error & '): ' & "
+                f"{_INPUT}.failure.cause %}}"
+            ),
+        },
+        "kept_undo": f"{{% {_INPUT}.undo %}}",
+        "failure_and_undo": {"failure": _AS_IT_CAME, "undo": caught(step)},
+        "kept_failure_and_undo": {"failure": f"{{% {_INPUT}.failure %}}", "undo": caught(step)},
+    }
+    return given[kind]
+
+
+PASSED_ON: Mapping[str, str] = {
+    "failure": "This state failed: its name, the error, the cause. What every task passes on if it says nothing.",
+    "input": "Nothing new: work that tidies up must not hide by its own failure what it was called for.",
+    "kept_failure": "The failure of the run stands; only its receipt could not be written.",
+    "kept_undo": "The failure of the undo stands; only its receipt could not be written.",
+    "failure_and_undo": "The undo of a failure failed: both, because people need to know both.",
+    "kept_failure_and_undo": "The same, where the failure has come through a state before.",
+}
+
+_RUN = {part: f"{{% $run.{part} %}}" for part in ("run_id", "cluster", "operation")}
+SPEAKERS: Mapping[str, str] = {
+    "run": "The run that holds the lease, with its fencing token. What every call says if it says nothing.",
+    "unfenced_run": "The run without a token, which it has not got yet, or which a stopped branch has too.",
+    "request": "The request, before a lease was taken.",
+    "nobody": "The payload is as the source has it.",
+}
+
+
+def speaker(speaks_for: str, workflow: str, step: str) -> dict[str, str]:
+    """What a payload begins with; `speaks_for` is one of SPEAKERS."""
+    given: Mapping[str, dict[str, str]] = {
+        "run": {**_RUN, "fencing_token": "{% $run.fencing_token %}", "step": step},
+        "unfenced_run": {**_RUN, "step": step},
+        "request": {
+            "run_id": "{% $identity.run_id %}",
+            "cluster": "{% $identity.cluster %}",
+            "operation": workflow,
+            "step": step,
+        },
+        "nobody": {},
+    }
+    return given[speaks_for]
+
+
+# The message of a function's failure: `errorMessage` of the JSON that Lambda gives as the cause, also where Step
+# Functions has cut that; a cause that is text already, or none.
+_MESSAGE = (
+    f'($said := $match({_INPUT}.cause, /"errorMessage":\\s*"([^\\\\"]*(?:\\\\.[^\\\\"]*)*)"/)[0].groups[0]; '
+    """$exists($said) ? $parse('{"text":"' & $said & '"}').text : """
+    f"{_INPUT}.cause ? {_INPUT}.cause : 'no cause was given')"
+)
+# An error with a dot is none of ours: the function did not get to say anything.
+_NO_ANSWER = (
+    f"($contains({_INPUT}.error, '.') ? '. No answer of the function itself: read the log of the function of this "
+    "step, then start again.' : '')"
+)
+ERROR_AS_IT_CAME = f"{{% {_INPUT}.error %}}"
+
+# How an end says what failed: what stands around the message.
+TELLS: Mapping[str, str] = {
+    "message": "The message of the step, in which its name stands already.",
+    "step": "The step, then its message.",
+    "step_and_message": "The step, the error and the message in one sentence.",
+    "step_and_lines": "The step and the error, then the message, which has lines of its own.",
+    "branch": "All of it for the state after the branches; nobody reads it here.",
+}
+_BEFORE_THE_MESSAGE = {
+    "message": "",
+    "step": f"{_INPUT}.failed_step & ': ' & ",
+    "step_and_message": f"{_INPUT}.failed_step & ' failed (' & {_INPUT}.error & '): ' & ",
+    "step_and_lines": f"{_INPUT}.failed_step & ' (' & {_INPUT}.error & '):\\n' & ",
+}
+# Out of a branch come but Error and Cause: the failure travels in the cause.
+_PARTS = ", ".join(f"'{part}': {_INPUT}.{part}" for part in _AS_IT_CAME)
+_OUT_OF_A_BRANCH = f"{{% $string({{{_PARTS}}}) %}}"
+
+
+def cause(tells: str, says: str | None) -> str:
+    """The Cause of an end: the sentence `says`, then what failed, as plain text."""
+    if tells == "branch":
+        return _OUT_OF_A_BRANCH
+    quoted = (says or "").replace("\\", "\\\\").replace("'", "\\'")
+    sentence = f"'{quoted} ' & " if quoted else ""
+    return f"{{% {sentence}{_BEFORE_THE_MESSAGE[tells]}{_MESSAGE} & {_NO_ANSWER} %}}"
+
+
+def outcome(said: str) -> dict[str, str]:
+    """The output of an execution that was refused: what the console shows people."""
+    return {"outcome": said, "error": ERROR_AS_IT_CAME, "reason": f"{{% {_MESSAGE} %}}"}
