@@ -160,7 +160,11 @@ WAITS: Mapping[str, Retrier] = {
         ("ParkingInProgress",), 15, 480, "2 hours: an instance stops in minutes, at times in an hour."
     ),
     "retirement": Retrier(
-        ("RetirementInProgress",), 15, 480, "2 hours: the instance ends, then its volumes and snapshots go."
+        ("RetirementInProgress", "UndoInProgress"),
+        15,
+        480,
+        "2 hours: the instance ends, then its volumes and snapshots go. EC2 may still call a volume attached that "
+        "it has shown as free.",
     ),
 }
 

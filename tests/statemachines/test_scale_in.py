@@ -59,6 +59,17 @@ def test_an_idle_peak_replica_goes_with_all_that_was_made_for_it(
     assert rows[f"replica#{peak}"]["state"] == "retired"
 
 
+def test_a_volume_that_ec2_still_calls_attached_is_waited_for(
+    cloud: WorkflowCloud, idle: tuple[Cluster, str]
+) -> None:
+    cluster, _ = idle
+    # DescribeVolumes may be ahead of DeleteVolume.
+    cloud.cloud.faults.add("ec2:DeleteVolume", "VolumeInUse")
+    execution = cloud.run("scale_in", {"cluster": cluster.name})
+    assert cloud.last_state(execution) == "ReplicaRetired", execution
+    assert cloud.made_by_peaker(cluster) == []
+
+
 def test_a_base_replica_is_never_chosen(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster(min_replicas=1)
     cloud.set_load(cluster, 0, 0)
