@@ -74,11 +74,16 @@ def synthesize(build: Callable[[], cdk.App]) -> int:
 def _clear(output: Path) -> None:
     if not output.exists() or not any(output.iterdir()):
         return
-    if not (output / "manifest.json").is_file():
+    if not (output / "manifest.json").is_file() and not _is_half_a_synth(output):
         raise OutputDirectoryError(
             f"{output}: is not empty and not the output of a synth; choose another --output"
         )
     shutil.rmtree(output)
+
+
+def _is_half_a_synth(output: Path) -> bool:
+    """A synth that ended early has written assets and begun its assembly, and no manifest."""
+    return all(one.name.startswith(("asset.", "assembly-Peaker-")) for one in output.iterdir())
 
 
 if __name__ == "__main__":

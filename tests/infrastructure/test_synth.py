@@ -15,8 +15,10 @@ from cdk_nag import AwsSolutionsChecks
 from cfnlint.api import lint_all
 from constructs import IConstruct
 
+from stacks import synth
 from stacks.application import build_app
 from stacks.synth import main
+from statemachines.reading import WorkflowSourceError
 from tests.infrastructure.conftest import Assembly, synthesize
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -94,6 +96,20 @@ def test_output_directory_with_other_things_is_left_alone(
     assert main(["dev", "--output", str(tmp_path)]) == 2
     assert "is not empty and not the output of a synth" in capsys.readouterr().err
     assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_a_wrong_workflow_ends_with_its_mistakes_and_the_next_synth_may_write_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half_way(**_: object) -> cdk.App:
+        (tmp_path / "assembly-Peaker-dev").mkdir(parents=True)
+        (tmp_path / "asset.0a1b.zip").write_text("functions")
+        raise WorkflowSourceError("statemachines/scale_in.yaml:9: DrainReplica: next: is missing: write it")
+
+    monkeypatch.setattr(synth, "build_app", half_way)
+    for _ in range(2):
+        assert main(["dev", "--output", str(tmp_path)]) == 2
+        assert capsys.readouterr().err.endswith("scale_in.yaml:9: DrainReplica: next: is missing: write it\n")
 
 
 def test_synth_runs_on_the_packaged_node_whatever_the_machine_has() -> None:
