@@ -121,11 +121,8 @@ class Day:
     @property
     def serving_at(self) -> datetime | None:
         """When the replica that the alarm's run built had its full share of the reads."""
-        receipt = self.by_alarm
-        healthy = [s for s in (receipt or {"steps": []})["steps"] if s["step"] == "RampTraffic"]
-        if not healthy or healthy[0]["seconds"] is None:
-            return None
-        return _time(healthy[0]["started_at"]) + timedelta(seconds=healthy[0]["seconds"])
+        lead = (self.by_alarm or {}).get("forecast_lead") or {}
+        return _time(lead["serving_at"]) if lead.get("serving_at") else None
 
     @property
     def crossed_at(self) -> datetime | None:

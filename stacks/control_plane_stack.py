@@ -20,6 +20,7 @@ from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from environments.schema import Cluster, NlbEndpoint, Route53Endpoint
+from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, Metric
 from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
 from stacks.constructs.event_route import EventRoute
@@ -28,7 +29,6 @@ from stacks.constructs.python_function import PythonFunction
 from stacks.constructs.read_endpoint import ReadEndpoint
 from stacks.constructs.run_command_document import RunCommandDocument
 from stacks.constructs.workflow import Workflow
-from stacks.function_catalogue import FUNCTIONS
 from stacks.host_package import HostPackage
 from stacks.naming import Names
 from stacks.permissions import Deployment
@@ -318,7 +318,9 @@ class ControlPlaneStack(Stack):
         )
         self._act_on_schedule(cluster)
 
-    def _act_on_alarm(self, cluster: Cluster, alarm: str, metric: Metric, workflow: str, finding: str) -> None:
+    def _act_on_alarm(
+        self, cluster: Cluster, alarm: str, metric: Metric, workflow: str, finding: str
+    ) -> None:
         name = self._names.cluster_alarm(cluster.name, alarm)
         period = Duration.minutes(cluster.forecast.schedule_minutes)
         cloudwatch.Alarm(

@@ -8,9 +8,9 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from environments.schema import Cluster
+from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, SERVICE_DIMENSION, Metric
 from stacks.constructs.operator_alarm import OperatorAlarm
-from stacks.function_catalogue import FUNCTIONS
 from stacks.naming import Names
 
 # A forecast is stale when this many scheduled ones in a row did not arrive.
@@ -203,7 +203,9 @@ class ObservabilityStack(Stack):
             period=Duration.minutes(cluster.health.watch_minutes),
         )
 
-    def _metric(self, cluster: Cluster, metric: Metric, statistic: str, period: Duration) -> cloudwatch.Metric:
+    def _metric(
+        self, cluster: Cluster, metric: Metric, statistic: str, period: Duration
+    ) -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace=self._names.metric_namespace,
             metric_name=metric.value,

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import assert_never
 
 from environments.schema import Cluster, Route53Endpoint
+from peaker_contract.permissions import Permission
 from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
 from stacks.naming import Names
 
@@ -32,45 +32,6 @@ MISTYPED = (
     "A name that is no cluster must be answered with not found, which AWS says only to who may read it."
 )
 UNKNOWN_UNTIL_RUN = "The id exists only once the run has made it; the condition on the owner tag narrows it."
-
-
-class Permission(Enum):
-    READ_CLUSTER_SETTINGS = auto()
-    WRITE_LEDGER = auto()
-    LIST_CLUSTERS = auto()
-    READ_LEASES = auto()
-    FOLLOW_EXECUTIONS = auto()
-    START_ROLL_BACK = auto()
-    KEEP_FORECASTS = auto()
-    DESCRIBE_INSTANCES = auto()
-    DESCRIBE_INSTANCE_TYPES = auto()
-    DESCRIBE_IMAGES = auto()
-    DESCRIBE_VOLUMES = auto()
-    DESCRIBE_SNAPSHOTS = auto()
-    DESCRIBE_TARGET_HEALTH = auto()
-    DESCRIBE_MANAGED_HOSTS = auto()
-    CANCEL_COMMANDS = auto()
-    READ_METRICS = auto()
-    PUBLISH_METRICS = auto()
-    READ_HOST_PACKAGE = auto()
-    LIST_SNAPSHOT_BLOCKS = auto()
-    LIST_CHANGED_BLOCKS = auto()
-    PUBLISH_RUN_FILES = auto()
-    CREATE_SNAPSHOTS = auto()
-    LAUNCH_INSTANCES = auto()
-    CREATE_VOLUMES = auto()
-    CHECK_VOLUME_KEYS = auto()
-    ATTACH_VOLUMES = auto()
-    REGISTER_TARGETS = auto()
-    DEREGISTER_TARGETS = auto()
-    SET_WEIGHTS = auto()
-    STOP_INSTANCES = auto()
-    START_INSTANCES = auto()
-    TERMINATE_INSTANCES = auto()
-    DELETE_VOLUMES = auto()
-    DELETE_SNAPSHOTS = auto()
-    READ_PRICES = auto()
-    FETCH_PRICES = auto()
 
 
 @dataclass(frozen=True)
@@ -287,7 +248,9 @@ def _list_snapshot_blocks(deployment: Deployment) -> list[Statement]:
 
 def _list_changed_blocks(deployment: Deployment) -> list[Statement]:
     """Between the run's snapshots and the volumes' newest earlier ones, which may be a backup's and carry any tag."""
-    of_anyone = "It tells which blocks differ, not what is in them, between snapshots of replicas of this account."
+    of_anyone = (
+        "It tells which blocks differ, not what is in them, between snapshots of replicas of this account."
+    )
     return [Statement(("ebs:ListChangedBlocks",), (deployment.any_snapshot,), wildcard_reason=of_anyone)]
 
 

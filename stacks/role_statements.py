@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stacks.function_catalogue import FunctionDefinition
+from peaker_contract.steps import FunctionDefinition
 from stacks.naming import Names
 from stacks.permissions import Deployment, Statement, command_statements, statements
 

@@ -53,7 +53,7 @@ SERVICE_ERRORS = TRANSIENT_LAMBDA_ERRORS | frozenset(
         "StepFunctions.SdkClientException",
     }
 )
-_CALLEES = "correct its call or start, or add the function to stacks/function_catalogue.py"
+_CALLEES = "correct its call or start, or add the function to peaker_contract/catalogue.py"
 _ENDS = frozenset({"Succeed", "Fail"})
 _NOT_PORTABLE = (
     ("Succeed", "Output"),

@@ -13,9 +13,9 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from environments.schema import Functions
+from peaker_contract.steps import FunctionDefinition
 from stacks.constructs.acknowledgements import acknowledge_pinned_runtime, acknowledge_wildcards
 from stacks.constructs.retention import kept_once_created
-from stacks.function_catalogue import FunctionDefinition
 from stacks.naming import Names
 from stacks.permissions import Statement
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from environments.schema import load_environment
-from stacks.function_catalogue import FUNCTIONS
+from peaker_contract.catalogue import FUNCTIONS
 from stacks.role_statements import function_statements, policy_document
 from tests.infrastructure.conftest import Assembly
 from tests.support.deployed_roles import DeployedRoles
@@ -70,7 +70,9 @@ def roles() -> DeployedRoles:
 def test_functions_run_under_the_templates_statements(local: Assembly, roles: DeployedRoles) -> None:
     expected = of_template(local, "AWS::Lambda::Function", "FunctionName")
     found = {
-        roles.names.function(one.name): set(allowed(policy_document(function_statements(one, roles.deployment))))
+        roles.names.function(one.name): set(
+            allowed(policy_document(function_statements(one, roles.deployment)))
+        )
         for one in FUNCTIONS
     }
     assert found == expected

@@ -14,10 +14,11 @@ from cfnlint.api import lint_all
 from peaker.adapters.read_endpoint.health_checks import alarm_name
 from peaker.domain.cluster import ClusterSettings
 
+from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.metrics import SERVICE
+from peaker_contract.permissions import Permission
 from stacks import application
-from stacks.function_catalogue import FUNCTIONS
-from stacks.permissions import Permission, Statement, command_statements, statements
+from stacks.permissions import Statement, command_statements, statements
 from tests.infrastructure.conftest import Assembly, behind_a_name, synthesize
 from tests.infrastructure.test_permissions import BY_NAME, DEPLOYMENT, listed
 from tests.infrastructure.test_state_and_endpoint import resolved, settings_parameter

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stacks.function_catalogue import FUNCTIONS
+from peaker_contract.catalogue import FUNCTIONS
 from tests.infrastructure.conftest import Assembly
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -32,7 +32,7 @@ ENVIRONMENT_VARIABLES = {
 
 def test_catalogue_has_one_row_per_handler() -> None:
     handlers = sorted((path.parent.name, path.stem) for path in HANDLERS.glob("*/[a-z]*.py"))
-    assert sorted((definition.room, definition.name) for definition in FUNCTIONS) == handlers
+    assert sorted((definition.phase.value, definition.name) for definition in FUNCTIONS) == handlers
 
 
 def test_every_document_is_sent_by_a_function_or_meant_for_people() -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.steps import FunctionDefinition
 from stacks.control_plane_stack import DOCUMENTS
-from stacks.function_catalogue import FUNCTIONS, FunctionDefinition
 from stacks.permissions import command_statements, statements
 from tests.infrastructure.step_calls import actions_of, reach_of_handler
 from tests.infrastructure.test_permissions import BY_NAME, DEPLOYMENT
@@ -62,8 +63,8 @@ def needed(definition: FunctionDefinition, kind: str) -> set[str]:
 def test_function_may_do_exactly_what_its_step_does(definition: FunctionDefinition, kind: str) -> None:
     has, needs = granted(definition, kind), needed(definition, kind)
     missing, left_over = needs - has, has - needs
-    assert not missing, f"stacks/function_catalogue.py: {definition.name} also needs {sorted(missing)}"
-    assert not left_over, f"stacks/function_catalogue.py: {definition.name} never uses {sorted(left_over)}"
+    assert not missing, f"peaker_contract/catalogue.py: {definition.name} also needs {sorted(missing)}"
+    assert not left_over, f"peaker_contract/catalogue.py: {definition.name} never uses {sorted(left_over)}"
 
 
 @pytest.mark.parametrize("definition", FUNCTIONS, ids=lambda definition: definition.name)

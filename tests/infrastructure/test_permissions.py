@@ -10,9 +10,10 @@ import pytest
 
 from environments.schema import load_environment
 from localcloud.iam import reference
-from stacks.function_catalogue import FUNCTIONS
+from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.permissions import Permission
 from stacks.naming import Names
-from stacks.permissions import Deployment, Permission, Statement, command_statements, statements
+from stacks.permissions import Deployment, Statement, command_statements, statements
 from stacks.role_statements import function_statements
 from tests.infrastructure.conftest import Assembly, behind_a_name
 

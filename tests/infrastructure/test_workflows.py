@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from peaker_contract.catalogue import FUNCTIONS
 from stacks.constructs import workflow
 from stacks.constructs.workflow import WorkflowError, checked_definition
 from stacks.control_plane_stack import pascal_case
-from stacks.function_catalogue import FUNCTIONS
 from statemachines.expansion import ASL_FOLDER, expand, workflow_names
 from statemachines.structure import placeholders, states
 from tests.infrastructure.conftest import Assembly

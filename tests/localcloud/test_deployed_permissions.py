@@ -14,9 +14,9 @@ from botocore.exceptions import ClientError
 from environments.schema import Environment, load_environment
 from localcloud.deploy import deploy
 from localcloud.extensions.eventbridge import Delivery, authorize, authorize_dead_letter
+from peaker_contract.catalogue import FUNCTIONS
 from stacks import application
 from stacks.application import build_app
-from stacks.function_catalogue import FUNCTIONS
 from stacks.naming import Names
 from tests.localcloud.control import OPEN_QUEUE, eventually, unique
 from tests.localcloud.resources import IMAGE, SUBNET_A, ResourceCloud, open_cloud

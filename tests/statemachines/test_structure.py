@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from peaker_contract import errors
-from stacks.function_catalogue import FUNCTIONS
+from peaker_contract.catalogue import FUNCTIONS
 from statemachines import structure
 from tests.support.workflows import MACHINES
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from environments.endpoint_settings import ReadEndpoint
 from environments.schema import Cluster, Environment, load_environment
-from stacks.function_catalogue import FUNCTIONS
+from peaker_contract.catalogue import FUNCTIONS
 from stacks.naming import Names
 from stacks.permissions import Deployment, Statement
 from stacks.role_statements import function_statements, policy_document, workflow_statements

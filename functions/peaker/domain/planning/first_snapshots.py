@@ -65,7 +65,7 @@ def decide_first_set(
         until = to_iso(lease.held_until)
         return FirstSet(False, f"{lease.operation} {lease.run_id} holds the lease until {until} (I6)")
     if isinstance(observation.source, Unknown):
-        return FirstSet(False, f"the source is unknown: {observation.source.why} (I2, I4)")
+        return FirstSet(False, f"the source is unknown: {observation.source.why}; what is unknown is held (I4)")
     if choice.donor is None:
         return FirstSet(False, f"no replica can be snapshotted: {choice.text}")
     volumes = data_volumes(choice.donor, settings)

@@ -17,6 +17,8 @@ from enum import StrEnum
 from statistics import median
 
 from peaker.domain.storage.snapshot_sets import CopiedBytes
+from peaker_contract.steps import Method, Part
+from peaker_contract.way_into_service import parts_of, states_of
 
 MIB = 1024 * 1024
 # Distance from the median to the 90th percentile of a normal distribution, in standard deviations.
@@ -25,6 +27,8 @@ _MAD_TO_DEVIATION = 1.4826
 # The first-principles prediction weighs as much as this many measured runs.
 _PRIOR_RUNS = 1.5
 _MOST_RUNS = 20
+# From the shortage to the start of the run; no step of it.
+_TRIGGER = "trigger"
 
 
 class Hydration(StrEnum):
@@ -134,20 +138,11 @@ class PastSteps:
     copies: Sequence[CopiedBytes] = ()
 
 
-# Which states of the workflow make up which part; the two lists of `provision` run side by side.
-_STATES: Mapping[str, tuple[str, ...]] = {
-    "donor": ("ChooseDonor", "InstallOnDonor", "PrepareDonor"),
-    "snapshot": ("CreateSnapshots", "AwaitSnapshots"),
-    "instance": ("LaunchReplica", "AwaitInstanceOnline", "InstallOnReplica"),
-    "storage": ("CreateVolumes", "AttachVolumes", "AssembleStorage"),
-    "hydration": ("StartPrewarm", "ReportPrewarm"),
-    "benchmark": ("VerifyStorage",),
-    "recovery": ("StartDatabase",),
-    "catch_up": ("StartReplication", "WaitForCatchUp"),
-    "buffer_pool": ("LoadBufferPool",),
-    "registration": ("RegisterReplica", "AwaitHealthy"),
-    "ramp": ("RampTraffic",),
-}
+_SIDE_BY_SIDE = (Part.SNAPSHOT, Part.INSTANCE)
+# What passes between a snapshot and the database on its copy: so far behind is a build when it begins to catch up.
+_FALLS_BEHIND = tuple(
+    part for part in parts_of(Method.BUILD) if Part.INSTANCE.position < part.position < Part.CATCH_UP.position
+)
 
 
 def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> LeadTime:
@@ -158,13 +153,11 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     """
     history = past or PastSteps()
     parts = {part.name: _learned(part, history) for part in _first_principles(inputs)}
-    parts["hydration"] = _learned_hydration(inputs, parts["hydration"], history)
-    parts["snapshot"] = _learned_snapshot(inputs, history)
-    slower = max(("snapshot", "instance"), key=lambda name: parts[name].p90_seconds)
-    counted = [part for name, part in parts.items() if name not in {"snapshot", "instance"} or name == slower]
-    behind = sum(
-        parts[name].p50_seconds for name in (slower, "storage", "hydration", "benchmark", "recovery")
-    )
+    parts[Part.HYDRATION] = _learned_hydration(inputs, parts[Part.HYDRATION], history)
+    parts[Part.SNAPSHOT] = _learned_snapshot(inputs, history)
+    slower = max(_SIDE_BY_SIDE, key=lambda name: parts[name].p90_seconds)
+    counted = [part for name, part in parts.items() if name not in _SIDE_BY_SIDE or name == slower]
+    behind = sum(parts[name].p50_seconds for name in (slower, *_FALLS_BEHIND))
     catch_up = _learned(_catch_up(inputs, behind), history)
     counted.append(catch_up)
     p50 = sum(part.p50_seconds for part in counted)
@@ -183,8 +176,8 @@ def measured_apply_speed(past: PastSteps, otherwise: float) -> float:
     A build is behind by what passed between its snapshot and its database's start. The time that it then took
     contains the lag samples, so the speed is rather too low than too high.
     """
-    behind_parts = [_run_seconds(name, past) for name in ("storage", "hydration", "benchmark", "recovery")]
-    caught_up = _run_seconds("catch_up", past)
+    behind_parts = [_run_seconds(part, past) for part in _FALLS_BEHIND]
+    caught_up = _run_seconds(Part.CATCH_UP, past)
     runs = min((len(seconds) for seconds in (*behind_parts, caught_up)), default=0)
     speeds = [
         1
@@ -196,13 +189,13 @@ def measured_apply_speed(past: PastSteps, otherwise: float) -> float:
 
 
 def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastSteps | None = None) -> LeadTime:
-    """Until a parked replica serves that stopped `behind_seconds` ago: start, catch up, load pages, register, ramp.
+    """Until a parked replica serves that stopped `behind_seconds` ago: the parts that a return passes.
 
     Nothing is hydrated and nothing proven anew. The catch-up is not learned from builds, which were behind by less.
     """
     history = past or PastSteps()
     first = {part.name: part for part in _first_principles(inputs)}
-    names = ("trigger", "instance", "recovery", "buffer_pool", "registration", "ramp")
+    names = (_TRIGGER, *(part for part in parts_of(Method.RETURN) if part != Part.CATCH_UP))
     parts = [_learned(first[name], history) for name in names]
     known = replace(inputs, apply_speed=measured_apply_speed(history, inputs.apply_speed))
     parts.append(_catch_up(known, behind_seconds))
@@ -225,17 +218,17 @@ def _first_principles(inputs: LeadTimeInputs) -> list[Component]:
         (hydration_seconds(v.data_bytes, v.rate_bytes_per_s) for v in inputs.volumes), default=0.0
     )
     return [
-        _predicted("trigger", inputs.trigger_seconds, 0.5, "schedule and alarm evaluation"),
-        _predicted("donor", 30.0, 1.0, "usual time to prepare a donor"),
-        _predicted("snapshot", snapshot, 1.0, _snapshot_basis(inputs)),
-        _predicted("instance", inputs.instance_start_seconds, 1.0, "usual instance start"),
-        _predicted("storage", inputs.attach_seconds, 1.0, "usual time to attach"),
-        _predicted("hydration", hydration, _RATE_SPREAD[inputs.hydration], _hydration_basis(inputs)),
-        _predicted("benchmark", inputs.benchmark_seconds, 0.25, "length of the storage proof"),
-        _predicted("recovery", recovery, 1.0, "start and redo log / rate"),
-        _predicted("buffer_pool", pool, 0.5, "page list / rate"),
-        _predicted("registration", inputs.register_seconds, 0.5, "health checks"),
-        _predicted("ramp", inputs.ramp_seconds, 0.5, "steps of the ramp"),
+        _predicted(_TRIGGER, inputs.trigger_seconds, 0.5, "schedule and alarm evaluation"),
+        _predicted(Part.DONOR, 30.0, 1.0, "usual time to prepare a donor"),
+        _predicted(Part.SNAPSHOT, snapshot, 1.0, _snapshot_basis(inputs)),
+        _predicted(Part.INSTANCE, inputs.instance_start_seconds, 1.0, "usual instance start"),
+        _predicted(Part.STORAGE, inputs.attach_seconds, 1.0, "usual time to attach"),
+        _predicted(Part.HYDRATION, hydration, _RATE_SPREAD[inputs.hydration], _hydration_basis(inputs)),
+        _predicted(Part.BENCHMARK, inputs.benchmark_seconds, 0.25, "length of the storage proof"),
+        _predicted(Part.RECOVERY, recovery, 1.0, "start and redo log / rate"),
+        _predicted(Part.BUFFER_POOL, pool, 0.5, "page list / rate"),
+        _predicted(Part.REGISTRATION, inputs.register_seconds, 0.5, "health checks"),
+        _predicted(Part.RAMP, inputs.ramp_seconds, 0.5, "steps of the ramp"),
     ]
 
 
@@ -254,17 +247,19 @@ def _hydration_basis(inputs: LeadTimeInputs) -> str:
 def _catch_up(inputs: LeadTimeInputs, behind_seconds: float) -> Component:
     seconds = catch_up_seconds(behind_seconds, inputs.apply_speed)
     basis = f"{behind_seconds / 60:.0f} min of log at {inputs.apply_speed:.1f} times the write rate"
-    return _predicted("catch_up", seconds, 1.0, basis)
+    return _predicted(Part.CATCH_UP, seconds, 1.0, basis)
 
 
 def _learned(part: Component, past: PastSteps) -> Component:
     """The part drawn towards what its states took together in past runs."""
-    return part if part.name == "hydration" else _draw(part, _run_seconds(part.name, past), "s")
+    if part.name in (_TRIGGER, Part.HYDRATION):
+        return part
+    return _draw(part, _run_seconds(Part(part.name), past), "s")
 
 
-def _run_seconds(part: str, past: PastSteps) -> list[float]:
+def _run_seconds(part: Part, past: PastSteps) -> list[float]:
     """Seconds of a part per past run, the newest last: the sum over its states that were recorded."""
-    columns = [list(past.seconds.get(state, ()))[-_MOST_RUNS:] for state in _STATES.get(part, ())]
+    columns = [list(past.seconds.get(state, ()))[-_MOST_RUNS:] for state in states_of(part)]
     columns = [column for column in columns if column]
     runs = min((len(column) for column in columns), default=0)
     return [sum(column[len(column) - runs + i] for column in columns) for i in range(runs)]
@@ -272,7 +267,7 @@ def _run_seconds(part: str, past: PastSteps) -> list[float]:
 
 def _learned_hydration(inputs: LeadTimeInputs, part: Component, past: PastSteps) -> Component:
     """Hydration is learned as a rate, because the bytes grow from run to run; without bytes, as a duration."""
-    seconds, sizes = _run_seconds("hydration", past), list(past.hydrated_bytes)
+    seconds, sizes = _run_seconds(Part.HYDRATION, past), list(past.hydrated_bytes)
     total = sum(volume.data_bytes for volume in inputs.volumes)
     if not sizes or total <= 0:
         return _draw(part, seconds, "s")
@@ -288,10 +283,10 @@ def _learned_snapshot(inputs: LeadTimeInputs, past: PastSteps) -> Component:
     A measured set would have taken its overhead and the time of its bytes in proportion; sets of before bytes were
     measured count as they were.
     """
-    part = next(one for one in _first_principles(inputs) if one.name == "snapshot")
+    part = next(one for one in _first_principles(inputs) if one.name == Part.SNAPSHOT)
     copies = [one for one in list(past.copies)[-_MOST_RUNS:] if one.copied_bytes > 0 and one.seconds >= 0]
     if not copies:
-        return _draw(part, _run_seconds("snapshot", past), "s")
+        return _draw(part, _run_seconds(Part.SNAPSHOT, past), "s")
     overhead = inputs.snapshot_overhead_seconds
     scaled = [
         min(one.seconds, overhead)

@@ -14,6 +14,7 @@ from peaker.domain.planning.plan import Price
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, RunRow, StepRow
+from peaker_contract.way_into_service import serving_state
 
 SCHEMA_VERSION = 1
 
@@ -79,7 +80,10 @@ class ReceiptParking(ReceiptPart):
 
 
 class ForecastLead(ReceiptPart):
-    """How early the alarm was: from the alarm to serving, and to the load's crossing of capacity if it came."""
+    """How early the alarm was: from the alarm to serving, and to the load's crossing of capacity if it came.
+
+    A replica serves once it has its full share of the reads, as in the lead time that is predicted.
+    """
 
     alarm: str | None
     alarm_at: datetime
@@ -227,7 +231,7 @@ def _lead(run: RunRow, steps: Sequence[StepRow], crossed_at: datetime | None) ->
     if trigger.get("kind") != "alarm" or not trigger.get("at"):
         return None
     alarm_at = from_iso(str(trigger["at"]))
-    serving_at = next((step.finished_at for step in steps if step.step == "AwaitHealthy"), None)
+    serving_at = next((step.finished_at for step in steps if step.step == serving_state()), None)
     return ForecastLead(
         alarm=trigger.get("alarm"),
         alarm_at=alarm_at,

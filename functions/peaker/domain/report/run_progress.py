@@ -14,12 +14,12 @@ from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.runs.ledger import StepRow
 from peaker.domain.storage.prewarm_progress import noticed_after_seconds, remaining_seconds, serves_on_hot_set
+from peaker_contract.steps import Part
+from peaker_contract.way_into_service import states_beside_others, states_of
 
 # Branches that run side by side; the step that started last is not the only one at work.
-_SIDE_BY_SIDE = {
-    "CreateSnapshots", "AwaitSnapshots", "LaunchReplica", "AwaitInstanceOnline", "InstallOnReplica",
-}  # fmt: skip
-_START, _REPORT = "StartPrewarm", "ReportPrewarm"
+_SIDE_BY_SIDE = states_beside_others()
+_START, _REPORT = states_of(Part.HYDRATION)
 
 
 @dataclass(frozen=True)

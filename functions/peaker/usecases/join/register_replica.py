@@ -9,9 +9,12 @@ from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_facts import builder_of, host_id
 from peaker_contract.errors import RegistrationRefused
+from peaker_contract.steps import Method
+from peaker_contract.way_into_service import states_passed
 
 TARGET_ROW = "read-endpoint"
-PROVEN_BY_THE_BUILDER = frozenset({"PrepareDonor", "VerifyStorage"})
+# What a return does not pass was proven by the run that built the replica.
+PROVEN_BY_THE_BUILDER = states_passed(Method.BUILD) - states_passed(Method.RETURN)
 
 
 def register_replica(ports: Ports, step: StepInput) -> Summary:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -31,7 +31,9 @@ from peaker.domain.replicas.fleet import Parking, Replica, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState, Volume
 from peaker.usecases.forecast.forecast_load import return_lead_time
 
+from peaker_contract.steps import Method
 from peaker_contract.tags import OWNER_TAG
+from peaker_contract.way_into_service import parts_of
 from tests.support.builders import observed, orders, replica
 from tests.support.fakes import NOON
 
@@ -60,7 +62,7 @@ def parked(instance_id: str, hours: float, until: datetime | None = None, **more
     one = replica(instance_id, peak_of=RUN, row_state=ReplicaState.PARKED, health=ABSENT, state="stopped")
     assert one.ledger_row is not None
     stands = Parking(NOON - timedelta(hours=hours), "uuid:1-9", 86_400.0, until, "a limit", **more)
-    return dataclasses.replace(one, ledger_row=dataclasses.replace(one.ledger_row, parking=stands))
+    return replace(one, ledger_row=replace(one.ledger_row, parking=stands))
 
 
 def test_the_figures_of_a_tebibyte_by_hand() -> None:
@@ -90,6 +92,17 @@ def test_a_return_takes_what_the_build_takes_without_the_volumes() -> None:
     }  # fmt: skip
     assert back.component("catch_up").p50_seconds == pytest.approx(3600 / 3)
     assert back.p50_seconds + 3000 < predict_lead_time(big_inputs()).p50_seconds
+
+
+def test_whatever_a_return_passes_is_in_its_prediction() -> None:
+    """A part that is left out makes the alarm late by it, and a return look quicker than a build by it."""
+    inputs = replace(big_inputs(), ramp_seconds=22 * 60.0)
+    back, build = predict_return(inputs, 3600), predict_lead_time(inputs)
+    assert {part.name for part in back.components} == {"trigger", *parts_of(Method.RETURN)}
+    assert {part.name for part in build.components} == {"trigger", *parts_of(Method.BUILD)}
+    without = replace(inputs, ramp_seconds=0.0)
+    assert back.p50_seconds - predict_return(without, 3600).p50_seconds == 22 * 60.0
+    assert build.p50_seconds - predict_lead_time(without).p50_seconds == 22 * 60.0
 
 
 def test_the_speed_of_replay_is_measured_on_builds() -> None:
@@ -164,11 +177,9 @@ def test_which_parked_replica_can_come_back(situation: str) -> None:
 
 def test_a_parked_replica_of_another_owner_or_that_runs_does_not_come_back() -> None:
     one = parked(PEAK, 5)
-    foreign = dataclasses.replace(
-        one, instance=dataclasses.replace(one.instance, tags={**one.instance.tags, OWNER_TAG: "prod"})
-    )
+    foreign = replace(one, instance=replace(one.instance, tags={**one.instance.tags, OWNER_TAG: "prod"}))
     assert "I1" in str(why_not_returned(foreign, "local", NOON))
-    runs = dataclasses.replace(one, instance=dataclasses.replace(one.instance, state="running"))
+    runs = replace(one, instance=replace(one.instance, state="running"))
     assert "its instance is running" in str(why_not_returned(runs, "local", NOON))
     assert one.ledger_row is not None
     assert one.ledger_row.parking is not None

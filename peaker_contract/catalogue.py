@@ -1,17 +1,13 @@
-"""Every function: what it is for, what it may do, how much memory and time it gets.
+"""Every function and every step: what it is for, where it belongs, what it may do, what it counts as.
 
-One row per module in functions/peaker/handlers, of the same room and name; a test compares the two. Each row lists
-only what that step needs. Host steps list the SSM documents that they may send.
+One row per module in functions/peaker/handlers, of the same name, in the room of its phase; one step per state of the
+workflows that calls it. Tests compare all three. Each row lists only the permissions that its step needs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from stacks.permissions import Permission as P
-
-DEFAULT_MEMORY_MIB = 256
-DEFAULT_TIMEOUT_SECONDS = 60
+from peaker_contract.permissions import Permission as P
+from peaker_contract.steps import FunctionDefinition, Method, Part, Phase, Step
 
 RECORDED = (P.WRITE_LEDGER,)
 STEP = (P.READ_CLUSTER_SETTINGS, *RECORDED)
@@ -29,65 +25,94 @@ TEAR_DOWN = (
 )
 
 
-@dataclass(frozen=True)
-class FunctionDefinition:
-    """A Lambda function; `name` is its handler module in its `room`, `documents` the SSM documents it may send."""
-
-    room: str
-    name: str
-    purpose: str
-    permissions: tuple[P, ...]
-    documents: tuple[str, ...] = ()
-    memory_mib: int = DEFAULT_MEMORY_MIB
-    timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS
-
-    @property
-    def pascal_name(self) -> str:
-        """`plan_scale_out` as `PlanScaleOut`: its construct id, and its ASL placeholder without `Arn`."""
-        return "".join(part.capitalize() for part in self.name.split("_"))
-
-    @property
-    def handler(self) -> str:
-        return f"peaker.handlers.{self.room}.{self.name}.handler"
-
+BUILD = frozenset({Method.BUILD})
+RETURN = frozenset({Method.RETURN})
+EITHER = BUILD | RETURN
 
 F = FunctionDefinition
+S = Step
+
 
 COMMON = (
-    F("run", "validate_request", "Checks an execution's input and names the run", (P.READ_CLUSTER_SETTINGS,)),
-    F("run", "acquire_lease", "Takes the cluster's lease (I6)", RECORDED),
-    F("run", "release_lease", "Gives the cluster's lease back", RECORDED),
     F(
-        "run",
+        Phase.RUN,
+        "validate_request",
+        "Checks an execution's input and names the run",
+        (P.READ_CLUSTER_SETTINGS,),
+        steps=(S("ValidateRequest"),),
+    ),
+    F(
+        Phase.RUN,
+        "acquire_lease",
+        "Takes the cluster's lease (I6)",
+        RECORDED,
+        steps=(S("AcquireLease"), S("FenceScaleOut"), S("FenceStoppedRun")),
+    ),
+    F(
+        Phase.RUN,
+        "release_lease",
+        "Gives the cluster's lease back",
+        RECORDED,
+        steps=(
+            S("ReleaseLease"),
+            S("ReleaseUnseenLease"),
+            S("ReleaseUnusedLease"),
+            S("ReleaseLeaseAfterFailure"),
+            S("ReleaseLeaseAfterIncompleteUndo"),
+            S("ReleaseLeaseAfterLateRetirement"),
+            S("ReleaseLeaseAfterLateParking"),
+            S("ReleaseLeaseAfterIncompleteRestore"),
+            S("ReleaseRecordedRun"),
+            S("ReleaseRolledBackLease"),
+            S("ReleaseLeaseAfterIncompleteRollBack"),
+        ),
+    ),
+    F(
+        Phase.RUN,
         "record_receipt",
         "Writes what the run did, when and at what cost",
         (*STEP, P.DESCRIBE_SNAPSHOTS, P.DESCRIBE_VOLUMES, P.DELETE_SNAPSHOTS, P.READ_METRICS),
+        steps=(
+            S("RecordReceipt"),
+            S("RecordRefusal"),
+            S("RecordFailure"),
+            S("RecordUndoIncomplete"),
+            S("RecordLateRetirement"),
+            S("RecordLateParking"),
+            S("RecordRestoreIncomplete"),
+            S("RecordFinishedRetirement"),
+            S("RecordRollBack"),
+            S("RecordRollBackIncomplete"),
+        ),
     ),
     F(
-        "undo",
+        Phase.UNDO,
         "identify_stopped_run",
         "Finds the run that a stopped execution left half done",
         RECORDED,
+        steps=(S("IdentifyStoppedRun"),),
     ),
     F(
-        "undo",
+        Phase.UNDO,
         "undo_run",
         "Deletes what the run made, or parks again what it returned (I9)",
         (*STEP, *TEAR_DOWN, P.DESCRIBE_MANAGED_HOSTS, P.STOP_INSTANCES),
         ("stop_database",),
+        steps=(S("UndoScaleOut"), S("UndoStoppedRun")),
     ),
 )
 
 SCALE_OUT = (
     F(
-        "plan",
+        Phase.PLAN,
         "check_shortage",
         "Asks whether an automatic start has anything to build",
         (*STEP, *FLEET, P.READ_METRICS),
         memory_mib=512,
+        steps=(S("CheckShortage"),),
     ),
     F(
-        "plan",
+        Phase.PLAN,
         "plan_scale_out",
         "Decides whether a replica is needed, which and how; refuses with reasons",
         (
@@ -100,188 +125,266 @@ SCALE_OUT = (
             P.CHECK_VOLUME_KEYS,
         ),
         memory_mib=512,
+        steps=(S("PlanOnly"), S("PlanScaleOut")),
     ),
     F(
-        "create",
+        Phase.CREATE,
         "start_parked_replica",
         "Starts the instance of a parked replica",
         (*STEP, *FLEET, P.START_INSTANCES),
+        steps=(S("StartParkedReplica", Part.INSTANCE, RETURN),),
     ),
     F(
-        "create",
+        Phase.CREATE,
         "await_parked_replica",
         "Asks whether the parked replica runs and takes commands",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_MANAGED_HOSTS),
+        steps=(S("AwaitParkedReplica", Part.INSTANCE, RETURN),),
     ),
-    F("create", "choose_donor", "Picks the replica to snapshot (I2)", (*STEP, *FLEET)),
     F(
-        "run",
+        Phase.CREATE,
+        "choose_donor",
+        "Picks the replica to snapshot (I2)",
+        (*STEP, *FLEET),
+        steps=(S("ChooseDonor", Part.DONOR, BUILD),),
+    ),
+    F(
+        Phase.RUN,
         "install_host_package",
         "Installs the host package on a host",
         (*RECORDED, P.READ_HOST_PACKAGE),
         ("install_host_package",),
+        steps=(
+            S("InstallOnDonor", Part.DONOR, BUILD),
+            S("InstallOnReplica", Part.INSTANCE, BUILD, beside=True),
+            S("InstallOnParkedReplica", Part.INSTANCE, RETURN),
+        ),
     ),
-    F("create", "prepare_donor", "Dumps the donor's page list and GTID set", STEP, ("prepare_donor",)),
     F(
-        "create",
+        Phase.CREATE,
+        "prepare_donor",
+        "Dumps the donor's page list and GTID set",
+        STEP,
+        ("prepare_donor",),
+        steps=(S("PrepareDonor", Part.DONOR, BUILD),),
+    ),
+    F(
+        Phase.CREATE,
         "create_snapshots",
         "Snapshots all data volumes at one instant",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.DESCRIBE_SNAPSHOTS, P.CREATE_SNAPSHOTS),
+        steps=(S("CreateSnapshots", Part.SNAPSHOT, BUILD, beside=True),),
     ),
     F(
-        "create",
+        Phase.CREATE,
         "await_snapshots",
         "Asks whether the snapshots are complete, and measures what they copied",
         (*RECORDED, P.DESCRIBE_SNAPSHOTS, P.LIST_CHANGED_BLOCKS),
+        steps=(S("AwaitSnapshots", Part.SNAPSHOT, BUILD, beside=True),),
     ),
     F(
-        "create",
+        Phase.CREATE,
         "launch_replica",
         "Launches the new replica's instance",
         (*STEP, P.DESCRIBE_INSTANCES, P.LAUNCH_INSTANCES),
+        steps=(S("LaunchReplica", Part.INSTANCE, BUILD, beside=True),),
     ),
     F(
-        "create",
+        Phase.CREATE,
         "await_instance_online",
         "Asks whether the instance runs and takes commands",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.DESCRIBE_MANAGED_HOSTS),
+        steps=(S("AwaitInstanceOnline", Part.INSTANCE, BUILD, beside=True),),
     ),
     F(
-        "create",
+        Phase.CREATE,
         "create_volumes",
         "Creates the volumes from the snapshots, in the instance's zone",
         (*RECORDED, P.DESCRIBE_VOLUMES, P.CREATE_VOLUMES),
+        steps=(S("CreateVolumes", Part.STORAGE, BUILD),),
     ),
     F(
-        "create",
+        Phase.CREATE,
         "attach_volumes",
         "Attaches the volumes to the instance",
         (*STEP, P.DESCRIBE_VOLUMES, P.ATTACH_VOLUMES),
+        steps=(S("AttachVolumes", Part.STORAGE, BUILD),),
     ),
     F(
-        "create",
+        Phase.CREATE,
         "assemble_storage",
         "Proves each volume on the host, mounts nothing",
         STEP,
         ("assemble_storage",),
+        steps=(S("AssembleStorage", Part.STORAGE, BUILD),),
     ),
     F(
-        "warm",
+        Phase.WARM,
         "start_prewarm",
         "Lists what the snapshots hold, starts the prewarm engine on the host",
         (*STEP, P.LIST_SNAPSHOT_BLOCKS, P.PUBLISH_RUN_FILES),
         ("start_prewarm",),
         memory_mib=512,
         timeout_seconds=180,
+        steps=(S("StartPrewarm", Part.HYDRATION, BUILD),),
     ),
-    F("warm", "report_prewarm", "Asks how far the prewarm has come", STEP, ("report_prewarm",)),
     F(
-        "warm",
+        Phase.WARM,
+        "report_prewarm",
+        "Asks how far the prewarm has come",
+        STEP,
+        ("report_prewarm",),
+        steps=(S("ReportPrewarm", Part.HYDRATION, BUILD),),
+    ),
+    F(
+        Phase.WARM,
         "verify_storage",
         "Proves that the storage is warm (I5)",
         (*STEP, P.DESCRIBE_INSTANCE_TYPES),
         ("verify_storage",),
+        steps=(S("VerifyStorage", Part.BENCHMARK, BUILD),),
     ),
-    F("join", "start_database", "Starts MySQL as a replica of its own identity", STEP, ("start_database",)),
     F(
-        "join",
+        Phase.JOIN,
+        "start_database",
+        "Starts MySQL as a replica of its own identity",
+        STEP,
+        ("start_database",),
+        steps=(S("StartDatabase", Part.RECOVERY, EITHER),),
+    ),
+    F(
+        Phase.JOIN,
         "start_replication",
         "Points the replica at the source (I11)",
         RECORDED,
         ("start_replication",),
+        steps=(S("StartReplication", Part.CATCH_UP, EITHER),),
     ),
-    F("join", "wait_for_catch_up", "Waits until lag is under the gate (I5)", STEP, ("wait_for_catch_up",)),
-    F("join", "load_buffer_pool", "Loads the donor's page list", RECORDED, ("load_buffer_pool",)),
     F(
-        "join",
+        Phase.JOIN,
+        "wait_for_catch_up",
+        "Waits until lag is under the gate (I5)",
+        STEP,
+        ("wait_for_catch_up",),
+        steps=(S("WaitForCatchUp", Part.CATCH_UP, EITHER),),
+    ),
+    F(
+        Phase.JOIN,
+        "load_buffer_pool",
+        "Loads the donor's page list",
+        RECORDED,
+        ("load_buffer_pool",),
+        steps=(S("LoadBufferPool", Part.BUFFER_POOL, EITHER),),
+    ),
+    F(
+        Phase.JOIN,
         "register_replica",
         "Puts the proven replica behind the read endpoint",
         (*STEP, P.REGISTER_TARGETS),
+        steps=(S("RegisterReplica", Part.REGISTRATION, EITHER),),
     ),
     F(
-        "join",
+        Phase.JOIN,
         "await_healthy",
         "Asks whether the endpoint finds it healthy",
         (*STEP, P.DESCRIBE_TARGET_HEALTH),
+        steps=(S("AwaitHealthy", Part.REGISTRATION, EITHER),),
     ),
     F(
-        "join",
+        Phase.JOIN,
         "ramp_traffic",
         "Raises its share of the reads while it answers as well as its peers",
         (*STEP, P.DESCRIBE_TARGET_HEALTH, P.REGISTER_TARGETS, P.SET_WEIGHTS),
         ("measure_service",),
+        steps=(S("RampTraffic", Part.RAMP, EITHER, serves=True),),
     ),
 )
 
 SCALE_IN = (
     F(
-        "leave",
+        Phase.LEAVE,
         "check_surplus",
         "Asks whether an automatic start has anything to take away",
         (*STEP, *FLEET, P.READ_METRICS),
         memory_mib=512,
+        steps=(S("CheckSurplus"),),
     ),
     F(
-        "leave",
+        Phase.LEAVE,
         "select_idle_replica",
         "Picks the peak replica to retire, never a base one",
         (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.READ_METRICS, P.READ_PRICES),
         memory_mib=512,
+        steps=(S("PlanOnly"), S("SelectIdleReplica")),
     ),
     F(
-        "leave",
+        Phase.LEAVE,
         "guard_retirement",
         "Rechecks I1 to I4 and I8 just before",
         (*STEP, *FLEET, P.READ_METRICS),
         memory_mib=512,
+        steps=(S("GuardRetirement"),),
     ),
     F(
-        "leave",
+        Phase.LEAVE,
         "deregister_replica",
         "Takes the replica out of the read endpoint",
         (*STEP, *FLEET, P.READ_METRICS, P.DEREGISTER_TARGETS),
+        steps=(S("DeregisterReplica"),),
     ),
     F(
-        "leave",
+        Phase.LEAVE,
         "drain_replica",
         "Asks whether connections and transactions are gone",
         STEP,
         ("drain_replica",),
+        steps=(S("DrainReplica"),),
     ),
-    F("leave", "observe_idle", "Watches the drained replica for any use", STEP, ("drain_replica",)),
     F(
-        "leave",
+        Phase.LEAVE,
+        "observe_idle",
+        "Watches the drained replica for any use",
+        STEP,
+        ("drain_replica",),
+        steps=(S("ObserveIdle"),),
+    ),
+    F(
+        Phase.LEAVE,
         "choose_disposal",
         "Compares parking with retiring, in seconds and USD",
         (*STEP, *FLEET, P.DESCRIBE_SNAPSHOTS, P.READ_PRICES),
         memory_mib=512,
+        steps=(S("ChooseDisposal"),),
     ),
     F(
-        "leave",
+        Phase.LEAVE,
         "park_replica",
         "Stops the database and the instance, keeps the warm volumes",
         (*STEP, *FLEET, P.READ_METRICS, P.STOP_INSTANCES),
         ("stop_database",),
         memory_mib=512,
+        steps=(S("ParkReplica"),),
     ),
     F(
-        "leave",
+        Phase.LEAVE,
         "retire_replica",
         "Terminates the replica and deletes what was made for it",
         (*STEP, *TEAR_DOWN, P.READ_METRICS),
+        steps=(S("RetireReplica"), S("FinishRetirement"), S("FinishStoppedRetirement")),
     ),
     F(
-        "leave",
+        Phase.LEAVE,
         "restore_replica",
         "Puts a replica that must not go back into service",
         (*STEP, *FLEET, P.DESCRIBE_MANAGED_HOSTS, P.START_INSTANCES, P.REGISTER_TARGETS),
         ("start_database", "start_replication", "wait_for_catch_up"),
+        steps=(S("RestoreReplica"), S("RestoreStoppedRun")),
     ),
 )
 
 FORECAST = (
     F(
-        "forecast",
+        Phase.FORECAST,
         "forecast_load",
         "Forecasts the load and publishes shortage and surplus",
         (
@@ -300,13 +403,13 @@ FORECAST = (
 
 WATCH = (
     F(
-        "undo",
+        Phase.UNDO,
         "find_stopped_runs",
         "Starts roll_back where an execution ended without an undo",
         (P.LIST_CLUSTERS, P.READ_LEASES, P.FOLLOW_EXECUTIONS, P.START_ROLL_BACK),
     ),
     F(
-        "join",
+        Phase.JOIN,
         "watch_replicas",
         "Tells the replicas their peers and floor, counts how they stand",
         (P.READ_CLUSTER_SETTINGS, P.DESCRIBE_INSTANCES, P.DESCRIBE_TARGET_HEALTH),
@@ -316,7 +419,7 @@ WATCH = (
 
 SNAPSHOTS = (
     F(
-        "create",
+        Phase.CREATE,
         "tend_snapshots",
         "Takes a first snapshot set of a cluster that is observed, deletes sets that nobody needs",
         (
@@ -336,7 +439,7 @@ SNAPSHOTS = (
 
 PRICES = (
     F(
-        "plan",
+        Phase.PLAN,
         "refresh_prices",
         "Asks the Price List API when the environment's prices are a week old or lack a type",
         (P.READ_CLUSTER_SETTINGS, P.FETCH_PRICES),
@@ -344,4 +447,14 @@ PRICES = (
     ),
 )
 
-FUNCTIONS: tuple[FunctionDefinition, ...] = (*COMMON, *SCALE_OUT, *SCALE_IN, *FORECAST, *WATCH, *SNAPSHOTS, *PRICES)
+FUNCTIONS: tuple[FunctionDefinition, ...] = (
+    *COMMON,
+    *SCALE_OUT,
+    *SCALE_IN,
+    *FORECAST,
+    *WATCH,
+    *SNAPSHOTS,
+    *PRICES,
+)
+
+STEPS: tuple[Step, ...] = tuple(step for definition in FUNCTIONS for step in definition.steps)

@@ -1,0 +1,105 @@
+"""What the catalogue says of a function and of the steps that call it.
+
+A step is a state of a workflow that calls a function. Ledger, logs and receipt have it under its state's name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from peaker_contract.permissions import Permission
+
+DEFAULT_MEMORY_MIB = 256
+DEFAULT_TIMEOUT_SECONDS = 60
+
+
+class Phase(StrEnum):
+    """Where in a replica's life a function works: the room of its handler and of its use case."""
+
+    RUN = "run"
+    PLAN = "plan"
+    FORECAST = "forecast"
+    CREATE = "create"
+    WARM = "warm"
+    JOIN = "join"
+    LEAVE = "leave"
+    UNDO = "undo"
+
+
+class Method(StrEnum):
+    """How a replica comes into service: built from snapshots, or parked before and started again."""
+
+    BUILD = "build"
+    RETURN = "return"
+
+
+class Part(StrEnum):
+    """What a step counts as in the lead time, in the order in which the parts pass.
+
+    The trigger comes before them and is no step. Snapshot and instance pass side by side.
+    """
+
+    DONOR = "donor"
+    SNAPSHOT = "snapshot"
+    INSTANCE = "instance"
+    STORAGE = "storage"
+    HYDRATION = "hydration"
+    BENCHMARK = "benchmark"
+    RECOVERY = "recovery"
+    CATCH_UP = "catch_up"
+    BUFFER_POOL = "buffer_pool"
+    REGISTRATION = "registration"
+    RAMP = "ramp"
+
+    @property
+    def position(self) -> int:
+        """0 for the first part."""
+        return list(Part).index(self)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One state of that name. `part` and `methods` are given where a replica is on its way into service.
+
+    `beside`: other steps are at work at the same time. `serves`: once it has ended the replica has its full share of
+    the reads; the lead time, and the receipt's time from alarm to serving, end there.
+    """
+
+    state: str
+    part: Part | None = None
+    methods: frozenset[Method] = frozenset()
+    beside: bool = False
+    serves: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.part is None) != (not self.methods):
+            raise ValueError(
+                f"{self.state}: say both, its part of the lead time and the methods that pass it"
+            )
+
+
+@dataclass(frozen=True)
+class FunctionDefinition:
+    """A Lambda function. `name` is its use case and the module of its handler, both in the room of its `phase`.
+
+    `documents`: the SSM documents it may send. `steps`: the states that call it; none where a schedule calls it.
+    """
+
+    phase: Phase
+    name: str
+    purpose: str
+    permissions: tuple[Permission, ...]
+    documents: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    memory_mib: int = DEFAULT_MEMORY_MIB
+    timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS
+
+    @property
+    def pascal_name(self) -> str:
+        """`plan_scale_out` as `PlanScaleOut`: its construct id, and its ASL placeholder without `Arn`."""
+        return "".join(part.capitalize() for part in self.name.split("_"))
+
+    @property
+    def handler(self) -> str:
+        return f"peaker.handlers.{self.phase}.{self.name}.handler"

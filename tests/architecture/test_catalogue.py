@@ -1,0 +1,86 @@
+"""The catalogue of steps says what the workflows do: its rows and their states are the same, in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from peaker_contract.catalogue import FUNCTIONS, STEPS
+from peaker_contract.steps import Method, Part, Step
+from peaker_contract.way_into_service import parts_of, serving_state, states_of
+from tests.support.workflows import MACHINES
+
+FIRST = {Method.BUILD: "ChooseDonor", Method.RETURN: "StartParkedReplica"}
+
+
+def calls(states: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every state that calls a function, and the function's placeholder, branches included."""
+    for name, state in states.items():
+        for branch in state.get("Branches", ()):
+            yield from calls(branch["States"])
+        if state.get("Resource", "").endswith(":lambda:invoke"):
+            yield name, state["Arguments"]["FunctionName"]
+
+
+def passed(states: dict[str, Any], name: str) -> Iterator[str]:
+    """The states that call a function from `name` on until the receipt, over branches and the prewarm workflow."""
+    while name not in ("RecordReceipt", "VolumesWarm"):
+        state = states[name]
+        if state["Type"] == "Parallel":
+            for branch in state["Branches"]:
+                yield from (one for one, _ in calls(branch["States"]))
+        elif state["Type"] == "Task" and state["Resource"].endswith(":lambda:invoke"):
+            yield name
+        elif state["Type"] == "Task":
+            yield from (one for one, _ in calls(MACHINES["prewarm"]["States"]))
+        name = state["Next"]
+
+
+def test_every_state_that_calls_a_function_is_in_the_catalogue_and_the_reverse() -> None:
+    called = {call for machine in MACHINES.values() for call in calls(machine["States"])}
+    assert {
+        (step.state, f"${{{definition.pascal_name}Arn}}")
+        for definition in FUNCTIONS
+        for step in definition.steps
+    } == called
+
+
+@pytest.mark.parametrize("method", Method)
+def test_a_run_passes_the_states_that_the_catalogue_says(method: Method) -> None:
+    states = MACHINES["scale_out"]["States"]
+    assert sorted(passed(states, FIRST[method])) == sorted(states_of(*Part, method=method))
+
+
+def test_a_step_is_beside_others_where_the_workflow_has_branches() -> None:
+    inside = {
+        name
+        for machine in MACHINES.values()
+        for state in machine["States"].values()
+        for branch in state.get("Branches", ())
+        for name, _ in calls(branch["States"])
+    }
+    assert {step.state for step in STEPS if step.beside} == inside
+
+
+def test_the_parts_pass_in_their_order() -> None:
+    states = list(passed(MACHINES["scale_out"]["States"], FIRST[Method.BUILD]))
+    part_of = {step.state: step.part for step in STEPS}
+    met = list(dict.fromkeys(part_of[state] for state in states))
+    assert met == list(parts_of(Method.BUILD)) == list(Part)
+
+
+def test_nothing_comes_between_serving_and_the_receipt() -> None:
+    assert MACHINES["scale_out"]["States"][serving_state()]["Next"] == "RecordReceipt"
+
+
+def test_a_name_means_the_same_step_wherever_it_stands() -> None:
+    counted: dict[str, Step] = {}
+    for step in STEPS:
+        assert counted.setdefault(step.state, step) == step
+
+
+def test_a_part_without_a_method_is_refused() -> None:
+    with pytest.raises(ValueError, match="say both"):
+        Step("WarmCaches", Part.BUFFER_POOL)
