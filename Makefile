@@ -24,7 +24,7 @@ check: lint  ## what needs neither root nor Debian: linters, types, and the test
 lint: setup-check  ## ruff, mypy, import-linter
 	.venv/bin/ruff check .
 	.venv/bin/mypy
-	PYTHONPATH=functions:host .venv/bin/lint-imports
+	PYTHONPATH=functions:host:packages/localcloud .venv/bin/lint-imports
 
 bench-forecast: setup-dev  ## the forecast against the reference protocol, figures in build/bench/forecast.json
 	$(PYTHON) -m bench.forecast

@@ -26,12 +26,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.traffic import FAILED_QUERIES
+from bench.traffic.figures import FAILED_QUERIES
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "build" / "bench" / "aws.json"
 BEHAVIOURS = ROOT / "docs" / "aws-behaviours.md"
-NAMED_TEST = re.compile(r"`(tests/[^`]*)`")
+NAMED_TEST = re.compile(r"`((?:packages/\w+/)?tests/[^`]*)`")
 # Other volumes than those of tests/host/prove/test_proof_errors.py.
 FIRST_SEED, VOLUMES_OF_A_KIND = 10_000, 40
 COLD_SHARES = (0.02, 0.03, 0.05, 0.2)

@@ -32,8 +32,11 @@ from peaker.domain.forecasting import LoadSeries, forecast_demand
 from peaker.domain.forecasting.forecaster import rolling_forecasts, utilisation_reasons
 from peaker.domain.forecasting.record import pinball
 from peaker.domain.forecasting.windows import trailing_mean
-from peaker_cli.backtest_input import read_load
-from peaker_cli.backtest_simulation import (
+from rich.console import Console
+from rich.table import Table
+
+from peaker_backtest.load_input import read_load
+from peaker_backtest.simulation import (
     Scenario,
     oracle_forecasts,
     short_at_equal_cost,
@@ -41,8 +44,6 @@ from peaker_cli.backtest_simulation import (
     simulate_reactive,
     simulate_static,
 )
-from rich.console import Console
-from rich.table import Table
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

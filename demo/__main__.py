@@ -11,10 +11,10 @@ from peaker_cli.failures import ControlPlaneError
 from rich.console import Console
 
 from demo.day import DemoFailed, DemoOptions, run_day
-from demo.local_cloud import LocalCloudFailed
 from demo.pace import FASTEST, clock_scale, processor_share
 from demo.trace import TraceError
-from localcloud.cluster import BringUpError
+from lab.cluster import BringUpError
+from lab.local_cloud import LocalCloudFailed
 from localcloud.dataplane import DataPlaneError
 from localcloud.deploy import DeployFailed
 

@@ -12,21 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from peaker_cli.control_plane import ControlPlane, Execution
-from peaker_cli.receipt import render_receipt
+from peaker_cli.runs.receipt import render_receipt
 from rich.console import Console
 
-from demo.load import Endpoint, ReadLoad
-from demo.local_cloud import CloudTime, RunningCloud, await_end_of_earlier, local_cloud
+from demo.load import ReadLoad
 from demo.observer import Observer
 from demo.summary import Day, check_day, draw_day, print_summary
 from demo.trace import Trace, read_trace, weeks_until
 from demo.writes import SourceWrites
-from localcloud import seed
+from lab import seed
+from lab.cluster import RunningCluster, bring_up
+from lab.endpoint import Endpoint
+from lab.local_cloud import CloudTime, RunningCloud, await_end_of_earlier, local_cloud
+from lab.prepare import prepare
 from localcloud.cleanup import clean, leftovers
-from localcloud.cluster import RunningCluster, bring_up
 from localcloud.deploy import deploy
 from localcloud.hosts.state_lock import process_mark
-from localcloud.prepare import prepare
 from peaker_contract.errors import LeaseHeld
 from peaker_contract.names import cluster_parameter
 

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from peaker_cli.control_plane import ControlPlane
-from peaker_cli.receipt import duration
+from peaker_cli.runs.receipt import duration
 from rich.console import Console
 from rich.table import Table
 
 from demo.load import totals
 from demo.observer import ExecutionTrail, Observer
 from demo.timeline import Bar, Picture, draw
-from localcloud import seed
-from localcloud.cluster import RunningCluster
+from lab import seed
+from lab.cluster import RunningCluster
 from peaker_contract.metrics import CLUSTER_DIMENSION, Metric, namespace
 
 DATA_VOLUMES = 2

@@ -7,7 +7,7 @@ import subprocess
 import threading
 from collections.abc import Mapping
 
-from localcloud import seed
+from lab import seed
 
 WRITES_PER_S = 20
 

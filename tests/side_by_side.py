@@ -44,7 +44,7 @@ def program(name: str, *arguments: str) -> tuple[str, ...]:
 # What takes long first, so that the last ones to end are short. A folder that no part names is one of `decisions`.
 NAMED = (
     Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
-    Part("local-cloud", (pytest("tests/localcloud", "tests/contract"),), after="images"),
+    Part("local-cloud", (pytest("packages/localcloud/tests", "tests/deployed", "tests/contract"),), after="images"),
     Part("workflows", (pytest("tests/statemachines", "--ignore", PARKING),)),
     Part("commands", (pytest("tests/cli", "tests/typed"),)),
     Part("parking", (pytest(PARKING),)),
@@ -57,7 +57,7 @@ NAMED = (
         (
             program("ruff", "check", "."),
             program("mypy"),
-            ("env", "PYTHONPATH=functions:host", *program("lint-imports")),
+            ("env", "PYTHONPATH=functions:host:packages/localcloud", *program("lint-imports")),
         ),
     ),
 )

@@ -20,16 +20,16 @@ from peaker_cli.failures import ControlPlaneError, ended
 # The module of each, in the order of the help. It has the function `<command>_command` and an EPILOG.
 COMMANDS = {
     "backtest": "backtest",
-    "doctor": "doctor",
-    "plan": "plan",
-    "status": "status",
-    "watch": "watch",
-    "runs": "runs",
-    "receipt": "receipt_command",
-    "iostat": "iostat",
-    "knee": "knee",
-    "prepare-base": "prepare_base",
-    "register-base": "register_base",
+    "doctor": "doctor.command",
+    "plan": "runs.plan",
+    "status": "status.command",
+    "watch": "status.watch",
+    "runs": "runs.command",
+    "receipt": "runs.receipt_command",
+    "iostat": "storage.iostat",
+    "knee": "storage.knee",
+    "prepare-base": "base_replica.prepare_base",
+    "register-base": "base_replica.register_base",
 }
 
 

@@ -23,14 +23,14 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
-from peaker_cli.backtest_console import print_report, progress
-from peaker_cli.backtest_document import as_document, document_text
-from peaker_cli.backtest_errors import BadInput, shown
-from peaker_cli.backtest_input import Choices, PastLoad, read_load
-from peaker_cli.backtest_page import render_page
-from peaker_cli.backtest_points import iso
-from peaker_cli.backtest_report import BacktestReport, run_backtest
-from peaker_cli.backtest_scenario import (
+from peaker_backtest.console import print_report, progress
+from peaker_backtest.document import as_document, document_text
+from peaker_backtest.errors import BadInput, shown
+from peaker_backtest.load_input import Choices, PastLoad, read_load
+from peaker_backtest.page import render_page
+from peaker_backtest.points import iso
+from peaker_backtest.report import BacktestReport, run_backtest
+from peaker_backtest.scenario import (
     DEFAULT_DAYS,
     DEFAULT_LEAD_MINUTES,
     Options,

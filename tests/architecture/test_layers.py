@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -24,7 +25,10 @@ from tests.support.workflows import MACHINES
 ROOT = Path(__file__).resolve().parents[2]
 PEAKER = ROOT / "functions" / "peaker"
 HANDLERS = sorted((PEAKER / "handlers").glob("*/[a-z]*.py"))
-OURS = ("functions", "host", "stacks", "environments", "localcloud", "cli", "demo", "statemachines", "tests")
+OURS = (
+    *("functions", "host", "stacks", "environments", "packages", "cli", "peaker_backtest", "peaker_contract", "lab"),
+    *("demo", "bench", "statemachines", "tests"),
+)
 # What a deployment adds to the block of the environment file.
 DEPLOYED_ONLY = {
     "environment",
@@ -41,7 +45,8 @@ def modules() -> Iterator[Path]:
 
 
 def test_imports_follow_the_layers() -> None:
-    environment = {"PYTHONPATH": f"{ROOT}:{ROOT / 'functions'}:{ROOT / 'host'}", "PATH": "/usr/bin:/bin"}
+    paths = (ROOT, ROOT / "functions", ROOT / "host", ROOT / "packages" / "localcloud")
+    environment = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
         [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
         cwd=ROOT,

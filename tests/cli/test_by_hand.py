@@ -20,7 +20,9 @@ class Person:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.environment = peaker_environment(HOME=str(home), TMPDIR=str(home), PYTHONDONTWRITEBYTECODE="1")
+        self.environment = peaker_environment(
+            HOME=str(home), TMPDIR=str(home), PYTHONDONTWRITEBYTECODE="1", LOCALCLOUD_PLUGINS="lab.plugin"
+        )
 
     def command(self, *arguments: str) -> list[str]:
         """As an ordinary user: root leaves its rights behind in a user namespace, where it is number 1000."""

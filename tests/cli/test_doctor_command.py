@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from peaker_cli.control_plane import ControlPlane
-from peaker_cli.doctor import diagnose
-from peaker_cli.doctor_finding import Finding, Verdict
-from peaker_cli.status_gather import StatusReader
+from peaker_cli.doctor.command import diagnose
+from peaker_cli.doctor.finding import Finding, Verdict
+from peaker_cli.status.gather import StatusReader
 
 from tests.support.deployed_product import DeployedProduct
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.simulated_hosts import Pace
+from lab.simulated_hosts import Pace
 from tests.support.deployed_product import DeployedProduct, eventually
 
 # 25 minutes of the cloud's clock.

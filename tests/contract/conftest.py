@@ -12,7 +12,7 @@ from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.ssm.commands import SsmCommands
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
 
-from localcloud.extensions.elbv2_lateness import PROMPT
+from localcloud.extensions.elbv2.lateness import PROMPT
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedBlockStore, simulated_dataplane
 from peaker_contract import errors

@@ -15,11 +15,11 @@ from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import TargetState
 from peaker.ports import TrafficRouter
+from peaker_cli.base_replica.register_base import register_base_command
 from peaker_cli.deployment import DeploymentOptions
-from peaker_cli.doctor_endpoint import HostedZone
-from peaker_cli.doctor_gather import Inquiry
+from peaker_cli.doctor.endpoint import HostedZone
+from peaker_cli.doctor.gather import Inquiry
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.register_base import register_base_command
 
 from peaker_contract import errors
 from tests.contract.conftest import NUMBERS, Adapters

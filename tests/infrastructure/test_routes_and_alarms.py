@@ -9,7 +9,7 @@ from pathlib import Path
 import aws_cdk as cdk
 import pytest
 from moto.events.models import EventPattern
-from peaker_cli import doctor_deployed
+from peaker_cli.doctor import deployed as doctor_deployed
 
 from peaker_contract.metrics import Metric
 from stacks.constructs.operator_alarm import RUNBOOKS, runbook_description

@@ -14,12 +14,12 @@ import pytest
 import typer
 from moto import mock_aws
 from peaker_cli.backtest import EPILOG, backtest_command
-from peaker_cli.backtest_console import progress
-from peaker_cli.backtest_input import read_load
 from peaker_cli.deployment import takes_deployment
 from rich.console import Console
 from typer.testing import CliRunner
 
+from peaker_backtest.console import progress
+from peaker_backtest.load_input import read_load
 from tests.support.builders import orders
 from tests.unit.domain.forecasting.loads import START, daily
 
@@ -234,7 +234,7 @@ def test_help_has_examples_and_the_exit_status() -> None:
 
 def test_progress_is_told_once_it_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("peaker_cli.backtest_console.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("peaker_backtest.console.time.monotonic", lambda: now[0])
     console = Console(record=True, force_terminal=False)
     with progress(console, 40) as tick:
         for _ in range(40):

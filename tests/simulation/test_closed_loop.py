@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-from peaker_cli.backtest_simulation import (
+
+from peaker_backtest.simulation import (
     Scenario,
     oracle_forecasts,
     short_at_equal_cost,
@@ -16,7 +17,6 @@ from peaker_cli.backtest_simulation import (
     simulate_reactive,
     simulate_static,
 )
-
 from tests.unit.domain.forecasting.loads import START, daily, series
 
 DAY = 96

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from peaker.domain.forecasting import Forecast, LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-from peaker_cli.backtest_simulation import (
+
+from bench.forecast import kind_of
+from peaker_backtest.simulation import (
     Scenario,
     oracle_forecasts,
     short_at_equal_cost,
     simulate_forecasts,
     simulate_reactive,
 )
-
-from bench.forecast import kind_of
 from tests.support.load_kinds import DAYS, KINDS, STEP_SECONDS, load_of
 from tests.unit.domain.forecasting.loads import START
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.extensions.jsonata import evaluate
+from localcloud.extensions.stepfunctions.jsonata import evaluate
 from statemachines.structure import states
 from tests.support.workflows import MACHINES
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.extensions.cloudwatch import metric_key
+from localcloud.extensions.cloudwatch.metrics import metric_key
 from statemachines import structure
 from tests.statemachines.test_scale_out_faults import handler_of
 from tests.support.workflow_cloud import TABLE, Cluster, WorkflowCloud

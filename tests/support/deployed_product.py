@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from localcloud.cluster import RunningCluster
+from lab.cluster import RunningCluster
+from lab.make_cluster import make_cluster
+from lab.simulated_hosts import Pace, SimulatedAnswers
 from localcloud.deploy import deploy
-from localcloud.extensions.elbv2_lateness import PROMPT
-from localcloud.make_cluster import make_cluster
+from localcloud.extensions.elbv2.lateness import PROMPT
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
-from localcloud.simulated_hosts import Pace, SimulatedAnswers
 from stacks.application import build_app
 from tests.support import ready_commands
 from tests.support.host_answers import HostAnswers
@@ -53,7 +53,7 @@ def peaker_command(*arguments: str) -> list[str]:
 def peaker_environment(**changes: str) -> dict[str, str]:
     """The environment of a person without any AWS set-up, and this checkout's packages."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
-    paths = [str(ROOT / folder) for folder in (".", "functions", "host", "cli")]
+    paths = [str(ROOT / folder) for folder in ready_commands.CODE]
     return {
         **kept,
         "PYTHONPATH": os.pathsep.join(paths),

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from lab.simulated_hosts import HEALTHY, SimulatedAnswers, as_run_result, document_of, own
 from localcloud.dataplane import RunResult
 from localcloud.simulated_dataplane import After
-from localcloud.simulated_hosts import HEALTHY, SimulatedAnswers, as_run_result, document_of, own
 
 
 class HostAnswers:

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
+# Where this checkout's packages are.
+CODE = (".", "functions", "host", "cli", "packages/localcloud")
 # The service models that the commands read; reading one takes up to 0.3 s.
 SERVICES = ("cloudwatch", "dynamodb", "ec2", "events", "lambda", "sqs", "ssm", "stepfunctions", "sts")
 
@@ -47,7 +49,7 @@ def start() -> str:
     program = Path(folder.name, "run")
     program.write_text(_CALLER.format(python=sys.executable, address=address))
     program.chmod(0o755)
-    paths = [str(ROOT / part) for part in (".", "functions", "host", "cli")]
+    paths = [str(ROOT / part) for part in CODE]
     server = subprocess.Popen(
         [sys.executable, "-c", "from tests.support.ready_commands import serve as s; s()", address],
         stdin=subprocess.PIPE,

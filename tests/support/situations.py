@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from localcloud.simulated_hosts import Pace
+from lab.simulated_hosts import Pace
 from tests.support import ready_commands
 from tests.support.deployed_product import REGION, DeployedProduct, eventually, peaker_environment
 

@@ -14,7 +14,7 @@ from tests.support.situations import Person
 SETUP = "tests/installation/test_setup.py"
 WATCH = "tests/cli/test_status.py"
 BY_HAND = "tests/cli/test_by_hand.py"
-SERVER = "tests/localcloud/test_server.py"
+SERVER = "packages/localcloud/tests/server/test_server.py"
 # What runs a line of this form. The first that fits counts.
 RUN_BY: dict[str, str] = {
     r"scripts/setup deploy$": SETUP,
@@ -25,12 +25,12 @@ RUN_BY: dict[str, str] = {
     r"peaker --install-completion$": "tests/installation/test_wheel.py",
     r"python -m localcloud serve --dataplane simulated": BY_HAND,
     r"python -m localcloud (deploy|cluster|status)": BY_HAND,
-    r"python -m localcloud (clean|serve)": "tests/localcloud/test_cleanup.py",
+    r"python -m localcloud (clean|serve)": "packages/localcloud/tests/server/test_cleanup.py",
     r"python -m localcloud prepare$": "Makefile: `make test` makes the images, `make demo` the dataset",
-    r"python -m stacks.people_statements|aws iam create-policy": "tests/localcloud/test_people_permissions.py",
+    r"python -m stacks.people_statements|aws iam create-policy": "tests/deployed/test_people_permissions.py",
     r"curl .*localhost:4566/_peaker/": SERVER,
     r"make test$": "it is what runs this test",
-    r"make (settings-reference|aws-names)$": "tests/infrastructure/test_environment_files.py",
+    r"make (settings-reference|aws-names)$": "tests/infrastructure/settings/test_environment_files.py",
     r"make (demo|check|faults|bench(-\w+)?)$": "takes minutes to hours; its target and program are looked at below",
     r"\$EDITOR ": "a person's own editor",
     r"(curl .*prometheus|promtool)": "needs a Prometheus; its answers are read in tests/simulation",
@@ -52,7 +52,7 @@ def typed_here() -> list[tuple[str, str]]:
 
 
 def test_there_are_pages_and_lines() -> None:
-    assert {"README.md", "docs/backtest.md", "localcloud/README.md"} <= {page for page, _ in typed()}
+    assert {"README.md", "docs/backtest.md", "packages/localcloud/README.md"} <= {page for page, _ in typed()}
     assert len(typed()) > 40
 
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peaker_cli.app import app
-from peaker_cli.backtest_errors import BadInput
-from peaker_cli.backtest_input import Choices, parse_load
 from typer.testing import CliRunner
+
+from peaker_backtest.errors import BadInput
+from peaker_backtest.load_input import Choices, parse_load
 
 START = 1_767_225_600  # 2026-01-01T00:00:00Z
 COUNT = 12

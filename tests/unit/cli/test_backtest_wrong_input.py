@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 from peaker_cli.app import app
-from peaker_cli.backtest_errors import BadInput
-from peaker_cli.backtest_input import Choices, parse_load
 from typer.testing import CliRunner
+
+from peaker_backtest.errors import BadInput
+from peaker_backtest.load_input import Choices, parse_load
 
 HEADER = "timestamp,value"
 GOOD = [HEADER, *(f"2026-01-01T00:{5 * minute:02}:00Z,{10 + minute}" for minute in range(12))]

@@ -12,7 +12,7 @@ from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
-from peaker_cli.doctor_account import (
+from peaker_cli.doctor.account import (
     HIGH_MEMORY,
     STANDARD,
     STORAGE,
@@ -24,7 +24,7 @@ from peaker_cli.doctor_account import (
     look_at_account,
     vcpu_quota,
 )
-from peaker_cli.doctor_finding import Finding, NotTold, ask
+from peaker_cli.doctor.finding import Finding, NotTold, ask
 
 from tests.support.builders import BASE, data_volumes_of, orders
 from tests.support.fakes import NOON

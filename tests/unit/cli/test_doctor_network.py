@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from peaker.domain.reading import Unknown
-from peaker_cli.doctor_finding import Finding, NotTold
-from peaker_cli.doctor_network import Group, NetworkFacts, Rule, Subnet, look_at_network
+from peaker_cli.doctor.finding import Finding, NotTold
+from peaker_cli.doctor.network import Group, NetworkFacts, Rule, Subnet, look_at_network
 
 from tests.support.builders import BASE, BY_NAME, orders
 

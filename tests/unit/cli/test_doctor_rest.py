@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
-from peaker_cli.doctor_deployed import (
+from peaker_cli.doctor.deployed import (
     CLUSTER_RULES,
     ENVIRONMENT_RULES,
     OPERATOR_ALARMS,
@@ -20,9 +20,9 @@ from peaker_cli.doctor_deployed import (
     look_at_deployed,
     names_of,
 )
-from peaker_cli.doctor_endpoint import EndpointFacts, HostedZone, Listener, TargetGroup, look_at_endpoint
-from peaker_cli.doctor_finding import Finding, NotTold
-from peaker_cli.doctor_metrics import MetricFacts, look_at_metrics
+from peaker_cli.doctor.endpoint import EndpointFacts, HostedZone, Listener, TargetGroup, look_at_endpoint
+from peaker_cli.doctor.finding import Finding, NotTold
+from peaker_cli.doctor.metrics import MetricFacts, look_at_metrics
 
 from tests.support.builders import BASE, BY_NAME, orders
 from tests.support.fakes import NOON

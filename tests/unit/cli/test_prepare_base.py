@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
-from peaker_cli.failures import ControlPlaneError
-from peaker_cli.prepare_base import (
+from peaker_cli.base_replica.prepare_base import (
     BaseStep,
     Preparation,
     agent_step,
@@ -17,6 +16,7 @@ from peaker_cli.prepare_base import (
     prepare_host,
     volumes_step,
 )
+from peaker_cli.failures import ControlPlaneError
 
 from tests.support.builders import BASE, data_volumes_of, instance, orders
 from tests.support.fakes import FakeCommands, FakePackage

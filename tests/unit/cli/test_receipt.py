@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from peaker_cli.receipt import duration, render_receipt
+from peaker_cli.runs.receipt import duration, render_receipt
 from rich.console import Console
 
 

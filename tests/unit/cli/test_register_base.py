@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from peaker_cli.base_replica.register_base import register_base, why_not_base
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.register_base import register_base, why_not_base
 
 from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG
 from tests.support.builders import BASE, instance, orders

@@ -12,9 +12,9 @@ from peaker.domain.reading import Unknown
 from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.runs.run import run_id
 from peaker.domain.runs.run_execution import RunExecution
-from peaker_cli.runs import open_line
-from peaker_cli.status_document import RunAtWork, run_status
-from peaker_cli.status_rendering import run_line
+from peaker_cli.runs.command import open_line
+from peaker_cli.status.document import RunAtWork, run_status
+from peaker_cli.status.rendering import run_line
 
 from tests.support.builders import orders
 from tests.support.fakes import NOON

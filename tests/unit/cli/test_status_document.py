@@ -13,8 +13,8 @@ from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.storage.snapshot_sets import SnapshotSet
-from peaker_cli.status_document import Alarm, Facts, RunAtWork, RunStatus, as_document, cluster_status
-from peaker_cli.status_rendering import render_overview, render_status, status_line
+from peaker_cli.status.document import Alarm, Facts, RunAtWork, RunStatus, as_document, cluster_status
+from peaker_cli.status.rendering import render_overview, render_status, status_line
 from rich.console import Console
 
 from tests.support.builders import BASE, RUN_ID, observed, orders, replica

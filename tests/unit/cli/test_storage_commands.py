@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from peaker.domain.storage.io_diagnosis import Limits, Verdict
-from peaker_cli import knee
 from peaker_cli.app import app
-from peaker_cli.knee_plot import plot_knee
+from peaker_cli.storage import knee
+from peaker_cli.storage.knee_plot import plot_knee
 from peaker_host.machine.errors import DeviceInUse
 from peaker_host.prove.knee_steps import KneeSettings
 from typer.testing import CliRunner

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from peaker_cli import block_device, knee
 from peaker_cli.app import app
+from peaker_cli.storage import block_device, knee
 from peaker_host.machine.errors import BenchmarkFailed, DeviceInUse
 from typer.testing import CliRunner
 

@@ -1,0 +1,176 @@
+"""The ways to warm a device that the bench compares, each as the command an operator would run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.prewarm.cold_volumes import BLOCK, ROOT, STATE, Laboratory, Restored
+from localcloud.dataplane import DataPlaneError, VolumeLimits
+
+RUN_ID = "bench-prewarm"
+HOST_PACKAGES = ROOT / "host"
+ENGINE_METHODS = {"block list": "blocks", "used only": "used", "hot first": "hot"}
+METHODS = ("dd buffered", "dd direct", "cat", "fio line", "fio 4 jobs", *ENGINE_METHODS)
+# One read at a time, so that the store's latency sets the pace and several may run beside each other.
+ONE_AT_A_TIME = ("dd buffered", "dd direct", "cat")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """One process from start to end: wall clock and CPU, in seconds."""
+
+    seconds: float
+    cpu_seconds: float
+    output: str
+
+
+@dataclass(frozen=True)
+class Warming:
+    """One method on one cold volume."""
+
+    seconds: float
+    bytes_read: int
+    blocks_cold_after: int
+    cpu_seconds: float
+    hot_warm_seconds: float | None
+    engine_mib_per_s: float | None
+
+
+class EngineHost:
+    """A host directory of its own per volume, so that several engines run on one machine."""
+
+    def __init__(self, volumes: Sequence[Restored], filesystem: str) -> None:
+        self.root = STATE / f"host-{volumes[0].volume_id}"
+        (self.root / "by-id").mkdir(parents=True)
+        settings = {"state_dir": str(self.root / "state"), "by_id_dir": str(self.root / "by-id")}
+        (self.root / "host.json").write_text(json.dumps(settings))
+        for volume in volumes:
+            serial = volume.volume_id.replace("-", "")
+            (self.root / "by-id" / f"nvme-Amazon_Elastic_Block_Store_{serial}").symlink_to(volume.path)
+        self._volumes = json.dumps(
+            [
+                {
+                    "name": f"volume{index}",
+                    "volume_id": volume.volume_id,
+                    "device": "/dev/sdf",
+                    "mount_point": f"/var/lib/volume{index}",
+                    "filesystem": filesystem,
+                }
+                for index, volume in enumerate(volumes)
+            ]
+        )
+
+    @property
+    def progress_path(self) -> Path:
+        """Where the engine says how far it is."""
+        return self.root / "state" / "runs" / RUN_ID / "prewarm.json"
+
+    def give_block_list(self, lists: dict[str, list[tuple[int, int]]]) -> None:
+        """The snapshots' block lists, by volume id."""
+        path = self.progress_path.with_name("blocks.json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"block_bytes": BLOCK, "volumes": lists}))
+
+    def assemble(self) -> None:
+        """The step before the prewarm; not part of what is measured."""
+        checked(self.command("assemble_storage", "--volumes", self._volumes))
+
+    def command(self, name: str, *arguments: str) -> list[str]:
+        """A command line of the host package for this host."""
+        settings = ("--settings", str(self.root / "host.json"))
+        return [sys.executable, "-m", "peaker_host", *settings, name, "--run-id", RUN_ID, *arguments]
+
+    def prewarm(self, method: str, *arguments: str) -> list[str]:
+        """The engine in the foreground."""
+        return self.command("prewarm", "--method", method, *arguments)
+
+
+def checked(command: Sequence[str]) -> Usage:
+    """Run to the end and measure; raises DataPlaneError with the output when it fails."""
+    usage, code = measured(command)
+    if code != 0:
+        raise DataPlaneError(f"{' '.join(command)} ended with {code}: {usage.output[-600:]}")
+    return usage
+
+
+def measured(command: Sequence[str]) -> tuple[Usage, int]:
+    """Run to the end; wall clock and CPU of the process and its children, and the exit code."""
+    started = time.monotonic()
+    process = start(command)
+    assert process.stdout is not None
+    with process.stdout as stream:
+        output = stream.read()
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.monotonic() - started
+    return Usage(seconds, used.ru_utime + used.ru_stime, output), process.returncode
+
+
+def start(command: Sequence[str]) -> subprocess.Popen[str]:
+    """Start with the host package importable; its output is piped."""
+    environment = {**os.environ, "PYTHONPATH": str(HOST_PACKAGES)}
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def fio_line(path: str) -> list[str]:
+    """AWS's line for initialising a volume (EBS user guide)."""
+    return [
+        *("fio", f"--filename={path}", "--rw=read", "--bs=1M", "--iodepth=32", "--ioengine=libaio"),
+        *("--direct=1", "--name=volume-initialize"),
+    ]
+
+
+def command_line(method: str, volume: Restored) -> list[str]:
+    """The command of one of the methods that are not the engine."""
+    path = volume.path
+    if method == "fio line":
+        return fio_line(path)
+    if method == "fio 4 jobs":
+        share = volume.size_bytes // 4
+        return [*fio_line(path), "--numjobs=4", f"--size={share}", f"--offset_increment={share}"]
+    if method == "dd direct":
+        return ["dd", f"if={path}", "of=/dev/null", "bs=1M", "iflag=direct"]
+    if method == "dd buffered":
+        return ["dd", f"if={path}", "of=/dev/null", "bs=1M"]
+    return ["sh", "-c", 'cat "$1" >/dev/null', "cat", path]
+
+
+def warm(
+    lab: Laboratory, snapshot_id: str, filesystem: str, method: str, limits: VolumeLimits | None = None
+) -> Warming:
+    """Restore cold, run the method to its end, count what the device saw; at gp3's baseline without `limits`."""
+    with lab.restored(snapshot_id, limits) as volume:
+        host: EngineHost | None = None
+        command = []
+        if method in ENGINE_METHODS:
+            host = EngineHost([volume], filesystem)
+            host.give_block_list({volume.volume_id: lab.listed_blocks(snapshot_id)})
+            host.assemble()
+            command = host.prewarm(ENGINE_METHODS[method])
+        before = lab.store.stat(volume.volume_id)
+        usage = checked(command or command_line(method, volume))
+        after = lab.store.stat(volume.volume_id)
+        said = _result(usage.output) if host else {}
+        return Warming(
+            usage.seconds,
+            after.read_bytes - before.read_bytes,
+            after.blocks_cold,
+            usage.cpu_seconds,
+            said.get("hot_warm_seconds"),
+            said.get("rate_mib_per_s"),
+        )
+
+
+def _result(output: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+    return answer

@@ -1,0 +1,193 @@
+"""Do replicas come and go without a failed query? `python -m bench.traffic [--joins 20] [--undos 5] [--only PART]`.
+
+On the local cloud, under real reads through the endpoint by pools with and without keepalive: joins and retirements
+through the workflows and builds that are stopped in their ramp, then faults on a serving replica. The load balancer is
+as late as AWS's. Prints tables, writes build/bench/traffic.json. About fifty minutes; needs root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.traffic.clients import ReaderProcess, SourceHeartbeat, Traffic, source_endpoint
+from bench.traffic.cluster import ROOT, Say, Stage, stage
+from bench.traffic.faults import FaultRound, break_things
+from bench.traffic.figures import FAILED_QUERIES, failed, p99_ms, too_stale
+from bench.traffic.rounds import Join, Rounds, play
+from bench.traffic.undos import Undo, play_undos
+
+RESULT = ROOT / "build" / "bench" / "traffic.json"
+# Cloud seconds per real second while workflows run: their waits shrink, the data plane's work does not.
+WORKFLOW_SCALE = 30.0
+BUILDS_OF_20 = 4
+# Until the base replica has the working set in memory: the page list that a newcomer gets is the donor's.
+WARM_SECONDS = 30.0
+# Short, because the cloud's clock runs faster than MySQL: a step is two real seconds.
+SETTINGS = {
+    "ramp": {"shares": [0.3, 1.0], "step_seconds": 60, "min_queries": 20},
+    "retirement": {"observation_seconds": 60, "park": "never"},
+}
+
+Figures = dict[str, dict[str, object]]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure, print, write; 1 when a figure does not hold."""
+    parser = argparse.ArgumentParser(prog="python -m bench.traffic", description=__doc__)
+    parser.add_argument("--joins", type=int, default=20, help="joins and as many retirements (default 20)")
+    parser.add_argument("--undos", type=int, default=5, help="builds stopped in their ramp (default 5)")
+    parser.add_argument(
+        "--only", choices=("rounds", "faults"), help="one part; its figures replace the old ones"
+    )
+    arguments = parser.parse_args(argv)
+    if os.geteuid() != 0:
+        parser.error("the local cloud needs root")
+    console = Console(width=130, highlight=False)
+    started = time.monotonic()
+
+    def say(text: str) -> None:
+        console.print(f"[dim]{time.monotonic() - started:6.0f} s[/dim]  {text}")
+
+    figures: Figures = json.loads(RESULT.read_text()) if arguments.only and RESULT.is_file() else {}
+    with stage(WORKFLOW_SCALE, say) as running:
+        running.change_settings(SETTINGS)
+        heartbeat = SourceHeartbeat(source_endpoint(running.cluster.source_address, running.readers))
+        heartbeat.start()
+        try:
+            if arguments.only != "faults":
+                figures.update(_rounds(running, arguments.joins, arguments.undos, console, say))
+                _write(figures)
+            if arguments.only != "rounds":
+                figures.update(_faults(running, console, say))
+                _write(figures)
+        finally:
+            heartbeat.stop()
+    _print_figures(console, figures)
+    console.print(f"written: {RESULT.relative_to(ROOT)}")
+    return 0 if all(figure["holds"] for figure in figures.values()) else 1
+
+
+def _write(figures: Figures) -> None:
+    """After each part: half an hour's figures outlast a failure of what follows."""
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def _rounds(running: Stage, joins: int, undos: int, console: Console, say: Say) -> Figures:
+    builds = max(1, round(joins * BUILDS_OF_20 / 20))
+    with ReaderProcess(running.readers) as readers:
+        time.sleep(WARM_SECONDS)
+        rounds = play(running, joins, builds, say)
+        undone = play_undos(running, undos, say)
+        traffic = readers.stop()
+    gate = float(running.settings["gates"]["lag_seconds"])
+    _print_rounds(console, rounds, traffic)
+    return _round_figures(rounds, undone, traffic, gate)
+
+
+def _round_figures(
+    rounds: Rounds, undone: Sequence[Undo], traffic: Traffic, lag_gate_seconds: float
+) -> Figures:
+    last = undone[-1].touched[1] if undone else rounds.changes[-1].ended_at
+    whole = (rounds.changes[0].started_at, last)
+    interval_seconds = 0.5  # the health interval at the workflows' clock
+    steady = p99_ms(traffic.reads, rounds.steady)
+    joining = p99_ms(traffic.reads, rounds.windows("build", "return"))
+    leaving = p99_ms(traffic.reads, rounds.windows("park", "retire"))
+    lost = failed(traffic.reads, [whole])
+    stale = too_stale(traffic.reads, whole, interval_seconds, lag_gate_seconds)
+    unopened = [one for one in traffic.attempts if one.server is None and whole[0] <= one.at <= whole[1]]
+    figures = {
+        FAILED_QUERIES: _at_most(len(lost), 0),
+        "connections not opened at once, joins and retirements": _at_most(len(unopened), 0),
+        "stale reads beyond the gate, joins and retirements": _at_most(len(stale), 0),
+        "p99 during joins against steady": _at_most(joining / steady, 1.25),
+        "p99 during retirements against steady": _at_most(leaving / steady, 1.25),
+    }
+    if rounds.seconds("return") and rounds.seconds("build"):
+        ratio = statistics.median(rounds.seconds("return")) / statistics.median(rounds.seconds("build"))
+        figures["time to service, return against build"] = _at_most(ratio, 0.25)
+    return figures
+
+
+def _faults(running: Stage, console: Console, say: Say) -> Figures:
+    found = break_things(running, say)
+    _print_faults(console, found)
+    detections = [one.detection for one in found]
+    return {
+        "detection of a fault, median, health intervals": _at_most(
+            statistics.median(one.intervals for one in detections), 2.0
+        ),
+        "detection of a fault, worst, health intervals": _at_most(
+            max(one.intervals for one in detections), 2.0
+        ),
+        "failed queries that were not in flight, faults": _at_most(sum(one.others for one in detections), 0),
+        "reads too stale, faults": _at_most(sum(one.reads_too_stale for one in detections), 0),
+    }
+
+
+def _at_most(value: float, must: float) -> dict[str, object]:
+    return {"value": round(value, 3), "must": f"<= {must:g}", "holds": bool(value <= must)}
+
+
+def _print_rounds(console: Console, rounds: Rounds, traffic: Traffic) -> None:
+    table = Table("change", "count", "median s", "longest s", "p99 ms while clients could notice")
+    for kind in ("build", "return", "park", "retire"):
+        seconds = rounds.seconds(kind)
+        if seconds:
+            p99 = p99_ms(traffic.reads, rounds.windows(kind))
+            table.add_row(
+                kind,
+                str(len(seconds)),
+                f"{statistics.median(seconds):.1f}",
+                f"{max(seconds):.1f}",
+                f"{p99:.1f}",
+            )
+    steady = p99_ms(traffic.reads, rounds.steady)
+    table.add_row("steady", str(len(rounds.steady)), "", "", f"{steady:.1f}")
+    console.print(table)
+    joins: tuple[Join, ...] = ("build", "return")
+    for kind in joins:
+        took = [
+            f"{state} {seconds:.1f}" for state, seconds in rounds.step_seconds(kind).items() if seconds >= 0.3
+        ]
+        console.print(f"{kind}, median seconds: {', '.join(took)}")
+    answered = sum(read.error is None for read in traffic.reads)
+    console.print(f"{answered:,} queries answered on {len(traffic.attempts):,} connections")
+    for read in (read for read in traffic.reads if read.error is not None):
+        console.print(f"failed: {read.pool} pool, server {read.server}: {read.error}")
+
+
+def _print_faults(console: Console, found: Sequence[FaultRound]) -> None:
+    table = Table(
+        "fault", "detected s", "intervals", "failed in flight", "other failures", "too stale", "said"
+    )
+    for one in found:
+        seen = one.detection
+        table.add_row(
+            seen.fault, f"{seen.seconds:.1f}", f"{seen.intervals:.2f}", str(seen.in_flight), str(seen.others),
+            str(seen.reads_too_stale), one.reason,
+        )  # fmt: skip
+    console.print(table)
+
+
+def _print_figures(console: Console, figures: Figures) -> None:
+    table = Table("figure", "value", "must", "holds")
+    for name, figure in figures.items():
+        table.add_row(
+            name, str(figure["value"]), str(figure["must"]), "yes" if figure["holds"] else "[bold red]no[/]"
+        )
+    console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,313 @@
+"""`peaker prepare-base`: a base replica that its owner built gets what Peaker needs on it, or hears what is in the way.
+
+What EC2 and Systems Manager know is looked at first; then the host package comes to the host, and its command
+prepare_base looks at the server and makes what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any
+
+import typer
+from botocore.exceptions import ClientError
+from peaker.adapters.ec2.compute import Ec2Compute
+from peaker.adapters.ec2.storage import Ec2Storage
+from peaker.adapters.s3.host_package import S3HostPackage
+from peaker.adapters.ssm.clusters import ParameterClusters
+from peaker.adapters.ssm.commands import SsmCommands
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.host_results import failure_text, last_json_line
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.donor import data_volumes
+from peaker.domain.replicas.fleet import Replica
+from peaker.domain.replicas.inventory import CommandStatus, Instance, Volume
+from peaker.ports import CommandRunner, HostPackage
+from peaker.usecases.join.start_database import health_policy
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from peaker_cli.aws_failures import reason
+from peaker_cli.base_replica.register_base import why_not_base
+from peaker_cli.control_plane import ControlPlane
+from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.failures import ControlPlaneError
+from peaker_contract.errors import PeakerError
+from peaker_contract.names import named
+from peaker_contract.tags import VOLUME_TAG
+
+EPILOG = (
+    "Examples: peaker prepare-base orders i-0123456789abcdef0 --env prod; "
+    "peaker prepare-base orders i-0123456789abcdef0 --admin-defaults-file /root/peaker-admin.cnf"
+)
+# The first agent that hands parameters to the shell as environment variables (README; AWS, interpolationType).
+OLDEST_AGENT = (3, 3, 2746, 0)
+# What the documents may take on the host, and how long a command may wait for the agent, is in them; this is longer.
+_LIMIT_SECONDS, _PAUSE_SECONDS = 420.0, 0.5
+_MARKS = {"done": "green", "already there": "dim", "warning": "yellow", "refused": "red"}
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class BaseStep:
+    """One line of the report; `state` is done, already there, warning or refused."""
+
+    name: str
+    state: str
+    detail: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What the owner of the server allows: its administrator's option file on the host, an account made there."""
+
+    admin_defaults_file: str = ""
+    account_here: bool = False
+
+
+def prepare_base_command(
+    cluster: str,
+    instance_id: Annotated[str, typer.Argument(metavar="INSTANCE")],
+    deployment: DeploymentOptions,
+    admin_defaults_file: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            show_default="what is there, or root by the socket",
+            help="Option file on the host with a database administrator's login, readable by root only.",
+        ),
+    ] = "",
+    create_account_here: Annotated[
+        bool,
+        typer.Option(
+            "--create-account-here",
+            help="Make the health account on this replica alone, outside the binary log; super_read_only is off for "
+            "that moment.",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+) -> None:
+    """Look whether base replica INSTANCE can be a donor of CLUSTER, and put there what Peaker needs.
+
+    Nothing is restarted; a second time changes nothing.
+    """
+    if admin_defaults_file and not re.fullmatch(r"/[A-Za-z0-9/_.-]{1,200}", admin_defaults_file):
+        raise typer.BadParameter(
+            "must be an absolute path of letters, digits, '_', '.', '-' and '/'",
+            param_hint="--admin-defaults-file",
+        )
+    control = ControlPlane.of(deployment)
+    wanted = Preparation(admin_defaults_file, create_account_here)
+    try:
+        steps = _prepare(control, cluster, instance_id, wanted)
+    except PeakerError as error:
+        raise ControlPlaneError(reason(error)) from error
+    refused = [step for step in steps if step.state == "refused"]
+    following = f"peaker register-base {cluster} {instance_id} --env {control.environment}"
+    if as_json:
+        typer.echo(
+            json.dumps(_document(cluster, instance_id, steps, None if refused else following), indent=1)
+        )
+    else:
+        Console().print(render_steps(steps))
+        for line in remedies(steps):
+            typer.echo(line)
+    if refused:
+        raise ControlPlaneError(
+            f"{instance_id} is not prepared: {len(refused)} refused ({', '.join(one.name for one in refused)})"
+        )
+    if not as_json:
+        typer.echo(f"{instance_id} can be a donor. Once it is to serve reads: {following}")
+
+
+def prepare_host(
+    commands: CommandRunner,
+    package: Callable[[], HostPackage],
+    settings: ClusterSettings,
+    instance_id: str,
+    wanted: Preparation,
+    say: Say,
+    pause: Callable[[float], None] = time.sleep,
+) -> list[BaseStep]:
+    """Install the package, run prepare_base; the steps, of which the last may be refused. Both may run twice."""
+    given = package()
+    say(f"installing the host package on {instance_id}")
+    parameters = {"PackageUrl": given.download_url(), "PackageSha256": given.sha256()}
+    who = f"peaker prepare-base {settings.name}"
+    result = run_document(commands, "install_host_package", instance_id, parameters, who, pause)
+    if result.get("ok") is not True:
+        return [BaseStep("host package", "refused", failure_text("install_host_package", result))]
+    state = "done" if result.get("installed") else "already there"
+    steps = [BaseStep("host package", state, f"SHA-256 {given.sha256()[:12]}")]
+    say("looking at the server, making what is missing")
+    given_parameters = base_parameters(settings, wanted)
+    result = run_document(commands, "prepare_base", instance_id, given_parameters, who, pause)
+    told = [BaseStep(**step) for step in result.get("steps", [])]
+    if result.get("ok") is not True and not any(step.state == "refused" for step in told):
+        told.append(BaseStep("prepare_base", "refused", failure_text("prepare_base", result)))
+    return steps + told
+
+
+def base_parameters(settings: ClusterSettings, wanted: Preparation) -> dict[str, str]:
+    """The parameters of the document prepare_base. A run may take its whole prewarm deadline (I11)."""
+    given = {"AdminDefaultsFile": wanted.admin_defaults_file} if wanted.admin_defaults_file else {}
+    return {
+        **given,
+        "RunId": f"prepare-base-{settings.name}",
+        "Engine": settings.engine,
+        "HealthPort": str(settings.read_endpoint.health_port),
+        "Filesystems": ",".join(f"{one.mount_point}={one.filesystem}" for one in settings.volumes),
+        "LeastBinlogSeconds": str(settings.limits.prewarm_deadline_minutes * 60),
+        "Health": health_policy(settings),
+        "HealthAccount": "here" if wanted.account_here else "replicated",
+    }
+
+
+def agent_step(found: Sequence[Mapping[str, Any]]) -> BaseStep:
+    """From DescribeInstanceInformation of the host."""
+    if not found or found[0].get("PingStatus") != "Online":
+        state = found[0].get("PingStatus") if found else "not registered"
+        return BaseStep(
+            "agent",
+            "refused",
+            f"the SSM agent is {state}",
+            "start it, give the instance profile the permission set `host` (docs/permissions.md), and let it reach AWS",
+        )
+    version = str(found[0].get("AgentVersion", ""))
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version))
+    if numbers < OLDEST_AGENT:
+        oldest = ".".join(str(part) for part in OLDEST_AGENT)
+        return BaseStep(
+            "agent",
+            "refused",
+            f"SSM agent {version or 'of unknown version'}",
+            f"update it to {oldest} or newer",
+        )
+    return BaseStep("agent", "already there", f"SSM agent {version}")
+
+
+def volumes_step(settings: ClusterSettings, instance: Instance, volumes: Sequence[Volume]) -> BaseStep:
+    """Whether each volume of the settings is found on the instance as a donor's is: by tag, or else by device."""
+    unseen = Unknown("not looked at")
+    found = data_volumes(Replica(instance, tuple(volumes), unseen, unseen), settings)
+    missing = [one for one in settings.volumes if one.name not in found]
+    if not missing:
+        shown = ", ".join(f"{name} {volume.volume_id}" for name, volume in found.items())
+        return BaseStep("attached volumes", "already there", shown)
+    named = ", ".join(f"{one.name} at {one.device}" for one in missing)
+    return BaseStep(
+        "attached volumes",
+        "refused",
+        f"{instance.instance_id} has no volume {named}",
+        "attach it at that device, or tag the volume that it is: aws ec2 create-tags --resources VOLUME --tags "
+        f"Key={VOLUME_TAG},Value={missing[0].name}",
+    )
+
+
+def render_steps(steps: Sequence[BaseStep]) -> RenderableType:
+    """A line per step."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("step", "state", "detail"):
+        table.add_column(column, overflow="fold", no_wrap=column != "detail")
+    for step in steps:
+        table.add_row(step.name, Text(step.state, style=_MARKS[step.state]), Text(step.detail))
+    return table
+
+
+def remedies(steps: Sequence[BaseStep]) -> list[str]:
+    """What to do about what is refused or will hurt one day; statements in it are lines of their own, to be copied."""
+    return [f"\n{step.name}: {step.remedy}" for step in steps if step.remedy]
+
+
+def _prepare(control: ControlPlane, cluster: str, instance_id: str, wanted: Preparation) -> list[BaseStep]:
+    settings = ParameterClusters(control.client("ssm"), control.environment).settings(cluster)
+    ec2 = control.client("ec2")
+    instance = Ec2Compute(ec2, settings.environment).instance(instance_id)
+    if (why := why_not_base(settings, instance)) is not None:
+        raise ControlPlaneError(f"{instance_id} {why}")
+    ssm = control.client("ssm")
+    told = ssm.describe_instance_information(Filters=[{"Key": "InstanceIds", "Values": [instance_id]}])
+    volumes = Ec2Storage(ec2, ec2, settings.environment).volumes_of_instance(instance_id)
+    steps = [
+        agent_step(told["InstanceInformationList"]),
+        volumes_step(settings, instance, volumes),
+    ]
+    if any(step.state == "refused" for step in steps):
+        return steps
+    commands = SsmCommands(ssm, ssm, control.environment)
+
+    def say(text: str) -> None:
+        typer.echo(f"peaker: {text}", err=True)
+
+    return steps + prepare_host(
+        commands, lambda: deployed_package(control), settings, instance_id, wanted, say
+    )
+
+
+def deployed_package(control: ControlPlane) -> HostPackage:
+    """The host package of this deployment, as its functions know it. Raises ControlPlaneError."""
+    name = named(control.environment, "install_host_package")
+    try:
+        known = control.client("lambda").get_function_configuration(FunctionName=name)
+    except ClientError as error:
+        if error.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        raise ControlPlaneError(control.not_deployed(f"no function {name}")) from error
+    variables = known["Environment"]["Variables"]
+    # Hosts of a local cloud reach it at another address than we do, as those of AWS do not.
+    for_hosts = os.environ.get("AWS_ENDPOINT_URL_S3") or control.endpoint_url
+    return S3HostPackage(
+        replace(control, endpoint_url=for_hosts).client("s3"),
+        variables["HOST_PACKAGE_BUCKET"],
+        variables["HOST_PACKAGE_KEY"],
+        variables["HOST_PACKAGE_SHA256"],
+    )
+
+
+def run_document(
+    commands: CommandRunner,
+    document: str,
+    instance_id: str,
+    parameters: Mapping[str, str],
+    who: str,
+    pause: Callable[[float], None] = time.sleep,
+) -> dict[str, Any]:
+    """The document's result line with its envelope; of a command without one, what Systems Manager says.
+
+    `who` asks, as the Run Command history shows it. Raises ControlPlaneError when the command does not end.
+    """
+    command_id = commands.send(document, instance_id, parameters, who)
+    for _ in range(int(_LIMIT_SECONDS / _PAUSE_SECONDS)):
+        outcome = commands.outcome(command_id, instance_id)
+        if outcome.status.is_over:
+            result = last_json_line(outcome.stdout)
+            if result is not None and (result.get("ok") is True) is (outcome.status is CommandStatus.SUCCESS):
+                return result
+            said = (outcome.stderr or outcome.stdout).strip()[-400:]
+            return {"ok": False, "error": outcome.status_details or outcome.status.value, "message": said}
+        pause(_PAUSE_SECONDS)
+    raise ControlPlaneError(
+        f"{document} on {instance_id} has not ended after {_LIMIT_SECONDS:.0f} s (command {command_id}); look at it in "
+        "the Run Command history, then run this again"
+    )
+
+
+def _document(
+    cluster: str, instance_id: str, steps: Sequence[BaseStep], following: str | None
+) -> dict[str, Any]:
+    return {
+        "cluster": cluster,
+        "instance_id": instance_id,
+        "prepared": following is not None,
+        "changed": any(step.state == "done" for step in steps),
+        "steps": [asdict(step) for step in steps],
+        "next": following,
+    }

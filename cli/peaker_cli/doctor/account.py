@@ -1,0 +1,299 @@
+"""What an account must have for the first run: bootstrap, quotas, prices, keys, image, type, instance profile. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from peaker.domain.cluster import ClusterSettings, VolumeSettings
+from peaker.domain.planning.prices import PriceTable
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import Volume
+
+from peaker_cli.doctor.finding import Area, Finding
+
+ACCOUNT = Area("account")
+# What the templates of the pinned CDK ask of the bootstrap (rule CheckBootstrapVersion).
+BOOTSTRAP_VERSION = 6
+_BOOTSTRAP = "npx cdk bootstrap -c env={environment}"
+_QUOTA_REMEDY = (
+    "aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code} "
+    "--desired-value {value:g}"
+)
+GIB_PER_TIB = 1024
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A quota of Service Quotas."""
+
+    service: str
+    code: str
+    name: str
+
+
+STANDARD = Quota("ec2", "L-1216C47A", "running on-demand standard (A, C, D, H, I, M, R, T, Z) vCPUs")
+X = Quota("ec2", "L-7295265B", "running on-demand X vCPUs")
+HIGH_MEMORY = Quota("ec2", "L-43DA4232", "running on-demand high memory vCPUs")
+STORAGE = {
+    "gp3": Quota("ebs", "L-7A658B76", "gp3 storage in TiB"),
+    "io2": Quota("ebs", "L-09BD8365", "io2 storage in TiB"),
+}
+IO2_IOPS = Quota("ebs", "L-8D977E7E", "io2 IOPS")
+# Families whose letters begin like standard ones, each with a quota of its own.
+_NOT_STANDARD = {"hpc", "inf", "trn", "dl", "mac"}
+
+
+def vcpu_quota(instance_type: str) -> Quota | None:
+    """The quota that instances of this type count in; None for a kind that no database runs on."""
+    family = (re.match(r"[a-z]+", instance_type) or [""])[0]
+    if family in _NOT_STANDARD:
+        return None
+    if family[:1] in set("acdhimrtz"):
+        return STANDARD
+    return {"x": X, "u": HIGH_MEMORY}.get(family[:1])
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """What EC2 says of a type. `zones` are those that offer it."""
+
+    vcpus: int
+    architectures: tuple[str, ...]
+    zones: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Image:
+    """What EC2 says of the image."""
+
+    state: str
+    architecture: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """An instance profile; `role_arn` is None where it holds no role."""
+
+    name: str
+    role_arn: str | None
+
+
+@dataclass(frozen=True)
+class AccountFacts:
+    """What was asked; None is AWS's `there is none`.
+
+    `quotas` by code, `in_use` by code in the quota's unit, `keys` by ARN with why EBS could not use it. `passes` are
+    the roles that launch_replica may pass.
+    """
+
+    bootstrap_version: int | Unknown | None
+    image: Image | Unknown | None
+    instance_type: InstanceType | Unknown | None
+    quotas: Mapping[str, float | Unknown | None]
+    in_use: Mapping[str, float | Unknown]
+    prices: PriceTable | Unknown
+    keys: Mapping[str, str | Unknown | None]
+    profile: Profile | Unknown | None
+    passes: Sequence[str] | Unknown
+
+
+def look_at_account(
+    settings: ClusterSettings, facts: AccountFacts, room: int, like: Mapping[str, Volume]
+) -> list[Finding]:
+    """`room` is how many replicas may still be built; `like` are a base replica's data volumes by name."""
+    return [
+        _bootstrap(settings, facts),
+        _image(settings, facts),
+        _type(settings, facts),
+        *_quotas(settings, facts, room, like),
+        _prices(settings, facts, like),
+        *_keys(settings, facts, like),
+        *_profile(settings, facts),
+    ]
+
+
+def _bootstrap(settings: ClusterSettings, facts: AccountFacts) -> Finding:
+    version, check = facts.bootstrap_version, "bootstrap"
+    remedy = _BOOTSTRAP.format(environment=settings.environment)
+    if isinstance(version, Unknown):
+        return ACCOUNT.unknown(check, version)
+    if version is None:
+        return ACCOUNT.refuses(check, f"CDK is not bootstrapped in {settings.region}", remedy)
+    if version < BOOTSTRAP_VERSION:
+        detail = f"version {version} of CDK's bootstrap, needed is {BOOTSTRAP_VERSION}"
+        return ACCOUNT.refuses(check, detail, remedy, version=version, needed=BOOTSTRAP_VERSION)
+    return ACCOUNT.passes(check, f"version {version}, needed is {BOOTSTRAP_VERSION}", version=version)
+
+
+def _image(settings: ClusterSettings, facts: AccountFacts) -> Finding:
+    image, check = facts.image, "image"
+    if isinstance(image, Unknown):
+        return ACCOUNT.unknown(check, image)
+    remedy = "set image_id to an image of this account and region, and deploy"
+    if image is None:
+        return ACCOUNT.refuses(check, f"there is no {settings.image_id} in {settings.region}", remedy)
+    if image.state != "available":
+        return ACCOUNT.refuses(check, f"{settings.image_id} is {image.state}", remedy)
+    kind = facts.instance_type
+    if isinstance(kind, InstanceType) and image.architecture not in kind.architectures:
+        return ACCOUNT.refuses(
+            check,
+            f"{settings.image_id} is {image.architecture}, {settings.instance_type} is {', '.join(kind.architectures)}",
+            "set image_id or instance_type so that both are of one architecture, and deploy",
+        )
+    return ACCOUNT.passes(check, f"{settings.image_id} is available, {image.architecture}")
+
+
+def _type(settings: ClusterSettings, facts: AccountFacts) -> Finding:
+    kind, check, name = facts.instance_type, "instance type", settings.instance_type
+    if isinstance(kind, Unknown):
+        return ACCOUNT.unknown(check, kind)
+    remedy = "set instance_type, or subnets of other zones, and deploy"
+    if kind is None:
+        return ACCOUNT.refuses(check, f"EC2 knows no {name} in {settings.region}", remedy)
+    missing = sorted(set(settings.subnets) - set(kind.zones))
+    if missing:
+        detail = f"{name} is not offered in {', '.join(missing)}"
+        if len(missing) == len(settings.subnets):
+            return ACCOUNT.refuses(check, detail, remedy)
+        return ACCOUNT.warns(check, f"{detail}; the other zones serve", remedy)
+    return ACCOUNT.passes(check, f"{name}, {kind.vcpus} vCPUs, in every zone", vcpus=kind.vcpus)
+
+
+def _quotas(
+    settings: ClusterSettings, facts: AccountFacts, room: int, like: Mapping[str, Volume]
+) -> Iterable[Finding]:
+    kind, quota = facts.instance_type, vcpu_quota(settings.instance_type)
+    if quota is None:
+        yield ACCOUNT.unknown(
+            "vCPU quota",
+            Unknown(f"Peaker knows no quota of {settings.instance_type}"),
+            "look in Service Quotas",
+        )
+    elif isinstance(kind, Unknown):
+        yield ACCOUNT.unknown("vCPU quota", kind)
+    elif kind is not None:
+        yield _quota("vCPU quota", quota, facts, room * kind.vcpus, room)
+    for volume_type in sorted({one.volume_type for one in settings.volumes}):
+        of_type = [one for one in settings.volumes if one.volume_type == volume_type]
+        yield _storage(volume_type, of_type, facts, room, like)
+        if volume_type == "io2":
+            yield _quota("io2 IOPS quota", IO2_IOPS, facts, room * sum(one.iops for one in of_type), room)
+
+
+def _storage(
+    volume_type: str,
+    volumes: Sequence[VolumeSettings],
+    facts: AccountFacts,
+    room: int,
+    like: Mapping[str, Volume],
+) -> Finding:
+    check = f"{volume_type} quota"
+    if missing := [one.name for one in volumes if one.name not in like]:
+        return ACCOUNT.unknown(check, Unknown(f"no base replica shows how large {', '.join(missing)} is"))
+    tib = sum(like[one.name].size_gib for one in volumes) / GIB_PER_TIB
+    return _quota(check, STORAGE[volume_type], facts, room * tib, room)
+
+
+def _quota(check: str, quota: Quota, facts: AccountFacts, wanted: float, room: int) -> Finding:
+    """`wanted` comes on top of what is in use, for `room` replicas."""
+    limit = facts.quotas.get(quota.code)
+    used = facts.in_use.get(quota.code, Unknown(f"nobody looked at {quota.name}"))
+    if isinstance(limit, Unknown):
+        return ACCOUNT.unknown(check, limit)
+    if isinstance(used, Unknown):
+        return ACCOUNT.unknown(check, used)
+    if limit is None:
+        return ACCOUNT.unknown(check, Unknown(f"Service Quotas has no quota {quota.code} ({quota.name})"))
+    detail = (
+        f"{quota.name}: {used:.4g} in use, {room} more replicas take {wanted:.4g}, the quota is {limit:g}"
+    )
+    numbers = {"in_use": round(used, 4), "wanted": round(wanted, 4), "quota": limit}
+    if used + wanted <= limit:
+        return ACCOUNT.passes(check, detail, **numbers)
+    remedy = _QUOTA_REMEDY.format(service=quota.service, code=quota.code, value=math.ceil(used + wanted))
+    if used + wanted / max(room, 1) > limit:
+        return ACCOUNT.refuses(check, f"{detail}: not even one fits", remedy, **numbers)
+    return ACCOUNT.warns(check, f"{detail}: not all fit", remedy, **numbers)
+
+
+def _prices(settings: ClusterSettings, facts: AccountFacts, like: Mapping[str, Volume]) -> Finding:
+    table, check = facts.prices, "prices"
+    if isinstance(table, Unknown):
+        return ACCOUNT.unknown(check, table)
+    hour = table.instance_hour(settings.instance_type)
+    volumes = [
+        table.volume_hour(one.volume_type, like[one.name].size_gib, one.iops, one.throughput_mib_per_s)
+        for one in settings.volumes
+        if one.name in like
+    ]
+    unknown = [one.why for one in (hour, *volumes) if isinstance(one, Unknown)]
+    if not unknown and not isinstance(hour, Unknown):
+        total = hour.value + sum(one.value for one in volumes if not isinstance(one, Unknown))
+        detail = f"{settings.instance_type} with its volumes: ${total:.4f} an hour by {table.source}"
+        return ACCOUNT.passes(check, detail, hourly_usd=round(total, 4))
+    remedy = "set instance_hourly_usd, or let Peaker's function refresh_prices reach the Price List API"
+    told = "; ".join(dict.fromkeys(unknown))
+    if settings.limits.max_hourly_cost_usd is not None:
+        return ACCOUNT.refuses(check, f"{told}; a plan refuses, because max_hourly_cost_usd is set", remedy)
+    return ACCOUNT.warns(check, told, remedy)
+
+
+def _keys(settings: ClusterSettings, facts: AccountFacts, like: Mapping[str, Volume]) -> Iterable[Finding]:
+    if not facts.keys:
+        yield ACCOUNT.passes("keys", "no customer-managed key is named or used")
+    for arn, why in sorted(facts.keys.items()):
+        check = f"key {arn.rsplit('/', 1)[-1]}"
+        of = ", ".join(volume.volume_id for volume in like.values() if volume.kms_key_id == arn)
+        held = f" ({of} is under it)" if of else ""
+        if isinstance(why, Unknown):
+            yield ACCOUNT.unknown(check, why)
+        elif why is None:
+            yield ACCOUNT.passes(
+                check, f"EBS could use {arn}{held}, as you are; a plan tries it as its function"
+            )
+        else:
+            yield ACCOUNT.refuses(
+                check, f"{arn}{held}: {why}", f"name it in kms_key_arns of {settings.name}, enable it, let its key "
+                "policy allow the account's IAM policies, and deploy"
+            )  # fmt: skip
+
+
+def _profile(settings: ClusterSettings, facts: AccountFacts) -> Iterable[Finding]:
+    name, profile, check = settings.instance_profile, facts.profile, "instance profile"
+    if name is None:
+        yield ACCOUNT.warns(
+            check,
+            "the settings name none: only Systems Manager's default host management could reach the replicas",
+            "set instance_profile to one with the permission set `host`, and deploy",
+        )
+        return
+    if isinstance(profile, Unknown):
+        yield ACCOUNT.unknown(check, profile)
+        return
+    if profile is None or profile.role_arn is None:
+        what = f"there is no instance profile {name}" if profile is None else f"{name} holds no role"
+        remedy = (
+            "make it, with a role that has AmazonSSMManagedInstanceCore: aws iam create-instance-profile, "
+        )
+        yield ACCOUNT.refuses(check, what, f"{remedy}aws iam add-role-to-instance-profile")
+        return
+    yield ACCOUNT.passes(check, f"{name} holds {profile.role_arn}")
+    yield _pass_role(profile.role_arn, facts.passes)
+
+
+def _pass_role(role_arn: str, passed: Sequence[str] | Unknown) -> Finding:
+    if isinstance(passed, Unknown):
+        return ACCOUNT.unknown("PassRole", passed)
+    if any(fnmatchcase(role_arn, pattern) for pattern in passed):
+        return ACCOUNT.passes("PassRole", f"launch_replica may pass {role_arn}")
+    named = ", ".join(passed) or "no role"
+    return ACCOUNT.refuses(
+        "PassRole",
+        f"launch_replica may pass {named}, and the instance profile holds {role_arn}",
+        f"set instance_role_arn: {role_arn} in the environment's file, and deploy",
+    )

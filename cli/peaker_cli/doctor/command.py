@@ -1,0 +1,178 @@
+"""`peaker doctor`: what the first run of a cluster would fail on, before it begins."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import typer
+from peaker.adapters.ssm.commands import SsmCommands
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.donor import data_volumes
+from peaker.domain.replicas.inventory import Instance, Volume
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from peaker_cli.control_plane import ControlPlane
+from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.doctor.account import look_at_account
+from peaker_cli.doctor.deployed import look_at_deployed
+from peaker_cli.doctor.endpoint import look_at_endpoint
+from peaker_cli.doctor.finding import Finding, Verdict
+from peaker_cli.doctor.gather import Inquiry
+from peaker_cli.doctor.host_look import look_at_host
+from peaker_cli.doctor.hosts import HostLook, base_replicas, look_at_hosts
+from peaker_cli.doctor.metrics import look_at_metrics
+from peaker_cli.doctor.network import look_at_network
+from peaker_cli.failures import ControlPlaneError
+from peaker_cli.status.gather import StatusReader
+from peaker_contract.tags import ROLE_TAG
+
+EPILOG = "Examples: peaker doctor orders --env prod; peaker doctor orders --env prod --json"
+_STYLES = {Verdict.PASS: "green", Verdict.WARN: "yellow", Verdict.REFUSE: "red", Verdict.UNKNOWN: "magenta"}
+# Replicas that count against max_replicas (domain/planning/plan.py); parked ones are stopped.
+_COUNTED = ("pending", "running")
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Every finding of one cluster, in the order in which it was looked at."""
+
+    cluster: str
+    environment: str
+    region: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def refused(self) -> list[Finding]:
+        """What would end the first run."""
+        return [one for one in self.findings if one.verdict is Verdict.REFUSE]
+
+    def document(self) -> dict[str, Any]:
+        """What --json prints."""
+        counts = Counter(one.verdict.value for one in self.findings)
+        return {
+            "cluster": self.cluster,
+            "environment": self.environment,
+            "region": self.region,
+            "verdict": "refuse" if self.refused else "warn" if counts["warn"] else "pass",
+            "counts": {one.value: counts[one.value] for one in Verdict},
+            "findings": [asdict(one) for one in self.findings],
+        }
+
+
+def doctor_command(
+    cluster: str,
+    deployment: DeploymentOptions,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+) -> None:
+    """Say what the first run of CLUSTER would fail on: account, network, hosts, read endpoint, metrics.
+
+    Each line is pass, warn, refuse, or unknown where AWS would not tell; status 1 when one is refused.
+    Nothing is changed.
+    """
+    control = ControlPlane.of(deployment)
+    settings = StatusReader(control).settings(cluster)
+    diagnosis = diagnose(control, settings)
+    if as_json:
+        typer.echo(json.dumps(diagnosis.document(), indent=1))
+    else:
+        Console().print(render(diagnosis))
+        for line in remedies(diagnosis.findings):
+            typer.echo(line)
+    if diagnosis.refused:
+        named = ", ".join(f"{one.area}: {one.check}" for one in diagnosis.refused)
+        raise ControlPlaneError(f"a run of {cluster} would fail: {len(diagnosis.refused)} refused ({named})")
+    if not as_json:
+        typer.echo(_verdict_line(diagnosis))
+
+
+def diagnose(control: ControlPlane, settings: ClusterSettings) -> Diagnosis:
+    """Ask AWS and the hosts, and judge. Raises ControlPlaneError and AWS's errors about credentials."""
+    inquiry = Inquiry(control.client, settings, control.clock.now())
+    _say("looking at the hosts")
+    instances = inquiry.instances()
+    known = [] if isinstance(instances, Unknown) else instances
+    looks = _look_at_hosts(control, inquiry, settings, known)
+    like = _volumes_of_a_donor(settings, looks)
+    running = [look.replica.instance_id for look in looks]
+    room = max(0, settings.max_replicas - _counted(known))
+    _say("looking at the account")
+    account = look_at_account(settings, inquiry.account(list(like.values())), room, like)
+    _say("looking at read endpoint and network")
+    endpoint = inquiry.endpoint()
+    network = look_at_network(settings, inquiry.network(running, _source_of(known), endpoint), room)
+    _say("looking at metrics, alarms and schedules")
+    findings = (
+        *account,
+        *network,
+        *look_at_hosts(settings, instances, looks),
+        *look_at_endpoint(settings, endpoint, running),
+        *look_at_metrics(settings, inquiry.metrics()),
+        *look_at_deployed(settings, inquiry.deployed()),
+    )
+    return Diagnosis(settings.name, settings.environment, control.region, findings)
+
+
+def render(diagnosis: Diagnosis) -> RenderableType:
+    """A line per finding."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("area", "check", "verdict", "detail"):
+        table.add_column(column, overflow="fold", no_wrap=column in ("area", "verdict"))
+    for one in diagnosis.findings:
+        verdict = Text(one.verdict.value, style=_STYLES[one.verdict])
+        table.add_row(one.area, one.check, verdict, Text(one.detail))
+    return table
+
+
+def remedies(findings: Sequence[Finding]) -> list[str]:
+    """What to do about what does not pass, the refused first; lines of their own, to be copied."""
+    rank = {Verdict.REFUSE: 0, Verdict.WARN: 1, Verdict.UNKNOWN: 2}
+    wrong = sorted((one for one in findings if one.verdict in rank), key=lambda one: rank[one.verdict])
+    return [f"\n{one.area}: {one.check}: {one.remedy}" for one in wrong if one.remedy]
+
+
+def _verdict_line(diagnosis: Diagnosis) -> str:
+    counts = diagnosis.document()["counts"]
+    others = ", ".join(f"{counts[name]} {name}" for name in ("warn", "unknown") if counts[name])
+    told = f" ({others})" if others else ""
+    return f"nothing found that a run of {diagnosis.cluster} would fail on{told}; what it would build: peaker plan"
+
+
+def _look_at_hosts(
+    control: ControlPlane, inquiry: Inquiry, settings: ClusterSettings, instances: Sequence[Instance]
+) -> list[HostLook]:
+    """Of the running base replicas. The source is never asked: nothing of Peaker's runs there."""
+    ssm = control.client("ssm")
+    commands = SsmCommands(ssm, ssm, control.environment)
+    looks = []
+    for one in base_replicas(instances):
+        if one.state == "running":
+            name = one.instance_id
+            _say(f"looking at {name}")
+            looks.append(look_at_host(commands, settings, one, inquiry.volumes(name), inquiry.agent(name)))
+    return looks
+
+
+def _volumes_of_a_donor(settings: ClusterSettings, looks: Sequence[HostLook]) -> Mapping[str, Volume]:
+    """Of the base replica that shows most of them: what a peak replica's will be like."""
+    found = (data_volumes(look.replica, settings) for look in looks)
+    return max(found, key=len, default={})
+
+
+def _counted(instances: Sequence[Instance]) -> int:
+    return sum(one.tags.get(ROLE_TAG) == "replica" and one.state in _COUNTED for one in instances)
+
+
+def _source_of(instances: Sequence[Instance]) -> str | None:
+    found = [one.instance_id for one in instances if one.tags.get(ROLE_TAG) == "source"]
+    return found[0] if found else None
+
+
+def _say(text: str) -> None:
+    typer.echo(f"peaker: {text}", err=True)

@@ -1,0 +1,171 @@
+"""Whether the read endpoint is what the settings say, and has a base replica that serves. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from peaker.domain.cluster import ClusterSettings, NlbEndpointSettings, Route53EndpointSettings
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import TargetHealth, TargetState
+
+from peaker_cli.doctor.finding import Area, Finding
+
+ENDPOINT = Area("read endpoint")
+# What the responder on the hosts answers at (peaker_host/health/server.py).
+HEALTH_PATH = "/health"
+_DEPLOY = "deploy the stack again: npx cdk deploy -c env={environment} '**'"
+
+
+@dataclass(frozen=True)
+class TargetGroup:
+    """A target group as it is; `health_port` is `traffic-port` or a number."""
+
+    arn: str
+    port: int | None
+    vpc_id: str
+    health_protocol: str
+    health_port: str
+    health_path: str
+    balancers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A listener, and the groups that it forwards to."""
+
+    port: int
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class HostedZone:
+    """A hosted zone of Route 53; its name without the final dot."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class EndpointFacts:
+    """What was asked; None is AWS's `there is none`. `health` is that of the serving group, by instance id."""
+
+    health: Mapping[str, TargetHealth] | Unknown
+    groups: Mapping[str, TargetGroup] | Unknown | None = None
+    listener: Listener | Unknown | None = None
+    zone: HostedZone | Unknown | None = None
+    record_ttls: Sequence[int] | Unknown = ()
+
+
+def look_at_endpoint(settings: ClusterSettings, facts: EndpointFacts, base: Sequence[str]) -> list[Finding]:
+    """`base` are the ids of the running base replicas."""
+    endpoint = settings.read_endpoint
+    if isinstance(endpoint, NlbEndpointSettings):
+        own = [*_target_groups(settings, endpoint, facts), _listener(settings, endpoint, facts)]
+    else:
+        own = [_zone(endpoint, facts), *_ttl(settings, endpoint, facts)]
+    return [*own, *_serving(settings, facts, base)]
+
+
+def _target_groups(
+    settings: ClusterSettings, endpoint: NlbEndpointSettings, facts: EndpointFacts
+) -> Iterable[Finding]:
+    deploy = _DEPLOY.format(environment=settings.environment)
+    for field in ("target_group_arn", "warming_target_group_arn"):
+        arn, check = getattr(endpoint, field), field.removesuffix("_arn").replace("_", " ")
+        if isinstance(facts.groups, Unknown):
+            yield ENDPOINT.unknown(check, facts.groups)
+            continue
+        group = (facts.groups or {}).get(arn or "")
+        if group is None:
+            yield ENDPOINT.refuses(
+                check, f"there is no target group {arn or '(the settings name none)'}", deploy
+            )
+            continue
+        wrong = list(_differences(endpoint, group))
+        if wrong:
+            yield ENDPOINT.refuses(check, "; ".join(wrong), deploy)
+        else:
+            asked = f"HTTP {group.health_port}{group.health_path}"
+            yield ENDPOINT.passes(check, f"targets at port {group.port}, health asked at {asked}")
+
+
+def _differences(endpoint: NlbEndpointSettings, group: TargetGroup) -> Iterable[str]:
+    if group.port != endpoint.port:
+        yield f"its targets are at port {group.port}, the settings say {endpoint.port}"
+    port = str(group.port) if group.health_port == "traffic-port" else group.health_port
+    if port != str(endpoint.health_port):
+        yield f"it asks for health at port {group.health_port}, the settings say {endpoint.health_port}"
+    if group.health_protocol != "HTTP":
+        yield f"it asks for health by {group.health_protocol}, the responder speaks HTTP"
+    elif group.health_path != HEALTH_PATH:
+        yield f"it asks for health at {group.health_path}, the responder answers at {HEALTH_PATH}"
+    if not group.balancers:
+        yield "no load balancer forwards to it"
+
+
+def _listener(settings: ClusterSettings, endpoint: NlbEndpointSettings, facts: EndpointFacts) -> Finding:
+    listener, deploy = facts.listener, _DEPLOY.format(environment=settings.environment)
+    if isinstance(listener, Unknown):
+        return ENDPOINT.unknown("listener", listener)
+    if listener is None:
+        return ENDPOINT.refuses("listener", f"there is no listener {endpoint.listener_arn}", deploy)
+    if listener.port != endpoint.listener_port:
+        detail = f"it listens at port {listener.port}, the settings say {endpoint.listener_port}"
+        return ENDPOINT.refuses("listener", detail, deploy)
+    wanted = {endpoint.target_group_arn, endpoint.warming_target_group_arn}
+    if missing := sorted(str(arn) for arn in wanted - set(listener.groups)):
+        return ENDPOINT.refuses("listener", f"it does not forward to {', '.join(missing)}", deploy)
+    return ENDPOINT.passes("listener", f"port {listener.port} forwards to both target groups")
+
+
+def _zone(endpoint: Route53EndpointSettings, facts: EndpointFacts) -> Finding:
+    zone, name = facts.zone, endpoint.record_name.rstrip(".").lower()
+    if isinstance(zone, Unknown):
+        return ENDPOINT.unknown("hosted zone", zone)
+    remedy = "set hosted_zone_id and record_name of one zone, and deploy"
+    if zone is None:
+        return ENDPOINT.refuses("hosted zone", f"there is no hosted zone {endpoint.hosted_zone_id}", remedy)
+    if name != zone.name and not name.endswith(f".{zone.name}"):
+        return ENDPOINT.refuses(
+            "hosted zone", f"{name} is not in {zone.name} ({endpoint.hosted_zone_id})", remedy
+        )
+    return ENDPOINT.passes("hosted zone", f"{name} is in {zone.name}")
+
+
+def _ttl(
+    settings: ClusterSettings, endpoint: Route53EndpointSettings, facts: EndpointFacts
+) -> Iterable[Finding]:
+    if isinstance(facts.record_ttls, Unknown):
+        yield ENDPOINT.unknown("record", facts.record_ttls)
+        return
+    other = sorted({ttl for ttl in facts.record_ttls if ttl != endpoint.ttl_seconds})
+    if other:
+        said = f"the settings say {endpoint.ttl_seconds} s"
+        detail = f"records of {endpoint.record_name} have a TTL of {other[0]} s, {said}"
+        remedy = f"register each base replica again: peaker register-base {settings.name} INSTANCE"
+        yield ENDPOINT.warns("record", detail, remedy)
+
+
+def _serving(settings: ClusterSettings, facts: EndpointFacts, base: Sequence[str]) -> Iterable[Finding]:
+    """A donor must be healthy at the endpoint; the others serve nobody."""
+    if isinstance(facts.health, Unknown):
+        yield ENDPOINT.unknown("base replicas", facts.health)
+        return
+    states = {name: facts.health.get(name, TargetHealth(TargetState.ABSENT)) for name in base}
+    healthy = [name for name, one in states.items() if one.state is TargetState.HEALTHY]
+    for name, one in sorted(states.items()):
+        if name in healthy:
+            yield ENDPOINT.passes(name, "healthy at the read endpoint")
+            continue
+        if one.state is TargetState.ABSENT:
+            register = f"peaker register-base {settings.name} {name} --env {settings.environment}"
+            told = ("is not behind the read endpoint", register)
+        else:
+            why = f"{one.state.value} at the read endpoint {one.reason}".rstrip()
+            told = (why, "docs/runbooks/empty-read-endpoint.md; systemctl status peaker-health on the host")
+        if healthy:
+            yield ENDPOINT.warns(name, *told)
+        else:
+            yield ENDPOINT.refuses(
+                name, f"{told[0]}, and no other replica is healthy: there is no donor", told[1]
+            )

@@ -1,0 +1,208 @@
+"""What `peaker doctor` asks of the account: bootstrap, image, type, quotas, prices, keys, roles. Read only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from urllib.parse import unquote
+
+from peaker.adapters.ec2.compute import Ec2Compute
+from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
+from peaker.adapters.ssm.prices import ParameterPrices
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.fetched_prices import price_table
+from peaker.domain.planning.prices import PriceTable
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import Volume
+
+from peaker_cli.doctor.account import (
+    GIB_PER_TIB,
+    IO2_IOPS,
+    STORAGE,
+    AccountFacts,
+    Image,
+    InstanceType,
+    Profile,
+    vcpu_quota,
+)
+from peaker_cli.doctor.finding import NotTold, absent, ask
+from peaker_contract.names import named
+
+_BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
+_TYPES_AT_ONCE = 100
+
+
+class AccountInquiry:
+    """Asks about the account for one cluster. `client` gives boto3 clients."""
+
+    def __init__(self, client: Callable[[str], Any], settings: ClusterSettings, now: datetime) -> None:
+        self._client = client
+        self._settings = settings
+        self._now = now
+
+    def facts(self, volumes: Sequence[Volume]) -> AccountFacts:
+        """`volumes` are a base replica's data volumes."""
+        return AccountFacts(
+            bootstrap_version=ask("ssm:GetParameter", self._bootstrap),
+            image=ask("ec2:DescribeImages", self._image),
+            instance_type=ask("ec2:DescribeInstanceTypes", self._type),
+            quotas=self._quotas(),
+            in_use=self._in_use(),
+            prices=ask("ssm:GetParameter", self._prices),
+            keys=self._keys(volumes),
+            profile=ask("iam:GetInstanceProfile", self._profile),
+            passes=ask("iam:GetRolePolicy", self._passes),
+        )
+
+    def _bootstrap(self) -> int | None:
+        ssm = self._client("ssm")
+        found = absent(["ParameterNotFound"], lambda: ssm.get_parameter(Name=_BOOTSTRAP_PARAMETER))
+        return None if found is None else int(found["Parameter"]["Value"])
+
+    def _image(self) -> Image | None:
+        ec2, wanted = self._client("ec2"), self._settings.image_id
+        missing = ["InvalidAMIID.NotFound", "InvalidAMIID.Unavailable", "InvalidAMIID.Malformed"]
+        answer = absent(missing, lambda: ec2.describe_images(ImageIds=[wanted]))
+        found = answer["Images"] if answer else []
+        return Image(found[0]["State"], found[0]["Architecture"]) if found else None
+
+    def _type(self) -> InstanceType | None:
+        ec2, wanted = self._client("ec2"), self._settings.instance_type
+        answer = absent(["InvalidInstanceType"], lambda: ec2.describe_instance_types(InstanceTypes=[wanted]))
+        if not answer or not answer["InstanceTypes"]:
+            return None
+        filters = [{"Name": "instance-type", "Values": [wanted]}]
+        pages = ec2.get_paginator("describe_instance_type_offerings").paginate(
+            LocationType="availability-zone", Filters=filters
+        )
+        zones = tuple(one["Location"] for page in pages for one in page["InstanceTypeOfferings"])
+        kind = answer["InstanceTypes"][0]
+        return InstanceType(
+            kind["VCpuInfo"]["DefaultVCpus"], tuple(kind["ProcessorInfo"]["SupportedArchitectures"]), zones
+        )
+
+    def _quotas(self) -> dict[str, float | Unknown | None]:
+        wanted = [vcpu_quota(self._settings.instance_type)]
+        kinds = {one.volume_type for one in self._settings.volumes}
+        wanted += [STORAGE[kind] for kind in kinds] + ([IO2_IOPS] if "io2" in kinds else [])
+        return {
+            one.code: ask("servicequotas:GetServiceQuota", lambda q=one: self._quota(q.service, q.code))  # type: ignore[misc]
+            for one in wanted
+            if one is not None
+        }
+
+    def _quota(self, service: str, code: str) -> float | None:
+        """The account's own value, or AWS's default where it was never changed."""
+        quotas, missing = self._client("service-quotas"), ["NoSuchResourceException"]
+        for read in (quotas.get_service_quota, quotas.get_aws_default_service_quota):
+            answer = absent(missing, lambda r=read: r(ServiceCode=service, QuotaCode=code))  # type: ignore[misc]
+            if answer is not None:
+                return float(answer["Quota"]["Value"])
+        return None
+
+    def _in_use(self) -> dict[str, float | Unknown]:
+        kinds = {one.volume_type for one in self._settings.volumes}
+        found: dict[str, float | Unknown] = {}
+        if (quota := vcpu_quota(self._settings.instance_type)) is not None:
+            found[quota.code] = ask("ec2:DescribeInstances", lambda: self._vcpus_in_use(quota.code))
+        for kind in kinds:
+            found[STORAGE[kind].code] = ask("ec2:DescribeVolumes", lambda k=kind: self._tib_in_use(k))  # type: ignore[misc]
+        if "io2" in kinds:
+            found[IO2_IOPS.code] = ask(
+                "ec2:DescribeVolumes",
+                lambda: float(sum(one.get("Iops", 0) for one in self._volumes_of("io2"))),
+            )
+        return found
+
+    def _vcpus_in_use(self, code: str) -> float:
+        """Of the account's on-demand instances that count in that quota."""
+        filters = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+        pages = self._client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
+        running: dict[str, int] = {}
+        for one in (one for page in pages for group in page["Reservations"] for one in group["Instances"]):
+            quota = vcpu_quota(one["InstanceType"])
+            if quota is not None and quota.code == code and one.get("InstanceLifecycle") is None:
+                running[one["InstanceType"]] = running.get(one["InstanceType"], 0) + 1
+        vcpus: dict[str, int] = {}
+        names = sorted(running)
+        for first in range(0, len(names), _TYPES_AT_ONCE):
+            answer = self._client("ec2").describe_instance_types(
+                InstanceTypes=names[first : first + _TYPES_AT_ONCE]
+            )
+            vcpus |= {one["InstanceType"]: one["VCpuInfo"]["DefaultVCpus"] for one in answer["InstanceTypes"]}
+        return float(sum(count * vcpus[name] for name, count in running.items()))
+
+    def _tib_in_use(self, volume_type: str) -> float:
+        return sum(float(one["Size"]) for one in self._volumes_of(volume_type)) / GIB_PER_TIB
+
+    def _volumes_of(self, volume_type: str) -> Iterator[Any]:
+        pages = self._client("ec2").get_paginator("describe_volumes")
+        for page in pages.paginate(Filters=[{"Name": "volume-type", "Values": [volume_type]}]):
+            yield from page["Volumes"]
+
+    def _prices(self) -> PriceTable:
+        stored = ParameterPrices(self._client("ssm"), self._settings.environment).read()
+        return price_table(self._settings, stored, self._now)
+
+    def _keys(self, volumes: Sequence[Volume]) -> dict[str, str | Unknown | None]:
+        """AWS's own key of a volume is usable like a named one: it is not told apart before it is asked."""
+        wanted = {
+            *self._settings.kms_key_arns,
+            *(one.kms_key_id for one in volumes if one.kms_key_id),
+            *self._image_keys(),
+        }
+        keys = KmsVolumeKeys(self._client("kms")) if wanted else None
+        return {
+            arn: _unless_denied(ask("kms:DescribeKey", lambda a=arn: keys.why_not_usable(a, self._settings)))  # type: ignore[misc]
+            for arn in sorted(wanted)
+            if keys is not None
+        }
+
+    def _image_keys(self) -> Sequence[str]:
+        """None where the image is not there or its snapshots are another account's: the image has a line of its own."""
+        compute = Ec2Compute(self._client("ec2"), self._settings.environment)
+        found = ask("ec2:DescribeImages", lambda: compute.image_keys(self._settings.image_id))
+        return () if isinstance(found, Unknown) else found
+
+    def _profile(self) -> Profile | None:
+        iam, name = self._client("iam"), self._settings.instance_profile
+        if name is None:
+            return None
+        answer = absent(["NoSuchEntity"], lambda: iam.get_instance_profile(InstanceProfileName=name))
+        if answer is None:
+            return None
+        roles = answer["InstanceProfile"]["Roles"]
+        return Profile(name, roles[0]["Arn"] if roles else None)
+
+    def _passes(self) -> list[str]:
+        """The roles that the deployed function launch_replica may pass, by the policies of its own role."""
+        name = named(self._settings.environment, "launch_replica")
+        role = self._client("lambda").get_function_configuration(FunctionName=name)["Role"].rsplit("/", 1)[-1]
+        iam, found = self._client("iam"), []
+        for page in iam.get_paginator("list_role_policies").paginate(RoleName=role):
+            for policy in page["PolicyNames"]:
+                document = iam.get_role_policy(RoleName=role, PolicyName=policy)["PolicyDocument"]
+                found += list(_passed(document))
+        return found
+
+
+def _passed(document: Mapping[str, Any] | str) -> Iterator[str]:
+    """Resources of the statements that allow iam:PassRole. IAM gives the document decoded, or percent-encoded."""
+    whole = json.loads(unquote(document)) if isinstance(document, str) else document
+    statements = whole["Statement"] if isinstance(whole["Statement"], list) else [whole["Statement"]]
+    for one in statements:
+        actions = one.get("Action", [])
+        if one.get("Effect") == "Allow" and "iam:PassRole" in (
+            [actions] if isinstance(actions, str) else actions
+        ):
+            resources = one.get("Resource", [])
+            yield from [resources] if isinstance(resources, str) else resources
+
+
+def _unless_denied(why: str | Unknown | None) -> str | Unknown | None:
+    """What is denied to a person may be allowed to the functions."""
+    if isinstance(why, str) and "AccessDenied" in why:
+        return NotTold(f"{why}; `peaker plan` tries it as its function", why.split(": ")[0])
+    return why

@@ -1,0 +1,184 @@
+"""Whether the cluster's own hosts can begin: one source, base replicas that can be donors. Pure.
+
+The steps of a host are those of `peaker prepare-base`, looked at and not made.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.fleet import Replica
+from peaker.domain.replicas.inventory import Instance
+
+from peaker_cli.base_replica.prepare_base import BaseStep
+from peaker_cli.doctor.finding import PERMISSION_REMEDY, Area, Finding, NotTold, Verdict
+from peaker_contract.tags import (
+    CLUSTER_TAG,
+    ENVIRONMENT_TAG,
+    LOAD_TAG,
+    OWNER_TAG,
+    ROLE_TAG,
+)
+
+HOSTS = Area("hosts")
+_VERDICTS = {
+    "done": Verdict.PASS,
+    "already there": Verdict.PASS,
+    "warning": Verdict.WARN,
+    "refused": Verdict.REFUSE,
+}
+
+
+@dataclass(frozen=True)
+class HostLook:
+    """What a base replica showed; `steps` hold an Unknown where nobody would tell.
+
+    `server_id` and `source_host` are what its server says, None where it was not asked.
+    """
+
+    replica: Replica
+    steps: Sequence[BaseStep | NamedUnknown]
+    server_id: int | None = None
+    source_host: str | None = None
+
+
+@dataclass(frozen=True)
+class NamedUnknown:
+    """A step that could not be looked at."""
+
+    name: str
+    why: Unknown
+
+
+def look_at_hosts(
+    settings: ClusterSettings, instances: Sequence[Instance] | Unknown, looks: Sequence[HostLook]
+) -> list[Finding]:
+    """`instances` are all with the cluster's tags, in any state but terminated."""
+    if isinstance(instances, Unknown):
+        return [HOSTS.unknown("source", instances), HOSTS.unknown("base replicas", instances)]
+    source = _source_of(instances)
+    return [
+        _source(settings, instances),
+        _base(settings, instances),
+        *(finding for look in looks for finding in _steps(settings, look)),
+        *_compared(looks, source),
+    ]
+
+
+def base_replicas(instances: Iterable[Instance]) -> list[Instance]:
+    """The replicas of others, by their tags; Peaker's own carry its owner tag."""
+    return [one for one in instances if one.tags.get(ROLE_TAG) == "replica" and OWNER_TAG not in one.tags]
+
+
+def _source_of(instances: Iterable[Instance]) -> Instance | None:
+    found = [one for one in instances if one.tags.get(ROLE_TAG) == "source"]
+    return found[0] if len(found) == 1 else None
+
+
+def _tagging(settings: ClusterSettings, role: str) -> str:
+    load = f" Key={LOAD_TAG},Value=base" if role == "replica" else ""
+    return (
+        f"aws ec2 create-tags --resources INSTANCE --tags Key={CLUSTER_TAG},Value={settings.name} "
+        f"Key={ENVIRONMENT_TAG},Value={settings.environment} Key={ROLE_TAG},Value={role}{load}"
+    )
+
+
+def _source(settings: ClusterSettings, instances: Sequence[Instance]) -> Finding:
+    found = [one for one in instances if one.tags.get(ROLE_TAG) == "source"]
+    if not found:
+        return HOSTS.refuses(
+            "source", "no instance is tagged as the source", _tagging(settings, "source"), found=0
+        )
+    if len(found) > 1:
+        named = ", ".join(one.instance_id for one in found)
+        remedy = f"leave {ROLE_TAG}=source on the one that takes the writes"
+        return HOSTS.refuses(
+            "source", f"{len(found)} instances are tagged as the source: {named}", remedy, found=2
+        )
+    [one] = found
+    if one.state != "running":
+        return HOSTS.refuses("source", f"{one.instance_id} is {one.state}", "start it", found=1)
+    return HOSTS.passes("source", f"{one.instance_id} in {one.zone}, {one.private_ip}", found=1)
+
+
+def _base(settings: ClusterSettings, instances: Sequence[Instance]) -> Finding:
+    running = [one for one in base_replicas(instances) if one.state == "running"]
+    check, numbers = "base replicas", {"running": len(running), "min_replicas": settings.min_replicas}
+    if not running:
+        detail = "no running instance is tagged as a replica: there is no donor"
+        return HOSTS.refuses(check, detail, _tagging(settings, "replica"), **numbers)
+    detail = f"{len(running)} running: {', '.join(one.instance_id for one in running)}"
+    if len(running) < settings.min_replicas:
+        return HOSTS.warns(
+            check,
+            f"{detail}; min_replicas is {settings.min_replicas}",
+            "start more, or lower min_replicas",
+            **numbers,
+        )
+    if len(running) >= settings.max_replicas:
+        return HOSTS.refuses(
+            check,
+            f"{detail}; max_replicas is {settings.max_replicas}: no peak replica may be built (I12)",
+            "raise max_replicas above the number of base replicas, and deploy",
+            **numbers,
+        )
+    return HOSTS.passes(check, detail, **numbers)
+
+
+def _steps(settings: ClusterSettings, look: HostLook) -> Iterable[Finding]:
+    """In the words of prepare-base; its remedies name the instance here."""
+    prepare = f"peaker prepare-base {settings.name} {look.replica.instance_id} --env {settings.environment}"
+    for step in look.steps:
+        check = f"{look.replica.instance_id}: {step.name}"
+        if isinstance(step, NamedUnknown):
+            permission = step.why.permission if isinstance(step.why, NotTold) else ""
+            remedy = PERMISSION_REMEDY.format(permission=permission) if permission else ""
+            yield Finding(HOSTS.name, check, Verdict.UNKNOWN, step.why.why, remedy)
+        else:
+            remedy = step.remedy.replace("run peaker prepare-base for this instance", prepare)
+            yield Finding(HOSTS.name, check, _VERDICTS[step.state], step.detail, remedy)
+
+
+def _compared(looks: Sequence[HostLook], source: Instance | None) -> Iterable[Finding]:
+    """What only all servers together show."""
+    by_id: dict[int, list[str]] = {}
+    for look in looks:
+        if look.server_id is not None:
+            by_id.setdefault(look.server_id, []).append(look.replica.instance_id)
+    if len(by_id) and not (twice := {number: who for number, who in by_id.items() if len(who) > 1}):
+        shown = ", ".join(f"{number} of {who[0]}" for number, who in sorted(by_id.items()))
+        yield HOSTS.passes("server_ids", f"each has its own: {shown}")
+    elif by_id:
+        shown = "; ".join(f"{number} is that of {' and '.join(who)}" for number, who in sorted(twice.items()))
+        yield HOSTS.refuses("server_ids", shown, "give each server of the cluster a server_id of its own")
+    yield from _one_source(looks, source)
+
+
+def _one_source(looks: Sequence[HostLook], source: Instance | None) -> Iterable[Finding]:
+    followed: Mapping[str, str] = {
+        look.replica.instance_id: look.source_host for look in looks if look.source_host
+    }
+    hosts = sorted(set(followed.values()))
+    if len(hosts) > 1:
+        shown = ", ".join(f"{name} follows {host}" for name, host in sorted(followed.items()))
+        yield HOSTS.warns("followed source", shown, "let all follow one source, by one name")
+    elif hosts and source is not None and _is_address(hosts[0]) and hosts[0] != source.private_ip:
+        yield HOSTS.warns(
+            "followed source",
+            f"the replicas follow {hosts[0]}, and {source.instance_id}, tagged as the source, is {source.private_ip}",
+            f"tag the server at {hosts[0]} as the source, or let the replicas follow the one that is tagged",
+        )
+    elif hosts:
+        yield HOSTS.passes("followed source", f"all follow {hosts[0]}")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

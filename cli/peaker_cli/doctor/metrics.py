@@ -1,0 +1,135 @@
+"""Whether the forecast has what it forecasts from: the load metric, its age, its history, its period. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.instants import to_iso
+from peaker.domain.reading import Unknown
+
+from peaker_cli.doctor.finding import Area, Finding
+
+METRICS = Area("metrics")
+# The forecaster's own bounds (domain/forecasting/forecaster.py): below the first only the load itself counts, below
+# the second a forecast adds replicas and lets none go.
+REACTIVE_BELOW_DAYS, SCALE_OUT_ONLY_BELOW_DAYS = 3.0, 14.0
+# A reading is stale after so many periods (adapters/cloudwatch/readings.py).
+STALE_AFTER_PERIODS = 3
+_FEW_POINTS_SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class MetricFacts:
+    """What was asked at `now`. `recent` are points of three periods at least, in the metric's own period; `history` the
+    instants of the points that a forecast reads, whose spacing is `history_period`.
+
+    `similar` are the dimensions of metrics of that name.
+    """
+
+    now: datetime
+    similar: Sequence[Mapping[str, str]] | Unknown
+    recent: Sequence[datetime] | Unknown
+    history: Sequence[datetime] | Unknown
+    history_period: timedelta
+
+
+def look_at_metrics(settings: ClusterSettings, facts: MetricFacts) -> list[Finding]:
+    """One finding for each thing that the forecast needs."""
+    if isinstance(facts.history, Unknown):
+        return [METRICS.unknown("load metric", facts.history)]
+    if not facts.history:
+        return [_missing(settings, facts)]
+    metric = settings.load_metric
+    shown = f"{metric.namespace} {metric.name}, {metric.statistic} of {metric.period_seconds} s"
+    return [
+        METRICS.passes("load metric", shown),
+        _age(settings, facts, facts.history),
+        _history(facts, facts.history),
+        *_gaps(settings, facts, facts.history),
+    ]
+
+
+def _missing(settings: ClusterSettings, facts: MetricFacts) -> Finding:
+    metric = settings.load_metric
+    wanted = _dimensions(metric.dimensions)
+    detail = f"{metric.namespace} {metric.name} with {wanted} has no point"
+    remedy = "let something write it, or set load_metric to a metric that is written, and deploy"
+    if not isinstance(facts.similar, Unknown) and facts.similar:
+        others = "; ".join(_dimensions(one) for one in facts.similar[:3])
+        if any(dict(one) == dict(metric.dimensions) for one in facts.similar):
+            detail = f"{detail} of the statistic {metric.statistic} in the time that a forecast reads"
+        else:
+            detail = f"{detail}; that name is there with {others}"
+            remedy = "set load_metric.dimensions to one of these, and deploy"
+    return METRICS.refuses("load metric", detail, remedy, points=0)
+
+
+def _dimensions(dimensions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(dimensions.items())) or "no dimension"
+
+
+def _age(settings: ClusterSettings, facts: MetricFacts, history: Sequence[datetime]) -> Finding:
+    if isinstance(facts.recent, Unknown):
+        return METRICS.unknown("newest point", facts.recent)
+    newest = max(facts.recent) if facts.recent else history[-1]
+    period = timedelta(seconds=settings.load_metric.period_seconds)
+    age = max(facts.now - newest, timedelta())
+    minutes = f"{age.total_seconds() / 60:.0f} min old; a period is {period.total_seconds() / 60:g} min"
+    detail = f"of {to_iso(newest)}, {minutes}"
+    numbers = {
+        "age_seconds": round(age.total_seconds()),
+        "period_seconds": settings.load_metric.period_seconds,
+    }
+    if age > STALE_AFTER_PERIODS * period:
+        return METRICS.refuses(
+            "newest point",
+            f"{detail}: it is stale after {STALE_AFTER_PERIODS} periods, and the forecast holds (I4)",
+            "see what writes the metric; docs/runbooks/forecast-degraded.md",
+            **numbers,
+        )
+    return METRICS.passes("newest point", detail, **numbers)
+
+
+def _history(facts: MetricFacts, history: Sequence[datetime]) -> Finding:
+    days = (facts.now - history[0]).total_seconds() / 86_400
+    detail, numbers = f"{days:.1f} days", {"days": round(days, 2), "points": len(history)}
+    remedy = "wait, or begin by hand and with calendar events (docs/forecast-and-decision.md)"
+    if days < REACTIVE_BELOW_DAYS:
+        told = (
+            f"{detail}; below {REACTIVE_BELOW_DAYS:g} days only the load itself counts, nothing is forecast"
+        )
+        return METRICS.warns("history", told, remedy, **numbers)
+    if days < SCALE_OUT_ONLY_BELOW_DAYS:
+        told = f"{detail}; below {SCALE_OUT_ONLY_BELOW_DAYS:g} days a forecast adds replicas and lets none go"
+        return METRICS.warns("history", told, remedy, **numbers)
+    return METRICS.passes("history", detail, **numbers)
+
+
+def _gaps(settings: ClusterSettings, facts: MetricFacts, history: Sequence[datetime]) -> Iterable[Finding]:
+    """Points further apart than the period of the settings: the metric is written less often."""
+    if len(history) < 2:
+        return
+    spacing = median((later - earlier).total_seconds() for earlier, later in pairwise(history))
+    asked = facts.history_period.total_seconds()
+    if spacing > asked:
+        yield METRICS.warns(
+            "period",
+            f"points are {spacing:g} s apart, load_metric.period_seconds is {settings.load_metric.period_seconds}",
+            f"set period_seconds to {spacing:g}, and deploy",
+            spacing_seconds=spacing,
+        )
+        return
+    span = (history[-1] - history[0]).total_seconds() / asked + 1
+    share = len(history) / span
+    numbers = {"share": round(share, 3)}
+    if share < _FEW_POINTS_SHARE:
+        yield METRICS.warns(
+            "period", f"{1 - share:.0%} of the points are missing", "see what writes the metric", **numbers
+        )
+    else:
+        yield METRICS.passes("period", f"a point every {asked:g} s, {1 - share:.0%} missing", **numbers)

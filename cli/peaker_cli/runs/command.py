@@ -1,0 +1,182 @@
+"""`peaker runs`: what was done to a cluster, the newest run first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.instants import from_iso, seconds_between
+from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.report.receipt import assemble_receipt
+from peaker.domain.report.run_progress import RunProgress, run_progress
+from peaker.domain.runs.ledger import RunRow, StepRow
+from peaker.domain.runs.run_execution import RunExecution
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from peaker_cli.control_plane import ControlPlane
+from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.runs.receipt import duration
+from peaker_cli.status.document import RunAtWork, as_document, ended_execution, is_worked_on
+from peaker_cli.status.gather import StatusReader
+
+EPILOG = "Examples: peaker runs orders --env prod; peaker runs orders --limit 5 --json"
+AT_WORK = "running"
+LEFT = "left"
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """One run. `state` is its outcome, running, or left: not ended, and nobody works on it.
+
+    A run is left when it no longer holds its cluster's lease, or when its execution ended and roll_back has not begun.
+    `step` is the one at work, or the one that failed; `usd` what it has cost up to its end or to now.
+    """
+
+    run_id: str
+    operation: str
+    reason: str
+    started_at: datetime
+    state: str
+    step: str
+    seconds: float
+    usd: Reading
+
+
+def runs_command(
+    cluster: str,
+    deployment: DeploymentOptions,
+    limit: Annotated[int, typer.Option(min=1, help="The newest so many.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+) -> None:
+    """List the runs of CLUSTER, newest first: state, step, duration, dollars."""
+    control = ControlPlane.of(deployment)
+    reader = StatusReader(control)
+    lines = read_runs(reader, control, cluster, limit)
+    if as_json:
+        typer.echo(json.dumps(as_document(lines), indent=1))
+    elif not lines:
+        typer.echo(f"no run of {cluster} yet; a plan changes nothing and is no run")
+    else:
+        Console().print(render_runs(lines))
+
+
+def read_runs(reader: StatusReader, control: ControlPlane, cluster: str, limit: int) -> list[RunLine]:
+    """Newest first. Raises UnknownCluster for a name that is no cluster's and has no runs."""
+    rows = control.runs(cluster, limit)
+    settings = reader.settings(cluster) if not rows or _open(rows) else None
+    at_work = reader.at_work(cluster) if _open(rows) else None
+    return [_line(reader, control, settings, at_work, str(row["run_id"])) for row in rows]
+
+
+def render_runs(lines: Sequence[RunLine]) -> RenderableType:
+    """A table, the newest first."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("run", "operation", "started", "state", "step"):
+        table.add_column(column, overflow="fold")
+    table.add_column("took", justify="right")
+    table.add_column("USD", justify="right")
+    for one in lines:
+        table.add_row(
+            one.run_id,
+            one.operation,
+            f"{one.started_at:%d %b %H:%M:%S}",
+            one.state.replace("_", " "),
+            one.step,
+            duration(one.seconds),
+            "unknown" if isinstance(one.usd, Unknown) else f"{one.usd.value:.4f}",
+        )
+    return table
+
+
+def _open(rows: Sequence[dict[str, Any]]) -> bool:
+    return any(row.get("outcome") == AT_WORK for row in rows)
+
+
+def _line(
+    reader: StatusReader,
+    control: ControlPlane,
+    settings: ClusterSettings | None,
+    at_work: RunAtWork | None,
+    run_id: str,
+) -> RunLine:
+    run = reader.ledger.run(run_id)
+    receipt = reader.ledger.receipt(run_id)
+    if receipt is not None:
+        return ended_line(run, receipt)
+    steps = reader.ledger.steps(run_id)
+    return open_line(run, steps, settings, at_work, control.clock.now())
+
+
+def ended_line(run: RunRow, receipt: dict[str, Any]) -> RunLine:
+    """The line of a run that has its receipt."""
+    failure = receipt.get("failure")
+    return RunLine(
+        run_id=run.run_id,
+        operation=run.operation,
+        reason=str(receipt.get("reason") or ""),
+        started_at=run.started_at,
+        state=str(receipt["outcome"]),
+        step=f"failed at {failure['failed_step']}" if failure else "",
+        seconds=float(receipt["seconds"]),
+        usd=_usd((receipt.get("cost") or {}).get("so_far"), from_iso(str(receipt["finished_at"]))),
+    )
+
+
+def open_line(
+    run: RunRow,
+    steps: Sequence[StepRow],
+    settings: ClusterSettings | None,
+    at_work: RunAtWork | None,
+    now: datetime,
+) -> RunLine:
+    """The line of a run without a receipt; `at_work` is the holder of its cluster's lease."""
+    holder = at_work if at_work is not None and at_work.lease.run_id == run.run_id else None
+    state = run.outcome if run.outcome != AT_WORK else AT_WORK if holder and is_worked_on(holder) else LEFT
+    ended = ended_execution(holder.execution) if holder else None
+    progress = run_progress(steps, settings, now) if settings else Unknown("its cluster is not deployed")
+    return RunLine(
+        run_id=run.run_id,
+        operation=run.operation,
+        reason=str(run.request.get("reason") or ""),
+        started_at=run.started_at,
+        state=state,
+        step=_step(progress, ended),
+        seconds=max(0.0, seconds_between(run.started_at, run.finished_at or now)),
+        usd=_cost_until(run, now),
+    )
+
+
+def _step(progress: RunProgress | Unknown, ended: RunExecution | None) -> str:
+    step = progress.step if isinstance(progress, RunProgress) else ""
+    return ", ".join(filter(None, (step, ended.text if ended else "")))
+
+
+def _cost_until(run: RunRow, now: datetime) -> Reading:
+    """By the receipt's own arithmetic, as if the run had ended now."""
+    if not run.plan:
+        return Unknown("the run has no plan with a price")
+    launched = (run.facts.get("replica") or {}).get("launched_at")
+    provisional = assemble_receipt(
+        run,
+        (),
+        (),
+        outcome=run.outcome,
+        failure=None,
+        price=ScaleOutPlan.model_validate(run.plan).price,
+        replica_since=from_iso(str(launched)) if launched else None,
+        load_crossed_at=None,
+        notes=(),
+        now=now,
+    )
+    return _usd(provisional.cost.so_far if provisional.cost else None, now)
+
+
+def _usd(amount: float | None, at: datetime) -> Reading:
+    return Unknown("no price is known") if amount is None else Known(float(amount), at)

@@ -1,0 +1,109 @@
+"""A scale-out plan for a person: what, from which donor, ready when, at what price, and every refusal."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from peaker_cli.control_plane import ControlPlane
+from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.failures import ControlPlaneError
+from peaker_cli.runs.receipt import duration
+
+PLAN_LIMIT_SECONDS = 180
+EPILOG = "Example: peaker plan orders --env prod --region eu-west-1"
+
+
+def plan_command(
+    cluster: str,
+    deployment: DeploymentOptions,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
+) -> None:
+    """Show what a scale_out of CLUSTER would do now, when, at what price; nothing is touched."""
+    control = ControlPlane.of(deployment)
+    execution = control.wait(
+        control.start("scale_out", {"cluster": cluster, "mode": "plan"}), PLAN_LIMIT_SECONDS
+    )
+    if execution.failure is not None:
+        raise ControlPlaneError(execution.failure_text)
+    if execution.is_refused:
+        raise ControlPlaneError(f"{execution.output.get('error')}: {execution.output.get('reason')}")
+    if as_json:
+        typer.echo(json.dumps(execution.output, indent=1))
+    else:
+        Console().print(render_plan(execution.output))
+
+
+def render_plan(plan: dict[str, Any]) -> RenderableType:
+    """The output of a plan-mode execution as a panel."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    price, lead = plan["price"], plan["lead_time"]
+    returned = plan["method"]["replica"] if _returns(plan) else None
+    if returned:
+        table.add_row("return", f"{returned}, parked")
+    to_build = plan["count"] - bool(returned)
+    if to_build:
+        table.add_row("build", f"{to_build} x {plan['instance_type']} in {', '.join(plan['zones'][:1])}")
+    table.add_row(
+        "fleet", f"{plan['serving']} serving, {plan['building']} building, at most {plan['max_replicas']}"
+    )
+    table.add_row("donor", plan["donor"] or "none")
+    for volume in plan["volumes"]:
+        table.add_row(f"volume {volume['name']}", _volume(volume))
+    table.add_row("lead time", duration(lead["seconds"]) if lead else "unknown")
+    if lead:
+        parts = sorted(lead["parts"].items(), key=lambda part: -part[1])
+        table.add_row("", ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts[:5]))
+    table.add_row("ready at", plan["ready_at"] or "unknown")
+    table.add_row("price", _price(price))
+    table.add_row("", f"by {price['source']}")
+    if price.get("snapshots_gib"):
+        table.add_row("snapshots", _snapshots(price))
+    if plan.get("method"):
+        table.add_row("way", _way(plan["method"]))
+    for note in plan.get("notes", ()):
+        table.add_row("note", note)
+    refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
+    verdict = Text("would be returned" if returned else "would be built", style="green")
+    return Panel(Group(table, *(refusals or [verdict])), title=f"plan for {plan['cluster']}", padding=(0, 1))
+
+
+def _returns(plan: dict[str, Any]) -> bool:
+    return bool(plan.get("method")) and plan["method"]["action"] == "return"
+
+
+def _way(method: dict[str, Any]) -> str:
+    rejected = "".join(f"; {name}: {why}" for name, why in method["rejected"].items())
+    return f"{method['reason']}{rejected}"
+
+
+def _volume(volume: dict[str, Any]) -> str:
+    rate = volume["initialization_rate_mib_per_s"]
+    hydration = "hydrated on demand" if rate is None else f"hydrated at {rate} MiB/s"
+    return (
+        f"{volume['size_gib']} GiB {volume['volume_type']}, {volume['iops']} IOPS, "
+        f"{volume['throughput_mib_per_s']} MiB/s, {hydration}"
+    )
+
+
+def _snapshots(price: dict[str, Any]) -> str:
+    hourly = price["snapshots_hourly"]
+    costs = "an unknown price" if hourly is None else f"${hourly:.4f} an hour"
+    return f"at most {price['snapshots_gib']:g} GiB stay for the next copy to be incremental, {costs}"
+
+
+def _price(price: dict[str, Any]) -> str:
+    if price["hourly"] is None:
+        return "; ".join(dict.fromkeys(price.get("unknown") or ["unknown"]))
+    once = "an unknown price" if price["once"] is None else f"${price['once']:.4f}"
+    return (
+        f"${price['hourly']:.4f} an hour, {once} once; ${price['per_month_if_kept']:.2f} a month if it were kept"
+    )

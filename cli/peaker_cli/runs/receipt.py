@@ -1,0 +1,204 @@
+"""A run's receipt for a person: every step, its minutes and numbers, what was made and what it cost."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from peaker_cli.storage.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
+
+_OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
+
+
+def duration(seconds: float | None) -> str:
+    """`3 h 12 min`, `4 min 05 s` or `7.2 s`; a dash for an unknown."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = timedelta(seconds=round(seconds))
+    hours, minutes = divmod(whole // timedelta(minutes=1), 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {round(seconds) % 60:02d} s"
+
+
+def render_receipt(
+    receipt: dict[str, Any], real_seconds_per_cloud_second: float | None = None
+) -> RenderableType:
+    """A receipt as a panel. With a scaled clock, real durations stand beside the cloud's."""
+    style = _OUTCOME_STYLE.get(receipt["outcome"], "red")
+    head = Text.assemble(
+        (f"{receipt['operation']} of {receipt['cluster']}: ", "bold"), (receipt["outcome"], f"bold {style}"),
+        f"   {receipt['run_id']}\n",
+        f"why: {receipt['reason'] or 'started by hand'}\n",
+        f"from {_clock(receipt['started_at'])} to {_clock(receipt['finished_at'])}, ",
+        _both(receipt["seconds"], real_seconds_per_cloud_second),
+    )  # fmt: skip
+    parts: list[RenderableType] = [head, _steps(receipt, real_seconds_per_cloud_second), _resources(receipt)]
+    parts += [
+        Text(line)
+        for line in (_way(receipt), _cost(receipt), _parking(receipt), _standing(receipt), _lead(receipt))
+        if line
+    ]
+    parts += [Text(line, overflow="fold") for line in proof_lines(receipt)]
+    parts += [Text(f"note: {note}") for note in receipt.get("notes") or ()]
+    if receipt.get("failure"):
+        failure = receipt["failure"]
+        parts.append(
+            Text(f"failed at {failure['failed_step']}: {failure['error']}\n{failure['cause']}", style="red")
+        )
+    return Panel(Group(*parts), title="receipt", border_style=style, padding=(0, 1))
+
+
+def _steps(receipt: dict[str, Any], real: float | None) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("start")
+    table.add_column("step")
+    table.add_column("took" if real is None else "took (real)", justify="right")
+    table.add_column("numbers", overflow="fold")
+    for step in receipt["steps"]:
+        table.add_row(
+            _clock(step["started_at"]),
+            step["step"],
+            _both(step["seconds"], real),
+            Text(_numbers(_short_of_proof(step))),
+        )
+    return table
+
+
+def _resources(receipt: dict[str, Any]) -> Text:
+    made = [f"{r['kind']} {r['id'] or r['name']} ({r['state']})" for r in receipt["resources"]]
+    return Text("resources: " + (", ".join(made) if made else "none made"))
+
+
+def _cost(receipt: dict[str, Any]) -> str:
+    cost = receipt.get("cost")
+    if not cost:
+        return ""
+    kept = cost["per_month_if_kept"]
+    hourly = "unknown price" if cost["hourly"] is None else f"${cost['hourly']:.4f}/h"
+    once = "an unknown price" if cost["once"] is None else f"${cost['once']:.4f}"
+    so_far = "unknown" if cost["so_far"] is None else f"${cost['so_far']:.4f}"
+    line = f"cost: {so_far} for {cost['replica_hours']:.2f} replica-hours at {hourly} and {once} once"
+    line += f" (by {cost['source']})" if cost.get("source") else ""
+    if cost.get("snapshots_gib"):
+        stands = cost["snapshots_hourly"]
+        line += f"; kept snapshots of at most {cost['snapshots_gib']:g} GiB cost "
+        line += "an unknown price" if stands is None else f"${stands:.4f}/h"
+    return line + ("" if kept is None else f"; keeping the replica on costs ${kept:.2f} a month")
+
+
+def _way(receipt: dict[str, Any]) -> str:
+    """Built anew or returned, compared as the plan compared them."""
+    method = (receipt.get("plan") or {}).get("method")
+    if not method:
+        return ""
+    line = f"way: {method['action']}, {method['reason']}"
+    build = f"building {duration(method['build_seconds'])}{_usd(method['build_usd'])}"
+    if method["return_seconds"] is None:
+        return line
+    return f"{line} (return {duration(method['return_seconds'])}{_usd(method['return_usd'])}, {build})"
+
+
+def _usd(amount: float | None) -> str:
+    return "" if amount is None else f" for ${amount:.4f}"
+
+
+def _parking(receipt: dict[str, Any]) -> str:
+    """What the replica costs parked against in service."""
+    parking = receipt.get("parking")
+    if not parking:
+        return ""
+    serving = parking["serving_hourly_usd"]
+    hourly = "unknown" if serving is None else f"${serving:.4f}/h"
+    stands = parking["parked_hourly_usd"]
+    parked = "at an unknown price" if stands is None else f"${stands:.4f}/h"
+    costs = f"parked {parked}, in service {hourly}"
+    return f"{parking['action']}: {costs}; {parking['reason']}"
+
+
+def _standing(receipt: dict[str, Any]) -> str:
+    replica = receipt.get("replica")
+    if not replica:
+        return ""
+    line = f"replica {replica['instance_id']}: {replica['state'].replace('_', ' ')}, built by {replica['built_by']}"
+    if not replica.get("parked_until"):
+        return line
+    return f"{line}, until {_clock(replica['parked_until'])} ({replica['until_reason']})"
+
+
+def _lead(receipt: dict[str, Any]) -> str:
+    lead = receipt.get("forecast_lead")
+    if not lead:
+        return ""
+    line = f"forecast lead: alarm at {_clock(lead['alarm_at'])}"
+    if lead["serving_at"]:
+        line += (
+            f", serving at {_clock(lead['serving_at'])} ({duration(lead['seconds_alarm_to_serving'])} later)"
+        )
+    if lead["load_crossed_at"]:
+        line += f", load over capacity at {_clock(lead['load_crossed_at'])}"
+    return line
+
+
+# What a step records for the machinery, not for a reader.
+_UNTOLD = {
+    "run_id", "pid", "sha256", "already_running", "mounted", "map_unreadable", "source_checked",
+    "source_position_known", "page_list_found", "attached", "planning_seconds", "cpu_seconds", "eta_seconds",
+}  # fmt: skip
+
+
+def _short_of_proof(step: dict[str, Any]) -> dict[str, Any]:
+    """A step's numbers without what the storage proof tells below the steps."""
+    told_below = PARTS_OF_PROOF if step["step"] == PROOF_STEP else frozenset()
+    return {key: value for key, value in step["numbers"].items() if key not in told_below}
+
+
+def _numbers(numbers: dict[str, Any]) -> str:
+    told = {
+        key: value for key, value in numbers.items() if key not in _UNTOLD and value not in (None, "", [], {})
+    }
+    return "  ".join(f"{key}={_short(value)}" for key, value in told.items())
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.2f}".rstrip("0").rstrip(".")
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, list):
+        return _short_list(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_short(each)}" for key, each in list(value.items())[:6])
+    text = str(value)
+    return text if len(text) <= 90 else text[:87] + "..."
+
+
+def _short_list(values: list[Any]) -> str:
+    """Samples as their lag, other records as their count."""
+    if all(isinstance(value, dict) for value in values):
+        lags = [value["lag_seconds"] for value in values if "lag_seconds" in value]
+        return (
+            "lag " + ", ".join("?" if lag is None else f"{lag:g}" for lag in lags) + " s"
+            if lags
+            else str(len(values))
+        )
+    return ", ".join(_short(value) for value in values[:6]) + (", ..." if len(values) > 6 else "")
+
+
+def _both(seconds: float | None, real: float | None) -> str:
+    if real is None or seconds is None:
+        return duration(seconds)
+    return f"{duration(seconds)} ({seconds * real:.1f} s)"
+
+
+def _clock(iso: str) -> str:
+    return datetime.fromisoformat(iso).strftime("%d %b %H:%M")

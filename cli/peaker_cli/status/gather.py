@@ -1,0 +1,189 @@
+"""Everything that a status is made of, read from AWS; what cannot be read is Unknown with AWS's reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeVar
+
+from peaker.adapters.cloudwatch.readings import CloudWatchReadings
+from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
+from peaker.adapters.dynamodb.items import LedgerTable
+from peaker.adapters.dynamodb.lease import DynamoDbLease
+from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.adapters.ec2.compute import Ec2Compute
+from peaker.adapters.read_endpoint.by_kind import read_endpoints
+from peaker.adapters.ssm.clusters import ParameterClusters
+from peaker.adapters.ssm.prices import ParameterPrices
+from peaker.adapters.step_functions_executions import StepFunctionsExecutions
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.fetched_prices import price_table
+from peaker.domain.reading import Reading, Unknown
+from peaker.domain.replicas.fleet import Observation
+from peaker.domain.runs.ledger import LeaseRow
+from peaker.domain.runs.run_execution import RunExecution, operation_of
+from peaker.ports import TrafficRouter
+from peaker.usecases.plan.observe_fleet import fleet_of
+
+from peaker_cli.aws_failures import EXPECTED, one_line
+from peaker_cli.control_plane import ControlPlane
+from peaker_cli.failures import ControlPlaneError
+from peaker_cli.status.document import Alarm, Facts, RunAtWork
+from peaker_contract.errors import LedgerInconsistent, PeakerError, UnknownCluster
+from peaker_contract.names import of_cluster
+
+FoundT = TypeVar("FoundT")
+
+
+class StatusReader:
+    """Reads one environment; its clients are made once, so a watch may ask again and again."""
+
+    def __init__(self, control: ControlPlane) -> None:
+        self._control = control
+        self._clients: dict[str, Any] = {}
+        self._machines: dict[str, str] = {}
+
+    def clusters(self) -> list[str]:
+        """The environment's clusters, sorted. Raises PeakerError."""
+        return self._directory.names()
+
+    def settings(self, cluster: str) -> ClusterSettings:
+        """Raises UnknownCluster, naming those that exist, and ControlPlaneError where there are none."""
+        try:
+            return self._directory.settings(cluster)
+        except UnknownCluster as error:
+            if self.clusters():
+                raise
+            raise ControlPlaneError(self._control.not_deployed("no cluster")) from error
+
+    def read(self, cluster: str) -> Facts:
+        """All about one cluster. Raises UnknownCluster; what else cannot be read is Unknown."""
+        settings = self.settings(cluster)
+        at_work = _known(lambda: self.at_work(cluster))
+        fleet = _known(lambda: self._fleet(settings))
+        now = self._control.clock.now()
+        return Facts(
+            environment=self._control.environment,
+            settings=settings,
+            now=now,
+            fleet=fleet,
+            read_shares=_known(lambda: self._endpoint.read_shares(settings)),
+            lags=self._lags(settings, fleet),
+            at_work=at_work,
+            report=_known(lambda: self._records.report(cluster)),
+            load=_reading(lambda: self._readings.load(settings, now)),
+            alarms=_known(lambda: self._alarms(cluster)),
+            snapshot_sets=_known(lambda: tuple(self.ledger.snapshot_sets(cluster))),
+            prices=_known(lambda: price_table(settings, self._stored_prices.read(), now)),
+        )
+
+    def at_work(self, cluster: str) -> RunAtWork | None:
+        """The run that holds the lease, or None."""
+        lease = self._lease.current(cluster, self._control.clock.now())
+        if lease is None:
+            return None
+        execution = _known(lambda: self._execution(lease))
+        if isinstance(execution, RunExecution) and execution.ended:
+            # It may have ended well, and given the lease back, since the lease was read.
+            again = self._lease.current(cluster, self._control.clock.now())
+            if again is None or again.run_id != lease.run_id:
+                return self.at_work(cluster) if again else None
+        try:
+            run = self.ledger.run(lease.run_id)
+        except LedgerInconsistent:  # it has the lease and has not written its row yet
+            return RunAtWork(lease, None, (), execution)
+        return RunAtWork(lease, run, tuple(self.ledger.steps(lease.run_id)), execution)
+
+    def _execution(self, lease: LeaseRow) -> RunExecution | Unknown:
+        # Kept snapshots are tended without an execution; no run of that kind is found in a workflow's list.
+        workflow = operation_of(lease)
+        if workflow not in self._machines:
+            self._machines[workflow] = self._control.state_machine_arn(workflow)
+        prefix = self._machines[workflow].removesuffix(workflow)
+        return StepFunctionsExecutions(self._client("stepfunctions"), prefix).that_began(lease)
+
+    def _fleet(self, settings: ClusterSettings) -> Observation:
+        instances = self._compute.instances_of_cluster(settings.name)
+        rows = self.ledger.replicas(settings.name)
+        health = _known(lambda: self._endpoint.health(settings))
+        return fleet_of(settings.name, self._control.clock.now(), instances, health, rows)
+
+    def _lags(self, settings: ClusterSettings, fleet: Observation | Unknown) -> Mapping[str, Reading]:
+        if isinstance(fleet, Unknown):
+            return {}
+        now = self._control.clock.now()
+        running = [one.instance_id for one in fleet.replicas if one.instance.state == "running"]
+        return {name: self._lag(settings, name, now) for name in running}
+
+    def _lag(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
+        return _reading(lambda: self._readings.lag_seconds(settings, instance_id, now))
+
+    def _alarms(self, cluster: str) -> tuple[Alarm, ...]:
+        """Those of the cluster in ALARM; a cluster whose name goes on after this one's has its own."""
+        environment = self._control.environment
+        longer = [name for name in self.clusters() if name.startswith(f"{cluster}-")]
+        pages = (
+            self._client("cloudwatch")
+            .get_paginator("describe_alarms")
+            .paginate(AlarmNamePrefix=of_cluster(environment, cluster, ""), StateValue="ALARM")
+        )
+        return tuple(
+            Alarm(str(one["AlarmName"]), one.get("StateUpdatedTimestamp"), str(one.get("StateReason", "")))
+            for page in pages
+            for one in page["MetricAlarms"]
+            if not any(str(one["AlarmName"]).startswith(of_cluster(environment, name, "")) for name in longer)
+        )
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            self._clients[service] = self._control.client(service)
+        return self._clients[service]
+
+    @cached_property
+    def _directory(self) -> ParameterClusters:
+        return ParameterClusters(self._client("ssm"), self._control.environment)
+
+    @cached_property
+    def _compute(self) -> Ec2Compute:
+        return Ec2Compute(self._client("ec2"), self._control.environment)
+
+    @cached_property
+    def _endpoint(self) -> TrafficRouter:
+        return read_endpoints(*(self._client(one) for one in ("elbv2", "route53", "ec2", "cloudwatch")))
+
+    @cached_property
+    def _readings(self) -> CloudWatchReadings:
+        return CloudWatchReadings(self._client("cloudwatch"))
+
+    @cached_property
+    def _table(self) -> LedgerTable:
+        return LedgerTable(self._client("dynamodb"), self._control.ledger_table)
+
+    @cached_property
+    def _lease(self) -> DynamoDbLease:
+        return DynamoDbLease(self._table)
+
+    @cached_property
+    def ledger(self) -> DynamoDbLedger:
+        """The environment's ledger, for reading."""
+        return DynamoDbLedger(self._table)
+
+    @cached_property
+    def _stored_prices(self) -> ParameterPrices:
+        return ParameterPrices(self._client("ssm"), self._control.environment)
+
+    @cached_property
+    def _records(self) -> DynamoForecastRecords:
+        return DynamoForecastRecords(self._client("dynamodb"), self._control.ledger_table, self.ledger)
+
+
+def _known(read: Callable[[], FoundT]) -> FoundT | Unknown:
+    try:
+        return read()
+    except (PeakerError, ControlPlaneError, *EXPECTED) as error:
+        return Unknown(one_line(error))
+
+
+def _reading(read: Callable[[], Reading]) -> Reading:
+    return _known(read)

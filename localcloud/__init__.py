@@ -1,1 +1,0 @@
-"""AWS on one Linux machine: the services that a product needs, as hard as AWS is, with real or simulated hosts."""

@@ -1,0 +1,5 @@
+"""`python -m localcloud`."""
+
+from localcloud.command import main
+
+main()

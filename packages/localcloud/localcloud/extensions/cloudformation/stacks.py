@@ -1,0 +1,570 @@
+"""CloudFormation stacks: created, updated, rolled back and deleted through the services' own APIs.
+
+moto's engine skips types that it does not know and fails with status 500 on an error in one. This one refuses an
+unknown type before anything is created, works in the background as AWS does, reports each resource's failure with
+its reason in the stack's events, and rolls back.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from botocore.exceptions import BotoCoreError, ClientError
+
+from localcloud.extensions.cloudformation.resources import RESOURCE_TYPES, Made, Request
+from localcloud.extensions.cloudformation.template import (
+    Scope,
+    TemplateError,
+    condition,
+    creation_order,
+    resolve,
+)
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+log = logging.getLogger(__name__)
+
+DELETE_PASSES = 3
+# Deletion policies that keep a resource, and those that keep it also when the operation that made it is rolled back.
+RETAINED = frozenset({"Retain", "RetainExceptOnCreate"})
+RETAINED_AT_CREATION = frozenset({"Retain"})
+# CloudFormation's quotas for a template: in the request, and in S3.
+LONGEST_INLINE_TEMPLATE_BYTES = 51_200
+LONGEST_TEMPLATE_BYTES = 1_048_576
+# Such a stack can only be deleted.
+CREATED_IN_VAIN = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED"})
+ACTIONS = (
+    "create_stack",
+    "update_stack",
+    "delete_stack",
+    "describe_stacks",
+    "describe_stack_events",
+    "describe_stack_resource",
+    "describe_stack_resources",
+    "list_stack_resources",
+    "list_stacks",
+    "list_exports",
+    "get_template",
+)
+# Moto's other actions work on moto's own stacks, which do not exist here.
+REFUSED = ("create_change_set", "execute_change_set", "describe_change_set", "create_stack_set")
+
+
+class StackFailed(Exception):
+    """A resource could not be made, changed or deleted."""
+
+
+@dataclass
+class StackResource:
+    """One resource of a stack, as it was made."""
+
+    logical_id: str
+    type: str
+    made: Made | None = None
+    template: Mapping[str, Any] = field(default_factory=dict)
+    status: str = ""
+    reason: str = ""
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    at: datetime | None = None
+
+
+@dataclass
+class Stack:
+    """A stack and its history."""
+
+    name: str
+    id: str
+    template: dict[str, Any]
+    body: str
+    parameters: dict[str, str]
+    tags: list[dict[str, str]]
+    created: datetime
+    status: str = ""
+    reason: str = ""
+    updated: datetime | None = None
+    deleted: datetime | None = None
+    resources: dict[str, StackResource] = field(default_factory=dict)
+    outputs: list[dict[str, str]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Stacks:
+    """The stacks of one cloud."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self._cloud = cloud
+        self._stacks: dict[str, Stack] = {}
+        self._lock = threading.Lock()
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    def create(self, name: str, body: str, parameters: dict[str, str], tags: list[dict[str, str]]) -> Stack:
+        template = parse_template(body)
+        with self._lock:
+            if any(stack.name == name and not stack.deleted for stack in self._stacks.values()):
+                raise _error("AlreadyExistsException", f"Stack [{name}] already exists")
+            settings = self._cloud.settings
+            arn = (
+                f"arn:aws:cloudformation:{settings.region}:{settings.account_id}:stack/{name}/{uuid.uuid4()}"
+            )
+            stack = Stack(name, arn, template, body, parameters, tags, self._cloud.clock.now())
+            self._scope(stack, template)
+            self._stacks[arn] = stack
+            self._set_status(stack, "CREATE_IN_PROGRESS", "User Initiated")
+        self._work(stack, "CREATE", lambda: self._create(stack))
+        return stack
+
+    def update(self, name: str, body: str, parameters: dict[str, str], tags: list[dict[str, str]]) -> Stack:
+        stack = self.get(name)
+        if not stack.status.endswith("_COMPLETE") or stack.status in CREATED_IN_VAIN:
+            raise _validation(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
+        template = parse_template(body) if body else stack.template
+        if template == stack.template and parameters == stack.parameters:
+            raise _validation("No updates are to be performed.")
+        self._set_status(stack, "UPDATE_IN_PROGRESS", "User Initiated")
+        self._work(stack, "UPDATE", lambda: self._update(stack, template, body, parameters))
+        stack.tags = tags or stack.tags
+        return stack
+
+    def delete(self, name: str) -> None:
+        try:
+            stack = self.get(name)
+        except Exception as error:
+            if getattr(error, "code", "") == "ValidationError":
+                return  # as AWS: deleting what is not there succeeds
+            raise
+        if stack.deleted:
+            return
+        self._set_status(stack, "DELETE_IN_PROGRESS", "User Initiated")
+        self._work(stack, "DELETE", lambda: self._delete(stack))
+
+    def get(self, name: str) -> Stack:
+        """By name (the live one) or by id (also a deleted one). Raises ValidationError."""
+        stack = self._stacks.get(name)
+        if stack is None:
+            stack = next(
+                (item for item in self._stacks.values() if item.name == name and not item.deleted), None
+            )
+        if stack is None:
+            raise _validation(f"Stack with id {name} does not exist")
+        return stack
+
+    def all(self) -> list[Stack]:
+        return list(self._stacks.values())
+
+    def _work(self, stack: Stack, verb: str, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except Exception as error:  # top boundary: whoever waits for the stack must hear of it
+                self._set_status(stack, f"{verb}_FAILED", f"local cloud error: {error!r}")
+                raise
+
+        self._cloud.background(f"stack-{stack.name}", guarded)
+
+    # -- work ----------------------------------------------------------------------------------------------
+
+    def _create(self, stack: Stack) -> None:
+        try:
+            self._make_all(stack, stack.template)
+            stack.outputs = self._outputs(stack)
+            self._set_status(stack, "CREATE_COMPLETE")
+        except (StackFailed, TemplateError) as error:
+            self._set_status(stack, "ROLLBACK_IN_PROGRESS", str(error))
+            left = self._delete_all(stack, list(stack.resources), RETAINED_AT_CREATION)
+            self._set_status(stack, "ROLLBACK_FAILED" if left else "ROLLBACK_COMPLETE", str(error))
+
+    def _update(self, stack: Stack, template: dict[str, Any], body: str, parameters: dict[str, str]) -> None:
+        before = (stack.template, stack.body, stack.parameters)
+        stack.template, stack.body, stack.parameters = template, body or stack.body, parameters
+        try:
+            self._make_all(stack, template)
+            gone = [name for name in stack.resources if name not in template["Resources"]]
+            left = self._delete_all(stack, gone, RETAINED)
+            stack.outputs = self._outputs(stack)
+            stack.updated = self._cloud.clock.now()
+            self._set_status(stack, "UPDATE_COMPLETE", f"left behind: {left}" if left else "")
+        except (StackFailed, TemplateError) as error:
+            self._set_status(stack, "UPDATE_ROLLBACK_IN_PROGRESS", str(error))
+            stack.template, stack.body, stack.parameters = before
+            try:
+                added = [name for name in stack.resources if name not in before[0]["Resources"]]
+                self._make_all(stack, before[0])
+                self._delete_all(stack, added, RETAINED_AT_CREATION)
+                self._set_status(stack, "UPDATE_ROLLBACK_COMPLETE", str(error))
+            except (StackFailed, TemplateError) as second:
+                self._set_status(stack, "UPDATE_ROLLBACK_FAILED", str(second))
+
+    def _delete(self, stack: Stack) -> None:
+        left = self._delete_all(stack, list(stack.resources), RETAINED)
+        if left:
+            self._set_status(stack, "DELETE_FAILED", f"The following resource(s) failed to delete: {left}.")
+            return
+        stack.deleted = self._cloud.clock.now()
+        self._set_status(stack, "DELETE_COMPLETE")
+
+    def _make_all(self, stack: Stack, template: dict[str, Any]) -> None:
+        scope = self._scope(stack, template)
+        for name in creation_order(template["Resources"]):
+            resource = template["Resources"][name]
+            if "Condition" in resource and not condition(resource["Condition"], scope):
+                continue
+            self._make(stack, name, resource, scope)
+
+    def _make(self, stack: Stack, name: str, resource: Mapping[str, Any], scope: Scope) -> None:
+        known = stack.resources.get(name)
+        properties = resolve(resource.get("Properties", {}), scope)
+        if known is not None and known.made is not None and known.type == resource["Type"]:
+            if known.properties == properties:
+                return
+            self._change(stack, known, resource, properties)
+            return
+        entry = StackResource(name, resource["Type"], template=resource, properties=properties)
+        stack.resources[name] = entry
+        self._run(
+            stack, entry, "CREATE", lambda request: RESOURCE_TYPES[entry.type].create(request), properties
+        )
+
+    def _change(
+        self, stack: Stack, entry: StackResource, resource: Mapping[str, Any], properties: Mapping[str, Any]
+    ) -> None:
+        kind, made = RESOURCE_TYPES[entry.type], entry.made
+        if made is None:
+            raise StackFailed(f"{entry.logical_id} was never made")
+        update = kind.update
+        replaced = any(entry.properties.get(key) != properties.get(key) for key in kind.update_replaces)
+        if update is None or replaced:
+            # The new one may want the old one's name, so the old one goes first (AWS would refuse).
+            old = self._request(stack, entry, entry.properties)
+
+            def replace(request: Request) -> Made:
+                kind.delete(old, made)
+                return kind.create(request)
+
+            self._run(stack, entry, "UPDATE", replace, properties)
+        else:
+            self._run(stack, entry, "UPDATE", lambda request: update(request, made), properties)
+        entry.template = resource
+
+    def _run(
+        self,
+        stack: Stack,
+        entry: StackResource,
+        verb: str,
+        work: Callable[[Request], Made],
+        properties: Mapping[str, Any],
+    ) -> None:
+        self._set_resource(stack, entry, f"{verb}_IN_PROGRESS")
+        try:
+            entry.made = work(self._request(stack, entry, properties))
+        except (ClientError, BotoCoreError, TemplateError, KeyError, TypeError, ValueError) as error:
+            reason = f"missing property {error}" if isinstance(error, KeyError) else str(error)
+            self._set_resource(stack, entry, f"{verb}_FAILED", reason)
+            raise StackFailed(f"{entry.logical_id} ({entry.type}): {reason}") from error
+        entry.properties = properties
+        self._set_resource(stack, entry, f"{verb}_COMPLETE")
+
+    def _delete_all(self, stack: Stack, names: list[str], kept_policies: frozenset[str]) -> list[str]:
+        """Delete in reverse order, and again for what another held fast; returns what is left.
+
+        What has one of these deletion policies stays, and is the stack's no longer.
+        """
+        left = [name for name in reversed(names) if stack.resources[name].made is not None]
+        for name in set(names) - set(left):
+            stack.resources.pop(name)
+        for _ in range(DELETE_PASSES):
+            for name in list(left):
+                entry = stack.resources[name]
+                if entry.template.get("DeletionPolicy") in kept_policies:
+                    self._set_resource(stack, entry, "DELETE_SKIPPED")
+                elif not self._delete_one(stack, entry):
+                    continue
+                left.remove(name)
+                stack.resources.pop(name)
+            if not left:
+                break
+        return left
+
+    def _delete_one(self, stack: Stack, entry: StackResource) -> bool:
+        if entry.made is None:
+            return True
+        self._set_resource(stack, entry, "DELETE_IN_PROGRESS")
+        try:
+            RESOURCE_TYPES[entry.type].delete(self._request(stack, entry, entry.properties), entry.made)
+        except (ClientError, BotoCoreError, TemplateError) as error:
+            self._set_resource(stack, entry, "DELETE_FAILED", str(error))
+            return False
+        self._set_resource(stack, entry, "DELETE_COMPLETE")
+        return True
+
+    # -- bookkeeping ---------------------------------------------------------------------------------------
+
+    def _request(self, stack: Stack, entry: StackResource, properties: Mapping[str, Any]) -> Request:
+        random = uuid.uuid5(uuid.NAMESPACE_URL, f"{stack.id}/{entry.logical_id}").hex[:12].upper()
+        return Request(self._cloud, stack.name, entry.logical_id, properties, random)
+
+    def _scope(self, stack: Stack, template: dict[str, Any]) -> Scope:
+        settings = self._cloud.settings
+        declared = template.get("Parameters", {})
+        parameters = {name: spec["Default"] for name, spec in declared.items() if "Default" in spec}
+        parameters |= {name: value for name, value in stack.parameters.items() if name in declared}
+        missing = sorted(set(declared) - set(parameters))
+        if missing:
+            raise _validation(f"Parameters: [{', '.join(missing)}] must have values")
+        pseudo = {
+            "AWS::AccountId": settings.account_id,
+            "AWS::Partition": "aws",
+            "AWS::Region": settings.region,
+            "AWS::StackId": stack.id,
+            "AWS::StackName": stack.name,
+            "AWS::URLSuffix": "amazonaws.com",
+        }
+        return Scope(
+            pseudo,
+            parameters,
+            template.get("Conditions", {}),
+            template.get("Mappings", {}),
+            lambda name: self._made(stack, name).physical_id,
+            lambda name, attribute: self._attribute(stack, name, attribute),
+            self._import,
+        )
+
+    def _made(self, stack: Stack, name: str) -> Made:
+        entry = stack.resources.get(name)
+        if entry is None or entry.made is None:
+            raise TemplateError(f"Unresolved resource dependencies [{name}]")
+        return entry.made
+
+    def _attribute(self, stack: Stack, name: str, attribute: str) -> Any:
+        attributes = self._made(stack, name).attributes
+        if attribute not in attributes:
+            raise TemplateError(
+                f"{name} has no attribute {attribute} in the local cloud; it has {sorted(attributes)}"
+            )
+        return attributes[attribute]
+
+    def _import(self, name: str) -> Any:
+        for stack in self.all():
+            for output in stack.outputs if not stack.deleted else []:
+                if output.get("ExportName") == name:
+                    return output["OutputValue"]
+        raise TemplateError(f"No export named {name} found.")
+
+    def _outputs(self, stack: Stack) -> list[dict[str, str]]:
+        scope = self._scope(stack, stack.template)
+        outputs = []
+        for name, spec in stack.template.get("Outputs", {}).items():
+            if "Condition" in spec and not condition(spec["Condition"], scope):
+                continue
+            output = {"OutputKey": name, "OutputValue": str(resolve(spec["Value"], scope))}
+            if "Description" in spec:
+                output["Description"] = spec["Description"]
+            if "Export" in spec:
+                output["ExportName"] = str(resolve(spec["Export"]["Name"], scope))
+            outputs.append(output)
+        return outputs
+
+    def _set_status(self, stack: Stack, status: str, reason: str = "") -> None:
+        stack.status, stack.reason = status, reason
+        self._event(stack, stack.name, "AWS::CloudFormation::Stack", stack.id, status, reason)
+
+    def _set_resource(self, stack: Stack, entry: StackResource, status: str, reason: str = "") -> None:
+        entry.status, entry.reason, entry.at = status, reason, self._cloud.clock.now()
+        physical_id = entry.made.physical_id if entry.made else ""
+        self._event(stack, entry.logical_id, entry.type, physical_id, status, reason)
+
+    def _event(
+        self, stack: Stack, logical_id: str, kind: str, physical_id: str, status: str, reason: str
+    ) -> None:
+        stack.events.append(
+            {
+                "StackId": stack.id,
+                "StackName": stack.name,
+                "EventId": str(uuid.uuid4()),
+                "LogicalResourceId": logical_id,
+                "PhysicalResourceId": physical_id,
+                "ResourceType": kind,
+                "Timestamp": self._cloud.clock.now(),
+                "ResourceStatus": status,
+                **({"ResourceStatusReason": reason} if reason else {}),
+            }
+        )
+
+
+def parse_template(body: str) -> dict[str, Any]:
+    """A template from JSON or plain YAML. Raises the ValidationError that AWS answers with."""
+    try:
+        template = json.loads(body) if body.lstrip().startswith("{") else yaml.safe_load(body)
+    except (ValueError, yaml.YAMLError) as error:
+        raise _validation(f"Template format error: {error}") from error
+    if not isinstance(template, dict) or not template.get("Resources"):
+        raise _validation("Template format error: At least one Resources member must be defined.")
+    unknown = sorted({resource["Type"] for resource in template["Resources"].values()} - set(RESOURCE_TYPES))
+    if unknown:
+        raise _validation(f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]")
+    try:
+        creation_order(template["Resources"])
+    except TemplateError as error:
+        raise _validation(f"Template format error: {error}") from error
+    return template
+
+
+def _error(code: str, message: str) -> Exception:
+    from localcloud.faults import InjectedFailure
+
+    return InjectedFailure(code, message)
+
+
+def _validation(message: str) -> Exception:
+    return _error("ValidationError", message)
+
+
+# -- the API ------------------------------------------------------------------------------------------------
+
+
+def install(cloud: LocalCloud) -> None:
+    """Answer CloudFormation's API with these stacks."""
+    from moto.cloudformation.responses import CloudFormationResponse
+    from moto.core.responses import ActionResult, EmptyResult
+
+    stacks = Stacks(cloud)
+
+    def body_of(self: Any) -> str:
+        url = self._get_param("TemplateURL")
+        body = str(self._get_stack_from_s3_url(url) if url else self._get_param("TemplateBody") or "")
+        parameter, limit = (
+            ("templateURL", LONGEST_TEMPLATE_BYTES)
+            if url
+            else ("templateBody", LONGEST_INLINE_TEMPLATE_BYTES)
+        )
+        if len(body.encode()) > limit:
+            raise _validation(
+                f"1 validation error detected: Value at '{parameter}' failed to satisfy constraint: "
+                f"Member must have length less than or equal to {limit}"
+            )
+        return body
+
+    def parameters_of(self: Any) -> dict[str, str]:
+        given = self._get_param("Parameters", []) or []
+        return {item["ParameterKey"]: item.get("ParameterValue", "") for item in given}
+
+    def arguments(self: Any) -> tuple[str, str, dict[str, str], list[dict[str, str]]]:
+        return (
+            self._get_param("StackName"),
+            body_of(self),
+            parameters_of(self),
+            self._get_param("Tags", []) or [],
+        )
+
+    def create_stack(self: Any) -> Any:
+        return ActionResult({"StackId": stacks.create(*arguments(self)).id})
+
+    def update_stack(self: Any) -> Any:
+        return ActionResult({"StackId": stacks.update(*arguments(self)).id})
+
+    def delete_stack(self: Any) -> Any:
+        stacks.delete(self._get_param("StackName"))
+        return EmptyResult()
+
+    def describe_stacks(self: Any) -> Any:
+        name = self._get_param("StackName")
+        chosen = [stacks.get(name)] if name else [stack for stack in stacks.all() if not stack.deleted]
+        return ActionResult({"Stacks": [_stack(stack) for stack in chosen]})
+
+    def describe_stack_events(self: Any) -> Any:
+        return ActionResult({"StackEvents": stacks.get(self._get_param("StackName")).events[::-1]})
+
+    def resources_of(self: Any) -> list[dict[str, Any]]:
+        stack = stacks.get(self._get_param("StackName"))
+        wanted = self._get_param("LogicalResourceId")
+        return [
+            _resource(stack, entry)
+            for entry in stack.resources.values()
+            if wanted in (None, entry.logical_id)
+        ]
+
+    def describe_stack_resource(self: Any) -> Any:
+        found = resources_of(self)
+        if not found:
+            raise _validation(f"Resource {self._get_param('LogicalResourceId')} does not exist")
+        return ActionResult(
+            {"StackResourceDetail": {**found[0], "LastUpdatedTimestamp": found[0]["Timestamp"]}}
+        )
+
+    def describe_stack_resources(self: Any) -> Any:
+        return ActionResult({"StackResources": resources_of(self)})
+
+    def list_stack_resources(self: Any) -> Any:
+        summaries = [{**entry, "LastUpdatedTimestamp": entry["Timestamp"]} for entry in resources_of(self)]
+        return ActionResult({"StackResourceSummaries": summaries})
+
+    def list_stacks(self: Any) -> Any:
+        wanted = self._get_param("StackStatusFilter", []) or []
+        chosen = [stack for stack in stacks.all() if not wanted or stack.status in wanted]
+        return ActionResult({"StackSummaries": [_stack(stack) for stack in chosen]})
+
+    def list_exports(self: Any) -> Any:
+        exports = [
+            {"ExportingStackId": stack.id, "Name": output["ExportName"], "Value": output["OutputValue"]}
+            for stack in stacks.all()
+            for output in stack.outputs
+            if "ExportName" in output and not stack.deleted
+        ]
+        return ActionResult({"Exports": exports})
+
+    def get_template(self: Any) -> Any:
+        return ActionResult({"TemplateBody": stacks.get(self._get_param("StackName")).body})
+
+    made_here = locals()
+    for action in ACTIONS:
+        cloud.add_action(CloudFormationResponse, action, made_here[action])
+    for action in REFUSED:
+        cloud.add_action(CloudFormationResponse, action, _refuse)
+
+
+def _refuse(self: Any) -> Any:
+    raise _validation("The local cloud has no change sets and stack sets: use CreateStack and UpdateStack.")
+
+
+def _stack(stack: Stack) -> dict[str, Any]:
+    description: dict[str, Any] = {
+        "StackId": stack.id,
+        "StackName": stack.name,
+        "CreationTime": stack.created,
+        "StackStatus": stack.status,
+        "Outputs": stack.outputs,
+        "Parameters": [
+            {"ParameterKey": key, "ParameterValue": value} for key, value in stack.parameters.items()
+        ],
+        "Tags": {tag["Key"]: tag["Value"] for tag in stack.tags},  # moto turns it into the API's list
+        "Description": stack.template.get("Description", ""),
+        "DisableRollback": False,
+    }
+    optional = {
+        "StackStatusReason": stack.reason or None,
+        "LastUpdatedTime": stack.updated,
+        "DeletionTime": stack.deleted,
+    }
+    return {**description, **{key: value for key, value in optional.items() if value is not None}}
+
+
+def _resource(stack: Stack, entry: StackResource) -> dict[str, Any]:
+    return {
+        "StackId": stack.id,
+        "StackName": stack.name,
+        "LogicalResourceId": entry.logical_id,
+        "PhysicalResourceId": entry.made.physical_id if entry.made else "",
+        "ResourceType": entry.type,
+        "ResourceStatus": entry.status,
+        "ResourceStatusReason": entry.reason,
+        "Timestamp": entry.at,
+    }

@@ -1,0 +1,1 @@
+"""Metric points, statistics and the alarms that judge them. May send events."""

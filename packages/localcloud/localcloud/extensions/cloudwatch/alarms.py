@@ -1,0 +1,403 @@
+"""CloudWatch metric alarms that are evaluated, on the cloud clock, and act when their state changes.
+
+Once a cloud minute every alarm looks at its last periods, which end at the last full minute (or at the last full
+period, for periods under a minute). Missing data is treated by the rules of the CloudWatch user guide,
+"Configuring how CloudWatch alarms treat missing data".
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+from localcloud.extensions.cloudwatch.metrics import MetricKey, MetricStore, metric_key, statistic
+from localcloud.extensions.events.eventbridge import Delivery, deliver
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+log = logging.getLogger(__name__)
+
+State = Literal["OK", "ALARM", "INSUFFICIENT_DATA"]
+COMPARISONS: dict[str, tuple[Callable[[float, float], bool], str]] = {
+    "GreaterThanOrEqualToThreshold": (operator.ge, "greater than or equal to"),
+    "GreaterThanThreshold": (operator.gt, "greater than"),
+    "LessThanThreshold": (operator.lt, "less than"),
+    "LessThanOrEqualToThreshold": (operator.le, "less than or equal to"),
+}
+EXTRA_PERIODS = 2  # how far beyond the evaluation periods CloudWatch looks for points when some are missing
+EVALUATION_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class AlarmRule:
+    """What an alarm asks of its metric."""
+
+    key: MetricKey
+    statistic: str
+    period: int
+    evaluation_periods: int
+    datapoints_to_alarm: int
+    threshold: float
+    comparison: str
+    missing: str
+
+    def breaches(self, value: float) -> bool:
+        return COMPARISONS[self.comparison][0](value, self.threshold)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The state that follows from the data, and the points (oldest first, None is missing) that say so."""
+
+    state: State
+    points: tuple[float | None, ...]
+
+
+def judge(rule: AlarmRule, window: Sequence[float | None], current: State) -> Verdict:
+    """The state of an alarm. window: values of the evaluation range, oldest first, None where data is missing."""
+    recent = [value for value in window if value is not None]
+    if len(recent) >= rule.evaluation_periods:
+        points = recent[-rule.evaluation_periods :]
+        breaching = sum(rule.breaches(value) for value in points)
+        return Verdict("ALARM" if breaching >= rule.datapoints_to_alarm else "OK", tuple(points))
+    points_shown = tuple(window[-rule.evaluation_periods :])
+    breaching = sum(rule.breaches(value) for value in recent)
+    absent = rule.evaluation_periods - len(recent)
+    if rule.missing == "breaching":
+        breaching += absent
+    if breaching >= rule.datapoints_to_alarm:
+        return Verdict("ALARM", points_shown)
+    if rule.missing in ("breaching", "notBreaching"):
+        return Verdict("OK", points_shown)
+    if any(not rule.breaches(value) for value in recent):
+        return Verdict("OK", points_shown)
+    if rule.missing == "ignore":
+        return Verdict(current, points_shown)
+    if not recent:
+        return Verdict("INSUFFICIENT_DATA", points_shown)
+    oldest = next(index for index, value in enumerate(window) if value is not None)
+    old_enough = len(window) - oldest >= rule.datapoints_to_alarm
+    return Verdict("ALARM" if old_enough else current, points_shown)
+
+
+def window_of(store: MetricStore, rule: AlarmRule, now: float) -> tuple[list[float | None], float]:
+    """The values of the evaluation range, oldest first, and when it ends."""
+    step = min(rule.period, EVALUATION_SECONDS)
+    end = now // step * step
+    values: list[float | None] = []
+    for index in range(rule.evaluation_periods + EXTRA_PERIODS, 0, -1):
+        start = end - index * rule.period
+        samples = store.between(rule.key, start, start + rule.period)
+        values.append(statistic(samples, rule.statistic) if samples else None)
+    return values, end
+
+
+def rule_of(alarm: Any) -> AlarmRule:
+    """Understand moto's record of an alarm. Raises ValueError when the local cloud cannot evaluate it."""
+    if alarm.rule is not None:
+        raise ValueError("composite alarms are not evaluated")
+    if alarm.comparison_operator not in COMPARISONS:
+        raise ValueError(f"comparison operator {alarm.comparison_operator} is not evaluated")
+    periods = int(alarm.evaluation_periods)
+    shared = (
+        periods,
+        int(alarm.datapoints_to_alarm or periods),
+        float(alarm.threshold),
+        alarm.comparison_operator,
+    )
+    missing = alarm.treat_missing_data or "missing"
+    if alarm.metric_data_queries:
+        stats = [query.metric_stat for query in alarm.metric_data_queries if query.metric_stat is not None]
+        if len(alarm.metric_data_queries) != 1 or len(stats) != 1:
+            raise ValueError("alarms on metric math are not evaluated")
+        metric = stats[0].metric
+        key = metric_key(metric.namespace, metric.metric_name, _pairs(metric.dimensions))
+        return AlarmRule(key, stats[0].stat, int(stats[0].period), *shared, missing)
+    key = metric_key(alarm.namespace, alarm.metric_name, _pairs(alarm.dimensions))
+    return AlarmRule(key, alarm.statistic or alarm.extended_statistic, int(alarm.period), *shared, missing)
+
+
+def _pairs(dimensions: Any) -> dict[str, str]:
+    return {dimension.name: dimension.value for dimension in dimensions or []}
+
+
+def reason_of(rule: AlarmRule, verdict: Verdict) -> str:
+    """The sentence that CloudWatch writes into StateReason."""
+    known = [value for value in verdict.points if value is not None]
+    if verdict.state == "INSUFFICIENT_DATA" or not known:
+        missing = "no datapoints were received"
+        return (
+            f"Insufficient Data: {missing}."
+            if verdict.state == "INSUFFICIENT_DATA"
+            else f"Threshold: {missing}."
+        )
+    breaching = sum(rule.breaches(value) for value in known)
+    word = COMPARISONS[rule.comparison][1]
+    if verdict.state == "ALARM":
+        count = (
+            f"{breaching} out of the last {rule.evaluation_periods} datapoints [{', '.join(map(str, known))}]"
+        )
+        compared = f"{'was' if breaching == 1 else 'were'} {word} the threshold ({rule.threshold})"
+    else:
+        count = f"{len(known)} datapoint(s) [{', '.join(map(str, known))}]"
+        compared = (
+            f"did not breach: {rule.datapoints_to_alarm} must be {word} the threshold ({rule.threshold})"
+        )
+    return f"Threshold Crossed: {count} {compared}."
+
+
+class AlarmEvaluator:
+    """Evaluates every alarm once a cloud minute, and acts on transitions."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self._cloud = cloud
+        self._unsupported: set[str] = set()
+
+    def run(self) -> None:
+        clock = self._cloud.clock
+        while not self._cloud.closing.is_set():
+            self.evaluate()
+            following = (clock.epoch() // EVALUATION_SECONDS + 1) * EVALUATION_SECONDS
+            clock.wait_until(following, stop=self._cloud.closing.is_set)
+            self._cloud.closing.wait(0.05)  # at the highest speeds a minute is no time at all
+
+    def evaluate(self) -> None:
+        """Evaluate all alarms now."""
+        for alarm in _alarms(self._cloud):
+            try:
+                rule = rule_of(alarm)
+            except ValueError as error:
+                if alarm.name not in self._unsupported:
+                    self._unsupported.add(alarm.name)
+                    log.error("alarm %s stays as it is: %s", alarm.name, error)
+                continue
+            window, end = window_of(self._cloud.metrics, rule, self._cloud.clock.epoch())
+            verdict = judge(rule, window, alarm.state_value)
+            if verdict.state != alarm.state_value:
+                alarm.update_state(reason_of(rule, verdict), _reason_data(rule, verdict, end), verdict.state)
+
+
+def _reason_data(rule: AlarmRule, verdict: Verdict, end: float) -> str:
+    known = [value for value in verdict.points if value is not None]
+    return json.dumps(
+        {
+            "version": "1.0",
+            "queryDate": _stamp(end),
+            "startDate": _stamp(end - rule.evaluation_periods * rule.period),
+            "statistic": rule.statistic,
+            "period": rule.period,
+            "recentDatapoints": known,
+            "threshold": rule.threshold,
+        }
+    )
+
+
+def _stamp(epoch: float) -> str:
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "+0000"
+
+
+def _alarms(cloud: LocalCloud) -> list[Any]:
+    from moto.cloudwatch.models import cloudwatch_backends
+
+    return list(cloudwatch_backends[cloud.settings.account_id][cloud.settings.region].alarms.values())
+
+
+def _event_detail(alarm: Any, previous: dict[str, Any], at: float) -> dict[str, Any]:
+    state = _state_block(alarm.state_value, alarm.state_reason, alarm.state_reason_data, at)
+    return {
+        "alarmName": alarm.name,
+        "state": state,
+        "previousState": previous,
+        "configuration": {"description": alarm.description or "", "metrics": _metrics_block(alarm)},
+    }
+
+
+def _state_block(value: str, reason: str, reason_data: str | None, at: float) -> dict[str, Any]:
+    block = {"value": value, "reason": reason, "timestamp": _stamp(at)}
+    return {**block, "reasonData": reason_data} if reason_data and reason_data != "{}" else block
+
+
+def _metrics_block(alarm: Any) -> list[dict[str, Any]]:
+    if alarm.metric_data_queries:
+        return [
+            {
+                "id": query.id,
+                "returnData": query.return_data is not False,
+                **({"expression": query.expression} if query.expression else {}),
+                **({"metricStat": _metric_stat(query.metric_stat)} if query.metric_stat else {}),
+            }
+            for query in alarm.metric_data_queries
+        ]
+    metric = {"namespace": alarm.namespace, "name": alarm.metric_name, "dimensions": _pairs(alarm.dimensions)}
+    stat = alarm.statistic or alarm.extended_statistic
+    return [
+        {
+            "id": "m1",
+            "metricStat": {"metric": metric, "period": alarm.period, "stat": stat},
+            "returnData": True,
+        }
+    ]
+
+
+def _metric_stat(stat: Any) -> dict[str, Any]:
+    metric = stat.metric
+    block = {
+        "namespace": metric.namespace,
+        "name": metric.metric_name,
+        "dimensions": _pairs(metric.dimensions),
+    }
+    return {"metric": block, "period": stat.period, "stat": stat.stat}
+
+
+def _actions(alarm: Any) -> list[str]:
+    by_state = {
+        "ALARM": alarm.alarm_actions,
+        "OK": alarm.ok_actions,
+        "INSUFFICIENT_DATA": alarm.insufficient_data_actions,
+    }
+    return list(by_state[alarm.state_value] or []) if alarm.actions_enabled else []
+
+
+def _act(cloud: LocalCloud, alarm: Any, detail: dict[str, Any], old_state: str) -> None:
+    for arn in _actions(alarm):
+        service = arn.split(":")[2]
+        if service == "sns":
+            message = json.dumps(_sns_message(cloud, alarm, detail, old_state))
+            deliver(cloud, Delivery(alarm.alarm_arn, arn, message, service="cloudwatch.amazonaws.com"))
+        elif service == "lambda":
+            event = {
+                "source": "aws.cloudwatch",
+                "alarmArn": alarm.alarm_arn,
+                "accountId": cloud.settings.account_id,
+                "time": detail["state"]["timestamp"],
+                "region": cloud.settings.region,
+                "alarmData": detail,
+            }
+            service = "lambda.alarms.cloudwatch.amazonaws.com"
+            deliver(cloud, Delivery(alarm.alarm_arn, arn, json.dumps(event), service=service))
+        else:
+            log.error("alarm %s: the local cloud has no action %s", alarm.name, arn)
+
+
+def _sns_message(cloud: LocalCloud, alarm: Any, detail: dict[str, Any], old_state: str) -> dict[str, Any]:
+    return {
+        "AlarmName": alarm.name,
+        "AlarmDescription": alarm.description,
+        "AWSAccountId": cloud.settings.account_id,
+        "NewStateValue": alarm.state_value,
+        "NewStateReason": alarm.state_reason,
+        "StateChangeTime": detail["state"]["timestamp"],
+        "Region": cloud.settings.region,
+        "AlarmArn": alarm.alarm_arn,
+        "OldStateValue": old_state,
+        "Trigger": {
+            "MetricName": alarm.metric_name,
+            "Namespace": alarm.namespace,
+            "Statistic": alarm.statistic,
+            "Dimensions": [{"name": key, "value": value} for key, value in _pairs(alarm.dimensions).items()],
+            "Period": alarm.period,
+            "EvaluationPeriods": alarm.evaluation_periods,
+            "ComparisonOperator": alarm.comparison_operator,
+            "Threshold": alarm.threshold,
+            "TreatMissingData": alarm.treat_missing_data or "",
+        },
+    }
+
+
+def install(cloud: LocalCloud) -> None:
+    """Evaluate alarms; announce and act on every change of state, SetAlarmState's included."""
+    from moto.cloudwatch.models import Alarm, CloudWatchBackend
+    from moto.cloudwatch.responses import CloudWatchResponse
+    from moto.core.responses import ActionResult
+
+    evaluator = AlarmEvaluator(cloud)
+    original_put = CloudWatchBackend.put_metric_alarm
+    original_update = Alarm.update_state
+
+    def put_metric_alarm(self: Any, name: str, *rest: Any, **named: Any) -> Any:
+        known = self.alarms.get(name)
+        alarm = original_put(self, name, *rest, **named)
+        alarm.state_value = "INSUFFICIENT_DATA"
+        if known is not None:  # an update keeps the state and the history
+            for attribute in (
+                "state_value",
+                "state_reason",
+                "state_reason_data",
+                "state_updated_timestamp",
+                "history",
+            ):
+                setattr(alarm, attribute, getattr(known, attribute))
+        return alarm
+
+    def update_state(self: Any, reason: str, reason_data: str | None, state_value: str) -> None:
+        old_state, old_at = self.state_value, self.state_updated_timestamp.replace(tzinfo=UTC).timestamp()
+        previous = _state_block(old_state, self.state_reason, self.state_reason_data, old_at)
+        original_update(self, reason, reason_data or "{}", state_value)
+        if old_state == state_value:
+            return
+        detail = _event_detail(self, previous, cloud.clock.epoch())
+        cloud.put_event("aws.cloudwatch", "CloudWatch Alarm State Change", detail, [self.alarm_arn])
+        _act(cloud, self, detail, old_state)
+
+    def describe_alarm_history(self: Any) -> Any:
+        wanted = self._get_param("AlarmName")
+        items = [
+            item for alarm in _alarms(cloud) if wanted in (None, alarm.name) for item in _history_items(alarm)
+        ]
+        items.sort(key=lambda item: item["Timestamp"], reverse=True)
+        return ActionResult({"AlarmHistoryItems": items[: int(self._get_param("MaxRecords") or 100)]})
+
+    def describe_alarms(self: Any) -> Any:
+        """Every filter that is given holds; without AlarmTypes only metric alarms (cloudwatch:DescribeAlarms)."""
+        prefix, names = self._get_param("AlarmNamePrefix"), self._get_param("AlarmNames", [])
+        state, action = self._get_param("StateValue"), self._get_param("ActionPrefix")
+        found = [
+            alarm
+            for alarm in _alarms(cloud)
+            if (not prefix or alarm.name.startswith(prefix))
+            and (not names or alarm.name in names)
+            and state in (None, alarm.state_value)
+            and (not action or any(one.startswith(action) for one in alarm.alarm_actions))
+        ]
+        composite = (
+            [one for one in found if one.rule is not None]
+            if "CompositeAlarm" in self._get_param("AlarmTypes", [])
+            else []
+        )
+        metric = [one for one in found if one.rule is None]
+        return ActionResult({"MetricAlarms": metric, "CompositeAlarms": composite})
+
+    cloud.add_action(CloudWatchResponse, "describe_alarms", describe_alarms)
+    cloud.patch(CloudWatchBackend, "put_metric_alarm", put_metric_alarm)
+    cloud.patch(Alarm, "update_state", update_state)
+    cloud.add_action(CloudWatchResponse, "describe_alarm_history", describe_alarm_history)
+    cloud.when_ready(lambda: cloud.background("alarms", evaluator.run))
+
+
+def _history_items(alarm: Any) -> list[dict[str, Any]]:
+    """StateUpdate items: each of moto's history entries is the state that the next one replaced."""
+    states = [
+        *((value, reason, at) for _, reason, _, value, at in alarm.history),
+        (alarm.state_value, alarm.state_reason, alarm.state_updated_timestamp),
+    ]
+    items = []
+    for (old, _, _), (new, reason, at) in pairwise(states):
+        data = {"oldState": {"stateValue": old}, "newState": {"stateValue": new, "stateReason": reason}}
+        items.append(
+            {
+                "AlarmName": alarm.name,
+                "AlarmType": "MetricAlarm",
+                "Timestamp": at,
+                "HistoryItemType": "StateUpdate",
+                "HistorySummary": f"Alarm updated from {old} to {new}",
+                "HistoryData": json.dumps(data),
+            }
+        )
+    return items

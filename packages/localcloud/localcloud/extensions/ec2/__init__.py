@@ -1,0 +1,1 @@
+"""Instances, volumes, snapshots and the network that they are in. May use the data plane."""

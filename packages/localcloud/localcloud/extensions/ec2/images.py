@@ -1,0 +1,61 @@
+"""Images: a copy may be under a customer's key, and what is launched from it needs that key.
+
+moto forgets the key of a copy. The snapshot behind the copy carries it here, as EC2's does. A host boots a copy like
+the image that it is a copy of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from moto.core.responses import ActionResult
+from moto.ec2.models.amis import Ami
+
+from localcloud.extensions.ec2.state import ec2_state
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+AWS_KEY = "alias/aws/ebs"
+
+
+def key_of_image(backend: Any, image_id: str | None) -> str | None:
+    """The key of the snapshot behind the image's root volume; None where it is not encrypted."""
+    image = backend.amis.get(image_id or "")
+    key = None if image is None else image.ebs_snapshot.kms_key_id
+    return str(key) if key else None
+
+
+def boots_as(backend: Any, image_id: str) -> str:
+    """The image whose root filesystem a host of `image_id` starts from."""
+    return str(getattr(backend.amis.get(image_id), "copy_of", image_id))
+
+
+def install(cloud: LocalCloud) -> None:
+    """Answer CopyImage with its key, and DescribeImages with what is encrypted."""
+    from moto.ec2.responses.amis import AmisResponse
+
+    if cloud.dataplane is None:
+        return
+    state = ec2_state(cloud)
+
+    def copy_image(response: Any) -> ActionResult:
+        answer: ActionResult = original_copy(response)
+        request, images = response.params, state.backend.amis
+        source = images[request["SourceImageId"]]
+        made: Any = answer.result
+        copy: Any = images[made["ImageId"]]
+        copy.copy_of = boots_as(state.backend, source.id)
+        copy.root_device_name, copy.root_device_type = source.root_device_name, source.root_device_type
+        wanted = request.get("KmsKeyId") or (AWS_KEY if request.get("Encrypted") else None)
+        copy.ebs_snapshot.kms_key_id = wanted or key_of_image(state.backend, source.id)
+        copy.ebs_snapshot.encrypted = copy.ebs_snapshot.kms_key_id is not None
+        return answer
+
+    def mappings(image: Any) -> list[dict[str, Any]]:
+        described: list[dict[str, Any]] = original_mappings.fget(image)
+        described[0]["Ebs"]["Encrypted"] = bool(image.ebs_snapshot.encrypted)
+        return described
+
+    original_copy = state.replace_action(AmisResponse, "copy_image", copy_image)
+    original_mappings: Any = cloud.patch(Ami, "block_device_mappings", property(mappings))

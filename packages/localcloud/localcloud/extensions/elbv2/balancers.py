@@ -1,0 +1,696 @@
+"""Network load balancers that balance: listeners are real ports, target health is really probed.
+
+moto keeps load balancers, listeners and target groups; which targets are in a group and how they fare is
+kept here, and every change goes to the data plane's read endpoints. Probing is in real seconds; the
+deregistration delay is in cloud seconds, as the workflows that wait for it are.
+
+Each target group of a listener fares by itself: it has its own probes, drains its own targets and fails open
+alone (`elbv2_routing`). A group whose weight becomes 0, or that the listener forwards to no more, gets no new
+connections at once and loses its open ones a short while later. A target whose probes fail loses its open
+connections, unless the group's target_health_state.unhealthy.connection_termination.enabled is false.
+DescribeTargetHealth tells what the probes found a little later than the load balancer acts on it.
+
+What the API has accepted takes effect late (`elbv2_lateness`): a target that registers gets neither probes nor
+connections for minutes, one that drains goes on getting new ones, and new weights are acted on later. A target that
+drains is still probed meanwhile, and loses its new connections at once when it is unhealthy.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from moto.elbv2.exceptions import ELBClientError
+from moto.elbv2.models import ELBv2Backend, FakeAction, FakeHealthStatus, FakeTargetGroup, elbv2_backends
+
+from localcloud.dataplane import DataPlane, DataPlaneError, ReadEndpointSpec
+from localcloud.extensions.elbv2.lateness import WeightsInEffect
+from localcloud.extensions.elbv2.routing import ForwardedGroup, GroupMember, Standing, route
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+log = logging.getLogger(__name__)
+
+SHORTEST_PROBE_INTERVAL_SECONDS = 0.5  # real
+TICK_SECONDS = 0.2  # real: how often a target's watcher looks at the clock
+WEIGHT_RANGE = (0, 999)
+# How long connections outlive their group's weight, in cloud time. AWS says "a short time" and no number.
+SILENCED_SECONDS = (20.0, 60.0)
+TERMINATE_UNHEALTHY = "target_health_state.unhealthy.connection_termination.enabled"
+TERMINATE_DRAINED = "deregistration_delay.connection_termination.enabled"
+MATCHER = re.compile(r"(\d{3})(?:-(\d{3}))?")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """ELBv2's state of a target, with the reason and description that it gives."""
+
+    state: str
+    reason: str | None = None
+    description: str | None = None
+
+
+REGISTERING = Verdict("initial", "Elb.RegistrationInProgress", "Target registration is in progress")
+CHECKING = Verdict("initial", "Elb.InitialHealthChecking", "Initial health checks in progress")
+HEALTHY = Verdict("healthy")
+DRAINING = Verdict("draining", "Target.DeregistrationInProgress", "Target deregistration is in progress")
+NOT_IN_USE = Verdict(
+    "unused",
+    "Target.NotInUse",
+    "Target group is not configured to receive traffic from the load balancer",
+)
+STOPPED = Verdict("unused", "Target.InvalidState", "Target is in the stopped state")
+
+
+@dataclass
+class Member:
+    """A target of a group: the verdict that the load balancer acts on, and what Describe shows from when."""
+
+    group_arn: str
+    target_id: str
+    port: int
+    verdict: Verdict = REGISTERING
+    told: list[tuple[float, Verdict]] = field(default_factory=lambda: [(0.0, REGISTERING)])
+    passes: int = 0
+    failures: int = 0
+    enters_at_epoch: float = 0.0  # cloud time until which its registration is in progress
+    entered: bool = False
+    drained_at_epoch: float | None = None  # cloud time; set while draining
+    taking_until_epoch: float = 0.0  # cloud time until which it is given new connections although it drains
+    taking: Standing = "leaving"  # as what it is given them
+    gone: bool = False  # out of the group; kept while the endpoint still has connections to it
+
+    @property
+    def leaving(self) -> bool:
+        return self.gone or self.drained_at_epoch is not None
+
+    def judge(self, verdict: Verdict, told_at: float) -> None:
+        """Act on this verdict from now on; Describe shows it from `told_at` (monotonic seconds)."""
+        self.verdict = verdict
+        self.told.append((told_at, verdict))
+
+    def shown(self, now: float) -> Verdict:
+        """What Describe shows at this (monotonic) time."""
+        while len(self.told) > 1 and self.told[1][0] <= now:
+            self.told.pop(0)
+        return self.told[0][1]
+
+
+class Balancers:
+    """The network load balancers of one cloud."""
+
+    def __init__(self, cloud: LocalCloud, dataplane: DataPlane) -> None:
+        self.cloud = cloud
+        self.dataplane = dataplane
+        settings = cloud.settings
+        self.backend = elbv2_backends[settings.account_id][settings.region]
+        self._members: dict[tuple[str, str], Member] = {}
+        self._applied: dict[str, ReadEndpointSpec] = {}
+        self._weights: dict[str, dict[str, int]] = {}  # last seen, by listener and group
+        self._silenced: dict[tuple[str, str], float] = {}  # (listener, group): cloud time of the closing
+        self._random = random.Random(settings.seed)
+        self._lateness = settings.balancer_lateness
+        self._weights_in_effect = WeightsInEffect(self._lateness, self._random)
+        self._lock = threading.RLock()
+        self._applying = threading.Lock()
+
+    # -- membership ----------------------------------------------------------------------------------------
+
+    def register(self, group: Any, targets: Sequence[Mapping[str, Any]]) -> None:
+        """Raises InvalidTarget for an instance that is unknown or not running."""
+        for target in targets:
+            self._check_registrable(group, target)
+        for target in targets:
+            target_id = str(target["Id"])
+            port = int(target.get("Port") or group.port)
+            with self._lock:
+                member = self._members.get((group.arn, target_id))
+                if member is not None and not member.leaving:
+                    member.port = port
+                    continue
+                if member is not None:
+                    member.gone = True  # its watcher ends; a new one starts from `initial`
+                late = self._random.uniform(*self._lateness.registration_seconds)
+                enters_at = self.cloud.clock.epoch() + late
+                fresh = Member(group.arn, target_id, port, enters_at_epoch=enters_at, entered=not late)
+                self._members[(group.arn, target_id)] = fresh
+                group.targets[target_id] = {"Id": target_id, "Port": port}
+            self.cloud.background(f"target-{target_id}", partial(self._watch, fresh))
+        self.apply_for_caller()
+
+    def _check_registrable(self, group: Any, target: Mapping[str, Any]) -> None:
+        target_id, port = str(target["Id"]), int(target.get("Port") or group.port)
+        with self._lock:
+            others = [m for m in self._members.values() if m.target_id == target_id and not m.leaving]
+        if any(m.port != port and m.group_arn != group.arn for m in others):
+            raise ELBClientError(
+                "InvalidConfigurationRequest",
+                f"The local cloud knows one port per target: '{target_id}' is in another group with another.",
+            )
+        if group.target_type != "instance":
+            return
+        instance = group.ec2_backend.get_instance_by_id(target_id)
+        if instance is None or instance.state == "terminated":
+            raise ELBClientError("InvalidTarget", f"The following targets are not valid: '{target_id}'")
+        if instance.state != "running":
+            raise ELBClientError(
+                "InvalidTarget",
+                f"The following targets are not in a running state and cannot be registered: '{target_id}'",
+            )
+
+    def deregister(self, group: Any, targets: Sequence[Mapping[str, Any]]) -> None:
+        """Start draining. A target that is not in the group is no error."""
+        delay = float(group.attributes.get("deregistration_delay.timeout_seconds", 300))
+        for target in targets:
+            with self._lock:
+                group.targets.pop(str(target["Id"]), None)
+                member = self._members.get((group.arn, str(target["Id"])))
+                if member is None or member.leaving:
+                    continue
+                late = self._random.uniform(*self._lateness.deregistration_seconds)
+                now = self.cloud.clock.epoch()
+                if late:
+                    member.taking, member.taking_until_epoch = self._standing(group, member), now + late
+                member.drained_at_epoch = now + max(delay, late)
+                member.failures = 0
+                member.verdict, member.told = DRAINING, [(0.0, DRAINING)]
+        self.apply_for_caller()
+
+    # -- health --------------------------------------------------------------------------------------------
+
+    def health(self, group: Any, targets: Sequence[Mapping[str, Any]]) -> list[FakeHealthStatus]:
+        """As DescribeTargetHealth shows it: the named targets, or all that are in the group or draining."""
+        with self._lock:
+            members = {m.target_id: m for m in self._group_members(group.arn) if not m.gone}
+        if targets:
+            return [
+                self._status(group, members[str(t["Id"])])
+                if str(t["Id"]) in members
+                else _not_registered(group, t)
+                for t in targets
+            ]
+        return [self._status(group, member) for member in members.values()]
+
+    def _status(self, group: Any, member: Member) -> FakeHealthStatus:
+        with self._lock:
+            verdict = member.shown(time.monotonic())
+        if not member.leaving:
+            verdict = self._unused(group, member) or verdict
+        port = str(group.health_check_port)
+        return FakeHealthStatus(
+            member.target_id,
+            str(member.port),
+            str(member.port) if port == "traffic-port" else port,
+            verdict.state,
+            verdict.reason,
+            verdict.description,
+        )
+
+    def _unused(self, group: Any, member: Member) -> Verdict | None:
+        """Why the target gets neither probes nor connections, or None."""
+        if not any(group.arn in weights for _, weights in self._listeners()):
+            return NOT_IN_USE
+        return STOPPED if self._is_stopped(group, member) else None
+
+    def _is_stopped(self, group: Any, member: Member) -> bool:
+        instance = self._instance(group, member)
+        return instance is not None and instance.state in ("stopped", "terminated")
+
+    def _told_at(self) -> float:
+        """When (monotonic) Describe knows what a probe found now: a short delay, the same in every run."""
+        delay = self.cloud.settings.describe_delay_seconds * self._random.uniform(0.3, 1.0)
+        return time.monotonic() + delay
+
+    def _instance(self, group: Any, member: Member) -> Any:
+        if group.target_type != "instance":
+            return None
+        return group.ec2_backend.get_instance_by_id(member.target_id)
+
+    # -- one target's life, in a thread of its own ---------------------------------------------------------
+
+    def _watch(self, member: Member) -> None:
+        next_probe = 0.0
+        while self._is_current(member) and not self.cloud.closing.wait(TICK_SECONDS):
+            try:
+                next_probe = self._look_after(member, next_probe)
+            except DataPlaneError:
+                log.exception("target %s of %s", member.target_id, member.group_arn)
+
+    def _look_after(self, member: Member, next_probe: float) -> float:
+        """One step of a target's life; returns when (monotonic) the next probe is due."""
+        group = self.backend.target_groups.get(member.group_arn)
+        if group is None:
+            member.gone = True
+        if member.gone:
+            self._let_go(member)
+        elif member.drained_at_epoch is not None:
+            return self._look_after_draining(group, member, member.drained_at_epoch, next_probe)
+        elif not member.entered:
+            self._enter(member)
+        elif (unused := self._unused(group, member)) is not None:
+            self._rest(member, unused)
+        elif member.verdict.state == "unused" or time.monotonic() >= next_probe:
+            self._probe(group, member)
+            return time.monotonic() + self._probe_interval(group)
+        return next_probe
+
+    def _enter(self, member: Member) -> None:
+        if self.cloud.clock.epoch() >= member.enters_at_epoch:
+            member.entered = True
+            self.apply_all()
+
+    def _look_after_draining(self, group: Any, member: Member, drained_at: float, next_probe: float) -> float:
+        now = self.cloud.clock.epoch()
+        if member.taking != "leaving" and (
+            now >= member.taking_until_epoch or self._fails(group, member, next_probe)
+        ):
+            member.taking = "leaving"
+            self.apply_all()
+        if now >= drained_at:
+            self._drained(group, member)
+        if member.taking == "leaving" or time.monotonic() < next_probe:
+            return next_probe
+        return time.monotonic() + self._probe_interval(group)
+
+    def _fails(self, group: Any, member: Member, next_probe: float) -> bool:
+        """Probe a target that drains and is still given connections; whether it has failed often enough."""
+        if time.monotonic() >= next_probe:
+            passed = self._passes(group, self._probed(group, member))
+            member.failures = 0 if passed else member.failures + 1
+        return member.failures >= int(group.unhealthy_threshold_count)
+
+    def _rest(self, member: Member, unused: Verdict) -> None:
+        """A target out of use starts from `initial` when it is in use again."""
+        with self._lock:
+            if member.leaving or member.verdict == unused:
+                return
+            member.passes = member.failures = 0
+            member.judge(unused, time.monotonic())
+        self.apply_all()
+
+    def _probe_interval(self, group: Any) -> float:
+        scaled = self.cloud.clock.real_seconds(float(group.health_check_interval_seconds))
+        return max(SHORTEST_PROBE_INTERVAL_SECONDS, scaled)
+
+    def _probed(self, group: Any, member: Member) -> int | None:
+        """The status that the target's health port answers; None without an answer."""
+        address = self._address(group, member)
+        port = member.port if str(group.health_check_port) == "traffic-port" else int(group.health_check_port)
+        timeout = float(group.health_check_timeout_seconds)
+        path = group.health_check_path or "/"
+        return self.dataplane.endpoints.probe(address, port, path, timeout) if address else None
+
+    def _passes(self, group: Any, status: int | None) -> bool:
+        codes = (getattr(group, "matcher", None) or {}).get("HttpCode", "200-399")
+        return status is not None and _matches(str(codes), status)
+
+    def _probe(self, group: Any, member: Member) -> None:
+        status = self._probed(group, member)
+        with self._lock:
+            before = member.verdict
+            if member.leaving:
+                return
+            self._judge(group, member, status)
+            after = member.verdict
+        if after.state == before.state:
+            return
+        self.apply_all()
+        if after.state == "unhealthy" and _attribute(group, TERMINATE_UNHEALTHY, "true"):
+            self._close_to(member, unless=self._is_used_by_another)
+
+    def _judge(self, group: Any, member: Member, status: int | None) -> None:
+        if member.verdict.state == "unused" or member.verdict == REGISTERING:
+            member.judge(CHECKING, time.monotonic())
+        state = member.verdict.state
+        if self._passes(group, status):
+            member.passes, member.failures = member.passes + 1, 0
+            needed = 1 if state == "initial" else int(group.healthy_threshold_count)
+            if state != "healthy" and member.passes >= needed:
+                member.judge(HEALTHY, self._told_at())
+            return
+        member.passes, member.failures = 0, member.failures + 1
+        if state != "unhealthy" and member.failures >= int(group.unhealthy_threshold_count):
+            said = "" if status is None else f" with these codes: [{status}]"
+            failed = Verdict("unhealthy", "Target.FailedHealthChecks", f"Health checks failed{said}")
+            member.judge(failed, self._told_at())
+
+    def _address(self, group: Any, member: Member) -> str | None:
+        if group.target_type != "instance":
+            return member.target_id
+        instance = self._instance(group, member)
+        return str(instance.private_ip) if instance is not None and instance.private_ip else None
+
+    def _drained(self, group: Any, member: Member) -> None:
+        """The deregistration delay is over: out of the group, connections cut only if the group says so."""
+        if _attribute(group, TERMINATE_DRAINED, "false"):
+            self._close_to(member, unless=self._is_kept_by_another)
+        member.gone = True
+
+    def _let_go(self, member: Member) -> None:
+        """A drained target stays at the endpoint, closed to new connections, while old ones are open."""
+        if self._open_connections(member):
+            return
+        with self._lock:
+            if self._is_current(member):
+                del self._members[(member.group_arn, member.target_id)]
+        self.apply_all()
+
+    def _close_to(self, member: Member, unless: Callable[[str, Member], bool]) -> None:
+        """Close a target's connections at the endpoints, except for listeners where `unless` says so."""
+        with self._lock:
+            names = [
+                name
+                for name, listener_arn in self._endpoints_of(member.group_arn)
+                if not unless(listener_arn, member)
+            ]
+        for name in names:
+            self.dataplane.endpoints.close_connections(name, member.target_id)
+
+    def _is_used_by_another(self, listener_arn: str, member: Member) -> bool:
+        """The endpoint still sends the target connections (its group fails open, or another finds it
+        healthy), or another group lets it drain."""
+        endpoints = {arn: name for name, arn in self._endpoints_of(member.group_arn)}
+        targets = self._applied[endpoints[listener_arn]].targets
+        taking = any(t.instance_id == member.target_id and t.up and t.weight > 0 for t in targets)
+        return taking or any(other.leaving for other in self._others(listener_arn, member))
+
+    def _is_kept_by_another(self, listener_arn: str, member: Member) -> bool:
+        """Another group that the listener gives connections to has the target too, be it draining there."""
+        return any(self._others(listener_arn, member))
+
+    def _others(self, listener_arn: str, member: Member) -> list[Member]:
+        """The target as the listener's other groups with a weight have it."""
+        found = [
+            self._members.get((arn, member.target_id))
+            for arn, weight in self._weights.get(listener_arn, {}).items()
+            if weight > 0 and arn != member.group_arn
+        ]
+        return [other for other in found if other is not None and not other.gone]
+
+    def _is_current(self, member: Member) -> bool:
+        return self._members.get((member.group_arn, member.target_id)) is member
+
+    def _open_connections(self, member: Member) -> int:
+        """Open connections that are not another group's as well."""
+        with self._lock:
+            names = [
+                name
+                for name, listener_arn in self._endpoints_of(member.group_arn)
+                if not self._is_kept_by_another(listener_arn, member)
+            ]
+        return sum(
+            stat.open_connections
+            for name in names
+            for stat in self.dataplane.endpoints.stats(name)
+            if stat.instance_id == member.target_id
+        )
+
+    # -- what the endpoints are told -----------------------------------------------------------------------
+
+    def apply_all(self) -> None:
+        """Bring every endpoint in line with listeners, members and their health. Raises DataPlaneError."""
+        with self._applying:
+            with self._lock:
+                listeners = self._listeners()
+                self._note_weights(listeners)
+                specs = {spec.name: spec for spec in (self._spec(*entry) for entry in listeners)}
+            for name in set(self._applied) - set(specs):
+                self.dataplane.endpoints.remove(name)
+                del self._applied[name]
+            for name, spec in specs.items():
+                if self._applied.get(name) != spec:
+                    self.dataplane.endpoints.apply(spec)
+                    self._applied[name] = spec
+
+    def apply_for_caller(self) -> None:
+        try:
+            self.apply_all()
+        except DataPlaneError as error:
+            raise ELBClientError("InvalidConfigurationRequest", str(error)) from error
+
+    def _listeners(self) -> list[tuple[Any, dict[str, int]]]:
+        """Listeners of network load balancers with the weight in effect of each target group they forward to."""
+        now = self.cloud.clock.epoch()
+        listeners = self._known_listeners()
+        with self._lock:
+            for arn, listener in listeners.items():
+                due = self._weights_in_effect.ask(arn, _forward_weights(listener.default_actions), now)
+                if due is not None:
+                    self.cloud.background(f"weights-{arn[-8:]}", partial(self._apply_at, due))
+            self._weights_in_effect.keep(listeners)
+            return [(listener, self._weights_in_effect.at(arn, now)) for arn, listener in listeners.items()]
+
+    def _known_listeners(self) -> dict[str, Any]:
+        return {
+            str(listener.arn): listener
+            for balancer in list(self.backend.load_balancers.values())
+            if balancer.type == "network"
+            for listener in list(balancer.listeners.values())
+        }
+
+    def _apply_at(self, due: float) -> None:
+        if self.cloud.clock.wait_until(due, self.cloud.closing.is_set):
+            self.apply_all()
+
+    def _note_weights(self, listeners: Sequence[tuple[Any, dict[str, int]]]) -> None:
+        """Set the closing of a group's connections when its weight has become 0 or it is forwarded to no more."""
+        for listener, weights in listeners:
+            for arn, weight in self._weights.get(listener.arn, {}).items():
+                if weight > 0 and not weights.get(arn):
+                    self._silence(listener, arn)
+            for arn in [arn for arn, weight in weights.items() if weight > 0]:
+                self._silenced.pop((listener.arn, arn), None)
+        self._weights = {listener.arn: dict(weights) for listener, weights in listeners}
+        for key in [key for key in self._silenced if key[0] not in self._weights]:
+            del self._silenced[key]
+
+    def _silence(self, listener: Any, group_arn: str) -> None:
+        key = (listener.arn, group_arn)
+        due = self._silenced[key] = self.cloud.clock.epoch() + self._random.uniform(*SILENCED_SECONDS)
+        self.cloud.background(f"silenced-{group_arn[-8:]}", partial(self._close_silenced, listener, key, due))
+
+    def _close_silenced(self, listener: Any, key: tuple[str, str], due: float) -> None:
+        """Wait, then close what the group still has, unless it got a weight again in the meantime."""
+
+        def is_over() -> bool:
+            return self.cloud.closing.is_set() or self._silenced.get(key) != due
+
+        if not self.cloud.clock.wait_until(due, is_over):
+            return
+        listener_arn, group_arn = key
+        name = self._endpoint_name(listener)
+        with self._lock:
+            members = [
+                member
+                for member in self._group_members(group_arn)
+                if not self._is_kept_by_another(listener_arn, member)
+            ]
+            applied = self._applied.get(name)
+        known = {target.instance_id for target in applied.targets} if applied else set()
+        for target_id in known & {member.target_id for member in members}:
+            self.dataplane.endpoints.close_connections(name, target_id)
+        with self._lock:
+            self._silenced.pop(key, None)
+        self.apply_all()
+
+    def _spec(self, listener: Any, weights: Mapping[str, int]) -> ReadEndpointSpec:
+        """A group that is not forwarded to any more stays, without weight, until its connections are closed."""
+        fading = [arn for listener_arn, arn in self._silenced if listener_arn == listener.arn]
+        groups = {**dict.fromkeys(fading, 0), **weights}
+        routing = route(
+            [
+                ForwardedGroup(weight, self._standings(arn, is_fading=arn not in weights))
+                for arn, weight in groups.items()
+                if arn in self.backend.target_groups
+            ]
+        )
+        name = self._endpoint_name(listener)
+        return ReadEndpointSpec(name, int(listener.port), routing.targets, routing.refused_weight)
+
+    def _standings(self, group_arn: str, is_fading: bool) -> tuple[GroupMember, ...]:
+        group = self.backend.target_groups[group_arn]
+        return tuple(
+            GroupMember(
+                member.target_id,
+                address,
+                member.port,
+                "leaving" if is_fading else self._standing(group, member),
+            )
+            for member in self._group_members(group_arn)
+            if (address := self._address(group, member)) is not None
+        )
+
+    def _standing(self, group: Any, member: Member) -> Standing:
+        if member.gone:
+            return "leaving"
+        if member.drained_at_epoch is not None:
+            return member.taking
+        if not member.entered:
+            return "registering"
+        if self._is_stopped(group, member):
+            return "stopped"
+        return "healthy" if member.verdict == HEALTHY else "waiting"
+
+    def _group_members(self, group_arn: str) -> list[Member]:
+        return [member for member in self._members.values() if member.group_arn == group_arn]
+
+    def _endpoints_of(self, group_arn: str) -> list[tuple[str, str]]:
+        """(endpoint's name, listener's ARN) of the listeners that the group has, or may have, connections of."""
+        found = [
+            (self._endpoint_name(listener), str(listener.arn))
+            for listener, weights in self._listeners()
+            if group_arn in weights or (listener.arn, group_arn) in self._silenced
+        ]
+        return [(name, arn) for name, arn in found if name in self._applied]
+
+    def _endpoint_name(self, listener: Any) -> str:
+        """`<load balancer>-<listener id>`: stays the same when the port changes."""
+        return f"{listener.load_balancer_arn.split('/')[-2]}-{listener.arn.rsplit('/', 1)[-1]}"
+
+
+def _forward_weights(actions: Iterable[Any]) -> dict[str, int]:
+    for action in actions:
+        config = action.data.get("ForwardConfig")
+        if config and config.get("TargetGroups"):
+            return {g["TargetGroupArn"]: int(g.get("Weight", 1)) for g in config["TargetGroups"]}
+        if action.data.get("TargetGroupArn"):
+            return {action.data["TargetGroupArn"]: 1}
+    return {}
+
+
+def _attribute(group: Any, key: str, default: str) -> bool:
+    return str(group.attributes.get(key, default)).lower() == "true"
+
+
+def _matches(codes: str, status: int) -> bool:
+    """True when a status fits a matcher such as 200, 200-399 or 200,404."""
+    for match in MATCHER.finditer(codes):
+        low = int(match[1])
+        if low <= status <= int(match[2] or low):
+            return True
+    return False
+
+
+def _not_registered(group: Any, target: Mapping[str, Any]) -> FakeHealthStatus:
+    return FakeHealthStatus(
+        str(target["Id"]),
+        str(target.get("Port") or group.port),
+        None,
+        "unused",
+        "Target.NotRegistered",
+        "Target is not registered to the target group",
+    )
+
+
+def _check_weights(actions: Iterable[Mapping[str, Any]] | None) -> None:
+    low, high = WEIGHT_RANGE
+    for action in actions or []:
+        for group in (action.get("ForwardConfig") or {}).get("TargetGroups", []):
+            weight = group.get("Weight")
+            if weight is not None and not low <= int(weight) <= high:
+                raise ELBClientError(
+                    "ValidationError", f"The weight '{weight}' must be between {low} and {high}, inclusive"
+                )
+
+
+# -- hooks ---------------------------------------------------------------------------------------------------
+
+
+def _install_group_hooks(cloud: LocalCloud, balancers: Balancers) -> None:
+    def mine(group: Any) -> bool:
+        return group.arn in balancers.backend.target_groups
+
+    def register(self: Any, targets: list[dict[str, Any]]) -> None:
+        (balancers.register if mine(self) else original_register)(self, targets)
+
+    def deregister(self: Any, targets: list[dict[str, Any]]) -> None:
+        (balancers.deregister if mine(self) else original_deregister)(self, targets)
+
+    def deregister_terminated_instances(self: Any, instance_ids: list[str]) -> None:
+        targets = [{"Id": target_id} for target_id in list(self.targets) if target_id in instance_ids]
+        if targets:
+            deregister(self, targets)
+
+    original_register = cloud.patch(FakeTargetGroup, "register", register)
+    original_deregister = cloud.patch(FakeTargetGroup, "deregister", deregister)
+    cloud.patch(FakeTargetGroup, "deregister_terminated_instances", deregister_terminated_instances)
+
+
+def _install_backend_hooks(cloud: LocalCloud, balancers: Balancers) -> None:
+    def describe_target_health(self: Any, target_group_arn: str, targets: Any) -> Any:
+        group = self.target_groups.get(target_group_arn)
+        if self is not balancers.backend or group is None:
+            return original_health(self, target_group_arn, targets)
+        return balancers.health(group, targets or [])
+
+    def create_target_group(self: Any, name: str, **kwargs: Any) -> Any:
+        network = kwargs.get("protocol") in ("TCP", "TLS")
+        if self is balancers.backend and network and kwargs.get("healthcheck_protocol") not in ("HTTP",):
+            raise ELBClientError(
+                "InvalidConfigurationRequest",
+                "The local cloud probes health over HTTP only: set HealthCheckProtocol to HTTP and "
+                "HealthCheckPort to the port of the health responder.",
+            )
+        return original_create_group(self, name, **kwargs)
+
+    def create_listener(
+        self: Any, load_balancer_arn: str, protocol: str, port: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        actions = kwargs.get("actions") or next((a for a in args if isinstance(a, list)), None)
+        _check_weights(actions)
+        balancer = self.load_balancers.get(load_balancer_arn)
+        if balancer and any(str(x.port) == str(port) for x in balancer.listeners.values()):
+            raise ELBClientError("DuplicateListener", "A listener with the specified port already exists.")
+        listener = original_create_listener(self, load_balancer_arn, protocol, port, *args, **kwargs)
+        if self is balancers.backend:
+            try:
+                balancers.apply_for_caller()
+            except ELBClientError:
+                self.delete_listener(listener.arn)
+                raise
+        return listener
+
+    def modify_listener(self: Any, *args: Any, **kwargs: Any) -> Any:
+        actions = kwargs.get("actions") or (args[5] if len(args) > 5 else None)
+        _check_weights(actions)
+        self._validate_actions([FakeAction(action) for action in actions or []])
+        listener = original_modify_listener(self, *args, **kwargs)
+        for arn in _forward_weights(listener.default_actions):
+            group = self.target_groups[arn]
+            if listener.load_balancer_arn not in group.load_balancer_arns:
+                group.load_balancer_arns.append(listener.load_balancer_arn)
+        return listener
+
+    original_health = cloud.patch(ELBv2Backend, "describe_target_health", describe_target_health)
+    original_create_group = cloud.patch(ELBv2Backend, "create_target_group", create_target_group)
+    original_create_listener = cloud.patch(ELBv2Backend, "create_listener", create_listener)
+    original_modify_listener = cloud.patch(ELBv2Backend, "modify_listener", modify_listener)
+    for name in ("modify_listener", "delete_listener", "delete_load_balancer", "modify_target_group"):
+        _apply_after(cloud, balancers, name)
+
+
+def _apply_after(cloud: LocalCloud, balancers: Balancers, name: str) -> None:
+    def changed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        if self is balancers.backend:
+            balancers.apply_for_caller()
+        return result
+
+    original: Callable[..., Any] = cloud.patch(ELBv2Backend, name, changed)
+
+
+def install(cloud: LocalCloud) -> None:
+    """Make network load balancers real. Without a data plane moto's records stay in charge."""
+    if cloud.dataplane is None:
+        return
+    balancers = Balancers(cloud, cloud.dataplane)
+    _install_group_hooks(cloud, balancers)
+    _install_backend_hooks(cloud, balancers)

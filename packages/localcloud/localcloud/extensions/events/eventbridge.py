@@ -1,0 +1,379 @@
+"""EventBridge: rules that start state machines, invoke functions and fill queues, as AWS delivers.
+
+Delivery is asynchronous and at least once: a target that fails is tried again with growing pauses (cloud time)
+within the target's RetryPolicy, then the event goes to the dead-letter queue if there is one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from botocore import xform_name
+from botocore.exceptions import BotoCoreError, ClientError
+
+from localcloud.iam.access import Refused
+from localcloud.iam.identities import CannotAssume
+from localcloud.iam.need import Need
+from localcloud.iam.service_needs import key_of_message
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+log = logging.getLogger(__name__)
+
+SESSION_NAME = "delivery"
+DEFAULT_RETRIES = 185
+DEFAULT_AGE_SECONDS = 86_400
+LONGEST_PAUSE_SECONDS = 300
+# Errors that AWS does not try again: the target is not there, or the event does not fit it.
+FINAL_ERRORS = frozenset(
+    {
+        "ResourceNotFoundException",
+        "StateMachineDoesNotExist",
+        "InvalidExecutionInput",
+        "InvalidArn",
+        "AccessDenied",
+        "AccessDeniedException",
+        "NotFound",
+        "NotFoundException",
+        "QueueDoesNotExist",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "InvalidRequestContentException",
+    }
+)
+
+
+EVENTBRIDGE = "events.amazonaws.com"
+# What a target of each service takes to be delivered to: action, resource type.
+ACTIONS = {
+    "states": ("states:StartExecution", "statemachine"),
+    "lambda": ("lambda:InvokeFunction", "function"),
+    "sqs": ("sqs:SendMessage", "queue"),
+    "sns": ("sns:Publish", "topic"),
+    "events": ("events:PutEvents", "event-bus"),
+    "logs": ("logs:PutLogEvents", "log-stream"),
+}
+# Services without policies of their resources: only a role may.
+NEEDS_ROLE = frozenset({"states", "events"})
+
+
+class InvalidTarget(Exception):
+    """This target cannot be delivered to: says why."""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One event on its way to one target."""
+
+    source_arn: str
+    target_arn: str
+    payload: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    service: str = EVENTBRIDGE
+
+    @property
+    def role(self) -> str | None:
+        """The role that the service acts as; without one it acts as itself, and the target's policy decides."""
+        role = self.options.get("RoleArn")
+        return str(role) if role else None
+
+    @property
+    def retries(self) -> int:
+        return int(self.options.get("RetryPolicy", {}).get("MaximumRetryAttempts", DEFAULT_RETRIES))
+
+    @property
+    def age_seconds(self) -> float:
+        return float(self.options.get("RetryPolicy", {}).get("MaximumEventAgeInSeconds", DEFAULT_AGE_SECONDS))
+
+
+def deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str = "") -> None:
+    """Deliver in the background, with retries and dead-letter queue."""
+
+    def work() -> None:
+        try:
+            _deliver(cloud, delivery, fault_target)
+        finally:
+            cloud.deliveries.end()
+
+    cloud.deliveries.begin()
+    cloud.background(f"deliver-{fault_target or delivery.target_arn}", work)
+
+
+def _deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None:
+    expires = cloud.clock.epoch() + delivery.age_seconds
+    pause = 1.0
+    for attempt in range(delivery.retries + 1):
+        try:
+            _send_once(cloud, delivery, fault_target)
+            return
+        except (ClientError, BotoCoreError, InvalidTarget) as error:
+            code = _code(error)
+            if cloud.closing.is_set():
+                return
+            if code in FINAL_ERRORS or isinstance(error, InvalidTarget) or attempt == delivery.retries:
+                _give_up(cloud, delivery, code, str(error))
+                return
+        if cloud.clock.epoch() + pause > expires or not _pause(cloud, pause):
+            _give_up(cloud, delivery, "EventAgeExceeded", "the event grew older than its RetryPolicy allows")
+            return
+        pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
+
+
+def _pause(cloud: LocalCloud, seconds: float) -> bool:
+    """False when the cloud closes meanwhile."""
+    with cloud.deliveries.paused():
+        return cloud.clock.sleep(seconds, stop=cloud.closing.is_set)
+
+
+def _send_once(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None:
+    authorize(cloud, delivery)
+    fault = cloud.faults.take(fault_target) if fault_target else None
+    if fault is not None and fault.when == "before":
+        raise ClientError({"Error": {"Code": fault.error, "Message": fault.message}}, "Deliver")
+    _send(cloud, delivery)
+    if fault is not None and fault.when == "duplicate":
+        _send(cloud, delivery)
+    if fault is not None and fault.when == "after":
+        raise ClientError({"Error": {"Code": fault.error, "Message": fault.message}}, "Deliver")
+
+
+def authorize(cloud: LocalCloud, delivery: Delivery) -> None:
+    """Whether the sender may reach its target. Raises ClientError and InvalidTarget."""
+    _authorize(cloud, delivery, delivery.target_arn, delivery.role)
+
+
+def authorize_dead_letter(cloud: LocalCloud, delivery: Delivery, queue_arn: str) -> None:
+    """Whether it may reach the dead-letter queue: EventBridge as itself, Scheduler as the role. Raises ClientError."""
+    _authorize(cloud, delivery, queue_arn, None if delivery.service == EVENTBRIDGE else delivery.role)
+
+
+def _authorize(cloud: LocalCloud, delivery: Delivery, arn: str, role: str | None) -> None:
+    """By the role, else by the policy of the target itself."""
+    service = arn.split(":")[2]
+    if service not in ACTIONS:
+        return  # a universal target goes by the role's key
+    if role is None and service in NEEDS_ROLE:
+        raise InvalidTarget(f"RoleArn is required for target {arn}.")
+    needs = [Need(ACTIONS[service][0], arn, ACTIONS[service][1])]
+    if service == "sns":
+        needs += key_of_message(cloud.access.account.key_of_topic(arn), "sns", cloud.access.account)
+    try:
+        for need in needs:
+            if role is not None:
+                cloud.access.check_role(role, SESSION_NAME, delivery.service, need)
+            else:
+                cloud.access.check_service(delivery.service, delivery.source_arn, need)
+    except (Refused, CannotAssume) as error:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": str(error)}}, "Deliver") from error
+
+
+def _send(cloud: LocalCloud, delivery: Delivery) -> None:
+    arn, payload = delivery.target_arn, delivery.payload
+    parts = arn.split(":", 5)
+    service, resource = parts[2], parts[5]
+    if service == "states":
+        cloud.client("stepfunctions").start_execution(stateMachineArn=arn, input=payload)
+    elif service == "lambda":
+        cloud.client("lambda").invoke(FunctionName=arn, InvocationType="Event", Payload=payload.encode())
+    elif service == "sqs":
+        url = cloud.client("sqs").get_queue_url(QueueName=resource)["QueueUrl"]
+        group = delivery.options.get("SqsParameters", {}).get("MessageGroupId")
+        extra = {"MessageGroupId": group} if group else {}
+        cloud.client("sqs").send_message(QueueUrl=url, MessageBody=payload, **extra)
+    elif service == "sns":
+        cloud.client("sns").publish(TopicArn=arn, Message=payload)
+    elif service == "events" and resource.startswith("event-bus/"):
+        event = json.loads(payload)
+        entry = {
+            "Source": event["source"],
+            "DetailType": event["detail-type"],
+            "Detail": json.dumps(event["detail"]),
+        }
+        cloud.client("events").put_events(
+            Entries=[{**entry, "EventBusName": resource.removeprefix("event-bus/")}]
+        )
+    elif service == "logs":
+        _send_to_log_group(cloud, resource.removeprefix("log-group:").removesuffix(":*"), payload)
+    elif service == "scheduler" and resource.startswith("aws-sdk:"):
+        _call_sdk(cloud, delivery, resource)
+    else:
+        raise InvalidTarget(f"the local cloud cannot deliver to {arn}")
+
+
+def _call_sdk(cloud: LocalCloud, delivery: Delivery, resource: str) -> None:
+    """EventBridge Scheduler's universal target: arn:aws:scheduler:::aws-sdk:<service>:<apiAction>."""
+    from localcloud.extensions.stepfunctions.executions import BOTO_SERVICE
+
+    _, service, action = resource.split(":")
+    if delivery.role is None:
+        raise InvalidTarget(f"RoleArn is required for target {delivery.target_arn}.")
+    name = BOTO_SERVICE.get(service, service)
+    try:
+        client = cloud.client_as(delivery.role, SESSION_NAME, delivery.service, name)
+    except CannotAssume as error:
+        raise InvalidTarget(str(error)) from error
+    method = getattr(client, xform_name(action[:1].upper() + action[1:]), None)
+    if method is None:
+        raise InvalidTarget(f"aws-sdk:{service}:{action} is not an API action")
+    method(**json.loads(delivery.payload))
+
+
+def _send_to_log_group(cloud: LocalCloud, group: str, payload: str) -> None:
+    logs, stream = cloud.client("logs"), str(uuid.uuid4())
+    logs.create_log_stream(logGroupName=group, logStreamName=stream)
+    event = {"timestamp": int(cloud.clock.epoch() * 1000), "message": payload}
+    logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=[event])
+
+
+def _code(error: Exception) -> str:
+    return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
+
+
+def _give_up(cloud: LocalCloud, delivery: Delivery, code: str, message: str) -> None:
+    log.warning("%s could not deliver to %s: %s %s", delivery.source_arn, delivery.target_arn, code, message)
+    queue_arn = delivery.options.get("DeadLetterConfig", {}).get("Arn")
+    if not queue_arn:
+        return
+    try:
+        authorize_dead_letter(cloud, delivery, queue_arn)
+    except ClientError as error:
+        log.error("the event is lost, its dead-letter queue %s refuses it: %s", queue_arn, error)
+        return
+    attributes = {
+        "RULE_ARN": delivery.source_arn,
+        "TARGET_ARN": delivery.target_arn,
+        "ERROR_CODE": code,
+        "ERROR_MESSAGE": message or code,
+    }
+    cloud.client("sqs").send_message(
+        QueueUrl=cloud.client("sqs").get_queue_url(QueueName=queue_arn.rsplit(":", 1)[-1])["QueueUrl"],
+        MessageBody=delivery.payload,
+        MessageAttributes={
+            key: {"DataType": "String", "StringValue": value} for key, value in attributes.items()
+        },
+    )
+
+
+# -- what a target gets -----------------------------------------------------------------------------------
+
+
+def target_payload(target: Mapping[str, Any], event: Mapping[str, Any], rule_arn: str) -> str:
+    """The JSON text that a rule's target receives: Input, InputPath, InputTransformer, or the whole event."""
+    if target.get("Input") is not None:
+        return str(target["Input"])
+    if target.get("InputPath") is not None:
+        return json.dumps(_at(event, target["InputPath"]))
+    transformer = target.get("InputTransformer")
+    if transformer:
+        values = {name: _at(event, path) for name, path in transformer.get("InputPathsMap", {}).items()}
+        return transform(transformer["InputTemplate"], {**values, **_predefined(event, rule_arn)})
+    return json.dumps(event)
+
+
+def _predefined(event: Mapping[str, Any], rule_arn: str) -> dict[str, Any]:
+    return {
+        "aws.events.rule-arn": rule_arn,
+        "aws.events.rule-name": rule_arn.rsplit("/", 1)[-1],
+        "aws.events.event.ingestion-time": event["time"],
+        "aws.events.event": {key: value for key, value in event.items() if key != "detail"},
+        "aws.events.event.json": event,
+    }
+
+
+def transform(template: str, values: Mapping[str, Any]) -> str:
+    """Fill `<name>` in an input template.
+
+    Outside quotes a value is written as JSON (so text gets its quotes); inside quotes it is written as text,
+    escaped for where it stands. A path that the event does not have gives null, or nothing inside quotes.
+    """
+    out: list[str] = []
+    quoted = False
+    position = 0
+    placeholder = re.compile(r"<([A-Za-z0-9_.\-]+)>")
+    while position < len(template):
+        match = placeholder.match(template, position)
+        if match and match.group(1) in values:
+            value = values[match.group(1)]
+            out.append(_inside_quotes(value) if quoted else json.dumps(value))
+            position = match.end()
+            continue
+        character = template[position]
+        if character == "\\" and quoted:
+            out.append(template[position : position + 2])
+            position += 2
+            continue
+        quoted ^= character == '"'
+        out.append(character)
+        position += 1
+    return "".join(out)
+
+
+def _inside_quotes(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return json.dumps(text)[1:-1]
+
+
+def _at(event: Mapping[str, Any], path: str) -> Any:
+    """The value at a JSON path of dots and [n] (all that EventBridge allows), or None."""
+    value: Any = event
+    for name, index in re.findall(r"\.([^.\[\]]+)|\[(\d+)\]", path.removeprefix("$")):
+        if name and isinstance(value, Mapping) and name in value:
+            value = value[name]
+        elif index and isinstance(value, Sequence) and int(index) < len(value):
+            value = value[int(index)]
+        else:
+            return None
+    return value
+
+
+# -- moto ---------------------------------------------------------------------------------------------------
+
+
+def iso_time(epoch: float) -> str:
+    """A time as events carry it, e.g. 2026-11-21T08:00:00Z."""
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def send_to_targets(cloud: LocalCloud, rule: Any, event: Mapping[str, Any]) -> None:
+    """Deliver an event to each target of a rule."""
+    for target in rule.targets:
+        payload = target_payload(target, event, rule.arn)
+        deliver(cloud, Delivery(rule.arn, target["Arn"], payload, target), f"events:{rule.name}")
+
+
+def install(cloud: LocalCloud) -> None:
+    """Deliver what rules match, and give AWS services' own events (`put_event`) to the default bus."""
+    from moto.events.models import Rule, events_backends
+
+    def send(self: Any, original_event: dict[str, Any], transform_input: bool = True) -> None:
+        if self.state != "ENABLED" or not self.event_pattern.get_pattern():
+            return  # a rule with a schedule only matches no event
+        if not self.event_pattern.matches_event(original_event):
+            return
+        event = {key: value for key, value in original_event.items() if key != "ingestion-time"}
+        if isinstance(event["time"], int | float):
+            event["time"] = iso_time(event["time"])
+        send_to_targets(cloud, self, event)
+
+    def put_event(source: str, detail_type: str, detail: Mapping[str, Any], resources: Sequence[str]) -> None:
+        backend = events_backends[cloud.settings.account_id][cloud.settings.region]
+        entry = {
+            "Source": source,
+            "DetailType": detail_type,
+            "Detail": json.dumps(detail, default=str),
+            "Resources": list(resources),
+            "Time": cloud.clock.epoch(),
+        }
+        backend.put_events([entry])
+
+    cloud.patch(Rule, "send_to_targets", send)
+    cloud.deliver_events_with(put_event)

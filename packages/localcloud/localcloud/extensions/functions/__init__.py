@@ -1,0 +1,1 @@
+"""Lambda: the package's code in processes of its own. The worker imports nothing of this package."""

@@ -1,0 +1,454 @@
+"""Lambda functions that really run: the code of the deployment package, in a warm process per function.
+
+Per deployment package there is one fork server with the common packages imported; each function gets workers
+forked from it, which stay warm. Timeouts are real seconds. Memory size and architecture are recorded, not enforced.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import io
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+import zipfile
+from collections import defaultdict
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from localcloud.extensions.functions.embedded_metrics import metrics_in
+from localcloud.faults import InjectedFailure
+from localcloud.hosts.state_lock import process_mark
+from localcloud.iam.identities import CannotAssume
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+log = logging.getLogger(__name__)
+
+WORKER = Path(__file__).with_name("lambda_runtime_worker.py")
+# What AWS's Python runtime brings along; a function may rely on these without bundling them.
+RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "jmespath", "dateutil", "urllib3", "six.py")
+LARGEST_PAYLOAD_BYTES = 6 * 1024 * 1024
+ASYNC_RETRY_CLOUD_SECONDS = (
+    60,
+    120,
+)  # the Lambda guide, "How Lambda handles errors with asynchronous invocation"
+PRELOAD_TIMEOUT_SECONDS = 120
+TAIL_BYTES = 4096
+
+
+class WorkerDied(Exception):
+    """The function's process ended before it answered."""
+
+
+class WorkerTimedOut(Exception):
+    """The function ran past its timeout."""
+
+
+@dataclass
+class Outcome:
+    """What an invocation gave: a payload, and the kind of error if it is one."""
+
+    payload: bytes
+    error: str | None = None
+    log_tail: str = ""
+
+
+@dataclass
+class Worker:
+    """A warm process of one function."""
+
+    pid: int
+    channel: socket.socket
+    reader: IO[bytes]
+    log_stream: str
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self.reader.close()
+        self.channel.close()
+
+
+@dataclass
+class ForkServer:
+    """The parent process of all workers of one deployment package."""
+
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+    reader: IO[bytes]
+    task_root: Path
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def spawn(self, handler: str, environment: dict[str, str], log_stream: str) -> Worker:
+        ours, theirs = socket.socketpair()
+        spec = {"handler": handler, "environment": environment, "task_root": str(self.task_root)}
+        with self.lock:
+            socket.send_fds(self.control, [json.dumps(spec).encode()], [theirs.fileno()])
+            theirs.close()
+            line = self.reader.readline()
+        if not line:
+            raise WorkerDied("the fork server ended")
+        return Worker(json.loads(line)["pid"], ours, ours.makefile("rb"), log_stream)
+
+    def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # workers are in its process group
+        self.process.wait()
+        self.reader.close()
+        self.control.close()
+
+
+class LambdaRuntime:
+    """Runs functions for one cloud. Safe to use from many threads; concurrent calls get workers of their own."""
+
+    def __init__(self, cloud: LocalCloud) -> None:
+        self._cloud = cloud
+        self._root = cloud.state_dir / "lambda"
+        self._logs = cloud.state_dir / "logs"
+        self._fork_servers: dict[str, ForkServer] = {}
+        self._idle: dict[tuple[str, str], list[Worker]] = defaultdict(list)
+        self._lock = threading.Lock()
+        self._starting = threading.Lock()
+        self._logs.mkdir(parents=True, exist_ok=True)
+
+    def invoke(self, function: Any, body: bytes | str | None) -> Outcome:
+        """Run a function (moto's record of it) with a JSON payload and wait for its answer."""
+        names = (f"lambda:{function.function_name}", f"lambda:{handler_name(function)}")
+        fault = self._cloud.faults.take(*names)
+        if fault is not None and fault.when == "before":
+            return _injected(fault)
+        outcome = self._run(function, json.loads(body or b"{}"))
+        return outcome if fault is None else _injected(fault)
+
+    def close(self) -> None:
+        with self._lock:
+            servers, self._fork_servers = list(self._fork_servers.values()), {}
+            self._idle.clear()
+        for server in servers:
+            server.close()
+
+    def prune(self, function_name: str) -> None:
+        """Drop a function's warm workers: its code or configuration has changed, or it is gone."""
+        with self._lock:
+            stale = [key for key in self._idle if key[0] == function_name]
+            workers = [worker for key in stale for worker in self._idle.pop(key)]
+        for worker in workers:
+            worker.kill()
+
+    # -- one invocation ------------------------------------------------------------------------------------
+
+    def _run(self, function: Any, event: Any) -> Outcome:
+        request_id = str(uuid.uuid4())
+        key = (function.function_name, _fingerprint(function))
+        lines: list[str] = []
+        try:
+            worker = self._take(key, function)
+        except WorkerDied as error:
+            return _failure("Runtime.ExitError", f"RequestId: {request_id} Error: {error}", "")
+        except CannotAssume as error:
+            raise InjectedFailure(
+                "AccessDeniedException",
+                f"The role defined for the function cannot be assumed by Lambda. {error}",
+            ) from error
+        started = time.monotonic()
+        try:
+            result = self._exchange(worker, function, request_id, event, lines)
+        except WorkerTimedOut:
+            worker.kill()
+            message = (
+                f"RequestId: {request_id} Error: Task timed out after {float(function.timeout):.2f} seconds"
+            )
+            outcome = _failure("Sandbox.Timedout", message, "\n".join(lines))
+        except WorkerDied:
+            worker.kill()
+            message = f"RequestId: {request_id} Error: Runtime exited without providing a reason"
+            outcome = _failure("Runtime.ExitError", message, "\n".join(lines))
+        else:
+            outcome = _outcome(result, lines)
+            if str(result.get("error", {}).get("errorType", "")).startswith("Runtime.ImportModule"):
+                worker.kill()
+            else:
+                with self._lock:
+                    self._idle[key].append(worker)
+        self._record(function, request_id, worker.log_stream, lines, time.monotonic() - started, outcome)
+        return outcome
+
+    def _exchange(
+        self, worker: Worker, function: Any, request_id: str, event: Any, lines: list[str]
+    ) -> dict[str, Any]:
+        deadline = time.time() + float(function.timeout)
+        invocation = {
+            "request_id": request_id,
+            "event": event,
+            "deadline": deadline,
+            "arn": function.function_arn,
+        }
+        try:
+            worker.channel.settimeout(None)
+            worker.channel.sendall(json.dumps(invocation).encode() + b"\n")
+            while True:
+                remaining = deadline - time.time()
+                if remaining <= 0:
+                    raise WorkerTimedOut
+                worker.channel.settimeout(remaining)
+                line = worker.reader.readline()
+                if not line.endswith(b"\n"):
+                    raise WorkerDied
+                message = json.loads(line)
+                if "result" in message:
+                    answer: dict[str, Any] = message["result"]
+                    return answer
+                lines.append(message["log"])
+        except TimeoutError as error:
+            raise WorkerTimedOut from error
+        except (ConnectionError, BrokenPipeError, ValueError) as error:
+            raise WorkerDied from error
+
+    def _record(
+        self, function: Any, request_id: str, stream: str, lines: list[str], seconds: float, outcome: Outcome
+    ) -> None:
+        """Write the log, and turn embedded metrics into CloudWatch's."""
+        now = self._cloud.clock.now().isoformat(timespec="milliseconds")
+        text = [f"{now} START RequestId: {request_id}", *lines]
+        if outcome.error:
+            text.append(f"[ERROR] {outcome.payload.decode(errors='replace')}")
+        text.append(f"END RequestId: {request_id} Duration: {seconds * 1000:.2f} ms")
+        with self._lock, (self._logs / f"{function.function_name}.log").open("a") as file:
+            file.write("\n".join(text) + "\n")
+        for line in lines:
+            for namespace, datum in metrics_in(line, self._cloud.clock):
+                _put_metric(self._cloud, namespace, datum)
+
+    # -- processes -----------------------------------------------------------------------------------------
+
+    def _take(self, key: tuple[str, str], function: Any) -> Worker:
+        with self._lock:
+            if self._idle[key]:
+                return self._idle[key].pop()
+        stream = f"{datetime.now(UTC):%Y/%m/%d}/[$LATEST]{uuid.uuid4().hex}"
+        server = self._fork_server(function)
+        environment = {**self._environment(function, stream), "LAMBDA_TASK_ROOT": str(server.task_root)}
+        return server.spawn(function.handler, environment, stream)
+
+    def _fork_server(self, function: Any) -> ForkServer:
+        digest = hashlib.sha256(function.code_bytes).hexdigest()
+        with self._starting:
+            server = self._fork_servers.get(digest)
+            if server is None or server.process.poll() is not None:
+                server = self._start_fork_server(self._unpack(digest, function.code_bytes))
+                self._fork_servers[digest] = server
+            return server
+
+    def _unpack(self, digest: str, code: bytes) -> Path:
+        target = self._root / digest[:16]
+        if not target.exists():
+            partial = self._root / f".{digest[:16]}-{uuid.uuid4().hex[:8]}"
+            partial.mkdir(parents=True)
+            with zipfile.ZipFile(io.BytesIO(code)) as archive:
+                archive.extractall(partial)
+            partial.rename(target)
+        return target
+
+    def _start_fork_server(self, task_root: Path) -> ForkServer:
+        ours, theirs = socket.socketpair()
+        folders = (str(task_root), str(self._runtime_packages()))
+        argv = [sys.executable, "-I", "-S", str(WORKER), *folders, *self._cloud.settings.lambda_preload]
+        with (self._logs / "lambda_runtime.log").open("ab") as output:
+            process = subprocess.Popen(
+                argv,
+                stdin=theirs.fileno(),
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                cwd=task_root,
+                env={
+                    "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+                    "LANG": "en_US.UTF-8",
+                    "TZ": "UTC",
+                    # After a kill of the server, clean-up finds it and its workers by this.
+                    **process_mark(self._root.parent),
+                },
+            )
+        theirs.close()
+        reader = ours.makefile("rb")
+        ours.settimeout(PRELOAD_TIMEOUT_SECONDS)
+        server = ForkServer(process, ours, reader, task_root)
+        if not reader.readline():
+            server.close()
+            raise WorkerDied(f"the fork server did not start; see {self._logs / 'lambda_runtime.log'}")
+        return server
+
+    def _runtime_packages(self) -> Path:
+        """A folder with links to what AWS's runtime has, and nothing else of this environment."""
+        target = self._root / "runtime"
+        if not target.exists():
+            import boto3
+
+            site_packages = Path(boto3.__file__).parent.parent
+            partial = self._root / f".runtime-{uuid.uuid4().hex[:8]}"
+            partial.mkdir(parents=True)
+            for name in RUNTIME_PACKAGES:
+                (partial / name).symlink_to(site_packages / name)
+            try:
+                partial.rename(target)
+            except OSError:
+                shutil.rmtree(partial)
+        return target
+
+    def _environment(self, function: Any, log_stream: str) -> dict[str, str]:
+        region = self._cloud.settings.region
+        credentials = self._cloud.access.identities.credentials(
+            function.role, function.function_name, "lambda.amazonaws.com", self._cloud.clock.now()
+        )
+        reserved = {
+            "AWS_LAMBDA_FUNCTION_NAME": function.function_name,
+            "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_size),
+            "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{function.function_name}",
+            "AWS_LAMBDA_LOG_STREAM_NAME": log_stream,
+            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+            "AWS_EXECUTION_ENV": f"AWS_Lambda_{function.run_time}",
+            "AWS_REGION": region,
+            "AWS_DEFAULT_REGION": region,
+            "AWS_ACCESS_KEY_ID": credentials.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": credentials.secret_access_key,
+            "AWS_SESSION_TOKEN": str(credentials.session_token),
+            "AWS_ENDPOINT_URL": self._cloud.endpoint_url,
+            "AWS_ENDPOINT_URL_S3": self._cloud.host_endpoint_url,
+            "LAMBDA_RUNTIME_DIR": str(WORKER.parent),
+            "_HANDLER": function.handler,
+            "PEAKER_CLOCK_FILE": str(self._cloud.clock.path or ""),
+            "TZ": ":UTC",
+        }
+        base = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "LANG": "en_US.UTF-8",
+            "POWERTOOLS_TRACE_DISABLED": "true",
+        }
+        return {**base, **{key: str(value) for key, value in function.environment_vars.items()}, **reserved}
+
+
+def handler_name(function: Any) -> str:
+    """The last part of the handler's module: `create_volumes` of `peaker.handlers.create.create_volumes.handler`."""
+    parts = str(function.handler).split(".")
+    return parts[-2] if len(parts) > 1 else parts[0]
+
+
+def _fingerprint(function: Any) -> str:
+    seen = [
+        function.code_sha_256,
+        function.handler,
+        function.timeout,
+        function.role,
+        sorted(function.environment_vars.items()),
+    ]
+    return hashlib.sha256(json.dumps(seen, default=str).encode()).hexdigest()
+
+
+def _outcome(result: dict[str, Any], lines: list[str]) -> Outcome:
+    tail = "\n".join(lines)
+    if "error" in result:
+        return Outcome(json.dumps(result["error"]).encode(), "Unhandled", tail)
+    payload = str(result["value"]).encode()
+    if len(payload) > LARGEST_PAYLOAD_BYTES:
+        message = (
+            f"Response payload size exceeded maximum allowed payload size ({LARGEST_PAYLOAD_BYTES} bytes)."
+        )
+        return _failure("Function.ResponseSizeTooLarge", message, tail)
+    return Outcome(payload, None, tail)
+
+
+def _failure(error_type: str, message: str, tail: str) -> Outcome:
+    return Outcome(json.dumps({"errorType": error_type, "errorMessage": message}).encode(), "Unhandled", tail)
+
+
+def _injected(fault: Any) -> Outcome:
+    if fault.error == "Lambda.Unknown":  # the process ended, and Lambda gives no type of error
+        return Outcome(json.dumps({"errorMessage": fault.message}).encode(), "Unhandled")
+    if fault.error.startswith("Lambda."):  # an error of the Lambda service, not of the function
+        raise InjectedFailure(fault.error.removeprefix("Lambda."), fault.message)
+    return _failure(fault.error, fault.message, "")
+
+
+def _put_metric(cloud: LocalCloud, namespace: str, datum: dict[str, Any]) -> None:
+    from moto.cloudwatch.models import cloudwatch_backends
+
+    cloudwatch_backends[cloud.settings.account_id][cloud.settings.region].put_metric_data(namespace, [datum])
+
+
+def install(cloud: LocalCloud) -> None:
+    """Give moto's Lambda this runtime."""
+    from moto.awslambda_simple.models import LambdaSimpleBackend
+    from moto.core.config import default_user_config
+
+    runtime = LambdaRuntime(cloud)
+    cloud.on_close(runtime.close)
+    before = dict(default_user_config["lambda"])
+    default_user_config["lambda"] = {"use_docker": False}
+    cloud.on_close(lambda: default_user_config["lambda"].update(before))  # type: ignore[typeddict-item]
+
+    original_code = LambdaSimpleBackend.update_function_code
+    original_configuration = LambdaSimpleBackend.update_function_configuration
+    original_delete = LambdaSimpleBackend.delete_function
+
+    def invoke(
+        self: Any, function_name: str, qualifier: str | None, body: Any, headers: Any, response_headers: Any
+    ) -> bytes | None:
+        function = self.get_function(function_name, qualifier)
+        kind = headers.get("X-Amz-Invocation-Type") or "RequestResponse"
+        if kind == "DryRun":
+            return b""
+        if kind == "Event":
+            cloud.background(
+                f"invoke-{function.function_name}", lambda: _invoke_later(cloud, runtime, function, body)
+            )
+            return b""
+        outcome = runtime.invoke(function, body)
+        response_headers["x-amz-executed-version"] = "$LATEST"
+        if outcome.error:
+            response_headers["x-amz-function-error"] = outcome.error
+        if headers.get("X-Amz-Log-Type") == "Tail":
+            tail = outcome.log_tail.encode()[-TAIL_BYTES:]
+            response_headers["x-amz-log-result"] = base64.b64encode(tail).decode()
+        return outcome.payload
+
+    def update_code(self: Any, function_name: str, *rest: Any, **named: Any) -> Any:
+        runtime.prune(self.get_function(function_name).function_name)
+        return original_code(self, function_name, *rest, **named)
+
+    def update_configuration(self: Any, function_name: str, *rest: Any, **named: Any) -> Any:
+        runtime.prune(self.get_function(function_name).function_name)
+        return original_configuration(self, function_name, *rest, **named)
+
+    def delete(self: Any, function_name: str, *rest: Any, **named: Any) -> Any:
+        runtime.prune(function_name.rsplit(":", 1)[-1])
+        return original_delete(self, function_name, *rest, **named)
+
+    cloud.patch(LambdaSimpleBackend, "invoke", invoke)
+    cloud.patch(LambdaSimpleBackend, "update_function_code", update_code)
+    cloud.patch(LambdaSimpleBackend, "update_function_configuration", update_configuration)
+    cloud.patch(LambdaSimpleBackend, "delete_function", delete)
+
+
+def _invoke_later(cloud: LocalCloud, runtime: LambdaRuntime, function: Any, body: Any) -> None:
+    """An asynchronous invocation: tried again after one and after two minutes of cloud time, as AWS does."""
+    for pause in (*ASYNC_RETRY_CLOUD_SECONDS, None):
+        outcome = runtime.invoke(function, body)
+        if outcome.error is None or pause is None:
+            return
+        if not cloud.clock.sleep(pause, stop=cloud.closing.is_set):
+            return

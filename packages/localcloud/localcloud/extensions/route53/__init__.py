@@ -1,0 +1,1 @@
+"""Records, health checks, and DNS on loopback. May read alarms."""

@@ -1,0 +1,1 @@
+"""Run Command documents on hosts, and parameters. May use the data plane's hosts."""

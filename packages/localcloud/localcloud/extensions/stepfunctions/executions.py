@@ -1,0 +1,431 @@
+"""Step Functions on moto's state machine interpreter, with what keeps it from behaving as AWS put right.
+
+Scaled by the cloud clock: Wait states and Retry intervals. Real seconds: TimeoutSeconds of machines and tasks,
+because they guard work that takes real time here.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+import threading
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+import boto3
+from botocore import xform_name
+from botocore.config import Config
+from botocore.exceptions import ClientError, UnknownServiceError
+from botocore.model import ServiceModel
+
+from localcloud.extensions.stepfunctions import jsonata
+from localcloud.iam.identities import CannotAssume
+
+if TYPE_CHECKING:
+    from localcloud.server import LocalCloud
+
+# aws-sdk service names whose botocore name differs (Step Functions guide, "Supported AWS SDK integrations").
+BOTO_SERVICE = {
+    "sfn": "stepfunctions",
+    "states": "stepfunctions",
+    "elasticloadbalancingv2": "elbv2",
+    "elasticloadbalancing": "elb",
+    "eventbridge": "events",
+    "cloudwatchlogs": "logs",
+    "cloudwatchevents": "events",
+}
+# The service part of an aws-sdk error name: Ec2.Ec2Exception, Ssm.InvalidInstanceIdException.
+ERROR_SERVICE = {
+    "cloudformation": "CloudFormation",
+    "cloudwatch": "CloudWatch",
+    "cloudwatchlogs": "CloudWatchLogs",
+    "dynamodb": "DynamoDb",
+    "ebs": "Ebs",
+    "ec2": "Ec2",
+    "elasticloadbalancing": "ElasticLoadBalancing",
+    "elasticloadbalancingv2": "ElasticLoadBalancingV2",
+    "eventbridge": "EventBridge",
+    "iam": "Iam",
+    "lambda": "Lambda",
+    "s3": "S3",
+    "scheduler": "Scheduler",
+    "sfn": "Sfn",
+    "sns": "Sns",
+    "sqs": "Sqs",
+    "ssm": "Ssm",
+    "sts": "Sts",
+}
+LONGEST_TASK_SECONDS = 3600
+NO_ERROR_TYPE = "The cause could not be determined because Lambda did not return an error type."
+SESSION_NAME = "state-machine"
+SYNC_POLL_SECONDS = 0.1
+
+
+def install(cloud: LocalCloud) -> None:
+    """Put the interpreter to work on this cloud: its clock, its endpoint, its events."""
+    from moto.core.config import default_user_config
+
+    jsonata.install(cloud)
+    before = dict(default_user_config["stepfunctions"])
+    default_user_config["stepfunctions"] = {"execute_state_machine": True}
+    cloud.on_close(lambda: default_user_config["stepfunctions"].update(before))  # type: ignore[typeddict-item]
+    _install_clients(cloud)
+    _install_parser(cloud)
+    _install_waits(cloud)
+    _install_integrations(cloud)
+    _install_executions(cloud)
+    cloud.on_close(lambda: _abort_running(cloud))
+
+
+def _install_clients(cloud: LocalCloud) -> None:
+    """Tasks call this cloud's endpoint, with one shared client per service and role."""
+    import moto.stepfunctions.parser.asl.utils.boto_client as boto_client
+    import moto.stepfunctions.parser.models  # noqa: F401  loads the interpreter's modules, to be patched
+
+    clients: dict[tuple[str, str, str], Any] = {}
+    lock = threading.Lock()
+
+    def client_for(region: str, service: str, state_credentials: Any = None) -> Any:
+        """As the role of the state's Credentials, else of its machine."""
+        role = state_credentials.role_arn
+        try:
+            credentials = cloud.access.identities.credentials(
+                role, SESSION_NAME, "states.amazonaws.com", cloud.clock.now()
+            )
+        except CannotAssume as error:
+            raise ClientError(
+                {"Error": {"Code": "AccessDeniedException", "Message": str(error)}}, "AssumeRole"
+            ) from error
+        with lock:
+            if (region, service, role) not in clients:
+                clients[region, service, role] = boto3.client(  # type: ignore[call-overload]
+                    service,
+                    region_name=region,
+                    endpoint_url=cloud.endpoint_url,
+                    aws_access_key_id=credentials.access_key_id,
+                    aws_secret_access_key=credentials.secret_access_key,
+                    aws_session_token=credentials.session_token,
+                    config=Config(
+                        parameter_validation=False,
+                        retries={"total_max_attempts": 1},
+                        read_timeout=LONGEST_TASK_SECONDS,
+                        max_pool_connections=64,
+                    ),
+                )
+            return clients[region, service, role]
+
+    original = boto_client.boto_client_for
+    for name, module in list(sys.modules.items()):
+        if name.startswith("moto.stepfunctions.") and getattr(module, "boto_client_for", None) is original:
+            cloud.patch(module, "boto_client_for", client_for)
+
+
+def _install_parser(cloud: LocalCloud) -> None:
+    """Parse each definition once: the grammar takes half a second for a large one, at every execution."""
+    from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
+
+    original = AmazonStateLanguageParser.parse
+    parsed: dict[str, tuple[bytes, Any]] = {}
+
+    def parse(definition: str) -> tuple[Any, Any]:
+        if definition not in parsed:
+            program, tree = original(definition)
+            parsed[definition] = (pickle.dumps(program), tree)
+        pristine, tree = parsed[definition]
+        return pickle.loads(pristine), tree  # a copy each, because programs keep state while they run
+
+    cloud.patch(AmazonStateLanguageParser, "parse", staticmethod(parse))
+
+
+def _install_waits(cloud: LocalCloud) -> None:
+    from moto.stepfunctions.parser.asl.component.common.retry.max_attempts_decl import MaxAttemptsOutcome
+    from moto.stepfunctions.parser.asl.component.common.retry.retrier_decl import RetrierDecl
+    from moto.stepfunctions.parser.asl.component.common.retry.retrier_outcome import RetrierOutcome
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
+        state_task_service_callback,
+    )
+    from moto.stepfunctions.parser.asl.component.state.wait.wait_function.timestamp import Timestamp
+    from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
+
+    def pause(env: Any, cloud_seconds: float) -> None:
+        cloud.clock.sleep(cloud_seconds, stop=lambda: not env.is_running() or cloud.closing.is_set())
+
+    def wait_interval(self: Any, env: Any, wait_seconds: float) -> None:
+        pause(env, wait_seconds)
+
+    def wait_for_timestamp(self: Any, env: Any) -> float:
+        self.string.eval(env=env)
+        text = env.stack.pop()
+        if self._from_timestamp_string(timestamp=text) is None:
+            from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
+                FailureEventException,
+            )
+
+            raise FailureEventException(self._create_failure_event(env, text))
+        return datetime.fromisoformat(text).timestamp() - cloud.clock.epoch()
+
+    def retry(self: Any, env: Any) -> None:
+        self.error_equals.eval(env)
+        if not env.stack.pop():
+            env.stack.append(RetrierOutcome.Skipped)
+            return
+        self.max_attempts.eval(env=env)
+        if env.stack.pop() == MaxAttemptsOutcome.EXHAUSTED:
+            env.stack.append(RetrierOutcome.Failed)
+            return
+        for part in (self.interval_seconds, self.backoff_rate, self.max_delay_seconds, self.jitter_strategy):
+            part.eval(env=env)
+        pause(env, env.stack.pop())
+        env.stack.append(RetrierOutcome.Executed)
+
+    cloud.patch(WaitFunction, "_wait_interval", wait_interval)
+    cloud.patch(Timestamp, "_get_wait_seconds", wait_for_timestamp)
+    cloud.patch(RetrierDecl, "_eval_body", retry)
+    cloud.patch(state_task_service_callback, "_DELAY_SECONDS_SYNC_CONDITION_CHECK", SYNC_POLL_SECONDS)
+
+
+def _install_integrations(cloud: LocalCloud) -> None:
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service import (
+        StateTaskService,
+    )
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_aws_sdk import (
+        StateTaskServiceAwsSdk,
+    )
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_lambda import (
+        StateTaskServiceLambda,
+    )
+
+    def service_name(self: Any, boto_service_name: str | None = None) -> str:
+        name = (boto_service_name or self.resource.api_name).lower()
+        return BOTO_SERVICE.get(name, name)
+
+    def action_name(self: Any, service_action_name: str | None = None) -> str:
+        name = service_action_name or self.resource.api_action
+        return name if "_" in name else xform_name(name[:1].upper() + name[1:])
+
+    def normalise_parameters(
+        self: Any,
+        parameters: dict[str, Any],
+        boto_service_name: str | None = None,
+        service_action_name: str | None = None,
+    ) -> None:
+        operation = _operation(
+            self._get_boto_service_name(boto_service_name), self._get_boto_service_action(service_action_name)
+        )
+        if operation is not None and operation.input_shape is not None:
+            self._to_boto_request(parameters, operation.input_shape)
+
+    def normalise_response(
+        self: Any, response: Any, boto_service_name: str | None = None, service_action_name: str | None = None
+    ) -> None:
+        operation = _operation(
+            self._get_boto_service_name(boto_service_name), self._get_boto_service_action(service_action_name)
+        )
+        if operation is not None and operation.output_shape is not None:
+            self._from_boto_response(response, operation.output_shape)
+        _dates_to_text(response)
+
+    def error_service(service: str) -> str:
+        return ERROR_SERVICE.get(service.lower(), service[:1].upper() + service[1:])
+
+    cloud.patch(StateTaskServiceLambda, "_from_error", _typed_errors(StateTaskServiceLambda._from_error))
+    cloud.patch(StateTaskService, "_get_boto_service_name", service_name)
+    cloud.patch(StateTaskService, "_get_boto_service_action", action_name)
+    cloud.patch(StateTaskService, "_normalise_parameters", normalise_parameters)
+    cloud.patch(StateTaskService, "_normalise_response", normalise_response)
+    cloud.patch(StateTaskServiceAwsSdk, "_normalise_service_error_name", staticmethod(error_service))
+
+
+def _typed_errors(original: Callable[[Any, Any, Exception], Any]) -> Callable[[Any, Any, Exception], Any]:
+    """A function's error without a type is Lambda.Unknown, whatever Lambda gave with it; moto says Exception."""
+    from moto.stepfunctions.parser.asl.component.common.error_name.custom_error_name import CustomErrorName
+    from moto.stepfunctions.parser.asl.component.state.exec.state_task.lambda_eval_utils import (
+        LambdaFunctionErrorException,
+    )
+
+    def from_error(self: Any, env: Any, ex: Exception) -> Any:
+        event = original(self, env, ex)
+        if isinstance(ex, LambdaFunctionErrorException) and not _has_error_type(ex.payload):
+            event.error_name = CustomErrorName("Lambda.Unknown")
+            event.event_details["taskFailedEventDetails"] |= {
+                "error": "Lambda.Unknown",
+                "cause": f"{NO_ERROR_TYPE} Returned payload: {ex.payload}",
+            }
+        return event
+
+    return from_error
+
+
+def _has_error_type(payload: str) -> bool:
+    try:
+        answer = json.loads(payload)
+    except ValueError:
+        return False
+    return isinstance(answer, dict) and "errorType" in answer
+
+
+def _operation(service: str, action: str) -> Any:
+    """botocore's model of an action, or None when botocore does not know the service or the action."""
+    from moto.core.utils import get_service_model
+
+    try:
+        model: ServiceModel = get_service_model(service)
+    except UnknownServiceError:
+        return None
+    name = next((name for name in model.operation_names if xform_name(name) == action), None)
+    return None if name is None else model.operation_model(name)
+
+
+def _dates_to_text(value: Any) -> Any:
+    """Times in an integration's result as ISO 8601 text, in place, as AWS gives them."""
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, dict):
+        for key in value:
+            value[key] = _dates_to_text(value[key])
+    elif isinstance(value, list):
+        value[:] = [_dates_to_text(item) for item in value]
+    elif isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return value
+
+
+def _install_executions(cloud: LocalCloud) -> None:
+    from moto.core.responses import ActionResult
+    from moto.stepfunctions.parser.api import ExecutionStatus, InvalidExecutionInput
+    from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
+    from moto.stepfunctions.parser.models import StepFunctionsParserBackend
+    from moto.stepfunctions.responses import StepFunctionResponse
+
+    starting = threading.Lock()
+    original_start = StepFunctionsParserBackend.start_execution
+    original_reflect: Any = BaseExecutionWorkerCommunication._reflect_execution_status
+    original_stop: Any = Execution.stop
+    original_describe = StepFunctionResponse.describe_execution
+
+    def start_execution(
+        self: Any,
+        state_machine_arn: str,
+        name: str | None = None,
+        execution_input: str | None = None,
+        trace_header: str | None = None,
+    ) -> Any:
+        if name:
+            self._validate_name(name)
+        text = execution_input or "{}"
+        try:
+            json.loads(text)
+        except ValueError as error:
+            raise InvalidExecutionInput(f"Invalid State Machine Execution Input: '{error}'") from error
+        with starting:  # or two callers with one name both start
+            known = len(self.describe_state_machine(state_machine_arn).executions)
+            execution = original_start(
+                self, state_machine_arn, name or str(uuid.uuid4()), text, trace_header or ""
+            )
+            is_new = len(self.describe_state_machine(state_machine_arn).executions) > known
+        if is_new:
+            # It may have ended by now, which has an event of its own.
+            _announce(cloud, execution, ended=False)
+        return execution
+
+    def terminated(self: Any) -> None:
+        if self.execution.exec_status != ExecutionStatus.RUNNING:
+            return  # stopped before; the worker has only now come to its end
+        original_reflect(self)
+        _announce(cloud, self.execution)
+
+    def stop(self: Any, stop_date: Any, error: str | None, cause: str | None) -> None:
+        if self.exec_status != ExecutionStatus.RUNNING:
+            return
+        self.error, self.cause = error or None, cause or None
+        self.exec_status = ExecutionStatus.ABORTED
+        self.stop_date = cloud.clock.now()
+        if self.exec_worker is not None and self.exec_worker.env is not None:
+            original_stop(self, stop_date=stop_date, error=error, cause=cause)
+        cloud.clock.wake()
+        _announce(cloud, self)
+        for child in _children(self):
+            child.stop(stop_date=stop_date, error=error, cause=cause)
+
+    def stop_execution(self: Any) -> Any:
+        backend = self.stepfunction_backend
+        execution = backend.describe_execution(self._get_param("executionArn"))
+        execution.stop(cloud.clock.now(), self._get_param("error"), self._get_param("cause"))
+        return ActionResult({"stopDate": execution.stop_date})
+
+    def describe_execution(self: Any) -> Any:
+        answer = original_describe(self)
+        execution = self.stepfunction_backend.describe_execution(self._get_param("executionArn"))
+        description = cast(dict[str, Any], answer.result)
+        if execution.stop_date is not None:
+            description["stopDate"] = execution.stop_date
+        if execution.status == "SUCCEEDED":
+            description["output"] = json.dumps(execution.output)  # moto leaves the quotes off a text
+        return ActionResult(description)
+
+    cloud.patch(StepFunctionsParserBackend, "start_execution", start_execution)
+    cloud.patch(BaseExecutionWorkerCommunication, "terminated", terminated)
+    cloud.patch(Execution, "stop", stop)
+    cloud.patch(StepFunctionResponse, "stop_execution", stop_execution)
+    cloud.patch(StepFunctionResponse, "describe_execution", describe_execution)
+
+
+def _children(execution: Any) -> list[Any]:
+    """Running executions that `execution` started with .sync or .sync:2; AWS stops them with it."""
+    started = []
+    for event in execution.to_history_output()["events"] if execution.exec_worker is not None else []:
+        details = event.get("taskSubmittedEventDetails") or {}
+        if "startExecution.sync" in str(details.get("resource", "")):
+            started.append(json.loads(details["output"]).get("ExecutionArn"))
+    return [other for other in running() if other.exec_arn in started]
+
+
+def executions() -> list[Any]:
+    """Every execution that the process knows."""
+    from moto.stepfunctions.parser.models import stepfunctions_parser_backends
+
+    found = []
+    for account in list(stepfunctions_parser_backends.values()):
+        for backend in list(account.values()):
+            for machine in list(backend.state_machines):
+                found.extend(machine.executions)
+    return found
+
+
+def running() -> list[Any]:
+    """The executions that have not ended."""
+    return [execution for execution in executions() if execution.status == "RUNNING"]
+
+
+def _abort_running(cloud: LocalCloud) -> None:
+    for execution in running():
+        execution.stop(cloud.clock.now(), "LocalCloudClosed", "The local cloud was closed.")
+
+
+def _announce(cloud: LocalCloud, execution: Any, *, ended: bool = True) -> None:
+    """The `Step Functions Execution Status Change` event, shaped as AWS shapes it."""
+    if cloud.closing.is_set():
+        return
+    status = execution.status if ended else "RUNNING"
+    detail = {
+        "executionArn": execution.exec_arn,
+        "stateMachineArn": execution.state_machine_arn,
+        "name": execution.name,
+        "status": status,
+        "startDate": _milliseconds(execution.start_date),
+        "stopDate": _milliseconds(execution.stop_date) if ended else None,
+        "input": execution.execution_input,
+        "output": json.dumps(execution.output) if status == "SUCCEEDED" else None,
+        "inputDetails": {"included": True},
+        "outputDetails": {"included": True} if status == "SUCCEEDED" else None,
+        "error": execution.error if ended else None,
+        "cause": execution.cause if ended else None,
+    }
+    cloud.put_event("aws.states", "Step Functions Execution Status Change", detail, [execution.exec_arn])
+
+
+def _milliseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp() * 1000)

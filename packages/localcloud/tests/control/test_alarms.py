@@ -1,0 +1,283 @@
+"""Alarms: the state that data gives, missing data included, and what a change of state sets off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloud_rig.control import ROLE, Control, control, eventually, unique
+from localcloud.extensions.cloudwatch.alarms import AlarmRule, judge
+
+SCALE = 600
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+    with control(Path(tmp_path_factory.mktemp("cloud")), clock_scale=SCALE) as opened:
+        yield opened
+
+
+def alarm_rule(
+    missing: str, periods: int, to_alarm: int, comparison: str = "GreaterThanThreshold"
+) -> AlarmRule:
+    return AlarmRule(("N", "M", ()), "Average", 60, periods, to_alarm, 5.0, comparison, missing)
+
+
+def window(picture: str) -> list[float | None]:
+    """Points as the CloudWatch user guide draws them: 0 is not breaching, X is breaching, - is missing."""
+    return [{"0": 0.0, "X": 9.0, "-": None}[sign] for sign in picture.split()]
+
+
+# After the tables of "Configuring how CloudWatch alarms treat missing data": missing, ignore, breaching, notBreaching.
+TABLE_3_OF_3 = [
+    ("0 - X - X", "OK OK OK OK"),
+    ("0 - - - -", "OK OK OK OK"),
+    ("- - - - -", "INSUFFICIENT_DATA kept ALARM OK"),
+    ("0 X X - X", "ALARM ALARM ALARM ALARM"),
+    ("- - X - -", "ALARM kept ALARM OK"),
+]
+TABLE_2_OF_3 = [
+    ("0 - X - X", "ALARM ALARM ALARM ALARM"),
+    ("0 0 X 0 X", "ALARM ALARM ALARM ALARM"),
+    ("0 - X - -", "OK OK ALARM OK"),
+    ("- - - - 0", "OK OK ALARM OK"),
+    ("- - - X -", "ALARM kept ALARM OK"),
+]
+
+
+@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize(
+    ("picture", "states", "to_alarm"),
+    [(*row, 3) for row in TABLE_3_OF_3] + [(*row, 2) for row in TABLE_2_OF_3],
+)
+def test_missing_data_is_treated_as_in_the_user_guide(
+    picture: str, states: str, to_alarm: int, index: int
+) -> None:
+    missing = ("missing", "ignore", "breaching", "notBreaching")[index]
+    verdict = judge(alarm_rule(missing, 3, to_alarm), window(picture), "OK")
+    assert verdict.state == states.split()[index].replace("kept", "OK")
+    kept = judge(alarm_rule(missing, 3, to_alarm), window(picture), "INSUFFICIENT_DATA")
+    assert kept.state == states.split()[index].replace("kept", "INSUFFICIENT_DATA")
+
+
+def test_one_new_breaching_point_is_not_yet_an_alarm_of_three() -> None:
+    assert (
+        judge(alarm_rule("missing", 3, 3), window("- - - - X"), "INSUFFICIENT_DATA").state
+        == "INSUFFICIENT_DATA"
+    )
+
+
+@pytest.mark.parametrize(
+    ("comparison", "at_threshold"),
+    [
+        ("GreaterThanThreshold", "OK"),
+        ("GreaterThanOrEqualToThreshold", "ALARM"),
+        ("LessThanThreshold", "OK"),
+        ("LessThanOrEqualToThreshold", "ALARM"),
+    ],
+)
+def test_the_threshold_itself(comparison: str, at_threshold: str) -> None:
+    assert judge(alarm_rule("missing", 1, 1, comparison), [5.0], "OK").state == at_threshold
+
+
+def make_alarm(aws: Control, **options: Any) -> str:
+    name = unique("alarm")
+    request = {
+        "AlarmName": name,
+        "Namespace": "N",
+        "MetricName": name,
+        "Statistic": "Average",
+        "Period": 60,
+        "EvaluationPeriods": 1,
+        "Threshold": 5.0,
+        "ComparisonOperator": "GreaterThanThreshold",
+        "AlarmDescription": "for a test",
+        **options,
+    }
+    if "ExtendedStatistic" in options:
+        del request["Statistic"]
+    aws.cloudwatch.put_metric_alarm(**request)
+    return name
+
+
+def state(aws: Control, name: str) -> str:
+    return str(aws.cloudwatch.describe_alarms(AlarmNames=[name])["MetricAlarms"][0]["StateValue"])
+
+
+def put(aws: Control, name: str, *values: float) -> None:
+    aws.cloudwatch.put_metric_data(Namespace="N", MetricData=[{"MetricName": name, "Values": list(values)}])
+
+
+def test_an_alarm_starts_without_data_goes_off_and_comes_back(aws: Control) -> None:
+    name = make_alarm(aws, TreatMissingData="notBreaching")
+    assert state(aws, name) in ("INSUFFICIENT_DATA", "OK")
+    put(aws, name, 9)
+    eventually(lambda: state(aws, name) == "ALARM")
+    eventually(lambda: state(aws, name) == "OK")
+    items = aws.cloudwatch.describe_alarm_history(AlarmName=name)["AlarmHistoryItems"]
+    summaries = [item["HistorySummary"] for item in items]
+    assert summaries[:2] == ["Alarm updated from ALARM to OK", "Alarm updated from OK to ALARM"] or summaries[
+        :2
+    ] == [
+        "Alarm updated from ALARM to OK",
+        "Alarm updated from INSUFFICIENT_DATA to ALARM",
+    ]
+
+
+def test_an_alarm_on_a_percentile(aws: Control) -> None:
+    name = make_alarm(aws, ExtendedStatistic="p90", TreatMissingData="ignore")
+    put(aws, name, *([1.0] * 80), *([9.0] * 20))
+    eventually(lambda: state(aws, name) == "ALARM")
+
+
+def test_an_alarm_may_be_given_its_metric_as_a_query(aws: Control) -> None:
+    name = unique("alarm")
+    metric = {"Namespace": "N", "MetricName": name, "Dimensions": []}
+    stat = {"Metric": metric, "Period": 60, "Stat": "Maximum"}
+    aws.cloudwatch.put_metric_alarm(
+        AlarmName=name,
+        Metrics=[{"Id": "m1", "MetricStat": stat, "ReturnData": True}],
+        EvaluationPeriods=1,
+        Threshold=5.0,
+        ComparisonOperator="GreaterThanThreshold",
+        TreatMissingData="ignore",
+    )
+    put(aws, name, 1, 9)
+    eventually(lambda: state(aws, name) == "ALARM")
+
+
+def test_a_change_of_state_is_an_event_as_aws_shapes_it(aws: Control) -> None:
+    url, arn = aws.queue()
+    name = make_alarm(aws, TreatMissingData="ignore", Dimensions=[{"Name": "Cluster", "Value": "orders"}])
+    pattern = {"source": ["aws.cloudwatch"], "detail": {"alarmName": [name], "state": {"value": ["ALARM"]}}}
+    aws.events.put_rule(Name=name, EventPattern=json.dumps(pattern))
+    aws.events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": arn}])
+    datum = {"MetricName": name, "Value": 9, "Dimensions": [{"Name": "Cluster", "Value": "orders"}]}
+    aws.cloudwatch.put_metric_data(Namespace="N", MetricData=[datum])
+    event = eventually(lambda: aws.messages(url))[0]
+    assert event["detail-type"] == "CloudWatch Alarm State Change"
+    assert event["resources"] == [f"arn:aws:cloudwatch:us-east-1:123456789012:alarm:{name}"]
+    detail = event["detail"]
+    assert detail["state"]["value"] == "ALARM"
+    assert detail["previousState"]["value"] in ("OK", "INSUFFICIENT_DATA")
+    assert json.loads(detail["state"]["reasonData"])["recentDatapoints"] == [9.0]
+    assert detail["state"]["timestamp"].endswith("+0000")
+    metric = detail["configuration"]["metrics"][0]["metricStat"]["metric"]
+    assert metric == {"namespace": "N", "name": name, "dimensions": {"Cluster": "orders"}}
+
+
+def test_the_actions_of_an_alarm_reach_its_topic(aws: Control) -> None:
+    url, queue_arn = aws.queue()
+    topic = aws.sns.create_topic(Name=unique("topic"))["TopicArn"]
+    aws.sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue_arn)
+    name = make_alarm(aws, AlarmActions=[topic], TreatMissingData="ignore")
+    put(aws, name, 9)
+    message = json.loads(eventually(lambda: aws.messages(url))[0]["Message"])
+    assert (message["AlarmName"], message["NewStateValue"]) == (name, "ALARM")
+
+
+def test_disabled_actions_stay_quiet_but_the_event_is_sent(aws: Control) -> None:
+    url, queue_arn = aws.queue()
+    topic = aws.sns.create_topic(Name=unique("topic"))["TopicArn"]
+    aws.sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue_arn)
+    name = make_alarm(aws, AlarmActions=[topic], ActionsEnabled=False, TreatMissingData="ignore")
+    event_url, event_arn = aws.queue()
+    aws.events.put_rule(Name=name, EventPattern=json.dumps({"detail": {"alarmName": [name]}}))
+    aws.events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": event_arn}])
+    aws.cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="by hand")
+    assert eventually(lambda: aws.messages(event_url))[0]["detail"]["state"]["reason"] == "by hand"
+    assert not aws.messages(url)
+
+
+def test_a_new_definition_keeps_the_state(aws: Control) -> None:
+    name = make_alarm(aws, TreatMissingData="ignore")
+    aws.cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="by hand")
+    aws.cloudwatch.put_metric_alarm(
+        AlarmName=name,
+        Namespace="N",
+        MetricName=name,
+        Statistic="Average",
+        Period=60,
+        EvaluationPeriods=2,
+        Threshold=7,
+        ComparisonOperator="GreaterThanThreshold",
+        TreatMissingData="ignore",
+    )
+    assert state(aws, name) == "ALARM"
+
+
+def test_from_a_metric_to_a_row_in_the_ledger(aws: Control) -> None:
+    """The whole chain: metric, alarm, event, rule, state machine, function, table."""
+    table = aws.table()
+    function = aws.function(
+        "import boto3, os\n"
+        "def handler(event, context):\n"
+        "    item = {'pk': {'S': event['alarm']}, 'reason': {'S': event['reason']}}\n"
+        "    boto3.client('dynamodb').put_item(TableName=os.environ['T'], Item=item)\n"
+        "    return {'written': event['alarm']}\n",
+        Environment={"Variables": {"T": table}},
+    )
+    call = {"FunctionName": function, "Payload": "{% $states.input %}"}
+    states = {
+        "Pause": {"Type": "Wait", "Seconds": 300, "Next": "Write"},
+        "Write": {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::lambda:invoke",
+            "Arguments": call,
+            "Output": "{% $states.result.Payload %}",
+            "TimeoutSeconds": 20,
+            "End": True,
+        },
+    }
+    machine = aws.machine(states)
+    name = make_alarm(aws, TreatMissingData="ignore", EvaluationPeriods=2)
+    pattern = {"source": ["aws.cloudwatch"], "detail": {"alarmName": [name], "state": {"value": ["ALARM"]}}}
+    transformer = {
+        "InputPathsMap": {"alarm": "$.detail.alarmName", "reason": "$.detail.state.reason"},
+        "InputTemplate": '{"alarm": <alarm>, "reason": <reason>}',
+    }
+    aws.events.put_rule(Name=name, EventPattern=json.dumps(pattern))
+    aws.events.put_targets(
+        Rule=name, Targets=[{"Id": "1", "Arn": machine, "RoleArn": ROLE, "InputTransformer": transformer}]
+    )
+    now = aws.cloud.clock.now()
+    points = [
+        {"MetricName": name, "Value": 9, "Timestamp": now - timedelta(minutes=ago)} for ago in (2, 1, 0)
+    ]
+    aws.cloudwatch.put_metric_data(Namespace="N", MetricData=points)
+
+    items = eventually(lambda: aws.dynamodb.scan(TableName=table)["Items"])
+    assert items[0]["pk"]["S"] == name
+    assert "2 out of the last 2 datapoints [9.0, 9.0]" in items[0]["reason"]["S"]
+    execution = aws.stepfunctions.list_executions(stateMachineArn=machine)["executions"][0]
+    ended = aws.ended(execution["executionArn"])
+    assert ended["output"] == {"written": name}
+    assert ended["stopDate"] - ended["startDate"] >= timedelta(seconds=300)
+
+
+def test_all_filters_of_a_list_of_alarms_hold_together(aws: Control) -> None:
+    names = [unique("filtered") for _ in range(2)]
+    for name, missing in zip(names, ("breaching", "notBreaching"), strict=True):
+        aws.cloudwatch.put_metric_alarm(
+            AlarmName=name,
+            Namespace="Silence",
+            MetricName=name,
+            Statistic="Sum",
+            Period=60,
+            EvaluationPeriods=1,
+            Threshold=5,
+            ComparisonOperator="GreaterThanThreshold",
+            TreatMissingData=missing,
+        )
+
+    def in_alarm() -> list[str]:
+        found = aws.cloudwatch.describe_alarms(AlarmNamePrefix="filtered", StateValue="ALARM")
+        return [one["AlarmName"] for one in found["MetricAlarms"]]
+
+    eventually(lambda: in_alarm() == [names[0]])
+    assert aws.cloudwatch.describe_alarms(AlarmNames=[names[1]], StateValue="ALARM")["MetricAlarms"] == []

@@ -1,0 +1,155 @@
+"""Metrics: statistics and percentiles by period, AWS's limits on time, and history."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from cloud_rig.control import Control, control, unique
+from localcloud.extensions.cloudwatch.metrics import Sample, statistic
+
+DAY = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+    with control(Path(tmp_path_factory.mktemp("cloud"))) as opened:
+        opened.cloud.clock.set(now=DAY)
+        yield opened
+
+
+def put(aws: Control, name: str, *data: dict[str, Any]) -> None:
+    aws.cloudwatch.put_metric_data(
+        Namespace="N", MetricData=[{"MetricName": name, **datum} for datum in data]
+    )
+
+
+def query(name: str, stat: str, period: int = 60, dimensions: dict[str, str] | None = None) -> dict[str, Any]:
+    pairs = [{"Name": key, "Value": value} for key, value in (dimensions or {}).items()]
+    metric = {"Namespace": "N", "MetricName": name, "Dimensions": pairs}
+    return {"Id": "m", "MetricStat": {"Metric": metric, "Period": period, "Stat": stat}}
+
+
+def ask(aws: Control, *queries: dict[str, Any], **options: Any) -> Any:
+    window = {"StartTime": DAY - timedelta(hours=1), "EndTime": DAY + timedelta(hours=1), **options}
+    return aws.cloudwatch.get_metric_data(MetricDataQueries=list(queries), **window)["MetricDataResults"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Average", 25),
+        ("Sum", 100),
+        ("Minimum", 10),
+        ("Maximum", 40),
+        ("SampleCount", 4),
+        ("p50", 25),
+        ("p100", 40),
+    ],
+)
+def test_a_statistic_of_a_period(aws: Control, name: str, value: float) -> None:
+    metric = unique("metric")
+    put(aws, metric, *({"Value": value, "Timestamp": DAY} for value in (40, 10, 30, 20)))
+    assert ask(aws, query(metric, name))[0]["Values"] == [value]
+
+
+def test_percentiles_of_weighted_values_and_averages_of_statistic_sets() -> None:
+    weighted = [Sample(1, 98), Sample(1000, 2)]
+    assert statistic(weighted, "p90") == 1
+    assert statistic(weighted, "p99") == 1000
+    assert statistic([Sample(5, 10, 1, 9)], "Maximum") == 9
+    assert statistic([Sample(5, 10, 1, 9)], "Sum") == 50
+
+
+def test_values_with_counts_and_statistic_sets_are_taken_together(aws: Control) -> None:
+    metric = unique("metric")
+    stats = {"SampleCount": 2, "Sum": 10, "Minimum": 4, "Maximum": 6}
+    put(
+        aws,
+        metric,
+        {"Values": [1, 2], "Counts": [1, 2], "Timestamp": DAY},
+        {"StatisticValues": stats, "Timestamp": DAY},
+    )
+    result = ask(aws, {**query(metric, "Average"), "Id": "a"}, {**query(metric, "Maximum"), "Id": "b"})
+    assert [item["Values"] for item in result] == [[3.0], [6.0]]
+
+
+def test_periods_start_at_multiples_of_their_length_newest_first(aws: Control) -> None:
+    metric = unique("metric")
+    put(
+        aws,
+        metric,
+        *({"Value": minute, "Timestamp": DAY + timedelta(minutes=minute)} for minute in (1, 4, 6)),
+    )
+    result = ask(aws, query(metric, "Sum", 300))[0]
+    assert result["Values"] == [6, 5]
+    assert [moment.astimezone(UTC).minute for moment in result["Timestamps"]] == [5, 0]
+    assert ask(aws, query(metric, "Sum", 300), ScanBy="TimestampAscending")[0]["Values"] == [5, 6]
+
+
+def test_metrics_that_differ_in_dimensions_are_different(aws: Control) -> None:
+    metric = unique("metric")
+    for cluster in ("orders", "users"):
+        put(aws, metric, {"Value": 1, "Dimensions": [{"Name": "Cluster", "Value": cluster}]})
+    assert ask(aws, query(metric, "Sum"))[0]["Values"] == []
+    assert ask(aws, query(metric, "Sum", dimensions={"Cluster": "orders"}))[0]["Values"] == [1]
+    listed = aws.cloudwatch.list_metrics(
+        MetricName=metric, Dimensions=[{"Name": "Cluster", "Value": "users"}]
+    )["Metrics"]
+    assert len(listed) == 1
+
+
+@pytest.mark.parametrize(
+    ("distance", "accepted"), [(-13.9, True), (-14.1, False), (0.08, True), (0.09, False)]
+)
+def test_points_may_be_two_weeks_old_and_two_hours_ahead(
+    aws: Control, distance: float, accepted: bool
+) -> None:
+    datum = {"Value": 1, "Timestamp": aws.cloud.clock.now() + timedelta(days=distance)}
+    if accepted:
+        put(aws, unique("metric"), datum)
+        return
+    with pytest.raises(ClientError, match=r"InvalidParameterValue.*MetricData.member.1.Timestamp"):
+        put(aws, unique("metric"), datum)
+
+
+def test_a_batch_with_a_bad_point_stores_nothing(aws: Control) -> None:
+    metric = unique("metric")
+    with pytest.raises(ClientError):
+        put(aws, metric, {"Value": 1}, {"Value": 1, "Timestamp": DAY - timedelta(days=30)})
+    assert not aws.cloudwatch.list_metrics(MetricName=metric)["Metrics"]
+
+
+def test_history_of_any_age_is_loaded_through_the_admin_endpoint_and_read_fast(aws: Control) -> None:
+    metric = unique("metric")
+    points = [[(DAY - timedelta(minutes=30 * index)).isoformat(), float(index)] for index in range(48 * 200)]
+    body = {"namespace": "N", "name": metric, "dimensions": {"Cluster": "orders"}, "points": points}
+    request = urllib.request.Request(
+        f"{aws.cloud.endpoint_url}/_peaker/metrics/history", json.dumps(body).encode()
+    )
+    with urllib.request.urlopen(request) as answer:
+        assert json.load(answer) == {"loaded": len(points)}
+    wanted = query(metric, "Average", 1800, {"Cluster": "orders"})
+    started = time.monotonic()
+    result = ask(aws, wanted, StartTime=DAY - timedelta(days=200))[0]
+    assert len(result["Values"]) == len(points)
+    assert time.monotonic() - started < 5
+
+
+def test_what_is_not_there_is_an_error_and_not_an_empty_answer(aws: Control) -> None:
+    with pytest.raises(ClientError, match="no metric math"):
+        ask(aws, query("m", "Sum"), {"Id": "e", "Expression": "m * 2"})
+    metric = unique("metric")
+    put(aws, metric, {"Value": 1, "Timestamp": DAY})
+    with pytest.raises(ClientError, match="no statistic"):
+        ask(aws, query(metric, "TM(2%:98%)"))
+    with pytest.raises(ClientError, match="Period 61"):
+        ask(aws, query("m", "Sum", 61))

@@ -1,0 +1,204 @@
+"""Rules: what they match, what their targets get, and what happens when a target fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloud_rig.control import ROLE, Control, control, eventually, unique
+from localcloud.extensions.events.eventbridge import target_payload, transform
+
+EVENT = {
+    "version": "0",
+    "id": "e-1",
+    "detail-type": "CloudWatch Alarm State Change",
+    "source": "aws.cloudwatch",
+    "account": "123456789012",
+    "time": "2026-11-21T08:00:00Z",
+    "region": "us-east-1",
+    "resources": ["arn:one", "arn:two"],
+    "detail": {"alarmName": 'shortage "orders"', "state": {"value": "ALARM", "n": 3}, "gone": None},
+}
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+    with control(Path(tmp_path_factory.mktemp("cloud")), clock_scale=600) as opened:
+        yield opened
+
+
+def rule(aws: Control, pattern: Any, arn: str, **target: Any) -> str:
+    name = unique("rule")
+    aws.events.put_rule(Name=name, EventPattern=json.dumps(pattern))
+    aws.events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": arn, **target}])
+    return name
+
+
+def put(aws: Control, source: str, **detail: Any) -> None:
+    entry = {"Source": source, "DetailType": "Test", "Detail": json.dumps(detail)}
+    assert aws.events.put_events(Entries=[entry])["FailedEntryCount"] == 0
+
+
+@pytest.mark.parametrize(
+    ("template", "filled"),
+    [
+        ('{"name": <name>}', {"name": 'shortage "orders"'}),
+        ('{"name": "<name>"}', {"name": 'shortage "orders"'}),
+        ('{"text": "alarm <name> is <value>"}', {"text": 'alarm shortage "orders" is ALARM'}),
+        (
+            '{"n": <n>, "list": <list>, "map": <map>}',
+            {"n": 3, "list": ["arn:one", "arn:two"], "map": {"value": "ALARM", "n": 3}},
+        ),
+        (
+            '{"n": "<n>", "missing": <missing>, "empty": "<missing>"}',
+            {"n": "3", "missing": None, "empty": ""},
+        ),
+        ('{"less": "a < b", "unknown": "<other>"}', {"less": "a < b", "unknown": "<other>"}),
+        ('{"escaped": "\\"<value>\\""}', {"escaped": '"ALARM"'}),
+        (
+            '{"rule": "<aws.events.rule-name>", "at": <aws.events.event.ingestion-time>}',
+            {"rule": "r", "at": EVENT["time"]},
+        ),
+    ],
+)
+def test_an_input_template_is_filled(template: str, filled: Any) -> None:
+    paths = {
+        "name": "$.detail.alarmName",
+        "value": "$.detail.state.value",
+        "n": "$.detail.state.n",
+        "list": "$.resources",
+        "map": "$.detail.state",
+        "missing": "$.detail.nowhere",
+    }
+    target = {"InputTransformer": {"InputPathsMap": paths, "InputTemplate": template}}
+    assert json.loads(target_payload(target, EVENT, "arn:aws:events:us-east-1:123456789012:rule/r")) == filled
+
+
+def test_a_quoted_value_cannot_break_out_of_its_quotes() -> None:
+    text = transform('{"a": "<x>"}', {"x": '", "b": "'})
+    assert json.loads(text) == {"a": '", "b": "'}
+
+
+@pytest.mark.parametrize(
+    ("target", "payload"),
+    [
+        ({"Input": '{"cluster": "orders"}'}, {"cluster": "orders"}),
+        ({"InputPath": "$.detail.state"}, {"value": "ALARM", "n": 3}),
+        ({"InputPath": "$.resources[1]"}, "arn:two"),
+        ({}, EVENT),
+    ],
+)
+def test_a_target_gets_a_constant_a_part_or_the_whole_event(target: dict[str, Any], payload: Any) -> None:
+    assert json.loads(target_payload(target, EVENT, "arn")) == payload
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches"),
+    [
+        ({"state": ["ALARM"]}, True),
+        ({"state": ["OK"]}, False),
+        ({"state": [{"anything-but": ["OK"]}]}, True),
+        ({"name": [{"prefix": "orders-"}]}, True),
+        ({"lag": [{"numeric": [">", 5, "<=", 9]}]}, True),
+        ({"lag": [{"numeric": [">", 9]}]}, False),
+        ({"nowhere": [{"exists": False}]}, True),
+    ],
+)
+def test_a_rule_starts_its_machine_for_what_its_pattern_matches(
+    aws: Control, pattern: Any, matches: bool
+) -> None:
+    source = unique("pattern")
+    machine = aws.machine({"Done": {"Type": "Succeed"}})
+    url, arn = aws.queue()
+    rule(aws, {"source": [source], "detail": pattern}, machine, RoleArn=ROLE)
+    rule(aws, {"source": [source]}, arn)
+    put(aws, source, state="ALARM", name="orders-1", lag=9)
+    eventually(lambda: aws.messages(url))
+    found = aws.stepfunctions.list_executions
+    if matches:
+        eventually(lambda: found(stateMachineArn=machine)["executions"])
+    else:
+        assert not found(stateMachineArn=machine)["executions"]
+
+
+def test_a_rule_invokes_its_function_with_the_event(aws: Control) -> None:
+    table = aws.table()
+    function = aws.function(
+        "import boto3, os\n"
+        "def handler(event, context):\n"
+        "    item = {'pk': {'S': event['detail-type']}, 'time': {'S': event['time']}}\n"
+        "    boto3.client('dynamodb').put_item(TableName=os.environ['T'], Item=item)\n",
+        Environment={"Variables": {"T": table}},
+    )
+    source = unique("function")
+    aws.allow_invocation(function)
+    rule(aws, {"source": [source]}, function)
+    put(aws, source)
+    items = eventually(lambda: aws.dynamodb.scan(TableName=table)["Items"])
+    assert items[0]["pk"]["S"] == "Test"
+    assert items[0]["time"]["S"].endswith("Z")
+
+
+def test_an_event_for_a_target_that_is_gone_goes_to_the_dead_letter_queue(aws: Control) -> None:
+    url, arn = aws.queue()
+    source = unique("dead")
+    gone = "arn:aws:states:us-east-1:123456789012:stateMachine:gone"
+    rule(aws, {"source": [source]}, gone, RoleArn=ROLE, DeadLetterConfig={"Arn": arn}, Input='{"a": 1}')
+    put(aws, source)
+    answer = eventually(
+        lambda: aws.sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"]).get("Messages")
+    )
+    assert answer[0]["Body"] == '{"a": 1}'
+    assert answer[0]["MessageAttributes"]["ERROR_CODE"]["StringValue"] == "StateMachineDoesNotExist"
+    assert answer[0]["MessageAttributes"]["TARGET_ARN"]["StringValue"] == gone
+
+
+@pytest.mark.filterwarnings("ignore:Exception.InjectedFailure")
+def test_a_failed_delivery_is_tried_again(aws: Control) -> None:
+    source = unique("retry")
+    machine = aws.machine({"Done": {"Type": "Succeed"}})
+    rule(aws, {"source": [source]}, machine, RoleArn=ROLE)
+    aws.cloud.faults.add("stepfunctions:StartExecution", "ThrottlingException", times=2)
+    put(aws, source)
+    eventually(lambda: aws.stepfunctions.list_executions(stateMachineArn=machine)["executions"])
+    assert not aws.cloud.faults.all()
+
+
+@pytest.mark.filterwarnings("ignore:Exception.InjectedFailure")
+def test_no_retries_means_none(aws: Control) -> None:
+    source = unique("once")
+    url, arn = aws.queue()
+    machine = aws.machine({"Done": {"Type": "Succeed"}})
+    policy = {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 60}
+    rule(aws, {"source": [source]}, machine, RoleArn=ROLE, RetryPolicy=policy, DeadLetterConfig={"Arn": arn})
+    aws.cloud.faults.add("stepfunctions:StartExecution", "ThrottlingException")
+    put(aws, source)
+    eventually(lambda: aws.messages(url))
+    assert not aws.stepfunctions.list_executions(stateMachineArn=machine)["executions"]
+
+
+def test_delivery_can_be_made_to_happen_twice(aws: Control) -> None:
+    source = unique("twice")
+    machine = aws.machine({"Done": {"Type": "Succeed"}})
+    name = rule(aws, {"source": [source]}, machine, RoleArn=ROLE)
+    aws.cloud.faults.add(f"events:{name}", when="duplicate")
+    put(aws, source)
+    eventually(lambda: len(aws.stepfunctions.list_executions(stateMachineArn=machine)["executions"]) == 2)
+
+
+def test_a_rule_with_a_schedule_only_and_a_disabled_one_match_no_event(aws: Control) -> None:
+    source = unique("quiet")
+    machine = aws.machine({"Done": {"Type": "Succeed"}})
+    scheduled = unique("scheduled")
+    aws.events.put_rule(Name=scheduled, ScheduleExpression="rate(30 days)")
+    aws.events.put_targets(Rule=scheduled, Targets=[{"Id": "1", "Arn": machine, "RoleArn": ROLE}])
+    aws.events.disable_rule(Name=rule(aws, {"source": [source]}, machine, RoleArn=ROLE))
+    url, arn = aws.queue()
+    rule(aws, {"source": [source]}, arn)
+    put(aws, source)
+    eventually(lambda: aws.messages(url))
+    assert not aws.stepfunctions.list_executions(stateMachineArn=machine)["executions"]

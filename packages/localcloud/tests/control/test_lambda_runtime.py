@@ -1,0 +1,221 @@
+"""Functions run for real: their code, environment, errors, timeouts, logs and metrics."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import time
+import zipfile
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cloud_rig.control import Control, control, eventually, packed
+
+SOURCE = """
+import json, os, sys, time
+import boto3
+
+class CapacityUnavailable(Exception):
+    pass
+
+def handler(event, context):
+    action = event.get("action")
+    if action == "fail":
+        raise CapacityUnavailable("no r6i.large left")
+    if action == "sleep":
+        time.sleep(30)
+    if action == "exit":
+        os._exit(7)
+    if action == "unserialisable":
+        return {1, 2}
+    if action == "log":
+        print("to stdout"); print("to stderr", file=sys.stderr)
+    if action == "aws":
+        return len(boto3.client("ec2").describe_vpcs()["Vpcs"])
+    if action == "context":
+        return {
+            "name": context.function_name,
+            "arn": context.invoked_function_arn,
+            "memory": context.memory_limit_in_mb,
+            "request": context.aws_request_id,
+            "remaining": context.get_remaining_time_in_millis(),
+        }
+    if action == "environment":
+        return dict(os.environ)
+    if action == "import":
+        try:
+            __import__(event["module"])
+        except ImportError:
+            return False
+        return True
+    if action == "metric":
+        lag = {"Name": "Lag", "Unit": "Seconds"}
+        directive = {"Namespace": "Peaker", "Dimensions": [["Cluster"]], "Metrics": [lag]}
+        print(json.dumps({"_aws": {"Timestamp": int(time.time() * 1000), "CloudWatchMetrics": [directive]},
+                          "Cluster": "orders", "Lag": [1, 3]}))
+    return {"pid": os.getpid(), "cwd": os.getcwd()}
+"""
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+    with control(Path(tmp_path_factory.mktemp("cloud")), clock_scale=600) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def function(aws: Control) -> str:
+    return aws.function(
+        SOURCE, Timeout=10, MemorySize=512, Environment={"Variables": {"LEDGER_TABLE": "ledger"}}
+    )
+
+
+def test_a_function_is_warm_the_second_time(aws: Control, function: str) -> None:
+    assert aws.invoke(function) == aws.invoke(function)
+
+
+def test_an_exception_is_the_answer_with_its_class_name(aws: Control, function: str) -> None:
+    kind, payload = aws.invoke(function, {"action": "fail"})
+    assert kind == "Unhandled"
+    assert payload["errorType"] == "CapacityUnavailable"
+    assert payload["errorMessage"] == "no r6i.large left"
+    assert "in handler" in payload["stackTrace"][0]
+
+
+def test_a_function_past_its_timeout_is_stopped_and_the_next_call_works(aws: Control) -> None:
+    slow = aws.function(SOURCE, Timeout=1)
+    started = time.monotonic()
+    kind, payload = aws.invoke(slow, {"action": "sleep"})
+    assert (kind, payload["errorType"]) == ("Unhandled", "Sandbox.Timedout")
+    assert "Task timed out after 1.00 seconds" in payload["errorMessage"]
+    assert time.monotonic() - started < 10
+    assert eventually(lambda: aws.invoke(slow)[0] is None)
+
+
+def test_a_process_that_dies_is_an_error_and_the_next_call_works(aws: Control, function: str) -> None:
+    assert aws.invoke(function, {"action": "exit"})[1]["errorType"] == "Runtime.ExitError"
+    assert aws.invoke(function)[0] is None
+
+
+def test_an_answer_that_is_not_json_is_an_error(aws: Control, function: str) -> None:
+    assert aws.invoke(function, {"action": "unserialisable"})[1]["errorType"] == "Runtime.MarshalError"
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"Handler": "nothing.handler"}, "Runtime.ImportModuleError"),
+        ({"Handler": "app.nothing"}, "Runtime.HandlerNotFound"),
+        ({"Code": {"ZipFile": packed("raise KeyError('LEDGER_TABLE')")}}, "KeyError"),
+    ],
+)
+def test_a_function_that_cannot_be_loaded_says_why(aws: Control, options: dict[str, Any], error: str) -> None:
+    assert aws.invoke(aws.function(SOURCE, **options))[1]["errorType"] == error
+
+
+def test_boto3_reaches_the_local_cloud_unconfigured(aws: Control, function: str) -> None:
+    assert aws.invoke(function, {"action": "aws"})[1] == len(aws.ec2.describe_vpcs()["Vpcs"])
+
+
+def test_the_context_says_what_lambda_says(aws: Control, function: str) -> None:
+    context = aws.invoke(function, {"action": "context"})[1]
+    assert context["arn"] == function
+    assert context["name"] == function.rsplit(":", 1)[1]
+    assert context["memory"] == "512"
+    assert len(context["request"]) == 36
+    assert 5_000 < context["remaining"] <= 10_000
+
+
+def test_the_environment_is_lambdas_and_the_functions_own(aws: Control, function: str) -> None:
+    environment = aws.invoke(function, {"action": "environment"})[1]
+    assert environment["LEDGER_TABLE"] == "ledger"
+    assert environment["AWS_REGION"] == "us-east-1"
+    assert environment["AWS_LAMBDA_FUNCTION_NAME"] == function.rsplit(":", 1)[1]
+    assert environment["PEAKER_CLOCK_FILE"] == str(aws.cloud.clock.path)
+    assert "VIRTUAL_ENV" not in environment
+
+
+@pytest.mark.parametrize(
+    ("module", "there"), [("boto3", True), ("moto", False), ("localcloud", False), ("peaker", False)]
+)
+def test_a_function_sees_its_bundle_and_what_aws_brings_and_no_more(
+    aws: Control, function: str, module: str, there: bool
+) -> None:
+    assert aws.invoke(function, {"action": "import", "module": module})[1] is there
+
+
+def test_the_log_has_both_outputs_and_the_tail_can_be_asked_for(aws: Control, function: str) -> None:
+    answer = aws.lambda_.invoke(FunctionName=function, Payload=json.dumps({"action": "log"}), LogType="Tail")
+    assert base64.b64decode(answer["LogResult"]).decode() == "to stdout\nto stderr"
+    log = (aws.cloud.state_dir / "logs" / f"{function.rsplit(':', 1)[1]}.log").read_text()
+    assert "\nto stdout\nto stderr\n" in log
+
+
+def test_embedded_metrics_are_cloudwatchs_on_the_cloud_clock(aws: Control, function: str) -> None:
+    aws.invoke(function, {"action": "metric"})
+    now = aws.cloud.clock.now()
+    points = aws.cloudwatch.get_metric_statistics(
+        Namespace="Peaker",
+        MetricName="Lag",
+        Dimensions=[{"Name": "Cluster", "Value": "orders"}],
+        StartTime=now - timedelta(hours=1),
+        EndTime=now + timedelta(minutes=1),
+        Period=60,
+        Statistics=["Average", "SampleCount"],
+    )["Datapoints"]
+    assert [(point["Average"], point["SampleCount"]) for point in points] == [(2.0, 2.0)]
+
+
+SMALL_BOTO3 = """
+class Session:
+    def get_available_services(self):
+        return ["s3"]
+    def client(self, service, *_, **__):
+        if service != "s3":
+            raise LookupError(f"Unknown service: {service}")
+"""
+
+
+def test_a_bundle_may_bring_a_boto3_that_knows_fewer_services(aws: Control) -> None:
+    code = io.BytesIO()
+    with zipfile.ZipFile(code, "w") as archive:
+        archive.writestr("boto3/__init__.py", SMALL_BOTO3)
+        archive.writestr(
+            "app.py", "import boto3\ndef handler(e, c): return boto3.Session().get_available_services()"
+        )
+    assert aws.invoke(aws.function("", Code={"ZipFile": code.getvalue()})) == (None, ["s3"])
+
+
+def test_new_code_is_what_runs_next(aws: Control) -> None:
+    function = aws.function("def handler(event, context): return 1")
+    assert aws.invoke(function)[1] == 1
+    aws.lambda_.update_function_code(
+        FunctionName=function, ZipFile=packed("def handler(event, context): return 2")
+    )
+    assert aws.invoke(function)[1] == 2
+
+
+def test_an_event_invocation_is_tried_again_after_a_minute_of_cloud_time(aws: Control) -> None:
+    table = aws.table()
+    function = aws.function(
+        "import boto3, os\n"
+        "def handler(event, context):\n"
+        "    key = {'pk': {'S': 'calls'}}\n"
+        "    boto3.client('dynamodb').update_item(TableName=os.environ['T'], Key=key,\n"
+        "        UpdateExpression='ADD n :one', ExpressionAttributeValues={':one': {'N': '1'}})\n"
+        "    raise RuntimeError('again')\n",
+        Environment={"Variables": {"T": table}},
+    )
+    answer = aws.lambda_.invoke(FunctionName=function, InvocationType="Event", Payload=b"{}")
+    assert answer["StatusCode"] == 202
+
+    def calls() -> int:
+        item = aws.dynamodb.get_item(TableName=table, Key={"pk": {"S": "calls"}}).get("Item")
+        return int(item["n"]["N"]) if item else 0
+
+    eventually(lambda: calls() == 3)

@@ -1,0 +1,180 @@
+"""Schedules: the expressions, and rules and schedules that fire on the cloud clock."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from cloud_rig.control import ROLE, Control, control, eventually, unique
+from localcloud.extensions.events import eventbridge
+from localcloud.extensions.events.schedules import MOST_DELIVERIES_AT_WORK, InvalidSchedule, parse
+from localcloud.server import LocalCloud
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)  # a Saturday
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+    with control(Path(tmp_path_factory.mktemp("cloud")), clock_scale=600) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("expression", "following"),
+    [
+        ("rate(5 minutes)", "2026-11-21T12:05"),
+        ("rate(1 day)", "2026-11-22T12:00"),
+        ("at(2026-12-24T18:00:00)", "2026-12-24T18:00"),
+        ("at(2026-11-21T12:00:00)", None),
+        ("cron(0/15 * * * ? *)", "2026-11-21T12:15"),
+        ("cron(30 6 * * ? *)", "2026-11-22T06:30"),
+        ("cron(0 9 ? * MON-FRI *)", "2026-11-23T09:00"),
+        ("cron(0 9 ? * 7 *)", "2026-11-28T09:00"),
+        ("cron(0 0 1 JAN,JUL ? *)", "2027-01-01T00:00"),
+        ("cron(0 0 L * ? *)", "2026-11-30T00:00"),
+        ("cron(0 0 15W * ? *)", "2026-12-15T00:00"),
+        ("cron(0 0 ? * 6L *)", "2026-11-27T00:00"),
+        ("cron(0 0 ? * 2#1 *)", "2026-12-07T00:00"),
+        ("cron(0 0 29 2 ? *)", "2028-02-29T00:00"),
+        ("cron(0 0 1 1 ? 2020)", None),
+    ],
+)
+def test_the_next_time_of_an_expression(expression: str, following: str | None) -> None:
+    found = parse(expression).next_after(NOON, NOON)
+    assert (found and found.strftime("%Y-%m-%dT%H:%M")) == following
+
+
+def test_a_rate_counts_from_when_the_schedule_was_made() -> None:
+    made = NOON - timedelta(minutes=7)
+    assert parse("rate(5 minutes)").next_after(NOON, made) == made + timedelta(minutes=10)
+
+
+def test_a_schedule_has_its_own_time_zone() -> None:
+    found = parse("cron(0 8 * * ? *)", ZoneInfo("Europe/Vienna")).next_after(NOON, NOON)
+    assert found is not None
+    assert found.astimezone(UTC).hour == 7
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "rate(0 minutes)",
+        "rate(1 minutes)",
+        "rate(5 minute)",
+        "cron(* * * * * *)",
+        "cron(61 * * * ? *)",
+        "daily",
+        "cron(a * * * ? *)",
+    ],
+)
+def test_an_expression_that_aws_refuses_is_refused(expression: str) -> None:
+    with pytest.raises(InvalidSchedule):
+        parse(expression)
+
+
+def test_a_rule_fires_every_five_cloud_minutes(aws: Control) -> None:
+    url, arn = aws.queue()
+    name = unique("rule")
+    aws.events.put_rule(Name=name, ScheduleExpression="rate(5 minutes)")
+    aws.events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": arn}])
+    times: list[datetime] = []
+
+    def thrice() -> bool:
+        times.extend(datetime.fromisoformat(event["time"]) for event in aws.messages(url))
+        return len(times) >= 3
+
+    eventually(thrice)
+    aws.events.disable_rule(Name=name)
+    steps = {
+        (later - earlier).total_seconds()
+        for earlier, later in zip(sorted(times), sorted(times)[1:], strict=False)
+    }
+    assert min(steps) >= 299  # times are whole seconds
+    assert all(step % 300 in (0, 1, 299) for step in steps)
+
+
+def test_a_scheduler_schedule_fires_once_and_deletes_itself(aws: Control) -> None:
+    url, arn = aws.queue()
+    name = unique("schedule")
+    at = (aws.cloud.clock.now() + timedelta(minutes=10)).replace(microsecond=0, tzinfo=None)
+    aws.scheduler.create_schedule(
+        Name=name,
+        ScheduleExpression=f"at({at.isoformat()})",
+        FlexibleTimeWindow={"Mode": "OFF"},
+        ActionAfterCompletion="DELETE",
+        Target={"Arn": arn, "RoleArn": ROLE, "Input": '{"at": "<aws.scheduler.scheduled-time>"}'},
+    )
+    assert eventually(lambda: aws.messages(url)) == [{"at": f"{at.isoformat()}Z"}]
+    eventually(lambda: name not in [found["Name"] for found in aws.scheduler.list_schedules()["Schedules"]])
+
+
+def test_a_schedule_can_call_any_api_action(aws: Control) -> None:
+    name = unique("schedule")
+    parameter = f"/{name}"
+    request = {"Name": parameter, "Value": "done", "Type": "String", "Overwrite": True}
+    aws.scheduler.create_schedule(
+        Name=name,
+        ScheduleExpression="rate(1 minute)",
+        FlexibleTimeWindow={"Mode": "OFF"},
+        Target={
+            "Arn": "arn:aws:scheduler:::aws-sdk:ssm:putParameter",
+            "RoleArn": ROLE,
+            "Input": json.dumps(request),
+        },
+    )
+    query = [{"Key": "Name", "Values": [parameter]}]
+    eventually(lambda: aws.ssm.describe_parameters(ParameterFilters=query)["Parameters"])
+    aws.scheduler.delete_schedule(Name=name)
+
+
+def test_a_jump_of_the_clock_fires_a_schedule_once(aws: Control) -> None:
+    url, arn = aws.queue()
+    name = unique("rule")
+    aws.events.put_rule(Name=name, ScheduleExpression="rate(7 days)")
+    aws.events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": arn, "Input": "1"}])
+    scheduled = unique("seen")
+    aws.events.put_rule(Name=scheduled, ScheduleExpression="rate(1 minute)")
+    seen_url, seen_arn = aws.queue()
+    aws.events.put_targets(Rule=scheduled, Targets=[{"Id": "1", "Arn": seen_arn}])
+    eventually(lambda: aws.messages(seen_url))  # both rules are known to the scheduler by now
+    aws.cloud.clock.set(now=aws.cloud.clock.now() + timedelta(days=30))
+    eventually(lambda: aws.messages(url))
+    aws.messages(seen_url)
+    eventually(lambda: aws.messages(seen_url))
+    assert not aws.messages(url)
+    for rule in (name, scheduled):
+        aws.events.disable_rule(Name=rule)
+
+
+def test_a_schedule_does_not_fire_faster_than_the_machine_delivers(
+    aws: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivered, may_go_on = eventbridge._send, threading.Event()
+    most = 0
+
+    def slow(cloud: LocalCloud, delivery: eventbridge.Delivery) -> None:
+        nonlocal most
+        most = max(most, cloud.deliveries.count)
+        may_go_on.wait()
+        delivered(cloud, delivery)
+
+    monkeypatch.setattr(eventbridge, "_send", slow)
+    name, (url, arn) = unique("rule"), aws.queue()
+    aws.events.put_rule(Name=name, ScheduleExpression="rate(1 minute)")
+    aws.events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": arn}])
+    try:
+        eventually(lambda: aws.cloud.deliveries.count >= MOST_DELIVERIES_AT_WORK)
+        begun = aws.cloud.clock.now()
+        eventually(lambda: aws.cloud.clock.now() - begun > timedelta(minutes=5))
+    finally:
+        may_go_on.set()
+    eventually(lambda: aws.messages(url))
+    aws.events.disable_rule(Name=name)
+    eventually(lambda: aws.cloud.deliveries.count == 0)
+    assert most <= MOST_DELIVERIES_AT_WORK

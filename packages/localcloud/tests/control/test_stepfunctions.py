@@ -1,0 +1,277 @@
+"""State machines as Step Functions runs them: JSONata, waits on the cloud clock, names, integrations, stops."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from cloud_rig.control import Control, control, eventually
+from localcloud.extensions.stepfunctions.jsonata import EvaluationError, evaluate
+
+SCALE = 300
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+    with control(Path(tmp_path_factory.mktemp("cloud")), clock_scale=SCALE) as opened:
+        yield opened
+
+
+def task(resource: str, arguments: Any, **more: Any) -> dict[str, Any]:
+    ending = {} if "Next" in more else {"End": True}
+    return {
+        "Type": "Task",
+        "Resource": f"arn:aws:states:::{resource}",
+        "Arguments": arguments,
+        "TimeoutSeconds": 20,
+        **ending,
+        **more,
+    }
+
+
+AWKWARD = ['it\'s "quoted"', "back\\slash", "line\nbreak", "{% $states %}", "ünï😀", "", "$null"]
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_a_variable_may_hold_any_text(aws: Control, text: str) -> None:
+    states = {
+        "Keep": {"Type": "Pass", "Assign": {"kept": "{% $states.input.text %}"}, "Next": "Give"},
+        "Give": {
+            "Type": "Pass",
+            "Output": {"text": "{% $kept %}", "deep": ["{% {'a': $kept} %}"]},
+            "End": True,
+        },
+    }
+    assert aws.run(states, {"text": text})["output"] == {"text": text, "deep": [{"a": text}]}
+
+
+def test_numbers_nulls_and_lists_keep_their_types(aws: Control) -> None:
+    document = {"whole": 3, "part": 0.5, "none": None, "no": False, "list": [1, [2]], "empty": [], "map": {}}
+    states = {
+        "Keep": {"Type": "Pass", "Assign": {"all": "{% $states.input %}"}, "Next": "Give"},
+        "Give": {"Type": "Pass", "Output": "{% $all %}", "End": True},
+    }
+    assert aws.run(states, document)["output"] == document
+
+
+def test_the_functions_that_aws_adds_are_there(aws: Control) -> None:
+    expressions = {
+        "range": "{% $range(1, 9, 2) %}",
+        "partition": "{% $partition([1, 2, 3], 2) %}",
+        "hash": "{% $hash('a', 'MD5') %}",
+        "parse": "{% $parse('{\"a\": null}') %}",
+        "uuid": "{% $length($uuid()) %}",
+    }
+    assert aws.run({"Give": {"Type": "Pass", "Output": expressions, "End": True}})["output"] == {
+        "range": [1, 3, 5, 7, 9],
+        "partition": [[1, 2], [3]],
+        "hash": "0cc175b9c0f1b6a831c399e269772661",
+        "parse": {"a": None},
+        "uuid": 36,
+    }
+
+
+def test_an_undefined_result_is_an_error_that_can_be_caught(aws: Control) -> None:
+    states = {
+        "Ask": task(
+            "aws-sdk:ec2:describeVpcs",
+            {"VpcIds": "{% $states.input.missing %}"},
+            Catch=[{"ErrorEquals": ["States.QueryEvaluationError"], "Next": "Caught"}],
+        ),
+        "Caught": {"Type": "Pass", "Output": "{% $states.input.Error %}", "End": True},
+    }
+    assert aws.run(states)["output"] == "States.QueryEvaluationError"
+
+
+def test_an_uncaught_undefined_result_fails_the_execution_and_says_where(aws: Control) -> None:
+    ended = aws.run({"Give": {"Type": "Pass", "Output": "{% $nowhere %}", "End": True}})
+    assert (ended["status"], ended["error"]) == ("FAILED", "States.QueryEvaluationError")
+    assert "'Give'" in ended["cause"]
+    assert "$nowhere" in ended["cause"]
+
+
+@pytest.mark.parametrize("expression", ["$eval('1')", "1 +", "$sum('a')", "function($x){$x}", "1/0"])
+def test_an_expression_without_json_value_is_an_evaluation_error(aws: Control, expression: str) -> None:
+    with pytest.raises(EvaluationError):
+        evaluate(expression, {}, aws.cloud.clock.now())
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [("$kept", None), ("$exists($kept)", True), ("$type($kept)", "null"), ("{'kept': $kept}", {"kept": None})],
+)
+def test_a_variable_that_holds_null_is_null(aws: Control, expression: str, value: Any) -> None:
+    states = {
+        "Keep": {"Type": "Pass", "Assign": {"kept": "{% $states.input.given %}"}, "Next": "Give"},
+        "Give": {"Type": "Pass", "Output": {"found": f"{{% {expression} %}}"}, "End": True},
+    }
+    assert aws.run(states, {"given": None})["output"] == {"found": value}
+
+
+def test_a_wait_lasts_cloud_seconds(aws: Control) -> None:
+    started = time.monotonic()
+    ended = aws.run({"Pause": {"Type": "Wait", "Seconds": 600, "End": True}})
+    assert 2.0 <= time.monotonic() - started < 8
+    lasted = ended["stopDate"] - ended["startDate"]
+    assert timedelta(seconds=600) <= lasted < timedelta(seconds=2400)
+
+
+def test_a_wait_for_a_timestamp_reads_the_cloud_clock(aws: Control) -> None:
+    at = (aws.cloud.clock.now() + timedelta(seconds=900)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    started = time.monotonic()
+    aws.run({"Pause": {"Type": "Wait", "Timestamp": at, "End": True}})
+    assert 2.0 <= time.monotonic() - started < 8
+
+
+def test_retries_wait_cloud_seconds_and_back_off(aws: Control) -> None:
+    retry = {"ErrorEquals": ["Ec2.Ec2Exception"], "IntervalSeconds": 200, "BackoffRate": 2, "MaxAttempts": 2}
+    missing = {"VolumeIds": ["vol-00000000000000000"]}
+    started = time.monotonic()
+    ended = aws.run({"Ask": task("aws-sdk:ec2:describeVolumes", missing, Retry=[retry])})
+    assert ended["status"] == "FAILED"
+    assert 2.0 <= time.monotonic() - started < 8  # (200 + 400) / 300
+
+
+def test_the_timeout_of_a_machine_is_real_seconds(aws: Control) -> None:
+    started = time.monotonic()
+    ended = aws.run({"Pause": {"Type": "Wait", "Seconds": 9_000, "End": True}}, TimeoutSeconds=1)
+    assert ended["status"] == "TIMED_OUT"
+    assert 1.0 <= time.monotonic() - started < 5
+    assert "stopDate" in ended
+
+
+def test_executions_without_a_name_are_different_ones(aws: Control) -> None:
+    machine = aws.machine({"Done": {"Type": "Succeed"}})
+    assert aws.start(machine) != aws.start(machine)
+
+
+def test_the_same_name_and_input_is_the_same_execution_while_it_runs(aws: Control) -> None:
+    machine = aws.machine({"Pause": {"Type": "Wait", "Seconds": 900, "End": True}})
+    first = aws.start(machine, {"a": 1}, name="run-1")
+    assert aws.start(machine, {"a": 1}, name="run-1") == first
+    with pytest.raises(ClientError, match="ExecutionAlreadyExists"):
+        aws.start(machine, {"a": 2}, name="run-1")
+    aws.ended(first)
+    with pytest.raises(ClientError, match="ExecutionAlreadyExists"):
+        aws.start(machine, {"a": 1}, name="run-1")
+
+
+def test_a_child_machine_gives_its_output_as_json(aws: Control) -> None:
+    child = aws.machine({"Give": {"Type": "Pass", "Output": {"n": "{% $states.input.n + 1 %}"}, "End": True}})
+    call = {"StateMachineArn": child, "Input": {"n": "{% $states.input.n %}"}}
+    ended = aws.run(
+        {"Child": task("states:startExecution.sync:2", call, Output="{% $states.result.Output.n %}")},
+        {"n": 4},
+    )
+    assert ended["output"] == 5
+
+
+def test_a_child_that_fails_fails_its_parent(aws: Control) -> None:
+    child = aws.machine({"Stop": {"Type": "Fail", "Error": "Broken", "Cause": "on purpose"}})
+    catch = [{"ErrorEquals": ["States.TaskFailed"], "Next": "Caught"}]
+    states = {
+        "Child": task("states:startExecution.sync:2", {"StateMachineArn": child, "Input": {}}, Catch=catch),
+        "Caught": {"Type": "Pass", "Output": "{% $parse($states.input.Cause).Error %}", "End": True},
+    }
+    assert aws.run(states)["output"] == "Broken"
+
+
+def test_dates_in_a_result_are_text(aws: Control) -> None:
+    create = task(
+        "aws-sdk:ec2:createVolume", {"AvailabilityZone": "us-east-1a", "Size": 1, "VolumeType": "gp3"}
+    )
+    created = aws.run({"Create": create})["output"]["CreateTime"]
+    assert created.startswith(f"{aws.cloud.clock.now():%Y-}")
+    assert created.endswith("Z")
+
+
+def test_load_balancing_and_parameters_are_services_of_the_sdk_integration(aws: Control) -> None:
+    states = {
+        "Balance": task("aws-sdk:elasticloadbalancingv2:describeLoadBalancers", {}, Next="Put"),
+        "Put": task("aws-sdk:ssm:putParameter", {"Name": "/a", "Value": "b", "Type": "String"}, Next="Get"),
+        "Get": task(
+            "aws-sdk:ssm:getParameter", {"Name": "/a"}, Output="{% $states.result.Parameter.Value %}"
+        ),
+    }
+    assert aws.run(states)["output"] == "b"
+
+
+def test_sdk_errors_have_the_names_that_aws_gives(aws: Control) -> None:
+    volume = task("aws-sdk:ec2:describeVolumes", {"VolumeIds": ["vol-00000000000000000"]})
+    assert aws.run({"Ask": volume})["error"] == "Ec2.Ec2Exception"
+    parameter = task("aws-sdk:ssm:getParameter", {"Name": "/nowhere"})
+    assert aws.run({"Ask": parameter})["error"] == "Ssm.ParameterNotFoundException"
+
+
+def test_a_function_answers_with_its_payload_or_with_its_class_of_error(aws: Control) -> None:
+    function = aws.function(
+        "class ReplicaLagging(Exception): pass\n"
+        "def handler(event, context):\n"
+        "    if event['fail']: raise ReplicaLagging('9 s behind')\n"
+        "    return {'got': event}\n"
+    )
+    call = {"FunctionName": function, "Payload": "{% $states.input %}"}
+    caught = {"Type": "Pass", "Output": "{% $parse($states.input.Cause).errorMessage %}", "End": True}
+    states = {
+        "Call": task(
+            "lambda:invoke",
+            call,
+            Output="{% $states.result.Payload %}",
+            Catch=[{"ErrorEquals": ["ReplicaLagging"], "Next": "Caught"}],
+        ),
+        "Caught": caught,
+    }
+    assert aws.run(states, {"fail": False})["output"] == {"got": {"fail": False}}
+    assert aws.run(states, {"fail": True})["output"] == "9 s behind"
+
+
+def test_a_stopped_execution_is_aborted_at_once_and_its_child_with_it(aws: Control) -> None:
+    child = aws.machine({"Pause": {"Type": "Wait", "Seconds": 90_000, "End": True}})
+    parent = aws.machine(
+        {"Child": task("states:startExecution.sync:2", {"StateMachineArn": child, "Input": {}})}
+    )
+    execution = aws.start(parent)
+    children = eventually(lambda: aws.stepfunctions.list_executions(stateMachineArn=child)["executions"])
+    eventually(lambda: "TaskSubmitted" in history(aws, execution))
+    aws.stepfunctions.stop_execution(executionArn=execution, error="Cancelled", cause="by hand")
+    stopped = aws.stepfunctions.describe_execution(executionArn=execution)
+    assert (stopped["status"], stopped["error"], stopped["cause"]) == ("ABORTED", "Cancelled", "by hand")
+    assert aws.ended(children[0]["executionArn"], seconds=3)["status"] == "ABORTED"
+
+
+def history(aws: Control, execution: str) -> list[str]:
+    events = aws.stepfunctions.get_execution_history(executionArn=execution)["events"]
+    return [event["type"] for event in events]
+
+
+def test_a_stop_interrupts_a_wait(aws: Control) -> None:
+    execution = aws.start(aws.machine({"Pause": {"Type": "Wait", "Seconds": 90_000, "End": True}}))
+    eventually(lambda: "WaitStateEntered" in history(aws, execution))
+    aws.stepfunctions.stop_execution(executionArn=execution)
+    eventually(lambda: "ExecutionAborted" in history(aws, execution), seconds=3)
+
+
+def test_every_change_of_status_is_an_event(aws: Control) -> None:
+    url, arn = aws.queue()
+    aws.events.put_rule(Name="status", EventPattern=json.dumps({"source": ["aws.states"]}))
+    aws.events.put_targets(Rule="status", Targets=[{"Id": "1", "Arn": arn}])
+    execution = aws.start(aws.machine({"Done": {"Type": "Succeed"}}), {"a": 1})
+    found: dict[str, Any] = {}
+
+    def both() -> bool:
+        # A queue may deliver a message twice.
+        events = [event for event in aws.messages(url) if event["detail"]["executionArn"] == execution]
+        found.update({event["detail"]["status"]: event for event in events})
+        return len(found) == 2
+
+    eventually(both)
+    assert json.loads(found["SUCCEEDED"]["detail"]["input"]) == {"a": 1}
+    assert found["RUNNING"]["detail"]["stopDate"] is None
+    assert {event["detail-type"] for event in found.values()} == {"Step Functions Execution Status Change"}

@@ -1,0 +1,407 @@
+"""Hosts as namespaces: real ones, on the MySQL image."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cloud_rig.real_machine import IMAGES, address, built_mysql_image, new_instance_id, own_network
+from localcloud.cleanup import leftovers
+from localcloud.dataplane import BlockDevice, DataPlaneError, HostSpec, RunResult
+from localcloud.hosts import NamespaceHosts, NetworkPlan
+from localcloud.hosts.network import namespace_name, namespaces
+
+pytestmark = pytest.mark.real
+
+NETWORK = own_network()
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespaceHosts]:
+    built_mysql_image()
+    hosts = NamespaceHosts(tmp_path_factory.mktemp("state"), IMAGES, NETWORK)
+    yield hosts
+    hosts.close()
+
+
+class Launcher:
+    """Starts hosts and terminates them after the test."""
+
+    def __init__(self, hosts: NamespaceHosts) -> None:
+        self.hosts = hosts
+        self.started: list[str] = []
+
+    def __call__(self, number: int = 1) -> str:
+        instance_id = new_instance_id()
+        spec = HostSpec(instance_id, built_mysql_image(), address(NETWORK, number), f"ip-host-{number}")
+        self.hosts.launch(spec)
+        self.started.append(instance_id)
+        return instance_id
+
+    def run(self, instance_id: str, script: str, timeout_seconds: float = 60) -> RunResult:
+        return self.hosts.start_command(instance_id, ["bash", "-c", script]).wait(timeout_seconds)
+
+
+@pytest.fixture
+def launch(hosts: NamespaceHosts) -> Iterator[Launcher]:
+    launcher = Launcher(hosts)
+    yield launcher
+    for instance_id in launcher.started:
+        hosts.terminate(instance_id)
+
+
+@pytest.fixture
+def loop_device(tmp_path: Path) -> Iterator[BlockDevice]:
+    file = tmp_path / "volume.raw"
+    with file.open("wb") as volume:
+        volume.truncate(64 * 1024 * 1024)
+    path = subprocess.run(
+        ["losetup", "--find", "--show", str(file)], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    number = os.stat(path).st_rdev
+    yield BlockDevice(path, os.major(number), os.minor(number))
+    subprocess.run(["losetup", "--detach", path], check=True)
+
+
+def test_a_host_boots_in_under_a_second_with_its_own_name_address_and_processes(launch: Launcher) -> None:
+    started = time.monotonic()
+    instance_id = launch(7)
+    boot_seconds = time.monotonic() - started
+
+    seen = launch.run(
+        instance_id, "hostname; ip -4 -o addr show eth0; ps -e --no-headers | wc -l; cat /proc/1/comm"
+    )
+
+    name, link, processes, init = seen.stdout.splitlines()
+    assert boot_seconds < 1.0
+    assert name == "ip-host-7"
+    assert f"{address(NETWORK, 7)}/16" in link
+    assert int(processes) <= 5
+    assert init == "sleep"
+
+
+def test_hosts_reach_each_other_and_this_machine_by_tcp(hosts: NamespaceHosts, launch: Launcher) -> None:
+    first, second = launch(1), launch(2)
+    serve = "import socket; s=socket.create_server(('0.0.0.0', 7000)); c,_=s.accept(); c.sendall(b'hello')"
+    server = hosts.start_command(first, ["python3", "-c", serve])
+    reach = (
+        "import socket,time\n"
+        "for _ in range(50):\n"
+        "    try: s=socket.create_connection(({!r}, 7000), 2); break\n"
+        "    except ConnectionRefusedError: time.sleep(0.05)\n"
+        "print(s.recv(9).decode(), s.getpeername()[0])"
+    )
+    client = hosts.start_command(second, ["python3", "-c", reach.format(address(NETWORK, 1))]).wait(20)
+    assert client.stdout.split() == ["hello", address(NETWORK, 1)]
+    assert server.wait(5).exit_code == 0
+
+    import socketserver
+    import threading
+
+    with socketserver.TCPServer((hosts.gateway, 0), socketserver.StreamRequestHandler) as here:
+        threading.Thread(target=here.handle_request, daemon=True).start()
+        connect = f"import socket; socket.create_connection(({hosts.gateway!r}, {here.server_address[1]}), 3)"
+        assert hosts.start_command(second, ["python3", "-c", connect]).wait(10).exit_code == 0
+
+
+def test_a_volume_shows_at_its_nitro_names_in_its_own_host_only(
+    hosts: NamespaceHosts, launch: Launcher, loop_device: BlockDevice
+) -> None:
+    owner, other = launch(1), launch(2)
+    by_id = "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0"
+
+    hosts.plug(owner, "/dev/sdf", "vol-0123456789abcdef0", loop_device)
+    hosts.plug(owner, "/dev/sdf", "vol-0123456789abcdef0", loop_device)
+
+    seen = launch.run(
+        owner, f"readlink -f /dev/sdf {by_id}; blockdev --getsize64 /dev/nvme1n1; find /dev -type b"
+    )
+    assert seen.stdout.split() == ["/dev/nvme1n1", "/dev/nvme1n1", str(64 * 1024 * 1024), "/dev/nvme1n1"]
+    assert launch.run(other, "find /dev -type b; ls /dev/disk/by-id").stdout == ""
+    with pytest.raises(DataPlaneError, match="/dev/sdf"):
+        hosts.plug(owner, "sdf", "vol-0fedcba9876543210", loop_device)
+
+    hosts.unplug(owner, "vol-0123456789abcdef0")
+    hosts.unplug(owner, "vol-0123456789abcdef0")
+    assert launch.run(owner, "find /dev -type b; ls /dev/disk/by-id").stdout == ""
+
+
+def test_a_second_volume_gets_the_next_node_and_a_filesystem_on_it_works(
+    hosts: NamespaceHosts, launch: Launcher, loop_device: BlockDevice
+) -> None:
+    owner = launch()
+    hosts.plug(owner, "/dev/sdf", "vol-00000000000000001", loop_device)
+    hosts.plug(owner, "/dev/sdg", "vol-00000000000000002", loop_device)
+
+    seen = launch.run(
+        owner,
+        "readlink /dev/sdg; mkfs.ext4 -q /dev/sdf && mount /dev/sdf /mnt && touch /mnt/x"
+        " && findmnt -no SOURCE /mnt && iostat -dx -o JSON > /dev/null && umount /mnt",
+    )
+    assert seen.stdout.split() == ["nvme2n1", "/dev/nvme1n1"], seen.stderr
+
+
+def test_stop_keeps_files_and_volumes_and_start_brings_them_back(
+    hosts: NamespaceHosts, launch: Launcher, loop_device: BlockDevice
+) -> None:
+    instance_id = launch(3)
+    hosts.plug(instance_id, "/dev/sdf", "vol-0123456789abcdef0", loop_device)
+    launch.run(instance_id, "echo kept > /root/note; mkfs.ext4 -q /dev/sdf; mount /dev/sdf /mnt")
+
+    hosts.stop(instance_id)
+    assert not hosts.is_up(instance_id)
+    with pytest.raises(DataPlaneError, match="not up"):
+        hosts.start_command(instance_id, ["true"])
+
+    hosts.start(instance_id)
+    seen = launch.run(instance_id, "cat /root/note; readlink /dev/sdf; ip -4 -o addr show eth0; findmnt /mnt")
+    assert seen.stdout.split()[:2] == ["kept", "nvme1n1"]
+    assert address(NETWORK, 3) in seen.stdout
+    assert "/mnt" not in seen.stdout
+
+
+SERVICES = """
+set -eu
+mkfs.ext4 -q /dev/sdf && mount /dev/sdf /mnt
+cat >/root/service.sh <<'SH'
+echo "$1 started" >>/root/log
+trap 'echo "$1 ended" >>/root/log; exit 0' TERM
+while :; do sleep 0.05; done
+SH
+for name in first second idle; do
+    printf '[Service]\nExecStart=/bin/sh /root/service.sh %s\n[Install]\nWantedBy=multi-user.target\n' $name \
+        >/etc/systemd/system/$name.service
+done
+systemctl enable second
+systemctl start first
+sleep 0.05
+systemctl start second
+setsid sh /root/service.sh stray >/dev/null 2>&1 </dev/null &
+sleep 0.3
+echo kept >/mnt/file
+"""
+
+
+def test_a_stop_ends_services_in_order_and_a_start_brings_up_those_that_are_enabled(
+    hosts: NamespaceHosts, launch: Launcher, loop_device: BlockDevice
+) -> None:
+    instance_id = launch(3)
+    hosts.plug(instance_id, "/dev/sdf", "vol-0123456789abcdef0", loop_device)
+    assert launch.run(instance_id, SERVICES).exit_code == 0
+    command = hosts.start_command(instance_id, ["sleep", "4713"])
+    hosts.stop(instance_id)
+    assert command.wait(5).exit_code == 128 + signal.SIGTERM
+    assert not _machine_processes("sh /root/service.sh")
+    clean = subprocess.run(["dumpe2fs", "-h", loop_device.path], capture_output=True, text=True, check=True)
+    assert "needs_recovery" not in clean.stdout
+
+    hosts.start(instance_id)
+    time.sleep(1)
+    seen = launch.run(instance_id, "cat /root/log; systemctl is-active first second idle; findmnt /mnt")
+    assert seen.stdout.split("\n")[:-1] == [
+        *("first started", "second started", "stray started"),
+        *("second ended", "first ended", "stray ended"),
+        "second started",
+        *("inactive", "active", "inactive"),
+    ]
+    assert launch.run(instance_id, "mount /dev/sdf /mnt && cat /mnt/file").stdout == "kept\n"
+
+
+def test_a_stop_by_force_lets_nothing_end_in_order(hosts: NamespaceHosts, launch: Launcher) -> None:
+    instance_id = launch(3)
+    launch.run(instance_id, SERVICES.replace("mkfs.ext4 -q /dev/sdf && mount /dev/sdf /mnt", ""))
+    hosts.stop(instance_id, force=True)
+    hosts.start(instance_id)
+    time.sleep(0.5)
+    assert "ended" not in launch.run(instance_id, "cat /root/log").stdout
+
+
+def test_killing_the_init_kills_everything_in_the_host(hosts: NamespaceHosts, launch: Launcher) -> None:
+    instance_id = launch()
+    assert launch.run(instance_id, "setsid sleep 4711 > /dev/null 2>&1 & sleep 0.3").exit_code == 0
+    command = hosts.start_command(instance_id, ["sleep", "4712"])
+    assert _machine_processes("sleep 4711")
+
+    init = hosts._hosts[instance_id].init_pid
+    os.kill(init, signal.SIGKILL)
+
+    assert command.wait(5).exit_code == 137
+    deadline = time.monotonic() + 5
+    while hosts.is_up(instance_id) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not hosts.is_up(instance_id)
+    assert not _machine_processes("sleep 471")
+
+
+def test_orphans_are_reaped(launch: Launcher) -> None:
+    instance_id = launch()
+    launch.run(instance_id, "(sleep 0.1 &) ; (true &)")
+    time.sleep(0.3)
+    assert "defunct" not in launch.run(instance_id, "ps -ef").stdout
+
+
+def test_a_command_reports_its_status_and_both_outputs(hosts: NamespaceHosts, launch: Launcher) -> None:
+    instance_id = launch()
+    script = "echo out $GREETING; echo err >&2; exit 3"
+    command = hosts.start_command(instance_id, ["sh", "-c", script], {"GREETING": "hello there"})
+    assert command.wait(5) == RunResult(3, "out hello there\n", "err\n")
+    command.cancel()
+    assert command.wait(5).exit_code == 3
+    assert hosts.start_command(instance_id, ["no-such-program"]).wait(5).exit_code == 127
+    assert launch.run(instance_id, "kill -TERM $$").exit_code == 128 + signal.SIGTERM
+
+
+def test_at_the_time_limit_the_command_and_its_children_die_but_an_adopted_daemon_lives(
+    hosts: NamespaceHosts, launch: Launcher
+) -> None:
+    instance_id = launch()
+    launch.run(instance_id, "setsid sleep 5000 > /dev/null 2>&1 < /dev/null &")
+
+    started = time.monotonic()
+    result = launch.run(
+        instance_id, "echo begun; sleep 5001 & setsid sleep 5002 & sleep 5003", timeout_seconds=0.5
+    )
+
+    assert (result.exit_code, result.timed_out, result.cancelled) == (None, True, False)
+    assert result.stdout == "begun\n"
+    assert time.monotonic() - started < 3
+    assert launch.run(instance_id, "pgrep -a sleep | grep -o '500.'").stdout.split() == ["5000"]
+
+
+def test_cancel_kills_the_command_and_its_children(hosts: NamespaceHosts, launch: Launcher) -> None:
+    instance_id = launch()
+    command = hosts.start_command(instance_id, ["bash", "-c", "sleep 6000 & sleep 6001"])
+    time.sleep(0.3)
+    command.cancel()
+    result = command.wait(5)
+    assert (result.exit_code, result.timed_out, result.cancelled) == (None, False, True)
+    assert launch.run(instance_id, "pgrep -a sleep | grep 600").stdout == ""
+
+
+def test_a_command_that_leaves_a_background_process_on_its_pipes_still_ends(launch: Launcher) -> None:
+    instance_id = launch()
+    started = time.monotonic()
+    result = launch.run(instance_id, "sleep 30 & echo started")
+    assert (result.exit_code, result.stdout) == (0, "started\n")
+    assert time.monotonic() - started < 3
+
+
+def test_output_beyond_the_limit_is_dropped_and_counted(launch: Launcher) -> None:
+    instance_id = launch()
+    result = launch.run(instance_id, "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end")
+    assert result.exit_code == 0
+    assert len(result.stdout) < 1_100_000
+    assert result.stdout.endswith(f"[{3_000_005 - 1024 * 1024} more bytes were not kept]")
+
+
+def test_launch_refuses_what_cannot_be(hosts: NamespaceHosts, launch: Launcher) -> None:
+    launch(1)
+    image = built_mysql_image()
+    for spec, message in (
+        (
+            HostSpec(new_instance_id(), "ami-0000000000000dead", address(NETWORK, 9), "x"),
+            "ami-0000000000000dead",
+        ),
+        (HostSpec(new_instance_id(), image, address(NETWORK, 1), "x"), "has address"),
+        (HostSpec(new_instance_id(), image, "192.168.1.1", "x"), "not one for hosts"),
+        (HostSpec(new_instance_id(), image, "somewhere", "x"), "not an IPv4 address"),
+    ):
+        with pytest.raises(DataPlaneError, match=message):
+            hosts.launch(spec)
+    with pytest.raises(DataPlaneError, match="no host"):
+        hosts.start_command("i-unknown", ["true"])
+    hosts.terminate("i-unknown")
+
+
+def test_launching_a_running_host_again_does_nothing(hosts: NamespaceHosts, launch: Launcher) -> None:
+    instance_id = launch(4)
+    init = hosts._hosts[instance_id].init_pid
+    hosts.launch(HostSpec(instance_id, built_mysql_image(), address(NETWORK, 4), "again"))
+    assert hosts._hosts[instance_id].init_pid == init
+
+
+def test_a_namespace_of_someone_else_is_refused_and_left_alone(hosts: NamespaceHosts) -> None:
+    instance_id = new_instance_id()
+    name = namespace_name(instance_id)
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        with pytest.raises(DataPlaneError, match=f"{name} already exists"):
+            hosts.launch(HostSpec(instance_id, built_mysql_image(), address(NETWORK, 8), "x"))
+        assert name in namespaces()
+    finally:
+        subprocess.run(["ip", "netns", "delete", name], check=True)
+
+
+def test_hosts_launch_side_by_side(hosts: NamespaceHosts) -> None:
+    specs = [
+        HostSpec(new_instance_id(), built_mysql_image(), address(NETWORK, n), f"h{n}") for n in range(20, 24)
+    ]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(hosts.launch, specs))
+        names = [hosts.start_command(spec.instance_id, ["hostname"]).wait(5).stdout.strip() for spec in specs]
+        list(pool.map(hosts.terminate, [spec.instance_id for spec in specs]))
+    assert names == [spec.hostname for spec in specs]
+    assert not any(hosts.is_up(spec.instance_id) for spec in specs)
+
+
+def test_a_bridge_or_network_of_someone_else_is_refused(tmp_path: Path, hosts: NamespaceHosts) -> None:
+    hosts.prepare_network()
+    spec = HostSpec(new_instance_id(), built_mysql_image(), address(NETWORK, 1), "x")
+    same_bridge = NamespaceHosts(tmp_path / "a", IMAGES, NETWORK)
+    same_network = NamespaceHosts(tmp_path / "b", IMAGES, NetworkPlan(f"{NETWORK.bridge}x", NETWORK.cidr))
+    try:
+        with pytest.raises(DataPlaneError, match=f"{NETWORK.bridge} already exists"):
+            same_bridge.launch(spec)
+        with pytest.raises(DataPlaneError, match=f"{NETWORK.cidr} of the local cloud is in use"):
+            same_network.launch(spec)
+    finally:
+        same_bridge.close()
+        same_network.close()
+
+
+def test_close_leaves_nothing(tmp_path: Path) -> None:
+    network = own_network(offset=1)
+    hosts = NamespaceHosts(tmp_path, IMAGES, network)
+    hosts.launch(HostSpec(new_instance_id(), built_mysql_image(), address(network, 1), "x"))
+    assert len(leftovers(tmp_path)) >= 4
+    hosts.close()
+    hosts.close()
+    assert leftovers(tmp_path) == []
+
+
+def test_mysql_initialises_starts_as_a_service_and_answers_over_the_bridge(
+    hosts: NamespaceHosts, launch: Launcher
+) -> None:
+    server, client = launch(1), launch(2)
+    admin = "mysql --defaults-extra-file=/etc/peaker/admin.cnf -NBe"
+
+    assert launch.run(server, "mysqld --initialize-insecure && systemctl start mysql").exit_code == 0
+    settings = launch.run(
+        server, f'{admin} "select @@version, @@super_read_only, @@gtid_mode, @@log_bin_basename"'
+    ).stdout.split()
+    assert settings[0].startswith("9.7.")
+    assert settings[1:] == ["1", "ON", "/var/lib/mysql-log/binlog"]
+    launch.run(
+        server,
+        f'{admin} "set global super_read_only=0; set global read_only=0;'
+        " create user reader@'%' identified by 'secret'\"",
+    )
+
+    answer = launch.run(client, f"mysql -h {address(NETWORK, 1)} -ureader -psecret -NBe 'select @@hostname'")
+    assert answer.stdout == "ip-host-1\n", answer.stderr
+
+    assert launch.run(server, "systemctl is-active mysql").stdout == "active\n"
+    assert launch.run(server, "pkill -KILL mysqld; sleep 0.5; systemctl is-active mysql").stdout == "failed\n"
+    assert launch.run(server, "systemctl restart mysql && systemctl is-active mysql").stdout == "active\n"
+    assert launch.run(server, "systemctl stop mysql; pgrep mysqld").stdout == ""
+
+
+def _machine_processes(command_line: str) -> list[str]:
+    return subprocess.run(["pgrep", "-f", f"^{command_line}"], capture_output=True, text=True).stdout.split()

@@ -1,0 +1,491 @@
+"""EBS of the local cloud, used through boto3, on a simulated data plane."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from cloud_rig.resources import SUBNET_B, ResourceCloud, eventually, open_cloud
+from localcloud.dataplane import DataPlaneError
+from localcloud.extensions.ec2.ebs import register_snapshot
+from localcloud.extensions.ec2.state import ec2_state
+
+BLOCK = 512 * 1024
+
+
+def code_of(error: pytest.ExceptionInfo[ClientError]) -> str:
+    return str(error.value.response["Error"]["Code"])
+
+
+def tag(key: str, value: str) -> dict[str, str]:
+    return {"Key": key, "Value": value}
+
+
+# -- volumes -------------------------------------------------------------------------------------------------
+
+
+def test_a_volume_is_creating_and_then_available(slow_aws: ResourceCloud) -> None:
+    answer = slow_aws.ec2.create_volume(AvailabilityZone="us-east-1a", Size=4, VolumeType="gp3")
+    assert answer["State"] == "creating"
+    assert (answer["Iops"], answer["Throughput"]) == (3000, 125)
+    eventually(lambda: slow_aws.volume(answer["VolumeId"]).get("State") == "available")
+    assert slow_aws.plane.volumes.volumes[answer["VolumeId"]].size_bytes == 4 * 1024**3
+
+
+def test_the_default_volume_type_is_gp2(aws: ResourceCloud) -> None:
+    assert aws.ec2.create_volume(AvailabilityZone="us-east-1a", Size=4)["VolumeType"] == "gp2"
+
+
+def test_describe_does_not_find_a_volume_just_after_the_call(slow_aws: ResourceCloud) -> None:
+    volume_id = slow_aws.ec2.create_volume(AvailabilityZone="us-east-1a", Size=4)["VolumeId"]
+    assert slow_aws.volume(volume_id) == {}
+    with pytest.raises(ClientError) as error:
+        slow_aws.ec2.describe_volumes(VolumeIds=[volume_id])
+    assert code_of(error) == "InvalidVolume.NotFound"
+    eventually(lambda: slow_aws.volume(volume_id))
+    assert slow_aws.ec2.describe_volumes(VolumeIds=[volume_id])["Volumes"]
+
+
+def test_volume_refusals(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    snapshot_id = aws.completed_snapshot(aws.attached_volume(instance_id, Size=8))
+    gp3 = {"Size": 100, "VolumeType": "gp3"}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"Size": None}, "MissingParameter"),
+        ({"AvailabilityZone": "us-east-1q"}, "InvalidZone.NotFound"),
+        ({"VolumeType": "gp9"}, "InvalidParameterValue"),
+        ({**gp3, "Size": 65_537}, "InvalidParameterValue"),
+        ({**gp3, "Iops": 2_999}, "InvalidParameterValue"),
+        ({**gp3, "Iops": 80_001}, "InvalidParameterValue"),
+        ({**gp3, "Iops": 50_001}, "InvalidParameterValue"),  # 500 IOPS per GiB
+        ({**gp3, "Throughput": 124}, "InvalidParameterValue"),
+        ({**gp3, "Throughput": 2_001}, "InvalidParameterValue"),
+        ({**gp3, "Throughput": 751}, "InvalidParameterValue"),  # 0.25 MiB/s per IOPS of 3,000
+        ({"VolumeType": "gp2", "Iops": 3_000}, "InvalidParameterCombination"),
+        ({"VolumeType": "gp2", "Throughput": 200}, "InvalidParameterCombination"),
+        ({"VolumeType": "io2"}, "MissingParameter"),
+        ({"VolumeType": "io2", "Iops": 4_001}, "InvalidParameterValue"),  # 1,000 IOPS per GiB
+        ({"VolumeInitializationRate": 200}, "InvalidParameterCombination"),
+        ({"SnapshotId": snapshot_id, "VolumeInitializationRate": 99}, "InvalidParameterValue"),
+        ({"SnapshotId": snapshot_id, "VolumeInitializationRate": 301}, "InvalidParameterValue"),
+        ({"SnapshotId": snapshot_id, "Size": 7}, "InvalidParameterValue"),
+        ({"SnapshotId": "snap-0123456789abcdef0"}, "InvalidSnapshot.NotFound"),
+    ]
+    before = set(aws.plane.volumes.volumes)
+    for changes, expected in cases:
+        request = {"AvailabilityZone": "us-east-1a", "Size": 4, **changes}
+        if "SnapshotId" in changes and "Size" not in changes:
+            del request["Size"]
+        with pytest.raises(ClientError) as error:
+            aws.ec2.create_volume(**{key: value for key, value in request.items() if value is not None})
+        assert code_of(error) == expected, changes
+    assert set(aws.plane.volumes.volumes) == before
+
+
+def test_the_same_client_token_makes_one_volume(aws: ResourceCloud) -> None:
+    request = {"AvailabilityZone": "us-east-1a", "Size": 4, "ClientToken": "run-1-data"}
+    first = aws.ec2.create_volume(**request)["VolumeId"]
+    assert aws.ec2.create_volume(**request)["VolumeId"] == first
+    with pytest.raises(ClientError) as error:
+        aws.ec2.create_volume(**{**request, "Size": 5})
+    assert code_of(error) == "IdempotentParameterMismatch"
+    assert list(aws.plane.volumes.volumes) == [first]
+
+
+def test_the_client_token_of_a_deleted_volume_is_refused(aws: ResourceCloud) -> None:
+    volume_id = aws.available_volume(ClientToken="run-1-data")
+    aws.ec2.delete_volume(VolumeId=volume_id)
+    with pytest.raises(ClientError) as error:
+        aws.available_volume(ClientToken="run-1-data")
+    assert code_of(error) == "IdempotentParameterMismatch"
+
+
+def test_dry_runs_change_nothing(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    volume_id = aws.attached_volume(instance_id)
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("create_volume", {"AvailabilityZone": "us-east-1a", "Size": 4}),
+        ("detach_volume", {"VolumeId": volume_id}),
+        ("create_snapshot", {"VolumeId": volume_id}),
+        (
+            "create_snapshots",
+            {"InstanceSpecification": {"InstanceId": instance_id, "ExcludeBootVolume": True}},
+        ),
+    ]
+    for name, request in calls:
+        with pytest.raises(ClientError) as error:
+            getattr(aws.ec2, name)(**request, DryRun=True)
+        assert code_of(error) == "DryRunOperation", name
+    assert list(aws.plane.volumes.volumes) == [volume_id]
+    assert not aws.plane.volumes.snapshots
+    assert aws.attachment_state(volume_id) == "attached"
+
+
+def test_tags_on_create_can_be_filtered_by(aws: ResourceCloud) -> None:
+    specification = [{"ResourceType": "volume", "Tags": [tag("peaker:run-id", "run-1")]}]
+    volume_id = aws.available_volume(TagSpecifications=specification)
+    aws.available_volume()
+    found = aws.ec2.describe_volumes(Filters=[{"Name": "tag:peaker:run-id", "Values": ["run-1"]}])["Volumes"]
+    assert [volume["VolumeId"] for volume in found] == [volume_id]
+
+
+def test_describe_volumes_in_pages(aws: ResourceCloud) -> None:
+    ids = {aws.available_volume() for _ in range(7)}
+    paginator = aws.ec2.get_paginator("describe_volumes")
+    pages = list(paginator.paginate(PaginationConfig={"PageSize": 5}))
+    assert [len(page["Volumes"]) for page in pages] == [5, 2]
+    assert {v["VolumeId"] for page in pages for v in page["Volumes"]} == ids
+
+
+def test_an_attached_volume_is_not_deleted(aws: ResourceCloud) -> None:
+    volume_id = aws.attached_volume(aws.launched())
+    with pytest.raises(ClientError) as error:
+        aws.ec2.delete_volume(VolumeId=volume_id)
+    assert code_of(error) == "VolumeInUse"
+
+
+def test_a_deleted_volume_is_gone(aws: ResourceCloud) -> None:
+    volume_id = aws.available_volume()
+    aws.ec2.delete_volume(VolumeId=volume_id)
+    assert volume_id not in aws.plane.volumes.volumes
+    with pytest.raises(ClientError) as error:
+        aws.ec2.delete_volume(VolumeId=volume_id)
+    assert code_of(error) == "InvalidVolume.NotFound"
+
+
+# -- attachments ---------------------------------------------------------------------------------------------
+
+
+def test_attach_and_detach_pass_through_their_states(slow_aws: ResourceCloud) -> None:
+    aws = slow_aws
+    instance_id, volume_id = aws.launched(), aws.available_volume()
+    answer = aws.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device="/dev/sdf")
+    assert answer["State"] == "attaching"
+    assert aws.attachment_state(volume_id) == "attaching"
+    assert aws.volume(volume_id)["State"] == "in-use"
+    eventually(lambda: aws.attachment_state(volume_id) == "attached")
+    assert aws.plane.hosts.hosts[instance_id].plugged == {volume_id: "/dev/sdf"}
+    assert aws.ec2.detach_volume(VolumeId=volume_id)["State"] == "detaching"
+    assert aws.attachment_state(volume_id) == "detaching"
+    assert aws.plane.hosts.hosts[instance_id].plugged == {}
+    eventually(lambda: aws.volume(volume_id)["State"] == "available")
+
+
+def test_attach_refusals(aws: ResourceCloud) -> None:
+    instance_id, other_zone = aws.launched(), aws.launch(SubnetId=SUBNET_B)
+    attached, volume_id = aws.attached_volume(instance_id), aws.available_volume()
+    eventually(lambda: aws.instance_state(other_zone) == "running")
+    terminated = aws.launched()
+    aws.ec2.terminate_instances(InstanceIds=[terminated])
+    eventually(lambda: aws.instance_state(terminated) == "terminated")
+    cases = [
+        ({"VolumeId": "vol-0123456789abcdef0"}, "InvalidVolume.NotFound"),
+        ({"InstanceId": "i-0123456789abcdef0"}, "InvalidInstanceID.NotFound"),
+        ({"InstanceId": terminated}, "InvalidInstanceID.NotFound"),
+        ({"VolumeId": attached, "Device": "/dev/sdg"}, "VolumeInUse"),
+        ({"InstanceId": other_zone}, "InvalidVolume.ZoneMismatch"),
+        ({}, "InvalidParameterValue"),  # /dev/sdf is taken
+        ({"Device": "data"}, "InvalidParameterValue"),
+    ]
+    for changes, expected in cases:
+        request = {"VolumeId": volume_id, "InstanceId": instance_id, "Device": "/dev/sdf", **changes}
+        with pytest.raises(ClientError) as error:
+            aws.ec2.attach_volume(**request)
+        assert code_of(error) == expected, changes
+    assert aws.volume(volume_id)["State"] == "available"
+
+
+def test_a_volume_that_is_creating_is_not_attached(slow_aws: ResourceCloud) -> None:
+    instance_id = slow_aws.launched()
+    volume_id = slow_aws.ec2.create_volume(AvailabilityZone="us-east-1a", Size=4)["VolumeId"]
+    with pytest.raises(ClientError) as error:
+        slow_aws.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device="/dev/sdf")
+    assert code_of(error) == "IncorrectState"
+
+
+def test_a_volume_is_not_attached_to_an_instance_that_shuts_down(aws: ResourceCloud) -> None:
+    instance_id, volume_id = aws.launched(), aws.available_volume()
+    with ec2_state(aws.cloud).machine_lock(instance_id):  # holds up the shutdown
+        aws.ec2.terminate_instances(InstanceIds=[instance_id])
+        with pytest.raises(ClientError) as error:
+            aws.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device="/dev/sdf")
+    assert code_of(error) == "IncorrectState"
+
+
+def test_a_failed_attachment_leaves_the_volume_available(aws: ResourceCloud) -> None:
+    instance_id, volume_id = aws.launched(), aws.available_volume()
+    aws.plane.hosts.terminate(instance_id)  # behind EC2's back
+    with pytest.raises(ClientError) as error:
+        aws.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device="/dev/sdf")
+    assert code_of(error) == "InternalError"
+    assert aws.volume(volume_id)["State"] == "available"
+
+
+def test_a_volume_that_the_host_holds_is_busy_and_can_be_detached_later(
+    aws: ResourceCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume_id = aws.attached_volume(aws.launched())
+
+    def held(_: str) -> None:
+        raise DataPlaneError("the device is mounted")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(aws.plane.volumes, "detach", held)
+        assert aws.ec2.detach_volume(VolumeId=volume_id)["State"] == "busy"
+        assert aws.attachment_state(volume_id) == "busy"
+    aws.ec2.detach_volume(VolumeId=volume_id)
+    eventually(lambda: aws.volume(volume_id)["State"] == "available")
+
+
+def test_detach_refusals(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    volume_id, free = aws.attached_volume(instance_id), aws.available_volume()
+    mappings = aws.instance(instance_id)["BlockDeviceMappings"]
+    root = next(m["Ebs"]["VolumeId"] for m in mappings if m["DeviceName"] == "/dev/xvda")
+    cases = [
+        ({"VolumeId": free}, "IncorrectState"),
+        ({"VolumeId": volume_id, "InstanceId": "i-0123456789abcdef0"}, "InvalidAttachment.NotFound"),
+        ({"VolumeId": volume_id, "Device": "/dev/sdz"}, "InvalidAttachment.NotFound"),
+        ({"VolumeId": root}, "OperationNotPermitted"),
+    ]
+    for request, expected in cases:
+        with pytest.raises(ClientError) as error:
+            aws.ec2.detach_volume(**request)
+        assert code_of(error) == expected, request
+
+
+# -- snapshots -----------------------------------------------------------------------------------------------
+
+
+def test_snapshots_of_an_instance_are_of_one_instant(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    data = aws.attached_volume(instance_id, "/dev/sdf", TagSpecifications=[
+        {"ResourceType": "volume", "Tags": [tag("peaker:volume", "data")]}
+    ])  # fmt: skip
+    log = aws.attached_volume(instance_id, "/dev/sdg")
+    aws.plane.volumes.write(data, {0: b"rows", 9: b"more rows"})
+    aws.plane.volumes.write(log, {3: b"binlog"})
+    answer = aws.ec2.create_snapshots(
+        InstanceSpecification={"InstanceId": instance_id, "ExcludeBootVolume": True},
+        CopyTagsFromSource="volume",
+        TagSpecifications=[{"ResourceType": "snapshot", "Tags": [tag("peaker:run-id", "run-1")]}],
+    )["Snapshots"]
+    aws.plane.volumes.write(data, {0: b"later rows"})
+    by_volume = {snapshot["VolumeId"]: snapshot for snapshot in answer}
+    assert set(by_volume) == {data, log}
+    assert {snapshot["State"] for snapshot in answer} == {"pending"}
+    assert len({snapshot["StartTime"] for snapshot in answer}) == 1
+    snapshot_id = by_volume[data]["SnapshotId"]
+    eventually(lambda: aws.snapshot(snapshot_id).get("State") == "completed")
+    described = aws.snapshot(snapshot_id)
+    assert described["Progress"] == "100%"
+    assert described["FullSnapshotSizeInBytes"] == 2 * BLOCK
+    tags = {entry["Key"]: entry["Value"] for entry in described["Tags"]}
+    assert tags == {"peaker:volume": "data", "peaker:run-id": "run-1"}
+    assert aws.plane.volumes.read_snapshot_block(snapshot_id, 0).startswith(b"rows")
+
+
+def test_a_snapshot_is_pending_with_progress(slow_aws: ResourceCloud) -> None:
+    volume_id = slow_aws.available_volume()
+    snapshot_id = slow_aws.ec2.create_snapshot(VolumeId=volume_id)["SnapshotId"]
+    seen = eventually(lambda: slow_aws.snapshot(snapshot_id))
+    assert seen["State"] == "pending"
+    assert 0 <= int(seen["Progress"].rstrip("%")) < 100
+    eventually(lambda: slow_aws.snapshot(snapshot_id)["State"] == "completed")
+
+
+def test_the_first_snapshot_of_a_volume_copies_all_and_later_ones_what_was_written_since(tmp_path: Path) -> None:
+    """200 MiB take 2,048 cloud seconds at 100 KiB/s; on this clock a third of a real one."""
+    with open_cloud(tmp_path, snapshot_mib_per_s=100 / 1024) as aws:
+        aws.cloud.clock.set(scale=6_000)
+        volume_id = aws.available_volume()
+        aws.plane.volumes.write(volume_id, dict.fromkeys(range(400), b"first"))
+        first = aws.snapshot(aws.completed_snapshot(volume_id))
+        assert (first["CompletionTime"] - first["StartTime"]).total_seconds() >= 2_048
+        aws.plane.volumes.write(volume_id, {0: b"again"})
+        assert _copy_seconds(aws, volume_id) == pytest.approx(5.12)
+        made_from_it = aws.available_volume(SnapshotId=aws.completed_snapshot(volume_id))
+        aws.plane.volumes.write(made_from_it, {1: b"other", 2: b"other"})
+        assert _copy_seconds(aws, made_from_it) == pytest.approx(10.24)
+
+
+def _copy_seconds(aws: ResourceCloud, volume_id: str) -> float:
+    """What a snapshot of the volume takes to copy, in cloud seconds."""
+    snapshot_id = aws.completed_snapshot(volume_id)
+    return float(ec2_state(aws.cloud).backend.snapshots[snapshot_id]._copy_seconds)
+
+
+def test_data_volumes_can_be_left_out(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    data, log = aws.attached_volume(instance_id, "/dev/sdf"), aws.attached_volume(instance_id, "/dev/sdg")
+    specification = {"InstanceId": instance_id, "ExcludeBootVolume": True, "ExcludeDataVolumeIds": [log]}
+    answer = aws.ec2.create_snapshots(InstanceSpecification=specification)["Snapshots"]
+    assert [snapshot["VolumeId"] for snapshot in answer] == [data]
+
+
+def test_the_root_volume_is_not_a_data_volume_to_leave_out(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    aws.attached_volume(instance_id)
+    mappings = aws.instance(instance_id)["BlockDeviceMappings"]
+    root = next(m["Ebs"]["VolumeId"] for m in mappings if m["DeviceName"] == "/dev/xvda")
+    specification = {"InstanceId": instance_id, "ExcludeBootVolume": True, "ExcludeDataVolumeIds": [root]}
+    with pytest.raises(ClientError) as error:
+        aws.ec2.create_snapshots(InstanceSpecification=specification)
+    assert code_of(error) == "InvalidParameterValue"
+
+
+def test_the_root_volume_is_not_snapshotted(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    aws.attached_volume(instance_id)
+    with pytest.raises(ClientError) as error:
+        aws.ec2.create_snapshots(InstanceSpecification={"InstanceId": instance_id})
+    assert code_of(error) == "UnsupportedOperation"
+    assert not aws.plane.volumes.snapshots
+
+
+def test_a_sixth_pending_snapshot_of_a_volume_is_refused(slow_aws: ResourceCloud) -> None:
+    volume_id = slow_aws.available_volume()
+    for _ in range(5):
+        slow_aws.ec2.create_snapshot(VolumeId=volume_id)
+    with pytest.raises(ClientError) as error:
+        slow_aws.ec2.create_snapshot(VolumeId=volume_id)
+    assert code_of(error) == "ConcurrentSnapshotLimitExceeded"
+
+
+def test_a_volume_is_not_made_from_a_pending_snapshot(slow_aws: ResourceCloud) -> None:
+    snapshot_id = slow_aws.ec2.create_snapshot(VolumeId=slow_aws.available_volume())["SnapshotId"]
+    with pytest.raises(ClientError) as error:
+        slow_aws.ec2.create_volume(AvailabilityZone="us-east-1a", SnapshotId=snapshot_id)
+    assert code_of(error) == "IncorrectState"
+
+
+def test_snapshots_are_found_by_status_volume_and_tag(aws: ResourceCloud) -> None:
+    first, second = aws.available_volume(), aws.available_volume()
+    snapshot_id = aws.completed_snapshot(first)
+    other = aws.completed_snapshot(second)
+    aws.ec2.create_tags(Resources=[snapshot_id], Tags=[tag("peaker:run-id", "run-1")])
+    images = aws.ec2.describe_images(Owners=["self"])["Images"]
+    behind_images = {disk["Ebs"]["SnapshotId"] for one in images for disk in one["BlockDeviceMappings"]}
+    for name, value, expected in (
+        ("volume-id", first, {snapshot_id}),
+        ("tag:peaker:run-id", "run-1", {snapshot_id}),
+        ("status", "completed", {snapshot_id, other}),
+        ("status", "pending", set()),
+    ):
+        found = aws.ec2.describe_snapshots(Filters=[{"Name": name, "Values": [value]}])["Snapshots"]
+        assert {snapshot["SnapshotId"] for snapshot in found} - behind_images == expected, name
+
+
+def test_deleting_a_snapshot_leaves_its_volumes_whole(aws: ResourceCloud) -> None:
+    source = aws.available_volume()
+    aws.plane.volumes.write(source, {2: b"rows"})
+    snapshot_id = aws.completed_snapshot(source)
+    copy = aws.available_volume(SnapshotId=snapshot_id)
+    aws.ec2.delete_snapshot(SnapshotId=snapshot_id)
+    assert aws.plane.volumes.read(copy, 2).startswith(b"rows")
+    with pytest.raises(ClientError) as error:
+        aws.ec2.delete_snapshot(SnapshotId=snapshot_id)
+    assert code_of(error) == "InvalidSnapshot.NotFound"
+
+
+def test_a_restored_volume_is_cold_and_its_status_shows_how_far_it_is(aws: ResourceCloud) -> None:
+    def status(volume_id: str) -> dict[str, Any]:
+        return dict(aws.ec2.describe_volume_status(VolumeIds=[volume_id])["VolumeStatuses"][0])
+
+    source = aws.available_volume()
+    aws.plane.volumes.write(source, dict.fromkeys(range(1000), b"rows"))
+    copy = aws.available_volume(SnapshotId=aws.completed_snapshot(source), VolumeInitializationRate=100)
+    assert aws.volume(copy)["Size"] == 4
+    assert aws.plane.volumes.volumes[copy].limits.initialization_rate_mib_per_s == 100
+    assert status(copy)["InitializationStatusDetails"] == {
+        "InitializationType": "provisioned-rate",
+        "Progress": 0,
+        "EstimatedTimeToCompleteInSeconds": 5,
+    }
+    aws.plane.volumes.warm(copy, range(250))
+    assert status(copy)["InitializationStatusDetails"]["Progress"] == 25
+    aws.plane.volumes.warm(copy)
+    details = {d["Name"]: d["Status"] for d in status(copy)["VolumeStatus"]["Details"]}
+    assert details["initialization-state"] == "completed"
+    assert "InitializationStatusDetails" not in status(source)
+
+
+def test_a_snapshot_of_the_data_plane_can_be_made_known(aws: ResourceCloud) -> None:
+    source = aws.available_volume()
+    aws.plane.volumes.write(source, {1: b"seed"})
+    aws.plane.volumes.create_snapshots({source: "snap-0a77000000000seed"})
+    register_snapshot(aws.cloud, "snap-0a77000000000seed", 4, "dataset", {"peaker:volume": "data"})
+    described = aws.snapshot("snap-0a77000000000seed")
+    assert (described["State"], described["FullSnapshotSizeInBytes"]) == ("completed", BLOCK)
+    assert aws.plane.volumes.read(aws.available_volume(SnapshotId="snap-0a77000000000seed"), 1)[:4] == b"seed"
+    with pytest.raises(DataPlaneError):
+        register_snapshot(aws.cloud, "snap-0a77000000000none", 4)
+
+
+# -- EBS direct APIs -----------------------------------------------------------------------------------------
+
+
+def test_blocks_of_a_snapshot_are_listed_in_pages_and_read(aws: ResourceCloud) -> None:
+    volume_id = aws.available_volume()
+    indices = [index * 3 for index in range(250)]
+    aws.plane.volumes.write(volume_id, {index: b"block %d" % index for index in indices})
+    snapshot_id = aws.completed_snapshot(volume_id)
+    listed: list[dict[str, Any]] = []
+    request: dict[str, Any] = {"SnapshotId": snapshot_id, "MaxResults": 100}
+    while True:
+        page = aws.ebs.list_snapshot_blocks(**request)
+        assert (page["BlockSize"], page["VolumeSize"]) == (BLOCK, 4)
+        listed += page["Blocks"]
+        if not page.get("NextToken"):
+            break
+        assert len(page["Blocks"]) == 100
+        request["NextToken"] = page["NextToken"]
+    assert [block["BlockIndex"] for block in listed] == indices
+    block = aws.ebs.get_snapshot_block(
+        SnapshotId=snapshot_id, BlockIndex=6, BlockToken=listed[2]["BlockToken"]
+    )
+    content = block["BlockData"].read()
+    assert (len(content), block["DataLength"]) == (BLOCK, BLOCK)
+    assert content.startswith(b"block 6\0")
+    assert block["Checksum"] == base64.b64encode(hashlib.sha256(content).digest()).decode()
+
+
+def test_listing_can_start_at_a_block(aws: ResourceCloud) -> None:
+    volume_id = aws.available_volume()
+    aws.plane.volumes.write(volume_id, {1: b"a", 5: b"b", 9: b"c"})
+    snapshot_id = aws.completed_snapshot(volume_id)
+    page = aws.ebs.list_snapshot_blocks(SnapshotId=snapshot_id, StartingBlockIndex=5)
+    assert [block["BlockIndex"] for block in page["Blocks"]] == [5, 9]
+
+
+def test_changed_blocks_between_two_snapshots(aws: ResourceCloud) -> None:
+    volume_id = aws.available_volume()
+    aws.plane.volumes.write(volume_id, {1: b"same", 2: b"old"})
+    first = aws.completed_snapshot(volume_id)
+    aws.plane.volumes.write(volume_id, {2: b"new", 7: b"added"})
+    second = aws.completed_snapshot(volume_id)
+    page = aws.ebs.list_changed_blocks(FirstSnapshotId=first, SecondSnapshotId=second)
+    assert [block["BlockIndex"] for block in page["ChangedBlocks"]] == [2, 7]
+    assert "FirstBlockToken" not in page["ChangedBlocks"][1]
+
+
+def test_block_api_refusals(slow_aws: ResourceCloud) -> None:
+    aws = slow_aws
+    with pytest.raises(ClientError) as error:
+        aws.ebs.list_snapshot_blocks(SnapshotId="snap-0123456789abcdef0")
+    assert code_of(error) == "ResourceNotFoundException"
+    volume_id = aws.available_volume()
+    aws.plane.volumes.write(volume_id, {1: b"a"})
+    snapshot_id = aws.ec2.create_snapshot(VolumeId=volume_id)["SnapshotId"]
+    with pytest.raises(ClientError) as error:
+        aws.ebs.list_snapshot_blocks(SnapshotId=snapshot_id)
+    assert code_of(error) == "ValidationException"
+    eventually(lambda: aws.snapshot(snapshot_id).get("State") == "completed")
+    with pytest.raises(ClientError) as error:
+        aws.ebs.get_snapshot_block(SnapshotId=snapshot_id, BlockIndex=1, BlockToken="bm90IGEgdG9rZW4=")
+    assert code_of(error) == "ValidationException"

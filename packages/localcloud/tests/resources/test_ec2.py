@@ -1,0 +1,372 @@
+"""EC2 instances of the local cloud, used through boto3, on a simulated data plane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from cloud_rig.resources import IMAGE, SUBNET_B, ResourceCloud, eventually
+from localcloud.extensions.ec2.instances import SECURITY_GROUP_ID, SUBNETS, VPC_ID
+
+
+def code_of(error: pytest.ExceptionInfo[ClientError]) -> str:
+    return str(error.value.response["Error"]["Code"])
+
+
+def describe_by_id(aws: ResourceCloud, instance_id: str) -> dict[str, Any]:
+    answer = aws.ec2.describe_instances(InstanceIds=[instance_id])
+    return dict(answer["Reservations"][0]["Instances"][0])
+
+
+def test_the_network_and_the_images_of_the_local_environment_are_there(aws: ResourceCloud) -> None:
+    subnets = aws.ec2.describe_subnets(SubnetIds=list(SUBNETS))["Subnets"]
+    assert {(s["SubnetId"], s["AvailabilityZone"], s["CidrBlock"], s["VpcId"]) for s in subnets} == {
+        ("subnet-0a77000000000001a", "us-east-1a", "10.77.1.0/24", VPC_ID),
+        ("subnet-0a77000000000001b", "us-east-1b", "10.77.2.0/24", VPC_ID),
+    }
+    groups = aws.ec2.describe_security_groups(GroupIds=[SECURITY_GROUP_ID])["SecurityGroups"]
+    assert groups[0]["VpcId"] == VPC_ID
+    images = aws.ec2.describe_images(ImageIds=[IMAGE, "ami-0a770000000001011"])["Images"]
+    assert {image["RootDeviceName"] for image in images} == {"/dev/xvda"}
+
+
+def test_an_instance_is_pending_and_then_running_on_a_host_with_its_address(aws: ResourceCloud) -> None:
+    answer = aws.ec2.run_instances(
+        ImageId=IMAGE, InstanceType="r6i.large", MinCount=1, MaxCount=1, SubnetId=SUBNET_B
+    )["Instances"][0]
+    assert answer["State"]["Name"] == "pending"
+    eventually(lambda: aws.instance_state(answer["InstanceId"]) == "running")
+    described = describe_by_id(aws, answer["InstanceId"])
+    spec = aws.plane.hosts.hosts[answer["InstanceId"]].spec
+    assert spec.private_ip == described["PrivateIpAddress"]
+    assert spec.private_ip.startswith("10.77.2.")
+    assert spec.image_id == IMAGE
+    assert described["Placement"]["AvailabilityZone"] == "us-east-1b"
+
+
+def test_describe_does_not_find_an_instance_just_after_the_call(slow_aws: ResourceCloud) -> None:
+    instance_id = slow_aws.launch()
+    assert slow_aws.instance(instance_id) == {}
+    with pytest.raises(ClientError) as error:
+        describe_by_id(slow_aws, instance_id)
+    assert code_of(error) == "InvalidInstanceID.NotFound"
+    eventually(lambda: slow_aws.instance(instance_id))
+    assert describe_by_id(slow_aws, instance_id)["InstanceId"] == instance_id
+
+
+def test_tags_on_create_reach_the_instance_and_its_volumes(aws: ResourceCloud) -> None:
+    tags = [{"Key": "peaker:run-id", "Value": "run-1"}]
+    instance_id = aws.launched(
+        TagSpecifications=[
+            {"ResourceType": "instance", "Tags": tags},
+            {"ResourceType": "volume", "Tags": tags},
+        ],
+        BlockDeviceMappings=[{"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 2}}],
+    )
+    assert describe_by_id(aws, instance_id)["Tags"] == tags
+    tagged = aws.ec2.describe_volumes(Filters=[{"Name": "tag:peaker:run-id", "Values": ["run-1"]}])
+    assert len(tagged["Volumes"]) == 2
+
+
+def test_a_block_device_mapping_keeps_all_that_was_asked_for(aws: ResourceCloud) -> None:
+    donor = aws.launched()
+    source = aws.attached_volume(donor)
+    snapshot_id = aws.completed_snapshot(source)
+    instance_id = aws.launched(
+        BlockDeviceMappings=[
+            {
+                "DeviceName": "/dev/sdf",
+                "Ebs": {
+                    "SnapshotId": snapshot_id,
+                    "VolumeType": "gp3",
+                    "VolumeSize": 20,
+                    "Iops": 4000,
+                    "Throughput": 300,
+                    "VolumeInitializationRate": 200,
+                    "DeleteOnTermination": True,
+                },
+            }
+        ]
+    )
+    mappings = {m["DeviceName"]: m["Ebs"] for m in describe_by_id(aws, instance_id)["BlockDeviceMappings"]}
+    volume = aws.volume(mappings["/dev/sdf"]["VolumeId"])
+    assert (volume["Iops"], volume["Throughput"], volume["Size"]) == (4000, 300, 20)
+    assert (volume["VolumeInitializationRate"], volume["SnapshotId"]) == (200, snapshot_id)
+    assert volume["Attachments"][0]["DeleteOnTermination"] is True
+    assert aws.plane.hosts.hosts[instance_id].plugged == {volume["VolumeId"]: "/dev/sdf"}
+
+
+def test_terminate_deletes_the_volumes_that_say_so_and_detaches_the_others(aws: ResourceCloud) -> None:
+    def mapping(device: str, delete: bool) -> dict[str, Any]:
+        return {"DeviceName": device, "Ebs": {"VolumeSize": 2, "DeleteOnTermination": delete}}
+
+    instance_id = aws.launched(BlockDeviceMappings=[mapping("/dev/sdf", True), mapping("/dev/sdg", False)])
+    later = aws.attached_volume(instance_id, "/dev/sdh")
+    volumes = {
+        m["DeviceName"]: m["Ebs"]["VolumeId"] for m in describe_by_id(aws, instance_id)["BlockDeviceMappings"]
+    }
+    answer = aws.ec2.terminate_instances(InstanceIds=[instance_id])["TerminatingInstances"][0]
+    assert answer["CurrentState"]["Name"] == "shutting-down"
+    eventually(lambda: aws.instance_state(instance_id) == "terminated")
+    assert aws.volume(volumes["/dev/xvda"]) == {}
+    assert aws.volume(volumes["/dev/sdf"]) == {}
+    assert aws.volume(volumes["/dev/sdg"])["State"] == "available"
+    assert aws.volume(later)["State"] == "available"
+    assert set(aws.plane.volumes.volumes) == {volumes["/dev/sdg"], later}
+    assert instance_id not in aws.plane.hosts.hosts
+
+
+def test_delete_on_termination_can_be_set_for_a_volume_attached_later(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    volume_id = aws.attached_volume(instance_id)
+    aws.ec2.modify_instance_attribute(
+        InstanceId=instance_id,
+        BlockDeviceMappings=[{"DeviceName": "/dev/sdf", "Ebs": {"DeleteOnTermination": True}}],
+    )
+    assert aws.volume(volume_id)["Attachments"][0]["DeleteOnTermination"] is True
+    aws.ec2.terminate_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "terminated")
+    assert aws.volume(volume_id) == {}
+
+
+def test_delete_on_termination_of_a_device_that_is_not_there_is_an_error(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    with pytest.raises(ClientError) as error:
+        aws.ec2.modify_instance_attribute(
+            InstanceId=instance_id,
+            BlockDeviceMappings=[{"DeviceName": "/dev/sdz", "Ebs": {"DeleteOnTermination": True}}],
+        )
+    assert code_of(error) == "InvalidInstanceAttributeValue"
+
+
+def test_the_same_client_token_launches_once(aws: ResourceCloud) -> None:
+    first = aws.launch(ClientToken="run-1-launch")
+    assert aws.launch(ClientToken="run-1-launch") == first
+    eventually(lambda: aws.instance_state(first) == "running")
+    assert list(aws.plane.hosts.hosts) == [first]
+
+
+def test_a_client_token_with_other_parameters_is_refused(aws: ResourceCloud) -> None:
+    aws.launch(ClientToken="run-1-launch")
+    with pytest.raises(ClientError) as error:
+        aws.launch(ClientToken="run-1-launch", InstanceType="r6i.xlarge")
+    assert code_of(error) == "IdempotentParameterMismatch"
+
+
+def test_a_client_token_of_a_terminated_instance_is_refused(aws: ResourceCloud) -> None:
+    instance_id = aws.launch(ClientToken="run-1-launch")
+    aws.ec2.terminate_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "terminated")
+    with pytest.raises(ClientError) as error:
+        aws.launch(ClientToken="run-1-launch")
+    assert code_of(error) == "IdempotentInstanceTerminated"
+
+
+def test_a_wanted_address_is_given_and_not_given_twice(aws: ResourceCloud) -> None:
+    wanted = {"PrivateIpAddress": "10.77.1.200", "ClientToken": "run-1-launch"}
+    first = aws.launch(**wanted)
+    eventually(lambda: aws.instance(first))
+    assert aws.instance(first)["PrivateIpAddress"] == "10.77.1.200"
+    assert aws.launch(**wanted) == first
+    with pytest.raises(ClientError) as error:
+        aws.launch(PrivateIpAddress="10.77.1.200")
+    assert code_of(error) == "InvalidIPAddress.InUse"
+    with pytest.raises(ClientError) as error:
+        aws.launch(PrivateIpAddress="10.77.2.200")
+    assert code_of(error) == "InvalidParameterValue"
+
+
+def test_dry_run_launches_nothing(aws: ResourceCloud) -> None:
+    with pytest.raises(ClientError) as error:
+        aws.launch(DryRun=True)
+    assert code_of(error) == "DryRunOperation"
+    assert not aws.plane.hosts.hosts
+    assert aws.ec2.describe_volumes()["Volumes"] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"ImageId": "ami-0123456789abcdef0"}, "InvalidAMIID.NotFound"),
+        ({"SubnetId": "subnet-0123456789abcdef0"}, "InvalidSubnetID.NotFound"),
+        ({"SecurityGroupIds": ["sg-0123456789abcdef0"]}, "InvalidGroup.NotFound"),
+        ({"InstanceType": "r6i.enormous"}, "InvalidParameterValue"),
+        (
+            {
+                "BlockDeviceMappings": [
+                    {"DeviceName": "/dev/sdf", "Ebs": {"SnapshotId": "snap-0123456789abcdef0"}}
+                ]
+            },
+            "InvalidSnapshot.NotFound",
+        ),
+        (
+            {"BlockDeviceMappings": [{"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 4, "Iops": 3000}}]},
+            "InvalidParameterCombination",
+        ),
+    ],
+)
+def test_a_launch_with_a_wrong_parameter_leaves_nothing(
+    aws: ResourceCloud, changes: dict[str, Any], expected: str
+) -> None:
+    with pytest.raises(ClientError) as error:
+        aws.launch(**changes)
+    assert code_of(error) == expected
+    assert not aws.plane.hosts.hosts
+    assert not aws.plane.volumes.volumes
+
+
+def test_a_host_that_does_not_start_ends_terminated_with_the_reason(aws: ResourceCloud) -> None:
+    aws.plane.hosts.unbootable_images.add(IMAGE)
+    instance_id = aws.launch(BlockDeviceMappings=[{"DeviceName": "/dev/sdf", "Ebs": {"VolumeSize": 1}}])
+    eventually(lambda: aws.instance_state(instance_id) == "terminated")
+    assert aws.instance(instance_id)["StateReason"]["Code"] == "Server.InternalError"
+
+
+def test_stop_and_start_keep_address_and_volumes(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    volume_id = aws.attached_volume(instance_id)
+    address = aws.instance(instance_id)["PrivateIpAddress"]
+    aws.ec2.stop_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "stopped")
+    assert not aws.plane.hosts.is_up(instance_id)
+    assert aws.volume(volume_id)["State"] == "in-use"
+    aws.ec2.start_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "running")
+    assert aws.plane.hosts.is_up(instance_id)
+    assert aws.plane.hosts.hosts[instance_id].plugged == {volume_id: "/dev/sdf"}
+    assert aws.instance(instance_id)["PrivateIpAddress"] == address
+
+
+def test_describe_shows_a_stop_and_a_start_a_moment_late(slow_aws: ResourceCloud) -> None:
+    aws = slow_aws
+    instance_id = aws.launched()
+    answer = aws.ec2.stop_instances(InstanceIds=[instance_id])["StoppingInstances"][0]
+    assert (answer["PreviousState"]["Name"], answer["CurrentState"]["Name"]) == ("running", "stopping")
+    assert aws.instance_state(instance_id) == "running"
+    eventually(lambda: aws.instance_state(instance_id) == "stopped")
+    answer = aws.ec2.start_instances(InstanceIds=[instance_id])["StartingInstances"][0]
+    assert (answer["PreviousState"]["Name"], answer["CurrentState"]["Name"]) == ("stopped", "pending")
+    assert aws.instance_state(instance_id) == "stopped"
+    eventually(lambda: aws.instance_state(instance_id) == "running")
+
+
+def test_stopping_and_starting_twice_change_nothing_and_tell_the_state(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+
+    def states(answer: dict[str, Any]) -> tuple[str, str]:
+        return answer["PreviousState"]["Name"], answer["CurrentState"]["Name"]
+
+    again = aws.ec2.start_instances(InstanceIds=[instance_id])["StartingInstances"][0]
+    assert states(again) == ("running", "running")
+    aws.ec2.stop_instances(InstanceIds=[instance_id])
+    again = aws.ec2.stop_instances(InstanceIds=[instance_id])["StoppingInstances"][0]
+    assert states(again) in {("stopping", "stopping"), ("stopped", "stopped")}
+    eventually(lambda: aws.instance_state(instance_id) == "stopped")
+    again = aws.ec2.stop_instances(InstanceIds=[instance_id])["StoppingInstances"][0]
+    assert states(again) == ("stopped", "stopped")
+    assert aws.instance(instance_id)["StateReason"]["Code"] == "Client.UserInitiatedShutdown"
+    assert aws.plane.hosts.hosts[instance_id].stops == ["in order"]
+
+
+def test_a_stop_by_force_kills(aws: ResourceCloud) -> None:
+    forced, ordinary = aws.launched(), aws.launched()
+    aws.ec2.stop_instances(InstanceIds=[forced], Force=True)
+    aws.ec2.stop_instances(InstanceIds=[ordinary])
+    for instance_id in (forced, ordinary):
+        eventually(lambda instance_id=instance_id: aws.instance_state(instance_id) == "stopped")
+    hosts = aws.plane.hosts.hosts
+    assert (hosts[forced].stops, hosts[ordinary].stops) == (["killed"], ["in order"])
+
+
+def test_an_instance_in_the_wrong_state_is_refused_and_no_other_is_touched(aws: ResourceCloud) -> None:
+    running, gone = aws.launched(), aws.launched()
+    aws.ec2.terminate_instances(InstanceIds=[gone])
+    fresh = aws.launch()
+    eventually(lambda: aws.instance(fresh))
+    for call, ids in (
+        (aws.ec2.stop_instances, [running, gone]),
+        (aws.ec2.start_instances, [gone]),
+        (aws.ec2.reboot_instances, [gone]),
+    ):
+        with pytest.raises(ClientError) as error:
+            call(InstanceIds=ids)
+        assert code_of(error) == "IncorrectInstanceState"
+    assert aws.instance_state(running) == "running"
+    aws.ec2.stop_instances(InstanceIds=[running])
+    with pytest.raises(ClientError) as error:
+        aws.ec2.start_instances(InstanceIds=[running])  # it is stopping
+    assert code_of(error) == "IncorrectInstanceState"
+    with pytest.raises(ClientError) as error:
+        aws.ec2.stop_instances(InstanceIds=["i-0123456789abcdef0"])
+    assert code_of(error) == "InvalidInstanceID.NotFound"
+
+
+def test_a_stopped_instance_keeps_its_volumes_warm(aws: ResourceCloud) -> None:
+    donor = aws.launched()
+    source = aws.attached_volume(donor)
+    aws.plane.volumes.write(source, {0: b"a", 1: b"b", 2: b"c"})
+    instance_id = aws.launched()
+    copy = aws.attached_volume(instance_id, SnapshotId=aws.completed_snapshot(source))
+    aws.plane.volumes.warm(copy, [0, 1])
+    before = aws.plane.volumes.stat(copy)
+    aws.ec2.stop_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "stopped")
+    assert aws.attachment_state(copy) == "attached"
+    aws.ec2.start_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "running")
+    assert aws.plane.volumes.stat(copy) == before
+    assert before.blocks_cold == 1
+
+
+def test_the_agent_is_offline_while_its_instance_is_stopped(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    aws.ec2.stop_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "stopped")
+    assert aws.agent(instance_id) == "ConnectionLost"
+    aws.ec2.start_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.agent(instance_id) == "Online")
+
+
+def test_starting_a_terminated_instance_is_an_incorrect_state(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    aws.ec2.terminate_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "terminated")
+    with pytest.raises(ClientError) as error:
+        aws.ec2.start_instances(InstanceIds=[instance_id])
+    assert code_of(error) == "IncorrectInstanceState"
+
+
+def test_terminating_twice_succeeds(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    for _ in range(2):
+        aws.ec2.terminate_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "terminated")
+
+
+def test_a_terminated_instance_is_forgotten_after_an_hour_of_cloud_time(aws: ResourceCloud) -> None:
+    instance_id = aws.launched()
+    aws.ec2.terminate_instances(InstanceIds=[instance_id])
+    eventually(lambda: aws.instance_state(instance_id) == "terminated")
+    aws.cloud.clock.set(scale=50_000)
+    eventually(lambda: aws.instance(instance_id) == {})
+
+
+def test_instance_status_follows_the_host(aws: ResourceCloud) -> None:
+    def status(instance_id: str) -> str:
+        answer = aws.ec2.describe_instance_status(InstanceIds=[instance_id])
+        return str(answer["InstanceStatuses"][0]["InstanceStatus"]["Status"])
+
+    instance_id = aws.launched()
+    assert status(instance_id) == "initializing"
+    eventually(lambda: status(instance_id) == "ok")
+    aws.plane.hosts.crash(instance_id)
+    assert status(instance_id) == "impaired"
+    assert aws.instance_state(instance_id) == "running"
+
+
+def test_instance_types_tell_their_ebs_limits(aws: ResourceCloud) -> None:
+    answer = aws.ec2.describe_instance_types(InstanceTypes=["r6i.2xlarge"])["InstanceTypes"][0]
+    limits = answer["EbsInfo"]["EbsOptimizedInfo"]
+    assert (limits["BaselineThroughputInMBps"], limits["BaselineIops"]) == (312.5, 12000)

@@ -1,0 +1,151 @@
+"""The backtest on a terminal: the answer first, then what it rests on, then the tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from peaker_backtest.errors import shown
+from peaker_backtest.report import BacktestReport
+from peaker_backtest.verdict import assumptions, headline, notes, weighted
+
+_SHOWN_FROM_SECONDS = 2.0
+_LINE_EVERY_SECONDS = 10.0
+
+
+def print_report(console: Console, report: BacktestReport) -> None:
+    """The whole report as text. What comes from the input is shown escaped, never obeyed."""
+    for line in report.read:
+        _say(console, line, "dim")
+    _say(console, f"{shown(report.source)}: {headline(report)}", "bold")
+    for warning in report.warnings:
+        _say(console, warning, "yellow")
+    for note in notes(report):
+        _say(console, note)
+    console.print()
+    console.print(_policies(report))
+    _say(console, "Assumed or given:")
+    for line in assumptions(report):
+        _say(console, f"- {line}")
+    console.print()
+    console.print(_accuracy(report))
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    console.print(Text(text, style=style), soft_wrap=True)
+
+
+def table_policies(report: BacktestReport) -> list[list[str]]:
+    """Rows of the table of policies; the reactive run shown is the best one."""
+    rows = []
+    for one in (report.peaker, report.static_peak, report.best_reactive, report.oracle):
+        figures = one.compared
+        dollars = report.dollars(figures.replica_hours)
+        rows.append(
+            [
+                one.name,
+                f"{figures.replica_hours:,.0f}",
+                f"{figures.short_minutes:,.0f}",
+                f"{figures.short_share:.2%}",
+                f"{figures.short_replica_hours:,.1f}",
+                f"{weighted(report, figures):,.0f}",
+                "unknown" if dollars is None else f"{dollars:,.0f}",
+                f"{figures.scale_outs}/{figures.scale_ins}",
+            ]
+        )
+    return rows
+
+
+POLICY_COLUMNS = (
+    "policy",
+    "replica-hours",
+    "short (min)",
+    "short (share of time)",
+    "replica-hours short",
+    "weighted (replica-hours)",
+    "cost (USD)",
+    "scale-outs / scale-ins",
+)
+_NARROW_POLICY_COLUMNS = (
+    "policy",
+    "replica-\nhours",
+    "short\n(min)",
+    "short\n(share)",
+    "replica-h\nshort",
+    "weighted",
+    "USD",
+    "out/in",
+)
+ACCURACY_COLUMNS = (
+    "ahead (min)", "forecasts scored", "p50 error (of mean load)", "load under p90", "load under p95",
+    "p95 loss to last week's",
+)  # fmt: skip
+
+
+def table_accuracy(report: BacktestReport) -> list[list[str]]:
+    """Rows of the table of accuracy by horizon."""
+    return [
+        [
+            f"{one.minutes}",
+            f"{one.scored:,}",
+            f"{one.error50:.1%}",
+            f"{one.coverage90:.1%}",
+            f"{one.coverage95:.1%}",
+            "unknown" if one.pinball95_to_last_week is None else f"{one.pinball95_to_last_week:.2f}",
+        ]
+        for one in report.accuracy
+    ]
+
+
+def _policies(report: BacktestReport) -> Table:
+    title = (
+        "Policies on the compared days" if report.worth else "Policies on the replayed days (no comparison)"
+    )
+    return _table(title, _NARROW_POLICY_COLUMNS, table_policies(report))
+
+
+def _accuracy(report: BacktestReport) -> Table:
+    return _table("Accuracy by horizon", ACCURACY_COLUMNS, table_accuracy(report))
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(title=title)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+@contextmanager
+def progress(console: Console, total: int) -> Iterator[Callable[[], None]]:
+    """A tick per decision; shown once it takes over two seconds: a bar on a terminal, else a line now and then."""
+    begun = time.monotonic()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True)
+    task = bar.add_task("decisions replayed", total=total)
+    done, said = 0, begun + _SHOWN_FROM_SECONDS - _LINE_EVERY_SECONDS
+
+    def tick() -> None:
+        nonlocal done, said
+        done += 1
+        bar.advance(task)
+        now = time.monotonic()
+        if console.is_terminal:
+            if now - begun >= _SHOWN_FROM_SECONDS and not bar.live.is_started:
+                bar.start()
+        elif now - said >= _LINE_EVERY_SECONDS:
+            said = now
+            console.print(f"decisions replayed: {done:,} of {total:,}", highlight=False)
+
+    try:
+        yield tick
+    finally:
+        if bar.live.is_started:
+            bar.stop()

@@ -1,0 +1,168 @@
+"""The backtest as JSON: every figure of the headline, and the course from which each can be computed again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
+
+from peaker_backtest.report import BacktestReport, days_of, iso_at
+from peaker_backtest.simulation import Event, Figures, Outcome, Scenario
+from peaker_backtest.verdict import (
+    above_static_peak,
+    assumptions,
+    headline,
+    history_days,
+    notes,
+    weighted,
+)
+
+
+def as_document(report: BacktestReport) -> dict[str, Any]:
+    """The report as JSON values; times are ISO 8601, shares 0 to 1, loads in the units of the input."""
+    scenario = report.scenario
+    return {
+        "source": report.source,
+        "read": list(report.read),
+        "headline": headline(report),
+        "verdict": _verdict(report),
+        "assumptions": assumptions(report),
+        "notes": notes(report),
+        "warnings": list(report.warnings),
+        "from": iso_at(scenario, scenario.first),
+        "compared_from": None if report.worth is None else iso_at(scenario, scenario.compared_from),
+        "to": iso_at(scenario, scenario.last),
+        "step_seconds": scenario.step_seconds,
+        "lead_time_minutes": scenario.lead_seconds / 60,
+        "capacity_per_replica": scenario.capacity_per_replica,
+        "load_unit": report.load_unit,
+        "quantile": scenario.quantile,
+        "short_weight": short_weight(scenario.quantile),
+        "min_replicas": scenario.min_replicas,
+        "max_replicas": scenario.max_replicas,
+        "replica_hour_usd": report.options.replica_hour_usd,
+        "policies": [_policy(report, outcome) for outcome in report.policies],
+        "above_static_peak": _above(report),
+        "accuracy": [
+            {
+                "horizon_minutes": one.minutes,
+                "scored": one.scored,
+                "p50_error": round(one.error50, 4),
+                "p90_coverage": round(one.coverage90, 4),
+                "p95_coverage": round(one.coverage95, 4),
+                "p95_pinball_to_last_week": one.pinball95_to_last_week,
+            }
+            for one in report.accuracy
+        ],
+        "forecast_standing": report.standing_shares,
+        "decisions": [_event(scenario, event) for event in report.peaker.events],
+        "course": course(report, report.policies),
+    }
+
+
+def course(report: BacktestReport, outcomes: Iterable[Outcome]) -> dict[str, Any]:
+    """Per step from `start` (epoch seconds) on: the load, the replicas that it takes, and each policy's replicas.
+
+    Unknown loads are null. The first compared step is `compared_from_step`.
+    """
+    scenario = report.scenario
+    return {
+        "start": scenario.series.start_seconds + scenario.first * scenario.step_seconds,
+        "step_seconds": scenario.step_seconds,
+        "compared_from_step": scenario.compared_from - scenario.first,
+        "load": [float(load) if math.isfinite(load) else None for load in scenario.load()],
+        "required": [None if count < 0 else count for count in scenario.required().tolist()],
+        "policies": {
+            one.name: {"serving": one.serving.tolist(), "paid": one.paid.tolist()} for one in outcomes
+        },
+    }
+
+
+def document_text(document: dict[str, Any]) -> str:
+    """The document as text: indented, with each list of numbers on one line."""
+    lists: list[str] = []
+
+    def set_aside(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: set_aside(each) for key, each in value.items()}
+        if isinstance(value, list):
+            lists.append(json.dumps(value, separators=(",", ":")))
+            return f"\x00{len(lists) - 1}\x00"
+        return value
+
+    text = json.dumps({**document, "course": set_aside(document["course"])}, indent=2)
+    for number, inside in enumerate(lists):
+        text = text.replace(f'"\\u0000{number}\\u0000"', inside, 1)
+    return text + "\n"
+
+
+def _verdict(report: BacktestReport) -> dict[str, Any]:
+    worth, scenario = report.worth, report.scenario
+    days = {
+        "history_days": round(history_days(report), 2),
+        "needed_days": WARM_UP_DAYS + LEAST_COMPARED_DAYS,
+    }
+    if worth is None:
+        return {
+            "answer": Answer.TOO_SHORT.value,
+            **days,
+            "missing_days": days_needed(history_days(report), 0.0),
+        }
+    since = worth.pays_from_step
+    return {
+        "answer": worth.answer.value,
+        **days,
+        "compared_days": round(days_of(scenario, scenario.last - scenario.compared_from), 2),
+        "pays_from": None if since is None else iso_at(scenario, scenario.first + since),
+        "warm_up_not_earned_back": round(worth.unearned_replica_hours, 2),
+        "compared": ["Peaker", report.static_peak.name, report.best_reactive.name],
+        "best_rival": worth.best_rival,
+        "weighted_replica_hours": {name: round(total, 2) for name, total in worth.totals.items()},
+    }
+
+
+def _policy(report: BacktestReport, outcome: Outcome) -> dict[str, Any]:
+    steps = report.scenario.compared_from - report.scenario.first
+    return {
+        "name": outcome.name,
+        **_figures(report, outcome.compared),
+        "warm_up": _figures(report, outcome.warm_up) if steps else None,
+    }
+
+
+def _figures(report: BacktestReport, figures: Figures) -> dict[str, Any]:
+    dollars = report.dollars(figures.replica_hours)
+    return {
+        "short_minutes": figures.short_minutes,
+        "short_share": round(figures.short_share, 6),
+        "short_replica_hours": round(figures.short_replica_hours, 2),
+        "replica_hours": round(figures.replica_hours, 2),
+        "weighted_replica_hours": round(weighted(report, figures), 2),
+        "dollars": None if dollars is None else round(dollars, 2),
+        "scale_outs": figures.scale_outs,
+        "scale_ins": figures.scale_ins,
+    }
+
+
+def _above(report: BacktestReport) -> dict[str, Any] | None:
+    if report.worth is None:
+        return None
+    found = above_static_peak(report)
+    return {
+        "static_peak_replicas": found.static_peak_replicas,
+        "hours": round(found.hours, 2),
+        "highest": found.highest,
+        "why": [{"at": at, "replicas": replicas, "reason": reason} for at, replicas, reason in found.why],
+    }
+
+
+def _event(scenario: Scenario, event: Event) -> dict[str, Any]:
+    return {
+        "at": iso_at(scenario, event.step + 1),
+        "action": event.action,
+        "replicas": event.replicas,
+        "reason": event.reason,
+    }

@@ -1,0 +1,137 @@
+"""The backtest as one HTML page that needs nothing else: figures, the course over time, tables, decisions."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from peaker_backtest.console import ACCURACY_COLUMNS, POLICY_COLUMNS, table_accuracy, table_policies
+from peaker_backtest.document import course
+from peaker_backtest.errors import shown
+from peaker_backtest.report import BacktestReport, iso_at
+from peaker_backtest.verdict import GLOSSARY, assumptions, headline, notes, weighted
+
+_TEMPLATE = Path(__file__).with_name("page.html")
+_SHOWN_DECISIONS = 200
+
+
+def render_page(report: BacktestReport) -> str:
+    """The whole page as text. What comes from the input is escaped wherever it stands."""
+    policies = (
+        "Policies on the compared days" if report.worth else "Policies on the replayed days (no comparison)"
+    )
+    parts = {
+        "TITLE": html.escape(f"Peaker backtest: {shown(report.source)}"),
+        "READ": "".join(f'<p class="read">{html.escape(text)}</p>' for text in report.read),
+        "VERDICT": html.escape(headline(report)),
+        "WARNINGS": "".join(f'<p class="warning">{html.escape(text)}</p>' for text in report.warnings),
+        "CARDS": "".join(_cards(report)),
+        "NOTES": "".join(f"<p>{html.escape(text)}</p>" for text in notes(report)),
+        "POLICIES_TITLE": html.escape(policies),
+        "POLICIES": _table(POLICY_COLUMNS, table_policies(report)),
+        "ASSUMPTIONS": "".join(f"<li>{html.escape(text)}</li>" for text in assumptions(report)),
+        "ACCURACY": _table(ACCURACY_COLUMNS, table_accuracy(report)),
+        "GLOSSARY": "".join(
+            f"<dt>{html.escape(word)}</dt><dd>{html.escape(text)}</dd>" for word, text in GLOSSARY
+        ),
+        "DECISIONS": _decisions(report),
+        # A "<" inside a script could end it or open a comment; JSON knows another way to write it.
+        "DATA": json.dumps(_course(report), separators=(",", ":")).replace("<", "\\u003c"),
+    }
+    page = _TEMPLATE.read_text(encoding="utf-8")
+    # In one pass, so that text from the input that looks like a placeholder stays text.
+    return re.sub(r"\{\{([A-Z_]+)\}\}", lambda found: parts[found[1]], page)
+
+
+def _cards(report: BacktestReport) -> Iterable[str]:
+    if report.worth is None:
+        return
+    peaker = report.peaker.compared
+    for one in (report.peaker, report.static_peak, report.best_reactive):
+        figures = one.compared
+        dollars = report.dollars(figures.replica_hours)
+        cost = "" if dollars is None else f" (${dollars:,.0f})"
+        percent = _percent(peaker.replica_hours, figures.replica_hours)
+        against = "" if one is report.peaker else f"; Peaker {percent} replica-hours against it"
+        yield _card(
+            one.name,
+            f"{figures.replica_hours:,.0f}",
+            f"replica-hours{cost}; short {figures.short_minutes:,.0f} min ({figures.short_share:.2%} of the time); "
+            f"weighted {weighted(report, figures):,.0f}{against}",
+        )
+
+
+def _card(title: str, value: str, note: str) -> str:
+    return (
+        f'<div class="card"><h3>{html.escape(title)}</h3><p class="big">{html.escape(value)}</p>'
+        f"<p>{html.escape(note)}</p></div>"
+    )
+
+
+def _decisions(report: BacktestReport) -> str:
+    events = report.peaker.events
+    rows = [
+        [iso_at(report.scenario, event.step + 1), event.action, str(event.replicas), event.reason]
+        for event in events[-_SHOWN_DECISIONS:]
+    ]
+    more = len(events) - len(rows)
+    note = f"<p>{more:,} earlier ones are in the JSON.</p>" if more > 0 else ""
+    return note + _table(["at (UTC)", "decision", "replicas", "reason"], rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in a box that scrolls; on a narrow screen each row is a list of its columns' names and values."""
+    top = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td data-label="{html.escape(name)}">{html.escape(cell)}</td>'
+            for name, cell in zip(head, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _course(report: BacktestReport) -> dict[str, Any]:
+    """What the chart draws; the load and what it takes are those of the JSON document, unrounded."""
+    scenario = report.scenario
+    rival = report.best_reactive
+    every = course(report, (report.peaker, rival, report.static_peak))
+    return {
+        "start": every["start"],
+        "step": scenario.step_seconds,
+        "compared": every["compared_from_step"],
+        "capacity": scenario.capacity_per_replica,
+        "unit": report.load_unit,
+        "load": every["load"],
+        "required": every["required"],
+        "p50": _rounded(report.lead_p50),
+        "p95": _rounded(report.lead_p95),
+        "peaker": report.peaker.serving.tolist(),
+        "peaker_paid": report.peaker.paid.tolist(),
+        "reactive": rival.serving.tolist(),
+        "reactive_paid": rival.paid.tolist(),
+        "reactive_name": rival.name,
+        "static": int(report.static_peak.serving[-1]),
+        "events": [
+            [event.step + 1 - scenario.first, event.action, event.replicas, event.reason]
+            for event in report.peaker.events
+        ],
+    }
+
+
+def _rounded(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:
+    return [float(f"{value:.5g}") if math.isfinite(value) else None for value in values]
+
+
+def _percent(part: float, whole: float) -> str:
+    return "n/a" if whole <= 0 else f"{part / whole - 1:+.0%}"

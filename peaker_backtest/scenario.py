@@ -1,0 +1,134 @@
+"""The options of a backtest, checked, as the scenario that is replayed. Each refusal names the option."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from peaker.domain.forecasting import LoadSeries
+from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
+
+from peaker_backtest.errors import BadInput
+from peaker_backtest.simulation import Scenario
+
+# The forecaster's models are fitted on three days at least, and are refitted once a day.
+LEAST_HISTORY_DAYS = 4.0
+DEFAULT_REPLICAS_AT_PEAK = 10
+DEFAULT_LEAD_MINUTES = 70.0
+DEFAULT_DAYS = 28
+PEAK_QUANTILE = 0.999
+NEEDED = (
+    f"{WARM_UP_DAYS + LEAST_COMPARED_DAYS:.0f} are needed ({WARM_UP_DAYS:.0f} to warm up, in which nothing may be "
+    f"removed, and {LEAST_COMPARED_DAYS:.0f} to compare)"
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a person or the cluster's settings ask for; `given_by` says who, by option, where it is not a default.
+
+    Minutes and days as their names say, capacity in load units per replica, price in USD per replica-hour.
+    """
+
+    quantile: float
+    capacity_per_replica: float | None = None
+    lead_minutes: float = DEFAULT_LEAD_MINUTES
+    min_replicas: int = 1
+    max_replicas: int = 100
+    replica_hour_usd: float | None = None
+    days: int = DEFAULT_DAYS
+    minimum_lifetime_minutes: float = 60.0
+    builds_at_once: int = 1
+    given_by: dict[str, str] = field(default_factory=dict)
+
+    def basis(self, option: str) -> str:
+        """Where the value comes from."""
+        return self.given_by.get(option, "default")
+
+
+def check_options(options: Options) -> None:
+    """Raises BadInput naming the first option that cannot be used. Infinite and not-a-number are refused by each."""
+    capacity, price = options.capacity_per_replica, options.replica_hour_usd
+    least, most = options.min_replicas, options.max_replicas
+    lifetime = options.minimum_lifetime_minutes
+    checks = [
+        (capacity is None or 0 < capacity < math.inf, "--capacity", capacity, "above 0"),
+        (0.5 < options.quantile <= 0.99, "--quantile", options.quantile, "above 0.5, up to 0.99"),
+        (
+            0 < options.lead_minutes <= 1440, "--lead-minutes", options.lead_minutes,
+            "above 0, up to 1440: the forecast reaches one day ahead",
+        ),
+        (1 <= least <= 10_000, "--min-replicas", least, "from 1 to 10,000"),
+        (least <= most <= 10_000, "--max-replicas", most, f"from --min-replicas ({least}) to 10,000"),
+        (price is None or 0 <= price < math.inf, "--replica-hour-usd", price, "of 0 or more, in USD"),
+        (1 <= options.days <= 3_650, "--days", options.days, "from 1 to 3,650"),
+        (0 <= lifetime <= 43_200, "--minimum-lifetime-minutes", lifetime, "from 0 to 43,200 (30 days)"),
+        (0 <= options.builds_at_once <= 10_000, "--builds-at-once", options.builds_at_once, "of 0 or more"),
+    ]  # fmt: skip
+    for good, option, value, allowed in checks:
+        if not good:
+            raise BadInput(f"{option} is {value}; give a value {allowed}", field=option)
+
+
+def first_step(series: LoadSeries, days: int) -> int:
+    """First step to replay: `days` before the end, but after enough history. Raises BadInput."""
+    day = series.steps_per_day
+    history = math.ceil(LEAST_HISTORY_DAYS * day)
+    if len(series.values) < history + day:
+        raise BadInput(
+            f"too short to judge: {len(series.values) / day:.1f} days of load, and {NEEDED}; "
+            f"even a replay without a judgement takes {LEAST_HISTORY_DAYS + 1:.0f}: export more"
+        )
+    return max(history, len(series.values) - days * day)
+
+
+def compared_from(series: LoadSeries, first: int) -> int | None:
+    """First step to compare, or None when the warm-up leaves less than a week to compare.
+
+    Models are fitted once a day from `first` on, so the warm-up ends with the first fit on 14 days and more.
+    """
+    day = series.steps_per_day
+    missing_days = max(0, math.ceil((WARM_UP_DAYS * day - first) / day))
+    start = first + missing_days * day
+    return start if len(series.values) - start >= LEAST_COMPARED_DAYS * day else None
+
+
+def peak_of(series: LoadSeries) -> float:
+    """The load that stands for the peak where no capacity is given: the 99.9th percentile, blind to a lone point."""
+    return float(np.nanquantile(series.values, PEAK_QUANTILE))
+
+
+def make_scenario(series: LoadSeries, options: Options) -> Scenario:
+    """The scenario with checked options. Raises BadInput naming the option."""
+    check_options(options)
+    first = first_step(series, options.days)
+    capacity = options.capacity_per_replica
+    if capacity is None:
+        capacity = peak_of(series) / DEFAULT_REPLICAS_AT_PEAK
+        if capacity <= 0:
+            raise BadInput(
+                "the load is 0 nearly always: there is nothing to scale, and no --capacity to assume; "
+                "check that the column with the load was read",
+                field="--load-column",
+            )
+    highest = float(np.nanmax(series.values)) / capacity
+    if highest > 100_000:
+        raise BadInput(
+            f"--capacity is {capacity:g}: the highest load would take {highest:,.0f} replicas; give the load that "
+            "one replica serves, in the units of the load",
+            field="--capacity",
+        )
+    return Scenario(
+        series=series,
+        first=first,
+        last=len(series.values),
+        lead_steps=max(1, math.ceil(options.lead_minutes * 60 / series.step_seconds - 1e-9)),
+        capacity_per_replica=capacity,
+        quantile=options.quantile,
+        min_replicas=options.min_replicas,
+        max_replicas=options.max_replicas,
+        minimum_lifetime_seconds=60.0 * options.minimum_lifetime_minutes,
+        builds_at_once=options.builds_at_once or None,
+        compare_from=compared_from(series, first),
+    )

@@ -1,0 +1,280 @@
+"""What a backtest says at a glance: the headline, what it assumes, and what a reader must know beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
+from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, Answer, Worth, days_needed, short_weight
+
+from peaker_backtest.report import REACTIVE_TARGETS, BacktestReport, days_of, iso_at
+from peaker_backtest.scenario import DEFAULT_REPLICAS_AT_PEAK, NEEDED, PEAK_QUANTILE, peak_of
+from peaker_backtest.simulation import Figures, Outcome
+
+GLOSSARY = (
+    ("load", "what the column or metric says, averaged over each step; its unit is that of your file"),
+    (
+        "replica-hour",
+        "one replica, paid for one hour; a replica is paid for from the moment its build starts",
+    ),
+    ("short", "the load took more replicas than served; short minutes count time, however many were missing"),
+    ("replica-hours short", "missing replicas times hours: two missing for half an hour are one"),
+    ("lead time", "from the decision to add a replica until it serves, warm"),
+    ("Peaker", "adds replicas ahead of the forecast, removes them when load and forecast stay low"),
+    (
+        "static peak",
+        "the smallest constant fleet that is never short in the compared days; known only afterwards",
+    ),
+    (
+        "reactive at N %",
+        "adds replicas once those that run are loaded above N %, with the same lead time; removes them after a lead "
+        "time of low load, an hour at least",
+    ),
+    ("oracle", "Peaker's rules with a forecast that knows the future: what a perfect forecast would reach"),
+    ("p50, p95", "the load stays below it with 50 % or 95 % probability, as forecast one lead time before"),
+    (
+        "weighted",
+        "replica-hours, with each replica-hour short counted as many times as the served quantile stands for",
+    ),
+    (
+        "warm-up",
+        "the days with under 14 days of history, in which nothing may be removed; left out of the comparison",
+    ),
+)
+
+# From this share of time on, it is the pace of building that makes even a perfect forecast short.
+_ORACLE_SHORT = 0.01
+
+
+def history_days(report: BacktestReport) -> float:
+    """Days of load that were read."""
+    return days_of(report.scenario, len(report.scenario.series.values))
+
+
+def headline(report: BacktestReport) -> str:
+    """The answer, the days it is about, and every policy it compares with its figures."""
+    if report.worth is None:
+        return _too_short(report)
+    worth = report.worth
+    scenario = report.scenario
+    days = days_of(scenario, scenario.last - scenario.compared_from)
+    span = f"{iso_at(scenario, scenario.compared_from)[:10]} to {iso_at(scenario, scenario.last)[:10]}"
+    compared = (report.peaker, report.static_peak, report.best_reactive)
+    each = "; ".join(_figures(report, one) for one in compared)
+    weighs = f"Weighted counts a replica-hour short as {worth.short_weight:g}."
+    return f"{_answer(report, worth)} Compared over {days:.1f} days ({span}): {each}. {weighs}"
+
+
+def _too_short(report: BacktestReport) -> str:
+    missing = days_needed(history_days(report), 0.0)
+    more = (
+        f"export {missing:.1f} days more" if missing > 0
+        else f"give --days {LEAST_COMPARED_DAYS:.0f} or more, {report.options.days} leave too few to compare"
+    )  # fmt: skip
+    return f"Too short to judge: {history_days(report):.1f} days of load, and {NEEDED}: {more}."
+
+
+def _answer(report: BacktestReport, worth: Worth) -> str:
+    if worth.answer is Answer.EVEN:
+        return (
+            f"It makes no difference: Peaker and the best other policy, {worth.best_rival}, are within 1 %."
+        )
+    if worth.answer is Answer.DOES_NOT_PAY:
+        return f"It does not pay: {worth.best_rival} does better."
+    if worth.pays_from_step is not None:
+        at = report.scenario.first + worth.pays_from_step
+        return f"It pays, from {iso_at(report.scenario, at)[:10]} on."
+    return (
+        f"It pays on the compared days, but the warm-up is not earned back by their end: "
+        f"{worth.unearned_replica_hours:,.0f} weighted replica-hours are left."
+    )
+
+
+def _figures(report: BacktestReport, outcome: Outcome) -> str:
+    figures = outcome.compared
+    name = outcome.name
+    if outcome is report.static_peak:
+        name += f" ({replicas_text(int(outcome.serving[-1]))})"
+    elif outcome in report.reactive:
+        name += f" (the best of {len(REACTIVE_TARGETS)} targets)"
+    dollars = report.dollars(figures.replica_hours)
+    cost = "" if dollars is None else f" (${dollars:,.2f})"
+    return (
+        f"{name} {figures.replica_hours:,.0f} replica-hours{cost}, short {figures.short_minutes:,.0f} min, "
+        f"weighted {weighted(report, figures):,.0f}"
+    )
+
+
+def weighted(report: BacktestReport, figures: Figures) -> float:
+    """Replica-hours with each one short counted as the served quantile weighs it."""
+    return figures.replica_hours + short_weight(report.scenario.quantile) * figures.short_replica_hours
+
+
+def load_text(load: float) -> str:
+    """A load with as many digits as a person reads."""
+    return f"{load:,.0f}" if load >= 1000 else f"{load:.4g}"
+
+
+def replicas_text(count: int) -> str:
+    return f"{count} replica" + ("" if count == 1 else "s")
+
+
+def assumptions(report: BacktestReport) -> list[str]:
+    """What the figures rest on, one sentence each: given or assumed, and how to change it."""
+    scenario, options = report.scenario, report.options
+    weight = short_weight(scenario.quantile)
+    lines = [_capacity(report), _lead(report)]
+    lines.append(
+        f"Quantile: p{100 * scenario.quantile:g} of the forecast is served ({options.basis('--quantile')}). It stands "
+        f"for {weight:g} spare replica-hours per replica-hour short, and so each one short is weighed."
+    )
+    lines.append(
+        f"Replicas: {scenario.min_replicas} ({options.basis('--min-replicas')}) to {scenario.max_replicas:,} "
+        f"({options.basis('--max-replicas')}), kept {options.minimum_lifetime_minutes:g} min at least, "
+        + ("built one after the other" if options.builds_at_once == 1 else
+           "any number built at once" if options.builds_at_once == 0 else
+           f"{options.builds_at_once} built at once") + ", by every policy but the static one."
+    )  # fmt: skip
+    if options.replica_hour_usd is None:
+        why = options.given_by.get("--replica-hour-usd", "not given")
+        lines.append(f"Price: {why}; --replica-hour-usd adds dollars.")
+    else:
+        lines.append(
+            f"Price: ${options.replica_hour_usd:g} per replica-hour ({options.basis('--replica-hour-usd')}); "
+            "volumes and snapshots are not in it."
+        )
+    lines.append(
+        f"The static peak and the reactive target ({', '.join(f'{each:.0%}' for each in REACTIVE_TARGETS)} were run) "
+        "are chosen with hindsight, in favour of the others. Every policy but the static peak starts with the "
+        "replicas that the load of the hour before took, and a tenth more."
+    )
+    return lines
+
+
+def _capacity(report: BacktestReport) -> str:
+    scenario, options = report.scenario, report.options
+    text = f"Capacity: one replica serves {load_text(scenario.capacity_per_replica)} {report.load_unit}"
+    if options.capacity_per_replica is not None:
+        return f"{text} ({options.basis('--capacity')})."
+    highest = float(np.nanmax(scenario.series.values))
+    return (
+        f"{text}: assumed, 1/{DEFAULT_REPLICAS_AT_PEAK} of the load's {100 * PEAK_QUANTILE:g}th percentile "
+        f"{load_text(peak_of(scenario.series))} (its highest is {load_text(highest)}), so that the peak takes about "
+        f"{DEFAULT_REPLICAS_AT_PEAK} replicas. Give --capacity for an answer about your replicas."
+    )
+
+
+def _lead(report: BacktestReport) -> str:
+    scenario, options = report.scenario, report.options
+    text = f"Lead time: {scenario.lead_seconds / 60:g} min"
+    if abs(scenario.lead_seconds / 60 - options.lead_minutes) < 1e-6:
+        return f"{text} ({options.basis('--lead-minutes')})."
+    return (
+        f"{text}: {options.lead_minutes:g} min ({options.basis('--lead-minutes')}), rounded up to whole steps, because "
+        f"the load is replayed in steps of {scenario.step_seconds / 60:g} min."
+    )
+
+
+def notes(report: BacktestReport) -> list[str]:
+    """What changes how the headline is read: the warm-up, plans above the peak, shortage of the static fleet, gaps."""
+    scenario = report.scenario
+    found = [*_warm_up(report), *_above_peak(report)]
+    if report.worth is not None and report.static_peak.compared.short_minutes > 0:
+        found.append(
+            f"--max-replicas {scenario.max_replicas} is too few for the peak: even the static peak is short for "
+            f"{report.static_peak.compared.short_minutes:,.0f} min."
+        )
+    oracle = report.oracle.compared
+    if report.worth is not None and oracle.short_share > _ORACLE_SHORT and report.options.builds_at_once:
+        found.append(
+            f"Even the oracle is short for {oracle.short_minutes:,.0f} min: with {report.options.builds_at_once} built "
+            "at a time, a steep rise takes several lead times. --builds-at-once 0 shows it without that limit."
+        )
+    idle = {name: share for name, share in report.standing_shares.items() if name != "normal" and share > 0}
+    if report.worth is not None and idle:
+        shares = ", ".join(f"{name} in {share:.0%}" for name, share in idle.items())
+        found.append(
+            f"Nothing could be removed in some checks of the compared days: the forecast was {shares}."
+        )
+    unseen = int((~np.isfinite(scenario.load())).sum())
+    if unseen:
+        found.append(
+            f"{unseen:,} of {len(scenario.load()):,} replayed steps have no load: they count as neither short nor "
+            "served."
+        )
+    return found
+
+
+def _warm_up(report: BacktestReport) -> list[str]:
+    scenario = report.scenario
+    begin = iso_at(scenario, scenario.first)[:10]
+    if report.worth is None:
+        days = days_of(scenario, scenario.last - scenario.first)
+        return [
+            f"The figures below are of {days:.1f} replayed days, warm-up and all: they are no comparison, and "
+            "none of them says whether it pays."
+        ]
+    steps = scenario.compared_from - scenario.first
+    if not steps:
+        return []
+    hours = ", ".join(
+        f"{one.name} {one.warm_up.replica_hours:,.0f}"
+        for one in (report.peaker, report.static_peak, report.best_reactive)
+    )
+    return [
+        f"Warm-up, left out of the comparison: {begin} to {iso_at(scenario, scenario.compared_from)[:10]} "
+        f"({days_of(scenario, steps):.1f} days), with under 14 days of history, in which nothing may be removed. It "
+        f"took these replica-hours: {hours}. A cluster whose metric already has its history has no warm-up: up to "
+        f"{KEPT_HISTORY_DAYS} days are read from CloudWatch."
+    ]
+
+
+def _above_peak(report: BacktestReport) -> list[str]:
+    """Why Peaker paid for more replicas than the static peak has, where it did."""
+    found = above_static_peak(report)
+    if report.worth is None or not found.hours:
+        return []
+    text = (
+        f"Peaker ran above the static peak's {replicas_text(found.static_peak_replicas)} for {found.hours:,.1f} h, "
+        f"with {found.highest} at most"
+    )
+    if not found.why:
+        return [f"{text}: none was added in the compared days; they were there before and were kept."]
+    at, replicas, reason = found.why[-1]
+    return [
+        f"{text}, though no load that came took so many. {len(found.why)} decisions led there, the last at {at}, "
+        f"to {replicas}: {reason}."
+    ]
+
+
+@dataclass(frozen=True)
+class AboveStaticPeak:
+    """Compared hours in which Peaker paid for more replicas than the static peak has, and the decisions behind them.
+
+    why: (time, replicas paid for then, reason) of each scale_out that led above it.
+    """
+
+    static_peak_replicas: int
+    hours: float
+    highest: int
+    why: tuple[tuple[str, int, str], ...]
+
+
+def above_static_peak(report: BacktestReport) -> AboveStaticPeak:
+    """How far and how long Peaker planned above the static peak in the compared steps, and why."""
+    scenario = report.scenario
+    border = scenario.compared_from - scenario.first
+    peak = int(report.static_peak.serving[-1])
+    paid = report.peaker.paid
+    why = []
+    for event in report.peaker.events:
+        at = event.step + 1 - scenario.first
+        if event.action == "scale_out" and at >= border and paid[at] > peak:
+            why.append((iso_at(scenario, event.step + 1), int(paid[at]), event.reason))
+    return AboveStaticPeak(
+        static_peak_replicas=peak,
+        hours=float((paid[border:] > peak).sum()) * scenario.step_seconds / 3600,
+        highest=int(paid[border:].max(initial=0)),
+        why=tuple(why),
+    )

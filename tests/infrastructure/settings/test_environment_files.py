@@ -1,0 +1,526 @@
+"""A bad environment file is refused with file, line, path, fault and remedy; a good one is taken as it is."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from annotated_types import Le
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.prices import INSTANCE_HOURLY_USD
+
+from environments import aws_names, prices
+from environments.endpoint_settings import LONGEST_WAIT_SECONDS
+from environments.faults import shown_path
+from environments.field_types import UnclearWord
+from environments.schema import (
+    ENVIRONMENTS_DIRECTORY,
+    Environment,
+    EnvironmentFileError,
+    available_environments,
+    load_environment,
+)
+from environments.settings import MOST_REPLICAS
+from environments.storage_settings import Gates
+from environments.yaml_text import read_document
+from statemachines import structure
+from tests.infrastructure.settings.wrong_environment_files import (
+    LEFT_OUT,
+    WRONG_FILES,
+    WRONG_TEXTS,
+    WRONG_WHOLES,
+    WrongFile,
+    WrongText,
+)
+from tests.support.workflows import MACHINES
+
+Document = dict[str, Any]
+GIVEN = Path(__file__).with_name("environment_files")
+SHOP_TEXT = (GIVEN / "shop.yaml").read_text(encoding="utf-8")
+EARLY = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def shop() -> Document:
+    document: Document = copy.deepcopy(read_document(GIVEN / "shop.yaml", "shop.yaml").value)
+    return document
+
+
+def changed(document: Document, changes: dict[str, Any]) -> Document:
+    """The document with other values at places such as `c.volumes.0.iops`."""
+    for place, value in changes.items():
+        *parents, last = place.replace("c.", "clusters.0.", place.startswith("c.")).split(".")
+        if parents[:1] == ["d"]:
+            parents[:1] = ["clusters", "1"]
+        here: Any = document
+        for part in parents:
+            here = here[int(part)] if isinstance(here, list) else here.setdefault(part, {})
+        key: Any = int(last) if isinstance(here, list) else last
+        if value is LEFT_OUT:
+            del here[key]
+        else:
+            here[key] = value
+    return document
+
+
+def written(document: Document, directory: Path) -> Path:
+    path = directory / f"{document.get('environment') or 'shop'}.yaml"
+    dumped = yaml.dump(document, Dumper=_Written, sort_keys=False, width=10_000, allow_unicode=True)
+    path.write_text(dumped, encoding="utf-8")
+    return path
+
+
+class _Written(yaml.SafeDumper):
+    """As a person writes it: no aliases, text in quotes, moments without."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Written.add_representer(
+    UnclearWord, lambda dumper, word: dumper.represent_scalar("tag:yaml.org,2002:str", word.text)
+)
+_Written.add_representer(
+    str, lambda dumper, value: dumper.represent_scalar("tag:yaml.org,2002:str", value, style='"')
+)
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(EnvironmentFileError) as refusal:
+        load_environment(path.stem, path.parent, now=EARLY)
+    return str(refusal.value)
+
+
+def told(line: str) -> tuple[str, int, str, str]:
+    """File, line, path and fault of a line that is told."""
+    place, path, fault = line.split(": ", 2)
+    file, number = place.rsplit(":", 1)
+    return file, int(number), path, fault
+
+
+@pytest.mark.parametrize("wrong", WRONG_FILES, ids=lambda wrong: wrong.situation)
+def test_wrong_setting_is_refused_where_it_stands(wrong: WrongFile, tmp_path: Path) -> None:
+    path = written(changed(shop(), wrong.changes), tmp_path)
+    [line] = refused(path).splitlines()
+    file, number, blamed, fault = told(line)
+    assert (file, blamed) == (f"{tmp_path.name}/{path.name}", wrong.blamed)
+    assert wrong.said in fault
+    setting, there = blamed.rsplit(".", 1)[-1], path.read_text(encoding="utf-8").splitlines()[number - 1]
+    assert fault.startswith("is required") or setting.isdigit() or setting in there, (
+        f"line {number} is {there!r}"
+    )
+
+
+@pytest.mark.parametrize("wrong", WRONG_TEXTS, ids=lambda wrong: wrong.situation)
+def test_wrong_text_is_refused_in_its_line(wrong: WrongText, tmp_path: Path) -> None:
+    assert isinstance(wrong.new, str)
+    assert SHOP_TEXT.count(wrong.old) >= 1
+    path = tmp_path / "shop.yaml"
+    path.write_text(SHOP_TEXT.replace(wrong.old, wrong.new, 1), encoding="utf-8")
+    lines = refused(path).splitlines()
+    # An anchor's fault stands also where its alias is used.
+    assert len({line.rsplit(": ", 1)[0].rsplit(".", 1)[-1] for line in lines}) == 1, lines
+    assert lines[0].startswith(f"{tmp_path.name}/shop.yaml:" + (f"{wrong.line}: " if wrong.line else ""))
+    assert wrong.said in lines[0]
+
+
+@pytest.mark.parametrize("wrong", WRONG_WHOLES, ids=lambda wrong: wrong.situation)
+def test_file_that_is_no_environment_at_all_is_refused(wrong: WrongText, tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_bytes(wrong.new if isinstance(wrong.new, bytes) else wrong.new.encode())
+    [line] = refused(path).splitlines()
+    assert line.startswith(f"{tmp_path.name}/shop.yaml:" + (f"{wrong.line}: " if wrong.line else ""))
+    assert wrong.said in line
+
+
+def test_at_least_120_wrong_files_are_kept() -> None:
+    cases = [*WRONG_FILES, *WRONG_TEXTS, *WRONG_WHOLES]
+    assert len({case.situation for case in cases}) == len(cases) >= 120
+
+
+def good_files() -> list[tuple[str, Path]]:
+    return [
+        (name, directory)
+        for directory in (ENVIRONMENTS_DIRECTORY, GIVEN)
+        for name in available_environments(directory)
+    ]
+
+
+@pytest.mark.parametrize(("name", "directory"), good_files(), ids=lambda value: getattr(value, "name", value))
+def test_good_file_is_taken_and_deployed(name: str, directory: Path) -> None:
+    environment = load_environment(name, directory, now=EARLY)
+    assert environment.environment == name
+    for cluster in environment.clusters:
+        deployed = cluster.model_dump(mode="json", exclude_none=True)
+        deployed |= {"environment": name, "region": environment.region}
+        assert ClusterSettings.model_validate(deployed).max_replicas <= MOST_REPLICAS
+
+
+@pytest.mark.parametrize("name", available_environments())
+def test_given_environments_need_no_second_look(name: str) -> None:
+    lines: list[str] = []
+    load_environment(name, warn=lines.append, now=EARLY)
+    assert lines == []
+
+
+# Every value that a person or a slip could leave in place of another one.
+NASTY = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.sampled_from(
+        ["", " ", "no", "..", "/", "/etc", "\x00", "é", "a" * 5000, "2026-11-27T06:00", "us-eats-1"]
+    ),
+    st.sampled_from(
+        [0, -1, 1, 10**30, -(10**400), 0.0, -0.0, 1e308, float("inf"), float("-inf"), float("nan")]
+    ),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=20),
+    st.recursive(st.integers(), lambda inner: st.lists(inner, max_size=3), max_leaves=4),
+    st.dictionaries(st.text(max_size=5), st.integers(), max_size=3),
+    st.just(datetime(1, 1, 1)),
+    st.just(datetime(9999, 12, 31, 23, 59, tzinfo=UTC)),
+    st.binary(max_size=3),
+)
+
+
+def places(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*at, key)
+        yield from places(item, (*at, key))
+
+
+GOOD = [read_document(directory / f"{name}.yaml", name).value for name, directory in good_files()]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_whatever_is_changed_the_file_is_taken_as_written_or_a_place_of_it_is_blamed(
+    data: st.DataObject,
+) -> None:
+    document = copy.deepcopy(data.draw(st.sampled_from(GOOD), label="file"))
+    for _ in range(data.draw(st.integers(1, 3), label="changes")):
+        place = data.draw(st.sampled_from(list(places(document))), label="place")
+        here = _at(document, place[:-1])
+        match data.draw(st.sampled_from(["leave out", "replace", "add"]), label="change"):
+            case "leave out":
+                del here[place[-1]]
+            case "replace":
+                here[place[-1]] = data.draw(NASTY, label="value")
+            case _ if isinstance(here, dict):
+                here[data.draw(st.text(max_size=8), label="key")] = data.draw(NASTY, label="value")
+        if not document:
+            break
+    taken, refusal = outcome(document)
+    if taken is None:
+        assert refusal is not None
+        assert refusal.faults
+        for fault in refusal.faults:
+            # What is missing has a parent; a default that does not go with the rest too; all else is in the file.
+            _at(document, fault.at if fault.message.startswith("is not a setting") else fault.at[:-1])
+            assert f"x.yaml: {shown_path(fault.at, document)}" in str(refusal)
+        return
+    _the_same(taken.model_dump(exclude_unset=True), document)
+
+
+def outcome(document: Document) -> tuple[Environment | None, EnvironmentFileError | None]:
+    try:
+        return Environment.parse(document, "x.yaml"), None
+    except EnvironmentFileError as error:
+        return None, error
+
+
+def _at(document: Any, place: tuple[str | int, ...]) -> Any:
+    for part in place:
+        document = document[part]
+    return document
+
+
+def _the_same(taken: Any, given: Any) -> None:
+    """Nothing was read as another type or value; moments may be written otherwise, and are checked elsewhere."""
+    if isinstance(given, dict):
+        for name, value in given.items():
+            if name in taken and name not in ("from", "until"):
+                _the_same(taken[name], value)
+    elif isinstance(given, list):
+        for one, other in zip(taken, given, strict=True):
+            _the_same(one, other)
+    else:
+        assert taken == given
+        assert isinstance(taken, bool) == isinstance(given, bool)
+
+
+@given(st.binary(max_size=400) | st.text(max_size=400).map(str.encode))
+@settings(max_examples=200, deadline=None)
+def test_no_file_breaks_the_reader(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "x.yaml"
+        path.write_bytes(content)
+        with pytest.raises(EnvironmentFileError, match=r"/x.yaml"):
+            load_environment("x", path.parent)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_no_slip_of_the_keyboard_breaks_the_reader(data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(SHOP_TEXT)))
+    cut = data.draw(st.integers(0, 30))
+    text = (
+        SHOP_TEXT[:at]
+        + data.draw(st.text(alphabet="\t \n:-{}[]#&*!|>'\"%@`,.0aé", max_size=4))
+        + SHOP_TEXT[at + cut :]
+    )
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "shop.yaml"
+        path.write_text(text, encoding="utf-8")
+        told_lines: list[str] = []
+        try:
+            load_environment("shop", path.parent, warn=lambda line: None)
+        except EnvironmentFileError as error:
+            told_lines = str(error).splitlines()
+    assert all("/shop.yaml:" in line for line in told_lines)
+
+
+def test_every_fault_of_a_file_is_told_at_once(tmp_path: Path) -> None:
+    document = changed(
+        shop(),
+        {
+            "c.engine": "postgres",
+            "c.max_replicas": 1,
+            "c.subnets.us-east-1a": "subnet-0c0d00000000000d1",
+            "d.read_endpoint.health_port": 3306,
+            "d.name": "orders",
+            "account": "1",
+        },
+    )
+    lines = refused(written(document, tmp_path)).splitlines()
+    assert [told(line)[2] for line in lines] == [
+        "account",
+        "clusters.0.engine",
+        "clusters.0.max_replicas",
+        "clusters.0.subnets.us-east-1a",
+        "clusters.1.read_endpoint.health_port",
+    ]
+
+
+@pytest.mark.parametrize("digits", [7, 9, 16, 18])
+def test_ids_have_as_many_digits_as_aws_gives_them(digits: int, tmp_path: Path) -> None:
+    """8 or 17 (EC2 User Guide, resource ids): a digit that was lost in copying is seen at once."""
+    document = changed(shop(), {"c.image_id": "ami-" + "0" * digits})
+    [line] = refused(written(document, tmp_path)).splitlines()
+    assert told(line)[2] == "clusters.orders.image_id"
+
+
+def test_a_key_twice_and_a_wrong_setting_are_told_together(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    text = SHOP_TEXT.replace("mode: act", "mode: act\n    mode: observe", 1).replace(
+        "max_replicas: 6", "max_replicas: 1"
+    )
+    path.write_text(text, encoding="utf-8")
+    assert [told(line)[1:3] for line in refused(path).splitlines()] == [
+        (13, "clusters.orders.mode"),
+        (15, "clusters.orders.max_replicas"),
+    ]
+
+
+def test_unknown_region_is_not_told_again_as_wrong_subnets(tmp_path: Path) -> None:
+    [line] = refused(written(changed(shop(), {"region": "eu-wset-1"}), tmp_path)).splitlines()
+    assert told(line)[2:] == (
+        "region",
+        "must be a region that this release knows, got 'eu-wset-1' (accept_unlisted_region: true takes a newer one); "
+        "did you mean eu-west-1?",
+    )
+
+
+def test_what_comes_with_a_merge_is_told_where_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_text(SHOP_TEXT.replace("lag_samples: 3", "lag_samples: 0"), encoding="utf-8")
+    faults = [told(line)[1:3] for line in refused(path).splitlines()]
+    assert faults == [
+        (43, "clusters.orders.gates.lag_samples"),
+        (43, "clusters.order-items.gates.lag_samples"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "zone", "expected"),
+    [
+        ("2026-11-27T08:00", "2026-11-27T23:00", "Europe/Berlin", ("2026-11-27T07:00", "2026-11-27T22:00")),
+        ("2026-11-27T08:00-05:00", "2026-11-27T23:00Z", "UTC", ("2026-11-27T13:00", "2026-11-27T23:00")),
+        # 02:30 happens twice on that night, and never on the other: the event is the longer one.
+        (
+            "2026-10-25T02:30",
+            "2026-10-25T02:30:01",
+            "Europe/Berlin",
+            ("2026-10-25T00:30", "2026-10-25T01:30:01"),
+        ),
+        ("2026-03-29T02:30", "2026-03-29T02:45", "Europe/Berlin", ("2026-03-29T00:30", "2026-03-29T01:45")),
+    ],
+)
+def test_the_calendar_is_deployed_in_utc(start: str, end: str, zone: str, expected: tuple[str, str]) -> None:
+    event = {"from": start, "until": end, "time_zone": zone, "reason": "sale", "min_replicas": 4}
+    document = changed(shop(), {"c.calendar": [event]})
+    block = Environment.parse(document, "shop.yaml").clusters[0].model_dump(mode="json", exclude_none=True)
+    (deployed,) = block["calendar"]
+    assert set(deployed) == {"from", "until", "reason", "min_replicas"}
+    for name, wanted in zip(("from", "until"), expected, strict=True):
+        assert datetime.fromisoformat(deployed[name]) == datetime.fromisoformat(wanted).replace(tzinfo=UTC)
+    (known,) = ClusterSettings.model_validate(
+        {**block, "environment": "shop", "region": "eu-west-1"}
+    ).calendar
+    assert (known.min_replicas, known.reason, known.from_.utcoffset()) == (4, "sale", timedelta(0))
+
+
+@pytest.mark.parametrize(("iops", "throughput"), [(100, 25), (4000, 1024), (64_000, 4000)])
+def test_throughput_of_io2_follows_from_its_iops(iops: int, throughput: int) -> None:
+    environment = Environment.parse(changed(shop(), {"c.volumes.1.iops": iops}), "shop.yaml")
+    assert environment.clusters[0].volumes[1].throughput_mib_per_s == throughput
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"c.calendar.0.until": "2026-10-01T00:00", "c.calendar.0.from": "2026-09-30T00:00"},
+         "clusters.orders.calendar.0.until: Black Friday ended 2026-09-30 22:00 UTC: remove it"),
+        ({"c.calendar.0.until": "2029-11-28T00:00", "c.calendar.0.from": "2029-11-27T00:00"},
+         "clusters.orders.calendar.0.from: Black Friday is over a year ahead, 2029-11-26: is the year right?"),
+        ({"c.calendar.0.until": "2027-03-01T00:00"},
+         "clusters.orders.calendar.0.until: Black Friday lasts 93 days: is the month right?"),
+        ({"c.calendar.0.min_replicas": 2},
+         "clusters.orders.calendar.0.min_replicas: Black Friday asks for no more than min_replicas (2) anyway"),
+        ({"c.calendar.1.load": 60000},
+         "clusters.orders.calendar.1.load: cup final takes 10 replicas and max_replicas is 6: raise it"),
+        ({"c.max_replicas": 6, "c.min_replicas": 6},
+         "clusters.orders.max_replicas: is min_replicas (6): no peak replica is ever built"),
+        ({"c.forecast.quantile": 0.9},
+         "clusters.orders.forecast.quantile: wins over the costs, which change nothing: remove one or the other"),
+        ({"c.forecast.schedule_minutes": 240},
+         "clusters.orders.forecast.schedule_minutes: a rise is seen up to 240 minutes late: 5 to 15 is usual"),
+        ({"c.load_metric.period_seconds": 43200},
+         "clusters.orders.load_metric.period_seconds: points of 12 hours give no forecast, only the load of now "
+         "counts: 60 to 3600 is usual"),
+        ({"region": "us-east-1", "c.subnets": {"us-east-1a": "subnet-0c0d00000000000a1"},
+          "d.subnets": {"us-east-1a": "subnet-0c0d00000000000a1"}, "c.limits.max_hourly_cost_usd": 1.5},
+         "clusters.orders.limits.max_hourly_cost_usd: 1.5 USD pays for 1 peak replicas at most (0.8568 each for "
+         "r7g.4xlarge, volumes not counted), and min_replicas to max_replicas are 4: raise it, or lower max_replicas"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_what_deserves_a_second_look_is_told_and_taken(
+    changes: dict[str, Any], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = changed(shop(), changes)
+    if "c.min_replicas" in changes:
+        changed(document, {"c.calendar": []})
+    written(document, tmp_path)
+    assert load_environment("shop", tmp_path, now=EARLY).environment == "shop"
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: {tmp_path.name}/shop.yaml:")
+    assert line.split(": ", 2)[2] == expected
+
+
+def test_missing_environment_names_the_known_ones() -> None:
+    with pytest.raises(
+        EnvironmentFileError, match=r"environments/staging.yaml: does not exist; .* dev, local, prod$"
+    ):
+        load_environment("staging")
+    with pytest.raises(EnvironmentFileError, match=r"did you mean local\?"):
+        load_environment("locale")
+
+
+@pytest.mark.parametrize("name", ["../prod", "/etc/passwd", "", "prod.yaml", "a\x00b", "x" * 5000])
+def test_name_that_is_no_environment_opens_nothing(name: str) -> None:
+    with pytest.raises(EnvironmentFileError, match="does not exist; known environments: dev, local, prod"):
+        load_environment(name)
+
+
+def test_file_of_another_environments_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "dev.yaml").write_text(SHOP_TEXT, encoding="utf-8")
+    assert refused(tmp_path / "dev.yaml") == (
+        f"{tmp_path.name}/dev.yaml:2: environment: must be dev, the name of the file, got shop"
+    )
+
+
+def test_directory_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "dev.yaml").mkdir()
+    assert refused(tmp_path / "dev.yaml") == f"{tmp_path.name}/dev.yaml: cannot be read: Is a directory"
+
+
+@pytest.mark.parametrize(
+    ("region", "partition"),
+    [
+        ("eu-west-1", "aws"),
+        ("cn-north-1", "aws-cn"),
+        ("us-gov-west-1", "aws-us-gov"),
+        ("us-isob-east-1", "aws-iso-b"),
+        ("eusc-de-east-1", "aws-eusc"),
+    ],
+)
+def test_partition_follows_the_region(region: str, partition: str) -> None:
+    changes = {"region": region} | {
+        f"{one}.subnets": {f"{region}a": "subnet-0b0d000000000001a"} for one in "cd"
+    }
+    assert Environment.parse(changed(shop(), changes), "x").partition == partition
+
+
+def test_known_names_are_those_of_the_installed_botocore() -> None:
+    # When this fails after an update of botocore: make aws-names
+    assert aws_names.PATH.read_text(encoding="utf-8") == aws_names.written()
+
+
+def test_synth_needs_no_botocore_to_check_a_file() -> None:
+    program = (
+        "import sys; sys.modules['botocore'] = None\n"
+        "from environments.schema import load_environment; print(load_environment('dev').environment)"
+    )
+    root = ENVIRONMENTS_DIRECTORY.parent
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert answer.stdout == "dev\n"
+
+
+def test_prices_agree_with_those_that_plans_are_made_with() -> None:
+    ours = {
+        kind: price for (region, kind), price in prices.INSTANCE_HOURLY_USD.items() if region == "us-east-1"
+    }
+    assert {kind: INSTANCE_HOURLY_USD.get(kind, price) for kind, price in ours.items()} == ours
+
+
+def test_what_may_be_waited_for_is_waited_for() -> None:
+    for workflow, step in (
+        ("scale_in", "DrainReplica"),
+        ("scale_in", "ObserveIdle"),
+        ("scale_out", "RampTraffic"),
+    ):
+        [state] = [one for one in structure.states(MACHINES[workflow]) if one.name == step]
+        waiting = max(_retried_seconds(rule) for rule in state.body["Retry"])
+        assert waiting > LONGEST_WAIT_SECONDS, step
+
+
+def _retried_seconds(rule: dict[str, Any]) -> float:
+    most = rule.get("MaxDelaySeconds", float("inf"))
+    waits = (
+        rule["IntervalSeconds"] * rule["BackoffRate"] ** attempt
+        for attempt in range(min(rule["MaxAttempts"], 50))
+    )
+    first = [min(most, wait) for wait in waits]
+    return sum(first) + (rule["MaxAttempts"] - len(first)) * first[-1]
+
+
+def test_search_for_the_knee_leaves_the_storage_proof_half_of_its_time() -> None:
+    document = yaml.safe_load(
+        (ENVIRONMENTS_DIRECTORY.parent / "ssm_documents" / "verify_storage.yaml").read_text()
+    )
+    [longest] = [rule.le for rule in Gates.model_fields["knee_seconds"].metadata if isinstance(rule, Le)]
+    assert longest * 2 <= int(document["mainSteps"][0]["inputs"]["timeoutSeconds"])

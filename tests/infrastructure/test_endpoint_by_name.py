@@ -1,0 +1,126 @@
+"""An environment whose readers find their replicas by a DNS name: no load balancer, narrow rights on one name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from cdk_nag import AwsSolutionsChecks
+from cfnlint.api import lint_all
+from peaker.adapters.read_endpoint.health_checks import alarm_name
+from peaker.domain.cluster import ClusterSettings
+
+from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.metrics import SERVICE
+from peaker_contract.permissions import Permission
+from stacks import application
+from stacks.permissions import Statement, command_statements, statements
+from tests.infrastructure.conftest import Assembly, behind_a_name, synthesize
+from tests.infrastructure.permissions.test_permissions import BY_NAME, DEPLOYMENT, listed
+from tests.infrastructure.test_state_and_endpoint import resolved, settings_parameter
+
+ZONE = "arn:aws:route53:::hostedzone/Z0123456789ABCDEFGHIJ"
+REPLICA = "i-0123456789abcdef0"
+
+
+@pytest.fixture(scope="module")
+def by_name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assembly]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(application, "load_environment", behind_a_name)
+        yield synthesize("prod", tmp_path_factory.mktemp("by-name"))
+
+
+def granted(action: str) -> list[Statement]:
+    found = [s for permission in Permission for s in statements(permission, BY_NAME)]
+    return [statement for statement in found if action in statement.actions]
+
+
+def test_there_is_no_load_balancer(by_name: Assembly) -> None:
+    kinds = {r["Type"] for template in by_name.templates.values() for r in template["Resources"].values()}
+    assert [kind for kind in kinds if "LoadBalancing" in kind] == []
+
+
+def test_readers_are_told_the_name_and_the_replicas_own_port(by_name: Assembly) -> None:
+    outputs = by_name.templates["ControlPlane"]["Outputs"]
+    assert outputs["OrdersReadEndpointName"]["Value"] == "reads.orders.internal"
+    assert outputs["OrdersReadEndpointName"]["Description"].endswith("on 3306")
+    assert "OrdersTargetGroup" not in outputs
+
+
+def test_the_functions_accept_what_is_deployed(by_name: Assembly) -> None:
+    parameter = settings_parameter(by_name)
+    settings = ClusterSettings.model_validate(json.loads(resolved(parameter["Value"])))
+    assert settings.read_endpoint.kind == "route53"
+    assert settings.read_endpoint.clients_follow_within_seconds == 90
+
+
+def test_only_the_a_records_of_the_clusters_name_are_changed() -> None:
+    changes = granted("route53:ChangeResourceRecordSets")
+    assert {statement.resources for statement in changes} == {(ZONE,)}
+    for statement in changes:
+        condition = statement.conditions["ForAllValues:StringEquals"]
+        assert condition["route53:ChangeResourceRecordSetsNormalizedRecordNames"] == ["reads.orders.internal"]
+        assert condition["route53:ChangeResourceRecordSetsRecordTypes"] == ["A"]
+
+
+def test_only_who_takes_replicas_out_deletes_records_and_health_checks() -> None:
+    """I1"""
+    for action in ("route53:DeleteHealthCheck", "cloudwatch:DeleteAlarms"):
+        may = {
+            definition.name
+            for definition in FUNCTIONS
+            for permission in definition.permissions
+            if any(action in statement.actions for statement in statements(permission, BY_NAME))
+        }
+        assert may == {"undo_run", "deregister_replica", "retire_replica"}
+
+
+def test_alarms_are_made_and_deleted_only_under_the_names_of_replicas(by_name: Assembly) -> None:
+    parameter = settings_parameter(by_name)
+    settings = ClusterSettings.model_validate(json.loads(resolved(parameter["Value"])))
+    pattern = "arn:aws:cloudwatch:us-east-1:222222222222:alarm:peaker-prod-orders-serves-i-*"
+    for action in ("cloudwatch:PutMetricAlarm", "cloudwatch:DeleteAlarms"):
+        assert {statement.resources for statement in granted(action)} == {(pattern,)}
+    assert alarm_name(settings, REPLICA).startswith(pattern.split("alarm:")[1].rstrip("*"))
+
+
+def test_the_alarms_ask_for_the_service_that_the_functions_report_under(by_name: Assembly) -> None:
+    services = {
+        function["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
+        for function in by_name.properties("AWS::Lambda::Function")
+    }
+    assert services == {SERVICE}
+
+
+def test_every_statement_reaches_its_function(by_name: Assembly) -> None:
+    policies = [policy["Properties"]["PolicyDocument"] for _, policy in by_name.resources("AWS::IAM::Policy")]
+    actions = {
+        action for document in policies for one in document["Statement"] for action in listed(one["Action"])
+    }
+    assert {"route53:ChangeResourceRecordSets", "route53:CreateHealthCheck"} <= actions
+    assert [action for action in actions if action.startswith("elasticloadbalancing:")] == []
+
+
+def test_an_environment_with_load_balancers_alone_gets_nothing_of_it() -> None:
+    found: list[Statement] = [s for permission in Permission for s in statements(permission, DEPLOYMENT)]
+    found += [s for definition in FUNCTIONS for s in command_statements(definition.documents, DEPLOYMENT)]
+    actions = {action for statement in found for action in statement.actions}
+    foreign = ("route53:", "cloudwatch:PutMetricAlarm", "cloudwatch:DeleteAlarms", "cloudwatch:Describe")
+    assert [action for action in actions if action.startswith(foreign)] == []
+
+
+def test_nag_and_cfn_lint_find_nothing(
+    by_name: Assembly, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in by_name.template_paths.values():
+        errors = [str(match) for match in lint_all(path.read_text()) if match.rule.severity == "error"]
+        assert errors == []
+    monkeypatch.setattr(application, "load_environment", behind_a_name)
+    app: Any = application.build_app(environment="prod", output=tmp_path, context={"bundle": "sources"})
+    for stack in [child for child in app.node.find_all() if isinstance(child, cdk.Stack)]:
+        report = AwsSolutionsChecks(app).validate_scope(stack)
+        assert [violation.rule_name for violation in report.violations] == []
