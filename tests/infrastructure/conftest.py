@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ class Assembly:
             if artifact["type"] == "aws:cloudformation:stack"
         }
 
-    @property
+    @cached_property
     def templates(self) -> dict[str, Any]:
         return {stack: json.loads(path.read_text()) for stack, path in self.template_paths.items()}
 

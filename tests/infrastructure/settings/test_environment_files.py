@@ -203,7 +203,7 @@ def places(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[str | i
 GOOD = [read_document(directory / f"{name}.yaml", name).value for name, directory in good_files()]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_whatever_is_changed_the_file_is_taken_as_written_or_a_place_of_it_is_blamed(
     data: st.DataObject,
@@ -270,7 +270,7 @@ def test_no_file_breaks_the_reader(content: bytes) -> None:
             load_environment("x", path.parent)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_no_slip_of_the_keyboard_breaks_the_reader(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(SHOP_TEXT)))
