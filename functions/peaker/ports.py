@@ -26,6 +26,7 @@ from peaker.domain.runs.ledger import (
     ResourceKind,
     ResourceRow,
     ResourceState,
+    RunPart,
     RunRow,
     StepRow,
 )
@@ -245,11 +246,8 @@ class Ledger(Protocol):
     def run(self, run_id: str) -> RunRow:
         """Raises LedgerInconsistent when there is none."""
 
-    def save_plan(self, holder: Holder, plan: Mapping[str, Any]) -> None:
-        """Store the plan with the run."""
-
-    def save_facts(self, holder: Holder, facts: Mapping[str, Any]) -> None:
-        """Merge facts (donor, source, zone) into the run's; earlier keys of other names stay."""
+    def settle(self, holder: Holder, *parts: RunPart) -> None:
+        """Store parts of the run's memory in one write; those of other names stay, whoever writes them meanwhile."""
 
     def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
         """Write the outcome; the last call counts."""

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
+from peaker.adapters.dynamodb.items import LedgerTable
+from peaker.adapters.dynamodb.lease import DynamoDbLease
+from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.ssm.commands import SsmCommands
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
+from peaker.domain.runs.ledger import Holder
+from peaker.ports import Lease, Ledger
 
 from localcloud.extensions.elbv2.lateness import PROMPT
 from localcloud.server import CloudSettings, LocalCloud
@@ -18,6 +25,8 @@ from localcloud.simulated_dataplane import SimulatedBlockStore, simulated_datapl
 from peaker_contract import errors
 from peaker_contract.tags import RUN_TAG
 from tests.support.balanced_endpoint import make_balanced_endpoint
+from tests.support.fakes import NOON, FakeLease, FakeLedger
+from tests.support.run_parts import RUN
 from tests.support.workflow_cloud import WorkflowCloud
 
 SUBNET = "subnet-0a77000000000001a"
@@ -96,6 +105,57 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapters]:
             SsmCommands(ssm, ssm, "local"),
             plane.volumes,
         )
+
+
+@pytest.fixture(scope="session")
+def ledger_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """A control plane for all tests of the ledger: its conditional writes are atomic, as DynamoDB's are."""
+    with LocalCloud(None, tmp_path_factory.mktemp("ledger")) as cloud:
+        yield cloud
+
+
+@pytest.fixture
+def ledger_table(ledger_cloud: LocalCloud) -> LedgerTable:
+    """An empty table."""
+    client, name = ledger_cloud.client("dynamodb"), f"ledger-{uuid.uuid4().hex}"
+    client.create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        AttributeDefinitions=[
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    return LedgerTable(client, name)
+
+
+@pytest.fixture(params=["fake", "dynamodb"])
+def store(request: pytest.FixtureRequest) -> tuple[Lease, Ledger]:
+    """An empty lease and ledger."""
+    if request.param == "fake":
+        lease = FakeLease()
+        return lease, FakeLedger(lease)
+    table = request.getfixturevalue("ledger_table")
+    return DynamoDbLease(table), DynamoDbLedger(table)
+
+
+@pytest.fixture
+def lease(store: tuple[Lease, Ledger]) -> Lease:
+    return store[0]
+
+
+@pytest.fixture
+def ledger(store: tuple[Lease, Ledger]) -> Ledger:
+    return store[1]
+
+
+@pytest.fixture
+def holder(lease: Lease, ledger: Ledger) -> Holder:
+    """Run 1 holds the lease and is open."""
+    holder = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + timedelta(hours=1))
+    ledger.open_run(holder, RUN)
+    return holder
 
 
 @pytest.fixture

@@ -3,77 +3,20 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from peaker.adapters.dynamodb.items import LedgerTable
-from peaker.adapters.dynamodb.lease import DynamoDbLease
-from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
-from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceState, RunRow
+from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceState
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports import Lease, Ledger
 
-from localcloud.server import LocalCloud
 from peaker_contract.errors import LeaseHeld, LeaseLost, LedgerInconsistent
-from tests.support.fakes import NOON, FakeLease, FakeLedger
+from tests.support.fakes import NOON
+from tests.support.run_parts import DONOR, RUN
 
 HOUR = timedelta(hours=1)
-RUN = RunRow("run-1", "orders", "scale_out", NOON, {"cluster": "orders", "trigger": {"kind": "manual"}})
-
-
-@pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A control plane for all tests of the module: its conditional writes are atomic, as DynamoDB's are."""
-    with LocalCloud(None, tmp_path_factory.mktemp("ledger")) as cloud:
-        yield cloud
-
-
-@pytest.fixture(params=["fake", "dynamodb"])
-def store(request: pytest.FixtureRequest) -> tuple[Lease, Ledger]:
-    """An empty lease and ledger."""
-    if request.param == "fake":
-        lease = FakeLease()
-        return lease, FakeLedger(lease)
-    client = request.getfixturevalue("cloud").client("dynamodb")
-    table = LedgerTable(client, _new_table(client))
-    return DynamoDbLease(table), DynamoDbLedger(table)
-
-
-def _new_table(client: Any) -> str:
-    name = f"ledger-{uuid.uuid4().hex}"
-    client.create_table(
-        TableName=name,
-        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
-        AttributeDefinitions=[
-            {"AttributeName": "pk", "AttributeType": "S"},
-            {"AttributeName": "sk", "AttributeType": "S"},
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    return name
-
-
-@pytest.fixture
-def lease(store: tuple[Lease, Ledger]) -> Lease:
-    return store[0]
-
-
-@pytest.fixture
-def ledger(store: tuple[Lease, Ledger]) -> Ledger:
-    return store[1]
-
-
-@pytest.fixture
-def holder(lease: Lease, ledger: Ledger) -> Holder:
-    """Run 1 holds the lease and is open."""
-    holder = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR)
-    ledger.open_run(holder, RUN)
-    return holder
 
 
 def test_a_free_lease_is_taken_and_shows_its_holder(lease: Lease) -> None:
@@ -113,8 +56,8 @@ def test_a_fenced_run_keeps_the_lease_with_a_new_token(lease: Lease, ledger: Led
     fenced = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR, fence=True)
     assert fenced.fencing_token > holder.fencing_token
     with pytest.raises(LeaseLost):
-        ledger.save_facts(holder, {"donor": {}})
-    ledger.save_facts(fenced, {"donor": {}})
+        ledger.settle(holder, DONOR)
+    ledger.settle(fenced, DONOR)
 
 
 def test_releasing_what_is_not_held_any_more_changes_nothing(lease: Lease) -> None:
@@ -134,14 +77,9 @@ def test_a_run_is_opened_once(lease: Lease, ledger: Ledger, holder: Holder) -> N
         ledger.run("run-9")
 
 
-def test_facts_are_merged_and_the_plan_and_the_outcome_are_kept(ledger: Ledger, holder: Holder) -> None:
-    ledger.save_plan(holder, {"zones": ["us-east-1a"], "price": 0.126})
-    ledger.save_facts(holder, {"donor": {"instance_id": "i-1"}})
-    ledger.save_facts(holder, {"source": {"instance_id": "i-2"}})
+def test_an_ended_run_keeps_its_outcome(ledger: Ledger, holder: Holder) -> None:
     ledger.close_run(holder, "succeeded", NOON + HOUR)
     run = ledger.run("run-1")
-    assert run.plan == {"zones": ["us-east-1a"], "price": 0.126}
-    assert set(run.facts) == {"donor", "source"}
     assert (run.outcome, run.finished_at) == ("succeeded", NOON + HOUR)
 
 
@@ -237,8 +175,7 @@ def test_a_parked_replica_keeps_what_is_known_of_its_parking(ledger: Ledger, hol
 
 LATE_WRITES = {
     "open_run": lambda ledger, holder: ledger.open_run(holder, replace(RUN, run_id="run-8")),
-    "save_plan": lambda ledger, holder: ledger.save_plan(holder, {}),
-    "save_facts": lambda ledger, holder: ledger.save_facts(holder, {}),
+    "settle": lambda ledger, holder: ledger.settle(holder, DONOR),
     "close_run": lambda ledger, holder: ledger.close_run(holder, "succeeded", NOON),
     "start_step": lambda ledger, holder: ledger.start_step(holder, "A", NOON, NOON + HOUR),
     "intend": lambda ledger, holder: ledger.intend(holder, ResourceKind.VOLUME, "data", "A", NOON, {}),

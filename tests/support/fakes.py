@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,7 @@ from peaker.domain.runs.ledger import (
     ResourceKind,
     ResourceRow,
     ResourceState,
+    RunPart,
     RunRow,
     StepRow,
     find,
@@ -426,6 +428,7 @@ class FakeLease:
 class FakeLedger:
     def __init__(self, lease: FakeLease) -> None:
         self._lease = lease
+        self._one_at_a_time = threading.Lock()
         self._runs: dict[str, RunRow] = {}
         self._steps: dict[str, dict[str, StepRow]] = {}
         self._resources: dict[str, dict[tuple[ResourceKind, str], ResourceRow]] = {}
@@ -442,11 +445,10 @@ class FakeLedger:
             raise LedgerInconsistent(f"the ledger has no run {run_id}")
         return self._runs[run_id]
 
-    def save_plan(self, holder: Holder, plan: Mapping[str, Any]) -> None:
-        self._change(holder, plan=dict(plan))
-
-    def save_facts(self, holder: Holder, facts: Mapping[str, Any]) -> None:
-        self._change(holder, facts={**self.run(holder.run_id).facts, **facts})
+    def settle(self, holder: Holder, *parts: RunPart) -> None:
+        documents = {part.ledger_name: part.model_dump_json() for part in parts}
+        with self._one_at_a_time:
+            self._change(holder, parts={**self.run(holder.run_id).parts, **documents})
 
     def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
         self._change(holder, outcome=outcome, finished_at=finished_at)

@@ -23,6 +23,7 @@ from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import ResourceKind, RunRow
 
 from environments.schema import load_environment
@@ -290,7 +291,7 @@ class WorkflowCloud:
         now = self.cloud.clock.now()
         lease = DynamoDbLease(LedgerTable(self.client("dynamodb"), TABLE))
         holder = lease.acquire(cluster.name, run_id, "scale_out", now, now + timedelta(hours=1))
-        ledger.open_run(holder, RunRow(run_id, cluster.name, "scale_out", now, {}))
+        ledger.open_run(holder, RunRow(run_id, cluster.name, "scale_out", now, ExecutionInput(cluster=cluster.name)))
         made = [(ResourceKind.INSTANCE, "replica", instance_id)]
         made += [
             (ResourceKind.VOLUME, one["name"], volumes[i])

@@ -17,6 +17,7 @@ from peaker.domain.report.receipt import assemble_receipt
 from peaker.domain.report.run_progress import RunProgress, run_progress
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.runs.run_execution import RunExecution
+from peaker.domain.runs.run_memory import RunReplica
 from rich.console import Console, RenderableType
 from rich.table import Table
 
@@ -144,7 +145,7 @@ def open_line(
     return RunLine(
         run_id=run.run_id,
         operation=run.operation,
-        reason=str(run.request.get("reason") or ""),
+        reason=run.request.reason or "",
         started_at=run.started_at,
         state=state,
         step=_step(progress, ended),
@@ -160,17 +161,17 @@ def _step(progress: RunProgress | Unknown, ended: RunExecution | None) -> str:
 
 def _cost_until(run: RunRow, now: datetime) -> Reading:
     """By the receipt's own arithmetic, as if the run had ended now."""
-    if not run.plan:
+    plan, replica = run.part(ScaleOutPlan), run.part(RunReplica)
+    if plan is None:
         return Unknown("the run has no plan with a price")
-    launched = (run.facts.get("replica") or {}).get("launched_at")
     provisional = assemble_receipt(
         run,
         (),
         (),
         outcome=run.outcome,
         failure=None,
-        price=ScaleOutPlan.model_validate(run.plan).price,
-        replica_since=from_iso(str(launched)) if launched else None,
+        price=plan.price,
+        replica_since=replica.running_since if replica else None,
         load_crossed_at=None,
         notes=(),
         now=now,

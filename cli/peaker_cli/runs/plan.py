@@ -104,6 +104,4 @@ def _price(price: dict[str, Any]) -> str:
     if price["hourly"] is None:
         return "; ".join(dict.fromkeys(price.get("unknown") or ["unknown"]))
     once = "an unknown price" if price["once"] is None else f"${price['once']:.4f}"
-    return (
-        f"${price['hourly']:.4f} an hour, {once} once; ${price['per_month_if_kept']:.2f} a month if it were kept"
-    )
+    return f"${price['hourly']:.4f} an hour, {once} once; ${price['per_month_if_kept']:.2f} a month if it were kept"

@@ -9,6 +9,7 @@ from typing import Any
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import from_iso, seconds_between, to_iso
+from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import Observation, Replica
@@ -258,19 +259,18 @@ def _run(facts: Facts) -> RunStatus | Unknown | None:
 def run_status(found: RunAtWork, settings: ClusterSettings, now: datetime) -> RunStatus:
     """The run that holds the lease, and how far it is."""
     run = found.run
-    ready = run.plan.get("ready_at") if run else None
-    trigger = (run.request.get("trigger") or {}) if run else {}
+    plan = run.part(ScaleOutPlan) if run else None
     ended = ended_execution(found.execution)
     progress = run_progress(found.steps, settings, now)
     return RunStatus(
         run_id=found.lease.run_id,
         operation=found.lease.operation,
-        reason=str((run and run.request.get("reason")) or trigger.get("reason") or trigger.get("kind") or ""),
+        reason=run.request.why if run else "",
         started_at=run.started_at if run else None,
         execution=found.execution,
         undone_by_roll_back=_has_step_since(found.steps, ended.ended_at if ended else None),
         progress=_without_end(progress, ended.text) if ended else progress,
-        ready_at_by_plan=from_iso(str(ready)) if ready else None,
+        ready_at_by_plan=plan.ready_at if plan else None,
         lease_until=found.lease.held_until,
     )
 

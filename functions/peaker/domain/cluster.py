@@ -321,7 +321,9 @@ class ClusterSettings(Settings):
     def _events_stay_within_the_ceiling(self) -> ClusterSettings:
         above = [event.reason for event in self.calendar if (event.min_replicas or 0) > self.max_replicas]
         if above:
-            raise ValueError(f"calendar: {', '.join(above)} asks for more than max_replicas {self.max_replicas}")
+            raise ValueError(
+                f"calendar: {', '.join(above)} asks for more than max_replicas {self.max_replicas}"
+            )
         return self
 
     @property

@@ -20,6 +20,7 @@ from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.domain.cluster import LoadMetricSettings
 from peaker.domain.issued import CheckState, IssuedForecast
+from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import RunRow
 
 from peaker_contract.metrics import Metric
@@ -155,7 +156,7 @@ def test_only_scale_outs_that_succeeded_teach_the_lead_time(records: DynamoForec
     for number, (operation, outcome) in enumerate(outcomes):
         run_id, start = f"run-{number}", NOW + timedelta(hours=number)
         holder = lease.acquire("orders", run_id, operation, start, start + timedelta(hours=1))
-        ledger.open_run(holder, RunRow(run_id, "orders", operation, start, {}))
+        ledger.open_run(holder, RunRow(run_id, "orders", operation, start, ExecutionInput(cluster="orders")))
         ledger.start_step(holder, "ReportPrewarm", start, start + timedelta(hours=1))
         ledger.finish_step(holder, "ReportPrewarm", start + timedelta(seconds=90), {"bytes_read": 5e8})
         ledger.start_step(holder, "VerifyStorage", start, start + timedelta(hours=1))

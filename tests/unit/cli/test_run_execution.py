@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.reading import Unknown
+from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.runs.run import run_id
 from peaker.domain.runs.run_execution import RunExecution
@@ -22,7 +23,7 @@ from tests.support.fakes import NOON
 STARTED = NOON - timedelta(hours=3)
 STOPPED = NOON - timedelta(hours=2)
 FIRST = run_id("scale_out", "orders", STARTED, "manual-1")
-ROW = RunRow(FIRST, "orders", "scale_out", STARTED, {"reason": "by hand"})
+ROW = RunRow(FIRST, "orders", "scale_out", STARTED, ExecutionInput(cluster="orders", reason="by hand"))
 MACHINE = "arn:aws:states:us-east-1:123456789012:stateMachine:peaker-local-scale_out"
 PREWARM = StepRow(
     "ReportPrewarm",

@@ -10,6 +10,7 @@ from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.storage.snapshot_sets import SnapshotSet
@@ -113,7 +114,8 @@ def test_a_check_that_is_long_ago_is_overdue() -> None:
 
 
 def test_the_run_at_work_has_its_step_and_its_end() -> None:
-    run = RunRow(RUN_ID, "orders", "scale_out", NOON - timedelta(minutes=30), {"reason": "by hand"})
+    request = ExecutionInput(cluster="orders", reason="by hand")
+    run = RunRow(RUN_ID, "orders", "scale_out", NOON - timedelta(minutes=30), request)
     steps = (
         StepRow("StartPrewarm", NOON - timedelta(minutes=20), NOON - timedelta(minutes=19)),
         StepRow("ReportPrewarm", NOON - timedelta(minutes=19), NOON - timedelta(minutes=1),

@@ -16,6 +16,7 @@ from peaker.adapters.dynamodb.items import to_json
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker.domain.storage.storage_judgement import knee_share
@@ -187,4 +188,5 @@ def _number(item: Mapping[str, Any], name: str) -> float | None:
 
 def _returned(run: RunRow) -> bool:
     """A return hydrates nothing and is behind by more: its times say nothing about a build."""
-    return (run.plan.get("method") or {}).get("action") == "return"
+    plan = run.part(ScaleOutPlan)
+    return plan is not None and plan.returns is not None

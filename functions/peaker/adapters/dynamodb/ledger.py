@@ -16,19 +16,38 @@ from peaker.adapters.dynamodb.items import (
     run_key,
     to_json,
 )
+from peaker.adapters.dynamodb.older_runs import parts_of_facts
 from peaker.domain.instants import from_iso, to_iso
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
+from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import (
     Holder,
     ResourceKind,
     ResourceRow,
     ResourceState,
+    RunPart,
     RunRow,
     StepRow,
     find,
 )
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker_contract.errors import LedgerInconsistent
+
+_COLUMNS = frozenset(
+    {
+        "pk",
+        "sk",
+        "run_id",
+        "cluster",
+        "operation",
+        "trigger",
+        "outcome",
+        "started_at",
+        "finished_at",
+        "expires_at",
+    }
+    | {"request", "facts"}
+)
 
 
 class DynamoDbLedger:
@@ -42,12 +61,12 @@ class DynamoDbLedger:
             "run_id": run.run_id,
             "cluster": run.cluster,
             "operation": run.operation,
-            "trigger": str((run.request.get("trigger") or {}).get("kind", "manual")),
+            "trigger": run.request.trigger.kind,
             "outcome": run.outcome,
             "started_at": to_iso(run.started_at),
             "expires_at": expiry(run.started_at),
         }
-        documents = {"request": to_json(run.request), "plan": to_json(run.plan), "facts": to_json(run.facts)}
+        documents = {"request": run.request.model_dump_json(), **run.parts}
         try:
             self._table.put_new(
                 holder,
@@ -68,20 +87,14 @@ class DynamoDbLedger:
             cluster=item["cluster"],
             operation=item["operation"],
             started_at=from_iso(item["started_at"]),
-            request=json.loads(item["request"]),
+            request=ExecutionInput.model_validate_json(item["request"], extra="ignore"),
             outcome=item["outcome"],
             finished_at=_time(item.get("finished_at")),
-            plan=json.loads(item["plan"]),
-            facts=json.loads(item["facts"]),
+            parts={**parts_of_facts(item), **_parts(item)},
         )
 
-    def save_plan(self, holder: Holder, plan: Mapping[str, Any]) -> None:
-        self._update_run(holder, {"plan": to_json(plan)})
-
-    def save_facts(self, holder: Holder, facts: Mapping[str, Any]) -> None:
-        # The branches that run side by side write different keys: only LaunchReplica writes in its branch.
-        merged = {**self.run(holder.run_id).facts, **facts}
-        self._update_run(holder, {"facts": to_json(merged)})
+    def settle(self, holder: Holder, *parts: RunPart) -> None:
+        self._update_run(holder, {part.ledger_name: part.model_dump_json() for part in parts})
 
     def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
         ended = {"outcome": outcome, "finished_at": to_iso(finished_at)}
@@ -213,6 +226,11 @@ class DynamoDbLedger:
             self._table.update(holder, run_key(holder.run_id), "run", values, must_exist=True)
         except ConditionFailed as missing:
             raise LedgerInconsistent(f"the ledger has no run {holder.run_id}") from missing
+
+
+def _parts(item: Mapping[str, Any]) -> dict[str, str]:
+    """Whatever is not a column of the row is a part. An empty document is none."""
+    return {name: text for name, text in item.items() if name not in _COLUMNS and text != "{}"}
 
 
 def _index_key(started_at: datetime, run_id: str) -> str:

@@ -48,9 +48,7 @@ class KmsVolumeKeys:
     def _dry_run(self, key_arn: str) -> str | None:
         with translated("kms:GenerateDataKeyWithoutPlaintext"):
             try:
-                self._kms.generate_data_key_without_plaintext(
-                    KeyId=key_arn, KeySpec="AES_256", DryRun=True
-                )
+                self._kms.generate_data_key_without_plaintext(KeyId=key_arn, KeySpec="AES_256", DryRun=True)
             except ClientError as error:
                 if error_code(error) == _WOULD_SUCCEED:
                     return None

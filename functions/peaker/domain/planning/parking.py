@@ -27,6 +27,7 @@ from peaker.domain.planning.prices import PriceTable, total, usd
 from peaker.domain.reading import Known, Reading
 from peaker.domain.replicas.fleet import Observation, Parking, Replica
 from peaker.domain.replicas.inventory import Volume
+from peaker.domain.runs.ledger import RunPart
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 # A return must find the source's binary logs from where it stopped; the source may purge a little early.
@@ -67,10 +68,10 @@ class ParkingFigures(BaseModel):
         return max(0.0, (self.build_seconds - self.return_seconds) / self.catch_up_per_hour)
 
 
-class Disposal(BaseModel):
+class Disposal(RunPart):
     """What becomes of a replica that leaves the endpoint, why, and the figures of both ways."""
 
-    model_config = ConfigDict(frozen=True)
+    ledger_name = "disposal"
 
     action: Literal["park", "retire"]
     policy: ParkPolicy

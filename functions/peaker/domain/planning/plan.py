@@ -14,7 +14,7 @@ from peaker.domain.planning.prices import HOURS_PER_MONTH, PriceTable, total, us
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import Observation, Replica
-from peaker.domain.runs.ledger import LeaseRow
+from peaker.domain.runs.ledger import LeaseRow, RunPart
 
 RefusalCode = Literal[
     "ceiling",
@@ -80,8 +80,10 @@ class LeadTimeEstimate(PlanPart):
     parts: dict[str, float]
 
 
-class ScaleOutPlan(PlanPart):
+class ScaleOutPlan(RunPart):
     """One replica to build; `count` says how many runs follow one another. `notes` refuse nothing."""
+
+    ledger_name = "plan"
 
     cluster: str
     planned_at: datetime

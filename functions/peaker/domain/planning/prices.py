@@ -109,7 +109,11 @@ class PriceTable:
         return self._known(None if unit is None else gib * unit / HOURS_PER_MONTH, "an hour of a snapshot")
 
     def _known(self, usd: float | None, what: str) -> Reading:
-        return Unknown(f"unknown price of {what} in {self.region}: {self.why_unknown}") if usd is None else Known(usd)
+        return (
+            Unknown(f"unknown price of {what} in {self.region}: {self.why_unknown}")
+            if usd is None
+            else Known(usd)
+        )
 
 
 def total(readings: Iterable[Reading]) -> Reading:

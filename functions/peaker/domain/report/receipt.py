@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from peaker.domain.instants import from_iso, require_utc, seconds_between
 from peaker.domain.planning.parking import Disposal
-from peaker.domain.planning.plan import Price
+from peaker.domain.planning.plan import Price, ScaleOutPlan, as_document
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, RunRow, StepRow
@@ -138,13 +138,14 @@ def assemble_receipt(
     one); `load_crossed_at` when the load crossed the capacity that the fleet had without it, if known.
     """
     made = [row for row in resources if row.kind is not ResourceKind.COMMAND]
+    plan = run.part(ScaleOutPlan)
     return Receipt(
         run_id=run.run_id,
         operation=run.operation,
         cluster=run.cluster,
         outcome=outcome,
         reason=_reason(run, failure),
-        trigger=dict(run.request.get("trigger") or {}),
+        trigger=run.request.trigger.model_dump(mode="json"),
         started_at=run.started_at,
         finished_at=require_utc(now),
         seconds=round(seconds_between(run.started_at, now), 3),
@@ -155,7 +156,7 @@ def assemble_receipt(
         forecast_lead=_lead(run, steps, load_crossed_at),
         failure=None if failure is None else failure.model_dump(),
         notes=tuple(notes),
-        plan=run.plan,
+        plan={} if plan is None else as_document(plan),
         replica=None if replica is None else _replica(replica),
         parking=_parking(run),
     )
@@ -174,9 +175,9 @@ def _replica(row: ReplicaRow) -> ReceiptReplica:
 
 def _parking(run: RunRow) -> ReceiptParking | None:
     """From the disposal that the run settled; None for a run that did not get so far."""
-    if "disposal" not in run.facts:
+    disposal = run.part(Disposal)
+    if disposal is None:
         return None
-    disposal = Disposal.model_validate(run.facts["disposal"])
     figures = disposal.figures.model_dump(exclude={"catch_up_per_hour"})
     return ReceiptParking(action=disposal.action, reason=disposal.reason, **figures)
 
@@ -184,8 +185,7 @@ def _parking(run: RunRow) -> ReceiptParking | None:
 def _reason(run: RunRow, failure: Failure | None) -> str:
     if failure is not None:
         return f"{failure.failed_step}: {failure.error}"
-    trigger = run.request.get("trigger") or {}
-    return str(run.request.get("reason") or trigger.get("reason") or trigger.get("kind") or "")
+    return run.request.why
 
 
 def _step(row: StepRow) -> ReceiptStep:
@@ -227,13 +227,13 @@ def _so_far(price: Price, hours: float) -> float | None:
 
 
 def _lead(run: RunRow, steps: Sequence[StepRow], crossed_at: datetime | None) -> ForecastLead | None:
-    trigger = run.request.get("trigger") or {}
-    if trigger.get("kind") != "alarm" or not trigger.get("at"):
+    trigger = run.request.trigger
+    if trigger.kind != "alarm" or trigger.at is None:
         return None
-    alarm_at = from_iso(str(trigger["at"]))
+    alarm_at = from_iso(trigger.at)
     serving_at = next((step.finished_at for step in steps if step.step == serving_state()), None)
     return ForecastLead(
-        alarm=trigger.get("alarm"),
+        alarm=trigger.alarm,
         alarm_at=alarm_at,
         serving_at=serving_at,
         seconds_alarm_to_serving=_seconds(alarm_at, serving_at),

@@ -60,6 +60,11 @@ class ExecutionInput(Contract):
     reason: Annotated[Line, Field(max_length=LONGEST_REASON)] | None = None
     trigger: Trigger = Trigger()
 
+    @property
+    def why(self) -> str:
+        """In the words of whoever started it, or else what kind of start it was."""
+        return self.reason or self.trigger.reason or self.trigger.kind
+
 
 _ALLOWED = {
     "input": 'an object such as {"cluster": "orders"}',

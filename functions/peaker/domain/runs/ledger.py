@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from peaker.domain.contract import misfits
+from peaker.domain.runs.execution_input import ExecutionInput
+from peaker_contract.errors import LedgerInconsistent
 
 
 class ResourceKind(StrEnum):
@@ -59,19 +65,55 @@ class StepRow:
     numbers: dict[str, Any] = field(default_factory=dict)
 
 
+class RunPart(BaseModel):
+    """Base of what a step settles for later ones: its plan, its donor, how far it has come.
+
+    Each part is one attribute of the run's row, `ledger_name`, written whole and without a read before it: branches
+    that run side by side write different parts and cannot lose each other's.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    ledger_name: ClassVar[str]
+
+
+PartT = TypeVar("PartT", bound=RunPart)
+
+
 @dataclass(frozen=True)
 class RunRow:
-    """One run. `plan` and `facts` (donor, source, zone) are what later steps need."""
+    """One run. `parts` are the JSON documents that its steps have settled, by ledger_name."""
 
     run_id: str
     cluster: str
     operation: str
     started_at: datetime
-    request: dict[str, Any]
+    request: ExecutionInput
     outcome: str = "running"
     finished_at: datetime | None = None
-    plan: dict[str, Any] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+    def part(self, kind: type[PartT]) -> PartT | None:
+        """None when no step has settled it. Raises LedgerInconsistent when it is there and cannot be read."""
+        document = self.parts.get(kind.ledger_name)
+        if document is None:
+            return None
+        try:
+            return kind.model_validate_json(document)
+        except ValidationError as error:
+            raise LedgerInconsistent(
+                f"{self.run_id}: the ledger's {kind.ledger_name} cannot be read: {misfits(error)}"
+            ) from error
+
+    def required(self, kind: type[PartT], step: str) -> PartT:
+        """The part that this step needs. Raises LedgerInconsistent when no earlier step has settled it."""
+        found = self.part(kind)
+        if found is None:
+            raise LedgerInconsistent(
+                f"{self.run_id}: {step} needs {kind.ledger_name}, which the ledger does not have; an earlier step "
+                "must write it"
+            )
+        return found
 
 
 @dataclass(frozen=True)

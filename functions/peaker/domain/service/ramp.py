@@ -5,11 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from peaker.domain.cluster import RampSettings
 from peaker.domain.reading import Unknown
+from peaker.domain.runs.ledger import RunPart
 
 # Fewer errors than this on a newcomer prove nothing: clients cancel queries now and then.
 LEAST_ERRORS = 3
@@ -24,6 +26,24 @@ class RampAction(StrEnum):
     WAIT = "wait"
     HOLD = "hold"
     BACK = "back"
+
+
+class Ramp(RunPart):
+    """Where the ramp stands between two calls.
+
+    `share_since` is when the present share was set, `since` that or the end of the last comparison.
+    """
+
+    ledger_name = "ramp"
+
+    since: datetime
+    share_since: datetime
+    index: int = 0
+    round: int = 1
+    backs: int = 0
+    holds: int = 0
+    promoted: bool = False
+    history: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,7 +108,9 @@ def judge_share(
     shown = f"{measured:.0%} of a peer's reads arrive, {expected.ratio:.0%} were expected"
     if expected.waited_seconds < expected.overdue_seconds:
         return RampVerdict(RampAction.WAIT, f"{shown}: the endpoint acts late", numbers)
-    reason = f"{verdict.reason}; {shown} after {expected.waited_seconds:.0f} s: clients keep their connections"
+    reason = (
+        f"{verdict.reason}; {shown} after {expected.waited_seconds:.0f} s: clients keep their connections"
+    )
     return RampVerdict(RampAction.ADVANCE, reason, numbers)
 
 

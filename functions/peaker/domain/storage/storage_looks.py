@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from peaker.domain.runs.ledger import RunPart
+
 Remedy = Literal["none", "cold", "all"]
 
 LOOKS_AT_MOST = 4
@@ -45,6 +47,15 @@ class NextLook(BaseModel):
     sample_blocks: int = SAMPLE_BLOCKS
     pause_seconds: int = 0
     why: str = ""
+
+
+class StorageLooks(RunPart):
+    """The looks so far, and how to look next."""
+
+    ledger_name = "storage_looks"
+
+    looks: tuple[Look, ...] = ()
+    next: NextLook = NextLook()
 
 
 def next_look(looks: Sequence[Look], blocks_used: int | None) -> NextLook | None:

@@ -7,8 +7,8 @@ import json
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
-from peaker.usecases.run.run_facts import host_id, made_id
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import host_id, made_id
 
 
 def assemble_storage(ports: Ports, step: StepInput) -> Summary:
@@ -24,7 +24,7 @@ def assemble_storage(ports: Ports, step: StepInput) -> Summary:
         }
         for volume in ports.clusters.settings(step.cluster).volumes
     ]
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     parameters = {"RunId": step.run_id, "Volumes": json.dumps(volumes, separators=(",", ":"))}
     numbers = run_host_command(ports, step, "assemble_storage", instance_id, parameters)
     return Summary(text=f"{len(volumes)} volumes seen by {instance_id}", numbers=numbers)

@@ -11,7 +11,7 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.create.launch_replica import INSTANCE_ROW
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_facts import made_id
+from peaker.usecases.run.run_memory import made_id
 from peaker_contract.errors import VolumeFailed, VolumesAttaching, VolumeVanished
 
 # Describe lags by seconds, never by minutes.

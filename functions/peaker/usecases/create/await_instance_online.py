@@ -7,7 +7,7 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.create.launch_replica import INSTANCE_ROW, ROOT_VOLUME_ROW
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_facts import made_id
+from peaker.usecases.run.run_memory import made_id
 from peaker_contract.errors import InstanceFailed, InstanceNotOnline, ResourceNotFound
 
 _LOST = {"shutting-down", "terminated", "stopping", "stopped"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from peaker.domain.instants import seconds_between
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
-from peaker.usecases.run.run_facts import host_id
+from peaker.usecases.run.run_memory import host_id
 from peaker_contract.errors import InstanceFailed, InstanceNotOnline
 
 # EC2 shows a start within seconds; an instance that still is, or is again, stopped after this could not start.
@@ -14,7 +14,7 @@ _START_SHOWS_SECONDS = 120.0
 
 def await_parked_replica(ports: Ports, step: StepInput) -> Summary:
     """Raises InstanceNotOnline until then, InstanceFailed when it ends or does not start."""
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     instance = ports.compute.instance(instance_id)
     if instance.state in {"shutting-down", "terminated"}:
         raise InstanceFailed(f"{instance_id} is {instance.state}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas import donor as rules
 from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run_memory import Donor, Source
 from peaker.ports import Ports
 from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.run.held_lease import holder_of
@@ -21,18 +22,14 @@ def choose_donor(ports: Ports, step: StepInput) -> Summary:
     if isinstance(observation.source, Unknown):
         raise NoDonor(f"{step.cluster}: the source is unknown: {observation.source.why}")
     volumes = rules.data_volumes(choice.donor, settings)
-    facts = {
-        "donor": {
-            "instance_id": choice.donor.instance_id,
-            "volumes": {name: volume.volume_id for name, volume in volumes.items()},
-            "sizes_gib": {name: volume.size_gib for name, volume in volumes.items()},
-        },
-        "source": {
-            "instance_id": observation.source.instance_id,
-            "private_ip": observation.source.private_ip,
-        },
-    }
-    ports.ledger.save_facts(holder_of(step), facts)
+    donor = Donor(
+        instance_id=choice.donor.instance_id,
+        volumes={name: volume.volume_id for name, volume in volumes.items()},
+    )
+    source = Source(
+        instance_id=observation.source.instance_id, private_ip=observation.source.private_ip
+    )
+    ports.ledger.settle(holder_of(step), donor, source)
     verdicts = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
     return Summary(
         text=f"donor {choice.donor.instance_id}",

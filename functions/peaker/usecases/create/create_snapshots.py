@@ -5,11 +5,12 @@ from __future__ import annotations
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run_memory import Donor
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_answers import may_still_appear
 from peaker.usecases.run.resource_tags import resource_tags
-from peaker.usecases.run.run_facts import fact
+from peaker.usecases.run.run_memory import settled
 from peaker_contract.errors import SnapshotFailed, SnapshotsPending
 from peaker_contract.tags import DONOR_TAG
 
@@ -19,15 +20,15 @@ def create_snapshots(ports: Ports, step: StepInput) -> Summary:
 
     Raises SnapshotsPending while an earlier call without an answer may have made them.
     """
-    donor = fact(ports.ledger.run(step.run_id), "donor")
+    donor = settled(ports, step, Donor)
     earlier = of_kind(ports.ledger.resources(step.run_id), ResourceKind.SNAPSHOT)
-    rows = _intend(ports, step, donor["volumes"])
+    rows = _intend(ports, step, donor.volumes)
     snapshots = ports.storage.snapshots_of_run(step.run_id)
     if not snapshots:
         if any(may_still_appear(row, ports.clock.now()) for row in earlier):
             raise SnapshotsPending("an earlier call's answer was lost; its snapshots may still show")
         snapshots = ports.storage.create_snapshots(
-            donor["instance_id"], list(donor["volumes"].values()), _tags(ports, step, donor["instance_id"])
+            donor.instance_id, list(donor.volumes.values()), _tags(ports, step, donor.instance_id)
         )
     made = {name: _record(ports, step, row, snapshots) for name, row in rows.items()}
     return Summary(text=f"snapshots of {', '.join(made)} at one instant", numbers={"snapshots": made})

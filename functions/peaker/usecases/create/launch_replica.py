@@ -8,9 +8,11 @@ from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary, client_token
+from peaker.domain.runs.run_memory import Placement, RunReplica
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags
+from peaker.usecases.run.run_memory import settled
 from peaker_contract.errors import CapacityUnavailable
 
 INSTANCE_ROW = "replica"
@@ -25,13 +27,10 @@ def launch_replica(ports: Ports, step: StepInput) -> Summary:
     there = ports.compute.instances_of_run(step.run_id)
     instance = there[0] if there else _launch(ports, step)
     ports.ledger.made(holder, row, instance.instance_id, ports.clock.now())
-    facts = {
-        "instance_id": instance.instance_id,
-        "zone": instance.zone,
-        "private_ip": instance.private_ip,
-        "launched_at": instance.launched_at.isoformat(),
-    }
-    ports.ledger.save_facts(holder, {"replica": facts})
+    replica = RunReplica(
+        instance_id=instance.instance_id, builder=step.run_id, running_since=instance.launched_at
+    )
+    ports.ledger.settle(holder, replica, Placement(zone=instance.zone))
     ports.ledger.set_replica(
         holder,
         ReplicaRow(step.cluster, instance.instance_id, step.run_id, ReplicaState.BUILDING, ports.clock.now()),
@@ -48,7 +47,7 @@ def launch_replica(ports: Ports, step: StepInput) -> Summary:
 
 def _launch(ports: Ports, step: StepInput) -> Instance:
     settings = ports.clusters.settings(step.cluster)
-    plan = ScaleOutPlan.model_validate(ports.ledger.run(step.run_id).plan)
+    plan = settled(ports, step, ScaleOutPlan)
     refusals: list[str] = []
     for zone in plan.zones:
         try:

@@ -20,8 +20,10 @@ from peaker.domain.replicas.donor import choose_donor as judge_donors
 from peaker.domain.replicas.donor import data_volumes
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.report.receipt import assemble_receipt
+from peaker.domain.runs.execution_input import ExecutionInput, Trigger
 from peaker.domain.runs.ledger import Holder, ResourceKind, RunRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run_memory import Donor, FirstSetSize
 from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
 from peaker.ports import Ports
 from peaker.usecases.create.await_snapshots import await_snapshots
@@ -113,14 +115,16 @@ def _begin(ports: Ports, settings: ClusterSettings, decision: FirstSet) -> str:
     now = ports.clock.now()
     run_id = f"{_FIRST}{settings.name}-{now:%Y%m%d}"
     with _leased(ports, settings.name, run_id, FIRST_SNAPSHOTS) as holder:
-        request = {"reason": decision.reason, "trigger": {"kind": "schedule"}}
+        request = ExecutionInput(
+            cluster=settings.name, reason=decision.reason, trigger=Trigger(kind="schedule")
+        )
         ports.ledger.open_run(holder, RunRow(run_id, settings.name, FIRST_SNAPSHOTS, now, request))
         run = ports.ledger.run(run_id)
         if run.outcome != _AT_WORK:
             return f"{run_id}: {run.outcome}; the next try is tomorrow"
-        if "donor" not in run.facts:
+        if run.part(Donor) is None:
+            ports.ledger.settle(holder, FirstSetSize(gib=decision.gib))
             _do(ports, holder, "ChooseDonor", choose_donor)
-            ports.ledger.save_facts(holder, {"planned_gib": decision.gib})
         if any(row.resource_id for row in of_kind(ports.ledger.resources(run_id), ResourceKind.SNAPSHOT)):
             return _give_up(ports, settings, holder, f"the set of {run_id} is not there any more")
         _do(ports, holder, "CreateSnapshots", create_snapshots)
@@ -161,7 +165,7 @@ def _record(ports: Ports, settings: ClusterSettings, holder: Holder, outcome: st
         ports.ledger.resources(run_id),
         outcome=outcome,
         failure=None,
-        price=_price(ports, settings, kept, float(run.facts.get("planned_gib", 0.0))),
+        price=_price(ports, settings, kept, run.part(FirstSetSize)),
         replica_since=None,
         load_crossed_at=None,
         notes=notes,
@@ -172,9 +176,12 @@ def _record(ports: Ports, settings: ClusterSettings, holder: Holder, outcome: st
     return notes[0]
 
 
-def _price(ports: Ports, settings: ClusterSettings, kept: SnapshotSet | None, planned_gib: float) -> Price:
+def _price(
+    ports: Ports, settings: ClusterSettings, kept: SnapshotSet | None, planned: FirstSetSize | None
+) -> Price:
     """Of the set alone: no instance and no volume is made."""
     prices = cluster_prices(ports, settings)
+    planned_gib = 0.0 if planned is None else planned.gib
     gib = 0.0 if kept is None else planned_gib if kept.gib is None else kept.gib
     return Price(
         hourly=0.0,

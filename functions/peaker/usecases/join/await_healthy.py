@@ -8,14 +8,14 @@ from peaker.domain.cluster import ClusterSettings
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
-from peaker.usecases.run.run_facts import host_id
+from peaker.usecases.run.run_memory import host_id
 from peaker_contract.errors import TargetNotHealthy
 
 
 def await_healthy(ports: Ports, step: StepInput) -> Summary:
     """Raises TargetNotHealthy with the endpoint's reason until the warming group calls it healthy."""
     settings = ports.clusters.settings(step.cluster)
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     _require(ports.endpoint.warming_health(settings), instance_id)
     return Summary(text=f"{instance_id} may get reads", numbers={"target": instance_id})
 

@@ -9,8 +9,8 @@ from peaker.domain.runs.run import StepInput
 from peaker.ports import Ports
 from peaker.usecases.join.start_database import start_parameters
 from peaker.usecases.plan.observe_fleet import observe_fleet
-from peaker.usecases.run.run_facts import builder_of
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import builder_of
 from peaker_contract.errors import LedgerInconsistent
 
 # A replica that is not there after this long will not be in time for the peak that asked for it.

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
-
-from pydantic import BaseModel
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.host_results import ServiceReport, typed
@@ -16,12 +12,20 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.service.ramp import Expected, RampAction, RampVerdict, Service, judge_share, judge_step
+from peaker.domain.service.ramp import (
+    Expected,
+    Ramp,
+    RampAction,
+    RampVerdict,
+    Service,
+    judge_share,
+    judge_step,
+)
 from peaker.ports import Ports
 from peaker.usecases.join.await_healthy import require_healthy
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_facts import host_id
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import host_id
 from peaker_contract.errors import (
     HostCommandFailed,
     HostCommandRunning,
@@ -33,42 +37,26 @@ from peaker_contract.errors import (
 COMPARED_PEERS = 2
 
 
-class Ramp(BaseModel):
-    """Where the ramp stands, kept with the run between calls.
-
-    `share_since` is when the present share was set, `since` that or the end of the last comparison.
-    """
-
-    since: datetime
-    share_since: datetime
-    index: int = 0
-    round: int = 1
-    backs: int = 0
-    holds: int = 0
-    promoted: bool = False
-    history: list[dict[str, Any]] = []
-
-
 def ramp_traffic(ports: Ports, step: StepInput) -> Summary:
     """Raises RampInProgress until the replica is one of the proven ones and in service.
 
     Raises ReplicaWorseThanPeers after ramp.attempts times, RampUndecided after ramp.holds windows without an answer.
     """
     settings = ports.clusters.settings(step.cluster)
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     ramp = _standing(ports, step, settings)
     if not ramp.promoted:
         ramp = _climb(ports, step, settings, instance_id, ramp)
     require_healthy(ports, settings, instance_id)
     _into_service(ports, step, instance_id)
-    numbers = {"target": instance_id, "backs": ramp.backs, "windows": ramp.history}
+    numbers = {"target": instance_id, "backs": ramp.backs, "windows": list(ramp.history)}
     return Summary(text=f"{instance_id} serves, after {len(ramp.history)} comparisons", numbers=numbers)
 
 
 def _standing(ports: Ports, step: StepInput, settings: ClusterSettings) -> Ramp:
-    stored = ports.ledger.run(step.run_id).facts.get("ramp")
-    if stored is not None:
-        return Ramp.model_validate({"share_since": stored["since"], **stored})
+    ramp = ports.ledger.run(step.run_id).part(Ramp)
+    if ramp is not None:
+        return ramp
     _warm_group_has_all(ports, settings)
     return _set(ports, step, settings, _begun(ports), "begun")
 
@@ -90,12 +78,8 @@ def _set(ports: Ports, step: StepInput, settings: ClusterSettings, ramp: Ramp, w
     """Set the share, remember it, and come again after ramp_step_seconds."""
     share = settings.ramp.shares[ramp.index]
     ports.endpoint.set_share(settings, share)
-    _remember(ports, step, ramp)
+    ports.ledger.settle(holder_of(step), ramp)
     raise RampInProgress(f"share {share:g}: {why}")
-
-
-def _remember(ports: Ports, step: StepInput, ramp: Ramp) -> None:
-    ports.ledger.save_facts(holder_of(step), {"ramp": ramp.model_dump(mode="json")})
 
 
 def _climb(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str, ramp: Ramp) -> Ramp:
@@ -106,7 +90,7 @@ def _climb(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id
     verdict = _compare(ports, step, settings, instance_id, ramp)
     window = {"share": share, "action": verdict.action.value, "reason": verdict.reason, **verdict.numbers}
     now = ports.clock.now()
-    ramp = ramp.model_copy(update={"since": now, "round": ramp.round + 1, "history": [*ramp.history, window]})
+    ramp = ramp.model_copy(update={"since": now, "round": ramp.round + 1, "history": (*ramp.history, window)})
     return _after(ports, step, settings, instance_id, ramp, verdict)
 
 
@@ -141,7 +125,7 @@ def _after(
         return _set(ports, step, settings, ramp.model_copy(update=risen), verdict.reason)
     ports.endpoint.promote(settings, instance_id)
     ramp = ramp.model_copy(update={"promoted": True})
-    _remember(ports, step, ramp)
+    ports.ledger.settle(holder_of(step), ramp)
     return ramp
 
 

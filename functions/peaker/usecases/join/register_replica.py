@@ -7,7 +7,7 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.registration import missing_proofs
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_facts import builder_of, host_id
+from peaker.usecases.run.run_memory import builder_of, host_id
 from peaker_contract.errors import RegistrationRefused
 from peaker_contract.steps import Method
 from peaker_contract.way_into_service import states_passed
@@ -20,7 +20,7 @@ PROVEN_BY_THE_BUILDER = states_passed(Method.BUILD) - states_passed(Method.RETUR
 def register_replica(ports: Ports, step: StepInput) -> Summary:
     """Raises RegistrationRefused and names each proof that is missing (I5)."""
     settings = ports.clusters.settings(step.cluster)
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     missing = missing_proofs(_proofs(ports, step.run_id), settings)
     if missing:
         raise RegistrationRefused(

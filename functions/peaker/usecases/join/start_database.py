@@ -8,13 +8,13 @@ import json
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
-from peaker.usecases.run.run_facts import builder_of, host_id
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import builder_of, host_id
 
 
 def start_database(ports: Ports, step: StepInput) -> Summary:
     """Fails when crash recovery or the error log shows a torn copy."""
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     parameters = start_parameters(ports, step, instance_id)
     numbers = run_host_command(ports, step, "start_database", instance_id, parameters)
     return Summary(text=f"server_uuid {numbers.get('server_uuid')}", numbers=numbers)

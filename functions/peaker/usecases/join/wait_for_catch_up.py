@@ -6,14 +6,14 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.registration import lag_samples
 from peaker.ports import Ports
 from peaker.usecases.join.database_control import catch_up_parameters
-from peaker.usecases.run.run_facts import builder_of, host_id
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import builder_of, host_id
 
 
 def wait_for_catch_up(ports: Ports, step: StepInput) -> Summary:
     """The host samples; both threads must run at every sample."""
     settings = ports.clusters.settings(step.cluster)
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     parameters = catch_up_parameters(settings, builder_of(ports.ledger.run(step.run_id)))
     numbers = run_host_command(ports, step, "wait_for_catch_up", instance_id, parameters)
     newest = lag_samples(numbers)[-settings.gates.lag_samples :]

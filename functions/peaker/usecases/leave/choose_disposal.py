@@ -8,15 +8,13 @@ from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.parking import Disposal, decide_disposal, parking_figures
 from peaker.domain.replicas.fleet import Observation, Replica
 from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_facts import fact
 from peaker_contract.errors import LedgerInconsistent
-
-DISPOSAL_FACT = "disposal"
 
 
 class DisposalChosen(Summary):
@@ -28,16 +26,17 @@ class DisposalChosen(Summary):
 def choose_disposal(ports: Ports, step: StepInput) -> DisposalChosen:
     """Settled once per run; later calls give the same answer."""
     run = ports.ledger.run(step.run_id)
-    if DISPOSAL_FACT in run.facts:
-        return _answer(Disposal.model_validate(run.facts[DISPOSAL_FACT]))
+    before = run.part(Disposal)
+    if before is not None:
+        return _answer(before)
     settings = ports.clusters.settings(step.cluster)
-    instance_id = str(fact(run, "replica")["instance_id"])
+    instance_id = run.required(RunReplica, step.step).instance_id
     observation = observe_fleet(ports, settings, with_volumes=True)
     replica = observation.replica(instance_id)
     if replica is None:
         raise LedgerInconsistent(f"{instance_id} is not among the replicas of {step.cluster} any more")
     disposal = disposal_of(ports, settings, observation, replica)
-    ports.ledger.save_facts(holder_of(step), {DISPOSAL_FACT: disposal.model_dump(mode="json")})
+    ports.ledger.settle(holder_of(step), disposal)
     return _answer(disposal)
 
 

@@ -9,16 +9,14 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.draining import QUIET_SECONDS, Quiet, quiet_after
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_facts import host_id
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import host_id
 from peaker_contract.errors import DrainLimitReached, ReplicaDraining
-
-QUIET_FACT = "quiet"
 
 
 def drain_replica(ports: Ports, step: StepInput) -> Summary:
     """Raises ReplicaDraining while clients are there or may come, DrainLimitReached when they may not be cut off."""
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     numbers = run_host_command(ports, step, "drain_replica", instance_id, {"RunId": step.run_id}, repeat=True)
     report = typed("drain_replica", DrainReport, numbers)
     waited, quiet = _waited_seconds(ports, step), _quiet_seconds(ports, step, report)
@@ -61,10 +59,10 @@ def _require_that_clients_followed(
 def _quiet_seconds(ports: Ports, step: StepInput, report: DrainReport) -> float:
     """For how long nobody has used the replica, this sample included; kept with the run between samples."""
     now = ports.clock.now()
-    before = Quiet.parse(ports.ledger.run(step.run_id).facts.get(QUIET_FACT))
+    before = ports.ledger.run(step.run_id).part(Quiet)
     quiet = quiet_after(before, report, now)
     if quiet != before:
-        ports.ledger.save_facts(holder_of(step), {QUIET_FACT: quiet.as_facts()})
+        ports.ledger.settle(holder_of(step), quiet)
     return quiet.seconds(now)
 
 

@@ -7,10 +7,10 @@ from peaker.domain.reading import describe
 from peaker.domain.replicas.fleet import Observation, Replica
 from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.retirement import LoadEvidence, guard_lifetime, guard_load, guard_removal
 from peaker.ports import Ports
 from peaker.usecases.plan.observe_fleet import observe_fleet
-from peaker.usecases.run.run_facts import fact
 from peaker_contract.errors import RetirementRefused
 from peaker_contract.metrics import Metric
 
@@ -19,12 +19,12 @@ def guard_retirement(ports: Ports, step: StepInput) -> Summary:
     """Raises RetirementRefused. The minimum lifetime binds automatic runs; a person may retire early."""
     settings = ports.clusters.settings(step.cluster)
     run = ports.ledger.run(step.run_id)
-    instance_id = str(fact(run, "replica")["instance_id"])
+    instance_id = run.required(RunReplica, step.step).instance_id
     observation = observe_fleet(ports, settings)
     replica = observation.replica(instance_id)
     evidence = load_evidence(ports, settings)
     reasons = removal_reasons(ports, settings, observation, instance_id, evidence)
-    automatic = (run.request.get("trigger") or {}).get("kind", "manual") != "manual"
+    automatic = run.request.trigger.kind != "manual"
     if automatic and replica is not None and not replica.is_parked:
         reasons += guard_lifetime(replica, settings, ports.clock.now())
     if reasons:

@@ -10,8 +10,8 @@ from peaker.domain.runs.ledger import ResourceKind, StepRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.service.retirement import activity_since
 from peaker.ports import Ports
-from peaker.usecases.run.run_facts import host_id
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import host_id
 from peaker_contract.errors import ActivityDuringObservation, LedgerInconsistent, ObservationRunning
 
 DRAIN_STEP = "DrainReplica"
@@ -25,7 +25,7 @@ def observe_idle(ports: Ports, step: StepInput) -> Summary:
     """
     steps = {row.step: row for row in ports.ledger.steps(step.run_id)}
     drained = _drained(steps)
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     if drained.numbers.get("forced") is True:
         cut = drained.numbers.get("cut_connections")
         return Summary(

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from peaker.domain.host_results import DatabaseStopped
-from peaker.domain.instants import from_iso, to_iso
+from peaker.domain.instants import to_iso
 from peaker.domain.planning.parking import Disposal, parked_until, why_not_worth_parking
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run_memory import DatabaseStop, RunReplica
 from peaker.ports import Ports
-from peaker.usecases.leave.choose_disposal import DISPOSAL_FACT
 from peaker.usecases.leave.guard_retirement import require_removable
 from peaker.usecases.leave.stop_database import stop_commands, stop_database
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_facts import fact
+from peaker.usecases.run.run_memory import settled
 from peaker_contract.errors import NotOwned, ParkingInProgress
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
-
-_STOPPED_FACT = "database_stopped"
 
 
 class Parked(Summary):
@@ -31,9 +29,8 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
     Raises ParkingInProgress until the instance has stopped.
     """
     settings = ports.clusters.settings(step.cluster)
-    run = ports.ledger.run(step.run_id)
-    chosen = fact(run, "replica")
-    instance_id = str(chosen["instance_id"])
+    chosen = settled(ports, step, RunReplica)
+    instance_id = chosen.instance_id
     state = ports.compute.instance(instance_id).state
     if state not in {"stopping", "stopped"}:
         if not stop_commands(ports, step.run_id, step.step):
@@ -46,13 +43,13 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
                 numbers={"objection": objection},
             )
         require_removable(ports, settings, instance_id)
-        stop_owned_instance(ports, instance_id, str(chosen["run_id"]))
+        stop_owned_instance(ports, instance_id, chosen.builder)
         raise ParkingInProgress(f"{instance_id} stops, to stand until {_until(parking)}")
     if state == "stopping":
         raise ParkingInProgress(f"{instance_id} is stopping")
     parking, _ = _parking(ports, step, stop_database(ports, step, instance_id))
     row = ReplicaRow(
-        step.cluster, instance_id, str(chosen["run_id"]), ReplicaState.PARKED, ports.clock.now(), parking
+        step.cluster, instance_id, chosen.builder, ReplicaState.PARKED, ports.clock.now(), parking
     )
     ports.ledger.set_replica(holder_of(step), row)
     return Parked(
@@ -82,12 +79,12 @@ def stop_owned_instance(ports: Ports, instance_id: str, builder: str) -> None:
 def _parking(ports: Ports, step: StepInput, stopped: DatabaseStopped) -> tuple[Parking, str | None]:
     """What the ledger keeps of it, and why it is not worth parking; the time of the stop is that of the first call."""
     run = ports.ledger.run(step.run_id)
-    if _STOPPED_FACT not in run.facts:
-        now = {"at": to_iso(ports.clock.now())}
-        ports.ledger.save_facts(holder_of(step), {_STOPPED_FACT: now})
-        run = ports.ledger.run(step.run_id)
-    parked_at = from_iso(run.facts[_STOPPED_FACT]["at"])
-    disposal = Disposal.model_validate(fact(run, DISPOSAL_FACT))
+    stop = run.part(DatabaseStop)
+    if stop is None:
+        stop = DatabaseStop(at=ports.clock.now())
+        ports.ledger.settle(holder_of(step), stop)
+    parked_at = stop.at
+    disposal = run.required(Disposal, step.step)
     expire = stopped.binlog_expire_seconds
     expiry = parked_until(disposal.figures, parked_at, expire)
     parking = Parking(parked_at, stopped.gtid_set, expire, expiry.until, expiry.reason)

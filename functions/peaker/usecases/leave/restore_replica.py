@@ -9,6 +9,7 @@ from peaker.domain.cluster import ClusterSettings
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import FailedStep, StepInput, Summary
+from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
 from peaker.usecases.join.await_healthy import require_healthy
 from peaker.usecases.join.database_control import bring_database_back
@@ -33,10 +34,10 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     so: parking was what the run was to do.
     """
     failure = step.failure.innermost()
-    chosen = ports.ledger.run(step.run_id).facts.get("replica")
+    chosen = ports.ledger.run(step.run_id).part(RunReplica)
     if chosen is None:
         return Restored(text="no replica was chosen", restored=True, standing="in_service", failure=failure)
-    instance_id = str(chosen["instance_id"])
+    instance_id = chosen.instance_id
     if is_leaving(ports, instance_id):
         return Restored(
             text=f"{instance_id} terminates already", restored=False, standing="leaving", failure=failure

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
 from peaker.usecases.leave.guard_retirement import require_removable
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_facts import fact
+from peaker.usecases.run.run_memory import settled
 from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker_contract.errors import ResourceNotFound, RetirementInProgress
 
@@ -17,8 +18,8 @@ _LEAVING = {"shutting-down", "terminated"}
 def retire_replica(ports: Ports, step: StepInput) -> Summary:
     """Rechecks I1 to I4 and I8 right before it terminates; raises RetirementInProgress until all is gone."""
     settings = ports.clusters.settings(step.cluster)
-    chosen = fact(ports.ledger.run(step.run_id), "replica")
-    instance_id, builder = str(chosen["instance_id"]), str(chosen["run_id"])
+    chosen = settled(ports, step, RunReplica)
+    instance_id, builder = chosen.instance_id, chosen.builder
     if not is_leaving(ports, instance_id):
         require_removable(ports, settings, instance_id)
     holder = holder_of(step)

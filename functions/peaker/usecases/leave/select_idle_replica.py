@@ -12,6 +12,7 @@ from peaker.domain.planning.parking import Disposal, volumes_hourly
 from peaker.domain.planning.prices import PriceTable, total, usd
 from peaker.domain.replicas.fleet import Observation, Replica
 from peaker.domain.runs.run import SelectStep, Summary
+from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.retirement import RetirementChoice, choose_idle_replica
 from peaker.ports import Ports
 from peaker.usecases.leave.choose_disposal import disposal_of
@@ -48,7 +49,7 @@ def select_idle_replica(ports: Ports, step: SelectStep) -> Selected:
         return _planned(ports, step, settings, observation, choice)
     if choice.replica is None:
         raise NoIdleReplica(_refusal(ports, step, observation, choice))
-    ports.ledger.save_facts(holder_of(step), {"replica": _facts(choice.replica)})
+    ports.ledger.settle(holder_of(step), _chosen(choice.replica))
     candidates = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
     return Selected(
         text=f"{choice.replica.instance_id} is to go: {candidates[choice.replica.instance_id]}",
@@ -114,10 +115,10 @@ def _refusal(ports: Ports, step: SelectStep, observation: Observation, choice: R
     return text if owner == step.cluster else f"{text}; its tag {CLUSTER_TAG} is {owner!r}"
 
 
-def _facts(replica: Replica) -> dict[str, str]:
+def _chosen(replica: Replica) -> RunReplica:
     assert replica.ledger_row is not None  # choose_idle_replica takes only replicas that the ledger knows
-    return {
-        "instance_id": replica.instance_id,
-        "run_id": replica.ledger_row.run_id,
-        "launched_at": replica.instance.launched_at.isoformat(),
-    }
+    return RunReplica(
+        instance_id=replica.instance_id,
+        builder=replica.ledger_row.run_id,
+        running_since=replica.instance.launched_at,
+    )

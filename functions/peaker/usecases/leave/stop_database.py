@@ -6,8 +6,8 @@ from peaker.domain.host_results import DatabaseStopped, typed
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
 from peaker.domain.runs.run import StepInput
 from peaker.ports import Ports
-from peaker.usecases.run.run_facts import builder_of
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import builder_of
 
 PARK_STEP = "ParkReplica"
 

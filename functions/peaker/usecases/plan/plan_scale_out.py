@@ -53,7 +53,7 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
         raise NoShortage(why)
     if plan.refusals:
         raise ScaleOutRefused(f"{step.cluster}: {plan.refusal_text}")
-    ports.ledger.save_plan(holder_of(step), as_document(plan))
+    ports.ledger.settle(holder_of(step), plan)
     return Planned(text=_text(plan), plan=as_document(plan), numbers=_numbers(plan))
 
 

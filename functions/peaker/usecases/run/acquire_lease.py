@@ -32,7 +32,7 @@ def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
         cluster=step.cluster,
         operation=step.operation,
         started_at=now,
-        request=step.request.model_dump(mode="json"),
+        request=step.request,
     )
     ports.ledger.open_run(holder, run)
     return LeaseAcquired(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, RunRow, of_kind
+from peaker.domain.runs.run_memory import Donor
 from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
 from peaker.ports import Ports
 from peaker_contract.errors import AwsCallRejected, NotOwned
@@ -21,7 +22,7 @@ def keep_set(ports: Ports, holder: Holder, run: RunRow, rows: Sequence[ResourceR
     kept = SnapshotSet(
         cluster=run.cluster,
         run_id=run.run_id,
-        donor=str((run.facts.get("donor") or {}).get("instance_id")),
+        donor=run.required(Donor, "RecordReceipt").instance_id,
         kept_at=ports.clock.now(),
         snapshots={row.name: str(row.resource_id) for row in mine},
         sources={row.name: str(row.details["source_volume_id"]) for row in mine},

@@ -11,10 +11,11 @@ from peaker.domain.report.receipt import Receipt, assemble_receipt
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunRow
 from peaker.domain.runs.run import RecordStep, Summary
+from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set
-from peaker.usecases.run.run_facts import builder_of
+from peaker.usecases.run.run_memory import builder_of
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
 from peaker_contract.errors import InvalidRequest, UndoInProgress, UnknownCluster, with_remedy
 
@@ -116,7 +117,7 @@ def _assemble(
         outcome=step.outcome,
         failure=failure,
         price=_price(builder),
-        replica_since=_launched_at(run),
+        replica_since=_running_since(run),
         load_crossed_at=_load_crossed_at(ports, run),
         notes=notes,
         now=ports.clock.now(),
@@ -125,29 +126,31 @@ def _assemble(
 
 
 def _replica(ports: Ports, run: RunRow) -> ReplicaRow | None:
-    replica = run.facts.get("replica") or {}
-    return ports.ledger.replicas(run.cluster).get(str(replica.get("instance_id")))
+    replica = run.part(RunReplica)
+    return None if replica is None else ports.ledger.replicas(run.cluster).get(replica.instance_id)
 
 
 def _builder(ports: Ports, run: RunRow) -> RunRow:
     """The run whose plan has the price: this one, or for a retirement the one that built the replica."""
-    return run if run.plan else ports.ledger.run(builder_of(run))
+    return run if run.part(ScaleOutPlan) else ports.ledger.run(builder_of(run))
 
 
 def _price(builder: RunRow) -> Price | None:
-    return ScaleOutPlan.model_validate(builder.plan).price if builder.plan else None
+    plan = builder.part(ScaleOutPlan)
+    return None if plan is None else plan.price
 
 
-def _launched_at(run: RunRow) -> datetime | None:
-    launched = (run.facts.get("replica") or {}).get("launched_at")
-    return None if launched is None else datetime.fromisoformat(launched)
+def _running_since(run: RunRow) -> datetime | None:
+    replica = run.part(RunReplica)
+    return None if replica is None else replica.running_since
 
 
 def _load_crossed_at(ports: Ports, run: RunRow) -> datetime | None:
     """When the load first exceeded what the fleet served without the new replica, since the run began."""
-    if run.operation != "scale_out" or not run.plan:
+    plan = run.part(ScaleOutPlan)
+    if run.operation != "scale_out" or plan is None:
         return None
     settings = ports.clusters.settings(run.cluster)
-    capacity = ScaleOutPlan.model_validate(run.plan).serving * settings.capacity_per_replica
+    capacity = plan.serving * settings.capacity_per_replica
     points = ports.readings.load_points(settings, run.started_at, ports.clock.now())
     return next((at for at, load in points if load > capacity), None)

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from peaker.domain.cluster import ClusterSettings
-from peaker.domain.instants import from_iso, seconds_between, to_iso
+from peaker.domain.instants import seconds_between
 from peaker.domain.replicas.inventory import Instance, Snapshot, TargetState, Volume
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, of_kind
+from peaker.domain.runs.run_memory import EndpointExit
 from peaker.ports import Ports
 from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker.usecases.run.lost_answers import may_still_appear
@@ -19,7 +20,6 @@ from peaker.usecases.run.run_host_command import command_comment
 from peaker_contract.errors import NotOwned
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
-LEFT_ENDPOINT_AT = "left_endpoint_at"
 _ATTACHED = {"attaching", "attached", "busy", "detaching"}
 
 
@@ -116,8 +116,7 @@ def remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
 
 def _note_that_it_leaves(job: TearDown) -> None:
     if job.settings.read_endpoint.clients_follow_within_seconds:
-        left = {LEFT_ENDPOINT_AT: to_iso(job.ports.clock.now())}
-        job.ports.ledger.save_facts(job.holder, left)
+        job.ports.ledger.settle(job.holder, EndpointExit(at=job.ports.clock.now()))
 
 
 def _seconds_until_clients_followed(job: TearDown) -> float:
@@ -125,10 +124,8 @@ def _seconds_until_clients_followed(job: TearDown) -> float:
     follow = job.settings.read_endpoint.clients_follow_within_seconds
     if job.drained or not follow:
         return 0.0
-    left_at = job.ports.ledger.run(job.holder.run_id).facts.get(LEFT_ENDPOINT_AT)
-    if left_at is None:
-        return 0.0
-    return follow - seconds_between(from_iso(str(left_at)), job.ports.clock.now())
+    left = job.ports.ledger.run(job.holder.run_id).part(EndpointExit)
+    return 0.0 if left is None else follow - seconds_between(left.at, job.ports.clock.now())
 
 
 def _terminate_instances(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:

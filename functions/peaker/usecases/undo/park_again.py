@@ -14,7 +14,7 @@ from peaker.usecases.leave.park_replica import stop_owned_instance
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.leave.stop_database import stop_commands, stop_database
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_facts import host_id
+from peaker.usecases.run.run_memory import host_id
 from peaker.usecases.run.tear_down import TearDown, cancel_commands, remove_targets, tear_down
 from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning, UndoInProgress
 
@@ -22,7 +22,7 @@ from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRu
 def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) -> str:
     """Raises UndoInProgress until it stands. One that EC2 has ended meanwhile goes with all that was made for it."""
     holder, settings = holder_of(step), ports.clusters.settings(step.cluster)
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     job = TearDown(ports, holder, settings, step.run_id, builder)
     rows = ports.ledger.resources(step.run_id)
     cancel_commands(job, rows, except_of=step.step)

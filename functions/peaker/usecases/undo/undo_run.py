@@ -9,7 +9,7 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import FailedStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_facts import builder_of
+from peaker.usecases.run.run_memory import builder_of
 from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker.usecases.undo.park_again import park_again
 from peaker_contract.errors import LedgerInconsistent, UndoInProgress

@@ -12,8 +12,8 @@ from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.run import Measurement, StepInput, Summary
 from peaker.domain.storage.prewarm_progress import pause_seconds, remaining_seconds, serves_on_hot_set
 from peaker.ports import Ports
-from peaker.usecases.run.run_facts import host_id
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import host_id
 from peaker_contract.errors import PrewarmDeadlineExceeded, PrewarmFailed
 from peaker_contract.metrics import Metric
 
@@ -33,7 +33,7 @@ class PrewarmProgress(Summary):
 def report_prewarm(ports: Ports, step: StepInput) -> PrewarmProgress:
     """Raises PrewarmFailed when the engine gave up, PrewarmDeadlineExceeded when time is up or will not do."""
     settings = ports.clusters.settings(step.cluster)
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     earlier = _elapsed_at_last_report(ports, step)
     numbers = run_host_command(
         ports, step, "report_prewarm", instance_id, {"RunId": step.run_id}, repeat=True

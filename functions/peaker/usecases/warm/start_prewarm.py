@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Unknown
 from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run_memory import BlockList
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, block_list_text
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_facts import host_id
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import host_id
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled
 
 # Hot blocks first, then all that the filesystems hold. A host without a readable map falls back to the whole
@@ -24,7 +24,6 @@ UNLIMITED_MIB_PER_S = "0"
 # What the snapshot holds and the filesystem does not use, read behind the database: the first write into a cold block
 # fetches it first. Without a block list that rest is not known.
 REMAINDER_MIB_PER_S = "8"
-BLOCK_LIST = "block_list"
 # A page takes about 0.1 s and covers 4.9 GiB of volume: a function's time for 3.3 TiB. Above that, and wherever
 # the list cannot be had, the filesystems' maps alone say what is read.
 PAGES_AT_MOST = 700
@@ -33,17 +32,17 @@ PAGES_AT_MOST = 700
 def start_prewarm(ports: Ports, step: StepInput) -> Summary:
     """Starting an engine that runs changes nothing; one that died starts again where its journal ends."""
     settings = ports.clusters.settings(step.cluster)
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     parameters = partial(_parameters, ports, step, settings)
     numbers = run_host_command(ports, step, "start_prewarm", instance_id, parameters, repeat=True)
-    listed = ports.ledger.run(step.run_id).facts.get(BLOCK_LIST) or {}
-    missing = numbers.get("block_list_missing") or listed.get("missing") or ""
+    listed = ports.ledger.run(step.run_id).part(BlockList) or BlockList()
+    missing = numbers.get("block_list_missing") or listed.missing
     return Summary(
         text=f"prewarm engine on {instance_id}, method {METHOD}, "
         + (
             f"without the snapshots' block list: {missing}" if missing else "within the snapshots' block list"
         ),
-        numbers={**numbers, "blocks_in_snapshots": listed.get("blocks"), "block_list_missing": missing},
+        numbers={**numbers, "blocks_in_snapshots": listed.blocks, "block_list_missing": missing},
     )
 
 
@@ -65,17 +64,16 @@ def _parameters(ports: Ports, step: StepInput, settings: ClusterSettings) -> Map
 def _block_list_url(ports: Ports, step: StepInput) -> str:
     """Where the host finds the list; empty when it cannot be had, and the ledger says why."""
     url = ""
-    fact: dict[str, Any] = {}
     try:
         volumes = _blocks_of_snapshots(ports, step)
         if isinstance(volumes, Unknown):
-            fact = {"missing": volumes.why}
+            listed = BlockList(missing=volumes.why)
         else:
             url = ports.run_files.publish(step.run_id, "blocks.json", block_list_text(volumes))
-            fact = {"blocks": {name: of.blocks for name, of in volumes.items()}}
+            listed = BlockList(blocks={name: of.blocks for name, of in volumes.items()})
     except (AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled) as error:
-        fact = {"missing": f"{type(error).__name__}: {error}"}
-    ports.ledger.save_facts(holder_of(step), {BLOCK_LIST: fact})
+        listed = BlockList(missing=f"{type(error).__name__}: {error}")
+    ports.ledger.settle(holder_of(step), listed)
     return url
 
 

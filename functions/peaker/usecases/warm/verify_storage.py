@@ -17,11 +17,18 @@ from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.storage.io_diagnosis import InstancePromise
 from peaker.domain.storage.storage_judgement import judge_loads, together_against_plan
-from peaker.domain.storage.storage_looks import Look, NextLook, blocks_used, maps_unreadable, next_look
+from peaker.domain.storage.storage_looks import (
+    Look,
+    NextLook,
+    StorageLooks,
+    blocks_used,
+    maps_unreadable,
+    next_look,
+)
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_facts import host_id
 from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.run_memory import host_id
 from peaker_contract.errors import (
     AwsCallRejected,
     AwsUnavailable,
@@ -31,13 +38,11 @@ from peaker_contract.errors import (
     Throttled,
 )
 
-LOOKS = "storage_looks"
-
 
 def verify_storage(ports: Ports, step: StepInput) -> Summary:
     """Raises StorageProofOpen before another look, StorageNotWarm when none is left; unknown is not warm (I4)."""
     settings = ports.clusters.settings(step.cluster)
-    instance_id = host_id(ports, step.run_id, "replica")
+    instance_id = host_id(ports, step, "replica")
     scope = "used" if settings.prewarm.serve_when == "all" else "hot"
     looks, plan = _so_far(ports, step)
     numbers = run_host_command(
@@ -73,9 +78,8 @@ def verify_storage(ports: Ports, step: StepInput) -> Summary:
 
 def _so_far(ports: Ports, step: StepInput) -> tuple[list[Look], NextLook]:
     """Earlier looks and how to look now. Raises StorageProofOpen while the pause before it lasts."""
-    kept: dict[str, Any] = ports.ledger.run(step.run_id).facts.get(LOOKS) or {}
-    looks = [Look.model_validate(one) for one in kept.get("looks", [])]
-    plan = NextLook.model_validate(kept["next"]) if kept.get("next") else NextLook()
+    kept = ports.ledger.run(step.run_id).part(StorageLooks) or StorageLooks()
+    looks, plan = list(kept.looks), kept.next
     if looks:
         left = plan.pause_seconds - seconds_between(looks[-1].at, ports.clock.now())
         if left > 0:
@@ -120,11 +124,7 @@ def _look_again(ports: Ports, step: StepInput, looks: list[Look], blocks: int | 
     verdicts = ", ".join(look.verdict for look in looks)
     if plan is None:
         raise StorageNotWarm(f"{shown}; {looks[-1].reason}; looks: {verdicts}".replace("; ;", ";"))
-    kept = {
-        "looks": [look.model_dump(mode="json") for look in looks],
-        "next": plan.model_dump(mode="json"),
-    }
-    ports.ledger.save_facts(holder_of(step), {LOOKS: kept})
+    ports.ledger.settle(holder_of(step), StorageLooks(looks=tuple(looks), next=plan))
     raise StorageProofOpen(f"{shown}; looks: {verdicts}; {plan.why}")
 
 

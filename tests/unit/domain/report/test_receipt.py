@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from peaker.domain.instants import to_iso
 from peaker.domain.report.receipt import ForecastLead, assemble_receipt
+from peaker.domain.runs.execution_input import ExecutionInput, Trigger
 from peaker.domain.runs.ledger import RunRow, StepRow
 
 from tests.support.fakes import NOON
@@ -19,9 +20,9 @@ def step(name: str, began: float, ended: float | None) -> StepRow:
 
 
 def lead(*steps: StepRow) -> ForecastLead:
-    request = {"trigger": {"kind": "alarm", "alarm": "shortage", "at": to_iso(NOON)}}
+    trigger = Trigger(kind="alarm", alarm="shortage", at=to_iso(NOON))
     receipt = assemble_receipt(
-        RunRow("run-1", "orders", "scale_out", NOON, request),
+        RunRow("run-1", "orders", "scale_out", NOON, ExecutionInput(cluster="orders", trigger=trigger)),
         steps,
         (),
         outcome="succeeded",

@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from peaker.domain.planning.plan import ScaleOutPlan, as_document
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, find
 from peaker.domain.runs.run import ExecutionRequest, HostStep, PlanStep, StepInput
+from peaker.domain.runs.run_memory import Donor, Source
 from peaker.domain.storage.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
 from peaker.usecases.create.assemble_storage import assemble_storage
 from peaker.usecases.create.attach_volumes import attach_volumes
@@ -96,7 +98,7 @@ def test_the_plan_is_written_with_a_lease_and_only_then(ports: FakePorts) -> Non
     with pytest.raises(errors.LedgerInconsistent):
         ports.ledger.run(RUN_ID)
     found = plan_scale_out(ports, plan_step(ports))
-    assert ports.ledger.run(RUN_ID).plan == found.plan
+    assert as_document(ports.ledger.run(RUN_ID).required(ScaleOutPlan, "CreateVolumes")) == found.plan
 
 
 def test_a_refused_plan_stops_the_run(ports: FakePorts) -> None:
@@ -144,10 +146,11 @@ def test_an_automatic_start_looks_for_a_shortage_without_taking_the_lease(
 
 def test_donor_and_source_are_remembered(ports: FakePorts) -> None:
     planned(ports)
-    facts = ports.ledger.run(RUN_ID).facts
-    assert facts["donor"]["instance_id"] == BASE
-    assert set(facts["donor"]["volumes"]) == {"data", "log"}
-    assert facts["source"]["instance_id"] == SOURCE
+    run = ports.ledger.run(RUN_ID)
+    donor = run.required(Donor, "CreateSnapshots")
+    assert donor.instance_id == BASE
+    assert set(donor.volumes) == {"data", "log"}
+    assert run.required(Source, "StartReplication").instance_id == SOURCE
 
 
 def test_the_package_goes_to_the_host_that_is_named(ports: FakePorts) -> None:
@@ -202,7 +205,7 @@ def test_snapshots_are_made_once_however_often_it_is_asked(ports: FakePorts) -> 
 def test_snapshots_of_a_lost_answer_are_waited_for_before_new_ones_are_made(ports: FakePorts) -> None:
     planned(ports)
     given = step(ports, "CreateSnapshots")
-    for name, volume_id in ports.ledger.run(RUN_ID).facts["donor"]["volumes"].items():
+    for name, volume_id in ports.ledger.run(RUN_ID).required(Donor, "").volumes.items():
         details = {"source_volume_id": volume_id}
         ports.ledger.intend(
             holder_of(given), ResourceKind.SNAPSHOT, name, given.step, ports.clock.now(), details

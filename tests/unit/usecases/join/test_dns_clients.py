@@ -10,6 +10,7 @@ from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import SelectStep, StepInput
+from peaker.domain.runs.run_memory import RunReplica
 from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.select_idle_replica import select_idle_replica
@@ -20,7 +21,7 @@ from peaker.usecases.run.tear_down import TearDown, remove_targets
 from peaker_contract import errors
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 from tests.support.builders import BASE, BY_NAME, RUN_ID, instance, leased, orders, with_cluster
-from tests.support.fakes import FakePorts, fake_ports
+from tests.support.fakes import NOON, FakePorts, fake_ports
 from tests.support.peak import answers, clients, step, with_peak
 
 NEW = "i-000000000000c0002"
@@ -34,7 +35,7 @@ def ramping(step_seconds: int) -> tuple[FakePorts, StepInput]:
     ports.compute.add(instance(NEW))
     ports.endpoint.set_warming(NEW, TargetState.HEALTHY)
     given = leased(ports, "RampTraffic")
-    ports.ledger.save_facts(holder_of(given), {"replica": {"instance_id": NEW}})
+    ports.ledger.settle(holder_of(given), RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON))
     return ports, given
 
 

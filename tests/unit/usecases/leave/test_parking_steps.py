@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
+from peaker.domain.planning.plan import ScaleOutPlan, as_document
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep, StepInput
+from peaker.domain.service.ramp import Ramp
 from peaker.usecases.create.await_parked_replica import await_parked_replica
 from peaker.usecases.create.start_parked_replica import start_parked_replica
 from peaker.usecases.join.await_healthy import await_healthy
@@ -355,7 +357,7 @@ def test_the_plan_compares_both_ways_and_returns_the_parked_one(ports: FakePorts
     assert ports.compute.started == [PEAK]
     row = ports.ledger.replicas("orders")[PEAK]
     assert (row.state, row.run_id) == (ReplicaState.BUILDING, RUN_ID)
-    plan = ports.ledger.run(BACK_RUN).plan
+    plan = as_document(ports.ledger.run(BACK_RUN).required(ScaleOutPlan, "StartParkedReplica"))
     assert plan["method"]["return_seconds"] < plan["method"]["build_seconds"]
     assert plan["method"]["return_usd"] < plan["method"]["build_usd"]
     assert plan["lead_time"]["seconds"] == plan["method"]["return_seconds"]
@@ -376,8 +378,8 @@ def test_it_serves_again_on_the_storage_proof_of_the_run_that_built_it(ports: Fa
     register_replica(ports, back(ports, "RegisterReplica"))
     ports.endpoint.set(PEAK, TargetState.HEALTHY)
     await_healthy(ports, back(ports, "AwaitHealthy"))
-    ramped = {"since": ports.clock.now().isoformat(), "promoted": True}
-    ports.ledger.save_facts(holder_of(back(ports, "RampTraffic")), {"ramp": ramped})
+    ramped = Ramp(since=ports.clock.now(), share_since=ports.clock.now(), promoted=True)
+    ports.ledger.settle(holder_of(back(ports, "RampTraffic")), ramped)
     ramp_traffic(ports, back(ports, "RampTraffic"))
     row = ports.ledger.replicas("orders")[PEAK]
     assert (row.state, row.run_id) == (ReplicaState.IN_SERVICE, RUN_ID)

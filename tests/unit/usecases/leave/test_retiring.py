@@ -12,6 +12,7 @@ from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import FailedStep, RecordStep, SelectStep
+from peaker.domain.runs.run_memory import RunReplica
 from peaker.usecases.leave.deregister_replica import deregister_replica
 from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.guard_retirement import guard_retirement
@@ -51,7 +52,7 @@ def failed(ports: FakePorts) -> FailedStep:
 def test_the_peak_replica_is_selected_and_remembered_with_its_builder(ports: FakePorts) -> None:
     found = select_idle_replica(ports, select(ports))
     assert found.replica == PEAK
-    assert ports.ledger.run(IN_RUN).facts["replica"]["run_id"] == RUN_ID
+    assert ports.ledger.run(IN_RUN).required(RunReplica, "GuardRetirement").builder == RUN_ID
     with pytest.raises(errors.NoIdleReplica, match="base load, permanent"):
         select_idle_replica(ports, select(ports, replica=BASE))
 

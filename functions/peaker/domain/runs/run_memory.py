@@ -1,0 +1,80 @@
+"""What a run's steps settle for later ones where no other module decides it. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from peaker.domain.runs.ledger import RunPart
+
+
+class Donor(RunPart):
+    """The replica that is snapshotted, and the ids of its data volumes by name."""
+
+    ledger_name = "donor"
+
+    instance_id: str
+    volumes: dict[str, str]
+
+
+class Source(RunPart):
+    """The server that the replica will follow."""
+
+    ledger_name = "source"
+
+    instance_id: str
+    private_ip: str
+
+
+class RunReplica(RunPart):
+    """The replica that the run works on: launched by it, brought back by it, or chosen to go.
+
+    `builder` is the run that built it; tags, ledger row and the host's records carry that run's id all its life.
+    `running_since` is the start from which its hours count.
+    """
+
+    ledger_name = "replica"
+
+    instance_id: str
+    builder: str
+    running_since: datetime
+
+
+class Placement(RunPart):
+    """Where the run builds: the zone that had room for the instance. Volumes follow it."""
+
+    ledger_name = "placement"
+
+    zone: str
+
+
+class BlockList(RunPart):
+    """How many blocks of 512 KiB the run's snapshots hold, by volume name; or why no list could be had."""
+
+    ledger_name = "block_list"
+
+    blocks: dict[str, int] | None = None
+    missing: str = ""
+
+
+class DatabaseStop(RunPart):
+    """When the database of a replica that is parked was first found stopped."""
+
+    ledger_name = "database_stop"
+
+    at: datetime
+
+
+class EndpointExit(RunPart):
+    """When the undo took the replica from the read endpoint; clients may still come for a while after that."""
+
+    ledger_name = "endpoint_exit"
+
+    at: datetime
+
+
+class FirstSetSize(RunPart):
+    """How much the first snapshot set of a cluster that is observed stores at most."""
+
+    ledger_name = "first_set_size"
+
+    gib: float

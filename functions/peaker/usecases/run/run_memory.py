@@ -1,0 +1,37 @@
+"""What earlier steps of a run settled and made, read back from the ledger."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from peaker.domain.runs.ledger import PartT, ResourceKind, ResourceRow, RunRow, find
+from peaker.domain.runs.run import StepInput
+from peaker.domain.runs.run_memory import Donor, RunReplica
+from peaker.ports import Ports
+from peaker_contract.errors import LedgerInconsistent
+
+
+def settled(ports: Ports, step: StepInput, kind: type[PartT]) -> PartT:
+    """The part that this step needs. Raises LedgerInconsistent when no earlier step has settled it."""
+    return ports.ledger.run(step.run_id).required(kind, step.step)
+
+
+def made_id(rows: list[ResourceRow], kind: ResourceKind, name: str) -> str:
+    """The id of something that the run made. Raises LedgerInconsistent when it is not there."""
+    row = find(rows, kind, name)
+    if row is None or row.resource_id is None:
+        raise LedgerInconsistent(f"the ledger has no id of {kind.value} {name}; an earlier step must make it")
+    return row.resource_id
+
+
+def builder_of(run: RunRow) -> str:
+    """The run that built the replica which this run works on: an earlier one, or this run itself."""
+    replica = run.part(RunReplica)
+    return run.run_id if replica is None else replica.builder
+
+
+def host_id(ports: Ports, step: StepInput, host: Literal["donor", "replica"]) -> str:
+    """The instance id of the run's donor or replica."""
+    if host == "donor":
+        return settled(ports, step, Donor).instance_id
+    return settled(ports, step, RunReplica).instance_id

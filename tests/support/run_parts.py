@@ -1,0 +1,84 @@
+"""A run of the ledger, and one of each part that its steps settle."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from peaker.domain.planning.parking import Disposal, ParkingFigures
+from peaker.domain.planning.plan import Price, ScaleOutPlan
+from peaker.domain.runs.execution_input import ExecutionInput
+from peaker.domain.runs.ledger import RunPart, RunRow
+from peaker.domain.runs.run_memory import (
+    BlockList,
+    DatabaseStop,
+    Donor,
+    EndpointExit,
+    FirstSetSize,
+    Placement,
+    RunReplica,
+    Source,
+)
+from peaker.domain.service.draining import Quiet
+from peaker.domain.service.ramp import Ramp
+from peaker.domain.storage.storage_looks import Look, NextLook, StorageLooks
+
+from tests.support.fakes import NOON
+
+RUN = RunRow("run-1", "orders", "scale_out", NOON, ExecutionInput(cluster="orders", reason="sale at eight"))
+LATER = NOON + timedelta(minutes=5)
+DONOR = Donor(instance_id="i-1", volumes={"data": "vol-1"})
+PLAN = ScaleOutPlan(
+    cluster="orders",
+    planned_at=NOON,
+    count=1,
+    serving=1,
+    building=0,
+    max_replicas=3,
+    donor="i-1",
+    donor_reasons=("i-1: healthy",),
+    zones=("us-east-1a",),
+    zone_reason="fewest replicas first",
+    instance_type="r6i.large",
+    image_id="ami-0a770000000000097",
+    volumes=(),
+    lead_time=None,
+    ready_at=LATER,
+    price=Price(
+        hourly=0.126,
+        instance_hourly=None,
+        volumes_hourly=None,
+        once=None,
+        per_month_if_kept=None,
+        source="test",
+    ),
+    refusals=(),
+)
+ONE_OF_EACH: tuple[RunPart, ...] = (
+    PLAN,
+    DONOR,
+    Source(instance_id="i-2", private_ip="10.77.2.20"),
+    RunReplica(instance_id="i-3", builder="run-0", running_since=NOON),
+    Placement(zone="us-east-1a"),
+    BlockList(blocks={"data": 9}),
+    StorageLooks(
+        looks=(Look(at=NOON, verdict="unknown", cold_share_upper=0.25),), next=NextLook(remedy="cold")
+    ),
+    Ramp(since=LATER, share_since=NOON, index=2, history=({"share": 0.1, "mean_ms": None},)),
+    EndpointExit(at=NOON),
+    Disposal(
+        action="park",
+        policy="auto",
+        reason="cheaper",
+        figures=ParkingFigures(
+            return_seconds=90.5,
+            build_seconds=3600,
+            catch_up_per_hour=10,
+            parked_hourly_usd=0.01,
+            serving_hourly_usd=None,
+            rebuild_usd=0.3,
+        ),
+    ),
+    Quiet(since=NOON, client_statements=None),
+    DatabaseStop(at=NOON),
+    FirstSetSize(gib=12.5),
+)
