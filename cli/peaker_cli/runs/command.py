@@ -141,7 +141,11 @@ def open_line(
     holder = at_work if at_work is not None and at_work.lease.run_id == run.run_id else None
     state = run.outcome if run.outcome != AT_WORK else AT_WORK if holder and is_worked_on(holder) else LEFT
     ended = ended_execution(holder.execution) if holder else None
-    progress = run_progress(steps, settings, now) if settings else Unknown("its cluster is not deployed")
+    progress = (
+        run_progress(steps, settings, now, run.part(ScaleOutPlan))
+        if settings
+        else Unknown("its cluster is not deployed")
+    )
     return RunLine(
         run_id=run.run_id,
         operation=run.operation,

@@ -261,7 +261,7 @@ def run_status(found: RunAtWork, settings: ClusterSettings, now: datetime) -> Ru
     run = found.run
     plan = run.part(ScaleOutPlan) if run else None
     ended = ended_execution(found.execution)
-    progress = run_progress(found.steps, settings, now)
+    progress = run_progress(found.steps, settings, now, plan)
     return RunStatus(
         run_id=found.lease.run_id,
         operation=found.lease.operation,

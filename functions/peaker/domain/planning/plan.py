@@ -15,6 +15,7 @@ from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import Observation, Replica
 from peaker.domain.runs.ledger import LeaseRow, RunPart
+from peaker.domain.storage.prewarm_progress import ServeWhen
 
 RefusalCode = Literal[
     "ceiling",
@@ -56,6 +57,32 @@ class PlannedVolume(PlanPart):
     initialization_rate_mib_per_s: int | None
 
 
+class PlannedPrewarm(PlanPart):
+    """What is read before the replica serves, in which order, and how fast, in MiB/s; 0 is as fast as it goes.
+
+    With `serve_when` hot the rest of what is used follows behind the database at `background_rate_mib_per_s`. What the
+    snapshot holds beyond that follows at `remainder_rate_mib_per_s`: a first write into a cold block fetches it first.
+    """
+
+    # Hot blocks first, then all that the filesystems hold. A host without a readable map falls back to the whole
+    # device, one without a page list to the plain order, both by themselves.
+    method: str = "hot"
+    serve_when: ServeWhen
+    rate_limit_mib_per_s: int = 0
+    background_rate_mib_per_s: int
+    remainder_rate_mib_per_s: int = 8
+
+
+class PlannedBuild(PlanPart):
+    """How the replica is built: where its instance stands, how it is warmed, and for how long its knee is sought."""
+
+    subnets: dict[str, str]
+    security_group_ids: tuple[str, ...]
+    instance_profile: str | None
+    prewarm: PlannedPrewarm
+    knee_seconds: int
+
+
 class Price(PlanPart):
     """USD; None where a price is not known, and `unknown` says which and why.
 
@@ -81,7 +108,11 @@ class LeadTimeEstimate(PlanPart):
 
 
 class ScaleOutPlan(RunPart):
-    """One replica to build; `count` says how many runs follow one another. `notes` refuse nothing."""
+    """One replica to build; `count` says how many runs follow one another. `notes` refuse nothing.
+
+    What is built is built by this document, whatever the settings are by then. `build` is None in plans of the version
+    before it was part of them.
+    """
 
     ledger_name = "plan"
 
@@ -104,6 +135,7 @@ class ScaleOutPlan(RunPart):
     refusals: tuple[Refusal, ...]
     method: Method | None = None
     notes: tuple[str, ...] = ()
+    build: PlannedBuild | None = None
 
     @property
     def returns(self) -> str | None:
@@ -171,6 +203,22 @@ def plan_scale_out(
             if refusal is not None
         ),
         method=method,
+        build=planned_build(settings),
+    )
+
+
+def planned_build(settings: ClusterSettings) -> PlannedBuild:
+    """What these settings say about building."""
+    prewarm = settings.prewarm
+    return PlannedBuild(
+        subnets=settings.subnets,
+        security_group_ids=settings.security_group_ids,
+        instance_profile=settings.instance_profile,
+        prewarm=PlannedPrewarm(
+            serve_when=prewarm.serve_when,
+            background_rate_mib_per_s=prewarm.background_rate_mib_per_s if prewarm.serve_when == "hot" else 0,
+        ),
+        knee_seconds=settings.gates.knee_seconds,
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Known, Unknown, describe
@@ -38,10 +38,41 @@ class DonorChoice:
         return "; ".join(f"{verdict.instance_id}: {verdict.reason}" for verdict in self.verdicts)
 
 
-def data_volumes(replica: Replica, settings: ClusterSettings) -> dict[str, Volume]:
-    """The replica's data volumes by the name in the settings: by tag, or else by device."""
+class NamedVolume(Protocol):
+    """A data volume as the settings or a plan have it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def device(self) -> str: ...
+
+
+class HasVolumes(Protocol):
+    """Settings, or a plan."""
+
+    @property
+    def volumes(self) -> Sequence[NamedVolume]: ...
+
+
+@dataclass(frozen=True)
+class DonorTerms:
+    """What a donor must have: these volumes, and no more lag than the gate allows, in seconds.
+
+    `planned` is the donor of the approved plan, which is taken while it may be; `planned_gib` are the sizes of the
+    volumes that will be made, by name, and empty while nothing is planned.
+    """
+
+    volumes: Sequence[NamedVolume]
+    lag_gate_seconds: float
+    planned: str | None = None
+    planned_gib: Mapping[str, int] = field(default_factory=dict)
+
+
+def data_volumes(replica: Replica, wanted_by: HasVolumes | DonorTerms) -> dict[str, Volume]:
+    """The replica's data volumes by the name in settings or plan: by tag, or else by device."""
     found: dict[str, Volume] = {}
-    for wanted in settings.volumes:
+    for wanted in wanted_by.volumes:
         tagged = [volume for volume in replica.volumes if volume.name == wanted.name]
         placed = [volume for volume in replica.volumes if volume.device == wanted.device]
         for volume in (*tagged, *placed)[:1]:
@@ -50,13 +81,20 @@ def data_volumes(replica: Replica, settings: ClusterSettings) -> dict[str, Volum
 
 
 def choose_donor(observation: Observation, settings: ClusterSettings) -> DonorChoice:
-    """The healthy replica that is known to lag least; one whose lag is unknown comes after all others.
+    """The donor for a plan by these settings."""
+    return donor_by(observation, DonorTerms(settings.volumes, settings.gates.lag_seconds))
+
+
+def donor_by(observation: Observation, terms: DonorTerms) -> DonorChoice:
+    """The planned one while it may be; else the healthy replica that is known to lag least, unknown lag last.
 
     Lag is measured again by PrepareDonor right before the snapshot; here it only ranks.
     """
     source_id = None if isinstance(observation.source, Unknown) else observation.source.instance_id
-    judged = [(replica, _judge(replica, source_id, settings)) for replica in observation.replicas]
-    judged.sort(key=lambda pair: (not pair[1].eligible, *_rank(pair[0])))
+    judged = [(replica, _judge(replica, source_id, terms)) for replica in observation.replicas]
+    judged.sort(
+        key=lambda pair: (not pair[1].eligible, pair[0].instance_id != terms.planned, *_rank(pair[0]))
+    )
     donor = next((replica for replica, verdict in judged if verdict.eligible), None)
     return DonorChoice(donor, tuple(verdict for _, verdict in judged))
 
@@ -66,7 +104,7 @@ def _rank(replica: Replica) -> tuple[bool, float, str]:
     return (isinstance(lag, Unknown), lag.value if isinstance(lag, Known) else 0.0, replica.instance_id)
 
 
-def _judge(replica: Replica, source_id: str | None, settings: ClusterSettings) -> Verdict:
+def _judge(replica: Replica, source_id: str | None, terms: DonorTerms) -> Verdict:
     def no(reason: str) -> Verdict:
         return Verdict(replica.instance_id, False, reason)
 
@@ -78,12 +116,18 @@ def _judge(replica: Replica, source_id: str | None, settings: ClusterSettings) -
         return no(f"instance is {replica.instance.state}")
     if not replica.is_serving:
         return no(f"read endpoint says {replica.health_text}")
-    missing = [
-        volume.name for volume in settings.volumes if volume.name not in data_volumes(replica, settings)
-    ]
+    volumes = data_volumes(replica, terms)
+    missing = [volume.name for volume in terms.volumes if volume.name not in volumes]
     if missing:
         return no(f"has no volume {', '.join(missing)} (tag peaker:volume or its device)")
+    larger = [
+        f"{name} has {volumes[name].size_gib} GiB, the plan {planned}"
+        for name, planned in terms.planned_gib.items()
+        if volumes[name].size_gib > planned
+    ]
+    if larger:
+        return no(f"{', '.join(larger)}: its snapshot does not fit")
     lag = replica.lag_seconds
-    if isinstance(lag, Known) and lag.value > settings.gates.lag_seconds:
-        return no(f"lags {lag.value:g} s, gate {settings.gates.lag_seconds:g} s")
+    if isinstance(lag, Known) and lag.value > terms.lag_gate_seconds:
+        return no(f"lags {lag.value:g} s, gate {terms.lag_gate_seconds:g} s")
     return Verdict(replica.instance_id, True, f"healthy, lag {describe(lag, 's')}")

@@ -11,9 +11,10 @@ from pydantic import ValidationError
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.host_results import PrewarmReport
 from peaker.domain.instants import seconds_between, to_iso
+from peaker.domain.planning.plan import ScaleOutPlan, planned_build
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.runs.ledger import StepRow
-from peaker.domain.storage.prewarm_progress import noticed_after_seconds, remaining_seconds, serves_on_hot_set
+from peaker.domain.storage.prewarm_progress import ServeWhen, noticed_after_seconds, remaining_seconds
 from peaker_contract.steps import Part
 from peaker_contract.way_into_service import states_beside_others, states_of
 
@@ -52,13 +53,19 @@ class RunProgress:
     prewarm: PrewarmState | None = None
 
 
-def run_progress(steps: Sequence[StepRow], settings: ClusterSettings, now: datetime) -> RunProgress | Unknown:
-    """Steps in any order. Unknown before the first one has begun."""
+def run_progress(
+    steps: Sequence[StepRow], settings: ClusterSettings, now: datetime, plan: ScaleOutPlan | None = None
+) -> RunProgress | Unknown:
+    """Steps in any order. Unknown before the first one has begun. The plan says what has to be warm, today's settings
+    until when; without a plan they say both.
+    """
     rows = sorted(steps, key=lambda row: row.started_at)
     if not rows:
         return Unknown("no step has recorded its start yet")
     newest = rows[-1]
-    prewarm = _prewarm_at_work(rows, settings, now)
+    planned = plan.build if plan is not None and plan.build is not None else planned_build(settings)
+    deadline = timedelta(minutes=settings.limits.prewarm_deadline_minutes)
+    prewarm = _prewarm_at_work(rows, planned.prewarm.serve_when, deadline, now)
     if prewarm is not None:
         return prewarm
     open_rows = [row for row in rows if row.finished_at is None]
@@ -73,7 +80,9 @@ def run_progress(steps: Sequence[StepRow], settings: ClusterSettings, now: datet
     return RunProgress(newest.step, newest.started_at, between=True)
 
 
-def _prewarm_at_work(rows: Sequence[StepRow], settings: ClusterSettings, now: datetime) -> RunProgress | None:
+def _prewarm_at_work(
+    rows: Sequence[StepRow], serve_when: ServeWhen, deadline: timedelta, now: datetime
+) -> RunProgress | None:
     """The prewarm while it is the newest step: its polls end and begin again as long as the engine reads."""
     if rows[-1].step not in {_START, _REPORT}:
         return None
@@ -87,11 +96,11 @@ def _prewarm_at_work(rows: Sequence[StepRow], settings: ClusterSettings, now: da
     over = (
         report.state == "done"
         or report.used_warm_seconds is not None
-        or (serves_on_hot_set(settings) and report.hot_warm_seconds is not None)
+        or (serve_when == "hot" and report.hot_warm_seconds is not None)
     )
     if over:
         return RunProgress(_REPORT, start.started_at, between=True)
-    state = _state(report, report_row.finished_at, start.started_at, settings, now)
+    state = _state(report, report_row.finished_at, serve_when, start.started_at + deadline, now)
     return RunProgress(_REPORT, start.started_at, prewarm=state)
 
 
@@ -105,11 +114,11 @@ def _report(row: StepRow) -> PrewarmReport | Unknown:
 def _state(
     report: PrewarmReport,
     reported_at: datetime,
-    started_at: datetime,
-    settings: ClusterSettings,
+    serve_when: ServeWhen,
+    deadline: datetime,
     now: datetime,
 ) -> PrewarmState:
-    remaining = remaining_seconds(settings, report)
+    remaining = remaining_seconds(serve_when, report)
     goes_on_at = None
     eta: Reading = Unknown("the engine does not know its rate yet")
     if report.state == "dead":
@@ -125,8 +134,8 @@ def _state(
         rate_mib_per_s=_reading(report.rate_mib_per_s, reported_at),
         eta_seconds=eta,
         goes_on_at=goes_on_at,
-        waits_for="the hot set" if serves_on_hot_set(settings) else "all that is used",
-        deadline=started_at + timedelta(minutes=settings.limits.prewarm_deadline_minutes),
+        waits_for="the hot set" if serve_when == "hot" else "all that is used",
+        deadline=deadline,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from peaker.domain.cluster import ClusterSettings
+from typing import Literal
+
 from peaker.domain.host_results import PrewarmReport
 
 # A poll costs one command and about 20 history events; 10 minutes keep two days under the limit of 25,000.
@@ -10,14 +11,13 @@ SHORTEST_PAUSE_SECONDS = 60
 LONGEST_PAUSE_SECONDS = 600
 
 
-def serves_on_hot_set(settings: ClusterSettings) -> bool:
-    """Whether the replica goes on as soon as its hot set is warm."""
-    return settings.prewarm.serve_when == "hot"
+# What must be warm before a replica goes on: all that is used, or the hot set.
+ServeWhen = Literal["all", "hot"]
 
 
-def remaining_seconds(settings: ClusterSettings, report: PrewarmReport) -> float | None:
+def remaining_seconds(serve_when: ServeWhen, report: PrewarmReport) -> float | None:
     """Until the replica may go on: the hot set's time where that is enough, else everything's."""
-    if serves_on_hot_set(settings) and report.hot_eta_seconds is not None:
+    if serve_when == "hot" and report.hot_eta_seconds is not None:
         return report.hot_eta_seconds
     return report.eta_seconds
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from peaker.domain.cluster import VolumeSettings
 from peaker.domain.storage.device_load import DeviceLoad, IostatReport
 from peaker.domain.storage.io_diagnosis import (
     ExceededTime,
@@ -65,23 +64,36 @@ class _Volume(BaseModel):
     load: _Load
 
 
-def judge_loads(volumes: object, settings: Sequence[VolumeSettings]) -> list[dict[str, Any]]:
+class PromisedVolume(Protocol):
+    """A data volume as the settings or a plan have it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def iops(self) -> int: ...
+
+    @property
+    def throughput_mib_per_s(self) -> int: ...
+
+
+def judge_loads(volumes: object, planned: Sequence[PromisedVolume]) -> list[dict[str, Any]]:
     """One document per volume of the host's result. A volume without a usable load test is `unknown`, never good."""
-    promises = {one.name: VolumePromise(one.iops, one.throughput_mib_per_s) for one in settings}
+    promises = {one.name: VolumePromise(one.iops, one.throughput_mib_per_s) for one in planned}
     return [_judge(volume, promises) for volume in volumes] if isinstance(volumes, list) else []
 
 
 def together_against_plan(
-    volumes: object, settings: Sequence[VolumeSettings], instance: InstancePromise
+    volumes: object, planned: Sequence[PromisedVolume], instance: InstancePromise
 ) -> list[dict[str, Any]]:
     """What all volumes delivered while they were loaded at once, against their sum and the instance's baseline.
 
     `below` says only that no more was delivered: where nothing limited the load, it was not asked for.
     """
     loads = [_device_load(read.load.iostat) for read in _loads_of(volumes)]
-    if not loads or len(loads) < len(settings):
+    if not loads or len(loads) < len(planned):
         return []
-    promises = [VolumePromise(one.iops, one.throughput_mib_per_s) for one in settings]
+    promises = [VolumePromise(one.iops, one.throughput_mib_per_s) for one in planned]
     compared = against_plan(
         sum(load.requests_per_s for load in loads), sum(load.mib_per_s for load in loads), promises, instance
     )

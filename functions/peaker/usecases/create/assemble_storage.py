@@ -8,7 +8,7 @@ from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import host_id, made_id
+from peaker.usecases.run.run_memory import approved_plan, host_id, made_id
 
 
 def assemble_storage(ports: Ports, step: StepInput) -> Summary:
@@ -22,7 +22,7 @@ def assemble_storage(ports: Ports, step: StepInput) -> Summary:
             "mount_point": volume.mount_point,
             "filesystem": volume.filesystem,
         }
-        for volume in ports.clusters.settings(step.cluster).volumes
+        for volume in approved_plan(ports, step).volumes
     ]
     instance_id = host_id(ports, step, "replica")
     parameters = {"RunId": step.run_id, "Volumes": json.dumps(volumes, separators=(",", ":"))}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from peaker.domain.cluster import VolumeSettings
+from peaker.domain.planning.plan import PlannedVolume
 from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import ResourceKind, find
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.create.launch_replica import INSTANCE_ROW
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_memory import made_id
+from peaker.usecases.run.run_memory import approved_plan, made_id
 from peaker_contract.errors import VolumeFailed, VolumesAttaching, VolumeVanished
 
 # Describe lags by seconds, never by minutes.
@@ -29,7 +29,7 @@ def attach_volumes(ports: Ports, step: StepInput) -> Summary:
     volumes = {volume.volume_id: volume for volume in ports.storage.volumes_of_run(step.run_id)}
     waiting: list[str] = []
     attached: dict[str, str] = {}
-    for wanted in ports.clusters.settings(step.cluster).volumes:
+    for wanted in approved_plan(ports, step).volumes:
         volume_id = made_id(rows, ResourceKind.VOLUME, wanted.name)
         volume = volumes.get(volume_id)
         row = find(rows, ResourceKind.VOLUME, wanted.name)
@@ -51,7 +51,7 @@ def _is_attached(volume: Volume, instance_id: str) -> bool:
 def _advance(
     ports: Ports,
     step: StepInput,
-    wanted: VolumeSettings,
+    wanted: PlannedVolume,
     volume: Volume | None,
     volume_id: str,
     instance_id: str,
@@ -78,7 +78,7 @@ def _advance(
     return f"{volume_id} begins to attach at {wanted.device}"
 
 
-def _not_shown(ports: Ports, wanted: VolumeSettings, volume_id: str, made_at: datetime | None) -> str:
+def _not_shown(ports: Ports, wanted: PlannedVolume, volume_id: str, made_at: datetime | None) -> str:
     since = made_at or ports.clock.now()
     if ports.clock.now() - since >= SHOWN_WITHIN:
         minutes = SHOWN_WITHIN.total_seconds() / 60
@@ -89,7 +89,7 @@ def _not_shown(ports: Ports, wanted: VolumeSettings, volume_id: str, made_at: da
     return f"{volume_id} does not show yet"
 
 
-def _record(ports: Ports, step: StepInput, wanted: VolumeSettings, volume_id: str, instance_id: str) -> None:
+def _record(ports: Ports, step: StepInput, wanted: PlannedVolume, volume_id: str, instance_id: str) -> None:
     now = ports.clock.now()
     details = {"volume_id": volume_id, "instance_id": instance_id, "device": wanted.device}
     row = ports.ledger.intend(holder_of(step), ResourceKind.ATTACHMENT, wanted.name, step.step, now, details)

@@ -9,19 +9,31 @@ from peaker.domain.runs.run_memory import Donor, Source
 from peaker.ports import Ports
 from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.run_memory import approved_plan
 from peaker_contract.errors import NoDonor
 
 
 def choose_donor(ports: Ports, step: StepInput) -> Summary:
-    """Raises NoDonor with the reason for each candidate (I2)."""
-    settings = ports.clusters.settings(step.cluster)
-    observation = observe_fleet(ports, settings, with_volumes=True)
-    choice = rules.choose_donor(observation, settings)
+    """The planned donor, or another one that fits the plan. Raises NoDonor with the reason for each candidate (I2)."""
+    plan = approved_plan(ports, step)
+    terms = rules.DonorTerms(
+        plan.volumes,
+        ports.clusters.settings(step.cluster).gates.lag_seconds,
+        planned=plan.donor,
+        planned_gib={volume.name: volume.size_gib for volume in plan.volumes},
+    )
+    return choose_donor_by(ports, step, terms)
+
+
+def choose_donor_by(ports: Ports, step: StepInput, terms: rules.DonorTerms) -> Summary:
+    """By these terms, for the rest of the run. Raises NoDonor."""
+    observation = observe_fleet(ports, ports.clusters.settings(step.cluster), with_volumes=True)
+    choice = rules.donor_by(observation, terms)
     if choice.donor is None:
         raise NoDonor(f"{step.cluster}: {choice.text}")
     if isinstance(observation.source, Unknown):
         raise NoDonor(f"{step.cluster}: the source is unknown: {observation.source.why}")
-    volumes = rules.data_volumes(choice.donor, settings)
+    volumes = rules.data_volumes(choice.donor, terms)
     donor = Donor(
         instance_id=choice.donor.instance_id,
         volumes={name: volume.volume_id for name, volume in volumes.items()},

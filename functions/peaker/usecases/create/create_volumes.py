@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from peaker.domain.planning.plan import PlannedVolume, ScaleOutPlan
+from peaker.domain.planning.plan import PlannedVolume
 from peaker.domain.replicas.inventory import Volume, VolumeSpec
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary, client_token
@@ -12,7 +12,7 @@ from peaker.domain.runs.run_memory import Placement
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags
-from peaker.usecases.run.run_memory import made_id
+from peaker.usecases.run.run_memory import approved_plan, made_id, settled
 from peaker_contract.errors import AwsCallRejected, CapacityUnavailable
 from peaker_contract.tags import VOLUME_TAG
 
@@ -22,12 +22,11 @@ def create_volumes(ports: Ports, step: StepInput) -> Summary:
 
     Raises CapacityUnavailable, and AwsCallRejected for what EC2 refuses also without a provisioned rate.
     """
-    run = ports.ledger.run(step.run_id)
-    zone = run.required(Placement, step.step).zone
+    zone = settled(ports, step, Placement).zone
     existing = {volume.name: volume for volume in ports.storage.volumes_of_run(step.run_id)}
     made: dict[str, str] = {}
     notes: list[str] = []
-    for planned in run.required(ScaleOutPlan, step.step).volumes:
+    for planned in approved_plan(ports, step).volumes:
         row = ports.ledger.intend(
             holder_of(step), ResourceKind.VOLUME, planned.name, step.step, ports.clock.now(), {}
         )

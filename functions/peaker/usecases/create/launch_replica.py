@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from peaker.domain.cluster import ClusterSettings
-from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
 from peaker.domain.runs.ledger import ResourceKind
@@ -12,7 +11,7 @@ from peaker.domain.runs.run_memory import Placement, RunReplica
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags
-from peaker.usecases.run.run_memory import settled
+from peaker.usecases.run.run_memory import approved_build, approved_plan
 from peaker_contract.errors import CapacityUnavailable
 
 INSTANCE_ROW = "replica"
@@ -46,24 +45,25 @@ def launch_replica(ports: Ports, step: StepInput) -> Summary:
 
 
 def _launch(ports: Ports, step: StepInput) -> Instance:
-    settings = ports.clusters.settings(step.cluster)
-    plan = settled(ports, step, ScaleOutPlan)
+    plan, build = approved_plan(ports, step), approved_build(ports, step)
     refusals: list[str] = []
     for zone in plan.zones:
         try:
             token = client_token(step.run_id, step.step, zone)
-            return ports.compute.launch(_spec(ports, step, settings, zone), token)
+            return ports.compute.launch(_spec(ports, step, plan, build, zone), token)
         except CapacityUnavailable as refusal:
             refusals.append(f"{zone}: {refusal}")
-    raise CapacityUnavailable(f"no zone has capacity for {settings.instance_type}: {'; '.join(refusals)}")
+    raise CapacityUnavailable(f"no zone has capacity for {plan.instance_type}: {'; '.join(refusals)}")
 
 
-def _spec(ports: Ports, step: StepInput, settings: ClusterSettings, zone: str) -> InstanceSpec:
+def _spec(
+    ports: Ports, step: StepInput, plan: ScaleOutPlan, build: PlannedBuild, zone: str
+) -> InstanceSpec:
     return InstanceSpec(
-        image_id=settings.image_id,
-        instance_type=settings.instance_type,
-        subnet_id=settings.subnets[zone],
-        security_group_ids=settings.security_group_ids,
-        instance_profile=settings.instance_profile,
+        image_id=plan.image_id,
+        instance_type=plan.instance_type,
+        subnet_id=build.subnets[zone],
+        security_group_ids=build.security_group_ids,
+        instance_profile=build.instance_profile,
         tags=resource_tags(ports, step),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from peaker.domain.planning.parking import parked_seconds, why_not_returned
-from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.runs.run import StepInput, Summary
@@ -13,6 +12,7 @@ from peaker.domain.runs.run_memory import RunReplica, Source
 from peaker.ports import Ports
 from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.run_memory import approved_plan
 from peaker_contract.errors import LedgerInconsistent, ReturnRefused
 
 
@@ -20,7 +20,7 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
     """Rechecks that it may come back. Raises ReturnRefused; CapacityUnavailable when EC2 has no room for it."""
     settings = ports.clusters.settings(step.cluster)
     run = ports.ledger.run(step.run_id)
-    instance_id = run.required(ScaleOutPlan, step.step).returns
+    instance_id = approved_plan(ports, step).returns
     if instance_id is None:
         raise LedgerInconsistent(f"{step.run_id}: the plan returns no parked replica")
     observation = observe_fleet(ports, settings)

@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.first_snapshots import FirstSet, decide_first_set
 from peaker.domain.planning.plan import Price
 from peaker.domain.planning.prices import usd
+from peaker.domain.replicas.donor import DonorTerms, data_volumes
 from peaker.domain.replicas.donor import choose_donor as judge_donors
-from peaker.domain.replicas.donor import data_volumes
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.report.receipt import assemble_receipt
 from peaker.domain.runs.execution_input import ExecutionInput, Trigger
@@ -27,7 +28,7 @@ from peaker.domain.runs.run_memory import Donor, FirstSetSize
 from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
 from peaker.ports import Ports
 from peaker.usecases.create.await_snapshots import await_snapshots
-from peaker.usecases.create.choose_donor import choose_donor
+from peaker.usecases.create.choose_donor import choose_donor_by
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.observe_fleet import observe_fleet
@@ -124,7 +125,8 @@ def _begin(ports: Ports, settings: ClusterSettings, decision: FirstSet) -> str:
             return f"{run_id}: {run.outcome}; the next try is tomorrow"
         if run.part(Donor) is None:
             ports.ledger.settle(holder, FirstSetSize(gib=decision.gib))
-            _do(ports, holder, "ChooseDonor", choose_donor)
+            terms = DonorTerms(settings.volumes, settings.gates.lag_seconds)
+            _do(ports, holder, "ChooseDonor", partial(choose_donor_by, terms=terms))
         if any(row.resource_id for row in of_kind(ports.ledger.resources(run_id), ResourceKind.SNAPSHOT)):
             return _give_up(ports, settings, holder, f"the set of {run_id} is not there any more")
         _do(ports, holder, "CreateSnapshots", create_snapshots)

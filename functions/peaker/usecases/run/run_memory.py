@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan, planned_build
 from peaker.domain.runs.ledger import PartT, ResourceKind, ResourceRow, RunRow, find
 from peaker.domain.runs.run import StepInput
 from peaker.domain.runs.run_memory import Donor, RunReplica
@@ -14,6 +15,21 @@ from peaker_contract.errors import LedgerInconsistent
 def settled(ports: Ports, step: StepInput, kind: type[PartT]) -> PartT:
     """The part that this step needs. Raises LedgerInconsistent when no earlier step has settled it."""
     return ports.ledger.run(step.run_id).required(kind, step.step)
+
+
+def approved_plan(ports: Ports, step: StepInput) -> ScaleOutPlan:
+    """What the run builds, whatever the settings are by now. Raises LedgerInconsistent when nothing was planned."""
+    return settled(ports, step, ScaleOutPlan)
+
+
+def approved_build(ports: Ports, step: StepInput) -> PlannedBuild:
+    """How the run builds, whatever the settings are by now.
+
+    A run of the version before has no such part in its plan and goes on by today's settings, as that version did.
+    Needed for as long as `older_runs` is.
+    """
+    planned = approved_plan(ports, step).build
+    return planned or planned_build(ports.clusters.settings(step.cluster))
 
 
 def made_id(rows: list[ResourceRow], kind: ResourceKind, name: str) -> str:

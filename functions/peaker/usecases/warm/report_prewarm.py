@@ -5,15 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Literal
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.host_results import PrewarmReport, typed
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.run import Measurement, StepInput, Summary
-from peaker.domain.storage.prewarm_progress import pause_seconds, remaining_seconds, serves_on_hot_set
+from peaker.domain.storage.prewarm_progress import ServeWhen, pause_seconds, remaining_seconds
 from peaker.ports import Ports
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import host_id
+from peaker.usecases.run.run_memory import approved_build, host_id
 from peaker_contract.errors import PrewarmDeadlineExceeded, PrewarmFailed
 from peaker_contract.metrics import Metric
 
@@ -32,18 +31,18 @@ class PrewarmProgress(Summary):
 
 def report_prewarm(ports: Ports, step: StepInput) -> PrewarmProgress:
     """Raises PrewarmFailed when the engine gave up, PrewarmDeadlineExceeded when time is up or will not do."""
-    settings = ports.clusters.settings(step.cluster)
+    serve_when = approved_build(ports, step).prewarm.serve_when
     instance_id = host_id(ports, step, "replica")
     earlier = _elapsed_at_last_report(ports, step)
     numbers = run_host_command(
         ports, step, "report_prewarm", instance_id, {"RunId": step.run_id}, repeat=True
     )
     report = typed("report_prewarm", PrewarmReport, numbers)
-    state = _state(settings, report, instance_id)
-    remaining = remaining_seconds(settings, report)
+    state = _state(serve_when, report, instance_id)
+    remaining = remaining_seconds(serve_when, report)
     missed_by = None
     if state in ("running", "dead"):
-        missed_by = _check_deadline(ports, step, settings, report, remaining)
+        missed_by = _check_deadline(ports, step, serve_when, report, remaining)
     kept = {key: value for key, value in numbers.items() if key != "samples"}
     return PrewarmProgress(
         text=_text(state, report),
@@ -68,13 +67,13 @@ def measurements(report: PrewarmReport, now: datetime, after_elapsed: float) -> 
 
 
 def _state(
-    settings: ClusterSettings, report: PrewarmReport, instance_id: str
+    serve_when: ServeWhen, report: PrewarmReport, instance_id: str
 ) -> Literal["running", "hot", "done", "dead"]:
     if report.state == "failed":
         raise PrewarmFailed(f"{instance_id}: {report.message or 'the engine says failed'}")
     if report.state == "running" and report.used_warm_seconds is not None:
         return "done"
-    if report.state == "running" and serves_on_hot_set(settings) and report.hot_warm_seconds is not None:
+    if report.state == "running" and serve_when == "hot" and report.hot_warm_seconds is not None:
         return "hot"
     return report.state
 
@@ -90,13 +89,13 @@ def _last_report(ports: Ports, step: StepInput) -> Numbers:
 
 
 def _check_deadline(
-    ports: Ports, step: StepInput, settings: ClusterSettings, report: PrewarmReport, remaining: float | None
+    ports: Ports, step: StepInput, serve_when: ServeWhen, report: PrewarmReport, remaining: float | None
 ) -> float | None:
     """Fail as soon as two reports in a row say that the deadline cannot be met, not only when it has passed.
 
     The seconds by which this report misses it, None where it does not: one slow minute is no verdict.
     """
-    minutes = settings.limits.prewarm_deadline_minutes
+    minutes = ports.clusters.settings(step.cluster).limits.prewarm_deadline_minutes
     started = next(
         (row.started_at for row in ports.ledger.steps(step.run_id) if row.step == "StartPrewarm"), None
     )
@@ -106,7 +105,7 @@ def _check_deadline(
     if left < 0:
         raise PrewarmDeadlineExceeded(
             f"not warm {minutes} min after {to_iso(started)} (limits.prewarm_deadline_minutes); "
-            + _what_can_be_met(settings, report, minutes * 60 - left)
+            + _what_can_be_met(serve_when, report, minutes * 60 - left)
         )
     if remaining is None or (report.elapsed_seconds or 0.0) < TRUSTED_AFTER_SECONDS or remaining <= left:
         return None
@@ -115,16 +114,16 @@ def _check_deadline(
     raise PrewarmDeadlineExceeded(
         f"{remaining:.0f} s are still needed at {report.rate_mib_per_s or 0:.0f} MiB/s, {left:.0f} s are left of "
         f"limits.prewarm_deadline_minutes {minutes}; "
-        + _what_can_be_met(settings, report, minutes * 60 - left)
+        + _what_can_be_met(serve_when, report, minutes * 60 - left)
     )
 
 
-def _what_can_be_met(settings: ClusterSettings, report: PrewarmReport, spent_seconds: float) -> str:
+def _what_can_be_met(serve_when: ServeWhen, report: PrewarmReport, spent_seconds: float) -> str:
     """The deadlines that this engine could meet, counted from the start of the prewarm."""
     if report.eta_seconds is None:
         return "the engine does not know how long it still takes"
     everything = f"everything can be warm after {_minutes(spent_seconds + report.eta_seconds)} min"
-    if serves_on_hot_set(settings) or report.hot_eta_seconds is None:
+    if serve_when == "hot" or report.hot_eta_seconds is None:
         return everything
     hot = _minutes(spent_seconds + report.hot_eta_seconds)
     return f"{everything}, the hot set after {hot} min (prewarm.serve_when: hot)"

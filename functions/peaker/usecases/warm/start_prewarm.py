@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.plan import PlannedPrewarm
 from peaker.domain.reading import Unknown
 from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
@@ -14,16 +14,9 @@ from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, block_l
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import host_id
+from peaker.usecases.run.run_memory import approved_build, host_id
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled
 
-# Hot blocks first, then all that the filesystems hold. A host without a readable map falls back to the whole
-# device, one without a page list to the plain order, both by themselves.
-METHOD = "hot"
-UNLIMITED_MIB_PER_S = "0"
-# What the snapshot holds and the filesystem does not use, read behind the database: the first write into a cold block
-# fetches it first. Without a block list that rest is not known.
-REMAINDER_MIB_PER_S = "8"
 # A page takes about 0.1 s and covers 4.9 GiB of volume: a function's time for 3.3 TiB. Above that, and wherever
 # the list cannot be had, the filesystems' maps alone say what is read.
 PAGES_AT_MOST = 700
@@ -31,14 +24,14 @@ PAGES_AT_MOST = 700
 
 def start_prewarm(ports: Ports, step: StepInput) -> Summary:
     """Starting an engine that runs changes nothing; one that died starts again where its journal ends."""
-    settings = ports.clusters.settings(step.cluster)
+    planned = approved_build(ports, step).prewarm
     instance_id = host_id(ports, step, "replica")
-    parameters = partial(_parameters, ports, step, settings)
+    parameters = partial(_parameters, ports, step, planned)
     numbers = run_host_command(ports, step, "start_prewarm", instance_id, parameters, repeat=True)
     listed = ports.ledger.run(step.run_id).part(BlockList) or BlockList()
     missing = numbers.get("block_list_missing") or listed.missing
     return Summary(
-        text=f"prewarm engine on {instance_id}, method {METHOD}, "
+        text=f"prewarm engine on {instance_id}, method {planned.method}, "
         + (
             f"without the snapshots' block list: {missing}" if missing else "within the snapshots' block list"
         ),
@@ -46,18 +39,17 @@ def start_prewarm(ports: Ports, step: StepInput) -> Summary:
     )
 
 
-def _parameters(ports: Ports, step: StepInput, settings: ClusterSettings) -> Mapping[str, str]:
-    prewarm = settings.prewarm
-    background = prewarm.background_rate_mib_per_s if prewarm.serve_when == "hot" else 0
+def _parameters(ports: Ports, step: StepInput, planned: PlannedPrewarm) -> Mapping[str, str]:
+    """Without a block list the remainder is not known."""
     url = _block_list_url(ports, step)
     return {
         "RunId": step.run_id,
-        "Method": METHOD,
-        "RateLimitMibPerS": UNLIMITED_MIB_PER_S,
+        "Method": planned.method,
+        "RateLimitMibPerS": str(planned.rate_limit_mib_per_s),
         "BlockListUrl": url,
-        "BackgroundRateMibPerS": str(background),
+        "BackgroundRateMibPerS": str(planned.background_rate_mib_per_s),
         "Remainder": "on" if url else "off",
-        "RemainderRateMibPerS": REMAINDER_MIB_PER_S,
+        "RemainderRateMibPerS": str(planned.remainder_rate_mib_per_s),
     }
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.host_results import StorageProof, typed
 from peaker.domain.instants import seconds_between
+from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
@@ -28,7 +28,7 @@ from peaker.domain.storage.storage_looks import (
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import host_id
+from peaker.usecases.run.run_memory import approved_build, approved_plan, host_id
 from peaker_contract.errors import (
     AwsCallRejected,
     AwsUnavailable,
@@ -41,25 +41,25 @@ from peaker_contract.errors import (
 
 def verify_storage(ports: Ports, step: StepInput) -> Summary:
     """Raises StorageProofOpen before another look, StorageNotWarm when none is left; unknown is not warm (I4)."""
-    settings = ports.clusters.settings(step.cluster)
+    plan, build = approved_plan(ports, step), approved_build(ports, step)
     instance_id = host_id(ports, step, "replica")
-    scope = "used" if settings.prewarm.serve_when == "all" else "hot"
-    looks, plan = _so_far(ports, step)
+    scope = "used" if build.prewarm.serve_when == "all" else "hot"
+    looks, how = _so_far(ports, step)
     numbers = run_host_command(
         ports,
         step,
         "verify_storage",
         instance_id,
-        _parameters(step, settings, scope, plan),
+        _parameters(ports, step, build, scope, how),
         repeat=_commands_ended(ports, step) == len(looks),
     )
     proof = typed("verify_storage", StorageProof, numbers)
-    looks = [*looks, _look_of(ports, proof, plan)]
+    looks = [*looks, _look_of(ports, proof, how)]
     unreadable = maps_unreadable(numbers.get("volumes"))
     shown = _shown(proof, unreadable)
     if proof.verdict != "warm":
         _look_again(ports, step, looks, blocks_used(numbers.get("volumes")), f"{instance_id}: {shown}")
-    judged = judge_loads(numbers.get("volumes"), settings.volumes)
+    judged = judge_loads(numbers.get("volumes"), plan.volumes)
     limits = "".join(f"; {one['volume']} {one['verdict']}" for one in judged)
     warm = "warm" if scope == "used" else "hot set warm"
     after = "" if len(looks) == 1 else f" at look {len(looks)}"
@@ -71,7 +71,7 @@ def verify_storage(ports: Ports, step: StepInput) -> Summary:
             "looks": [look.model_dump(mode="json") for look in looks],
             "maps_unreadable": unreadable,
             "limits": judged,
-            **_against_plan(ports, settings, numbers),
+            **_against_plan(ports, plan, numbers),
         },
     )
 
@@ -96,14 +96,17 @@ def _commands_ended(ports: Ports, step: StepInput) -> int:
     )
 
 
-def _parameters(step: StepInput, settings: ClusterSettings, scope: str, plan: NextLook) -> dict[str, str]:
+def _parameters(
+    ports: Ports, step: StepInput, build: PlannedBuild, scope: str, how: NextLook
+) -> dict[str, str]:
+    gates = ports.clusters.settings(step.cluster).gates
     return {
         "RunId": step.run_id,
-        "SampleBlocks": str(plan.sample_blocks),
-        "AwaitRatioLimit": f"{settings.gates.storage_await_ratio:g}",
+        "SampleBlocks": str(how.sample_blocks),
+        "AwaitRatioLimit": f"{gates.storage_await_ratio:g}",
         "Scope": scope,
-        "KneeSeconds": str(settings.gates.knee_seconds),
-        "Remedy": plan.remedy,
+        "KneeSeconds": str(build.knee_seconds),
+        "Remedy": how.remedy,
     }
 
 
@@ -136,14 +139,14 @@ def _shown(proof: StorageProof, unreadable: dict[str, str]) -> str:
     return f"verdict {proof.verdict}: {shown}{maps}" if proof.verdict != "warm" else f"{shown}{maps}"
 
 
-def _against_plan(ports: Ports, settings: ClusterSettings, numbers: Numbers) -> dict[str, Any]:
+def _against_plan(ports: Ports, plan: ScaleOutPlan, numbers: Numbers) -> dict[str, Any]:
     """With the instance's baseline where EC2 says it; the proof does not depend on it."""
     unknown = ""
     try:
-        instance = ports.compute.ebs_promise(settings.instance_type)
+        instance = ports.compute.ebs_promise(plan.instance_type)
     except (AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled) as error:
         instance, unknown = InstancePromise(), f"{type(error).__name__}: {error}"
     return {
-        "against_plan": together_against_plan(numbers.get("volumes"), settings.volumes, instance),
+        "against_plan": together_against_plan(numbers.get("volumes"), plan.volumes, instance),
         "instance_baseline_unknown": unknown,
     }

@@ -1,0 +1,252 @@
+"""A deploy in the middle of a run changes the settings: what is built is what was planned and approved.
+
+What protects stays today's: gates and limits that were tightened, or loosened to let a run pass, count at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from peaker.domain.cluster import ClusterSettings
+from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.replicas.inventory import InstanceSpec, TargetState
+from peaker.domain.runs.run import StepInput
+from peaker.domain.runs.run_memory import Donor
+from peaker.ports import Ports
+from peaker.usecases.create.assemble_storage import assemble_storage
+from peaker.usecases.create.attach_volumes import attach_volumes
+from peaker.usecases.create.choose_donor import choose_donor
+from peaker.usecases.create.create_snapshots import create_snapshots
+from peaker.usecases.create.create_volumes import create_volumes
+from peaker.usecases.create.launch_replica import launch_replica
+from peaker.usecases.create.prepare_donor import prepare_donor
+from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.warm.report_prewarm import report_prewarm
+from peaker.usecases.warm.start_prewarm import start_prewarm
+from peaker.usecases.warm.verify_storage import verify_storage
+
+from peaker_contract import errors
+from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, leased, orders, with_cluster
+from tests.support.fakes import FakePorts, fake_ports
+from tests.unit.usecases.create.test_building import answer, plan_step
+
+# Every setting that shapes what is built, changed, and a volume that no replica has.
+DEPLOYED: dict[str, Any] = {
+    "instance_type": "r6i.4xlarge",
+    "image_id": "ami-0feedfacefeedface",
+    "instance_profile": "another",
+    "security_group_ids": ["sg-0feedfacefeedface"],
+    "subnets": {"us-east-1a": "subnet-0feedfacefeed000a", "us-east-1b": "subnet-0feedfacefeed000b"},
+    "initialization_rate_mib_per_s": 300,
+    "prewarm": {"serve_when": "hot", "background_rate_mib_per_s": 64},
+    "volumes": [
+        {"name": name, "device": device, "mount_point": f"/elsewhere-{name}", "filesystem": "ext4",
+         "volume_type": "io2", "iops": 64_000, "throughput_mib_per_s": 4_000}
+        for name, device in (("data", "/dev/sdm"), ("log", "/dev/sdn"), ("extra", "/dev/sdo"))
+    ],
+}  # fmt: skip
+GATES = {"lag_seconds": 5, "lag_samples": 3, "storage_await_ratio": 1.5, "knee_seconds": 120}
+PREPARED = {"gtid_set": "", "server_uuid": "donor", "data_bytes": 1, "buffer_pool_pages": 1}
+
+Step = Callable[[Ports, StepInput], Any]
+
+
+def deploy(ports: FakePorts, **changes: Any) -> None:
+    """The cluster's settings from now on."""
+    today = ports.clusters.settings("orders").model_dump(mode="json")
+    ports.clusters.by_name["orders"] = ClusterSettings.model_validate({**today, **changes})
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    """A run that has its plan; its settings are changed right after."""
+    ports = with_cluster(fake_ports(orders(gates=GATES)))
+    plan_scale_out(ports, plan_step(ports))
+    deploy(ports, **DEPLOYED)
+    return ports
+
+
+def run(ports: FakePorts, step: Step, name: str) -> Any:
+    return step(ports, leased(ports, name))
+
+
+def launched(ports: FakePorts) -> FakePorts:
+    run(ports, choose_donor, "ChooseDonor")
+    run(ports, create_snapshots, "CreateSnapshots")
+    ports.storage.complete()
+    run(ports, launch_replica, "LaunchReplica")
+    return ports
+
+
+def with_volumes(ports: FakePorts) -> FakePorts:
+    run(launched(ports), create_volumes, "CreateVolumes")
+    for name, volume in ports.storage.volumes.items():
+        if volume.state == "creating":
+            ports.storage.volumes[name] = replace(volume, state="available")
+    return ports
+
+
+def sent(ports: FakePorts) -> dict[str, str]:
+    return ports.commands.parameters[-1]
+
+
+def test_the_donor_is_chosen_by_the_planned_volumes(ports: FakePorts) -> None:
+    run(ports, choose_donor, "ChooseDonor")
+    donor = ports.ledger.run(RUN_ID).required(Donor, "")
+    assert (donor.instance_id, set(donor.volumes)) == (BASE, {"data", "log"})
+
+
+class TestAnotherDonor:
+    OTHER = "i-000000000000b0002"
+
+    def beside(self, ports: FakePorts, size_gib: int) -> None:
+        """Another base replica serves, with volumes of that size; the planned donor may be gone."""
+        ports.compute.add(instance(self.OTHER))
+        for volume in data_volumes_of(self.OTHER, size_gib=size_gib):
+            ports.storage.add(volume)
+        ports.endpoint.set(self.OTHER, TargetState.HEALTHY)
+
+    def chosen(self, ports: FakePorts) -> str:
+        run(ports, choose_donor, "ChooseDonor")
+        return ports.ledger.run(RUN_ID).required(Donor, "").instance_id
+
+    def test_the_planned_one_is_taken_though_another_one_lags_less(self, ports: FakePorts) -> None:
+        self.beside(ports, 4)
+        assert self.chosen(ports) == BASE
+
+    def test_one_whose_volumes_fit_takes_the_place_of_a_planned_one_that_fell_ill(
+        self, ports: FakePorts
+    ) -> None:
+        self.beside(ports, 4)
+        ports.endpoint.set(BASE, TargetState.UNHEALTHY)
+        assert self.chosen(ports) == self.OTHER
+
+    def test_one_whose_volumes_are_larger_than_planned_does_not(self, ports: FakePorts) -> None:
+        """EC2 makes no volume that is smaller than its snapshot, and the plan's price is for the planned size."""
+        self.beside(ports, 8)
+        ports.endpoint.set(BASE, TargetState.UNHEALTHY)
+        with pytest.raises(errors.NoDonor, match="data has 8 GiB, the plan 4"):
+            self.chosen(ports)
+
+
+def test_the_donors_planned_mounts_are_frozen(ports: FakePorts) -> None:
+    run(ports, choose_donor, "ChooseDonor")
+    answer(ports, "prepare_donor", **PREPARED, lag_seconds=0)
+    run(ports, prepare_donor, "PrepareDonor")
+    assert sent(ports)["MountPoints"] == "/var/lib/mysql,/var/lib/mysql-log"
+
+
+def test_the_planned_instance_is_launched_where_it_was_planned(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs: list[InstanceSpec] = []
+    launch = ports.compute.launch
+    monkeypatch.setattr(
+        ports.compute, "launch", lambda spec, token: (specs.append(spec), launch(spec, token))[1]
+    )
+    launched(ports)
+    planned, (spec,) = orders(), specs
+    assert (spec.instance_type, spec.image_id) == (planned.instance_type, planned.image_id)
+    assert spec.subnet_id == planned.subnets["us-east-1a"]
+    assert spec.security_group_ids == planned.security_group_ids
+    assert spec.instance_profile == planned.instance_profile
+
+
+def test_the_planned_volumes_are_made(ports: FakePorts) -> None:
+    with_volumes(ports)
+    made = ports.storage.volumes_of_run(RUN_ID)
+    assert {one.name for one in made} == {"data", "log"}
+    assert {(one.volume_type, one.size_gib) for one in made} == {("gp3", 4)}
+
+
+def test_they_are_attached_at_the_planned_devices(ports: FakePorts) -> None:
+    with_volumes(ports)
+    with pytest.raises(errors.VolumesAttaching):
+        run(ports, attach_volumes, "AttachVolumes")
+    ports.storage.finish_attaching()
+    attached = run(ports, attach_volumes, "AttachVolumes").numbers["attached"]
+    assert set(attached) == {"data", "log"}
+    assert {one.device for one in ports.storage.volumes_of_run(RUN_ID)} == {"/dev/sdf", "/dev/sdg"}
+
+
+def test_the_planned_filesystems_are_mounted_where_they_were_planned(ports: FakePorts) -> None:
+    with_volumes(ports)
+    answer(ports, "assemble_storage")
+    run(ports, assemble_storage, "AssembleStorage")
+    volumes = json.loads(sent(ports)["Volumes"])
+    assert [(one["name"], one["device"], one["mount_point"], one["filesystem"]) for one in volumes] == [
+        ("data", "/dev/sdf", "/var/lib/mysql", "xfs"),
+        ("log", "/dev/sdg", "/var/lib/mysql-log", "xfs"),
+    ]
+
+
+def test_the_planned_blocks_are_warmed_at_the_planned_rate(ports: FakePorts) -> None:
+    answer(launched(ports), "start_prewarm", pid=1)
+    run(ports, start_prewarm, "StartPrewarm")
+    assert (sent(ports)["Method"], sent(ports)["BackgroundRateMibPerS"]) == ("hot", "0")
+
+
+def test_a_warm_hot_set_is_not_enough_where_all_was_planned(ports: FakePorts) -> None:
+    answer(launched(ports), "report_prewarm", state="running", hot_warm_seconds=9, eta_seconds=900)
+    assert run(ports, report_prewarm, "ReportPrewarm").state == "running"
+
+
+def test_the_proof_is_of_what_was_planned(ports: FakePorts, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    promise = ports.compute.ebs_promise
+    monkeypatch.setattr(ports.compute, "ebs_promise", lambda kind: (asked.append(kind), promise(kind))[1])
+    load = {"seconds": 5, "iostat": {"device": "nvme1n1", "r/s": 1790.0, "rkB/s": 28640.0, "r_await": 4.4,
+                                     "rareq-sz": 16.0, "aqu-sz": 8.0, "util": 99.0}}  # fmt: skip
+    volumes = [{"name": name, "load": load} for name in ("data", "log")]
+    deploy(ports, gates={**GATES, "knee_seconds": 900})
+    answer(launched(ports), "verify_storage", verdict="warm", volumes=volumes)
+    numbers = run(ports, verify_storage, "VerifyStorage").numbers
+    assert (sent(ports)["Scope"], sent(ports)["KneeSeconds"]) == ("used", "120")
+    assert {one["iops_promised"] for one in numbers["limits"]} == {3000}
+    assert asked == ["r6i.large"]
+    assert numbers["against_plan"]
+
+
+class TestWhatProtectsIsTodays:
+    def test_a_tightened_lag_gate_stops_the_donor(self, ports: FakePorts) -> None:
+        run(ports, choose_donor, "ChooseDonor")
+        deploy(ports, gates={**GATES, "lag_seconds": 1})
+        answer(ports, "prepare_donor", **PREPARED, lag_seconds=2)
+        with pytest.raises(errors.DonorLagging, match="gate 1 s"):
+            run(ports, prepare_donor, "PrepareDonor")
+
+    def test_the_proof_is_held_against_todays_gate(self, ports: FakePorts) -> None:
+        deploy(ports, gates={**GATES, "storage_await_ratio": 1.25})
+        answer(launched(ports), "verify_storage", verdict="warm", volumes=[])
+        run(ports, verify_storage, "VerifyStorage")
+        assert sent(ports)["AwaitRatioLimit"] == "1.25"
+
+    @pytest.mark.parametrize(("minutes", "fails"), [(5, True), (60, False)])
+    def test_the_deadline_is_todays(self, ports: FakePorts, minutes: int, fails: bool) -> None:
+        given, now = leased(launched(ports), "StartPrewarm"), ports.clock.now()
+        ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
+        limits = orders().limits.model_dump()
+        deploy(ports, limits={**limits, "prewarm_deadline_minutes": minutes})
+        ports.clock.advance(minutes=6)
+        answer(ports, "report_prewarm", state="running", eta_seconds=60)
+        if fails:
+            with pytest.raises(errors.PrewarmDeadlineExceeded):
+                run(ports, report_prewarm, "ReportPrewarm")
+        else:
+            assert run(ports, report_prewarm, "ReportPrewarm").state == "running"
+
+
+def test_a_plan_of_the_version_before_goes_on_by_todays_settings() -> None:
+    """It has no part that says how to build: an upgrade in the middle of its run throws nothing away."""
+    ports = with_cluster(fake_ports(orders()))
+    plan_scale_out(ports, plan_step(ports))
+    plan = ports.ledger.run(RUN_ID).required(ScaleOutPlan, "")
+    ports.ledger.settle(holder_of(leased(ports, "PlanScaleOut")), plan.model_copy(update={"build": None}))
+    answer(launched(ports), "start_prewarm", pid=1)
+    run(ports, start_prewarm, "StartPrewarm")
+    assert sent(ports)["BackgroundRateMibPerS"] == "0"
