@@ -22,6 +22,9 @@ LOGS = ROOT / "build" / "test"
 AT_ONCE = 4
 TAIL_LINES = 400
 PARKING = "tests/statemachines/test_parking_workflow.py"
+LOCAL_CLOUD = "packages/localcloud/tests"
+# The rooms whose tests need no machine images.
+WITHOUT_MACHINE = ("access", "control", "resources")
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,18 @@ def program(name: str, *arguments: str) -> tuple[str, ...]:
 # What takes long first, so that the last ones to end are short. A folder that no part names is one of `decisions`.
 NAMED = (
     Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
-    Part("local-cloud", (pytest("packages/localcloud/tests", "tests/deployed", "tests/contract"),), after="images"),
     Part("workflows", (pytest("tests/statemachines", "--ignore", PARKING),)),
     Part("commands", (pytest("tests/cli", "tests/typed"),)),
+    Part(
+        "local-cloud",
+        (pytest(*(f"{LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE), "tests/deployed", "tests/contract"),),
+    ),
     Part("parking", (pytest(PARKING),)),
+    Part(
+        "machine",
+        (pytest(LOCAL_CLOUD, *(f"--ignore={LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE)),),
+        after="images",
+    ),
     Part("host", (pytest("tests/host"),)),
     Part("installation", (pytest("tests/installation"),)),
     Part("templates", (pytest("tests/infrastructure"),)),
