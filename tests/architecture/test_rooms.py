@@ -120,3 +120,14 @@ def _reached(imports: dict[str, set[str]], module: str) -> set[str]:
             seen.add(other)
             waiting.append(other)
     return seen
+
+
+def test_no_two_test_modules_have_one_name() -> None:
+    """pytest imports them by their names alone; a second one of a name ends the collection of both."""
+    files = [
+        path
+        for folder in ("tests", "packages/localcloud/tests")
+        for path in (ROOT / folder).rglob("test_*.py")
+    ]
+    names = [path.name for path in files]
+    assert {name for name in names if names.count(name) > 1} == set()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from peaker.domain.cluster import ClusterSettings
@@ -55,6 +57,7 @@ from peaker_contract.errors import (
 )
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
+from ssm_documents.schema import document_paths, load_document
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -273,9 +276,33 @@ class FakeStorage:
             self.deleted.append(volume_id)
 
 
+@cache
+def declared_parameters(document: str) -> dict[str, Any]:
+    [path] = (one for one in document_paths() if one.stem == document)
+    declared: dict[str, Any] = load_document(path)["parameters"]
+    return declared
+
+
+def refuse_parameters(document: str, parameters: Mapping[str, str]) -> None:
+    """Raises ValueError where ssm:SendCommand answers InvalidParameters."""
+    declared = declared_parameters(document)
+    missing = {name for name, one in declared.items() if "default" not in one} - set(parameters)
+    unknown = set(parameters) - set(declared)
+    odd = {
+        name
+        for name in set(parameters) & set(declared)
+        if not re.match(declared[name].get("allowedPattern", ""), parameters[name])
+    }
+    if missing or unknown or odd:
+        raise ValueError(f"{document}: missing {missing}, unknown {unknown}, not as the pattern says {odd}")
+
+
 @dataclass
 class FakeCommands:
-    """Commands end with what `results` says of their document; without an entry they go on running."""
+    """Commands end with what `results` says of their document; without an entry they go on running.
+
+    Parameters are refused that SSM would refuse: unknown to the document, missing, or not as its pattern says.
+    """
 
     results: dict[str, CommandOutcome] = field(default_factory=dict)
     online: set[str] = field(default_factory=set)
@@ -287,6 +314,7 @@ class FakeCommands:
         return instance_id in self.online
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
+        refuse_parameters(document, parameters)
         self.sent.append((document, instance_id, comment))
         self.parameters.append(dict(parameters))
         return f"command-{len(self.sent)}"

@@ -14,6 +14,8 @@ from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRu
 from tests.support.builders import BASE, leased, orders
 from tests.support.fakes import FakePorts, fake_ports
 
+RUN = {"RunId": "scale-out-orders-1"}
+
 
 @pytest.fixture
 def ports() -> FakePorts:
@@ -28,10 +30,10 @@ def test_it_is_sent_once_and_polled(ports: FakePorts) -> None:
     step = leased(ports, "LoadBufferPool")
     for _ in range(3):
         with pytest.raises(HostCommandRunning):
-            run_host_command(ports, step, "load_buffer_pool", BASE, {"RunId": "r"})
+            run_host_command(ports, step, "load_buffer_pool", BASE, RUN)
     ports.commands.results["load_buffer_pool"] = ended(pages=7)
-    assert run_host_command(ports, step, "load_buffer_pool", BASE, {}) == {"pages": 7}
-    assert run_host_command(ports, step, "load_buffer_pool", BASE, {}) == {"pages": 7}
+    assert run_host_command(ports, step, "load_buffer_pool", BASE, RUN) == {"pages": 7}
+    assert run_host_command(ports, step, "load_buffer_pool", BASE, RUN) == {"pages": 7}
     assert len(ports.commands.sent) == 1
     assert ports.commands.sent[0][2] == command_comment(step.run_id, "LoadBufferPool#1")
 
@@ -42,9 +44,9 @@ def test_a_lost_answer_is_looked_for_before_it_is_sent_again(ports: FakePorts) -
     ports.ledger.intend(
         holder_of(step), ResourceKind.COMMAND, "LoadBufferPool#1", step.step, ports.clock.now(), details
     )
-    ports.commands.send("load_buffer_pool", BASE, {}, command_comment(step.run_id, "LoadBufferPool#1"))
+    ports.commands.send("load_buffer_pool", BASE, RUN, command_comment(step.run_id, "LoadBufferPool#1"))
     ports.commands.results["load_buffer_pool"] = ended(pages=7)
-    assert run_host_command(ports, step, "load_buffer_pool", BASE, {}) == {"pages": 7}
+    assert run_host_command(ports, step, "load_buffer_pool", BASE, RUN) == {"pages": 7}
     assert len(ports.commands.sent) == 1
 
 
@@ -55,11 +57,11 @@ def test_an_intent_without_a_command_is_sent_only_after_a_while(ports: FakePorts
         holder_of(step), ResourceKind.COMMAND, "LoadBufferPool#1", step.step, ports.clock.now(), details
     )
     with pytest.raises(HostCommandRunning, match="may still show"):
-        run_host_command(ports, step, "load_buffer_pool", BASE, {})
+        run_host_command(ports, step, "load_buffer_pool", BASE, RUN)
     assert ports.commands.sent == []
     ports.clock.advance(minutes=2)
     ports.commands.results["load_buffer_pool"] = ended(pages=7)
-    assert run_host_command(ports, step, "load_buffer_pool", BASE, {}) == {"pages": 7}
+    assert run_host_command(ports, step, "load_buffer_pool", BASE, RUN) == {"pages": 7}
     assert len(ports.commands.sent) == 1
 
 
@@ -67,7 +69,7 @@ def test_a_repeated_command_is_sent_again_after_it_has_ended(ports: FakePorts) -
     step = leased(ports, "DrainReplica")
     ports.commands.results["drain_replica"] = ended(connections=1, transactions=0)
     for _ in range(3):
-        run_host_command(ports, step, "drain_replica", BASE, {}, repeat=True)
+        run_host_command(ports, step, "drain_replica", BASE, RUN, repeat=True)
     assert [comment for _, _, comment in ports.commands.sent] == [
         command_comment(step.run_id, f"DrainReplica#{number}") for number in (1, 2, 3)
     ]
@@ -80,7 +82,7 @@ def test_a_command_that_did_not_succeed_fails_with_what_is_known(
     step = leased(ports, "StartDatabase")
     ports.commands.results["start_database"] = CommandOutcome(status, "Execution Timed Out", "", "killed")
     with pytest.raises(HostCommandFailed, match="start_database: Execution Timed Out on"):
-        run_host_command(ports, step, "start_database", BASE, {})
+        run_host_command(ports, step, "start_database", BASE, {**RUN, "ServerId": "7", "Health": "{}"})
 
 
 def test_the_hosts_own_error_is_told(ports: FakePorts) -> None:
@@ -88,4 +90,4 @@ def test_the_hosts_own_error_is_told(ports: FakePorts) -> None:
     said = json.dumps({"version": 1, "ok": False, "error": "BinlogsGone", "message": "1-7 purged"})
     ports.commands.results["start_replication"] = CommandOutcome(CommandStatus.FAILED, "Failed", said)
     with pytest.raises(BinlogsGone, match="start_replication: BinlogsGone: 1-7 purged"):
-        run_host_command(ports, step, "start_replication", BASE, {})
+        run_host_command(ports, step, "start_replication", BASE, {**RUN, "SourceHost": "10.77.0.10"})
