@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from environments.field_types import PATTERN_WORDS, BrokenRules, Fault, Location, UnclearWord
+from peaker_contract.endpoint_settings import ENDPOINT_KINDS
+from peaker_contract.field_types import PATTERN_WORDS, BrokenRules, Fault, Location
 
 Lines = Mapping[Location, int]
 # These items have names, which say more than their places in a list.
@@ -36,6 +38,21 @@ _EXPECTED = {
     "model_type": _MAPPING,
     "model_attributes_type": _MAPPING,
 }
+
+
+@dataclass(frozen=True)
+class UnclearWord:
+    """An unquoted word that YAML 1.1, YAML 1.2 and people read differently, such as `no` or `012`.
+
+    It is a value of its own, so that the field that it stands in is blamed; a moment is the only field that takes one.
+    """
+
+    text: str
+    kind: str
+    remedy: str
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 class EnvironmentFileError(Exception):
@@ -181,7 +198,7 @@ def _in_the_file(location: Location) -> Location:
     kept = [
         part
         for before, part in zip(("", *location), location, strict=False)
-        if not (before == "read_endpoint" and part in ("nlb", "route53")) and part != "[key]"
+        if not (before == "read_endpoint" and part in ENDPOINT_KINDS) and part != "[key]"
     ]
     return tuple(kept)
 

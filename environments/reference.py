@@ -18,14 +18,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from environments.field_types import PATTERN_WORDS
 from environments.settings import Environment
+from peaker_contract.field_types import PATTERN_WORDS
 
 JsonSchema = Mapping[str, Any]
 
 HEAD = """# Settings
 
-<!-- Made by `make settings-reference` from the models in environments/; edit those. -->
+<!-- Made by `make settings-reference` from the models in peaker_contract/ and environments/; edit those. -->
 
 What `environments/<name>.yaml` may say. A file is checked before anything is synthesized: each fault is told on a line
 of its own with file, line, path, what is wrong and the remedy; what is allowed and looks like a slip is told as a

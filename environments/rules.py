@@ -1,195 +1,76 @@
-"""What settings must be to each other. A rule names the settings that it reads and runs when all of them are valid.
-
-So one wrong setting hides no other fault, and a fault is told at the setting that has to change.
+"""What the settings of a file must be to each other and to AWS's names and prices; those of a single cluster that a
+deployment keeps are in peaker_contract/cluster_rules.py.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import assert_never
 
-from environments.endpoint_settings import (
-    LONGEST_WAIT_SECONDS,
-    ROUTE53_PROPAGATION_SECONDS,
-    Health,
-    NlbEndpoint,
-    Ramp,
-    Route53Endpoint,
-)
-from environments.field_types import Fault
-from environments.load_settings import CalendarEvent, Forecast
+from environments import aws_names
+from environments.clusters_by_endpoint import by_endpoint
 from environments.prices import shipped_hourly_usd
-from environments.storage_settings import Volume, lies_in
-
-if TYPE_CHECKING:
-    from environments.settings import Cluster, Limits
-
-Rule = Callable[..., Iterator[Fault]]
+from peaker_contract.cluster import ClusterBlock, deployed_document
+from peaker_contract.cluster_rules import CLUSTER_RULES, Rule
+from peaker_contract.endpoint_settings import (
+    AnyEndpoint,
+    HealthSettings,
+    NlbEndpoint,
+    Route53EndpointSettings,
+)
+from peaker_contract.field_types import Fault
+from peaker_contract.limit_settings import LimitSettings
+from peaker_contract.names import prefix
 
 LOAD_BALANCER_NAME_LIMIT = 32
 # The warming target group is called like the load balancer, and then so.
 WARMING_SUFFIX = "-w"
-ROUTE53_LONGEST_WATCH_MINUTES = 5
 # An advanced parameter of the Parameter Store (botocore, ssm:PutParameter); the cluster's settings are one.
 PARAMETER_CHARACTERS = 8_192
 # Two target group ARNs and a listener ARN with their names, at their longest.
 _ENDPOINT_ARN_CHARACTERS = 620
-# Environment and region go into it as well.
-_ADDED_CHARACTERS = 70
+# The names of environment and region at their longest.
+_ADDED_CHARACTERS = 41
 
 
-def broken(rules: Sequence[Rule], valid: Mapping[str, Any]) -> Iterator[Fault]:
-    """The faults by the rules that can be judged: those all of whose settings are in `valid`."""
-    for rule in rules:
-        names = inspect.signature(rule).parameters
-        if all(name in valid for name in names):
-            yield from rule(**{name: valid[name] for name in names})
-
-
-def given_twice(field: str, values: Sequence[str]) -> Iterator[Fault]:
-    """A fault at each place of a list where a value comes again."""
-    for index, value in enumerate(values):
-        if value in values[:index]:
-            yield Fault((field, index), f"{value} is given twice: remove one")
-
-
-def _max_leaves_room_for_min(min_replicas: int, max_replicas: int) -> Iterator[Fault]:
-    if max_replicas < min_replicas:
-        yield Fault(("max_replicas",), f"must be at least min_replicas ({min_replicas}), got {max_replicas}")
-
-
-def _event_stays_within_max(
-    calendar: Sequence[CalendarEvent], min_replicas: int, max_replicas: int
-) -> Iterator[Fault]:
-    if max_replicas < min_replicas:
-        return
-    for index, event in enumerate(calendar):
-        if event.min_replicas is not None and event.min_replicas > max_replicas:
-            yield Fault(
-                ("calendar", index, "min_replicas"),
-                f"must be at most max_replicas ({max_replicas}), got {event.min_replicas}: lower it, or raise "
-                "max_replicas",
-            )
-
-
-def _event_comes_once(calendar: Sequence[CalendarEvent]) -> Iterator[Fault]:
-    for index, event in enumerate(calendar):
-        if event in calendar[:index]:
-            yield Fault(("calendar", index), f"is given twice ({event.reason}): remove one")
-
-
-def _floor_stays_within_max(health: Health, max_replicas: int) -> Iterator[Fault]:
-    if health.floor_replicas > max_replicas:
-        yield Fault(
-            ("health", "floor_replicas"),
-            f"must be at most max_replicas ({max_replicas}), got {health.floor_replicas}: so many replicas never "
-            "serve, and lag would eject nobody",
-        )
-
-
-def _dns_name_is_watched_often(
-    read_endpoint: NlbEndpoint | Route53Endpoint, health: Health
-) -> Iterator[Fault]:
-    if isinstance(read_endpoint, Route53Endpoint) and health.watch_minutes > ROUTE53_LONGEST_WATCH_MINUTES:
+def _endpoint_hears_of_the_bad_in_time(read_endpoint: AnyEndpoint, health: HealthSettings) -> Iterator[Fault]:
+    most = read_endpoint.longest_watch_minutes
+    if most is not None and health.watch_minutes > most:
         yield Fault(
             ("health", "watch_minutes"),
-            f"must be at most {ROUTE53_LONGEST_WATCH_MINUTES} with a route53 read endpoint, which hears of a bad "
+            f"must be at most {most} with a {read_endpoint.kind} read endpoint, which hears of a bad "
             f"replica only by the watch, two of its periods late; got {health.watch_minutes}",
         )
 
 
-def _ramp_ends(read_endpoint: NlbEndpoint | Route53Endpoint, ramp: Ramp) -> Iterator[Fault]:
-    followed = 0
-    if isinstance(read_endpoint, Route53Endpoint):
-        followed = ROUTE53_PROPAGATION_SECONDS + read_endpoint.ttl_seconds
-    seconds = len(ramp.shares) * (max(ramp.step_seconds, followed) + ramp.window_seconds)
-    if seconds > LONGEST_WAIT_SECONDS:
-        most = LONGEST_WAIT_SECONDS // len(ramp.shares) - ramp.window_seconds
+def _instance_type_is_known(instance_type: str, accept_unlisted_instance_type: bool) -> Iterator[Fault]:
+    if not accept_unlisted_instance_type and instance_type not in aws_names.instance_types():
         yield Fault(
-            ("ramp", "step_seconds"),
-            f"must be at most {most} with {len(ramp.shares)} shares and windows of {ramp.window_seconds} s: the ramp "
-            f"would take {seconds} s, and the workflow waits {LONGEST_WAIT_SECONDS}; got {ramp.step_seconds}",
+            ("instance_type",),
+            f"must be an instance type that this release knows, got {instance_type!r} "
+            "(accept_unlisted_instance_type: true takes a newer one)"
+            f"{aws_names.nearest_instance_type(instance_type)}",
         )
 
 
-def _forecast_comes_before_it_is_too_late(forecast: Forecast, limits: Limits) -> Iterator[Fault]:
-    if forecast.schedule_minutes > limits.prewarm_deadline_minutes:
-        yield Fault(
-            ("forecast", "schedule_minutes"),
-            f"must be at most limits.prewarm_deadline_minutes ({limits.prewarm_deadline_minutes}), got "
-            f"{forecast.schedule_minutes}: a forecast that is rarer than a replica takes comes too late for it",
-        )
+def _names_fit_a_load_balancer(environment: str, name: str, read_endpoint: AnyEndpoint) -> Iterator[Fault]:
+    match read_endpoint:
+        case NlbEndpoint():
+            yield from _name_fits(f"{prefix(environment)}-", name)
+        case Route53EndpointSettings():
+            pass
+        case other:
+            assert_never(other)
 
 
-def _volumes_have_places_of_their_own(volumes: Sequence[Volume]) -> Iterator[Fault]:
-    for field in ("name", "device", "mount_point"):
-        taken = [str(getattr(volume, field)) for volume in volumes]
-        for index, value in enumerate(taken):
-            if value in taken[:index]:
-                other = volumes[taken.index(value)].name
-                message = f"must be another than that of the volume {other}, got {value} for both"
-                yield Fault(("volumes", index, field), message)
-
-
-def _mounts_are_not_nested(volumes: Sequence[Volume]) -> Iterator[Fault]:
-    for (first, one), (second, other) in combinations(enumerate(volumes), 2):
-        if one.mount_point == other.mount_point:
-            continue
-        for index, inner, outer in ((second, other, one), (first, one, other)):
-            if lies_in(inner.mount_point, outer.mount_point):
-                yield Fault(
-                    ("volumes", index, "mount_point"),
-                    f"must not lie in {outer.mount_point}, where {outer.name} is mounted; take a directory beside it; "
-                    f"got {inner.mount_point}",
-                )
-
-
-def _a_volume_is_called_data(volumes: Sequence[Volume]) -> Iterator[Fault]:
-    if "data" not in {volume.name for volume in volumes}:
-        message = "must include the volume named data, which holds the datadir: add it or rename one"
-        yield Fault(("volumes",), message)
-
-
-def _security_groups_come_once(security_group_ids: Sequence[str]) -> Iterator[Fault]:
-    yield from given_twice("security_group_ids", security_group_ids)
-
-
-def _zones_have_subnets_of_their_own(subnets: Mapping[str, str]) -> Iterator[Fault]:
-    zones = list(subnets)
-    for index, zone in enumerate(zones):
-        first = next((one for one in zones[:index] if subnets[one] == subnets[zone]), None)
-        if first is not None:
-            yield Fault(
-                ("subnets", zone),
-                f"must be a subnet in {zone}, got {subnets[zone]}, which is given for {first} already: a subnet lies "
-                "in one zone",
-            )
-
-
-def _rate_is_sold_there(
-    subnets: Mapping[str, str], initialization_rate_mib_per_s: int | None
-) -> Iterator[Fault]:
-    local = [zone for zone in subnets if re.search(r"-[0-9]+-", zone)]
-    if initialization_rate_mib_per_s is not None and local:
-        yield Fault(
-            ("initialization_rate_mib_per_s",),
-            f"is not sold in local and Wavelength zones ({', '.join(local)}): remove it, or them",
-        )
-
-
-def _names_fit_a_load_balancer(
-    environment: str, name: str, read_endpoint: NlbEndpoint | Route53Endpoint
-) -> Iterator[Fault]:
-    prefix = f"peaker-{environment}-"
-    most = LOAD_BALANCER_NAME_LIMIT - len(prefix) - len(WARMING_SUFFIX)
-    if isinstance(read_endpoint, NlbEndpoint) and len(name) > most:
+def _name_fits(begin: str, name: str) -> Iterator[Fault]:
+    most = LOAD_BALANCER_NAME_LIMIT - len(begin) - len(WARMING_SUFFIX)
+    if len(name) > most:
         yield Fault(
             ("name",),
-            f"must be at most {most} characters, because a target group is called {prefix}<name>{WARMING_SUFFIX} and "
+            f"must be at most {most} characters, because a target group is called {begin}<name>{WARMING_SUFFIX} and "
             f"AWS allows {LOAD_BALANCER_NAME_LIMIT}; got {name}",
         )
 
@@ -203,7 +84,7 @@ def _zones_lie_in_the_region(region: str, subnets: Mapping[str, str]) -> Iterato
 
 
 def _budget_pays_for_a_replica(
-    region: str, instance_type: str, instance_hourly_usd: float | None, limits: Limits
+    region: str, instance_type: str, instance_hourly_usd: float | None, limits: LimitSettings
 ) -> Iterator[Fault]:
     price = instance_hourly_usd or shipped_hourly_usd(region, instance_type)
     if price is not None and limits.max_hourly_cost_usd is not None and limits.max_hourly_cost_usd < price:
@@ -214,7 +95,7 @@ def _budget_pays_for_a_replica(
         )
 
 
-def _clusters_have_names_of_their_own(clusters: Sequence[Cluster]) -> Iterator[Fault]:
+def _clusters_have_names_of_their_own(clusters: Sequence[ClusterBlock]) -> Iterator[Fault]:
     for index, cluster in enumerate(clusters):
         for other in clusters[:index]:
             if cluster.name == other.name:
@@ -224,8 +105,8 @@ def _clusters_have_names_of_their_own(clusters: Sequence[Cluster]) -> Iterator[F
                 yield Fault(("clusters", index, "name"), message)
 
 
-def _target_groups_have_names_of_their_own(clusters: Sequence[Cluster]) -> Iterator[Fault]:
-    balanced = {cluster.name for cluster in clusters if isinstance(cluster.read_endpoint, NlbEndpoint)}
+def _target_groups_have_names_of_their_own(clusters: Sequence[ClusterBlock]) -> Iterator[Fault]:
+    balanced = {cluster.name for cluster, _ in by_endpoint(clusters).balanced}
     for index, cluster in enumerate(clusters):
         other = cluster.name.removesuffix(WARMING_SUFFIX)
         if cluster.name in balanced and other != cluster.name and other in balanced:
@@ -235,25 +116,23 @@ def _target_groups_have_names_of_their_own(clusters: Sequence[Cluster]) -> Itera
             )
 
 
-def _clusters_have_dns_names_of_their_own(clusters: Sequence[Cluster]) -> Iterator[Fault]:
+def _clusters_have_dns_names_of_their_own(clusters: Sequence[ClusterBlock]) -> Iterator[Fault]:
     """Two clusters behind one name would get each other's reads."""
     taken: dict[tuple[str, str], str] = {}
-    for index, cluster in enumerate(clusters):
-        endpoint = cluster.read_endpoint
-        if isinstance(endpoint, Route53Endpoint):
-            other = taken.setdefault((endpoint.hosted_zone_id, endpoint.record_name), cluster.name)
-            if other != cluster.name:
-                yield Fault(
-                    ("clusters", index, "read_endpoint", "record_name"),
-                    f"must be another name than that of {other}, got {endpoint.record_name} for both",
-                )
+    for cluster, endpoint in by_endpoint(clusters).by_name:
+        other = taken.setdefault((endpoint.hosted_zone_id, endpoint.record_name), cluster.name)
+        if other != cluster.name:
+            yield Fault(
+                ("clusters", clusters.index(cluster), "read_endpoint", "record_name"),
+                f"must be another name than that of {other}, got {endpoint.record_name} for both",
+            )
 
 
-def parameter_faults(cluster: Cluster) -> Iterator[Fault]:
+def parameter_faults(cluster: ClusterBlock) -> Iterator[Fault]:
     """A cluster whose settings are longer than the parameter that holds them, once deployed."""
-    deployed = cluster.model_dump(mode="json", exclude_none=True)
+    deployed = deployed_document(cluster, environment="", region="", endpoint={})
     characters = len(json.dumps(deployed, sort_keys=True, separators=(",", ":"))) + _ADDED_CHARACTERS
-    if isinstance(cluster.read_endpoint, NlbEndpoint):
+    if by_endpoint([cluster]).balanced:
         characters += _ENDPOINT_ARN_CHARACTERS
     if characters > PARAMETER_CHARACTERS:
         yield Fault(
@@ -264,20 +143,10 @@ def parameter_faults(cluster: Cluster) -> Iterator[Fault]:
 
 
 # Read from one cluster alone.
-CLUSTER_RULES: tuple[Rule, ...] = (
-    _max_leaves_room_for_min,
-    _event_stays_within_max,
-    _event_comes_once,
-    _floor_stays_within_max,
-    _dns_name_is_watched_often,
-    _ramp_ends,
-    _forecast_comes_before_it_is_too_late,
-    _volumes_have_places_of_their_own,
-    _mounts_are_not_nested,
-    _a_volume_is_called_data,
-    _security_groups_come_once,
-    _zones_have_subnets_of_their_own,
-    _rate_is_sold_there,
+FILE_RULES: tuple[Rule, ...] = (
+    *CLUSTER_RULES,
+    _endpoint_hears_of_the_bad_in_time,
+    _instance_type_is_known,
 )
 # Read from a cluster, and the name and region of its environment.
 PLACE_RULES: tuple[Rule, ...] = (

@@ -1,7 +1,8 @@
 """Reads environment files: `environments/<name>.yaml`, checked before anything is synthesized or deployed.
 
 A bad file is refused as a whole, with one line per fault: file and line, path of the field (clusters and volumes by
-name), what is wrong and the remedy. The settings are in `settings.py`, their reference in docs/settings.md.
+name), what is wrong and the remedy. The settings are in
+`settings.py` and peaker_contract/, their reference in docs/settings.md.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from pathlib import Path
 
 from environments.advice import advice
 from environments.aws_names import nearest
-from environments.endpoint_settings import NlbEndpoint, Route53Endpoint
 from environments.faults import EnvironmentFileError, told
 from environments.settings import Cluster, Environment, Functions
 from environments.yaml_text import Document, read_document
@@ -24,8 +24,6 @@ __all__ = [
     "Environment",
     "EnvironmentFileError",
     "Functions",
-    "NlbEndpoint",
-    "Route53Endpoint",
     "available_environments",
     "load_environment",
 ]

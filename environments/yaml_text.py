@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 import yaml
 
-from environments.faults import EnvironmentFileError
-from environments.field_types import Fault, Location, UnclearWord
+from environments.faults import EnvironmentFileError, UnclearWord
+from peaker_contract.field_types import Fault, Location
 
 # Twenty clusters with all that they may have take less than half of each.
 LARGEST_FILE_BYTES = 256 * 1024

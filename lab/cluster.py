@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab import seed
+from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, VOLUME_TAG
 
 SCRIPT_DOCUMENT = "LocalCloud-RunScript"
 SOURCE_ADDRESS, BASE_REPLICA_ADDRESS = "10.77.1.10", "10.77.2.10"
@@ -183,12 +184,12 @@ def launch(ec2: Any, settings: Mapping[str, Any], zone: str, role: str, **more: 
     """RunInstances of a host of the cluster, tagged as the product's users tag theirs; returns its id."""
     named = {
         "Name": f"{settings['name']}-{role}",
-        "peaker:environment": settings["environment"],
-        "peaker:cluster": settings["name"],
-        "peaker:role": role,
+        ENVIRONMENT_TAG: settings["environment"],
+        CLUSTER_TAG: settings["name"],
+        ROLE_TAG: role,
     }
     if role == "replica":
-        named["peaker:load"] = "base"
+        named[LOAD_TAG] = "base"
     answer = ec2.run_instances(
         ImageId=settings["image_id"], InstanceType=settings["instance_type"], MinCount=1, MaxCount=1,
         SubnetId=settings["subnets"][zone], SecurityGroupIds=list(settings["security_group_ids"]),
@@ -214,7 +215,7 @@ def _start_server(
 def _attach_seed(ec2: Any, settings: Mapping[str, Any], kept: seed.Seed, instance_id: str, zone: str) -> None:
     snapshots = {snapshot.name: snapshot for snapshot in kept.snapshots}
     for volume in settings["volumes"]:
-        named = {"peaker:cluster": settings["name"], "peaker:volume": volume["name"]}
+        named = {CLUSTER_TAG: settings["name"], VOLUME_TAG: volume["name"]}
         volume_id = ec2.create_volume(
             AvailabilityZone=zone, SnapshotId=snapshots[volume["name"]].snapshot_id,
             VolumeType=volume["volume_type"], Iops=volume["iops"], Throughput=volume["throughput_mib_per_s"],

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lab.seed import Dataset, load_seed
 from localcloud.extensions.ec2.ebs import register_snapshot
+from peaker_contract.tags import VOLUME_TAG
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -22,5 +23,5 @@ def install(cloud: LocalCloud) -> None:
             snapshot.snapshot_id,
             snapshot.size_gib,
             description=f"seed dataset of the local cloud, volume {snapshot.name}",
-            tags={"localcloud:seed": "orders", "peaker:volume": snapshot.name},
+            tags={"localcloud:seed": "orders", VOLUME_TAG: snapshot.name},
         )

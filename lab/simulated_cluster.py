@@ -24,6 +24,7 @@ from lab.cluster import (
     launch,
     retried,
 )
+from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, VOLUME_TAG
 
 VOLUME_GIB = 4
 HISTORY_DAYS, DAYS_AHEAD = 28, 14
@@ -93,7 +94,7 @@ def _host(
         ]
         groups = ec2.describe_instances(Filters=filters)["Reservations"]
         hosts = [one for group in groups for one in group["Instances"]]
-        return [one for one in hosts if all(tag["Key"] != "peaker:owner" for tag in one["Tags"])]
+        return [one for one in hosts if all(tag["Key"] != OWNER_TAG for tag in one["Tags"])]
 
     if not found():
         progress(f"launching the {'base replica' if role == 'replica' else role} in {zone}")
@@ -114,7 +115,7 @@ def _data_volumes(
     for device in wanted.keys() - attached().keys():
         volume = wanted[device]
         progress(f"volume {volume['name']} of {VOLUME_GIB} GiB")
-        named = {"peaker:cluster": settings["name"], "peaker:volume": volume["name"]}
+        named = {CLUSTER_TAG: settings["name"], VOLUME_TAG: volume["name"]}
         volume_id = ec2.create_volume(
             AvailabilityZone=zone,
             Size=VOLUME_GIB,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import assert_never
 
 from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -19,8 +20,11 @@ from aws_cdk import aws_ssm as ssm
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from environments.schema import Cluster, NlbEndpoint, Route53Endpoint
+from environments.clusters_by_endpoint import by_endpoint
+from environments.schema import Cluster
 from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.cluster import deployed_document
+from peaker_contract.endpoint_settings import NlbEndpoint, Route53EndpointSettings
 from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, Metric
 from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
 from stacks.constructs.event_route import EventRoute
@@ -115,10 +119,9 @@ class ControlPlaneStack(Stack):
                 f"{pascal_case(cluster.name)}ReadEndpoint",
                 names=self._names,
                 cluster=cluster,
-                endpoint=cluster.read_endpoint,
+                endpoint=endpoint,
             )
-            for cluster in self._names.environment.clusters
-            if isinstance(cluster.read_endpoint, NlbEndpoint)
+            for cluster, endpoint in by_endpoint(self._names.environment.clusters).balanced
         }
 
     def _operator_topic(self) -> sns.Topic | None:
@@ -162,9 +165,12 @@ class ControlPlaneStack(Stack):
 
     def _cluster_settings(self, cluster: Cluster, balanced: ReadEndpoint | None) -> None:
         environment = self._names.environment
-        settings = cluster.model_dump(mode="json", exclude_none=True)
-        settings |= {"environment": environment.environment, "region": environment.region}
-        settings["read_endpoint"] |= {} if balanced is None else balanced.deployed_settings
+        settings = deployed_document(
+            cluster,
+            environment=environment.environment,
+            region=environment.region,
+            endpoint={} if balanced is None else balanced.deployed_settings,
+        )
         ssm.StringParameter(
             self,
             f"{pascal_case(cluster.name)}Settings",
@@ -180,8 +186,10 @@ class ControlPlaneStack(Stack):
         match cluster.read_endpoint:
             case NlbEndpoint(listener_port=port):
                 name = balanced.dns_name if balanced else ""
-            case Route53Endpoint(port=port, record_name=name):
+            case Route53EndpointSettings(port=port, record_name=name):
                 pass
+            case other:
+                assert_never(other)
         CfnOutput(
             self,
             f"{pascal_case(cluster.name)}ReadEndpointName",

@@ -16,7 +16,9 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
-from environments.schema import EnvironmentFileError, Route53Endpoint, load_environment
+from environments.clusters_by_endpoint import by_endpoint
+from environments.schema import EnvironmentFileError, load_environment
+from peaker_contract.endpoint_settings import Route53EndpointSettings
 from stacks.naming import Names
 from stacks.permissions import MISTYPED, NO_RESOURCE_LEVEL, Statement, commands_on_replicas
 from stacks.role_statements import policy_document
@@ -165,11 +167,9 @@ def _doctor(names: Names) -> list[Statement]:
     return granted
 
 
-def _by_name(names: Names) -> list[tuple[str, Route53Endpoint]]:
-    clusters = names.environment.clusters
-    return [
-        (one.name, one.read_endpoint) for one in clusters if isinstance(one.read_endpoint, Route53Endpoint)
-    ]
+def _by_name(names: Names) -> list[tuple[str, Route53EndpointSettings]]:
+    found = by_endpoint(names.environment.clusters).by_name
+    return [(cluster.name, endpoint) for cluster, endpoint in found]
 
 
 def _zones(names: Names, action: str) -> list[Statement]:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from environments.schema import Cluster, Route53Endpoint
+from environments.clusters_by_endpoint import by_endpoint
+from environments.schema import Cluster
+from peaker_contract.endpoint_settings import Route53EndpointSettings
 from peaker_contract.permissions import Permission
 from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
 from stacks.naming import Names
@@ -79,10 +81,9 @@ class Deployment:
         return tuple(sorted({key for one in self.names.environment.clusters for key in one.kms_key_arns}))
 
     @property
-    def clusters_by_name(self) -> list[tuple[Cluster, Route53Endpoint]]:
+    def clusters_by_name(self) -> list[tuple[Cluster, Route53EndpointSettings]]:
         """The clusters whose readers find them by a DNS name."""
-        clusters = self.names.environment.clusters
-        return [(c, c.read_endpoint) for c in clusters if isinstance(c.read_endpoint, Route53Endpoint)]
+        return by_endpoint(self.names.environment.clusters).by_name
 
     def ec2(self, kind: str) -> str:
         return self.names.arn("ec2", f"{kind}/*")

@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from environments.faults import EnvironmentFileError
-from environments.field_types import Fault, Location
 from environments.yaml_text import Document, read_document
+from peaker_contract.field_types import Fault, Location
 from statemachines.source import (
     KINDS,
     PATTERN_WORDS,

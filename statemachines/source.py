@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag
 
-from environments.field_types import Location
+from peaker_contract.field_types import Location
 from statemachines import policies
 
 POLICIES = "statemachines/policies.py"

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory
 from peaker.adapters.ssm.prices import ParameterPrices
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import PriceTable
@@ -40,6 +39,7 @@ from peaker_backtest.scenario import (
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 from peaker_contract.names import cluster_parameter
 

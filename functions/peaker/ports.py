@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import ReplicaRow
@@ -34,6 +33,8 @@ from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.storage.block_list import BlockRuns
 from peaker.domain.storage.io_diagnosis import InstancePromise
 from peaker.domain.storage.snapshot_sets import SnapshotSet
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
 
 if TYPE_CHECKING:  # these import numpy, which only the forecast needs

@@ -7,7 +7,8 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from constructs import Construct
 
-from environments.schema import Cluster, NlbEndpoint
+from environments.schema import Cluster
+from peaker_contract.endpoint_settings import NlbEndpoint
 from stacks.constructs.acknowledgements import acknowledge_no_access_log, acknowledge_no_route_table
 from stacks.constructs.retention import kept_once_created
 from stacks.naming import Names

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from peaker.domain import cluster
 from peaker.domain.runs.execution_input import Operation
 from pydantic import BaseModel
 
 from environments import schema
-from peaker_contract import errors
+from peaker_contract import cluster, errors
 from statemachines import structure
 from tests.support.workflows import MACHINES
 

@@ -6,7 +6,8 @@ import ast
 from pathlib import Path
 
 import pytest
-from peaker.domain.cluster import ClusterSettings
+
+from peaker_contract.cluster import ClusterSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = [ROOT / "functions/peaker/usecases" / room for room in ("create", "warm")]

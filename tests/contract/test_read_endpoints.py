@@ -11,7 +11,6 @@ from peaker.adapters.read_endpoint.by_kind import ReadEndpointByKind
 from peaker.adapters.read_endpoint.elb import ElbReadEndpoint
 from peaker.adapters.read_endpoint.health_checks import ReplicaHealthChecks, alarm_name
 from peaker.adapters.read_endpoint.route53 import Route53ReadEndpoint
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import TargetState
 from peaker.ports import TrafficRouter
@@ -22,6 +21,7 @@ from peaker_cli.doctor.gather import Inquiry
 from peaker_cli.failures import ControlPlaneError
 
 from peaker_contract import errors
+from peaker_contract.cluster import ClusterSettings
 from tests.contract.conftest import NUMBERS, Adapters
 from tests.support.builders import BY_NAME, orders
 from tests.support.fakes import FakeEndpoint

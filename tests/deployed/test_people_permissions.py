@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from peaker.domain.cluster import ClusterSettings
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.doctor.finding import NotTold
 from peaker_cli.doctor.gather import Inquiry
 
 from cloud_rig.control import ROLE, Control, control
 from environments.schema import load_environment
+from peaker_contract.cluster import ClusterSettings
 from stacks.naming import Names
 from stacks.people_statements import statements_for
 from stacks.role_statements import policy_document

@@ -137,7 +137,7 @@ def test_real_bundle_fits_lambda_and_stands_alone(tmp_path: Path) -> None:
         "import boto3, numpy, jmespath\n"
         "from aws_lambda_powertools import Logger, Metrics\n"
         "from aws_lambda_powertools.utilities.parser import parse\n"
-        "from peaker.domain.cluster import ClusterSettings\n"
+        "from peaker_contract.cluster import ClusterSettings\n"
         f"for service in {sorted(AWS_SERVICES)}: boto3.client(service, region_name='eu-west-1')\n"
         "print(boto3.__version__)\n"
         "print(numpy.linalg.lstsq(numpy.eye(2), numpy.ones(2), rcond=None)[0])\n"

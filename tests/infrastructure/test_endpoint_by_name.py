@@ -12,9 +12,9 @@ import pytest
 from cdk_nag import AwsSolutionsChecks
 from cfnlint.api import lint_all
 from peaker.adapters.read_endpoint.health_checks import alarm_name
-from peaker.domain.cluster import ClusterSettings
 
 from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import SERVICE
 from peaker_contract.permissions import Permission
 from stacks import application

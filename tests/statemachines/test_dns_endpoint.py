@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dnslib import DNSRecord
 from peaker.adapters.read_endpoint.health_checks import ReplicaHealthChecks
 from peaker.adapters.read_endpoint.route53 import FULL_WEIGHT, Route53ReadEndpoint
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.replicas.inventory import TargetState
 
+from peaker_contract.cluster import ClusterSettings
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 
 # Of cloud time, which runs 600 times as fast: a watch takes a second of real time.

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import Observation, Replica, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.domain.runs.run import RequestedStep, StepInput
 from peaker.usecases.run.acquire_lease import acquire_lease
 
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import (
     CLUSTER_TAG,
     ENVIRONMENT_TAG,

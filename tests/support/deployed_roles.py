@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from environments.endpoint_settings import ReadEndpoint
 from environments.schema import Cluster, Environment, load_environment
 from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.endpoint_settings import ReadEndpoint
 from stacks.naming import Names
 from stacks.permissions import Deployment, Statement
 from stacks.role_statements import function_statements, policy_document, workflow_statements

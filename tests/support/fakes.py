@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import to_iso
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
 from peaker.domain.planning.lead_time import PastSteps
@@ -47,6 +46,7 @@ from peaker.domain.storage.io_diagnosis import InstancePromise
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports import Ports
 
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import (
     CapacityUnavailable,
     LeaseHeld,

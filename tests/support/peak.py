@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
 from peaker.domain.reading import Known
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
@@ -18,6 +17,7 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract import errors
+from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import RUN_ID, data_volumes_of, instance, leased, with_cluster
 from tests.support.fakes import NOON, FakePorts

@@ -21,7 +21,6 @@ from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.s3.host_package import S3HostPackage
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.commands import SsmCommands
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.host_results import failure_text, last_json_line
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.donor import data_volumes
@@ -38,6 +37,7 @@ from peaker_cli.base_replica.register_base import why_not_base
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 from peaker_contract.names import named
 from peaker_contract.tags import VOLUME_TAG

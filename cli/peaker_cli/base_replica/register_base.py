@@ -8,7 +8,6 @@ import typer
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.ssm.clusters import ParameterClusters
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.replicas.inventory import Instance
 from peaker.ports import TrafficRouter
 
@@ -16,6 +15,7 @@ from peaker_cli.aws_failures import reason
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 from peaker_contract.tags import (
     CLUSTER_TAG,

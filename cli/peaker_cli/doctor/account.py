@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from peaker.domain.cluster import ClusterSettings, VolumeSettings
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
 
 from peaker_cli.doctor.finding import Area, Finding
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.storage_settings import VolumeSettings
 
 ACCOUNT = Area("account")
 # What the templates of the pinned CDK ask of the bootstrap (rule CheckBootstrapVersion).

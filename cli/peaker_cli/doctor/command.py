@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 from peaker.adapters.ssm.commands import SsmCommands
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.donor import data_volumes
 from peaker.domain.replicas.inventory import Instance, Volume
@@ -31,6 +30,7 @@ from peaker_cli.doctor.metrics import look_at_metrics
 from peaker_cli.doctor.network import look_at_network
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.status.gather import StatusReader
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import ROLE_TAG
 
 EPILOG = "Examples: peaker doctor orders --env prod; peaker doctor orders --env prod --json"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Unknown
 
 from peaker_cli.doctor.finding import Area, Finding
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.names import named, of_cluster
 
 DEPLOYED = Area("deployed")

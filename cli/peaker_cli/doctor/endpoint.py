@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
-from peaker.domain.cluster import ClusterSettings, NlbEndpointSettings, Route53EndpointSettings
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 
 from peaker_cli.doctor.finding import Area, Finding
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.endpoint_settings import NlbEndpointSettings, Route53EndpointSettings
 
 ENDPOINT = Area("read endpoint")
 # What the responder on the hosts answers at (peaker_host/health/server.py).
@@ -58,11 +60,13 @@ class EndpointFacts:
 
 def look_at_endpoint(settings: ClusterSettings, facts: EndpointFacts, base: Sequence[str]) -> list[Finding]:
     """`base` are the ids of the running base replicas."""
-    endpoint = settings.read_endpoint
-    if isinstance(endpoint, NlbEndpointSettings):
-        own = [*_target_groups(settings, endpoint, facts), _listener(settings, endpoint, facts)]
-    else:
-        own = [_zone(endpoint, facts), *_ttl(settings, endpoint, facts)]
+    match settings.read_endpoint:
+        case NlbEndpointSettings() as endpoint:
+            own = [*_target_groups(settings, endpoint, facts), _listener(settings, endpoint, facts)]
+        case Route53EndpointSettings() as endpoint:
+            own = [_zone(endpoint, facts), *_ttl(settings, endpoint, facts)]
+        case other:
+            assert_never(other)
     return [*own, *_serving(settings, facts, base)]
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import Any, assert_never
 
 from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory, query_period_seconds
 from peaker.adapters.cloudwatch.readings import CloudWatchReadings
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
-from peaker.domain.cluster import ClusterSettings, NlbEndpointSettings, Route53EndpointSettings
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Instance, Volume
+from peaker.ports import TrafficRouter
 
 from peaker_cli.doctor.account import AccountFacts
 from peaker_cli.doctor.deployed import OPERATOR_ALARMS, DeployedAlarm, DeployedFacts, names_of
@@ -23,6 +23,8 @@ from peaker_cli.doctor.finding import absent, ask
 from peaker_cli.doctor.gather_account import AccountInquiry
 from peaker_cli.doctor.metrics import STALE_AFTER_PERIODS, MetricFacts
 from peaker_cli.doctor.network import Group, NetworkFacts, Rule, Subnet
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.endpoint_settings import NlbEndpointSettings, Route53EndpointSettings
 from peaker_contract.names import named, of_cluster
 
 _HISTORY_DAYS = 28
@@ -151,17 +153,22 @@ class Inquiry:
         """The read endpoint by its kind."""
         names = ("elbv2", "route53", "ec2", "cloudwatch")
         router = read_endpoints(*(self._client(one) for one in names))
-        endpoint = self._settings.read_endpoint
-        if isinstance(endpoint, NlbEndpointSettings):
-            return EndpointFacts(
-                health=ask(
-                    "elasticloadbalancing:DescribeTargetHealth", lambda: router.health(self._settings)
-                ),
-                groups=ask(
-                    "elasticloadbalancing:DescribeTargetGroups", lambda: self._target_groups(endpoint)
-                ),
-                listener=ask("elasticloadbalancing:DescribeListeners", lambda: self._listener(endpoint)),
-            )
+        match self._settings.read_endpoint:
+            case NlbEndpointSettings() as endpoint:
+                return self._balanced(endpoint, router)
+            case Route53EndpointSettings() as endpoint:
+                return self._by_name(endpoint, router)
+            case other:
+                assert_never(other)
+
+    def _balanced(self, endpoint: NlbEndpointSettings, router: TrafficRouter) -> EndpointFacts:
+        return EndpointFacts(
+            health=ask("elasticloadbalancing:DescribeTargetHealth", lambda: router.health(self._settings)),
+            groups=ask("elasticloadbalancing:DescribeTargetGroups", lambda: self._target_groups(endpoint)),
+            listener=ask("elasticloadbalancing:DescribeListeners", lambda: self._listener(endpoint)),
+        )
+
+    def _by_name(self, endpoint: Route53EndpointSettings, router: TrafficRouter) -> EndpointFacts:
         return EndpointFacts(
             health=ask("route53:ListResourceRecordSets", lambda: router.health(self._settings)),
             zone=ask("route53:GetHostedZone", lambda: self._zone(endpoint)),

@@ -11,7 +11,6 @@ from urllib.parse import unquote
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
 from peaker.adapters.ssm.prices import ParameterPrices
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Unknown
@@ -28,6 +27,7 @@ from peaker_cli.doctor.account import (
     vcpu_quota,
 )
 from peaker_cli.doctor.finding import NotTold, absent, ask
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.names import named
 
 _BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"

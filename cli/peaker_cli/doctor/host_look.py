@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.host_results import failure_text
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import Replica
@@ -27,6 +26,7 @@ from peaker_cli.base_replica.prepare_base import (
 from peaker_cli.doctor.finding import ask
 from peaker_cli.doctor.hosts import HostLook, NamedUnknown
 from peaker_cli.failures import ControlPlaneError
+from peaker_contract.cluster import ClusterSettings
 
 _SERVER = "server"
 PREPARE = "run peaker prepare-base for this instance"

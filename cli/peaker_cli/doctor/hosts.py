@@ -9,13 +9,13 @@ import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import Replica
 from peaker.domain.replicas.inventory import Instance
 
 from peaker_cli.base_replica.prepare_base import BaseStep
 from peaker_cli.doctor.finding import PERMISSION_REMEDY, Area, Finding, NotTold, Verdict
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import (
     CLUSTER_TAG,
     ENVIRONMENT_TAG,

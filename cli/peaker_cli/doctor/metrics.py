@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import to_iso
 from peaker.domain.reading import Unknown
 
 from peaker_cli.doctor.finding import Area, Finding
+from peaker_contract.cluster import ClusterSettings
 
 METRICS = Area("metrics")
 # The forecaster's own bounds (domain/forecasting/forecaster.py): below the first only the load itself counts, below

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Unknown
 
 from peaker_cli.doctor.finding import Area, Finding
+from peaker_contract.cluster import ClusterSettings
 
 NETWORK = Area("network")
 HTTPS = 443

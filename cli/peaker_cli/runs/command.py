@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import typer
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import from_iso, seconds_between
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.reading import Known, Reading, Unknown
@@ -26,6 +25,7 @@ from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.runs.receipt import duration
 from peaker_cli.status.document import RunAtWork, as_document, ended_execution, is_worked_on
 from peaker_cli.status.gather import StatusReader
+from peaker_contract.cluster import ClusterSettings
 
 EPILOG = "Examples: peaker runs orders --env prod; peaker runs orders --limit 5 --json"
 AT_WORK = "running"

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import from_iso, seconds_between, to_iso
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.prices import PriceTable
@@ -18,6 +17,8 @@ from peaker.domain.report.run_progress import RunProgress, run_progress
 from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.storage.snapshot_sets import SnapshotSet
+
+from peaker_contract.cluster import ClusterSettings
 
 # As long as the workflows themselves believe a published figure.
 STALE_AFTER_CHECKS = 3

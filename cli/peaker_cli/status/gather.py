@@ -17,7 +17,6 @@ from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import Observation
@@ -30,6 +29,7 @@ from peaker_cli.aws_failures import EXPECTED, one_line
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.status.document import Alarm, Facts, RunAtWork
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent, PeakerError, UnknownCluster
 from peaker_contract.names import of_cluster
 

@@ -16,13 +16,10 @@ import yaml
 from annotated_types import Le
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.prices import INSTANCE_HOURLY_USD
 
 from environments import aws_names, prices
-from environments.endpoint_settings import LONGEST_WAIT_SECONDS
-from environments.faults import shown_path
-from environments.field_types import UnclearWord
+from environments.faults import UnclearWord, shown_path
 from environments.schema import (
     ENVIRONMENTS_DIRECTORY,
     Environment,
@@ -30,9 +27,11 @@ from environments.schema import (
     available_environments,
     load_environment,
 )
-from environments.settings import MOST_REPLICAS
-from environments.storage_settings import Gates
 from environments.yaml_text import read_document
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.endpoint_settings import LONGEST_WAIT_SECONDS
+from peaker_contract.field_types import MOST_REPLICAS
+from peaker_contract.storage_settings import GateSettings
 from statemachines import structure
 from tests.infrastructure.settings.wrong_environment_files import (
     LEFT_OUT,
@@ -522,5 +521,5 @@ def test_search_for_the_knee_leaves_the_storage_proof_half_of_its_time() -> None
     document = yaml.safe_load(
         (ENVIRONMENTS_DIRECTORY.parent / "ssm_documents" / "verify_storage.yaml").read_text()
     )
-    [longest] = [rule.le for rule in Gates.model_fields["knee_seconds"].metadata if isinstance(rule, Le)]
+    [longest] = [rule.le for rule in GateSettings.model_fields["knee_seconds"].metadata if isinstance(rule, Le)]
     assert longest * 2 <= int(document["mainSteps"][0]["inputs"]["timeoutSeconds"])

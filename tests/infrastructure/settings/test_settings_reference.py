@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from environments import reference
-from environments.field_types import UnclearWord
+from environments.faults import UnclearWord
 from environments.schema import ENVIRONMENTS_DIRECTORY, available_environments
 from environments.yaml_text import read_document
 

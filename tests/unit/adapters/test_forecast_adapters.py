@@ -18,11 +18,11 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
-from peaker.domain.cluster import LoadMetricSettings
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import RunRow
 
+from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
 
 NOW = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.reading import Unknown
@@ -26,6 +25,7 @@ from peaker_cli.doctor.account import (
 )
 from peaker_cli.doctor.finding import Finding, NotTold, ask
 
+from peaker_contract.cluster import ClusterSettings
 from tests.support.builders import BASE, data_volumes_of, orders
 from tests.support.fakes import NOON
 

@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from peaker.adapters.aws_errors import translated
-from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
 from peaker.domain.issued import LoadPoints
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import CLUSTER_DIMENSION, Metric, namespace
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import to_iso
 from peaker.domain.reading import Known, Reading, Unknown
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import (
     CLUSTER_DIMENSION,
     INSTANCE_DIMENSION,

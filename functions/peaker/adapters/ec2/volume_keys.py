@@ -7,7 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
-from peaker.domain.cluster import ClusterSettings
+from peaker_contract.cluster import ClusterSettings
 
 # KMS's answer to a dry run that would have gone through.
 _WOULD_SUCCEED = "DryRunOperationException"

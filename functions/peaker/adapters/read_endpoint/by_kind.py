@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, assert_never
 from peaker.adapters.read_endpoint.elb import ElbReadEndpoint
 from peaker.adapters.read_endpoint.health_checks import ReplicaHealthChecks
 from peaker.adapters.read_endpoint.route53 import Route53ReadEndpoint
-from peaker.domain.cluster import ClusterSettings, NlbEndpointSettings, Route53EndpointSettings
 from peaker.domain.replicas.inventory import TargetHealth
 from peaker.ports import TrafficRouter
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.endpoint_settings import NlbEndpointSettings, Route53EndpointSettings
 
 if TYPE_CHECKING:
     from mypy_boto3_cloudwatch import CloudWatchClient

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from peaker.adapters.aws_errors import translated
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.service.read_shares import shares_of_groups
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.endpoint_settings import NlbEndpointSettings
 from peaker_contract.errors import AwsCallRejected
 
 if TYPE_CHECKING:
@@ -113,7 +114,10 @@ def _warming_group(settings: ClusterSettings) -> str:
 
 
 def _deployed(settings: ClusterSettings, field: str) -> str:
-    arn = getattr(settings.read_endpoint, field, None)
+    endpoint = settings.read_endpoint
+    if not isinstance(endpoint, NlbEndpointSettings):
+        raise AwsCallRejected(f"{settings.name}: read_endpoint.kind is {endpoint.kind}, not nlb")
+    arn = getattr(endpoint, field)
     if not arn:
         raise AwsCallRejected(f"{settings.name}: read_endpoint.{field} is missing; deploy the stack again")
     return str(arn)

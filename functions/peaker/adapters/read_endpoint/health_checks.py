@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 from uuid import uuid4
 
 from peaker.adapters.aws_errors import translated
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import ResourceNotFound
 from peaker_contract.metrics import (
     CLUSTER_DIMENSION,

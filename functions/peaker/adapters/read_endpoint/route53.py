@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.read_endpoint.health_checks import ReplicaHealthChecks
-from peaker.domain.cluster import ClusterSettings, Route53EndpointSettings
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.service.read_shares import shares_of_records
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.endpoint_settings import Route53EndpointSettings
 from peaker_contract.errors import AwsCallRejected
 
 if TYPE_CHECKING:

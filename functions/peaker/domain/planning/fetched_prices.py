@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import require_utc
 from peaker.domain.planning.prices import (
     INSTANCE_HOURLY_USD,
@@ -19,6 +18,7 @@ from peaker.domain.planning.prices import (
     PriceTable,
 )
 from peaker.domain.reading import Unknown
+from peaker_contract.cluster import ClusterSettings
 
 REFRESHED_AFTER = timedelta(days=7)
 # Older ones are still used, and it is said: three refreshes have failed.

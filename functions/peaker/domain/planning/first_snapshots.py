@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import to_iso
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice, data_volumes
@@ -13,6 +12,7 @@ from peaker.domain.replicas.fleet import Observation
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.storage.snapshot_sets import SnapshotSet, newest_completed
+from peaker_contract.cluster import ClusterSettings
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.planning.lead_time import (
     LeadTimeInputs,
@@ -28,6 +27,7 @@ from peaker.domain.reading import Known, Reading
 from peaker.domain.replicas.fleet import Observation, Parking, Replica
 from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import RunPart
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 # A return must find the source's binary logs from where it stopped; the source may purge a little early.

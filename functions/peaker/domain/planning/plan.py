@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from peaker.domain.cluster import ClusterSettings, VolumeSettings
 from peaker.domain.instants import require_utc, to_iso
 from peaker.domain.planning.parking import Method, volumes_hourly
 from peaker.domain.planning.prices import HOURS_PER_MONTH, PriceTable, total, usd
@@ -16,6 +15,8 @@ from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import Observation, Replica
 from peaker.domain.runs.ledger import LeaseRow, RunPart
 from peaker.domain.storage.prewarm_progress import ServeWhen
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.storage_settings import VolumeSettings
 
 RefusalCode = Literal[
     "ceiling",
@@ -252,7 +253,7 @@ def _layout(like: Replica | None, settings: ClusterSettings) -> tuple[PlannedVol
 
 def _planned(volume: VolumeSettings, size_gib: int, settings: ClusterSettings) -> PlannedVolume:
     rate = settings.initialization_rate_mib_per_s
-    return PlannedVolume(**volume.model_dump(), size_gib=size_gib, initialization_rate_mib_per_s=rate)
+    return PlannedVolume(**dict(volume), size_gib=size_gib, initialization_rate_mib_per_s=rate)
 
 
 def _price(

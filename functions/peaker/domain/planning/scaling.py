@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from peaker.domain.cluster import ForecastSettings
 from peaker.domain.forecasting import Forecast, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
+from peaker_contract.load_settings import ForecastSettings
 
 
 class Action(StrEnum):

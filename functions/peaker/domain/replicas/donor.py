@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Known, Unknown, describe
 from peaker.domain.replicas.fleet import Observation, Replica
 from peaker.domain.replicas.inventory import Volume
+from peaker_contract.cluster import ClusterSettings
 
 
 @dataclass(frozen=True)

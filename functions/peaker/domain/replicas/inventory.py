@@ -8,14 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-OWNER_TAG = "peaker:owner"
-RUN_TAG = "peaker:run-id"
-CLUSTER_TAG = "peaker:cluster"
-ENVIRONMENT_TAG = "peaker:environment"
-ROLE_TAG = "peaker:role"
-LOAD_TAG = "peaker:load"
-DONOR_TAG = "peaker:donor"
-VOLUME_TAG = "peaker:volume"
+from peaker_contract.tags import VOLUME_TAG
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from peaker.domain.contract import Contract
 from peaker_contract.errors import InvalidRequest
+from peaker_contract.field_types import ClusterName
 
 Operation = Literal["scale_out", "scale_in"]
 Mode = Literal["act", "plan"]
 
-CLUSTER_NAME = r"^[a-z][a-z0-9-]{0,19}$"
 LONGEST_REASON = 256
 # CloudWatch's state reason has up to 1,023 characters.
 LONGEST_TRIGGER_TEXT = 2048
@@ -53,7 +53,7 @@ class Trigger(Contract):
 class ExecutionInput(Contract):
     """What a person or a rule gives to the state machine."""
 
-    cluster: str = Field(pattern=CLUSTER_NAME)
+    cluster: ClusterName
     mode: Mode = "act"
     count: Annotated[int, Field(ge=1, strict=True)] = 1
     replica: Annotated[str, Field(pattern=r"^i-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = None

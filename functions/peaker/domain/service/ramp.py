@@ -9,9 +9,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from peaker.domain.cluster import RampSettings
 from peaker.domain.reading import Unknown
 from peaker.domain.runs.ledger import RunPart
+from peaker_contract.endpoint_settings import RampSettings
 
 # Fewer errors than this on a newcomer prove nothing: clients cancel queries now and then.
 LEAST_ERRORS = 3

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.runs.ledger import StepRow
+from peaker_contract.cluster import ClusterSettings
 
 
 def missing_proofs(steps: Mapping[str, StepRow], settings: ClusterSettings) -> list[str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.host_results import DrainReport
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.planning.parking import why_expired
@@ -15,6 +14,7 @@ from peaker.domain.reading import Known, Reading, Unknown, describe
 from peaker.domain.replicas.donor import Verdict
 from peaker.domain.replicas.fleet import Observation, Replica, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 _REMOVABLE = frozenset({ReplicaState.IN_SERVICE, ReplicaState.DRAINING, ReplicaState.PARKED})

@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.first_snapshots import FirstSet, decide_first_set
 from peaker.domain.planning.plan import Price
 from peaker.domain.planning.prices import usd
@@ -34,6 +33,7 @@ from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set, volumes_of_donors
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LeaseHeld, NotYet, PeakerError, SnapshotFailed
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, RUN_TAG

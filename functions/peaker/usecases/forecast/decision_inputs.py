@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 
-from peaker.domain.cluster import ClusterSettings, WatchSettings
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.planning.scaling import CalendarOverride, Capacity, Trouble, measured_capacity
 from peaker.domain.replicas.fleet import Observation as FleetObservation
 from peaker.domain.replicas.inventory import Instance
 from peaker.ports import ForecastPorts
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.load_settings import WatchSettings
 from peaker_contract.metrics import CLUSTER_DIMENSION, EVENTS_NAMESPACE, EventMetric
 
 _MARKER_PERIOD_SECONDS = 60

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.forecasting import (
     Forecast,
     LoadSeries,
@@ -57,6 +56,7 @@ from peaker.usecases.forecast.decision_inputs import (
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.lead_time_inputs import GIB, lead_time_inputs, snapshot_history, volume_bytes
 from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import Retryable
 from peaker_contract.metrics import Metric
 

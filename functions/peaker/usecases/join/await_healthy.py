@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run.run_memory import host_id
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import TargetNotHealthy
 
 

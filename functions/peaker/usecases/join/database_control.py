@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.run import StepInput
@@ -11,6 +10,7 @@ from peaker.usecases.join.start_database import start_parameters
 from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent
 
 # A replica that is not there after this long will not be in time for the peak that asked for it.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.host_results import ServiceReport, typed
 from peaker.domain.instants import seconds_between
 from peaker.domain.reading import Unknown
@@ -26,6 +25,7 @@ from peaker.usecases.join.await_healthy import require_healthy
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import host_id
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import (
     HostCommandFailed,
     HostCommandRunning,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of, host_id
+from peaker_contract.cluster import ClusterSettings
 
 
 def start_database(ports: Ports, step: StepInput) -> Summary:

@@ -10,12 +10,12 @@ import json
 import time
 from collections.abc import Callable
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.host_results import HealthReport, failure_text, last_json_line, parse_success, typed
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance, TargetState
 from peaker.domain.replicas.replica_watch import WatchFigures, summarize
 from peaker.ports import Ports
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import HostCommandFailed, Retryable
 
 LOOKS = 30

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import Observation, Replica
 from peaker.domain.runs.execution_input import Trigger
@@ -13,6 +12,7 @@ from peaker.domain.service.retirement import choose_idle_replica, guard_lifetime
 from peaker.ports import Ports
 from peaker.usecases.leave.guard_retirement import removal_reasons
 from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import Metric
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.parking import Disposal, decide_disposal, parking_figures
 from peaker.domain.replicas.fleet import Observation, Replica
 from peaker.domain.runs.run import StepInput, Summary
@@ -14,6 +13,7 @@ from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.run.held_lease import holder_of
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent
 
 

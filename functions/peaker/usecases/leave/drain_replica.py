@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.host_results import DrainReport, typed
 from peaker.domain.instants import seconds_between
 from peaker.domain.runs.run import StepInput, Summary
@@ -11,6 +10,7 @@ from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import host_id
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import DrainLimitReached, ReplicaDraining
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import describe
 from peaker.domain.replicas.fleet import Observation, Replica
 from peaker.domain.runs.ledger import ResourceKind, of_kind
@@ -11,6 +10,7 @@ from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.retirement import LoadEvidence, guard_lifetime, guard_load, guard_removal
 from peaker.ports import Ports
 from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import RetirementRefused
 from peaker_contract.metrics import Metric
 

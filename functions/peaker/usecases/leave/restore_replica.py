@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import FailedStep, StepInput, Summary
@@ -16,6 +15,7 @@ from peaker.usecases.join.database_control import bring_database_back
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.leave.stop_database import stop_commands
 from peaker.usecases.run.held_lease import holder_of
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import HostCommandRunning, InstanceNotOnline
 
 

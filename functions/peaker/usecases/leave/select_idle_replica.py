@@ -7,7 +7,6 @@ from typing import Any
 
 from pydantic import Field
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.parking import Disposal, volumes_hourly
 from peaker.domain.planning.prices import PriceTable, total, usd
 from peaker.domain.replicas.fleet import Observation, Replica
@@ -20,6 +19,7 @@ from peaker.usecases.leave.guard_retirement import load_evidence, removal_reason
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.run.held_lease import holder_of
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NoIdleReplica, ResourceNotFound
 from peaker_contract.tags import CLUSTER_TAG
 

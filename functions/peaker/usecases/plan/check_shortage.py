@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import Observation
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.run import PlanStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import Metric
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.fetched_prices import is_first_need, price_table
 from peaker.domain.planning.prices import PriceTable
 from peaker.ports import Ports
 from peaker.usecases.plan.refresh_prices import ask_for_prices, stored_prices, wanted_types
+from peaker_contract.cluster import ClusterSettings
 
 
 def cluster_prices(ports: Ports, settings: ClusterSettings) -> PriceTable:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, PastSteps, VolumeToHydrate
 from peaker.domain.replicas.donor import choose_donor, data_volumes
 from peaker.domain.replicas.fleet import Observation
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.storage.snapshot_sets import ExpectedCopy, expected_copy
 from peaker.ports import Ports
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 
 GIB = 1024.0**3

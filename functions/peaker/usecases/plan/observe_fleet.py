@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import Observation, Replica, ReplicaRow
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.ports import Ports
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import ROLE_TAG
 
 _LEAVING = {"shutting-down", "terminated"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.first_snapshots import first_set_note
 from peaker.domain.planning.lead_time import (
     LeadTime,
@@ -28,6 +27,7 @@ from peaker.usecases.plan.cluster_prices import prices_for_plan
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.run.held_lease import holder_of
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NoShortage, ResourceNotFound, ScaleOutRefused
 from peaker_contract.metrics import Metric
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.plan import Price, ScaleOutPlan
 from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.report.receipt import Receipt, assemble_receipt
@@ -17,6 +16,7 @@ from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set
 from peaker.usecases.run.run_memory import builder_of
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import InvalidRequest, UndoInProgress, UnknownCluster, with_remedy
 
 _SERVING_KINDS = {

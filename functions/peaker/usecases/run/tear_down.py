@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.instants import seconds_between
 from peaker.domain.replicas.inventory import Instance, Snapshot, TargetState, Volume
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, of_kind
@@ -17,6 +16,7 @@ from peaker.ports import Ports
 from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker.usecases.run.lost_answers import may_still_appear
 from peaker.usecases.run.run_host_command import command_comment
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NotOwned
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 

@@ -226,7 +226,7 @@ def test_its_volumes_count_in_the_budget_until_it_returns() -> None:
     limits = {
         "max_hourly_cost_usd": hourly + 1e-4,
         "minimum_lifetime_minutes": 0,
-        "prewarm_deadline_minutes": 9,
+        "prewarm_deadline_minutes": 15,
     }
     tight = orders(limits=limits)
     refused = plan_scale_out(fleet, tight, US_EAST_1, NOON)

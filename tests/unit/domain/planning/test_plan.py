@@ -77,7 +77,7 @@ REFUSED: dict[str, tuple[Observation, dict[str, Any], str, str]] = {
             "limits": {
                 "max_hourly_cost_usd": 0.1,
                 "minimum_lifetime_minutes": 0,
-                "prewarm_deadline_minutes": 9,
+                "prewarm_deadline_minutes": 15,
             }
         },
         "budget",

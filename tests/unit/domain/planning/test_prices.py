@@ -18,7 +18,7 @@ from tests.support.fakes import NOON
 BASE = "i-00000000000000b01"
 NOT_ASKED = Unknown("the AWS Price List was not asked yet")
 IRISH = {"region": "eu-west-1", "subnets": {"eu-west-1a": "subnet-0a77000000000001a"}}
-NO_BUDGET = {"limits": {"minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 9}}
+NO_BUDGET = {"limits": {"minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 15}}
 IN_IRELAND = FetchedPrices(
     region="eu-west-1",
     fetched_at=NOON - timedelta(days=2),

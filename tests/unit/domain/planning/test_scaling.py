@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peaker.domain.cluster import ForecastSettings
 from peaker.domain.forecasting import LEVELS, Forecast, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
@@ -29,6 +28,8 @@ from peaker.domain.planning.scaling import (
     replicas_for,
     served_quantile,
 )
+
+from peaker_contract.load_settings import ForecastSettings
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from peaker.domain.cluster import RampSettings
 from peaker.domain.reading import Unknown
 from peaker.domain.service.ramp import Expected, RampAction, RampVerdict, Service, judge_share, judge_step
+
+from peaker_contract.endpoint_settings import RampSettings
 
 POLICY = RampSettings(latency_margin=1.5, min_queries=100)
 PEER = Service(1000, 0, 0.40)

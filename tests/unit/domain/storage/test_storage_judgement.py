@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from peaker.domain.cluster import VolumeSettings
 from peaker.domain.storage.storage_judgement import judge_loads
+
+from peaker_contract.storage_settings import VolumeSettings
 
 
 def settings(iops: int = 3000) -> list[VolumeSettings]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from peaker.domain.cluster import ClusterSettings
 from peaker.domain.planning.prices import EbsPrices
 from peaker.domain.replicas.inventory import Snapshot, TargetState
 from peaker.domain.runs.run import PlanStep, RecordStep
@@ -17,6 +16,7 @@ from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.record_receipt import record_receipt
 
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import Throttled
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, DONOR_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peaker.domain.cluster import ClusterSettings, LoadMetricSettings
 from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
 from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
@@ -17,7 +16,9 @@ from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.ports import ForecastPorts
 from peaker.usecases.forecast.forecast_load import ForecastReport, forecast_load
 
+from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsUnavailable, UnknownCluster
+from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG
 from tests.support.builders import RUN_ID, SOURCE, instance, orders, with_cluster

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
 from peaker.domain.planning.plan import ScaleOutPlan, as_document
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
@@ -39,6 +38,7 @@ from peaker.usecases.run.release_lease import release_lease
 from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract import errors
+from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 from tests.support.builders import BASE, RUN_ID, leased, orders
 from tests.support.fakes import NOON, FakePorts, fake_ports

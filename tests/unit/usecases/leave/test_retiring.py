@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.cluster import NLB_PROPAGATION_SECONDS
 from peaker.domain.reading import Known
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetState
@@ -24,6 +23,7 @@ from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
 
 from peaker_contract import errors
+from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
 from peaker_contract.tags import LOAD_TAG
 from tests.support.builders import BASE, RUN_ID, SOURCE, instance, orders
 from tests.support.fakes import NOON, FakePorts, fake_ports

@@ -227,7 +227,7 @@ def test_the_plan_has_the_price_of_what_stays_and_the_budget_counts_it(ports: Fa
     limits = {
         "max_hourly_cost_usd": replica_hour + 1e-4,
         "minimum_lifetime_minutes": 0,
-        "prewarm_deadline_minutes": 9,
+        "prewarm_deadline_minutes": 15,
     }
     tight = world(limits=limits)
     planned = plan_scale_out(tight, PlanStep(**unleased(tight).model_dump())).plan

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, StrictBool, StrictInt, field_validator, model_validator
 
-from environments.field_types import Fault, Number, Port, Settings, refuse, text
+from peaker_contract.field_types import MOST_REPLICAS, Fault, Number, Port, Settings, refuse, text
 
 # Longer waits than this outlast the retries of DrainReplica and ObserveIdle: 1000 of them, at most 30 s apart.
 LONGEST_WAIT_SECONDS = 28_800
+# A network load balancer acts on a registration, a deregistration and new weights 3 to 5 minutes later (AWS Support in
+# aws-load-balancer-controller#1834).
+NLB_PROPAGATION_SECONDS = 300
 # Changes reach all of Route 53's name servers within this, in general (botocore, route53:ChangeResourceRecordSets).
 ROUTE53_PROPAGATION_SECONDS = 60
+# A DNS name hears of a bad replica only by the watch, two of its periods late.
+ROUTE53_LONGEST_WATCH_MINUTES = 5
 
 _PORT = "Port that MySQL answers on at every replica."
 _HEALTH_PORT = "Port of the replicas' health responder (HTTP); another than `port`."
 _SOURCE_SERVES_READS = "Whether the health responder of a source answers good."
 
 
-def _shared_ports(endpoint: NlbEndpoint | Route53Endpoint) -> Iterator[Fault]:
+def _shared_ports(endpoint: NlbEndpoint | Route53EndpointSettings) -> Iterator[Fault]:
     if endpoint.health_port == endpoint.port:
         yield Fault(
             ("health_port",),
@@ -49,8 +54,43 @@ class NlbEndpoint(Settings):
             refuse([Fault(("listener_port",), message)])
         return self
 
+    @property
+    def clients_follow_within_seconds(self) -> int:
+        """How long a client may still act on what the endpoint said before a change: until the balancer acts on it."""
+        return NLB_PROPAGATION_SECONDS
 
-class Route53Endpoint(Settings):
+    @property
+    def late_because(self) -> str:
+        """Why clients act on the old state for so long."""
+        return "the load balancer acts minutes late"
+
+    @property
+    def longest_watch_minutes(self) -> int | None:
+        """The rarest watch that a bad replica is noticed by in time; None when the endpoint looks for itself."""
+        return None
+
+    def expected_ratio(self, share: float, peers: int) -> float:
+        """A newcomer's new connections over those of one of its `peers`, at this share of the warming group.
+
+        The warming group has the newcomer and the peers, the serving group the peers alone.
+        """
+        fair = share / (peers + 1)
+        return fair / ((1 - share) / peers + fair)
+
+
+class NlbEndpointSettings(NlbEndpoint):
+    """The same once deployed.
+
+    `target_group_arn` holds the proven replicas; `warming_target_group_arn` those and the newcomers, and the
+    listener's weights say how much goes through it.
+    """
+
+    target_group_arn: str | None = None
+    warming_target_group_arn: str | None = None
+    listener_arn: str | None = None
+
+
+class Route53EndpointSettings(Settings):
     """A DNS name in a hosted zone that exists; clients connect to the replicas' own `port`."""
 
     kind: Literal["route53"] = Field(description="Kind of read endpoint.", examples=["route53"])
@@ -77,12 +117,36 @@ class Route53Endpoint(Settings):
         refuse(_shared_ports(self))
         return self
 
+    @property
+    def clients_follow_within_seconds(self) -> int:
+        """How long a client may still act on what the endpoint said before a change: propagation, then the TTL."""
+        return ROUTE53_PROPAGATION_SECONDS + self.ttl_seconds
 
-ReadEndpoint = Annotated[NlbEndpoint | Route53Endpoint, Field(discriminator="kind")]
-ENDPOINT_KINDS = ("nlb", "route53")
+    @property
+    def late_because(self) -> str:
+        """Why clients act on the old state for so long."""
+        return "its address may be cached (TTL and propagation)"
+
+    @property
+    def longest_watch_minutes(self) -> int | None:
+        """The rarest watch that a bad replica is noticed by in time."""
+        return ROUTE53_LONGEST_WATCH_MINUTES
+
+    def expected_ratio(self, share: float, peers: int) -> float:
+        """A newcomer's new connections over those of one of its `peers`: the weights of their records."""
+        return share
 
 
-class Ramp(Settings):
+AnyEndpoint = NlbEndpoint | Route53EndpointSettings
+AnyDeployedEndpoint = NlbEndpointSettings | Route53EndpointSettings
+ReadEndpoint = Annotated[AnyEndpoint, Field(discriminator="kind")]
+DeployedReadEndpoint = Annotated[AnyDeployedEndpoint, Field(discriminator="kind")]
+ENDPOINT_KINDS: tuple[str, ...] = tuple(
+    get_args(one.model_fields["kind"].annotation)[0] for one in get_args(AnyEndpoint)
+)
+
+
+class RampSettings(Settings):
     """How a new replica's share of new connections rises; worse than its peers by the margin, it goes back."""
 
     shares: tuple[Annotated[Number, Field(gt=0, le=1)], ...] = Field(
@@ -143,7 +207,7 @@ class Ramp(Settings):
         return shares
 
 
-class Health(Settings):
+class HealthSettings(Settings):
     """When the health responder of a replica turns good and bad; its samples are a second apart."""
 
     good_samples: StrictInt = Field(
@@ -155,7 +219,7 @@ class Health(Settings):
     floor_replicas: StrictInt = Field(
         default=1,
         ge=0,
-        le=100,
+        le=MOST_REPLICAS,
         description="Below so many good replicas lag ejects nobody. At most `max_replicas`.",
         examples=[1],
     )
@@ -176,7 +240,7 @@ class Health(Settings):
     )
 
 
-class Drain(Settings):
+class DrainSettings(Settings):
     """How long the connections of a replica may take to end, and whether they are cut then."""
 
     limit_seconds: StrictInt = Field(
@@ -191,7 +255,7 @@ class Drain(Settings):
     )
 
 
-class Retirement(Settings):
+class RetirementSettings(Settings):
     """How long a drained replica is watched, and whether it is parked (stopped, volumes kept) or deleted."""
 
     observation_seconds: StrictInt = Field(

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, WithJsonSchema
 
 Location = tuple[str | int, ...]
 PATTERN_WORDS: dict[str, str] = {}
@@ -24,6 +24,10 @@ class Fault:
     at: Location
     message: str
 
+    def __str__(self) -> str:
+        place = ".".join(str(part) for part in self.at)
+        return f"{place}: {self.message}" if place else self.message
+
     def below(self, *parents: str | int) -> Fault:
         return Fault((*parents, *self.at), self.message)
 
@@ -32,7 +36,7 @@ class BrokenRules(ValueError):
     """Settings that are good one by one do not go together; each fault's path starts at the model."""
 
     def __init__(self, faults: tuple[Fault, ...]) -> None:
-        super().__init__("; ".join(fault.message for fault in faults))
+        super().__init__("; ".join(str(fault) for fault in faults))
         self.faults = faults
 
 
@@ -41,21 +45,6 @@ def refuse(faults: Iterable[Fault]) -> None:
     found = tuple(faults)
     if found:
         raise BrokenRules(found)
-
-
-@dataclass(frozen=True)
-class UnclearWord:
-    """An unquoted word that YAML 1.1, YAML 1.2 and people read differently, such as `no` or `012`.
-
-    It is a value of its own, so that the field that it stands in is blamed; a moment is the only field that takes one.
-    """
-
-    text: str
-    kind: str
-    remedy: str
-
-    def __repr__(self) -> str:
-        return self.text
 
 
 class Settings(BaseModel):
@@ -70,6 +59,10 @@ def text(pattern: str, words: str, longest: int | None = None) -> Any:
     return Field(strict=True, pattern=pattern, max_length=longest)
 
 
+# Route 53 holds so many weighted records of one name and type (botocore, route53:ResourceRecordSet$Weight). It is far
+# above what one source feeds, and so the bound of every kind of endpoint: a figure above it is a slip of the keyboard.
+MOST_REPLICAS = 100
+
 Number = Annotated[float, Field(strict=True)]
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 SubnetId = Annotated[
@@ -78,7 +71,6 @@ SubnetId = Annotated[
 SecurityGroupId = Annotated[
     str, text(r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$", "a security group id such as sg-0123456789abcdef0")
 ]
-VpcId = Annotated[str, text(r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$", "a VPC id such as vpc-0123456789abcdef0")]
 ImageId = Annotated[
     str, text(r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$", "an image id such as ami-0123456789abcdef0")
 ]
@@ -90,6 +82,19 @@ ZoneName = Annotated[
         "us-east-1-wl1-bos-wlz-1",
     ),
 ]
+ClusterName = Annotated[
+    str,
+    text(
+        r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$",
+        "small letters, digits and single hyphens between them, with a letter first, such as orders",
+        20,
+    ),
+]
+EnvironmentName = Annotated[
+    str,
+    text(r"^[a-z][a-z0-9]{0,9}$", "1 to 10 small letters and digits with a letter first, such as prod"),
+]
+RegionName = Annotated[str, text(r"^[a-z]{2,4}(-[a-z]+)+-[0-9]+$", "a region such as us-east-1", 30)]
 # CloudWatch: printable ASCII, at least one character that is no blank (botocore, cloudwatch:PutMetricData).
 MetricText = Annotated[
     str,
@@ -110,14 +115,14 @@ _YEARS = range(2000, 2101)
 _MOMENT_FORM = "must be a date and a time such as 2026-11-27T06:00 or 2026-11-27T06:00+01:00"
 
 
-def _moment(given: object) -> datetime:
+def moment(given: object) -> datetime:
+    """A time as people write it, with or without an offset. Raises ValueError that says which form is right."""
     if isinstance(given, datetime):
         moment = given
     else:
-        written = given.text if isinstance(given, UnclearWord) else given
-        found = _MOMENT.fullmatch(written) if isinstance(written, str) else None
+        found = _MOMENT.fullmatch(given) if isinstance(given, str) else None
         if found is None:
-            kind = ": the time is missing" if type(given) is date or _is_a_day(written) else ""
+            kind = ": the time is missing" if type(given) is date or _is_a_day(given) else ""
             raise ValueError(f"{_MOMENT_FORM}{kind}")
         try:
             moment = datetime.fromisoformat(f"{found[1]}T{found[2]}{(found[3] or '').upper()}")
@@ -132,9 +137,16 @@ def _is_a_day(written: object) -> bool:
     return isinstance(written, str) and re.fullmatch(r"\d{4}-\d\d?-\d\d?", written, re.ASCII) is not None
 
 
+def _in_utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise ValueError(f"must have an offset such as Z or +01:00, got {moment:%Y-%m-%dT%H:%M}")
+    return moment.astimezone(UTC)
+
+
 Moment = Annotated[
     datetime,
-    BeforeValidator(_moment),
+    BeforeValidator(moment),
+    AfterValidator(_in_utc),
     WithJsonSchema(
         {
             "type": "string",

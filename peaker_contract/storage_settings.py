@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StrictBool, StrictInt, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    StrictInt,
+    model_serializer,
+    model_validator,
+)
 
-from environments.field_types import Fault, Number, Settings, refuse, text
+from peaker_contract.field_types import Fault, Number, Settings, refuse, text
 
 # botocore, ec2:CreateVolume (gp3, io2); EBS user guide, general-purpose.md and provisioned-iops.md (the ratios).
 GP3_IOPS = (3_000, 80_000)
@@ -91,11 +98,12 @@ def io2_mib_per_s(iops: int) -> int:
     return min(IO2_MOST_MIB_PER_S, int(iops * IO2_MIB_PER_S_PER_IOPS))
 
 
-def _throughput_that_follows(valid: dict[str, Any]) -> int | None:
+def _throughput_that_follows(valid: dict[str, Any]) -> Any:
+    """Of io2; of gp3 it is missed by the model."""
     return io2_mib_per_s(valid["iops"]) if valid.get("volume_type") == "io2" and "iops" in valid else None
 
 
-class Volume(Settings):
+class VolumeSettings(Settings):
     """A data volume; the order in the file is the order of attachment."""
 
     name: Annotated[
@@ -132,7 +140,7 @@ class Volume(Settings):
         description="Provisioned IOPS: 3000 to 80000 for gp3, 100 to 256000 for io2.",
         examples=[3000],
     )
-    throughput_mib_per_s: StrictInt | None = Field(
+    throughput_mib_per_s: StrictInt = Field(
         default_factory=_throughput_that_follows,
         ge=GP3_MIB_PER_S[0],
         le=GP3_MIB_PER_S[1],
@@ -149,6 +157,14 @@ class Volume(Settings):
         refuse(self._gp3_faults() if self.volume_type == "gp3" else self._io2_faults())
         return self
 
+    @model_serializer(mode="wrap")
+    def _without_what_follows(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What is written is what may be given."""
+        written: dict[str, Any] = write(self)
+        if self.volume_type == "io2":
+            written.pop("throughput_mib_per_s", None)
+        return written
+
     def _mount_faults(self) -> Iterator[Fault]:
         taken = system_directory_of(self.mount_point)
         if taken is not None:
@@ -163,7 +179,7 @@ class Volume(Settings):
         if not least <= self.iops <= most:
             yield Fault(("iops",), f"must be {least} to {most} for gp3, got {self.iops}")
             return
-        given = self.throughput_mib_per_s
+        given: int | None = self.throughput_mib_per_s
         low, high = GP3_MIB_PER_S
         carried = min(high, int(self.iops * GP3_MIB_PER_S_PER_IOPS))
         if given is None:
@@ -184,7 +200,7 @@ class Volume(Settings):
             )
 
 
-class Snapshots(Settings):
+class SnapshotSettings(Settings):
     """What stays of a donor's snapshots after a run."""
 
     keep: StrictBool = Field(
@@ -203,7 +219,7 @@ class Snapshots(Settings):
     )
 
 
-class Prewarm(Settings):
+class PrewarmSettings(Settings):
     """When a replica may serve: once all used blocks are warm, or once the hot set is, the rest following."""
 
     serve_when: Literal["all", "hot"] = Field(
@@ -220,7 +236,7 @@ class Prewarm(Settings):
     )
 
 
-class Gates(Settings):
+class GateSettings(Settings):
     """What a new replica must show before it is registered."""
 
     lag_seconds: Number = Field(

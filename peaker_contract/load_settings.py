@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Annotated, Literal, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictInt,
-    ValidationInfo,
-    field_validator,
-    model_validator,
+from pydantic import ConfigDict, Field, StrictBool, StrictInt, model_validator
+
+from peaker_contract.field_types import (
+    MOST_REPLICAS,
+    Fault,
+    MetricText,
+    Moment,
+    Number,
+    Remark,
+    Settings,
+    refuse,
 )
-
-from environments.field_types import Fault, MetricText, Moment, Number, Remark, Settings, refuse
 
 _LARGEST = 1e15
 
 
-class LoadMetric(Settings):
+class LoadMetricSettings(Settings):
     """The CloudWatch metric that says how much read load the cluster takes."""
 
     namespace: Annotated[MetricText, Field(max_length=255)] = Field(
@@ -51,7 +49,7 @@ class LoadMetric(Settings):
     )
 
 
-class Watch(LoadMetric):
+class WatchSettings(LoadMetricSettings):
     """A metric that shows trouble: any point above `above`. No point means no trouble."""
 
     kind: Literal["error_spike", "failover", "deploy"] = Field(
@@ -62,18 +60,18 @@ class Watch(LoadMetric):
     )
 
 
-class Holds(Settings):
+class HoldSettings(Settings):
     """For so many minutes after trouble nothing is retired."""
 
     minutes: StrictInt = Field(
         default=30, ge=0, le=1_440, description="How long nothing is retired after trouble.", examples=[30]
     )
-    watch: tuple[Watch, ...] = Field(
+    watch: tuple[WatchSettings, ...] = Field(
         default=(), max_length=5, description="Metrics of yours that show trouble."
     )
 
 
-class Forecast(Settings):
+class ForecastSettings(Settings):
     """The quantile to serve, or the costs that it follows from: short / (short + spare). The quantile wins."""
 
     quantile: Number | None = Field(
@@ -112,19 +110,10 @@ class Forecast(Settings):
 
 
 class CalendarEvent(Settings):
-    """A known event, which never lowers the need; what is deployed is UTC.
-
-    A time that a clock change repeats or skips is taken so that the event is longer, not shorter.
-    """
+    """A known event, which never lowers the need; its times are kept in UTC."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
-    time_zone: Annotated[str, Field(strict=True, max_length=64)] = Field(
-        default="UTC",
-        exclude=True,
-        description="IANA zone of times that have no offset.",
-        examples=["Europe/Berlin"],
-    )
     from_: Moment = Field(alias="from", description="When it begins.", examples=["2026-11-27T06:00"])
     until: Moment = Field(description="When it ends, after `from`.", examples=["2026-11-28T02:00"])
     reason: Annotated[Remark, Field(max_length=80)] = Field(
@@ -133,7 +122,7 @@ class CalendarEvent(Settings):
     min_replicas: StrictInt | None = Field(
         default=None,
         ge=1,
-        le=100,
+        le=MOST_REPLICAS,
         description="Replicas that it takes. One of `min_replicas`, `load` and `factor`; at most `max_replicas`.",
         examples=[5],
     )
@@ -147,28 +136,6 @@ class CalendarEvent(Settings):
     factor: Number | None = Field(
         default=None, ge=1.0, le=100, description="Multiplies the forecast.", examples=[1.5]
     )
-
-    @field_validator("time_zone")
-    @classmethod
-    def _is_a_zone(cls, name: str) -> str:
-        try:
-            ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            near = difflib.get_close_matches(
-                name, sorted(one for one in available_timezones() if "/" in one), n=1
-            )
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ValueError(f"must be an IANA zone such as Europe/London, got {name!r}{hint}") from None
-        return name
-
-    @field_validator("from_", "until")
-    @classmethod
-    def _becomes_utc(cls, moment: datetime, info: ValidationInfo) -> datetime:
-        if moment.tzinfo is not None:
-            return moment.astimezone(UTC)
-        zone = ZoneInfo(info.data.get("time_zone", "UTC"))
-        choices = [moment.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]
-        return min(choices) if info.field_name == "from_" else max(choices)
 
     @model_validator(mode="after")
     def _is_one_event(self) -> Self:
@@ -187,7 +154,12 @@ class CalendarEvent(Settings):
             yield Fault((), f"must have one of min_replicas, load and factor, got {got}")
 
 
-class Observation(Settings):
+EventT = TypeVar("EventT", bound=CalendarEvent)
+# An environment file has events of a kind of its own, with the zone of their times.
+Calendar = Annotated[tuple[EventT, ...], Field(max_length=12, description="Known events.")]
+
+
+class ObservationSettings(Settings):
     """How long a new cluster is only observed; `accepted: true` ends it."""
 
     days: Number = Field(default=7.0, ge=0, le=90, description="How long it is only observed.", examples=[7])
