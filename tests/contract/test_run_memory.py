@@ -166,8 +166,7 @@ FACTS: dict[str, Any] = {
 
 def open_as_before(table: LedgerTable, holder: Holder, facts: Mapping[str, Any], plan: str = "{}") -> None:
     """The row of run 1 as the version before left it."""
-    request = {"cluster": "orders", "mode": "act", "count": 1, "replica": None, "reason": None,
-               "trigger": {"kind": "manual", "alarm": None, "reason": None, "at": None}}  # fmt: skip
+    request = {"reason": "by hand", "trigger": {"kind": "manual", "alarm": None}, "unknown_by_now": 1}
     table.put(
         holder,
         {
@@ -191,7 +190,7 @@ class TestARunOfTheVersionBefore(OfDynamoDb):
         assert (ramp.since, ramp.share_since, ramp.index) == (at, at, 2)
         assert run.required(EndpointExit, "UndoScaleOut").at == at
         assert run.required(DatabaseStop, "ParkReplica").at == at
-        assert run.request.cluster == "orders"
+        assert (run.request.cluster, run.request.reason) == ("orders", "by hand")
 
     @pytest.mark.parametrize(
         ("shape", "builder", "zone"),

@@ -152,11 +152,14 @@ PROOF = [
 def test_only_scale_outs_that_succeeded_teach_the_lead_time(records: DynamoForecastRecords) -> None:
     table = LedgerTable(boto3.client("dynamodb"), "ledger")
     lease, ledger = DynamoDbLease(table), DynamoDbLedger(table)
-    outcomes = [("scale_out", "succeeded"), ("scale_out", "rolled_back"), ("scale_in", "succeeded")]
-    for number, (operation, outcome) in enumerate(outcomes):
+    built, unreadable = {}, {"plan": '{"method": 7}'}
+    outcomes = [("scale_out", "succeeded", built), ("scale_out", "rolled_back", built)]
+    outcomes += [("scale_in", "succeeded", built), ("scale_out", "succeeded", unreadable)]
+    for number, (operation, outcome, parts) in enumerate(outcomes):
         run_id, start = f"run-{number}", NOW + timedelta(hours=number)
         holder = lease.acquire("orders", run_id, operation, start, start + timedelta(hours=1))
-        ledger.open_run(holder, RunRow(run_id, "orders", operation, start, ExecutionInput(cluster="orders")))
+        run = RunRow(run_id, "orders", operation, start, ExecutionInput(cluster="orders"), parts=parts)
+        ledger.open_run(holder, run)
         ledger.start_step(holder, "ReportPrewarm", start, start + timedelta(hours=1))
         ledger.finish_step(holder, "ReportPrewarm", start + timedelta(seconds=90), {"bytes_read": 5e8})
         ledger.start_step(holder, "VerifyStorage", start, start + timedelta(hours=1))

@@ -21,6 +21,7 @@ from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker.domain.storage.storage_judgement import knee_share
 from peaker.ports import Ledger
+from peaker_contract.errors import LedgerInconsistent
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -128,7 +129,7 @@ class DynamoForecastRecords:
         copies: list[CopiedBytes] = []
         for run_id in self._recent_runs(cluster):
             run = self._ledger.run(run_id)
-            if run.operation != "scale_out" or run.outcome != "succeeded" or _returned(run):
+            if run.operation != "scale_out" or run.outcome != "succeeded" or not _built(run):
                 continue
             steps = self._ledger.steps(run_id)
             copies += _copied(steps)
@@ -186,7 +187,13 @@ def _number(item: Mapping[str, Any], name: str) -> float | None:
     return float(item[name]["N"]) if name in item else None
 
 
-def _returned(run: RunRow) -> bool:
-    """A return hydrates nothing and is behind by more: its times say nothing about a build."""
-    plan = run.part(ScaleOutPlan)
-    return plan is not None and plan.returns is not None
+def _built(run: RunRow) -> bool:
+    """A return hydrates nothing and is behind by more: its times say nothing about a build.
+
+    Nor do those of a run whose plan cannot be read, which may have been one.
+    """
+    try:
+        plan = run.part(ScaleOutPlan)
+    except LedgerInconsistent:
+        return False
+    return plan is None or plan.returns is None

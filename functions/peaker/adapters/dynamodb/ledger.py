@@ -33,21 +33,10 @@ from peaker.domain.runs.ledger import (
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker_contract.errors import LedgerInconsistent
 
-_COLUMNS = frozenset(
-    {
-        "pk",
-        "sk",
-        "run_id",
-        "cluster",
-        "operation",
-        "trigger",
-        "outcome",
-        "started_at",
-        "finished_at",
-        "expires_at",
-    }
-    | {"request", "facts"}
-)
+_COLUMNS = frozenset({
+    "pk", "sk", "run_id", "cluster", "operation", "trigger", "outcome", "started_at", "finished_at", "expires_at",
+    "request", "facts",
+})  # fmt: skip
 
 
 class DynamoDbLedger:
@@ -87,7 +76,7 @@ class DynamoDbLedger:
             cluster=item["cluster"],
             operation=item["operation"],
             started_at=from_iso(item["started_at"]),
-            request=ExecutionInput.model_validate_json(item["request"], extra="ignore"),
+            request=_request(item),
             outcome=item["outcome"],
             finished_at=_time(item.get("finished_at")),
             parts={**parts_of_facts(item), **_parts(item)},
@@ -226,6 +215,12 @@ class DynamoDbLedger:
             self._table.update(holder, run_key(holder.run_id), "run", values, must_exist=True)
         except ConditionFailed as missing:
             raise LedgerInconsistent(f"the ledger has no run {holder.run_id}") from missing
+
+
+def _request(item: Mapping[str, Any]) -> ExecutionInput:
+    """As it was checked when it was given: what another version knew more of it does not matter any more."""
+    given = {"cluster": item["cluster"], **json.loads(item["request"])}
+    return ExecutionInput.model_validate(given, extra="ignore")
 
 
 def _parts(item: Mapping[str, Any]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Runs that were opened before each part had an attribute of its own: all was in one document, `facts`.
 
-Needed while such a run may be at work, that is for the two days after an upgrade that an execution may last
-(`TimeoutSeconds` of scale_out). After that nothing reads the parts of those runs.
+Needed while such a run may be at work: an execution of scale_out lasts three days at most, its roll_back one more. Four
+days after the last environment was upgraded nothing reads the parts of those runs, and this module can go.
 """
 
 from __future__ import annotations

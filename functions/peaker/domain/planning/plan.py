@@ -111,8 +111,8 @@ class LeadTimeEstimate(PlanPart):
 class ScaleOutPlan(RunPart):
     """One replica to build; `count` says how many runs follow one another. `notes` refuse nothing.
 
-    What is built is built by this document, whatever the settings are by then. `build` is None in plans of the version
-    before it was part of them.
+    What is built is built by this document, whatever the settings are by then. Plans are read for as long as their
+    replicas live, which may be parked for weeks: a new field has a default. `build` is None where it was not planned.
     """
 
     ledger_name = "plan"
