@@ -107,9 +107,9 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapters]:
         )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ledger_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A control plane for all tests of the ledger: its conditional writes are atomic, as DynamoDB's are."""
+    """A control plane for all tests of a module: its conditional writes are atomic, as DynamoDB's are."""
     with LocalCloud(None, tmp_path_factory.mktemp("ledger")) as cloud:
         yield cloud
 
