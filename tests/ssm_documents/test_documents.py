@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 from peaker_host import cli
+from peaker_host.machine.errors import InvalidArgument
+from peaker_host.warm.reading_orders import READING_ORDERS
 
 from ssm_documents.schema import document_paths, load_document
 from tests.support.fakes import refuse_parameters
@@ -167,6 +169,15 @@ def test_the_prewarm_takes_the_address_from_the_environment(monkeypatch: pytest.
     monkeypatch.setenv("PEAKER_BLOCK_LIST_URL", VALUES["BlockListUrl"])
     parsed = cli.parser().parse_args(["start_prewarm", "--run-id", "r"])
     assert parsed.block_list_url == VALUES["BlockListUrl"]
+
+
+def test_every_reading_order_may_be_asked_for_and_no_other_is_taken() -> None:
+    document = load_document(ROOT / "ssm_documents" / "start_prewarm.yaml")
+    pattern = document["parameters"]["Method"]["allowedPattern"]
+    assert [name for name in READING_ORDERS if not re.fullmatch(pattern, name)] == []
+    assert re.fullmatch(pattern, "other")
+    with pytest.raises(InvalidArgument, match=", ".join(f"'{name}'" for name in READING_ORDERS)):
+        cli.parser().parse_args(["start_prewarm", "--run-id", "r", "--method", "other"])
 
 
 HOSTILE = ("$(reboot)", "a;reboot", "a b", "`id`", "a\nb", "'", "../x")
