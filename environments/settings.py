@@ -21,6 +21,7 @@ from pydantic import (
 from environments import aws_names, rules
 from environments.calendar_settings import CalendarEvent
 from environments.faults import EnvironmentFileError, Lines, faults_of
+from environments.prewarm_settings import Prewarm
 from peaker_contract.cluster import ClusterBlock, KmsKeyArn
 from peaker_contract.cluster_rules import broken, given_twice
 from peaker_contract.field_types import (
@@ -44,6 +45,7 @@ class Cluster(ClusterBlock):
     RULES = rules.FILE_RULES
 
     calendar: Calendar[CalendarEvent] = ()
+    prewarm: Prewarm = Field(default=Prewarm(), description="How volumes are warmed.")
     accept_unlisted_instance_type: StrictBool = Field(
         default=False,
         exclude=True,

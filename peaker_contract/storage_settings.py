@@ -220,8 +220,12 @@ class SnapshotSettings(Settings):
 
 
 class PrewarmSettings(Settings):
-    """When a replica may serve: once all used blocks are warm, or once the hot set is, the rest following."""
+    """In which order blocks are read, and when a replica may serve: once all used ones are warm, or once the hot set
+    is, the rest following."""
 
+    method: Annotated[str, text(r"^[a-z][a-z_]{0,30}$", "the name of a reading order")] = Field(
+        default="hot", description="Which blocks are read, in which order.", examples=["used"]
+    )
     serve_when: Literal["all", "hot"] = Field(
         default="all",
         description="`all`: once every used block is warm. `hot`: once the donor's buffer pool pages are.",

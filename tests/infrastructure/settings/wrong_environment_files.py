@@ -245,6 +245,10 @@ _CALENDAR = [
            "a parameter of the Parameter Store holds 8192", "c"),
 ]
 _LIFE = [
+    _wrong("unknown reading order", "c.prewarm.method", "alphabetical", "must be hot"),
+    _wrong("reading order that a build cannot wait for", "c.prewarm.method", "full", "must be hot"),
+    _wrong("hot set that is not read first", "c.prewarm", {"method": "used", "serve_when": "hot"},
+           "must be all with method used, which does not read the hot set first: take hot", "c.prewarm.serve_when"),
     _wrong("unknown prewarm", "c.prewarm.serve_when", "warm", "must be all or hot, got 'warm'"),
     _wrong("prewarm without a rate", "c.prewarm.background_rate_mib_per_s", 0, "must be at least 1, got 0"),
     _wrong("gate without lag", "c.gates.lag_seconds", 0, "must be at least 1, got 0"),

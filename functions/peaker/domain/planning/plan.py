@@ -65,9 +65,9 @@ class PlannedPrewarm(PlanPart):
     snapshot holds beyond that follows at `remainder_rate_mib_per_s`: a first write into a cold block fetches it first.
     """
 
-    # Hot blocks first, then all that the filesystems hold. A host without a readable map falls back to the whole
-    # device, one without a page list to the plain order, both by themselves.
-    method: str = "hot"
+    # A reading order of the host package. A host without a readable map falls back to the whole device, one without a
+    # page list to the plain order, both by themselves.
+    method: str
     serve_when: ServeWhen
     rate_limit_mib_per_s: int = 0
     background_rate_mib_per_s: int
@@ -216,6 +216,7 @@ def planned_build(settings: ClusterSettings) -> PlannedBuild:
         security_group_ids=settings.security_group_ids,
         instance_profile=settings.instance_profile,
         prewarm=PlannedPrewarm(
+            method=prewarm.method,
             serve_when=prewarm.serve_when,
             background_rate_mib_per_s=prewarm.background_rate_mib_per_s if prewarm.serve_when == "hot" else 0,
         ),

@@ -59,6 +59,12 @@ class TestStart:
         sent = ports.commands.parameters[-1]
         assert (sent["Method"], sent["BackgroundRateMibPerS"]) == ("hot", "0")
 
+    def test_blocks_are_read_in_the_order_of_the_settings(self) -> None:
+        ports = world(prewarm={"method": "used"})
+        answer(ports, "start_prewarm", pid=1)
+        start_prewarm(ports, leased(ports, "StartPrewarm"))
+        assert ports.commands.parameters[-1]["Method"] == "used"
+
     def test_the_rest_is_read_at_the_background_rate_where_the_hot_set_is_enough(self) -> None:
         ports = world(prewarm=HOT)
         answer(ports, "start_prewarm", pid=1)
