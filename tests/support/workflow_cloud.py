@@ -56,7 +56,7 @@ HOST_PACKAGE = "peaker_host.pyz"
 BALANCED = ("target_group", "warming_target_group", "listener")
 STEADY = {
     "capacity_per_replica": 100.0,
-    "drain": {"limit_seconds": 86_400, "allow_forced": False},
+    "drain": {"limit_seconds": 28_800, "allow_forced": False},
     "retirement": {"observation_seconds": 60, "park": "never"},
     "ramp": {"shares": [1.0], "step_seconds": 60, "window_seconds": 1, "min_queries": 20},
 }
