@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
-.PHONY: help demo test check lint setup setup-check setup-dev clean faults bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
+.PHONY: help demo test check lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
 	settings-reference aws-names
 
 PYTHON := .venv/bin/python
@@ -9,19 +9,19 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
-demo: setup  ## a real MySQL replica comes up warm before the peak, takes traffic and is retired (about 9 minutes)
+demo: setup-local  ## a real MySQL replica comes up warm before the peak, takes traffic and is retired (about 9 minutes)
 	$(PYTHON) -m demo
 
-test: setup-dev  ## the tests, linters and the type check
+test: setup-all  ## the tests, linters and the type check
 	scripts/test
 
-faults: setup-dev  ## a fault in every state of the workflows, also where `make test` has one like it
+faults: setup-all  ## a fault in every state of the workflows, also where `make test` has one like it
 	$(PYTHON) -m pytest tests/statemachines -m every_state
 
 check: lint  ## what needs neither root nor Debian: linters, types, and the tests of decisions, documents and templates
 	$(PYTHON) -m pytest tests/unit tests/architecture tests/ssm_documents tests/infrastructure tests/simulation
 
-lint: setup-check  ## ruff, mypy, import-linter
+lint: setup-dev  ## ruff, mypy, import-linter
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	PYTHONPATH=functions:host:packages/localcloud .venv/bin/lint-imports
@@ -29,16 +29,16 @@ lint: setup-check  ## ruff, mypy, import-linter
 bench-forecast: setup-dev  ## the forecast against the reference protocol, figures in build/bench/forecast.json
 	$(PYTHON) -m bench.forecast
 
-bench-aws: setup-dev  ## where AWS is hard, alone and on a busy machine, figures in build/bench/aws.json (about six hours)
+bench-aws: setup-all  ## where AWS is hard, alone and on a busy machine, figures in build/bench/aws.json (about six hours)
 	$(PYTHON) -m bench.aws
 
-bench-backtest: setup-dev  ## a second look at the backtest's headlines, figures in build/bench/backtest.json
+bench-backtest: setup-all  ## a second look at the backtest's headlines, figures in build/bench/backtest.json
 	$(PYTHON) -m bench.backtest
 
-bench-prewarm: setup-dev  ## prewarm methods on cold volumes, figures in build/bench/prewarm.json
+bench-prewarm: setup-all  ## prewarm methods on cold volumes, figures in build/bench/prewarm.json
 	$(PYTHON) -m bench.prewarm
 
-bench-traffic: setup-dev  ## joins, retirements and faults under load, figures in build/bench/traffic.json
+bench-traffic: setup-all  ## joins, retirements and faults under load, figures in build/bench/traffic.json
 	$(PYTHON) -m bench.traffic
 
 bench: bench-backtest bench-forecast bench-prewarm bench-traffic  ## all of them (about an hour and a half)
@@ -54,11 +54,11 @@ aws-names: setup-dev  ## the regions and instance types that settings are checke
 clean:  ## remove what the local cloud left on this machine (processes, mounts, loop devices, namespaces)
 	$(PYTHON) -m localcloud clean
 
-setup:
+setup-local:
 	@scripts/setup local
-
-setup-check:
-	@scripts/setup check
 
 setup-dev:
 	@scripts/setup dev
+
+setup-all:
+	@scripts/setup dev local

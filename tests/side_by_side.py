@@ -21,6 +21,14 @@ ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "test"
 AT_ONCE = 4
 TAIL_LINES = 400
+PLAIN_PATH = LOGS / "plain-tools"
+# `unshare` is how root becomes a plain user here.
+PLAIN_TOOLS = (
+    *("awk", "bash", "basename", "cat", "chmod", "cmp", "cp", "curl", "cut", "date", "dd", "diff", "dirname", "env"),
+    *("false", "find", "flock", "git", "grep", "gzip", "head", "id", "ln", "ls", "mkdir", "mktemp", "mv", "nproc"),
+    *("python3", "readlink", "rm", "sed", "seq", "sh", "sha256sum", "sleep", "sort", "stat", "tail", "tar", "tee"),
+    *("timeout", "touch", "tr", "true", "uname", "unshare", "wc", "xargs"),
+)
 PARKING = "tests/statemachines/test_parking_workflow.py"
 LOCAL_CLOUD = "packages/localcloud/tests"
 # The rooms whose tests need no machine images.
@@ -29,11 +37,15 @@ WITHOUT_MACHINE = ("access", "control", "resources")
 
 @dataclass(frozen=True)
 class Part:
-    """Commands in a row, which ends at the first that fails; it begins when the part `after` has passed."""
+    """Commands in a row, which ends at the first that fails; it begins when the part `after` has passed.
+
+    With `plain` it runs as on a plain user's machine: without root, and without what `scripts/setup local` installs.
+    """
 
     name: str
     commands: tuple[tuple[str, ...], ...]
     after: str | None = None
+    plain: bool = False
 
 
 def pytest(*arguments: str) -> tuple[str, ...]:
@@ -70,6 +82,7 @@ NAMED = (
             program("mypy"),
             ("env", "PYTHONPATH=functions:host:packages/localcloud", *program("lint-imports")),
         ),
+        plain=True,
     ),
 )
 
@@ -81,7 +94,7 @@ def parts() -> list[Part]:
         {f"tests/{path.relative_to(ROOT).parts[1]}" for path in ROOT.glob("tests/*/**/test_*.py")}
     )
     others = [folder for folder in folders if folder not in named]
-    return [*NAMED, Part("decisions", (pytest(*others),))]
+    return [*NAMED, Part("decisions", (pytest(*others),), plain=True)]
 
 
 @dataclass(frozen=True)
@@ -94,14 +107,32 @@ class Ended:
     processor_seconds: float
 
 
+def without_root() -> tuple[str, ...]:
+    """What a command begins with so that root leaves its rights behind; its files stay its own."""
+    if os.geteuid() != 0:
+        return ()
+    return ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
+
+
+def link_plain_tools() -> None:
+    """A PATH with what every Linux and macOS has, and nothing else."""
+    PLAIN_PATH.mkdir()
+    for name in PLAIN_TOOLS:
+        if found := shutil.which(name):
+            (PLAIN_PATH / name).symlink_to(found)
+
+
 def run(part: Part, at_work: set[subprocess.Popen[bytes]]) -> Ended:
     """Run its commands until one fails. Its processes are in `at_work` while they run."""
     began, used, well = time.monotonic(), 0.0, True
+    before = without_root() if part.plain else ()
+    environment = {**os.environ, "PATH": str(PLAIN_PATH)} if part.plain else None
     with (LOGS / f"{part.name}.log").open("wb") as log:
         for command in part.commands:
             process = subprocess.Popen(
-                command,
+                (*before, *command),
                 cwd=ROOT,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -171,6 +202,7 @@ def main(names: list[str]) -> int:
         return 2
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
+    link_plain_tools()
     failed = run_all([replace(part, after=None) for part in chosen] if names else chosen)
     for part in failed:
         log = LOGS / f"{part.name}.log"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -19,6 +20,8 @@ PACKAGES = (
     "peaker_cli",
     "peaker_backtest",
     "stacks",
+    "statemachines",
+    "ssm_documents",
     "environments",
     "localcloud",
     "lab",
@@ -81,6 +84,17 @@ def test_no_module_needs_itself_for_its_types() -> None:
     """Who reads one of a circle has to read all of it."""
     found = circles(imported(for_types_alone=True))
     assert [circle for circle in found if not all(name.startswith(TYPE_CIRCLES_IN) for name in circle)] == []
+
+
+def test_the_picture_of_the_house_shows_who_imports_whom() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    drawn = set(re.findall(r"^ +(\w+) --> (\w+)$", page, re.MULTILINE))
+    there = {
+        (module.split(".")[0], other.split(".")[0])
+        for module, others in imported(for_types_alone=True).items()
+        for other in others
+    }
+    assert drawn == {(one, other) for one, other in there if one != other}
 
 
 def test_a_circle_over_three_modules_is_found() -> None:

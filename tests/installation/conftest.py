@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.wheelhouse import REPOSITORY, fill
+from tests.installation.wheelhouse import REPOSITORY, fill
 
 NOBODY = 65534
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]

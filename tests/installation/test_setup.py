@@ -1,4 +1,4 @@
-"""`scripts/setup deploy` as a person without root, apt-get or GNU tools in what git hands out; then synth and `cdk`."""
+"""`scripts/setup` as a person without root, apt-get or GNU tools in what git hands out; then synth and `cdk`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.installation.conftest import Person, copy_checkout
-from tests.support.wheelhouse import REPOSITORY, fill, requirements_in
+from tests.installation.wheelhouse import REPOSITORY, fill, requirements_in
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -23,20 +23,20 @@ def checkout(person: Person) -> Path:
     return copy
 
 
-@pytest.mark.parametrize("kind", ["local", "dev"])
+@pytest.mark.parametrize("kinds", [["local"], ["dev", "local"]], ids=" ".join)
 def test_the_local_clouds_set_up_names_root_and_the_ways_without(
-    person: Person, checkout: Path, kind: str
+    person: Person, checkout: Path, kinds: list[str]
 ) -> None:
-    run = person.run("scripts/setup", kind, cwd=checkout)
+    run = person.run("scripts/setup", *kinds, cwd=checkout)
     assert run.returncode == 1
-    assert run.stderr.startswith(f"setup: {kind} needs root")
-    assert "scripts/setup deploy" in run.stderr
+    assert run.stderr.startswith("setup: local needs root")
+    assert "scripts/setup deploy, or dev" in run.stderr
 
 
 def test_an_unknown_kind_is_refused_with_those_that_there_are(person: Person, checkout: Path) -> None:
     run = person.run("scripts/setup", "prod", cwd=checkout)
     assert (run.returncode, run.stderr.count("\n")) == (2, 1)
-    assert "deploy|check|local|dev" in run.stderr
+    assert "usage: scripts/setup [deploy] [dev] [local]" in run.stderr
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,13 @@ def test_then_the_templates_are_written_and_the_commands_are_there(person: Perso
     ], stacks.stderr
     version = person.run(".venv/bin/peaker", "--version", cwd=deployable)
     assert version.stdout.startswith("peaker "), version.stderr
+
+
+def test_the_set_up_for_developers_asks_for_no_root(person: Person, deployable: Path) -> None:
+    # It comes as far as the package index, which is not there.
+    run = person.run("scripts/setup", "dev", cwd=deployable, variables={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""})
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1].startswith("setup: pip could not install requirements-dev.txt")
 
 
 def test_a_wrong_environment_is_one_line_of_synth(person: Person, deployable: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from localcloud.server import LocalCloud
 from tests.installation.conftest import Person, copy_checkout
-from tests.support.wheelhouse import REPOSITORY
+from tests.installation.wheelhouse import REPOSITORY
 
 TRACE = REPOSITORY / "data" / "traces" / "nab_elb_requests.csv"
 pytestmark = pytest.mark.timeout(900)
