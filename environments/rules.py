@@ -36,12 +36,12 @@ _ADDED_CHARACTERS = 41
 
 
 def _endpoint_hears_of_the_bad_in_time(read_endpoint: AnyEndpoint, health: HealthSettings) -> Iterator[Fault]:
-    most = read_endpoint.longest_watch_minutes
-    if most is not None and health.watch_minutes > most:
+    most = read_endpoint.longest_check_minutes
+    if most is not None and health.check_minutes > most:
         yield Fault(
-            ("health", "watch_minutes"),
+            ("health", "check_minutes"),
             f"must be at most {most} with a {read_endpoint.kind} read endpoint, which hears of a bad "
-            f"replica only by the watch, two of its periods late; got {health.watch_minutes}",
+            f"replica only by the check, two of its periods late; got {health.check_minutes}",
         )
 
 
@@ -138,7 +138,7 @@ def parameter_faults(cluster: ClusterBlock) -> Iterator[Fault]:
         yield Fault(
             (),
             f"takes up to {characters} characters as deployed, and a parameter of the Parameter Store holds "
-            f"{PARAMETER_CHARACTERS}: remove calendar events that are over, or shorten reasons and watched metrics",
+            f"{PARAMETER_CHARACTERS}: remove calendar events that are over, or shorten reasons and trouble metrics",
         )
 
 

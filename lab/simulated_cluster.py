@@ -1,7 +1,7 @@
 """A cluster on the simulated data plane: a source and a base replica that serves, and the load that it carries.
 
-It is made through the AWS APIs alone, as a user's is, and ends with the first forecast and the first watch. Making it
-again changes nothing.
+It is made through the AWS APIs alone, as a user's is, and ends with the first forecast and the first check of
+the replicas. Making it again changes nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def make_simulated_cluster(
     prepare_base: Callable[[str], None],
     progress: Callable[[str], None],
 ) -> RunningCluster:
-    """Make what is missing; return when the base replica serves and forecast and watch have looked at it.
+    """Make what is missing; return when the base replica serves and forecast and check have looked at it.
 
     `client` makes boto3 clients, `admin(path, body)` calls an endpoint under /_peaker/, `settings` is the cluster's
     deployed block, `load` is in units of its load metric: a third of what one replica serves when it is None.
@@ -66,7 +66,7 @@ def make_simulated_cluster(
     prepare_base(str(replica["InstanceId"]))
     _serve(client("elbv2"), admin, endpoint, str(replica["InstanceId"]), progress)
     _carry(admin, settings, settings["capacity_per_replica"] / 3 if load is None else load, progress)
-    for function in ("forecast_load", "watch_replicas"):
+    for function in ("forecast_load", "check_replicas"):
         progress(f"first {function}")
         _invoke(client("lambda"), f"peaker-{environment}-{function}", {"cluster": settings["name"]})
     return RunningCluster(

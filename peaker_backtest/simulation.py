@@ -17,8 +17,8 @@ from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.scaling import (
     Action,
     Capacity,
-    Fleet,
-    Observation,
+    DecisionInputs,
+    FleetCounts,
     ScalingPolicy,
     decide,
     replicas_for,
@@ -239,16 +239,16 @@ def simulate_forecasts(name: str, scenario: Scenario, forecasts: Iterable[tuple[
         at, forecast = next(source)
         if at != step:
             raise ValueError(f"forecast of step {at} where that of {step} was expected")
-        observation = Observation(
+        inputs = DecisionInputs(
             now_seconds=scenario.at_end_of(step),
             load_now=None if forecast.stale else forecast.last_load,
-            fleet=Fleet(
+            fleet=FleetCounts(
                 serving=fleet.serving,
                 building=len(fleet.arrivals),
                 peak_in_service_since={str(i): born for i, born in enumerate(fleet.births)},
             ),
         )
-        decision = decide(observation, forecast, lead, policy, state)
+        decision = decide(inputs, forecast, lead, policy, state)
         state = decision.state
         if decision.action is Action.SCALE_OUT:
             started = fleet.launch(step, decision.shortage)

@@ -342,11 +342,11 @@ SCALE_IN = (
     ),
     F(
         Phase.LEAVE,
-        "observe_idle",
-        "Watches the drained replica for any use",
+        "confirm_idle",
+        "Confirms that nobody uses the drained replica",
         STEP,
         ("drain_replica",),
-        steps=(S("ObserveIdle"),),
+        steps=(S("ConfirmIdle"),),
     ),
     F(
         Phase.LEAVE,
@@ -401,7 +401,7 @@ FORECAST = (
     ),
 )
 
-WATCH = (
+CHECKS = (
     F(
         Phase.UNDO,
         "find_stopped_runs",
@@ -410,7 +410,7 @@ WATCH = (
     ),
     F(
         Phase.JOIN,
-        "watch_replicas",
+        "check_replicas",
         "Tells the replicas their peers and floor, counts how they stand",
         (P.READ_CLUSTER_SETTINGS, P.DESCRIBE_INSTANCES, P.DESCRIBE_TARGET_HEALTH),
         ("report_health",),
@@ -452,7 +452,7 @@ FUNCTIONS: tuple[FunctionDefinition, ...] = (
     *SCALE_OUT,
     *SCALE_IN,
     *FORECAST,
-    *WATCH,
+    *CHECKS,
     *SNAPSHOTS,
     *PRICES,
 )

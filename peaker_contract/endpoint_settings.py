@@ -9,15 +9,15 @@ from pydantic import Field, StrictBool, StrictInt, field_validator, model_valida
 
 from peaker_contract.field_types import MOST_REPLICAS, Fault, Number, Port, Settings, refuse, text
 
-# Longer waits than this outlast the retries of DrainReplica and ObserveIdle: 1000 of them, at most 30 s apart.
+# Longer waits than this outlast the retries of DrainReplica and ConfirmIdle: 1000 of them, at most 30 s apart.
 LONGEST_WAIT_SECONDS = 28_800
 # A network load balancer acts on a registration, a deregistration and new weights 3 to 5 minutes later (AWS Support in
 # aws-load-balancer-controller#1834).
 NLB_PROPAGATION_SECONDS = 300
 # Changes reach all of Route 53's name servers within this, in general (botocore, route53:ChangeResourceRecordSets).
 ROUTE53_PROPAGATION_SECONDS = 60
-# A DNS name hears of a bad replica only by the watch, two of its periods late.
-ROUTE53_LONGEST_WATCH_MINUTES = 5
+# A DNS name hears of a bad replica only by the check, two of its periods late.
+ROUTE53_LONGEST_CHECK_MINUTES = 5
 
 _PORT = "Port that MySQL answers on at every replica."
 _HEALTH_PORT = "Port of the replicas' health responder (HTTP); another than `port`."
@@ -65,8 +65,8 @@ class NlbEndpoint(Settings):
         return "the load balancer acts minutes late"
 
     @property
-    def longest_watch_minutes(self) -> int | None:
-        """The rarest watch that a bad replica is noticed by in time; None when the endpoint looks for itself."""
+    def longest_check_minutes(self) -> int | None:
+        """The rarest check that a bad replica is noticed by in time; None when the endpoint looks for itself."""
         return None
 
     def expected_ratio(self, share: float, peers: int) -> float:
@@ -128,9 +128,9 @@ class Route53EndpointSettings(Settings):
         return "its address may be cached (TTL and propagation)"
 
     @property
-    def longest_watch_minutes(self) -> int | None:
-        """The rarest watch that a bad replica is noticed by in time."""
-        return ROUTE53_LONGEST_WATCH_MINUTES
+    def longest_check_minutes(self) -> int | None:
+        """The rarest check that a bad replica is noticed by in time."""
+        return ROUTE53_LONGEST_CHECK_MINUTES
 
     def expected_ratio(self, share: float, peers: int) -> float:
         """A newcomer's new connections over those of one of its `peers`: the weights of their records."""
@@ -223,7 +223,7 @@ class HealthSettings(Settings):
         description="Below so many good replicas lag ejects nobody. At most `max_replicas`.",
         examples=[1],
     )
-    watch_minutes: StrictInt = Field(
+    check_minutes: StrictInt = Field(
         default=1,
         ge=1,
         le=1_440,
@@ -256,13 +256,13 @@ class DrainSettings(Settings):
 
 
 class RetirementSettings(Settings):
-    """How long a drained replica is watched, and whether it is parked (stopped, volumes kept) or deleted."""
+    """How long a drained replica must stay unused, and whether it is parked (stopped, volumes kept) or deleted."""
 
-    observation_seconds: StrictInt = Field(
+    idle_seconds: StrictInt = Field(
         default=600,
         ge=0,
         le=LONGEST_WAIT_SECONDS,
-        description="How long it is watched for any use. 28800 (8 hours) at most: the workflow waits no longer.",
+        description="How long it must stay unused. 28800 (8 hours) at most: the workflow waits no longer.",
         examples=[600],
     )
     park: Literal["auto", "never", "always"] = Field(

@@ -107,10 +107,10 @@ class ReplicaDraining(NotYet):
     remedy = "Find the clients in performance_schema.accounts and make them reconnect, then start again."
 
 
-class ObservationRunning(NotYet):
-    """The drained replica is still being watched for activity."""
+class IdleNotConfirmed(NotYet):
+    """The drained replica has not been idle for long enough yet."""
 
-    remedy = "It took longer than the step may wait: lower retirement.observation_seconds."
+    remedy = "It took longer than the step may wait: lower retirement.idle_seconds."
 
 
 class ParkingInProgress(NotYet):
@@ -218,7 +218,7 @@ class RetirementRefused(Refused):
     remedy = "Nothing was changed by this step. Start again when the reasons are gone."
 
 
-class ActivityDuringObservation(Refused):
+class ActivityWhileDrained(Refused):
     """A client used the replica after it had been drained; it goes back into service."""
 
     remedy = "Find the client in performance_schema.accounts and point it at the read endpoint."

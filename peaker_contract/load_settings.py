@@ -49,7 +49,7 @@ class LoadMetricSettings(Settings):
     )
 
 
-class WatchSettings(LoadMetricSettings):
+class TroubleMetricSettings(LoadMetricSettings):
     """A metric that shows trouble: any point above `above`. No point means no trouble."""
 
     kind: Literal["error_spike", "failover", "deploy"] = Field(
@@ -66,7 +66,7 @@ class HoldSettings(Settings):
     minutes: StrictInt = Field(
         default=30, ge=0, le=1_440, description="How long nothing is retired after trouble.", examples=[30]
     )
-    watch: tuple[WatchSettings, ...] = Field(
+    trouble_metrics: tuple[TroubleMetricSettings, ...] = Field(
         default=(), max_length=5, description="Metrics of yours that show trouble."
     )
 

@@ -71,7 +71,7 @@ class Metric(StrEnum):
     CAPACITY_PER_REPLICA = "CapacityPerReplica", "None"
     OBSERVATION_DAYS_LEFT = "ObservationDaysLeft", "Count"
     FORECAST_ERROR = "ForecastError", "None"
-    # What watch_replicas emits; the last two of each replica.
+    # What check_replicas emits; the last two of each replica.
     REPLICA_LAG_SECONDS_MAX = "ReplicaLagSecondsMax", "Seconds"
     REPLICAS_SERVING = "ReplicasServing", "Count"
     REPLICAS_HELD_BY_FLOOR = "ReplicasHeldByFloor", "Count"

@@ -177,7 +177,7 @@ class ControlPlaneStack(Stack):
             parameter_name=self._names.cluster_parameter(cluster.name),
             description=f"Settings of {cluster.name}, from environments/{environment.environment}.yaml",
             string_value=json.dumps(settings, sort_keys=True, separators=(",", ":")),
-            # A standard parameter ends at 4 KB, which a calendar and five watched metrics exceed; 8 KB is the most.
+            # A standard parameter ends at 4 KB, which a calendar and five trouble metrics exceed; 8 KB is the most.
             tier=ssm.ParameterTier.INTELLIGENT_TIERING,
         )
         self._read_endpoint_outputs(cluster, balanced)
@@ -394,16 +394,16 @@ class ControlPlaneStack(Stack):
             longest_age_seconds=max(60, int(period.to_seconds())),
             topic=self.topic,
         )
-        watch = Duration.minutes(cluster.health.watch_minutes)
+        every = Duration.minutes(cluster.health.check_minutes)
         EventRoute(
             self,
-            f"{pascal_case(cluster.name)}WatchOnSchedule",
-            rule_name=self._names.cluster_alarm(cluster.name, "watch"),
+            f"{pascal_case(cluster.name)}ReplicaCheckOnSchedule",
+            rule_name=self._names.cluster_alarm(cluster.name, "replica-check"),
             description=f"Tells the replicas of {cluster.name} their peers, and hears how they stand",
-            target=self.functions["watch_replicas"],
-            schedule=events.Schedule.rate(watch),
+            target=self.functions["check_replicas"],
+            schedule=events.Schedule.rate(every),
             payload={"cluster": cluster.name},
-            longest_age_seconds=max(60, int(watch.to_seconds())),
+            longest_age_seconds=max(60, int(every.to_seconds())),
             topic=self.topic,
         )
         EventRoute(

@@ -96,25 +96,25 @@ class ObservabilityStack(Stack):
             name=self._names.cluster_alarm(cluster.name, "replicas-held-by-floor"),
             summary=f"Too few replicas of {cluster.name} are good: some serve although they lag.",
             runbook="replicas-held-by-floor",
-            metric=self._watched(cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
+            metric=self._replica_metric(cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
             topic=self._topic,
         )
 
     def _cluster_widgets(self, cluster: Cluster) -> list[cloudwatch.IWidget]:
         period = Duration.minutes(cluster.forecast.schedule_minutes)
         load = cluster.load_metric
-        observed = cloudwatch.Metric(
+        measured = cloudwatch.Metric(
             namespace=load.namespace,
             metric_name=load.name,
             dimensions_map=dict(load.dimensions),
             statistic=load.statistic,
             period=Duration.seconds(load.period_seconds),
-            label="observed",
+            label="measured",
         )
         return [
             cloudwatch.GraphWidget(
-                title=f"{cluster.name}: load, observed and forecast within the lead time",
-                left=[observed, self._metric(cluster, Metric.FORECAST_LOAD, "Maximum", period)],
+                title=f"{cluster.name}: load, measured and forecast within the lead time",
+                left=[measured, self._metric(cluster, Metric.FORECAST_LOAD, "Maximum", period)],
                 width=WIDGET_WIDTH,
             ),
             cloudwatch.GraphWidget(
@@ -142,11 +142,11 @@ class ObservabilityStack(Stack):
             cloudwatch.GraphWidget(
                 title=f"{cluster.name}: replicas that serve, are held by the floor, or do not report; greatest lag",
                 left=[
-                    self._watched(cluster, Metric.REPLICAS_SERVING, "Minimum"),
-                    self._watched(cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
-                    self._watched(cluster, Metric.REPLICAS_UNREPORTED, "Maximum"),
+                    self._replica_metric(cluster, Metric.REPLICAS_SERVING, "Minimum"),
+                    self._replica_metric(cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
+                    self._replica_metric(cluster, Metric.REPLICAS_UNREPORTED, "Maximum"),
                 ],
-                right=[self._watched(cluster, Metric.REPLICA_LAG_SECONDS_MAX, "Maximum")],
+                right=[self._replica_metric(cluster, Metric.REPLICA_LAG_SECONDS_MAX, "Maximum")],
                 width=WIDGET_WIDTH,
             ),
         ]
@@ -193,14 +193,14 @@ class ObservabilityStack(Stack):
             ),
         ]
 
-    def _watched(self, cluster: Cluster, metric: Metric, statistic: str) -> cloudwatch.Metric:
-        """A metric of watch_replicas, written through Powertools, which adds the service."""
+    def _replica_metric(self, cluster: Cluster, metric: Metric, statistic: str) -> cloudwatch.Metric:
+        """A metric of check_replicas, written through Powertools, which adds the service."""
         return cloudwatch.Metric(
             namespace=self._names.metric_namespace,
             metric_name=metric.value,
             dimensions_map={CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE},
             statistic=statistic,
-            period=Duration.minutes(cluster.health.watch_minutes),
+            period=Duration.minutes(cluster.health.check_minutes),
         )
 
     def _metric(

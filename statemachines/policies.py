@@ -153,9 +153,7 @@ WAITS: Mapping[str, Retrier] = {
         ("UndoInProgress",), 15, 480, "2 hours: a target drains, an instance ends, volumes and snapshots go."
     ),
     "drain": Retrier(("ReplicaDraining",), 60, 1440, "24 hours: longer than drain.limit_seconds may be."),
-    "observation": Retrier(
-        ("ObservationRunning",), 30, 2880, "24 hours: longer than retirement.observation_seconds may be."
-    ),
+    "idle": Retrier(("IdleNotConfirmed",), 30, 2880, "24 hours: longer than retirement.idle_seconds may be."),
     "parking": Retrier(
         ("ParkingInProgress",), 15, 480, "2 hours: an instance stops in minutes, at times in an hour."
     ),

@@ -34,7 +34,7 @@ WARM_SECONDS = 30.0
 # Short, because the cloud's clock runs faster than MySQL: a step is two real seconds.
 SETTINGS = {
     "ramp": {"shares": [0.3, 1.0], "step_seconds": 60, "min_queries": 20},
-    "retirement": {"observation_seconds": 60, "park": "never"},
+    "retirement": {"idle_seconds": 60, "park": "never"},
 }
 
 Figures = dict[str, dict[str, object]]

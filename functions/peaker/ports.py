@@ -319,7 +319,7 @@ class LoadReadings(Protocol):
         """The newest value of one of Peaker's own metrics; Unknown when three schedules have passed without one."""
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
-        """A replica's lag as the newest watch heard it; Unknown when three watches have passed without one."""
+        """A replica's lag as the newest check heard it; Unknown when three checks have passed without one."""
 
 
 class PastRuns(Protocol):

@@ -30,7 +30,7 @@ NOT_OF_A_BUILD = {
     "calendar", "holds", "observation", "ramp", "health", "drain", "retirement", "snapshots",
 }  # fmt: skip
 # They look at the fleet as it is; what is built does not pass through them.
-LOOKS_AT_THE_FLEET = {"observe_fleet"}
+LOOKS_AT_THE_FLEET = {"gather_fleet"}
 
 
 def readings_of_planned_settings(source: str) -> list[str]:
@@ -115,7 +115,7 @@ def test_a_reading_is_found(line: str) -> None:
     [
         "ratio = ports.clusters.settings(step.cluster).gates.storage_await_ratio",
         "settings = ports.clusters.settings(step.cluster)\nminutes = settings.limits.prewarm_deadline_minutes",
-        "settings = ports.clusters.settings(step.cluster)\nfleet = observe_fleet(ports, settings)",
+        "settings = ports.clusters.settings(step.cluster)\nfleet = gather_fleet(ports, settings)",
     ],
 )
 def test_what_protects_may_be_read(line: str) -> None:

@@ -256,7 +256,7 @@ def test_a_reading_is_the_newest_point_and_unknown_when_there_is_none(aws: Adapt
     assert [value for _, value in points] == [700, 100, 150]
 
 
-def test_a_lag_is_the_replica_s_own_and_unknown_where_no_watch_heard_of_it(aws: Adapters) -> None:
+def test_a_lag_is_the_replica_s_own_and_unknown_where_no_check_heard_of_it(aws: Adapters) -> None:
     cloudwatch = aws.cloud.client("cloudwatch")
     readings, settings, now = CloudWatchReadings(cloudwatch), orders(), aws.cloud.clock.now()
     dimensions = {"Cluster": "orders", "Instance": "i-1", "service": "peaker"}

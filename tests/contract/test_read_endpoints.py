@@ -280,7 +280,7 @@ def test_a_replica_s_record_has_its_address_and_a_health_check_on_its_own_alarm(
         "Cluster": by_name.settings.name, "Instance": by_name.host, "service": "peaker",
     }  # fmt: skip
     asked = ("MetricName", "Statistic", "ComparisonOperator", "Threshold", "EvaluationPeriods", "Period")
-    period_seconds = by_name.settings.health.watch_minutes * 60
+    period_seconds = by_name.settings.health.check_minutes * 60
     values = ["ReplicaServes", "Minimum", "LessThanThreshold", 1.0, 2, period_seconds]
     assert [alarm[name] for name in asked] == values
     assert alarm["TreatMissingData"] == "breaching"

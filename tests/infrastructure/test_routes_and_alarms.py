@@ -148,7 +148,7 @@ def test_forecast_runs_on_the_clusters_schedule(assembly: Assembly) -> None:
 
 
 def test_replicas_hear_of_their_peers_on_the_clusters_schedule(assembly: Assembly) -> None:
-    rule = rules(assembly)[f"peaker-{assembly.environment}-orders-watch"]
+    rule = rules(assembly)[f"peaker-{assembly.environment}-orders-replica-check"]
     expected = "rate(2 hours)" if assembly.environment == "local" else "rate(1 minute)"
     assert rule["ScheduleExpression"] == expected
     assert json.loads(rule["Targets"][0]["Input"]) == {"cluster": "orders"}

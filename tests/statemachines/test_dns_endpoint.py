@@ -15,8 +15,8 @@ from peaker.domain.replicas.inventory import TargetState
 from peaker_contract.cluster import ClusterSettings
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 
-# Of cloud time, which runs 600 times as fast: a watch takes a second of real time.
-WATCH_MINUTES = 240
+# Of cloud time, which runs 600 times as fast: a check takes a second of real time.
+CHECK_MINUTES = 240
 FOLLOW_SECONDS = 90
 
 
@@ -30,14 +30,14 @@ def router(cloud: WorkflowCloud) -> Route53ReadEndpoint:
 
 
 @contextmanager
-def watched(cloud: WorkflowCloud, cluster: Cluster) -> Iterator[None]:
-    """The schedule of watch_replicas: one look after the other."""
+def checked(cloud: WorkflowCloud, cluster: Cluster) -> Iterator[None]:
+    """The schedule of check_replicas: one look after the other."""
     over = threading.Event()
 
     def look() -> None:
         payload = json.dumps({"cluster": cluster.name})
         while not over.wait(0.2):
-            cloud.client("lambda").invoke(FunctionName="peaker-local-watch_replicas", Payload=payload)
+            cloud.client("lambda").invoke(FunctionName="peaker-local-check_replicas", Payload=payload)
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -73,10 +73,10 @@ def weights(cloud: WorkflowCloud, cluster: Cluster) -> dict[str, int]:
 
 
 def test_a_replica_joins_and_leaves_by_name_and_clients_follow(cloud: WorkflowCloud) -> None:
-    cluster = cloud.cluster_by_name(health={"watch_minutes": WATCH_MINUTES})
+    cluster = cloud.cluster_by_name(health={"check_minutes": CHECK_MINUTES})
     base = address(cloud, cluster.base_id)
     router(cloud).promote(settings_of(cluster), cluster.base_id)
-    with watched(cloud, cluster):
+    with checked(cloud, cluster):
         cloud.eventually(lambda: healthy(cloud, cluster) == {cluster.base_id})
         cloud.set_load(cluster, 150, 2)
         out = cloud.run("scale_out", {"cluster": cluster.name})

@@ -14,7 +14,7 @@ from statemachines.structure import states
 from tests.support.workflows import MACHINES
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
-MESSAGE = 'the "observed" load 150 exceeds 100\nof c:\\data, größer'
+MESSAGE = 'the "measured" load 150 exceeds 100\nof c:\\data, größer'
 TRACE = ['  File "/var/task/peaker/runtime/step.py", line 40, in handler\n    raise']
 LAMBDA = json.dumps({"errorMessage": MESSAGE, "errorType": "X", "requestId": "1", "stackTrace": TRACE})
 CAUSES = {

@@ -18,7 +18,7 @@ from tests.support.workflow_cloud import TABLE, Cluster, WorkflowCloud
 from tests.support.workflows import MACHINES
 
 FATAL = "AwsCallRejected"
-PARKING = {"retirement": {"observation_seconds": 60, "park": "always"}}
+PARKING = {"retirement": {"idle_seconds": 60, "park": "always"}}
 # Hydration takes longer than what the tests' cloud hours of standing take to catch up.
 LARGE_GIB = 2_000
 
@@ -79,7 +79,7 @@ def test_an_idle_replica_is_parked_and_the_next_shortage_returns_it(cloud: Workf
     receipt = latest_receipt(cloud, cluster, "scale-in")
     assert receipt["replica"]["state"] == "parked"
     assert receipt["parking"]["parked_hourly_usd"] < receipt["parking"]["serving_hourly_usd"]
-    assert {"ObserveIdle", "ChooseDisposal", "ParkReplica"} <= {step["step"] for step in receipt["steps"]}
+    assert {"ConfirmIdle", "ChooseDisposal", "ParkReplica"} <= {step["step"] for step in receipt["steps"]}
 
     planned = cloud.run("scale_out", {"cluster": cluster.name, "mode": "plan"})["document"]
     assert planned["method"]["action"] == "return", planned["method"]["reason"]
@@ -129,7 +129,7 @@ def test_plan_mode_shows_both_ways_in_seconds_and_usd(cloud: WorkflowCloud) -> N
 
 
 def test_a_source_that_forgets_too_soon_has_it_retired_after_all(cloud: WorkflowCloud) -> None:
-    cluster, _ = peak(cloud, retirement={"observation_seconds": 0, "park": "auto"})
+    cluster, _ = peak(cloud, retirement={"idle_seconds": 0, "park": "auto"})
     cloud.answers.script("stop_database", {"binlog_expire_seconds": 600})
     execution = cloud.run("scale_in", {"cluster": cluster.name})
     assert cloud.last_state(execution) == "ReplicaRetired", execution
@@ -176,7 +176,7 @@ def make_it_the_last(cloud: WorkflowCloud, cluster: Cluster, instance_id: str) -
 BREAKS: dict[str, tuple[Callable[[WorkflowCloud, Cluster, str], None], str]] = {
     "owner-tag-removed": (remove_owner_tag, "tag peaker:owner is None"),
     "ledger-row-faked": (fake_ledger_row, "run another-run has no record of having made it"),
-    "metric-vanished": (lose_the_metric, "the observed load is unknown"),
+    "metric-vanished": (lose_the_metric, "the measured load is unknown"),
     "last-replica": (make_it_the_last, "0 other replicas serve"),
 }
 
@@ -227,7 +227,7 @@ def test_a_guard_that_breaks_during_the_run_brings_the_replica_back(
 def test_a_guard_that_is_broken_before_the_run_leaves_everything_as_it_is(
     cloud: WorkflowCloud, broken: str, mode: str
 ) -> None:
-    cluster, instance_id = peak(cloud, retirement={"observation_seconds": 0, "park": mode})
+    cluster, instance_id = peak(cloud, retirement={"idle_seconds": 0, "park": mode})
     break_it, _ = BREAKS[broken]
     break_it(cloud, cluster, instance_id)
     execution = cloud.run("scale_in", {"cluster": cluster.name})
@@ -241,13 +241,13 @@ def test_a_guard_that_is_broken_before_the_run_leaves_everything_as_it_is(
 @pytest.mark.parametrize(
     "sample", [{"connections": 1}, {"client_statements": 4712}, {"client_statements": None}], ids=str
 )
-def test_activity_during_the_observation_brings_it_back(cloud: WorkflowCloud, sample: dict[str, Any]) -> None:
-    cluster, instance_id = peak(cloud, retirement={"observation_seconds": 86_400, "park": "never"})
+def test_activity_while_drained_brings_it_back(cloud: WorkflowCloud, sample: dict[str, Any]) -> None:
+    cluster, instance_id = peak(cloud, retirement={"idle_seconds": 86_400, "park": "never"})
     arn = cloud.start("scale_in", {"cluster": cluster.name})
-    cloud.eventually(lambda: cloud.last_state({"executionArn": arn}) == "ObserveIdle", 60)
+    cloud.eventually(lambda: cloud.last_state({"executionArn": arn}) == "ConfirmIdle", 60)
     cloud.answers.script("drain_replica", sample)
     execution = cloud.finish(arn)
-    assert (execution["status"], execution["error"]) == ("FAILED", "ActivityDuringObservation"), execution
+    assert (execution["status"], execution["error"]) == ("FAILED", "ActivityWhileDrained"), execution
     assert_serving(cloud, cluster, instance_id)
 
 
@@ -258,7 +258,7 @@ def test_a_forced_cut_says_how_many_connections_it_cut(cloud: WorkflowCloud) -> 
     assert cloud.last_state(execution) == "ReplicaParked", execution
     steps = {step["step"]: step for step in latest_receipt(cloud, cluster, "scale-in")["steps"]}
     assert steps["DrainReplica"]["numbers"]["cut_connections"] == 3
-    assert steps["ObserveIdle"]["numbers"]["observed_seconds"] == 0
+    assert steps["ConfirmIdle"]["numbers"]["idle_seconds"] == 0
     assert_parked(cloud, cluster, instance_id)
 
 

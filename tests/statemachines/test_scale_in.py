@@ -94,9 +94,9 @@ def test_plan_mode_names_the_replica_and_changes_nothing(
 @pytest.mark.parametrize(
     ("load", "required", "reason"),
     [
-        (150.0, 1, "the observed load 150 exceeds 100"),
+        (150.0, 1, "the measured load 150 exceeds 100"),
         (50.0, 2, "the forecast needs 2 replicas, 1 would remain"),
-        (None, None, "the observed load is unknown"),
+        (None, None, "the measured load is unknown"),
     ],
 )
 def test_load_or_forecast_or_ignorance_forbid_it(
@@ -124,7 +124,7 @@ def test_the_hourly_check_takes_away_what_was_refused_when_the_alarm_went_off(cl
     assert "the surplus is unknown" in unknown["document"]["reason"]
     cloud.set_load(cluster, 150, 1, surplus=1)
     refused = cloud.run("scale_in", {"cluster": cluster.name, "trigger": {"kind": "alarm"}})
-    assert "the observed load 150 exceeds 100" in refused["document"]["reason"]
+    assert "the measured load 150 exceeds 100" in refused["document"]["reason"]
     assert_still_serving(cloud, cluster, peak)
     assert [run for run in cloud.runs(cluster) if run.startswith("scale-in")] == []
     cloud.set_load(cluster, 50, 1, surplus=1)
@@ -145,7 +145,7 @@ def test_without_an_answer_before_the_lease_the_guard_decides_under_it(cloud: Wo
     cloud.cloud.faults.add("lambda:check_surplus", FATAL)
     unanswered = cloud.run("scale_in", hourly)
     assert (unanswered["status"], cloud.last_state(unanswered)) == ("SUCCEEDED", "NothingToDo")
-    assert "the observed load 150 exceeds 100" in unanswered["document"]["reason"]
+    assert "the measured load 150 exceeds 100" in unanswered["document"]["reason"]
     [recorded] = [run for run in cloud.runs(cluster) if run.startswith("scale-in")]
     assert cloud.receipt(recorded)["outcome"] == "nothing_to_do"
     assert_still_serving(cloud, cluster, peak)

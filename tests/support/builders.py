@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 from peaker.domain.reading import Reading, Unknown
-from peaker.domain.replicas.fleet import Observation, Replica, ReplicaRow, ReplicaState
+from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.domain.runs.run import RequestedStep, StepInput
 from peaker.usecases.run.acquire_lease import acquire_lease
@@ -114,9 +114,9 @@ def replica(
     )
 
 
-def observed(*replicas: Replica, source: Instance | Unknown | None = None) -> Observation:
+def fleet_with(*replicas: Replica, source: Instance | Unknown | None = None) -> FleetState:
     """The fleet at noon; its source is known unless said otherwise."""
-    return Observation("orders", NOON, source or instance(SOURCE, "source"), replicas)
+    return FleetState("orders", NOON, source or instance(SOURCE, "source"), replicas)
 
 
 def with_cluster(ports: FakePorts) -> FakePorts:

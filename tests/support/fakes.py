@@ -564,13 +564,13 @@ class FakeLedger:
 
 @dataclass
 class FakeReadings:
-    observed: Reading = field(default_factory=lambda: Unknown("no load was set"))
+    measured: Reading = field(default_factory=lambda: Unknown("no load was set"))
     metrics: dict[str, float] = field(default_factory=dict)
     points: list[tuple[datetime, float]] = field(default_factory=list)
     lags: dict[str, Reading] = field(default_factory=dict)
 
     def load(self, settings: ClusterSettings, now: datetime) -> Reading:
-        return self.observed
+        return self.measured
 
     def load_points(
         self, settings: ClusterSettings, start: datetime, end: datetime
@@ -585,7 +585,7 @@ class FakeReadings:
         )
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
-        return self.lags.get(instance_id, Unknown("no watch has heard of it"))
+        return self.lags.get(instance_id, Unknown("no check has heard of it"))
 
 
 @dataclass

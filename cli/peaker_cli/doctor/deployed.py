@@ -18,7 +18,7 @@ STARTING_ALARMS = ("replica-shortage", "replica-surplus")
 OPERATOR_ALARMS = (
     "forecast-degraded", "forecast-stale", "rules-cannot-be-met", "undo-incomplete", "replicas-held-by-floor",
 )  # fmt: skip
-CLUSTER_RULES = ("replica-shortage", "replica-surplus", "forecast", "watch", "scheduled-check")
+CLUSTER_RULES = ("replica-shortage", "replica-surplus", "forecast", "replica-check", "scheduled-check")
 ENVIRONMENT_RULES = ("execution-stopped", "stopped-runs", "prices", "kept-snapshots")
 
 

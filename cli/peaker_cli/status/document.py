@@ -11,7 +11,7 @@ from peaker.domain.instants import from_iso, seconds_between, to_iso
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.replicas.fleet import Observation, Replica
+from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.replicas.inventory import Instance
 from peaker.domain.report.run_progress import RunProgress, run_progress
 from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
@@ -53,7 +53,7 @@ class Facts:
     environment: str
     settings: ClusterSettings
     now: datetime
-    fleet: Observation | Unknown
+    fleet: FleetState | Unknown
     read_shares: Mapping[str, float] | Unknown
     lags: Mapping[str, Reading]
     at_work: RunAtWork | Unknown | None
@@ -210,7 +210,7 @@ def _usd_per_hour(kept: SnapshotSet, prices: PriceTable | Unknown) -> Reading:
     return Unknown("EC2 gave no size") if kept.gib is None else prices.snapshot_hour(kept.gib)
 
 
-def _source(fleet: Observation | Unknown) -> str | Unknown:
+def _source(fleet: FleetState | Unknown) -> str | Unknown:
     if isinstance(fleet, Unknown):
         return fleet
     return fleet.source.instance_id if isinstance(fleet.source, Instance) else fleet.source

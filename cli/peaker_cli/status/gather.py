@@ -19,11 +19,11 @@ from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.reading import Reading, Unknown
-from peaker.domain.replicas.fleet import Observation
+from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.runs.run_execution import RunExecution, operation_of
 from peaker.ports import TrafficRouter
-from peaker.usecases.plan.observe_fleet import fleet_of
+from peaker.usecases.plan.gather_fleet import fleet_of
 
 from peaker_cli.aws_failures import EXPECTED, one_line
 from peaker_cli.control_plane import ControlPlane
@@ -103,13 +103,13 @@ class StatusReader:
         prefix = self._machines[workflow].removesuffix(workflow)
         return StepFunctionsExecutions(self._client("stepfunctions"), prefix).that_began(lease)
 
-    def _fleet(self, settings: ClusterSettings) -> Observation:
+    def _fleet(self, settings: ClusterSettings) -> FleetState:
         instances = self._compute.instances_of_cluster(settings.name)
         rows = self.ledger.replicas(settings.name)
         health = _known(lambda: self._endpoint.health(settings))
         return fleet_of(settings.name, self._control.clock.now(), instances, health, rows)
 
-    def _lags(self, settings: ClusterSettings, fleet: Observation | Unknown) -> Mapping[str, Reading]:
+    def _lags(self, settings: ClusterSettings, fleet: FleetState | Unknown) -> Mapping[str, Reading]:
         if isinstance(fleet, Unknown):
             return {}
         now = self._control.clock.now()

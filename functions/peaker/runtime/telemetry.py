@@ -24,7 +24,7 @@ def emit(cluster: str, values: Mapping[Metric, float]) -> None:
     metrics.flush_metrics()
 
 
-def emit_watch(
+def emit_check(
     cluster: str, totals: Mapping[Metric, float], replicas: Mapping[str, Mapping[Metric, float]]
 ) -> None:
     """Write the totals by metric name, and a line per replica with its id as the dimension Instance as well."""

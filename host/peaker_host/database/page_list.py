@@ -1,7 +1,7 @@
 """The buffer pool's page list: written by the donor before the snapshot, loaded by its copy.
 
 The donor serves meanwhile, so its settings are put back: at the end of the dump, also a failed one; and when the
-dump was killed, by the next prepare_donor or report_health (every `health.watch_minutes`), which find the note that
+dump was killed, by the next prepare_donor or report_health (every `health.check_minutes`), which find the note that
 was left. A value that somebody changed meanwhile is left alone.
 """
 

@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.health.policy import HealthPolicy, as_stored, load_policy, store_policy
-from peaker_host.health.sample import FAULT, LAG, Sample, SourceWatch, free_disk_percents, take_sample
+from peaker_host.health.sample import FAULT, LAG, Sample, SourceSilence, free_disk_percents, take_sample
 from peaker_host.health.serving_floor import FloorDecision, ask_peers, may_keep_serving, read_health
 from peaker_host.health.unit import install_health_service
 from peaker_host.machine.errors import HostError, ResponderUnreachable
@@ -120,7 +120,7 @@ class Sampler:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings, self._client, self._state, self._clock = settings, client, state, clock
-        self._watch = SourceWatch()
+        self._silence = SourceSilence()
 
     def look(self) -> None:
         """One sample. Whatever goes wrong in taking it is a bad sample, never the end of sampling."""
@@ -137,7 +137,7 @@ class Sampler:
 
     def _sample(self, policy: HealthPolicy) -> Sample:
         free = free_disk_percents(self._settings)
-        return take_sample(self._client, self._settings.engine, policy, free, self._watch, self._clock())
+        return take_sample(self._client, self._settings.engine, policy, free, self._silence, self._clock())
 
     def forever(self, stop: threading.Event) -> None:
         """A sample a second, sooner after one that took long, until told to stop."""

@@ -90,7 +90,7 @@ class Sample:
     unknown: Tuple[str, ...] = ()
 
 
-class SourceWatch:
+class SourceSilence:
     """When anything was last heard of the source, from what changes between samples. Times are monotonic seconds.
 
     A transaction that takes long to arrive brings no heartbeat and counts as queued only at its end, but it moves the
@@ -102,7 +102,7 @@ class SourceWatch:
         self._changed_at: Optional[float] = None
 
     def silent_seconds(self, status: ReplicaStatus, heartbeats: Any, now: float) -> Optional[float]:
-        """How long nothing arrived; None until something arrived while this watch looked."""
+        """How long nothing arrived; None until something arrived while this looked."""
         marker = (status.read_position, status.received_gtids, str(heartbeats))
         if self._marker is not None and marker != self._marker:
             self._changed_at = now
@@ -115,7 +115,7 @@ def take_sample(
     engine: str,
     policy: HealthPolicy,
     free_disk_percent: Dict[str, float],
-    watch: SourceWatch,
+    silence: SourceSilence,
     now: float,
 ) -> Sample:
     """Ask the server: read only, both threads, lag, word from the source; and is there room on its disks.
@@ -131,7 +131,7 @@ def take_sample(
             QUERY_TIMEOUT_SECONDS,
         )
         seen = _Seen(engine, facts, status_from(rows, engine), free_disk_percent)
-        return seen.source_sample(policy) if seen.is_source else seen.replica_sample(policy, watch, now)
+        return seen.source_sample(policy) if seen.is_source else seen.replica_sample(policy, silence, now)
     except (HostError, ValueError, KeyError, IndexError, TypeError) as error:
         return Sample(_no_answer(str(error)), FAULT, free_disk_percent=free_disk_percent)
 
@@ -158,9 +158,9 @@ class _Seen:
             free_disk_percent=self.free,
         )
 
-    def replica_sample(self, policy: HealthPolicy, watch: SourceWatch, now: float) -> Sample:
+    def replica_sample(self, policy: HealthPolicy, silence: SourceSilence, now: float) -> Sample:
         """The first fault, else lag, else nothing."""
-        behind, silent = self._behind(), self._silent(watch, now)
+        behind, silent = self._behind(), self._silent(silence, now)
         unapplied = _seconds(self.facts.get("unapplied_seconds")) if behind else None
         lag = self._lag(unapplied)
         fault = next(filter(None, self._faults(policy, lag, silent)), "")
@@ -201,14 +201,14 @@ class _Seen:
     def _interval(self) -> Optional[float]:
         return _seconds(self.facts.get("heartbeat_interval_seconds"))
 
-    def _silent(self, watch: SourceWatch, now: float) -> Optional[float]:
+    def _silent(self, silence: SourceSilence, now: float) -> Optional[float]:
         if self.status is None:
             return None
-        watched = _seconds(watch.silent_seconds(self.status, self.facts.get("heartbeats"), now))
+        unheard = _seconds(silence.silent_seconds(self.status, self.facts.get("heartbeats"), now))
         if not self._tells_contact():
             return None
         told = _seconds(self.facts.get("contact_age_seconds"))
-        return min((max(0.0, age) for age in (told, watched) if age is not None), default=None)
+        return min((max(0.0, age) for age in (told, unheard) if age is not None), default=None)
 
     def _behind(self) -> Optional[int]:
         """Transactions that were received and are not applied; None where the server does not tell."""

@@ -8,7 +8,7 @@ import pytest
 from host_bench import Host, ScriptedProcesses, json_row, status, table
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.health.policy import HealthPolicy
-from peaker_host.health.sample import FAULT, LAG, Sample, SourceWatch, silence_limit_seconds, take_sample
+from peaker_host.health.sample import FAULT, LAG, Sample, SourceSilence, silence_limit_seconds, take_sample
 from peaker_host.machine.errors import CommandFailed
 
 POLICY = HealthPolicy(good_samples=2, bad_samples=2, lag_seconds=30, min_free_disk_percent=5)
@@ -37,11 +37,11 @@ def look(
     room: dict[str, float] = ROOM,
     policy: HealthPolicy = POLICY,
     engine: str = "mysql",
-    watch: SourceWatch | None = None,
+    silence: SourceSilence | None = None,
     now: float = 0.0,
 ) -> Sample:
     client = admin_client(host.settings, programs)
-    return take_sample(client, engine, policy, room, watch or SourceWatch(), now)
+    return take_sample(client, engine, policy, room, silence or SourceSilence(), now)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_what_the_server_does_not_tell_is_null_and_named(host: Host, programs: S
 def test_a_long_transaction_on_its_way_is_word_from_the_source(
     host: Host, programs: ScriptedProcesses
 ) -> None:
-    watch = SourceWatch()
+    silence = SourceSilence()
     problems = []
     for second, position in enumerate([100, 200, 300, 300, 300, 300, 300]):
         answer = looks(status(Read_Source_Log_Pos=position), contact_age_seconds=60.0 + second)
         programs.on("SHOW REPLICA STATUS", answer=answer)
-        problems.append(look(host, programs, watch=watch, now=float(second)).problem)
+        problems.append(look(host, programs, silence=silence, now=float(second)).problem)
     assert "60.0 s" in problems[0], "nothing is known yet but the last heartbeat"
     assert problems[1:6] == [""] * 5
     assert problems[6] == "the source was not heard of for 4.0 s"
@@ -124,13 +124,13 @@ def test_mariadb_tells_its_positions_and_heartbeats(host: Host, programs: Script
         "Read_Master_Log_Pos": "4711",
         "Gtid_IO_Pos": "0-1-25",
     }
-    watch, samples = SourceWatch(), []
+    silence, samples = SourceSilence(), []
     for second, heartbeats in enumerate([7, 8, 8, 8, 8, 8]):
         facts = {"read_only": 1, "executed": "0-1-21", "heartbeats": str(heartbeats)}
         programs.on(
             "SHOW SLAVE STATUS", answer=json_row(**facts, heartbeat_interval_seconds="1.000") + table(row)
         )
-        samples.append(look(host, programs, engine="mariadb", watch=watch, now=float(second)))
+        samples.append(look(host, programs, engine="mariadb", silence=silence, now=float(second)))
     assert samples[0].problem == "the source was not heard of yet"
     assert [sample.problem for sample in samples[1:5]] == [""] * 4
     assert samples[5].problem == "the source was not heard of for 4.0 s"

@@ -226,7 +226,7 @@ def test_whatever_is_changed_the_file_is_taken_as_written_or_a_place_of_it_is_bl
         assert refusal.faults
         for fault in refusal.faults:
             # What is missing has a parent; a default that does not go with the rest too; all else is in the file.
-            _at(document, fault.at if fault.message.startswith("is not a setting") else fault.at[:-1])
+            _at(document, fault.at if fault.message.startswith(("is not a setting", "is called")) else fault.at[:-1])
             assert f"x.yaml: {shown_path(fault.at, document)}" in str(refusal)
         return
     _the_same(taken.model_dump(exclude_unset=True), document)
@@ -499,7 +499,7 @@ def test_prices_agree_with_those_that_plans_are_made_with() -> None:
 def test_what_may_be_waited_for_is_waited_for() -> None:
     for workflow, step in (
         ("scale_in", "DrainReplica"),
-        ("scale_in", "ObserveIdle"),
+        ("scale_in", "ConfirmIdle"),
         ("scale_out", "RampTraffic"),
     ):
         [state] = [one for one in structure.states(MACHINES[workflow]) if one.name == step]

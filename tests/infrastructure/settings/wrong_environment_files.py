@@ -96,6 +96,9 @@ _CLUSTER = [
     _wrong("far too many replicas", "c.max_replicas", 600, "must be at most 100, got 600"),
     _wrong("infinite replicas", "c.max_replicas", INFINITE, "must be a whole number, got inf"),
     _wrong("misspelled setting", "c.max_replica", 3, "is not a setting; did you mean max_replicas?"),
+    _wrong("older name of the check's period", "c.health.watch_minutes", 1, "is called health.check_minutes: rename it"),
+    _wrong("older name of trouble metrics", "c.holds.watch", [], "is called holds.trouble_metrics: rename it"),
+    _wrong("older name of the idle time", "c.retirement.observation_seconds", 600, "is called retirement.idle_seconds"),
     _wrong("no image id", "c.image_id", "debian-12", "must be an image id such as ami-0123456789abcdef0"),
     _wrong("image in capitals", "c.image_id", "AMI-0C0D0000000000001", "must be an image id such as"),
     _wrong("type without a size", "c.instance_type", "r7g", "must be an instance type such as r7g.4xlarge"),
@@ -179,7 +182,7 @@ _ENDPOINT = [
     _wrong("listener of a name", "d.read_endpoint.listener_port", 3306, "is not a setting"),
     _wrong("misspelled setting of a name", "d.read_endpoint.ttl_second", 30, "did you mean ttl_seconds?"),
     _wrong("answer that is cached too long", "d.read_endpoint.ttl_seconds", 300, "must be at most 60, got 300"),
-    _wrong("watch too rare for a name", "d.health", {"watch_minutes": 10}, "must be at most 5", "d.health.watch_minutes"),
+    _wrong("check too rare for a name", "d.health", {"check_minutes": 10}, "must be at most 5", "d.health.check_minutes"),
 ]
 _LOAD = [
     _wrong("period that CloudWatch does not know", "c.load_metric.period_seconds", 90, "must be a multiple of 60"),
@@ -200,9 +203,9 @@ _LOAD = [
     _wrong("forecast rarer than a replica takes", "c.limits.prewarm_deadline_minutes", 3,
            "must be at most limits.prewarm_deadline_minutes (3), got 5", "c.forecast.schedule_minutes"),
     _wrong("hold below 0", "c.holds.minutes", -1, "must be at least 0, got -1"),
-    _wrong("watch of an unknown kind", "c.holds.watch.0.kind", "panic", "must be error_spike, failover or deploy"),
-    _wrong("watch without a metric", "c.holds.watch.0.name", LEFT_OUT, "is required: add it"),
-    _wrong("watch above infinity", "c.holds.watch.0.above", INFINITE, "must be a number that is not infinite"),
+    _wrong("trouble metric of an unknown kind", "c.holds.trouble_metrics.0.kind", "panic", "must be error_spike, failover or deploy"),
+    _wrong("trouble metric without a metric", "c.holds.trouble_metrics.0.name", LEFT_OUT, "is required: add it"),
+    _wrong("trouble metric above infinity", "c.holds.trouble_metrics.0.above", INFINITE, "must be a number that is not infinite"),
     _wrong("observed for a year", "c.observation.days", 365, "must be at most 90, got 365"),
 ]
 _CALENDAR = [
@@ -239,7 +242,7 @@ _CALENDAR = [
     _wrong("calendar as a mapping", "c.calendar", event(), "must be a list, one item per line after a hyphen"),
     _wrong("calendar that was emptied", "c.calendar", None, "must be a list, one item per line after a hyphen"),
     _wrong("thirteen events", "c.calendar", [event(reason=f"sale {n}") for n in range(13)], "must have at most 12"),
-    _wrong("metrics that no parameter holds", "c.holds.watch",
+    _wrong("metrics that no parameter holds", "c.holds.trouble_metrics",
            [{"kind": "deploy", "namespace": "Shop", "name": f"Deploys{n}", "statistic": "Sum", "period_seconds": 60,
              "dimensions": {f"Dimension{m}": "x" * 60 for m in range(30)}} for n in range(5)],
            "a parameter of the Parameter Store holds 8192", "c"),
@@ -271,7 +274,7 @@ _LIFE = [
     _wrong("drain longer than the workflow waits", "c.drain.limit_seconds", 86_400, "must be at most 28800"),
     _wrong("forced as text", "c.drain.allow_forced", "false", "must be true or false, got 'false'"),
     _wrong("drain of an unknown setting", "c.drain.zzz", 1, "remove it; the settings here are limit_seconds, allow_forced"),
-    _wrong("observed longer than the workflow waits", "c.retirement.observation_seconds", 86_400, "at most 28800"),
+    _wrong("idle longer than the workflow waits", "c.retirement.idle_seconds", 86_400, "at most 28800"),
     _wrong("unknown park", "c.retirement.park", "maybe", "must be auto, never or always, got 'maybe'"),
     _wrong("no budget", "c.limits.max_hourly_cost_usd", 0, "must be above 0, got 0"),
     _wrong("endless budget", "c.limits.max_hourly_cost_usd", INFINITE, "must be a number that is not infinite"),
@@ -310,7 +313,7 @@ _TOGETHER = [
     WrongFile(
         "two clusters behind one name",
         {
-            "clusters.0.health.watch_minutes": 1,
+            "clusters.0.health.check_minutes": 1,
             "clusters.0.read_endpoint": {
                 "kind": "route53", "port": 3306, "health_port": 9200, "ttl_seconds": 30,
                 "hosted_zone_id": "Z0123456789ABCDEFGHIJ", "record_name": "reads.items.internal",

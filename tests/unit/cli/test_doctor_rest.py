@@ -179,10 +179,13 @@ class TestWhatIsDeployed:
             assert "cdk deploy" in found[check].remedy
 
     def test_a_paused_schedule_is_a_warning(self) -> None:
-        line = self.changed(rules=lambda rules: {**rules, "peaker-local-orders-watch": False})[
+        line = self.changed(rules=lambda rules: {**rules, "peaker-local-orders-replica-check": False})[
             "rules and schedules"
         ]
-        assert (line.verdict.value, "enable-rule --name peaker-local-orders-watch" in line.remedy) == (
+        assert (
+            line.verdict.value,
+            "enable-rule --name peaker-local-orders-replica-check" in line.remedy,
+        ) == (
             "warn",
             True,
         )

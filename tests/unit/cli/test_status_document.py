@@ -18,7 +18,7 @@ from peaker_cli.status.document import Alarm, Facts, RunAtWork, RunStatus, as_do
 from peaker_cli.status.rendering import render_overview, render_status, status_line
 from rich.console import Console
 
-from tests.support.builders import BASE, RUN_ID, observed, orders, replica
+from tests.support.builders import BASE, RUN_ID, fleet_with, orders, replica
 from tests.support.fakes import NOON
 
 PEAK = "i-000000000000c0001"
@@ -40,7 +40,7 @@ REPORT: dict[str, Any] = {
 
 
 def gathered(**changes: Any) -> Facts:
-    fleet = observed(replica(BASE), replica(PEAK, peak_of=RUN_ID, row_state=ReplicaState.BUILDING,
+    fleet = fleet_with(replica(BASE), replica(PEAK, peak_of=RUN_ID, row_state=ReplicaState.BUILDING,
                                             health=TargetHealth(TargetState.ABSENT)))  # fmt: skip
     facts: dict[str, Any] = {
         "environment": "local",
@@ -48,7 +48,7 @@ def gathered(**changes: Any) -> Facts:
         "now": NOON,
         "fleet": fleet,
         "read_shares": {BASE: 1.0},
-        "lags": {BASE: Known(0.5, NOON), PEAK: Unknown("no watch has heard of it")},
+        "lags": {BASE: Known(0.5, NOON), PEAK: Unknown("no check has heard of it")},
         "at_work": None,
         "report": REPORT,
         "load": Known(95.0, NOON),
@@ -70,7 +70,7 @@ def test_replicas_have_role_state_lag_and_share() -> None:
     assert (base["role"], base["state"], base["serves"]) == ("base", "running", True)
     assert (base["lag_seconds"]["value"], base["share_of_reads"]["value"]) == (0.5, 1.0)
     assert (peak["role"], peak["state"], peak["endpoint"]) == ("peak", "building", "absent")
-    assert peak["lag_seconds"] == {"unknown": "no watch has heard of it"}
+    assert peak["lag_seconds"] == {"unknown": "no check has heard of it"}
     assert peak["share_of_reads"]["value"] == 0.0
 
 

@@ -60,7 +60,7 @@ class CloudWatchReadings:
         return _newest(points, metric, oldest, now)
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
-        oldest = timedelta(minutes=settings.health.watch_minutes * STALE_AFTER_PERIODS)
+        oldest = timedelta(minutes=settings.health.check_minutes * STALE_AFTER_PERIODS)
         dimensions = [
             {"Name": CLUSTER_DIMENSION, "Value": settings.name},
             {"Name": INSTANCE_DIMENSION, "Value": instance_id},

@@ -1,4 +1,4 @@
-"""A Route 53 health check per replica, on an alarm on what watch_replicas hears of it.
+"""A Route 53 health check per replica, on an alarm on what check_replicas hears of it.
 
 Route 53's own checkers are on the public internet and reach no private replica; a CLOUDWATCH_METRIC health check
 follows an alarm's metric instead (botocore, route53:HealthCheckConfig). Without data a replica is unhealthy (I4).
@@ -93,7 +93,7 @@ class ReplicaHealthChecks:
                 MetricName=Metric.REPLICA_SERVES.value,
                 Dimensions=[{"Name": name, "Value": value} for name, value in dimensions.items()],
                 Statistic="Minimum",
-                Period=settings.health.watch_minutes * 60,
+                Period=settings.health.check_minutes * 60,
                 EvaluationPeriods=PERIODS_TO_ALARM,
                 Threshold=1.0,
                 ComparisonOperator="LessThanThreshold",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from peaker.domain.instants import to_iso
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice, data_volumes
-from peaker.domain.replicas.fleet import Observation
+from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.storage.snapshot_sets import SnapshotSet, newest_completed
@@ -42,7 +42,7 @@ def decide_first_set(
     observing: Reading,
     kept: Sequence[SnapshotSet],
     lease: LeaseRow | None,
-    observation: Observation,
+    fleet: FleetState,
     choice: DonorChoice,
     others: Sequence[Snapshot],
     snapshot_gib_hour: Reading,
@@ -64,8 +64,8 @@ def decide_first_set(
     if lease is not None:
         until = to_iso(lease.held_until)
         return FirstSet(False, f"{lease.operation} {lease.run_id} holds the lease until {until} (I6)")
-    if isinstance(observation.source, Unknown):
-        return FirstSet(False, f"the source is unknown: {observation.source.why}; what is unknown is held (I4)")
+    if isinstance(fleet.source, Unknown):
+        return FirstSet(False, f"the source is unknown: {fleet.source.why}; what is unknown is held (I4)")
     if choice.donor is None:
         return FirstSet(False, f"no replica can be snapshotted: {choice.text}")
     volumes = data_volumes(choice.donor, settings)

@@ -24,7 +24,7 @@ from peaker.domain.planning.lead_time import (
 )
 from peaker.domain.planning.prices import PriceTable, total, usd
 from peaker.domain.reading import Known, Reading
-from peaker.domain.replicas.fleet import Observation, Parking, Replica
+from peaker.domain.replicas.fleet import FleetState, Parking, Replica
 from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import RunPart
 from peaker_contract.cluster import ClusterSettings
@@ -94,7 +94,7 @@ def parking_figures(
     inputs: LeadTimeInputs,
     past: PastSteps,
 ) -> ParkingFigures:
-    """The figures of one replica; its volumes must have been observed, the root volume among them."""
+    """The figures of one replica; its volumes must be known, the root volume among them."""
     build = predict_lead_time(inputs, past).p50_seconds
     parked_hourly = volumes_hourly(replica.volumes, prices)
     instance = prices.instance_hour(replica.instance.instance_type)
@@ -222,9 +222,9 @@ def why_not_returned(replica: Replica, environment: str, now: datetime) -> str |
     return why_expired(row.parking, now)
 
 
-def returnable(observation: Observation, environment: str, now: datetime) -> list[Replica]:
+def returnable(fleet: FleetState, environment: str, now: datetime) -> list[Replica]:
     """Parked replicas that can come back, the one that stopped last first: it has the least to catch up."""
-    found = [one for one in observation.parked if why_not_returned(one, environment, now) is None]
+    found = [one for one in fleet.parked if why_not_returned(one, environment, now) is None]
     return sorted(found, key=lambda one: (parked_seconds(one, now), one.instance_id))
 
 
@@ -254,7 +254,7 @@ class Method(BaseModel):
 
 
 def choose_method(
-    observation: Observation,
+    fleet: FleetState,
     environment: str,
     prices: PriceTable,
     inputs: LeadTimeInputs,
@@ -269,10 +269,10 @@ def choose_method(
     build = predict_lead_time(inputs, past).p50_seconds
     rejected = {
         one.instance_id: why
-        for one in observation.parked
+        for one in fleet.parked
         if (why := why_not_returned(one, environment, now)) is not None
     }
-    candidates = returnable(observation, environment, now)
+    candidates = returnable(fleet, environment, now)
     common = {"build_seconds": round(build, 1), "build_usd": build_usd, "rejected": rejected}
     if not candidates:
         text = "; ".join(f"{name} {why}" for name, why in rejected.items())

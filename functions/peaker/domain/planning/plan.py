@@ -12,7 +12,7 @@ from peaker.domain.planning.parking import Method, volumes_hourly
 from peaker.domain.planning.prices import HOURS_PER_MONTH, PriceTable, total, usd
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
-from peaker.domain.replicas.fleet import Observation, Replica
+from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.ledger import LeaseRow, RunPart
 from peaker.domain.storage.prewarm_progress import ServeWhen
 from peaker_contract.cluster import ClusterSettings
@@ -149,7 +149,7 @@ class ScaleOutPlan(RunPart):
 
 
 def plan_scale_out(
-    observation: Observation,
+    fleet: FleetState,
     settings: ClusterSettings,
     prices: PriceTable,
     now: datetime,
@@ -166,21 +166,21 @@ def plan_scale_out(
     With a `method` that returns a parked replica, layout and price are that replica's, and no donor is needed.
     `kept_gib` is what the cluster's kept snapshot sets store when the run has ended.
     """
-    choice = choose_donor(observation, settings)
-    returned = _returned(observation, method)
+    choice = choose_donor(fleet, settings)
+    returned = _returned(fleet, method)
     volumes = _layout(returned or choice.donor, settings)
     if returned is not None:
         volumes = tuple(
             volume.model_copy(update={"initialization_rate_mib_per_s": None}) for volume in volumes
         )
     price = _price(volumes, settings, prices, kept_gib)
-    zones, zone_reason = spread_zones(observation, settings)
+    zones, zone_reason = spread_zones(fleet, settings)
     return ScaleOutPlan(
         cluster=settings.name,
         planned_at=require_utc(now),
         count=count,
-        serving=len(observation.serving),
-        building=len(observation.building),
+        serving=len(fleet.serving),
+        building=len(fleet.building),
         max_replicas=settings.max_replicas,
         donor=choice.donor.instance_id if choice.donor else None,
         donor_reasons=tuple(f"{verdict.instance_id}: {verdict.reason}" for verdict in choice.verdicts),
@@ -196,10 +196,10 @@ def plan_scale_out(
             refusal
             for refusal in (
                 _running_operation(lease),
-                _ceiling(observation, settings, count),
-                _source(observation),
+                _ceiling(fleet, settings, count),
+                _source(fleet),
                 None if returned is not None else _no_donor(choice),
-                *_budget(observation, settings, price, count, _parked_hourly(observation, returned, prices)),
+                *_budget(fleet, settings, price, count, _parked_hourly(fleet, returned, prices)),
             )
             if refusal is not None
         ),
@@ -224,21 +224,21 @@ def planned_build(settings: ClusterSettings) -> PlannedBuild:
     )
 
 
-def _returned(observation: Observation, method: Method | None) -> Replica | None:
+def _returned(fleet: FleetState, method: Method | None) -> Replica | None:
     if method is None or method.action != "return" or method.replica is None:
         return None
-    return observation.replica(method.replica)
+    return fleet.replica(method.replica)
 
 
-def _parked_hourly(observation: Observation, returned: Replica | None, prices: PriceTable) -> Reading:
+def _parked_hourly(fleet: FleetState, returned: Replica | None, prices: PriceTable) -> Reading:
     """USD per hour of the parked replicas' volumes; those of the one that returns are in its own price."""
-    staying = [one for one in observation.parked if one is not returned]
+    staying = [one for one in fleet.parked if one is not returned]
     return total(volumes_hourly(one.volumes, prices) for one in staying)
 
 
-def spread_zones(observation: Observation, settings: ClusterSettings) -> tuple[tuple[str, ...], str]:
+def spread_zones(fleet: FleetState, settings: ClusterSettings) -> tuple[tuple[str, ...], str]:
     """The cluster's zones, the one with the fewest replicas first (then by name), and the count per zone."""
-    counts = observation.by_zone
+    counts = fleet.by_zone
     zones = tuple(sorted(settings.subnets, key=lambda zone: (counts[zone], zone)))
     shown = ", ".join(f"{zone} {counts[zone]}" for zone in zones)
     return zones, f"fewest replicas first: {shown}"
@@ -299,8 +299,8 @@ def _running_operation(lease: LeaseRow | None) -> Refusal | None:
     )
 
 
-def _ceiling(observation: Observation, settings: ClusterSettings, count: int) -> Refusal | None:
-    serving, building = len(observation.serving), len(observation.building)
+def _ceiling(fleet: FleetState, settings: ClusterSettings, count: int) -> Refusal | None:
+    serving, building = len(fleet.serving), len(fleet.building)
     if serving + building + count <= settings.max_replicas:
         return None
     return Refusal(
@@ -310,12 +310,12 @@ def _ceiling(observation: Observation, settings: ClusterSettings, count: int) ->
     )
 
 
-def _source(observation: Observation) -> Refusal | None:
-    if not isinstance(observation.source, Unknown):
+def _source(fleet: FleetState) -> Refusal | None:
+    if not isinstance(fleet.source, Unknown):
         return None
     return Refusal(
         code="source_unknown",
-        reason=f"the source is unknown: {observation.source.why}; what is unknown is held (I4)",
+        reason=f"the source is unknown: {fleet.source.why}; what is unknown is held (I4)",
     )
 
 
@@ -328,7 +328,7 @@ def _no_donor(choice: DonorChoice) -> Refusal | None:
 
 
 def _budget(
-    observation: Observation, settings: ClusterSettings, price: Price, count: int, parked: Reading
+    fleet: FleetState, settings: ClusterSettings, price: Price, count: int, parked: Reading
 ) -> tuple[Refusal | None, ...]:
     """Without a budget no price is needed; with one, an unknown price refuses (I4)."""
     limit = settings.limits.max_hourly_cost_usd
@@ -338,7 +338,7 @@ def _budget(
         why = [*price.unknown[:1], *([parked.why] if isinstance(parked, Unknown) else [])][0]
         reason = f"{why}; so the budget, max_hourly_cost_usd {limit:g}, cannot be checked (I4)"
         return (Refusal(code="price_unknown", reason=reason),)
-    peak = len(observation.peak)
+    peak = len(fleet.peak)
     sum_usd = price.hourly * (peak + count) + parked.value + price.snapshots_hourly
     if sum_usd <= limit:
         return ()

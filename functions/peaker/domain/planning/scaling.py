@@ -1,9 +1,9 @@
 """The scaling decision: how many replicas the cluster needs in time, and whether to add, remove, hold or
 alarm.
 
-A pure function of an observation, a forecast, a lead time, a policy and the state of earlier checks.
+A pure function of what is known now, a forecast, a lead time, a policy and the state of earlier checks.
 Invariants: I3 (never below min_replicas), I4 (unknown means hold), I8 (a forecast adds, never removes;
-removal needs observed low load and a forecast that stays below), I12 (max_replicas is a ceiling).
+removal needs measured low load and a forecast that stays below), I12 (max_replicas is a ceiling).
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class ScalingPolicy:
 
 
 @dataclass(frozen=True)
-class Fleet:
+class FleetCounts:
     """Replicas now. `serving` includes the base replicas; None means that it is not known (I4)."""
 
     serving: int | None
@@ -168,12 +168,12 @@ class CalendarOverride:
 
 
 @dataclass(frozen=True)
-class Observation:
-    """What is seen now. load_now None means that the metric is missing or stale."""
+class DecisionInputs:
+    """What is known now, beside the forecast. load_now None means that the metric is missing or stale."""
 
     now_seconds: float
     load_now: float | None
-    fleet: Fleet
+    fleet: FleetCounts
     troubles: Sequence[Trouble] = ()
     overrides: Sequence[CalendarOverride] = ()
 
@@ -200,17 +200,17 @@ def replicas_for(load: float, capacity_per_replica: float) -> int:
 
 
 def decide(
-    observation: Observation,
+    inputs: DecisionInputs,
     forecast: Forecast,
     lead_time: LeadTime,
     policy: ScalingPolicy,
     state: CheckState,
 ) -> ScalingDecision:
     """One check. Scale-out first; scale-in only when nothing at all speaks against it."""
-    shift_seen = observation.now_seconds if forecast.shifted else state.shift_seen_seconds
+    shift_seen = inputs.now_seconds if forecast.shifted else state.shift_seen_seconds
     state = replace(state, shift_seen_seconds=shift_seen)
-    need = _need(observation, forecast, lead_time, policy)
-    fleet = observation.fleet
+    need = _need(inputs, forecast, lead_time, policy)
+    fleet = inputs.fleet
     if fleet.serving is None:
         return _decision(
             Action.NONE,
@@ -221,7 +221,7 @@ def decide(
             0,
             state,
         )
-    if observation.load_now is None and forecast.quantiles is None:
+    if inputs.load_now is None and forecast.quantiles is None:
         return _decision(
             Action.NONE, Outcome.ALARM, "neither the load nor a forecast is known: nothing is done",
             need, 0, 0, replace(state, low_checks=0),
@@ -230,7 +230,7 @@ def decide(
     missing = need.wanted - coming
     if missing > 0:
         return _scale_out(need, missing, coming, policy, replace(state, low_checks=0))
-    return _scale_in(observation, forecast, lead_time, policy, state, need)
+    return _scale_in(inputs, forecast, lead_time, policy, state, need)
 
 
 @dataclass(frozen=True)
@@ -243,30 +243,30 @@ class _Need:
     numbers: dict[str, float]
 
 
-def _need(observation: Observation, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy) -> _Need:
+def _need(inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy) -> _Need:
     lead = lead_time.p90_seconds
     capacity = policy.capacity.per_replica
     numbers = {
         "lead_time_p90_seconds": lead,
         "capacity_per_replica": capacity,
         "quantile": policy.quantile,
-        "serving": float(observation.fleet.serving if observation.fleet.serving is not None else -1),
-        "building": float(observation.fleet.building),
+        "serving": float(inputs.fleet.serving if inputs.fleet.serving is not None else -1),
+        "building": float(inputs.fleet.building),
     }
     wanted: list[tuple[int, str]] = [(policy.min_replicas, "the floor min_replicas")]
-    if observation.load_now is not None:
-        numbers["load_now"] = observation.load_now
+    if inputs.load_now is not None:
+        numbers["load_now"] = inputs.load_now
         blind = forecast.standing in {Standing.DEGRADED, Standing.REACTIVE_ONLY}
         headroom = policy.degraded_headroom if blind else 1.0
-        floor = replicas_for(observation.load_now / headroom, capacity)
-        how = f"the load of {observation.load_now:g} now" + (f" at {headroom:.0%} headroom" if blind else "")
+        floor = replicas_for(inputs.load_now / headroom, capacity)
+        how = f"the load of {inputs.load_now:g} now" + (f" at {headroom:.0%} headroom" if blind else "")
         wanted.append((floor, how))
     if forecast.quantiles is not None:
         # The forecast is issued at the end of the last full step; the decision may come later.
-        start = lead + max(0.0, observation.now_seconds - forecast.issued_at_seconds)
+        start = lead + max(0.0, inputs.now_seconds - forecast.issued_at_seconds)
         upper = forecast.highest(policy.quantile, start, start + policy.period_seconds)
         middle = forecast.highest(0.5, start, start + policy.period_seconds)
-        factor = _factor(observation, lead, lead + policy.period_seconds)
+        factor = _factor(inputs, lead, lead + policy.period_seconds)
         p95 = forecast.highest(0.95, start, start + policy.period_seconds)
         numbers |= {
             "forecast_p50": middle * factor,
@@ -278,12 +278,12 @@ def _need(observation: Observation, forecast: Forecast, lead_time: LeadTime, pol
             numbers["calendar_factor"] = factor
             name += f" with the calendar's factor {factor:g}"
         wanted.append((replicas_for(upper * factor, capacity), name))
-    coming = (observation.fleet.serving or 0) + observation.fleet.building
-    for later in _needed_later(observation, forecast, lead_time, policy):
+    coming = (inputs.fleet.serving or 0) + inputs.fleet.building
+    for later in _needed_later(inputs, forecast, lead_time, policy):
         if (due := min(later.replicas - later.built_before - coming, policy.builds_at_once or 0)) > 0:
             numbers["needed_later"] = max(numbers.get("needed_later", 0.0), float(later.replicas))
             wanted.append((coming + due, later.text))
-    for override in _active(observation, 0.0, lead + policy.period_seconds):
+    for override in _active(inputs, 0.0, lead + policy.period_seconds):
         if asked := override.asked(capacity):
             wanted.append((asked, f"the calendar: {override.reason}"))
             numbers["calendar"] = max(numbers.get("calendar", 0.0), float(asked))
@@ -302,7 +302,7 @@ class _Later:
 
 
 def _needed_later(
-    observation: Observation, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy
+    inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy
 ) -> list[_Later]:
     """What is needed in 2, 3, ... lead times, as far as the forecast reaches.
 
@@ -312,7 +312,7 @@ def _needed_later(
     lead = lead_time.p90_seconds
     if policy.builds_at_once is None or forecast.quantiles is None or lead <= 0:
         return []
-    passed = max(0.0, observation.now_seconds - forecast.issued_at_seconds)
+    passed = max(0.0, inputs.now_seconds - forecast.issued_at_seconds)
     reach = len(forecast.quantiles) * forecast.step_seconds - passed
     most = min(int(reach // lead), policy.max_replicas)
     found = []
@@ -321,7 +321,7 @@ def _needed_later(
         # From one lead time earlier: what could not be begun while another was being built is begun now.
         since, until = ahead - lead, ahead + policy.period_seconds
         upper = forecast.highest(policy.quantile, passed + since, passed + until)
-        upper *= _factor(observation, since, until)
+        upper *= _factor(inputs, since, until)
         replicas = min(policy.max_replicas, replicas_for(upper, policy.capacity.per_replica))
         text = (
             f"p{policy.quantile * 100:g} of the load until {ahead / 60:.0f} min from now, {upper:.4g}, "
@@ -342,14 +342,14 @@ def _scale_out(
 
 
 def _scale_in(
-    observation: Observation,
+    inputs: DecisionInputs,
     forecast: Forecast,
     lead_time: LeadTime,
     policy: ScalingPolicy,
     state: CheckState,
     need: _Need,
 ) -> ScalingDecision:
-    serving = observation.fleet.serving or 0
+    serving = inputs.fleet.serving or 0
     if need.unlimited > policy.max_replicas:
         reason = f"{need.by}, takes {need.unlimited} replicas, above max_replicas {policy.max_replicas} (I12)"
         return _decision(Action.NONE, Outcome.ALARM, reason, need, 0, 0, replace(state, low_checks=0))
@@ -358,14 +358,14 @@ def _scale_in(
             Action.NONE, Outcome.HOLD, f"{serving} replicas serve, as needed by {need.by}", need, 0, 0,
             replace(state, low_checks=0),
         )  # fmt: skip
-    objection = _objection(observation, forecast, policy, state)
+    objection = _objection(inputs, forecast, policy, state)
     if objection:
         return _decision(
             Action.NONE, Outcome.HOLD, f"no scale-in: {objection}", need, 0, 0, replace(state, low_checks=0)
         )
-    keep, why = _keep(observation, forecast, lead_time, policy, need)
+    keep, why = _keep(inputs, forecast, lead_time, policy, need)
     # Replicas in flight count as coming, never as serving: only what serves may leave (I8).
-    surplus = min(serving - keep, _old_enough(observation, policy), serving - policy.min_replicas)
+    surplus = min(serving - keep, _old_enough(inputs, policy), serving - policy.min_replicas)
     if serving - keep <= 0:
         return _decision(
             Action.NONE, Outcome.HOLD, f"{serving} replicas serve, as needed by {why}", need, 0, 0,
@@ -387,27 +387,27 @@ def _scale_in(
 
 
 def _objection(
-    observation: Observation, forecast: Forecast, policy: ScalingPolicy, state: CheckState
+    inputs: DecisionInputs, forecast: Forecast, policy: ScalingPolicy, state: CheckState
 ) -> str | None:
     """The first thing that forbids scale-in, or None."""
-    if observation.load_now is None or forecast.stale:
+    if inputs.load_now is None or forecast.stale:
         return "the load metric is missing or stale (I4)"
-    if observation.fleet.draining:
-        return f"{observation.fleet.draining} replicas are draining"
+    if inputs.fleet.draining:
+        return f"{inputs.fleet.draining} replicas are draining"
     if forecast.standing is not Standing.NORMAL:
         return f"the forecast is {forecast.standing}"
     shift = state.shift_seen_seconds
-    if shift is not None and observation.now_seconds - shift < policy.hold_after_shift_seconds:
-        return f"a level shift was seen {(observation.now_seconds - shift) / 3600:.1f} h ago"
-    for trouble in observation.troubles:
-        age = observation.now_seconds - trouble.at_seconds
+    if shift is not None and inputs.now_seconds - shift < policy.hold_after_shift_seconds:
+        return f"a level shift was seen {(inputs.now_seconds - shift) / 3600:.1f} h ago"
+    for trouble in inputs.troubles:
+        age = inputs.now_seconds - trouble.at_seconds
         if 0 <= age < policy.hold_after_trouble_seconds:
             return f"{trouble.kind} {age / 60:.0f} min ago: low load proves nothing"
     return None
 
 
 def _keep(
-    observation: Observation, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy, need: _Need
+    inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy, need: _Need
 ) -> tuple[int, str]:
     """Replicas to keep.
 
@@ -416,46 +416,46 @@ def _keep(
     lead = lead_time.p90_seconds
     look_seconds = max(policy.keep_lead_times * lead, 3600.0)
     soon_seconds = min(look_seconds, lead + policy.period_seconds)
-    start = max(0.0, observation.now_seconds - forecast.issued_at_seconds)
-    factor = _factor(observation, 0.0, look_seconds)
+    start = max(0.0, inputs.now_seconds - forecast.issued_at_seconds)
+    factor = _factor(inputs, 0.0, look_seconds)
     soon = factor * forecast.highest(policy.quantile, start, start + soon_seconds)
     later = factor * forecast.highest(policy.keep_quantile, start, start + look_seconds)
     slack = 1 + policy.hysteresis
     capacity = policy.capacity.per_replica
-    by_load = replicas_for((observation.load_now or 0.0) * slack, capacity)
+    by_load = replicas_for((inputs.load_now or 0.0) * slack, capacity)
     by_soon = replicas_for(soon * slack, capacity)
     by_later = replicas_for(later * slack, capacity)
-    by_calendar = max((o.asked(capacity) for o in _active(observation, 0.0, look_seconds)), default=0)
+    by_calendar = max((o.asked(capacity) for o in _active(inputs, 0.0, look_seconds)), default=0)
     in_turn = [
         (one.replicas - one.built_before, one.text)
-        for one in _needed_later(observation, forecast, lead_time, policy)
+        for one in _needed_later(inputs, forecast, lead_time, policy)
     ]
     choices = [
         *in_turn,
         (by_soon, f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {soon:.4g}"),
         (by_later, f"p{policy.keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {later:.4g}"),
-        (by_load, f"the load is {observation.load_now:g}"),
+        (by_load, f"the load is {inputs.load_now:g}"),
         (by_calendar, "the calendar"),
         (need.wanted, need.by),
     ]
     return max(choices, key=lambda each: each[0])
 
 
-def _old_enough(observation: Observation, policy: ScalingPolicy) -> int:
+def _old_enough(inputs: DecisionInputs, policy: ScalingPolicy) -> int:
     return sum(
-        observation.now_seconds - since >= policy.minimum_lifetime_seconds
-        for since in observation.fleet.peak_in_service_since.values()
+        inputs.now_seconds - since >= policy.minimum_lifetime_seconds
+        for since in inputs.fleet.peak_in_service_since.values()
     )
 
 
-def _active(observation: Observation, from_seconds: float, until_seconds: float) -> list[CalendarOverride]:
-    start, end = observation.now_seconds + from_seconds, observation.now_seconds + until_seconds
-    return [each for each in observation.overrides if each.start_seconds <= end and each.end_seconds >= start]
+def _active(inputs: DecisionInputs, from_seconds: float, until_seconds: float) -> list[CalendarOverride]:
+    start, end = inputs.now_seconds + from_seconds, inputs.now_seconds + until_seconds
+    return [each for each in inputs.overrides if each.start_seconds <= end and each.end_seconds >= start]
 
 
-def _factor(observation: Observation, from_seconds: float, until_seconds: float) -> float:
+def _factor(inputs: DecisionInputs, from_seconds: float, until_seconds: float) -> float:
     """The highest calendar factor in the window; an override can only raise the need."""
-    return max((1.0, *(each.factor for each in _active(observation, from_seconds, until_seconds))))
+    return max((1.0, *(each.factor for each in _active(inputs, from_seconds, until_seconds))))
 
 
 def _decision(

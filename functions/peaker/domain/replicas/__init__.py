@@ -1,4 +1,4 @@
-"""The cluster's instances as one observation: source, replicas, donor, and how they stand.
+"""The cluster's instances as one state of the fleet: source, replicas, donor, and how they stand.
 
 Imports no other room of the domain.
 """

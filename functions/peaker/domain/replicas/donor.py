@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from peaker.domain.reading import Known, Unknown, describe
-from peaker.domain.replicas.fleet import Observation, Replica
+from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.replicas.inventory import Volume
 from peaker_contract.cluster import ClusterSettings
 
@@ -80,18 +80,18 @@ def data_volumes(replica: Replica, wanted_by: HasVolumes | DonorTerms) -> dict[s
     return found
 
 
-def choose_donor(observation: Observation, settings: ClusterSettings) -> DonorChoice:
+def choose_donor(fleet: FleetState, settings: ClusterSettings) -> DonorChoice:
     """The donor for a plan by these settings."""
-    return donor_by(observation, DonorTerms(settings.volumes, settings.gates.lag_seconds))
+    return donor_by(fleet, DonorTerms(settings.volumes, settings.gates.lag_seconds))
 
 
-def donor_by(observation: Observation, terms: DonorTerms) -> DonorChoice:
+def donor_by(fleet: FleetState, terms: DonorTerms) -> DonorChoice:
     """The planned one while it may be; else the healthy replica that is known to lag least, unknown lag last.
 
     Lag is measured again by PrepareDonor right before the snapshot; here it only ranks.
     """
-    source_id = None if isinstance(observation.source, Unknown) else observation.source.instance_id
-    judged = [(replica, _judge(replica, source_id, terms)) for replica in observation.replicas]
+    source_id = None if isinstance(fleet.source, Unknown) else fleet.source.instance_id
+    judged = [(replica, _judge(replica, source_id, terms)) for replica in fleet.replicas]
     judged.sort(
         key=lambda pair: (not pair[1].eligible, pair[0].instance_id != terms.planned, *_rank(pair[0]))
     )

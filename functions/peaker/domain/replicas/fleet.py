@@ -1,4 +1,4 @@
-"""A cluster's instances as one observation: the source, the replicas, their health and what the ledger knows."""
+"""A cluster's instances as one state: the source, the replicas, their health and what the ledger knows."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class Replica:
 
 
 @dataclass(frozen=True)
-class Observation:
+class FleetState:
     """All that is known of a cluster's fleet at one time. A source that was not found is Unknown."""
 
     cluster: str
-    observed_at: datetime
+    gathered_at: datetime
     source: Instance | Unknown
     replicas: tuple[Replica, ...]
 
@@ -129,5 +129,5 @@ class Observation:
         return Counter(replica.instance.zone for replica in self.replicas if not replica.is_parked)
 
     def replica(self, instance_id: str) -> Replica | None:
-        """The replica of that id, or None when the observation has no such replica."""
+        """The replica of that id, or None when the fleet has no such replica."""
         return next((one for one in self.replicas if one.instance_id == instance_id), None)

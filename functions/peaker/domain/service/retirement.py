@@ -12,7 +12,7 @@ from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.planning.parking import why_expired
 from peaker.domain.reading import Known, Reading, Unknown, describe
 from peaker.domain.replicas.donor import Verdict
-from peaker.domain.replicas.fleet import Observation, Replica, ReplicaState
+from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
@@ -22,9 +22,9 @@ _REMOVABLE = frozenset({ReplicaState.IN_SERVICE, ReplicaState.DRAINING, ReplicaS
 
 @dataclass(frozen=True)
 class LoadEvidence:
-    """Observed load in load-metric units, and the replicas that load and forecast need within the lead time (I8)."""
+    """Measured load in load-metric units, and the replicas that load and forecast need within the lead time (I8)."""
 
-    observed: Reading
+    measured: Reading
     required_replicas: Reading
 
 
@@ -43,7 +43,7 @@ class RetirementChoice:
 
 
 def choose_idle_replica(
-    observation: Observation,
+    fleet: FleetState,
     wanted: str | None = None,
     hourly_usd: Mapping[str, float | None] | None = None,
     load: Reading | None = None,
@@ -55,30 +55,27 @@ def choose_idle_replica(
     `hourly_usd` is what each costs; without a measurement of its own each is taken to serve an equal share of `load`.
     """
     usd = hourly_usd or {}
-    judged = [
-        (one, _judge(one, observation, wanted, usd.get(one.instance_id), load))
-        for one in observation.replicas
-    ]
+    judged = [(one, _judge(one, fleet, wanted, usd.get(one.instance_id), load)) for one in fleet.replicas]
     eligible = [one for one, verdict in judged if verdict.eligible]
-    chosen = min(eligible, key=lambda one: _rank(one, observation, usd), default=None)
+    chosen = min(eligible, key=lambda one: _rank(one, fleet, usd), default=None)
     verdicts = [_ranked(verdict, chosen) for _, verdict in judged if wanted in (None, verdict.instance_id)]
     if wanted is not None and not verdicts:
-        verdicts = [Verdict(wanted, False, _foreign(wanted, observation))]
+        verdicts = [Verdict(wanted, False, _foreign(wanted, fleet))]
     return RetirementChoice(chosen, tuple(verdicts))
 
 
-def _foreign(wanted: str, observation: Observation) -> str:
-    source = observation.source
+def _foreign(wanted: str, fleet: FleetState) -> str:
+    source = fleet.source
     if isinstance(source, Instance) and source.instance_id == wanted:
-        return f"is the source of {observation.cluster}; the source is never retired (I2)"
-    return f"is not a replica of {observation.cluster}; only its own peak replicas may go (I1)"
+        return f"is the source of {fleet.cluster}; the source is never retired (I2)"
+    return f"is not a replica of {fleet.cluster}; only its own peak replicas may go (I1)"
 
 
-def _rank(replica: Replica, observation: Observation, usd: Mapping[str, float | None]) -> tuple[Any, ...]:
+def _rank(replica: Replica, fleet: FleetState, usd: Mapping[str, float | None]) -> tuple[Any, ...]:
     """Smallest goes first."""
     return (
         not replica.is_parked,
-        -observation.by_zone[replica.instance.zone],
+        -fleet.by_zone[replica.instance.zone],
         -(usd.get(replica.instance_id) or 0.0),
         -replica.instance.launched_at.timestamp(),
         replica.instance_id,
@@ -93,19 +90,19 @@ def _ranked(verdict: Verdict, chosen: Replica | None) -> Verdict:
 
 
 def _judge(
-    replica: Replica, observation: Observation, wanted: str | None, usd: float | None, load: Reading | None
+    replica: Replica, fleet: FleetState, wanted: str | None, usd: float | None, load: Reading | None
 ) -> Verdict:
     numbers = {
         "zone": replica.instance.zone,
-        "replicas_in_zone": observation.by_zone[replica.instance.zone],
+        "replicas_in_zone": fleet.by_zone[replica.instance.zone],
         "hourly_usd": usd,
-        "usd_per_load_unit_hour": _price_per_load(usd, load, len(observation.serving)),
-        "age_hours": round(seconds_between(replica.instance.launched_at, observation.observed_at) / 3600, 2),
+        "usd_per_load_unit_hour": _price_per_load(usd, load, len(fleet.serving)),
+        "age_hours": round(seconds_between(replica.instance.launched_at, fleet.gathered_at) / 3600, 2),
     }
-    reason = _why_not(replica, observation, wanted)
+    reason = _why_not(replica, fleet, wanted)
     if reason is not None:
         return Verdict(replica.instance_id, False, reason, numbers)
-    return Verdict(replica.instance_id, True, _why(replica, observation, numbers), numbers)
+    return Verdict(replica.instance_id, True, _why(replica, fleet, numbers), numbers)
 
 
 def _price_per_load(usd: float | None, load: Reading | None, serving: int) -> float | None:
@@ -114,7 +111,7 @@ def _price_per_load(usd: float | None, load: Reading | None, serving: int) -> fl
     return usd * serving / load.value
 
 
-def _why_not(replica: Replica, observation: Observation, wanted: str | None) -> str | None:
+def _why_not(replica: Replica, fleet: FleetState, wanted: str | None) -> str | None:
     if wanted is not None and replica.instance_id != wanted:
         return f"not the one that was asked for ({wanted})"
     if replica.is_base:
@@ -123,7 +120,7 @@ def _why_not(replica: Replica, observation: Observation, wanted: str | None) -> 
     if not replica.is_ours or row is None:
         return "not made by Peaker: owner tag and ledger row do not both say so (I1)"
     if replica.is_parked:
-        if wanted == replica.instance_id or _expired(replica, observation) is not None:
+        if wanted == replica.instance_id or _expired(replica, fleet) is not None:
             return None
         until = row.parking.until if row.parking is not None else None
         return f"parked until {to_iso(until)}" if until is not None else "parked, without a limit"
@@ -132,9 +129,9 @@ def _why_not(replica: Replica, observation: Observation, wanted: str | None) -> 
     return None
 
 
-def _why(replica: Replica, observation: Observation, numbers: Mapping[str, Any]) -> str:
+def _why(replica: Replica, fleet: FleetState, numbers: Mapping[str, Any]) -> str:
     if replica.is_parked:
-        return f"parked, {_expired(replica, observation) or 'asked for by name'}"
+        return f"parked, {_expired(replica, fleet) or 'asked for by name'}"
     per_load = numbers["usd_per_load_unit_hour"]
     price = "price per query unknown" if per_load is None else f"${per_load:.6f} an hour per unit of load"
     return (
@@ -143,24 +140,24 @@ def _why(replica: Replica, observation: Observation, numbers: Mapping[str, Any])
     )
 
 
-def _expired(replica: Replica, observation: Observation) -> str | None:
+def _expired(replica: Replica, fleet: FleetState) -> str | None:
     row = replica.ledger_row
     if row is None or row.parking is None:
         return None
-    return why_expired(row.parking, observation.observed_at)
+    return why_expired(row.parking, fleet.gathered_at)
 
 
 def guard_removal(
-    replica: Replica | None, observation: Observation, settings: ClusterSettings, environment: str
+    replica: Replica | None, fleet: FleetState, settings: ClusterSettings, environment: str
 ) -> list[str]:
     """Reasons why this replica may not be taken away now; empty when it may (I1, I2, I3, I4).
 
-    Called again immediately before each destructive call, on a fresh observation.
+    Called again immediately before each destructive call, on a fleet gathered afresh.
     """
     if replica is None:
         return ["it is not among the cluster's instances any more, and what is unknown is held (I4)"]
     reasons = _ownership_reasons(replica, environment)
-    source = observation.source
+    source = fleet.source
     if isinstance(source, Unknown):
         reasons.append(f"the source is unknown: {source.why}; what is unknown is held (I4)")
     elif source.instance_id == replica.instance_id:
@@ -168,12 +165,12 @@ def guard_removal(
     if replica.is_parked:
         # It serves nobody: neither the floor nor the load can lose anything by it.
         return reasons
-    unknown = [one for one in observation.replicas if not isinstance(one.health, TargetHealth)]
+    unknown = [one for one in fleet.replicas if not isinstance(one.health, TargetHealth)]
     reasons += [
         f"the health of {one.instance_id} is {one.health_text}; what is unknown is held (I4)"
         for one in unknown
     ]
-    others = [one for one in observation.serving if one.instance_id != replica.instance_id]
+    others = [one for one in fleet.serving if one.instance_id != replica.instance_id]
     if len(others) < settings.min_replicas:
         reasons.append(
             f"{len(others)} other replicas serve, fewer than min_replicas {settings.min_replicas} (I3)"
@@ -202,20 +199,20 @@ def _ownership_reasons(replica: Replica, environment: str) -> list[str]:
 
 
 def guard_load(
-    load: LoadEvidence, observation: Observation, settings: ClusterSettings, instance_id: str
+    load: LoadEvidence, fleet: FleetState, settings: ClusterSettings, instance_id: str
 ) -> list[str]:
     """Reasons why the load forbids that this replica goes; empty when it allows it (I4, I8).
 
     Counted are the others: the replica itself may be deregistered already.
     """
-    remaining = sum(one.instance_id != instance_id for one in observation.serving)
+    remaining = sum(one.instance_id != instance_id for one in fleet.serving)
     capacity = remaining * settings.capacity_per_replica
     reasons: list[str] = []
-    if isinstance(load.observed, Unknown):
-        reasons.append(f"the observed load is {describe(load.observed)}; what is unknown is held (I4)")
-    elif load.observed.value > capacity:
+    if isinstance(load.measured, Unknown):
+        reasons.append(f"the measured load is {describe(load.measured)}; what is unknown is held (I4)")
+    elif load.measured.value > capacity:
         reasons.append(
-            f"the observed load {load.observed.value:g} exceeds {capacity:g}, what the {remaining} that remain "
+            f"the measured load {load.measured.value:g} exceeds {capacity:g}, what the {remaining} that remain "
             "serve (I8)"
         )
     if isinstance(load.required_replicas, Unknown):

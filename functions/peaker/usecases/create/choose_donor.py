@@ -7,7 +7,7 @@ from peaker.domain.replicas import donor as rules
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor, Source
 from peaker.ports import Ports
-from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import approved_plan
 from peaker_contract.errors import NoDonor
@@ -27,19 +27,19 @@ def choose_donor(ports: Ports, step: StepInput) -> Summary:
 
 def choose_donor_by(ports: Ports, step: StepInput, terms: rules.DonorTerms) -> Summary:
     """By these terms, for the rest of the run. Raises NoDonor."""
-    observation = observe_fleet(ports, ports.clusters.settings(step.cluster), with_volumes=True)
-    choice = rules.donor_by(observation, terms)
+    fleet = gather_fleet(ports, ports.clusters.settings(step.cluster), with_volumes=True)
+    choice = rules.donor_by(fleet, terms)
     if choice.donor is None:
         raise NoDonor(f"{step.cluster}: {choice.text}")
-    if isinstance(observation.source, Unknown):
-        raise NoDonor(f"{step.cluster}: the source is unknown: {observation.source.why}")
+    if isinstance(fleet.source, Unknown):
+        raise NoDonor(f"{step.cluster}: the source is unknown: {fleet.source.why}")
     volumes = rules.data_volumes(choice.donor, terms)
     donor = Donor(
         instance_id=choice.donor.instance_id,
         volumes={name: volume.volume_id for name, volume in volumes.items()},
     )
     source = Source(
-        instance_id=observation.source.instance_id, private_ip=observation.source.private_ip
+        instance_id=fleet.source.instance_id, private_ip=fleet.source.private_ip
     )
     ports.ledger.settle(holder_of(step), donor, source)
     verdicts = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}

@@ -10,7 +10,7 @@ from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica, Source
 from peaker.ports import Ports
-from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import approved_plan
 from peaker_contract.errors import LedgerInconsistent, ReturnRefused
@@ -23,13 +23,13 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
     instance_id = approved_plan(ports, step).returns
     if instance_id is None:
         raise LedgerInconsistent(f"{step.run_id}: the plan returns no parked replica")
-    observation = observe_fleet(ports, settings)
-    replica = observation.replica(instance_id)
+    fleet = gather_fleet(ports, settings)
+    replica = fleet.replica(instance_id)
     if replica is None or replica.ledger_row is None:
         raise ReturnRefused(f"{instance_id} is not among the replicas of {step.cluster} any more")
-    if isinstance(observation.source, Unknown):
+    if isinstance(fleet.source, Unknown):
         raise ReturnRefused(
-            f"{instance_id}: the source is unknown: {observation.source.why}; what is unknown is held (I4)"
+            f"{instance_id}: the source is unknown: {fleet.source.why}; what is unknown is held (I4)"
         )
     now = ports.clock.now()
     begun = run.part(RunReplica) is not None and replica.ledger_row.state is ReplicaState.BUILDING
@@ -41,7 +41,7 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
             instance_id=instance_id, builder=replica.ledger_row.run_id, running_since=now
         )
         source = Source(
-            instance_id=observation.source.instance_id, private_ip=observation.source.private_ip
+            instance_id=fleet.source.instance_id, private_ip=fleet.source.private_ip
         )
         ports.ledger.settle(holder_of(step), back, source)
         building = replace(replica.ledger_row, state=ReplicaState.BUILDING, changed_at=now)

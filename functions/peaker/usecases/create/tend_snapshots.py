@@ -30,7 +30,7 @@ from peaker.usecases.create.await_snapshots import await_snapshots
 from peaker.usecases.create.choose_donor import choose_donor_by
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.plan.cluster_prices import cluster_prices
-from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set, volumes_of_donors
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
 from peaker_contract.cluster import ClusterSettings
@@ -96,15 +96,15 @@ def _begun(cluster: str, ours: Sequence[Snapshot], kept: Sequence[SnapshotSet]) 
 
 def _decide(ports: Ports, settings: ClusterSettings, kept: Sequence[SnapshotSet]) -> FirstSet:
     now = ports.clock.now()
-    observation = observe_fleet(ports, settings, with_volumes=True)
-    choice = judge_donors(observation, settings)
+    fleet = gather_fleet(ports, settings, with_volumes=True)
+    choice = judge_donors(fleet, settings)
     volumes = {} if choice.donor is None else data_volumes(choice.donor, settings)
     return decide_first_set(
         settings,
         ports.readings.published(settings, Metric.OBSERVING, now),
         kept,
         ports.lease.current(settings.name, now),
-        observation,
+        fleet,
         choice,
         ports.storage.snapshots_of_volumes([one.volume_id for one in volumes.values()]),
         cluster_prices(ports, settings).snapshot_hour(1.0),

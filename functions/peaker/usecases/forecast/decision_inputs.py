@@ -1,6 +1,6 @@
 """What a decision takes into account beside load and forecast: trouble, known events, measured capacity, observation.
 
-Trouble comes from three places. Metrics that the cluster's settings watch (an error rate, say); the markers
+Trouble comes from three places. Metrics that the cluster's settings name (an error rate, say); the markers
 `Deploy` and `Failover` of namespace Peaker/Events, dimension Cluster, which a person or a pipeline writes with one
 `aws cloudwatch put-metric-data`; and the source itself: another instance in its place is a failover.
 """
@@ -15,11 +15,11 @@ from statistics import median
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.planning.scaling import CalendarOverride, Capacity, Trouble, measured_capacity
-from peaker.domain.replicas.fleet import Observation as FleetObservation
+from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Instance
 from peaker.ports import ForecastPorts
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.load_settings import WatchSettings
+from peaker_contract.load_settings import TroubleMetricSettings
 from peaker_contract.metrics import CLUSTER_DIMENSION, EVENTS_NAMESPACE, EventMetric
 
 _MARKER_PERIOD_SECONDS = 60
@@ -29,7 +29,7 @@ _SAFE_RATE_DAYS = 28
 
 
 @dataclass(frozen=True)
-class Watching:
+class Observation:
     """Whether the cluster is only observed, why, and for how long still."""
 
     observing: bool
@@ -37,26 +37,26 @@ class Watching:
     days_left: float = 0.0
 
 
-def watching(settings: ClusterSettings, state: CheckState, now: datetime) -> Watching:
+def observation(settings: ClusterSettings, state: CheckState, now: datetime) -> Observation:
     """A cluster in mode observe, and one that is younger than its days of observation and not accepted."""
     if settings.mode == "observe":
-        return Watching(True, "the cluster is in mode observe")
+        return Observation(True, "the cluster is in mode observe")
     if settings.observation.accepted:
-        return Watching(False, "accepted")
+        return Observation(False, "accepted")
     first = now.timestamp() if state.first_check_seconds is None else state.first_check_seconds
     seen = (now.timestamp() - first) / 86_400
     left = settings.observation.days - seen
     if left <= 0:
-        return Watching(False, f"observed for {seen:.1f} days")
+        return Observation(False, f"observed for {seen:.1f} days")
     days = f"{seen:.1f} of {settings.observation.days:g} days"
-    return Watching(True, f"observed for {days}; observation.accepted: true ends it", left)
+    return Observation(True, f"observed for {days}; observation.accepted: true ends it", left)
 
 
-def carried_over(state: CheckState, observed: FleetObservation | None, now: datetime) -> CheckState:
+def carried_over(state: CheckState, fleet: FleetState | None, now: datetime) -> CheckState:
     """The state with the first check's time and the source; another source than last time is a failover."""
     if state.first_check_seconds is None:
         state = replace(state, first_check_seconds=now.timestamp())
-    source = observed.source if observed else None
+    source = fleet.source if fleet else None
     if not isinstance(source, Instance):
         return state
     if state.source_id not in (None, source.instance_id):
@@ -69,28 +69,28 @@ def troubles(
 ) -> list[Trouble]:
     """All trouble within the hold, the newest of each metric. Raises Throttled, AwsUnavailable: no guess instead.
 
-    A watched metric without points shows no trouble: most error metrics have none while all is well.
+    A trouble metric without points shows no trouble: most error metrics have none while all is well.
     """
     since = now - timedelta(minutes=settings.holds.minutes)
     found = [] if state.failover_seconds is None else [Trouble("failover", state.failover_seconds)]
-    for watch in (*settings.holds.watch, *_markers(settings.name)):
-        points = ports.history.events(watch, since, now)
+    for metric in (*settings.holds.trouble_metrics, *_markers(settings.name)):
+        points = ports.history.events(metric, since, now)
         above = [
             at
             for at, value in zip(points.times_seconds, points.values, strict=True)
-            if value > watch.above and at <= now.timestamp()
+            if value > metric.above and at <= now.timestamp()
         ]
         if above:
             # The trouble may have lasted to the end of its period, or to now.
             ended = min(max(above) + points.period_seconds, now.timestamp())
-            found.append(Trouble(watch.kind.replace("_", " "), ended))
+            found.append(Trouble(metric.kind.replace("_", " "), ended))
     limit = since.timestamp()
     return [one for one in found if one.at_seconds > limit]
 
 
-def _markers(cluster: str) -> tuple[WatchSettings, WatchSettings]:
-    def marker(name: EventMetric, kind: str) -> WatchSettings:
-        return WatchSettings.model_validate(
+def _markers(cluster: str) -> tuple[TroubleMetricSettings, TroubleMetricSettings]:
+    def marker(name: EventMetric, kind: str) -> TroubleMetricSettings:
+        return TroubleMetricSettings.model_validate(
             {
                 "namespace": EVENTS_NAMESPACE,
                 "name": name,
@@ -139,13 +139,13 @@ def with_safe_rate(
 ) -> CheckState:
     """The state with the highest load per replica that was served without trouble.
 
-    Only where an error metric is watched: without one nobody knows whether it was served well.
+    Only where an error metric is named: without one nobody knows whether it was served well.
     """
-    watched = any(watch.kind == "error_spike" for watch in settings.holds.watch)
+    told = any(metric.kind == "error_spike" for metric in settings.holds.trouble_metrics)
     old = state.safe_rate_seconds
     if old is not None and now.timestamp() - old > _SAFE_RATE_DAYS * 86_400:
         state = replace(state, safe_rate=None, safe_rate_seconds=None)
-    if not watched or trouble or load is None or not serving:
+    if not told or trouble or load is None or not serving:
         return state
     if load / serving <= (state.safe_rate or 0.0):
         return state

@@ -31,8 +31,8 @@ from peaker.domain.planning.parking import parked_seconds, returnable
 from peaker.domain.planning.prices import PriceTable, usd
 from peaker.domain.planning.scaling import (
     Capacity,
-    Fleet,
-    Observation,
+    DecisionInputs,
+    FleetCounts,
     Outcome,
     ScalingDecision,
     ScalingPolicy,
@@ -40,22 +40,21 @@ from peaker.domain.planning.scaling import (
     minimum_lifetime_minutes,
     served_quantile,
 )
-from peaker.domain.replicas.fleet import Observation as FleetObservation
-from peaker.domain.replicas.fleet import ReplicaState
+from peaker.domain.replicas.fleet import FleetState, ReplicaState
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.ports import ForecastPorts
 from peaker.usecases.forecast.decision_inputs import (
-    Watching,
+    Observation,
     capacity,
     carried_over,
+    observation,
     overrides,
     troubles,
-    watching,
     with_safe_rate,
 )
 from peaker.usecases.plan.cluster_prices import cluster_prices
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import GIB, lead_time_inputs, snapshot_history, volume_bytes
-from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import Retryable
 from peaker_contract.metrics import Metric
@@ -119,41 +118,41 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     now = ports.common.clock.now()
     settings = ports.common.clusters.settings(cluster)
     past = ports.records.past_steps(cluster)
-    fleet, observed = _fleet(ports, settings, now)
-    state = carried_over(ports.records.check_state(cluster), observed, now)
-    inputs = lead_time_inputs(settings, observed, past, snapshot_history(ports.common, settings, observed))
-    lead_time = predict_lead_time(inputs, past)
+    counts, fleet = _fleet(ports, settings, now)
+    state = carried_over(ports.records.check_state(cluster), fleet, now)
+    lead_inputs = lead_time_inputs(settings, fleet, past, snapshot_history(ports.common, settings, fleet))
+    lead_time = predict_lead_time(lead_inputs, past)
     series = _history(ports, settings, now)
     forecast = forecast_demand(series, lead_time.p90_seconds, metric_name=settings.load_metric.name)
     trouble = troubles(ports, settings, state, now)
-    observation = Observation(
+    inputs = DecisionInputs(
         now_seconds=now.timestamp(),
         load_now=None if forecast.stale else forecast.last_load,
-        fleet=fleet,
+        fleet=counts,
         troubles=trouble,
         overrides=overrides(settings),
     )
-    state = with_safe_rate(state, settings, observation.load_now, fleet.serving, trouble, now)
+    state = with_safe_rate(state, settings, inputs.load_now, counts.serving, trouble, now)
     prices = cluster_prices(ports.common, settings)
-    policy = scaling_policy(settings, prices, observed, capacity(settings, past, state))
-    decision = decide(observation, forecast, lead_time, policy, state)
-    back = return_lead_time(ports.common.environment, observed, decision.shortage, inputs, past, now)
+    policy = scaling_policy(settings, prices, fleet, capacity(settings, past, state))
+    decision = decide(inputs, forecast, lead_time, policy, state)
+    back = return_lead_time(ports.common.environment, fleet, decision.shortage, lead_inputs, past, now)
     if back is not None and back.p90_seconds < lead_time.p90_seconds:
         nearer = forecast_demand(series, back.p90_seconds, metric_name=settings.load_metric.name)
-        later = decide(observation, nearer, back, policy, state)
+        later = decide(inputs, nearer, back, policy, state)
         # A nearer look may let a return wait; it is no reason to take a replica away (I8).
         if later.surplus == 0:
             forecast, lead_time, decision = nearer, back, later
     check = _Check(
         settings=settings,
         now=now,
-        observation=observation,
+        inputs=inputs,
         forecast=forecast,
         lead_time=lead_time,
         policy=policy,
         decision=decision,
         score=score_issued(ports.records.issued(cluster, now - _SCORED_FOR), series),
-        watching=watching(settings, state, now),
+        observation=observation(settings, state, now),
     )
     _publish(ports, check)
     _remember(ports, cluster, forecast, lead_time, decision)
@@ -168,23 +167,23 @@ class _Check:
 
     settings: ClusterSettings
     now: datetime
-    observation: Observation
+    inputs: DecisionInputs
     forecast: Forecast
     lead_time: LeadTime
     policy: ScalingPolicy
     decision: ScalingDecision
     score: Score
-    watching: Watching
+    observation: Observation
 
 
 def scaling_policy(
     settings: ClusterSettings,
     prices: PriceTable,
-    observed: FleetObservation | None,
+    fleet: FleetState | None,
     capacity_per_replica: Capacity,
 ) -> ScalingPolicy:
     """The cluster's rules; the minimum lifetime is at least what the hydration is worth in replica-hours."""
-    gib = sum(volume_bytes(settings, observed).values()) / GIB
+    gib = sum(volume_bytes(settings, fleet).values()) / GIB
     hydration_usd = usd(prices.initialization(gib, settings.initialization_rate_mib_per_s), 6)
     replica_hour = usd(prices.instance_hour(settings.instance_type), 6)
     minutes = minimum_lifetime_minutes(hydration_usd, replica_hour, settings.limits.minimum_lifetime_minutes)
@@ -216,7 +215,7 @@ def _history(ports: ForecastPorts, settings: ClusterSettings, now: datetime) -> 
 
 def return_lead_time(
     environment: str,
-    observed: FleetObservation | None,
+    fleet: FleetState | None,
     shortage: int,
     inputs: LeadTimeInputs,
     past: PastSteps,
@@ -226,9 +225,9 @@ def return_lead_time(
 
     With one replica to build among those that are missing, the alarm must come as early as a build needs.
     """
-    if observed is None or shortage < 1:
+    if fleet is None or shortage < 1:
         return None
-    ready = returnable(observed, environment, now)
+    ready = returnable(fleet, environment, now)
     if len(ready) < shortage:
         return None
     return predict_return(inputs, parked_seconds(ready[shortage - 1], now), past)
@@ -236,30 +235,30 @@ def return_lead_time(
 
 def _fleet(
     ports: ForecastPorts, settings: ClusterSettings, now: datetime
-) -> tuple[Fleet, FleetObservation | None]:
+) -> tuple[FleetCounts, FleetState | None]:
     """The fleet as the decision counts it. When AWS does not answer, serving is unknown, which means hold (I4)."""
     try:
-        observed = observe_fleet(ports.common, settings, with_volumes=True)
+        fleet = gather_fleet(ports.common, settings, with_volumes=True)
         lease = ports.common.lease.current(settings.name, now)
     except Retryable:
-        return Fleet(serving=None), None
-    rows = {one.instance_id: one.ledger_row for one in observed.replicas if one.ledger_row is not None}
-    serving = observed.serving
+        return FleetCounts(serving=None), None
+    rows = {one.instance_id: one.ledger_row for one in fleet.replicas if one.ledger_row is not None}
+    serving = fleet.serving
     in_service_since = {
         one.instance_id: row.changed_at.timestamp()
         for one in serving
         if (row := rows.get(one.instance_id)) is not None and row.state is ReplicaState.IN_SERVICE
     }
-    fleet = Fleet(
+    counts = FleetCounts(
         serving=len(serving),
-        building=_building(observed, lease),
+        building=_building(fleet, lease),
         draining=1 if lease is not None and lease.operation == "scale_in" else 0,
         peak_in_service_since=in_service_since,
     )
-    return fleet, observed
+    return counts, fleet
 
 
-def _building(observed: FleetObservation, lease: LeaseRow | None) -> int:
+def _building(fleet: FleetState, lease: LeaseRow | None) -> int:
     """Replicas that a live scale_out will add: one per lease, from its first moment, until it serves.
 
     A row left behind by a dead run does not count: nobody works on it.
@@ -267,14 +266,14 @@ def _building(observed: FleetObservation, lease: LeaseRow | None) -> int:
     if lease is None or lease.operation != "scale_out":
         return 0
     served = any(
-        one.ledger_row is not None and one.ledger_row.run_id == lease.run_id for one in observed.serving
+        one.ledger_row is not None and one.ledger_row.run_id == lease.run_id for one in fleet.serving
     )
     return 0 if served else 1
 
 
 def _publish(ports: ForecastPorts, check: _Check) -> None:
     decision, forecast = check.decision, check.forecast
-    acts = not check.watching.observing
+    acts = not check.observation.observing
     values = {
         Metric.REQUIRED_REPLICAS: float(decision.required),
         Metric.REPLICA_SHORTAGE: float(decision.shortage if acts else 0),
@@ -283,7 +282,7 @@ def _publish(ports: ForecastPorts, check: _Check) -> None:
         Metric.DECISION_ALARM: float(decision.outcome is Outcome.ALARM),
         Metric.LEAD_TIME_SECONDS: check.lead_time.p90_seconds,
         Metric.FORECAST_DEGRADED: float(_is_degraded(forecast)),
-        Metric.OBSERVING: float(check.watching.observing),
+        Metric.OBSERVING: float(check.observation.observing),
     }
     known = {
         Metric.SERVING_REPLICAS: decision.numbers.get("serving", -1.0),
@@ -339,9 +338,9 @@ def _report(check: _Check) -> ForecastReport:
         required=decision.required,
         shortage=decision.shortage,
         surplus=decision.surplus,
-        serving=check.observation.fleet.serving,
-        building=check.observation.fleet.building,
-        load_now=check.observation.load_now,
+        serving=check.inputs.fleet.serving,
+        building=check.inputs.fleet.building,
+        load_now=check.inputs.load_now,
         forecast_p50=decision.numbers.get("forecast_p50"),
         forecast_p95=decision.numbers.get("forecast_p95"),
         standing=forecast.standing,
@@ -354,9 +353,9 @@ def _report(check: _Check) -> ForecastReport:
         quantile_basis=served_quantile(check.settings.forecast).basis,
         capacity_per_replica=check.policy.capacity.per_replica,
         capacity_basis=check.policy.capacity.basis,
-        observing=check.watching.observing,
-        observation=check.watching.reason,
-        observation_days_left=check.watching.days_left,
+        observing=check.observation.observing,
+        observation=check.observation.reason,
+        observation_days_left=check.observation.days_left,
         score=_score_text(check.score),
         forecast_error=check.score.error50,
         numbers=dict(decision.numbers),

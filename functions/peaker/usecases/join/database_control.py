@@ -7,7 +7,7 @@ from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.run import StepInput
 from peaker.ports import Ports
 from peaker.usecases.join.start_database import start_parameters
-from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of
 from peaker_contract.cluster import ClusterSettings
@@ -25,7 +25,7 @@ def bring_database_back(
     Raises HostCommandRunning between them, HostCommandFailed and BinlogsGone when one fails.
     """
     builder = builder_of(ports.ledger.run(step.run_id))
-    source = observe_fleet(ports, settings).source
+    source = gather_fleet(ports, settings).source
     if isinstance(source, Unknown):
         raise LedgerInconsistent(f"{instance_id} cannot follow the source: {source.why}")
     documents = (

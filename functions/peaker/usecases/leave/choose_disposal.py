@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from peaker.domain.planning.parking import Disposal, decide_disposal, parking_figures
-from peaker.domain.replicas.fleet import Observation, Replica
+from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
 from peaker.usecases.plan.cluster_prices import cluster_prices
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
-from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent
@@ -31,21 +31,19 @@ def choose_disposal(ports: Ports, step: StepInput) -> DisposalChosen:
         return _answer(before)
     settings = ports.clusters.settings(step.cluster)
     instance_id = run.required(RunReplica, step.step).instance_id
-    observation = observe_fleet(ports, settings, with_volumes=True)
-    replica = observation.replica(instance_id)
+    fleet = gather_fleet(ports, settings, with_volumes=True)
+    replica = fleet.replica(instance_id)
     if replica is None:
         raise LedgerInconsistent(f"{instance_id} is not among the replicas of {step.cluster} any more")
-    disposal = disposal_of(ports, settings, observation, replica)
+    disposal = disposal_of(ports, settings, fleet, replica)
     ports.ledger.settle(holder_of(step), disposal)
     return _answer(disposal)
 
 
-def disposal_of(
-    ports: Ports, settings: ClusterSettings, observation: Observation, replica: Replica
-) -> Disposal:
-    """What the settings and the figures say; the observation must hold the volumes."""
+def disposal_of(ports: Ports, settings: ClusterSettings, fleet: FleetState, replica: Replica) -> Disposal:
+    """What the settings and the figures say; the fleet must hold the volumes."""
     past = ports.past_runs.past_steps(settings.name)
-    inputs = lead_time_inputs(settings, observation, past, snapshot_history(ports, settings, observation))
+    inputs = lead_time_inputs(settings, fleet, past, snapshot_history(ports, settings, fleet))
     figures = parking_figures(replica, settings, cluster_prices(ports, settings), inputs, past)
     return decide_disposal(figures, settings.retirement.park)
 

@@ -16,11 +16,11 @@ def deregister_replica(ports: Ports, step: StepInput) -> Summary:
     settings = ports.clusters.settings(step.cluster)
     chosen = settled(ports, step, RunReplica)
     instance_id = chosen.instance_id
-    observation = require_removable(ports, settings, instance_id)
+    fleet = require_removable(ports, settings, instance_id)
     now = ports.clock.now()
     row = ReplicaRow(step.cluster, instance_id, chosen.builder, ReplicaState.DRAINING, now)
     ports.ledger.set_replica(holder_of(step), row)
     ports.endpoint.deregister(settings, instance_id)
     return Summary(
-        text=f"{instance_id} drains", numbers={"target": instance_id, "serving": len(observation.serving)}
+        text=f"{instance_id} drains", numbers={"target": instance_id, "serving": len(fleet.serving)}
     )

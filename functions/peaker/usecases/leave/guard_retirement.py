@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from peaker.domain.reading import describe
-from peaker.domain.replicas.fleet import Observation, Replica
+from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.retirement import LoadEvidence, guard_lifetime, guard_load, guard_removal
 from peaker.ports import Ports
-from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import RetirementRefused
 from peaker_contract.metrics import Metric
@@ -20,10 +20,10 @@ def guard_retirement(ports: Ports, step: StepInput) -> Summary:
     settings = ports.clusters.settings(step.cluster)
     run = ports.ledger.run(step.run_id)
     instance_id = run.required(RunReplica, step.step).instance_id
-    observation = observe_fleet(ports, settings)
-    replica = observation.replica(instance_id)
+    fleet = gather_fleet(ports, settings)
+    replica = fleet.replica(instance_id)
     evidence = load_evidence(ports, settings)
-    reasons = removal_reasons(ports, settings, observation, instance_id, evidence)
+    reasons = removal_reasons(ports, settings, fleet, instance_id, evidence)
     automatic = run.request.trigger.kind != "manual"
     if automatic and replica is not None and not replica.is_parked:
         reasons += guard_lifetime(replica, settings, ports.clock.now())
@@ -32,18 +32,18 @@ def guard_retirement(ports: Ports, step: StepInput) -> Summary:
     return Summary(
         text=f"{instance_id} may go",
         numbers={
-            "serving": len(observation.serving),
-            "observed_load": describe(evidence.observed),
+            "serving": len(fleet.serving),
+            "measured_load": describe(evidence.measured),
             "required_replicas": describe(evidence.required_replicas),
         },
     )
 
 
 def load_evidence(ports: Ports, settings: ClusterSettings) -> LoadEvidence:
-    """Observed load and the forecast's need, now."""
+    """Measured load and the forecast's need, now."""
     now = ports.clock.now()
     return LoadEvidence(
-        observed=ports.readings.load(settings, now),
+        measured=ports.readings.load(settings, now),
         required_replicas=ports.readings.published(settings, Metric.REQUIRED_REPLICAS, now),
     )
 
@@ -51,7 +51,7 @@ def load_evidence(ports: Ports, settings: ClusterSettings) -> LoadEvidence:
 def removal_reasons(
     ports: Ports,
     settings: ClusterSettings,
-    observation: Observation,
+    fleet: FleetState,
     instance_id: str,
     evidence: LoadEvidence | None = None,
 ) -> list[str]:
@@ -59,22 +59,22 @@ def removal_reasons(
 
     A parked one serves nobody: neither load nor floor can forbid it.
     """
-    replica = observation.replica(instance_id)
-    reasons = guard_removal(replica, observation, settings, ports.environment)
+    replica = fleet.replica(instance_id)
+    reasons = guard_removal(replica, fleet, settings, ports.environment)
     reasons += _recorded_reasons(ports, replica)
     if replica is None or not replica.is_parked:
         found = evidence or load_evidence(ports, settings)
-        reasons += guard_load(found, observation, settings, instance_id)
+        reasons += guard_load(found, fleet, settings, instance_id)
     return reasons
 
 
-def require_removable(ports: Ports, settings: ClusterSettings, instance_id: str) -> Observation:
-    """The guard on a fresh observation, immediately before a destructive call. Raises RetirementRefused."""
-    observation = observe_fleet(ports, settings)
-    reasons = removal_reasons(ports, settings, observation, instance_id)
+def require_removable(ports: Ports, settings: ClusterSettings, instance_id: str) -> FleetState:
+    """The guard on a fleet gathered afresh, immediately before a destructive call. Raises RetirementRefused."""
+    fleet = gather_fleet(ports, settings)
+    reasons = removal_reasons(ports, settings, fleet, instance_id)
     if reasons:
         raise RetirementRefused(f"{instance_id}: {'; '.join(reasons)}")
-    return observation
+    return fleet
 
 
 def _recorded_reasons(ports: Ports, replica: Replica | None) -> list[str]:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from peaker.domain.planning.parking import Disposal, volumes_hourly
 from peaker.domain.planning.prices import PriceTable, total, usd
-from peaker.domain.replicas.fleet import Observation, Replica
+from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.run import SelectStep, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.retirement import RetirementChoice, choose_idle_replica
@@ -17,7 +17,7 @@ from peaker.ports import Ports
 from peaker.usecases.leave.choose_disposal import disposal_of
 from peaker.usecases.leave.guard_retirement import load_evidence, removal_reasons
 from peaker.usecases.plan.cluster_prices import cluster_prices
-from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NoIdleReplica, ResourceNotFound
@@ -41,14 +41,14 @@ class Selected(Summary):
 def select_idle_replica(ports: Ports, step: SelectStep) -> Selected:
     """Raises NoIdleReplica with a reason per replica; without a fencing token it writes and raises nothing."""
     settings = ports.clusters.settings(step.cluster)
-    observation = observe_fleet(ports, settings, with_volumes=True)
-    load = load_evidence(ports, settings).observed
+    fleet = gather_fleet(ports, settings, with_volumes=True)
+    load = load_evidence(ports, settings).measured
     prices = cluster_prices(ports, settings)
-    choice = choose_idle_replica(observation, step.replica, _hourly(observation, prices), load)
+    choice = choose_idle_replica(fleet, step.replica, _hourly(fleet, prices), load)
     if step.fencing_token is None:
-        return _planned(ports, step, settings, observation, choice)
+        return _planned(ports, step, settings, fleet, choice)
     if choice.replica is None:
-        raise NoIdleReplica(_refusal(ports, step, observation, choice))
+        raise NoIdleReplica(_refusal(ports, step, fleet, choice))
     ports.ledger.settle(holder_of(step), _chosen(choice.replica))
     candidates = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
     return Selected(
@@ -65,15 +65,15 @@ def _planned(
     ports: Ports,
     step: SelectStep,
     settings: ClusterSettings,
-    observation: Observation,
+    fleet: FleetState,
     choice: RetirementChoice,
 ) -> Selected:
     candidates = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
     if choice.replica is None:
-        text = f"would take none away: {_refusal(ports, step, observation, choice)}"
+        text = f"would take none away: {_refusal(ports, step, fleet, choice)}"
         return Selected(text=text, replica=None, candidates=candidates, figures=_figures(choice))
     chosen = choice.replica
-    disposal = None if chosen.is_parked else disposal_of(ports, settings, observation, chosen)
+    disposal = None if chosen.is_parked else disposal_of(ports, settings, fleet, chosen)
     verb = "retire" if disposal is None else disposal.action
     return Selected(
         text=f"would {verb} {chosen.instance_id}",
@@ -81,7 +81,7 @@ def _planned(
         parked=chosen.is_parked,
         candidates=candidates,
         figures=_figures(choice),
-        objections=tuple(removal_reasons(ports, settings, observation, chosen.instance_id)),
+        objections=tuple(removal_reasons(ports, settings, fleet, chosen.instance_id)),
         disposal=disposal,
     )
 
@@ -90,22 +90,22 @@ def _figures(choice: RetirementChoice) -> dict[str, dict[str, Any]]:
     return {verdict.instance_id: dict(verdict.numbers) for verdict in choice.verdicts}
 
 
-def _hourly(observation: Observation, prices: PriceTable) -> Mapping[str, float | None]:
+def _hourly(fleet: FleetState, prices: PriceTable) -> Mapping[str, float | None]:
     """USD per hour of each replica as it runs, None where a price is not known."""
     return {
         one.instance_id: usd(
             total((prices.instance_hour(one.instance.instance_type), volumes_hourly(one.volumes, prices))), 6
         )
-        for one in observation.replicas
+        for one in fleet.replicas
     }
 
 
-def _refusal(ports: Ports, step: SelectStep, observation: Observation, choice: RetirementChoice) -> str:
+def _refusal(ports: Ports, step: SelectStep, fleet: FleetState, choice: RetirementChoice) -> str:
     """Why none goes; one that was asked for by name is refused by that name, and it is said whose it is."""
     if step.replica is None:
         return f"{step.cluster}: {choice.text}"
     text = f"replica: given {step.replica}: {choice.verdicts[0].reason}"
-    if observation.replica(step.replica) is not None:
+    if fleet.replica(step.replica) is not None:
         return text
     try:
         tags = ports.compute.instance(step.replica).tags

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.replicas.fleet import Observation
+from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.run import PlanStep, Summary
 from peaker.ports import Ports
-from peaker.usecases.plan.observe_fleet import observe_fleet
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import Metric
 
@@ -21,13 +21,11 @@ class ShortageChecked(Summary):
 def check_shortage(ports: Ports, step: PlanStep) -> ShortageChecked:
     """Writes nothing. PlanScaleOut asks the same again once it holds the lease."""
     settings = ports.clusters.settings(step.cluster)
-    found = why_not_short(ports, settings, step.trigger, observe_fleet(ports, settings))
+    found = why_not_short(ports, settings, step.trigger, gather_fleet(ports, settings))
     return ShortageChecked(text=found or f"{settings.name}: a replica is missing", short=found is None)
 
 
-def why_not_short(
-    ports: Ports, settings: ClusterSettings, trigger: Trigger, observation: Observation
-) -> str | None:
+def why_not_short(ports: Ports, settings: ClusterSettings, trigger: Trigger, fleet: FleetState) -> str | None:
     """Why there is nothing to build, or None. An alarm may come late or twice; the schedule asks without a reason.
 
     An unknown need does not stop an alarm, which saw it moments ago: adding is the safe side. The schedule
@@ -38,7 +36,7 @@ def why_not_short(
     if isinstance(observing, Known) and observing.value > 0:
         return f"{settings.name} is only observed (settings: observation), nothing is built by itself"
     required = ports.readings.published(settings, Metric.REQUIRED_REPLICAS, now)
-    coming = len(observation.serving) + len(observation.building)
+    coming = len(fleet.serving) + len(fleet.building)
     if isinstance(required, Unknown) and trigger.kind == "schedule":
         return f"{settings.name}: the forecast's need is unknown ({required.why}); unknown means hold (I4)"
     if isinstance(required, Known) and required.value <= coming:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, PastSteps, VolumeToHydrate
 from peaker.domain.replicas.donor import choose_donor, data_volumes
-from peaker.domain.replicas.fleet import Observation
+from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.storage.snapshot_sets import ExpectedCopy, expected_copy
 from peaker.ports import Ports
@@ -20,7 +20,7 @@ HEALTH_CHECKS_SECONDS = 60.0
 
 def lead_time_inputs(
     settings: ClusterSettings,
-    observed: Observation | None,
+    fleet: FleetState | None,
     past: PastSteps,
     snapshots: SnapshotHistory | None = None,
 ) -> LeadTimeInputs:
@@ -29,7 +29,7 @@ def lead_time_inputs(
     Without the snapshots of the donor's volumes all that is used is taken to be copied.
     """
     rate = settings.initialization_rate_mib_per_s
-    sizes = volume_bytes(settings, observed)
+    sizes = volume_bytes(settings, fleet)
     newest = past.hydrated_bytes[-1] if past.hydrated_bytes else None
     whole = sum(sizes.values())
     share = min(1.0, newest / whole) if newest is not None and whole > 0 else 1.0
@@ -75,10 +75,10 @@ class SnapshotHistory:
 
 
 def snapshot_history(
-    ports: Ports, settings: ClusterSettings, observed: Observation | None
+    ports: Ports, settings: ClusterSettings, fleet: FleetState | None
 ) -> SnapshotHistory | None:
     """Of the donor that a run would choose now; None where it cannot be read: then a full copy is expected."""
-    choice = None if observed is None else choose_donor(observed, settings)
+    choice = None if fleet is None else choose_donor(fleet, settings)
     if choice is None or choice.donor is None:
         return None
     ids = tuple(volume.volume_id for volume in data_volumes(choice.donor, settings).values())
@@ -89,10 +89,10 @@ def snapshot_history(
     return SnapshotHistory(ids, tuple(found), ports.clock.now())
 
 
-def volume_bytes(settings: ClusterSettings, observed: Observation | None) -> dict[str, float]:
+def volume_bytes(settings: ClusterSettings, fleet: FleetState | None) -> dict[str, float]:
     """Bytes per volume name, from the replica that has the most of them."""
     sizes: dict[str, float] = {}
-    for replica in observed.replicas if observed else ():
+    for replica in fleet.replicas if fleet else ():
         for volume in replica.volumes:
             if volume.name is not None:
                 sizes[volume.name] = max(sizes.get(volume.name, 0.0), volume.size_gib * GIB)

@@ -18,14 +18,14 @@ from peaker.domain.planning.plan import plan_scale_out as decide_plan
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.donor import choose_donor, data_volumes
-from peaker.domain.replicas.fleet import Observation
+from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.run import PlanStep, Summary
 from peaker.domain.storage.snapshot_sets import stored_gib
 from peaker.ports import Ports
 from peaker.usecases.plan.check_shortage import why_not_short
 from peaker.usecases.plan.cluster_prices import prices_for_plan
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
-from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NoShortage, ResourceNotFound, ScaleOutRefused
@@ -44,12 +44,12 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
     Without a fencing token it writes nothing and returns the plan with its refusals.
     """
     settings = ports.clusters.settings(step.cluster)
-    observation = observe_fleet(ports, settings, with_volumes=True)
-    plan = _with_keys(ports, settings, observation, _decide(ports, step, settings, observation))
+    fleet = gather_fleet(ports, settings, with_volumes=True)
+    plan = _with_keys(ports, settings, fleet, _decide(ports, step, settings, fleet))
     plan = _with_first_set(ports, settings, plan)
     if step.fencing_token is None:
         return Planned(text=_text(plan), plan=as_document(plan))
-    if step.trigger.kind != "manual" and (why := why_not_short(ports, settings, step.trigger, observation)):
+    if step.trigger.kind != "manual" and (why := why_not_short(ports, settings, step.trigger, fleet)):
         raise NoShortage(why)
     if plan.refusals:
         raise ScaleOutRefused(f"{step.cluster}: {plan.refusal_text}")
@@ -57,28 +57,26 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
     return Planned(text=_text(plan), plan=as_document(plan), numbers=_numbers(plan))
 
 
-def _decide(
-    ports: Ports, step: PlanStep, settings: ClusterSettings, observation: Observation
-) -> ScaleOutPlan:
+def _decide(ports: Ports, step: PlanStep, settings: ClusterSettings, fleet: FleetState) -> ScaleOutPlan:
     past = ports.past_runs.past_steps(settings.name)
-    inputs = lead_time_inputs(settings, observation, past, snapshot_history(ports, settings, observation))
+    inputs = lead_time_inputs(settings, fleet, past, snapshot_history(ports, settings, fleet))
     prices = prices_for_plan(ports, settings)
-    build = _plan(ports, step, settings, observation, predict_lead_time(inputs, past), None, prices)
-    method = _method(ports, observation, inputs, past, build, prices)
+    build = _plan(ports, step, settings, fleet, predict_lead_time(inputs, past), None, prices)
+    method = _method(ports, fleet, inputs, past, build, prices)
     if method.action == "build":
         return build.model_copy(update={"method": method})
-    back = predict_return(inputs, _behind(observation, method, ports), past)
-    return _plan(ports, step, settings, observation, back, method, prices)
+    back = predict_return(inputs, _behind(fleet, method, ports), past)
+    return _plan(ports, step, settings, fleet, back, method, prices)
 
 
 def _with_keys(
-    ports: Ports, settings: ClusterSettings, observation: Observation, plan: ScaleOutPlan
+    ports: Ports, settings: ClusterSettings, fleet: FleetState, plan: ScaleOutPlan
 ) -> ScaleOutPlan:
     """The plan with a refusal for each key that EC2 or EBS could not use: they would tell nobody before the run fails.
 
     A replica that returns boots from its own root volume, which is among its volumes.
     """
-    like = observation.replica(plan.returns or plan.donor or "")
+    like = fleet.replica(plan.returns or plan.donor or "")
     places: dict[str, list[str]] = {}
     for one in () if like is None else like.volumes:
         if one.kms_key_id and like is not None:
@@ -122,7 +120,7 @@ def _plan(
     ports: Ports,
     step: PlanStep,
     settings: ClusterSettings,
-    observation: Observation,
+    fleet: FleetState,
     lead: LeadTime,
     method: Method | None,
     prices: PriceTable,
@@ -130,7 +128,7 @@ def _plan(
     now = ports.clock.now()
     lease = ports.lease.current(step.cluster, now)
     return decide_plan(
-        observation,
+        fleet,
         settings,
         prices,
         now,
@@ -141,15 +139,15 @@ def _plan(
             parts={part.name: round(part.p50_seconds, 1) for part in lead.components},
         ),
         method=method,
-        kept_gib=_kept_gib(ports, settings, observation),
+        kept_gib=_kept_gib(ports, settings, fleet),
     )
 
 
-def _kept_gib(ports: Ports, settings: ClusterSettings, observation: Observation) -> float:
+def _kept_gib(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> float:
     """What kept snapshot sets store after the run: at most all of the donor's volumes."""
     if not settings.snapshots.keep:
         return 0.0
-    choice = choose_donor(observation, settings)
+    choice = choose_donor(fleet, settings)
     planned = 0.0
     if choice.donor is not None:
         planned = float(sum(one.size_gib for one in data_volumes(choice.donor, settings).values()))
@@ -159,7 +157,7 @@ def _kept_gib(ports: Ports, settings: ClusterSettings, observation: Observation)
 
 def _method(
     ports: Ports,
-    observation: Observation,
+    fleet: FleetState,
     inputs: LeadTimeInputs,
     past: PastSteps,
     build: ScaleOutPlan,
@@ -171,11 +169,11 @@ def _method(
     if hourly is not None and once is not None and lead is not None:
         usd = round(once + hourly * lead.seconds / 3600, 4)
     now = ports.clock.now()
-    return choose_method(observation, ports.environment, prices, inputs, past, now, usd)
+    return choose_method(fleet, ports.environment, prices, inputs, past, now, usd)
 
 
-def _behind(observation: Observation, method: Method, ports: Ports) -> float:
-    parked = None if method.replica is None else observation.replica(method.replica)
+def _behind(fleet: FleetState, method: Method, ports: Ports) -> float:
+    parked = None if method.replica is None else fleet.replica(method.replica)
     return 0.0 if parked is None else parked_seconds(parked, ports.clock.now())
 
 

@@ -34,7 +34,7 @@ from peaker.usecases.forecast.forecast_load import return_lead_time
 from peaker_contract.steps import Method
 from peaker_contract.tags import OWNER_TAG
 from peaker_contract.way_into_service import parts_of
-from tests.support.builders import observed, orders, replica
+from tests.support.builders import fleet_with, orders, replica
 from tests.support.fakes import NOON
 
 BASE, PEAK, OTHER = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
@@ -187,12 +187,12 @@ def test_a_parked_replica_of_another_owner_or_that_runs_does_not_come_back() -> 
 
 
 def test_the_one_that_stopped_last_comes_back_first() -> None:
-    fleet = observed(replica(BASE), parked(PEAK, 9), parked(OTHER, 2))
+    fleet = fleet_with(replica(BASE), parked(PEAK, 9), parked(OTHER, 2))
     assert [one.instance_id for one in returnable(fleet, "local", NOON)] == [OTHER, PEAK]
 
 
 def method_of(hours: float, inputs: LeadTimeInputs) -> tuple[str, str]:
-    fleet = observed(replica(BASE), parked(PEAK, hours))
+    fleet = fleet_with(replica(BASE), parked(PEAK, hours))
     found = choose_method(fleet, "local", US_EAST_1, inputs, PastSteps(), NOON, 5.0)
     return found.action, found.reason
 
@@ -205,13 +205,15 @@ def test_returned_when_that_is_quicker_and_built_when_it_is_not() -> None:
     action, reason = method_of(10, big_inputs())
     assert action == "build"
     assert "building is as quick" in reason
-    nothing = choose_method(observed(replica(BASE)), "local", US_EAST_1, big_inputs(), PastSteps(), NOON, 5.0)
+    nothing = choose_method(
+        fleet_with(replica(BASE)), "local", US_EAST_1, big_inputs(), PastSteps(), NOON, 5.0
+    )
     assert (nothing.action, nothing.replica) == ("build", None)
 
 
 def test_a_parked_replica_serves_nobody_gives_nothing_and_takes_no_place() -> None:
     stands = parked(PEAK, 2)
-    fleet = observed(replica(BASE), stands)
+    fleet = fleet_with(replica(BASE), stands)
     plan = plan_scale_out(fleet, orders(max_replicas=2), US_EAST_1, NOON)
     assert (plan.serving, plan.donor, plan.refusals) == (1, BASE, ())
     assert f"{PEAK}: is parked" in plan.donor_reasons
@@ -220,7 +222,7 @@ def test_a_parked_replica_serves_nobody_gives_nothing_and_takes_no_place() -> No
 
 def test_its_volumes_count_in_the_budget_until_it_returns() -> None:
     stands = parked(PEAK, 2)
-    fleet = observed(replica(BASE), stands)
+    fleet = fleet_with(replica(BASE), stands)
     hourly = plan_scale_out(fleet, orders(), US_EAST_1, NOON).price.hourly
     assert hourly is not None
     limits = {
@@ -239,14 +241,14 @@ def test_its_volumes_count_in_the_budget_until_it_returns() -> None:
 
 def test_a_return_needs_no_donor() -> None:
     sick = replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))
-    fleet = observed(sick, parked(PEAK, 2))
+    fleet = fleet_with(sick, parked(PEAK, 2))
     method = choose_method(fleet, "local", US_EAST_1, big_inputs(), PastSteps(), NOON, 5.0)
     assert plan_scale_out(fleet, orders(), US_EAST_1, NOON, method=method).refusals == ()
     assert [one.code for one in plan_scale_out(fleet, orders(), US_EAST_1, NOON).refusals] == ["no_donor"]
 
 
 def test_the_alarm_counts_on_returns_only_where_they_make_up_for_the_whole_shortage() -> None:
-    fleet = observed(
+    fleet = fleet_with(
         replica(BASE), parked(PEAK, 9), parked(OTHER, 2), parked("i-00000000000000e01", 1, spent="gone")
     )
 

@@ -9,11 +9,11 @@ import pytest
 from peaker.domain.planning.plan import LeadTimeEstimate, ScaleOutPlan, plan_scale_out, spread_zones
 from peaker.domain.planning.prices import US_EAST_1, usd
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.replicas.fleet import Observation, ReplicaState
+from peaker.domain.replicas.fleet import FleetState, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.ledger import LeaseRow
 
-from tests.support.builders import observed, orders, replica
+from tests.support.builders import fleet_with, orders, replica
 from tests.support.fakes import NOON
 
 BASE, PEAK = "i-00000000000000b01", "i-00000000000000c01"
@@ -23,17 +23,15 @@ BUILDING = replica(
 )
 
 
-def plan(
-    observation: Observation, count: int = 1, lease: LeaseRow | None = None, **settings: Any
-) -> ScaleOutPlan:
+def plan(fleet: FleetState, count: int = 1, lease: LeaseRow | None = None, **settings: Any) -> ScaleOutPlan:
     lead = LeadTimeEstimate(seconds=1800, parts={"hydration": 1200})
     return plan_scale_out(
-        observation, orders(**settings), US_EAST_1, NOON, count=count, lease=lease, lead_time=lead
+        fleet, orders(**settings), US_EAST_1, NOON, count=count, lease=lease, lead_time=lead
     )
 
 
 def test_the_plan_names_donor_zone_layout_price_and_time() -> None:
-    found = plan(observed(replica(BASE)))
+    found = plan(fleet_with(replica(BASE)))
     assert found.refusals == ()
     assert (found.donor, found.zones) == (BASE, ("us-east-1a", "us-east-1b"))
     assert [(volume.name, volume.size_gib, volume.device) for volume in found.volumes] == [
@@ -45,34 +43,34 @@ def test_the_plan_names_donor_zone_layout_price_and_time() -> None:
     assert found.ready_at == NOON + timedelta(minutes=30)
 
 
-REFUSED: dict[str, tuple[Observation, dict[str, Any], str, str]] = {
+REFUSED: dict[str, tuple[FleetState, dict[str, Any], str, str]] = {
     "ceiling": (
-        observed(replica(BASE)),
+        fleet_with(replica(BASE)),
         {"count": 3},
         "ceiling",
         "1 serving + 0 building + 3 wanted exceeds",
     ),
     "ceiling-counts-what-is-being-built": (
-        observed(replica(BASE), BUILDING),
+        fleet_with(replica(BASE), BUILDING),
         {"max_replicas": 2},
         "ceiling",
         "1 serving + 1 building + 1 wanted exceeds max_replicas 2",
     ),
-    "no-replica": (observed(), {}, "no_donor", "has no replica"),
+    "no-replica": (fleet_with(), {}, "no_donor", "has no replica"),
     "only-a-sick-replica": (
-        observed(replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))),
+        fleet_with(replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))),
         {},
         "no_donor",
         "unhealthy",
     ),
     "source-unknown": (
-        observed(replica(BASE), source=Unknown("none found")),
+        fleet_with(replica(BASE), source=Unknown("none found")),
         {},
         "source_unknown",
         "none found",
     ),
     "budget": (
-        observed(replica(BASE)),
+        fleet_with(replica(BASE)),
         {
             "limits": {
                 "max_hourly_cost_usd": 0.1,
@@ -83,9 +81,9 @@ REFUSED: dict[str, tuple[Observation, dict[str, Any], str, str]] = {
         "budget",
         "0 peak replicas + 1 wanted",
     ),
-    "price-unknown": (observed(replica(BASE)), {"instance_type": "x9.huge"}, "price_unknown", "x9.huge"),
+    "price-unknown": (fleet_with(replica(BASE)), {"instance_type": "x9.huge"}, "price_unknown", "x9.huge"),
     "operation-running": (
-        observed(replica(BASE)),
+        fleet_with(replica(BASE)),
         {"lease": LEASE},
         "operation_running",
         "scale-in-orders-7",
@@ -95,13 +93,13 @@ REFUSED: dict[str, tuple[Observation, dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("situation", REFUSED)
 def test_refused(situation: str) -> None:
-    observation, changes, code, reason = REFUSED[situation]
-    found = plan(observation, **changes)
+    fleet, changes, code, reason = REFUSED[situation]
+    found = plan(fleet, **changes)
     assert [one.reason for one in found.refusals if one.code == code and reason in one.reason]
 
 
 def test_all_reasons_are_given_at_once() -> None:
-    found = plan(observed(), count=9, lease=LEASE, instance_type="x9.huge")
+    found = plan(fleet_with(), count=9, lease=LEASE, instance_type="x9.huge")
     assert {one.code for one in found.refusals} == {
         "ceiling",
         "no_donor",
@@ -111,7 +109,7 @@ def test_all_reasons_are_given_at_once() -> None:
 
 
 def test_zones_with_fewer_replicas_come_first() -> None:
-    fleet = observed(replica(BASE, zone="us-east-1a"), replica(PEAK, zone="us-east-1a"))
+    fleet = fleet_with(replica(BASE, zone="us-east-1a"), replica(PEAK, zone="us-east-1a"))
     assert spread_zones(fleet, orders()) == (
         ("us-east-1b", "us-east-1a"),
         "fewest replicas first: us-east-1b 0, us-east-1a 2",
@@ -128,5 +126,5 @@ def test_prices_are_those_of_the_table_and_unknown_is_not_zero() -> None:
 
 
 def test_the_plan_survives_the_ledger() -> None:
-    found = plan(observed(replica(BASE)))
+    found = plan(fleet_with(replica(BASE)))
     assert ScaleOutPlan.model_validate_json(found.model_dump_json()) == found

@@ -12,7 +12,7 @@ from peaker.domain.planning.plan import Price, plan_scale_out
 from peaker.domain.planning.prices import EbsPrices, PriceTable
 from peaker.domain.reading import Known, Unknown
 
-from tests.support.builders import observed, orders, replica
+from tests.support.builders import fleet_with, orders, replica
 from tests.support.fakes import NOON
 
 BASE = "i-00000000000000b01"
@@ -34,7 +34,9 @@ def table(prices: FetchedPrices | Unknown = NOT_ASKED, **settings: Any) -> Price
 
 
 def price(prices: FetchedPrices | Unknown = NOT_ASKED, **settings: Any) -> Price:
-    return plan_scale_out(observed(replica(BASE)), orders(**settings), table(prices, **settings), NOON).price
+    return plan_scale_out(
+        fleet_with(replica(BASE)), orders(**settings), table(prices, **settings), NOON
+    ).price
 
 
 def test_no_region_is_priced_as_another() -> None:
@@ -92,14 +94,16 @@ def test_old_prices_are_used_and_called_old_with_the_reason() -> None:
 @pytest.mark.parametrize("limits", [NO_BUDGET, {}], ids=["no-budget", "budget"])
 def test_an_unknown_price_refuses_only_where_a_budget_is_set(limits: dict[str, Any]) -> None:
     settings = {**IRISH, **limits}
-    plan = plan_scale_out(observed(replica(BASE)), orders(**settings), table(**settings), NOON)
+    plan = plan_scale_out(fleet_with(replica(BASE)), orders(**settings), table(**settings), NOON)
     assert [one.code for one in plan.refusals] == ([] if limits else ["price_unknown"])
     assert plan.price.hourly is None
 
 
 def test_without_a_budget_no_cost_is_too_high() -> None:
     settings = {**NO_BUDGET, "instance_hourly_usd": 500.0}
-    assert plan_scale_out(observed(replica(BASE)), orders(**settings), table(**settings), NOON).refusals == ()
+    assert (
+        plan_scale_out(fleet_with(replica(BASE)), orders(**settings), table(**settings), NOON).refusals == ()
+    )
 
 
 def test_the_initialization_rates_price_is_unknown_outside_us_east_1_unless_it_is_given() -> None:

@@ -15,8 +15,8 @@ from peaker.domain.planning.scaling import (
     Action,
     CalendarOverride,
     Capacity,
-    Fleet,
-    Observation,
+    DecisionInputs,
+    FleetCounts,
     Outcome,
     ScalingDecision,
     ScalingPolicy,
@@ -56,106 +56,106 @@ def forecast(curve: float | list[float] = 150.0, **changes: object) -> Forecast:
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
-def observe(load: float | None = 150.0, serving: int | None = 2, **fleet: object) -> Observation:
+def known_now(load: float | None = 150.0, serving: int | None = 2, **fleet: object) -> DecisionInputs:
     peak = {f"i-{i}": NOW - 10 * HOUR for i in range((serving or 1) - 1)}
-    return Observation(NOW, load, Fleet(serving, **{"peak_in_service_since": peak, **fleet}))  # type: ignore[arg-type]
+    return DecisionInputs(NOW, load, FleetCounts(serving, **{"peak_in_service_since": peak, **fleet}))  # type: ignore[arg-type]
 
 
 def check(
-    observation: Observation,
+    inputs: DecisionInputs,
     expected: Forecast,
     state: CheckState | None = None,
     policy: ScalingPolicy = POLICY,
 ) -> ScalingDecision:
-    return decide(observation, expected, LEAD, policy, state or CheckState())
+    return decide(inputs, expected, LEAD, policy, state or CheckState())
 
 
 # --- scale-out ---------------------------------------------------------------------------------------------
 
 
 def test_enough_replicas_for_the_forecast_is_a_hold() -> None:
-    decision = check(observe(), forecast())
+    decision = check(known_now(), forecast())
     assert (decision.action, decision.outcome, decision.required) == (Action.NONE, Outcome.HOLD, 2)
 
 
 def test_a_peak_at_the_lead_time_starts_a_replica_now() -> None:
-    decision = check(observe(), forecast([150.0, 150.0, 250.0, 150.0]))
+    decision = check(known_now(), forecast([150.0, 150.0, 250.0, 150.0]))
     assert (decision.action, decision.outcome, decision.shortage) == (Action.SCALE_OUT, Outcome.ACT, 1)
     assert "p95 of the load in 120 min" in decision.reason
     assert decision.numbers["forecast_upper"] == 250.0
 
 
 def test_a_peak_beyond_the_lead_time_can_wait() -> None:
-    assert check(observe(), forecast([150.0, 150.0, 150.0, 150.0, 250.0])).action is Action.NONE
+    assert check(known_now(), forecast([150.0, 150.0, 150.0, 150.0, 250.0])).action is Action.NONE
 
 
 def test_the_reactive_floor_holds_when_the_forecast_is_too_low() -> None:
-    decision = check(observe(load=350.0), forecast(100.0))
+    decision = check(known_now(load=350.0), forecast(100.0))
     assert decision.shortage == 2
     assert "load of 350 now" in decision.reason
 
 
 def test_replicas_being_built_count_as_coming() -> None:
     rising = forecast([150.0, 150.0, 250.0])
-    assert check(observe(building=1), rising).shortage == 0
-    assert check(observe(), rising).shortage == 1
+    assert check(known_now(building=1), rising).shortage == 0
+    assert check(known_now(), rising).shortage == 1
 
 
 def test_the_ceiling_limits_the_shortage_and_says_so() -> None:
-    decision = check(observe(load=150.0), forecast(900.0))
+    decision = check(known_now(load=150.0), forecast(900.0))
     assert (decision.required, decision.shortage) == (6, 4)
     assert "max_replicas 6 is the ceiling" in decision.reason
 
 
 def test_at_the_ceiling_and_still_short_a_person_must_look() -> None:
-    decision = check(observe(serving=6), forecast(900.0))
+    decision = check(known_now(serving=6), forecast(900.0))
     assert (decision.action, decision.outcome) == (Action.NONE, Outcome.ALARM)
 
 
 def test_a_forecast_issued_before_now_is_read_at_the_right_time() -> None:
-    late = Observation(NOW + HOUR, 150.0, Fleet(2))
+    late = DecisionInputs(NOW + HOUR, 150.0, FleetCounts(2))
     assert check(late, forecast([150.0, 150.0, 150.0, 250.0])).shortage == 1
 
 
 @pytest.mark.parametrize("standing", [Standing.DEGRADED, Standing.REACTIVE_ONLY])
 def test_without_a_trusted_forecast_the_load_is_served_with_headroom(standing: Standing) -> None:
     quantiles = None if standing is Standing.REACTIVE_ONLY else forecast().quantiles
-    decision = check(observe(load=190.0), forecast(standing=standing, quantiles=quantiles))
+    decision = check(known_now(load=190.0), forecast(standing=standing, quantiles=quantiles))
     assert decision.required == 3
     assert "70% headroom" in decision.reason
 
 
 def test_a_known_event_multiplies_the_forecast() -> None:
     sale = CalendarOverride(NOW + HOUR, NOW + 5 * HOUR, "sale", factor=2.0)
-    decision = check(replace(observe(), overrides=(sale,)), forecast())
+    decision = check(replace(known_now(), overrides=(sale,)), forecast())
     assert decision.required == 3
 
 
 def test_a_known_event_may_ask_for_replicas_but_never_lowers_the_need() -> None:
     asked = CalendarOverride(NOW + HOUR, NOW + 5 * HOUR, "launch day", replicas=4)
     lowered = CalendarOverride(NOW, NOW + 5 * HOUR, "holiday", factor=0.1)
-    assert check(replace(observe(), overrides=(asked,)), forecast()).required == 4
-    assert check(replace(observe(), overrides=(lowered,)), forecast()).required == 2
+    assert check(replace(known_now(), overrides=(asked,)), forecast()).required == 4
+    assert check(replace(known_now(), overrides=(lowered,)), forecast()).required == 2
 
 
 # --- unknown is not zero -----------------------------------------------------------------------------------
 
 
 def test_an_unknown_fleet_is_an_alarm_and_nothing_is_done() -> None:
-    decision = check(observe(serving=None), forecast(900.0))
+    decision = check(known_now(serving=None), forecast(900.0))
     assert (decision.action, decision.outcome) == (Action.NONE, Outcome.ALARM)
     assert decision.shortage == decision.surplus == 0
 
 
 def test_neither_load_nor_forecast_is_an_alarm() -> None:
-    decision = check(observe(load=None), forecast(quantiles=None, standing=Standing.REACTIVE_ONLY))
+    decision = check(known_now(load=None), forecast(quantiles=None, standing=Standing.REACTIVE_ONLY))
     assert decision.outcome is Outcome.ALARM
 
 
 def test_a_missing_load_may_add_by_the_forecast_but_never_removes() -> None:
-    assert check(observe(load=None), forecast(250.0, stale=True)).shortage == 1
+    assert check(known_now(load=None), forecast(250.0, stale=True)).shortage == 1
     ready = CheckState(low_checks=9)
-    decision = check(observe(load=None, serving=5), forecast(50.0, stale=True), ready)
+    decision = check(known_now(load=None, serving=5), forecast(50.0, stale=True), ready)
     assert (decision.surplus, decision.state.low_checks) == (0, 0)
     assert "missing or stale (I4)" in decision.reason
 
@@ -164,7 +164,7 @@ def test_a_missing_load_may_add_by_the_forecast_but_never_removes() -> None:
 
 
 def low(state: CheckState | None = None, **changes: object) -> ScalingDecision:
-    return check(replace(observe(load=90.0, serving=3), **changes), forecast(90.0), state)  # type: ignore[arg-type]
+    return check(replace(known_now(load=90.0, serving=3), **changes), forecast(90.0), state)  # type: ignore[arg-type]
 
 
 def test_scale_in_needs_three_low_checks_in_a_row() -> None:
@@ -178,7 +178,7 @@ def test_scale_in_needs_three_low_checks_in_a_row() -> None:
 
 def test_a_load_in_between_starts_the_count_again() -> None:
     two = low(low().state)
-    interrupted = check(observe(load=290.0, serving=3), forecast(90.0), two.state)
+    interrupted = check(known_now(load=290.0, serving=3), forecast(90.0), two.state)
     assert interrupted.state.low_checks == 0
 
 
@@ -187,39 +187,39 @@ READY = CheckState(low_checks=2)
 
 def test_a_forecast_that_rises_within_two_lead_times_keeps_the_replica() -> None:
     rises = forecast([90.0, 90.0, 90.0, 250.0])
-    assert check(observe(load=90.0, serving=3), rises, READY).surplus == 0
+    assert check(known_now(load=90.0, serving=3), rises, READY).surplus == 0
 
 
 def test_a_low_forecast_alone_removes_nothing() -> None:
-    assert check(observe(load=290.0, serving=3), forecast(50.0), READY).surplus == 0
+    assert check(known_now(load=290.0, serving=3), forecast(50.0), READY).surplus == 0
 
 
 def test_replicas_in_flight_never_count_as_serving() -> None:
     """Two serve and one is being built: the two that serve are what the load needs."""
-    decision = check(observe(load=150.0, serving=2, building=1), forecast(150.0), READY)
+    decision = check(known_now(load=150.0, serving=2, building=1), forecast(150.0), READY)
     assert decision.surplus == 0
 
 
 def test_the_minimum_is_kept_whatever_the_load() -> None:
     policy = replace(POLICY, min_replicas=3)
-    assert check(observe(load=0.0, serving=3), forecast(0.0), READY, policy).surplus == 0
-    assert check(observe(load=0.0, serving=5), forecast(0.0), READY, policy).surplus == 2
+    assert check(known_now(load=0.0, serving=3), forecast(0.0), READY, policy).surplus == 0
+    assert check(known_now(load=0.0, serving=5), forecast(0.0), READY, policy).surplus == 2
 
 
 def test_a_replica_younger_than_its_minimum_lifetime_stays() -> None:
-    young = observe(load=90.0, serving=2, peak_in_service_since={"i-0": NOW - 0.5 * HOUR})
+    young = known_now(load=90.0, serving=2, peak_in_service_since={"i-0": NOW - 0.5 * HOUR})
     decision = check(young, forecast(90.0), READY)
     assert decision.surplus == 0
     assert "has lived 60 min" in decision.reason
 
 
 def test_base_replicas_are_never_surplus() -> None:
-    base_only = observe(load=90.0, serving=3, peak_in_service_since={})
+    base_only = known_now(load=90.0, serving=3, peak_in_service_since={})
     assert check(base_only, forecast(90.0), READY).surplus == 0
 
 
 def test_hysteresis_keeps_a_replica_that_is_only_just_not_needed() -> None:
-    assert check(observe(load=198.0, serving=3), forecast(198.0), READY).surplus == 0
+    assert check(known_now(load=198.0, serving=3), forecast(198.0), READY).surplus == 0
 
 
 @pytest.mark.parametrize("kind", ["error spike", "failover", "deploy"])
@@ -231,7 +231,7 @@ def test_after_trouble_low_load_proves_nothing(kind: str) -> None:
 
 
 def test_a_level_shift_holds_scale_in_for_an_hour() -> None:
-    seen = check(observe(load=90.0, serving=3), forecast(90.0, shifted=True), READY)
+    seen = check(known_now(load=90.0, serving=3), forecast(90.0, shifted=True), READY)
     assert seen.surplus == 0
     assert seen.state.shift_seen_seconds == NOW
     assert low(CheckState(2, NOW - 1800)).surplus == 0
@@ -240,11 +240,11 @@ def test_a_level_shift_holds_scale_in_for_an_hour() -> None:
 
 @pytest.mark.parametrize("standing", [Standing.DEGRADED, Standing.SCALE_OUT_ONLY])
 def test_a_forecast_that_is_not_trusted_removes_nothing(standing: Standing) -> None:
-    assert check(observe(load=50.0, serving=3), forecast(50.0, standing=standing), READY).surplus == 0
+    assert check(known_now(load=50.0, serving=3), forecast(50.0, standing=standing), READY).surplus == 0
 
 
 def test_while_a_replica_drains_no_other_one_goes() -> None:
-    assert check(observe(load=90.0, serving=4, draining=1), forecast(90.0), READY).surplus == 0
+    assert check(known_now(load=90.0, serving=4, draining=1), forecast(90.0), READY).surplus == 0
 
 
 # --- figures -----------------------------------------------------------------------------------------------
@@ -307,18 +307,18 @@ def test_a_steep_rise_is_begun_early_where_replicas_are_built_one_after_the_othe
     """500 in six hours takes three more than two; at two hours each the first must be begun now."""
     rise = forecast([150.0] * 5 + [490.0])
     one = replace(POLICY, builds_at_once=1)
-    decision = decide(observe(), rise, LEAD, one, CheckState())
+    decision = decide(known_now(), rise, LEAD, one, CheckState())
     assert (decision.action, decision.required, decision.shortage) == (Action.SCALE_OUT, 3, 1)
     assert "with 1 build at a time" in decision.reason
     assert decision.numbers["needed_later"] == 5
-    assert decide(observe(), rise, LEAD, POLICY, CheckState()).action is not Action.SCALE_OUT
+    assert decide(known_now(), rise, LEAD, POLICY, CheckState()).action is not Action.SCALE_OUT
     later = forecast([150.0] * 12 + [490.0])
-    assert decide(observe(), later, LEAD, one, CheckState()).action is not Action.SCALE_OUT
+    assert decide(known_now(), later, LEAD, one, CheckState()).action is not Action.SCALE_OUT
 
 
 def test_what_could_not_be_built_again_in_turn_is_kept() -> None:
     rise = forecast([150.0] * 7 + [590.0])
-    full = observe(serving=6)
+    full = known_now(serving=6)
     assert decide(full, rise, LEAD, POLICY, READY).surplus == 4
     in_turn = decide(full, rise, LEAD, replace(POLICY, builds_at_once=1), READY)
     assert in_turn.surplus == 3, "three can be built in the six hours before the rise's last lead time"
@@ -330,7 +330,7 @@ def test_what_comes_later_than_a_lead_time_is_kept_only_when_it_is_likely() -> N
     assert likely.quantiles is not None
     unlikely = likely.quantiles.copy()
     unlikely[:, : LEVELS.index(0.9)] = 150.0
-    full = observe(serving=3)
+    full = known_now(serving=3)
     assert decide(full, likely, LEAD, POLICY, READY).surplus == 0
     assert decide(full, replace(likely, quantiles=unlikely), LEAD, POLICY, READY).surplus == 1
     soon = replace(forecast([150.0, 290.0]), quantiles=None)
@@ -342,12 +342,12 @@ def test_what_comes_later_than_a_lead_time_is_kept_only_when_it_is_likely() -> N
 
 def test_a_foreseen_load_takes_its_replicas_before_it_comes_and_keeps_them_while_it_lasts() -> None:
     match = CalendarOverride(NOW + HOUR, NOW + 5 * HOUR, "cup final", load=390.0)
-    decision = check(replace(observe(), overrides=(match,)), forecast())
+    decision = check(replace(known_now(), overrides=(match,)), forecast())
     assert (decision.action, decision.required) == (Action.SCALE_OUT, 4)
     assert "cup final" in decision.reason
     assert decision.numbers["calendar"] == 4
     over = CalendarOverride(NOW - 5 * HOUR, NOW - HOUR, "cup final", load=390.0)
-    assert check(replace(observe(), overrides=(over,)), forecast()).required < 4
+    assert check(replace(known_now(), overrides=(over,)), forecast()).required < 4
 
 
 def test_whole_replicas_serve_a_load() -> None:
@@ -370,7 +370,7 @@ def test_the_invariants_hold_for_every_input(
 ) -> None:  # fmt: skip
     policy = replace(POLICY, min_replicas=least, max_replicas=least + 3)
     decision = check(
-        observe(load, serving, building=building), forecast(curve, standing=standing, stale=stale),
+        known_now(load, serving, building=building), forecast(curve, standing=standing, stale=stale),
         CheckState(checks), policy,
     )  # fmt: skip
     assert decision.reason

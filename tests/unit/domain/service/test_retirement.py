@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from peaker.domain.host_results import DrainReport
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.replicas.fleet import Observation, Parking, Replica, ReplicaState
+from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.service.retirement import (
     LoadEvidence,
@@ -20,7 +20,7 @@ from peaker.domain.service.retirement import (
 )
 
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
-from tests.support.builders import SOURCE, instance, observed, orders, replica
+from tests.support.builders import SOURCE, fleet_with, instance, orders, replica
 from tests.support.fakes import NOON
 
 BASE, OLD, YOUNG = "i-00000000000000b01", "i-00000000000000c01", "i-00000000000000d01"
@@ -30,13 +30,13 @@ YOUNG_PEAK = replica(YOUNG, peak_of="scale-out-orders-2", launched_at=NOON - tim
 
 
 def test_the_youngest_peak_replica_goes_first() -> None:
-    choice = choose_idle_replica(observed(replica(BASE), OLD_PEAK, YOUNG_PEAK))
+    choice = choose_idle_replica(fleet_with(replica(BASE), OLD_PEAK, YOUNG_PEAK))
     assert choice.replica is YOUNG_PEAK
 
 
 def test_the_fullest_zone_gives_first_then_the_dearest_then_the_newest() -> None:
     alone = replica("i-00000000000000e01", peak_of=RUN, zone="us-east-1a", launched_at=NOON)
-    fleet = observed(replica(BASE), OLD_PEAK, YOUNG_PEAK, alone)
+    fleet = fleet_with(replica(BASE), OLD_PEAK, YOUNG_PEAK, alone)
     # 1b has three replicas, 1a one: the newest of all stays, because its zone would be left empty.
     assert choose_idle_replica(fleet).replica is YOUNG_PEAK
     dear = {OLD: 0.5, YOUNG: 0.1, alone.instance_id: 9.0}
@@ -52,7 +52,7 @@ def test_the_fullest_zone_gives_first_then_the_dearest_then_the_newest() -> None
 def test_the_only_one_of_ours_goes_whatever_its_zone() -> None:
     """Idle capacity must leave the bill although the base replicas of another zone outnumber it."""
     alone = replica(OLD, peak_of=RUN, zone="us-east-1a")
-    fleet = observed(replica(BASE), replica("i-00000000000000b02"), alone)
+    fleet = fleet_with(replica(BASE), replica("i-00000000000000b02"), alone)
     assert choose_idle_replica(fleet).replica is alone
 
 
@@ -72,19 +72,19 @@ def parked(instance_id: str, until: timedelta, **more: object) -> Replica:
 def test_an_expired_parked_replica_goes_before_all_others_and_a_valid_one_only_by_name() -> None:
     expired, valid = parked(OLD, timedelta(0)), parked(YOUNG, timedelta(hours=1))
     serving = replica("i-00000000000000e01", peak_of=RUN)
-    assert choose_idle_replica(observed(replica(BASE), expired, valid, serving)).replica is expired
-    choice = choose_idle_replica(observed(replica(BASE), valid))
+    assert choose_idle_replica(fleet_with(replica(BASE), expired, valid, serving)).replica is expired
+    choice = choose_idle_replica(fleet_with(replica(BASE), valid))
     assert choice.replica is None
     assert "parked until 2026-11-21T13:00" in choice.text
-    assert choose_idle_replica(observed(replica(BASE), valid), YOUNG).replica is valid
+    assert choose_idle_replica(fleet_with(replica(BASE), valid), YOUNG).replica is valid
     spent = parked(YOUNG, timedelta(hours=9), spent="the source has purged binary logs")
-    assert choose_idle_replica(observed(replica(BASE), spent, serving)).replica is spent
+    assert choose_idle_replica(fleet_with(replica(BASE), spent, serving)).replica is spent
 
 
 def test_a_parked_replica_may_go_at_any_load_but_only_ours() -> None:
     stands = parked(OLD, timedelta(0))
-    assert guard_removal(stands, observed(stands), orders(min_replicas=2), "local") == []
-    assert guard_removal(stands, observed(stands), orders(), "prod")[0].startswith("tag peaker:owner")
+    assert guard_removal(stands, fleet_with(stands), orders(min_replicas=2), "local") == []
+    assert guard_removal(stands, fleet_with(stands), orders(), "prod")[0].startswith("tag peaker:owner")
 
 
 ACTIVITY = {
@@ -113,7 +113,7 @@ def test_activity_after_the_drain(situation: str) -> None:
 
 
 def test_the_one_that_was_asked_for_goes_or_none() -> None:
-    fleet = observed(replica(BASE), OLD_PEAK, YOUNG_PEAK)
+    fleet = fleet_with(replica(BASE), OLD_PEAK, YOUNG_PEAK)
     assert choose_idle_replica(fleet, OLD).replica is OLD_PEAK
     assert choose_idle_replica(fleet, "i-0000000000000dead").replica is None
     assert "is not a replica of orders" in choose_idle_replica(fleet, "i-0000000000000dead").text
@@ -138,72 +138,72 @@ NOT_ELIGIBLE = {
 @pytest.mark.parametrize("situation", NOT_ELIGIBLE)
 def test_not_eligible(situation: str) -> None:
     one, reason = NOT_ELIGIBLE[situation]
-    choice = choose_idle_replica(observed(one))
+    choice = choose_idle_replica(fleet_with(one))
     assert choice.replica is None
     assert reason in choice.text
 
 
 def test_a_peak_replica_with_a_serving_base_may_go() -> None:
-    assert guard_removal(OLD_PEAK, observed(replica(BASE), OLD_PEAK), orders(), "local") == []
+    assert guard_removal(OLD_PEAK, fleet_with(replica(BASE), OLD_PEAK), orders(), "local") == []
 
 
 UNKNOWN_HEALTH = replica(BASE, health=Unknown("throttled"))
 SICK = replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))
-FORBIDDEN: dict[str, tuple[Observation, dict[str, object], str]] = {
+FORBIDDEN: dict[str, tuple[FleetState, dict[str, object], str]] = {
     "I1-the-ledger-says-retired": (
-        observed(replica(BASE), replica(OLD, peak_of=RUN, row_state=ReplicaState.RETIRED)),
+        fleet_with(replica(BASE), replica(OLD, peak_of=RUN, row_state=ReplicaState.RETIRED)),
         {},
         "the ledger says retired",
     ),
-    "I1-other-owner": (observed(replica(BASE), OLD_PEAK), {"environment": "prod"}, "tag peaker:owner"),
+    "I1-other-owner": (fleet_with(replica(BASE), OLD_PEAK), {"environment": "prod"}, "tag peaker:owner"),
     "I1-no-row": (
-        observed(replica(BASE), replica(OLD, peak_of=RUN, row_state=None)),
+        fleet_with(replica(BASE), replica(OLD, peak_of=RUN, row_state=None)),
         {},
         "the ledger has no row",
     ),
     "I1-other-run": (
-        observed(replica(BASE), replica(OLD, peak_of=RUN, tags={RUN_TAG: "another"})),
+        fleet_with(replica(BASE), replica(OLD, peak_of=RUN, tags={RUN_TAG: "another"})),
         {},
         "the ledger's run",
     ),
     "I1-base": (
-        observed(replica(BASE), replica(OLD, tags={OWNER_TAG: "local"})),
+        fleet_with(replica(BASE), replica(OLD, tags={OWNER_TAG: "local"})),
         {},
         "it is tagged as base",
     ),
     "I2-source": (
-        observed(replica(BASE), OLD_PEAK, source=instance(OLD, "source")),
+        fleet_with(replica(BASE), OLD_PEAK, source=instance(OLD, "source")),
         {},
         "it is the source",
     ),
-    "I3-floor": (observed(replica(BASE), OLD_PEAK), {"min_replicas": 2}, "1 other replicas serve"),
-    "I3-unhealthy-does-not-serve": (observed(SICK, OLD_PEAK), {}, "0 other replicas serve"),
-    "I4-health-unknown": (observed(UNKNOWN_HEALTH, OLD_PEAK), {}, "health of"),
+    "I3-floor": (fleet_with(replica(BASE), OLD_PEAK), {"min_replicas": 2}, "1 other replicas serve"),
+    "I3-unhealthy-does-not-serve": (fleet_with(SICK, OLD_PEAK), {}, "0 other replicas serve"),
+    "I4-health-unknown": (fleet_with(UNKNOWN_HEALTH, OLD_PEAK), {}, "health of"),
     "I4-source-unknown": (
-        observed(replica(BASE), OLD_PEAK, source=Unknown("two found")),
+        fleet_with(replica(BASE), OLD_PEAK, source=Unknown("two found")),
         {},
         "the source",
     ),
-    "I4-gone": (observed(replica(BASE)), {}, "it is not among"),
+    "I4-gone": (fleet_with(replica(BASE)), {}, "it is not among"),
 }
 
 
 @pytest.mark.parametrize("situation", FORBIDDEN)
 def test_forbidden(situation: str) -> None:
-    observation, changes, reason = FORBIDDEN[situation]
+    fleet, changes, reason = FORBIDDEN[situation]
     environment = str(changes.pop("environment", "local"))
-    reasons = guard_removal(observation.replica(OLD), observation, orders(**changes), environment)
+    reasons = guard_removal(fleet.replica(OLD), fleet, orders(**changes), environment)
     assert [one for one in reasons if reason in one]
 
 
 LOADS = {
     "fits": (Known(100), Known(1), None),
-    "observed-too-high": (Known(100.1), Known(1), "the observed load 100.1 exceeds 100"),
+    "observed-too-high": (Known(100.1), Known(1), "the measured load 100.1 exceeds 100"),
     "forecast-needs-both": (Known(10), Known(2), "the forecast needs 2 replicas"),
     "no-load": (
         Unknown("stale"),
         Known(1),
-        "the observed load is unknown (stale); what is unknown is held (I4)",
+        "the measured load is unknown (stale); what is unknown is held (I4)",
     ),
     "no-forecast": (Known(0), Unknown("none"), "the forecast's need is unknown (none)"),
 }
@@ -212,7 +212,7 @@ LOADS = {
 @pytest.mark.parametrize("situation", LOADS)
 def test_load(situation: str) -> None:
     load, required, reason = LOADS[situation]
-    fleet = observed(replica(BASE), OLD_PEAK)
+    fleet = fleet_with(replica(BASE), OLD_PEAK)
     reasons = guard_load(LoadEvidence(load, required), fleet, orders(), OLD)
     assert (reasons == []) if reason is None else any(reason in one for one in reasons)
 
@@ -225,5 +225,5 @@ def test_a_replica_is_kept_for_its_minimum_lifetime() -> None:
 
 def test_the_source_is_refused_even_when_everything_else_says_peak() -> None:
     impostor = replica(SOURCE, peak_of=RUN)
-    reasons = guard_removal(impostor, observed(replica(BASE), impostor), orders(), "local")
+    reasons = guard_removal(impostor, fleet_with(replica(BASE), impostor), orders(), "local")
     assert reasons == ["it is the source, which is never retired (I2)"]

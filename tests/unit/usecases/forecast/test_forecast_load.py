@@ -33,7 +33,7 @@ class ScriptedHistory:
     values: Any
     step: int = 1800
     ends_late_by: int = 0
-    # Points of watched metrics by name: (seconds before the end, value).
+    # Points of trouble metrics by name: (seconds before the end, value).
     seen: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
     def events(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:
@@ -307,7 +307,7 @@ ERRORS = {
 def test_after_trouble_nothing_is_removed_for_half_an_hour(
     metric: str, value: float, held: str | None
 ) -> None:
-    here = world(0.2, holds={"minutes": 30, "watch": [ERRORS]})
+    here = world(0.2, holds={"minutes": 30, "trouble_metrics": [ERRORS]})
     here.serve()
     here.history.seen = {metric: [(600.0, value)]}
     reports = [here.check() for _ in range(3)]
@@ -354,7 +354,7 @@ def test_the_capacity_follows_the_knee_of_the_last_storage_proofs() -> None:
 
 
 def test_a_load_that_was_served_without_errors_counts_against_a_low_knee() -> None:
-    here = world(0.5, holds={"watch": [ERRORS]})
+    here = world(0.5, holds={"trouble_metrics": [ERRORS]})
     here.remembered.past = PastSteps(knee_shares=[0.1])
     report = here.check()
     assert here.remembered.state.safe_rate == report.load_now == report.capacity_per_replica
@@ -364,7 +364,7 @@ def test_a_load_that_was_served_without_errors_counts_against_a_low_knee() -> No
     assert here.check().capacity_per_replica == pytest.approx(10)
     blind = world(0.5)
     blind.remembered.past = PastSteps(knee_shares=[0.1])
-    assert blind.check().capacity_per_replica == pytest.approx(10), "nobody watched the errors"
+    assert blind.check().capacity_per_replica == pytest.approx(10), "no metric told of errors"
 
 
 def test_a_new_cluster_is_observed_for_a_week_with_a_score_and_then_acts() -> None:

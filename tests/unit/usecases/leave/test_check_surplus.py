@@ -69,9 +69,9 @@ def test_a_cluster_that_is_only_observed_loses_nothing(ports: FakePorts) -> None
 
 
 def test_what_the_guard_would_refuse_never_takes_the_lease(ports: FakePorts) -> None:
-    ports.readings.observed = Unknown("no points")
+    ports.readings.measured = Unknown("no points")
     assert "what is unknown is held (I4)" in checked(ports).text
-    ports.readings.observed = Known(50.0)
+    ports.readings.measured = Known(50.0)
     ports.compute.instances[PEAK] = replace(ports.compute.instances[PEAK], launched_at=NOON)
     assert "minimum_lifetime_minutes" in checked(ports).text
     assert ports.lease.current("orders", NOON) is None

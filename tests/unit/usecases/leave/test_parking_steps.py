@@ -1,4 +1,4 @@
-"""Observation, parking and return against a world in memory; each guard is tried by breaking what it guards."""
+"""Proof of idleness, parking and return against a world in memory; each guard is tried by breaking what it guards."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from peaker.usecases.join.register_replica import register_replica
 from peaker.usecases.join.start_database import start_database
 from peaker.usecases.join.start_replication import start_replication
 from peaker.usecases.leave.choose_disposal import choose_disposal
+from peaker.usecases.leave.confirm_idle import confirm_idle
 from peaker.usecases.leave.deregister_replica import deregister_replica
 from peaker.usecases.leave.drain_replica import drain_replica
-from peaker.usecases.leave.observe_idle import observe_idle
 from peaker.usecases.leave.park_replica import Parked, park_replica
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import retire_replica
@@ -48,7 +48,7 @@ BACK_RUN = "scale-out-orders-20261121T200000-00bc"
 FAILURE = Failure(failed_step="ParkReplica", error="RetirementRefused", cause="broken on purpose")
 # Large enough that hydration takes longer than an hour of log to catch up.
 LARGE_GIB = 400
-ALWAYS = {"observation_seconds": 600, "park": "always"}
+ALWAYS = {"idle_seconds": 600, "park": "always"}
 
 
 @pytest.fixture
@@ -98,19 +98,19 @@ def failed(ports: FakePorts) -> FailedStep:
     return FailedStep(**step(ports, "RestoreReplica").model_dump(), failure=FAILURE)
 
 
-# -- observation ------------------------------------------------------------------------------------------------
+# -- confirm idle ------------------------------------------------------------------------------------------------
 
 
-def test_a_quiet_replica_is_watched_until_a_sample_from_after_the_window(ports: FakePorts) -> None:
+def test_a_quiet_replica_stays_drained_until_a_sample_from_after_the_window(ports: FakePorts) -> None:
     drained(ports)
-    given = recorded(ports, "ObserveIdle")
-    with pytest.raises(errors.ObservationRunning, match="nothing in 0 s of 600 s"):
-        observe_idle(ports, given)
+    given = recorded(ports, "ConfirmIdle")
+    with pytest.raises(errors.IdleNotConfirmed, match="nothing in 0 s of 600 s"):
+        confirm_idle(ports, given)
     ports.clock.advance(seconds=599)
-    with pytest.raises(errors.ObservationRunning):
-        observe_idle(ports, given)
+    with pytest.raises(errors.IdleNotConfirmed):
+        confirm_idle(ports, given)
     ports.clock.advance(seconds=2)
-    assert observe_idle(ports, given).numbers == {"observed_seconds": 601.0, "client_statements": 40}
+    assert confirm_idle(ports, given).numbers == {"idle_seconds": 601.0, "client_statements": 40}
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_any_activity_in_the_window_brings_it_back(
     ports: FakePorts, connections: int, statements: int | None, said: str
 ) -> None:
     drained(ports)
-    given = recorded(ports, "ObserveIdle")
+    given = recorded(ports, "ConfirmIdle")
     answers(ports, "drain_replica", connections=connections, transactions=0, client_statements=statements)
-    with pytest.raises(errors.ActivityDuringObservation, match=said):
-        observe_idle(ports, given)
+    with pytest.raises(errors.ActivityWhileDrained, match=said):
+        confirm_idle(ports, given)
     with pytest.raises(errors.TargetNotHealthy):
         restore_replica(ports, failed(ports))
     ports.endpoint.set(PEAK, TargetState.HEALTHY)
@@ -141,7 +141,7 @@ def test_clients_that_a_forced_drain_will_cut_are_not_activity() -> None:
     given = recorded(ports, "DrainReplica")
     ports.clock.advance(seconds=NLB_PROPAGATION_SECONDS)
     ports.ledger.finish_step(holder_of(given), "DrainReplica", NOON, drain_replica(ports, given).numbers)
-    assert "3 connections are to be cut" in observe_idle(ports, recorded(ports, "ObserveIdle")).text
+    assert "3 connections are to be cut" in confirm_idle(ports, recorded(ports, "ConfirmIdle")).text
 
 
 # -- parking ----------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_a_parked_replica_is_stopped_with_its_volumes_and_the_ledger_knows_until
 
 
 def test_a_source_that_forgets_too_soon_sends_it_to_retirement() -> None:
-    ports = with_peak(fake_ports(orders(retirement={"observation_seconds": 0, "park": "auto"})), LARGE_GIB)
+    ports = with_peak(fake_ports(orders(retirement={"idle_seconds": 0, "park": "auto"})), LARGE_GIB)
     found = parked(ports, binlog_expire_seconds=1800)
     assert found.parked is False
     assert "it could stand for 0.4 h only" in found.text

@@ -87,7 +87,7 @@ def test_plan_mode_compares_parking_with_retiring_in_seconds_and_usd(ports: Fake
 
 
 def test_plan_mode_says_what_speaks_against_it(ports: FakePorts) -> None:
-    ports.readings.observed = Known(150.0)
+    ports.readings.measured = Known(150.0)
     given = SelectStep(run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly")
     found = select_idle_replica(ports, given)
     assert found.replica == PEAK

@@ -16,8 +16,8 @@ from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker.usecases.create.await_snapshots import await_snapshots
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.create_snapshots import create_snapshots
+from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
-from peaker.usecases.plan.observe_fleet import observe_fleet
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.record_receipt import record_receipt
@@ -244,7 +244,7 @@ def test_the_next_plan_expects_changes_where_the_first_expected_a_full_copy(port
     def snapshot_seconds(copies: list[CopiedBytes]) -> float:
         past = PastSteps(copies=copies)
         settings = ports.clusters.settings("orders")
-        seen = observe_fleet(ports, settings, with_volumes=True)
+        seen = gather_fleet(ports, settings, with_volumes=True)
         inputs = lead_time_inputs(settings, seen, past, snapshot_history(ports, settings, seen))
         return predict_lead_time(inputs, past).component("snapshot").p50_seconds
 

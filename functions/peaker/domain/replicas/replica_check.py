@@ -13,7 +13,7 @@ HTTP_OK = 200
 
 
 @dataclass(frozen=True)
-class WatchFigures:
+class CheckFigures:
     """Counts over the replicas that are registered; `lag_seconds_max` is None when no replica knows its lag.
 
     `serves` says of each whether it may get reads, `lags` how many seconds those are behind that know it.
@@ -50,7 +50,7 @@ class WatchFigures:
         return values
 
 
-def summarize(answers: Mapping[str, HealthReport | Unknown]) -> WatchFigures:
+def summarize(answers: Mapping[str, HealthReport | Unknown]) -> CheckFigures:
     """Count who serves, who serves only because the floor keeps it, and who said nothing."""
     reports = {name: answer for name, answer in answers.items() if isinstance(answer, HealthReport)}
     serving = [one for one in reports.values() if one.http_status == HTTP_OK]
@@ -61,7 +61,7 @@ def summarize(answers: Mapping[str, HealthReport | Unknown]) -> WatchFigures:
     notes = [f"{name} is held by the floor" for name in held]
     notes += [f"{name} does not serve: {why}" for name, why in sorted(bad.items())]
     notes += [f"{name} did not report: {why}" for name, why in sorted(silent.items())]
-    return WatchFigures(
+    return CheckFigures(
         registered=len(answers),
         serving=len(serving),
         held_by_floor=len(held),

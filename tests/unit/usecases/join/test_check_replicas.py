@@ -12,10 +12,10 @@ from aws_lambda_powertools import Metrics
 from peaker.domain.host_results import HealthReport
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
-from peaker.domain.replicas.replica_watch import summarize
+from peaker.domain.replicas.replica_check import summarize
 from peaker.runtime import telemetry
-from peaker.runtime.telemetry import emit_watch
-from peaker.usecases.join.watch_replicas import LOOKS, watch_replicas
+from peaker.runtime.telemetry import emit_check
+from peaker.usecases.join.check_replicas import LOOKS, check_replicas
 
 from peaker_contract.errors import Throttled
 from peaker_contract.metrics import Metric
@@ -51,13 +51,13 @@ def never(_seconds: float) -> None:
 
 def test_each_running_registered_replica_hears_of_the_others(ports: FakePorts) -> None:
     ports.commands.results["report_health"] = answers()
-    figures = watch_replicas(ports, "orders", never)
+    figures = check_replicas(ports, "orders", never)
     assert (figures.registered, figures.serving, figures.unreported) == (2, 2, 0)
     told = dict(zip((host for _, host, _ in ports.commands.sent), ports.commands.parameters, strict=True))
     assert set(told) == {FIRST, SECOND}
     assert json.loads(told[FIRST]["Peers"]) == [{"instance_id": SECOND, "address": "10.77.3.2"}]
     assert told[SECOND] == {
-        "RunId": "watch-orders",
+        "RunId": "check-orders",
         "Peers": f'[{{"instance_id":"{FIRST}","address":"10.77.3.1"}}]',
         "FloorReplicas": "1",
         "LagSeconds": f"{orders().gates.lag_seconds:g}",
@@ -72,19 +72,19 @@ def test_each_running_registered_replica_hears_of_the_others(ports: FakePorts) -
 def test_a_replica_of_one_group_alone_is_asked_too(ports: FakePorts, group: str) -> None:
     getattr(ports.endpoint, group).pop(SECOND)
     ports.commands.results["report_health"] = answers()
-    assert watch_replicas(ports, "orders", never).registered == 2
+    assert check_replicas(ports, "orders", never).registered == 2
 
 
 def test_a_draining_replica_is_no_peer(ports: FakePorts) -> None:
     ports.endpoint.set(SECOND, TargetState.DRAINING)
     ports.commands.results["report_health"] = answers()
-    assert watch_replicas(ports, "orders", never).registered == 1
+    assert check_replicas(ports, "orders", never).registered == 1
     assert ports.commands.parameters[0]["Peers"] == "[]"
 
 
 def test_a_host_that_never_answers_is_unreported_in_bounded_time(ports: FakePorts) -> None:
     pauses: list[float] = []
-    figures = watch_replicas(ports, "orders", pauses.append)
+    figures = check_replicas(ports, "orders", pauses.append)
     assert (figures.unreported, figures.serving, figures.lag_seconds_max) == (2, 0, None)
     assert len(pauses) == LOOKS
     assert f"{FIRST} did not report: no answer within 30 s" in figures.reason
@@ -106,7 +106,7 @@ def test_a_bad_answer_is_unreported_never_serving(
     ports: FakePorts, outcome: CommandOutcome, why: str
 ) -> None:
     ports.commands.results["report_health"] = outcome
-    figures = watch_replicas(ports, "orders", never)
+    figures = check_replicas(ports, "orders", never)
     assert (figures.unreported, figures.serving) == (2, 0)
     assert why in figures.reason
 
@@ -123,7 +123,7 @@ def test_one_host_that_cannot_be_asked_does_not_stop_the_rest(
         return send(document, instance_id, *rest)
 
     monkeypatch.setattr(ports.commands, "send", refuse_first)
-    figures = watch_replicas(ports, "orders", never)
+    figures = check_replicas(ports, "orders", never)
     assert (figures.serving, figures.unreported) == (1, 1)
 
 
@@ -153,7 +153,7 @@ def test_each_replica_s_figure_has_its_own_dimension(
 ) -> None:
     """Route 53's health check of a replica follows this metric; its alarm asks for exactly these dimensions."""
     monkeypatch.setattr(telemetry, "metrics", Metrics(namespace="Peaker", service="peaker"))
-    emit_watch(
+    emit_check(
         "orders",
         {Metric.REPLICAS_SERVING: 1.0},
         {FIRST: {Metric.REPLICA_SERVES: 1.0}, SECOND: {Metric.REPLICA_SERVES: 0.0}},

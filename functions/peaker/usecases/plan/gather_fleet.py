@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from peaker.domain.reading import Unknown
-from peaker.domain.replicas.fleet import Observation, Replica, ReplicaRow
+from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaRow
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
@@ -15,7 +15,7 @@ from peaker_contract.tags import ROLE_TAG
 _LEAVING = {"shutting-down", "terminated"}
 
 
-def observe_fleet(ports: Ports, settings: ClusterSettings, *, with_volumes: bool = False) -> Observation:
+def gather_fleet(ports: Ports, settings: ClusterSettings, *, with_volumes: bool = False) -> FleetState:
     """The fleet now. Volumes cost one call per replica and are read only when asked for.
 
     No metric carries the lag of a replica, so it is Unknown here; PrepareDonor measures it on the host.
@@ -29,13 +29,13 @@ def observe_fleet(ports: Ports, settings: ClusterSettings, *, with_volumes: bool
 
 def fleet_of(
     cluster: str,
-    observed_at: datetime,
+    gathered_at: datetime,
     instances: Sequence[Instance],
     health: Mapping[str, TargetHealth] | Unknown,
     rows: Mapping[str, ReplicaRow],
     volumes_of: Callable[[str], Sequence[Volume]] | None = None,
-) -> Observation:
-    """The observation of what EC2, the serving group and the ledger said; instances that go are left out."""
+) -> FleetState:
+    """The fleet by what EC2, the serving group and the ledger said; instances that go are left out."""
     staying = [one for one in instances if one.state not in _LEAVING]
     replicas = [
         Replica(
@@ -48,9 +48,9 @@ def fleet_of(
         for instance in staying
         if instance.tags.get(ROLE_TAG) == "replica"
     ]
-    return Observation(
+    return FleetState(
         cluster=cluster,
-        observed_at=observed_at,
+        gathered_at=gathered_at,
         source=_source(staying),
         replicas=tuple(sorted(replicas, key=lambda replica: replica.instance_id)),
     )

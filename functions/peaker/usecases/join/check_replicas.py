@@ -1,4 +1,4 @@
-"""WatchReplicas: tell every registered replica its peers and its floor, and hear how it stands.
+"""CheckReplicas: tell every registered replica its peers and its floor, and hear how it stands.
 
 Scheduled, without a run: nothing is made, so there is neither lease nor ledger. A replica that does not answer in
 time is counted as unreported; the floor itself is decided on the hosts and does not wait for this.
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from peaker.domain.host_results import HealthReport, failure_text, last_json_line, parse_success, typed
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance, TargetState
-from peaker.domain.replicas.replica_watch import WatchFigures, summarize
+from peaker.domain.replicas.replica_check import CheckFigures, summarize
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import HostCommandFailed, Retryable
@@ -23,7 +23,7 @@ PAUSE_SECONDS = 1.0
 _IN_THE_ENDPOINT = {TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEALTHY}
 
 
-def watch_replicas(ports: Ports, cluster: str, pause: Callable[[float], None] = time.sleep) -> WatchFigures:
+def check_replicas(ports: Ports, cluster: str, pause: Callable[[float], None] = time.sleep) -> CheckFigures:
     """One look; ends after LOOKS pauses at the latest. `pause` waits that many seconds."""
     settings = ports.clusters.settings(cluster)
     replicas = _registered(ports, settings)
@@ -58,7 +58,7 @@ def policy_parameters(
         if one.instance_id != instance.instance_id
     ]
     return {
-        "RunId": f"watch-{settings.name}",
+        "RunId": f"check-{settings.name}",
         "Peers": json.dumps(peers, separators=(",", ":")),
         "FloorReplicas": str(health.floor_replicas),
         "LagSeconds": f"{settings.gates.lag_seconds:g}",
@@ -87,7 +87,7 @@ def _ask(
     parameters = policy_parameters(settings, instance, replicas)
     try:
         return ports.commands.send(
-            "report_health", instance.instance_id, parameters, f"peaker watch {settings.name}"
+            "report_health", instance.instance_id, parameters, f"peaker check {settings.name}"
         )
     except Retryable as error:
         return Unknown(f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""ObserveIdle: nobody uses the drained replica for a while, or it goes back into service."""
+"""ConfirmIdle: nobody uses the drained replica for a while, or it goes back into service."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from peaker.domain.service.retirement import activity_since
 from peaker.ports import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import host_id
-from peaker_contract.errors import ActivityDuringObservation, LedgerInconsistent, ObservationRunning
+from peaker_contract.errors import ActivityWhileDrained, IdleNotConfirmed, LedgerInconsistent
 
 DRAIN_STEP = "DrainReplica"
 
 
-def observe_idle(ports: Ports, step: StepInput) -> Summary:
-    """Raises ObservationRunning until a sample from after the window has shown nothing.
+def confirm_idle(ports: Ports, step: StepInput) -> Summary:
+    """Raises IdleNotConfirmed until a sample from after the window has shown nothing.
 
-    Raises ActivityDuringObservation for a client, a statement, or a counter that nobody can read (I4). A forced
+    Raises ActivityWhileDrained for a client, a statement, or a counter that nobody can read (I4). A forced
     drain leaves clients behind that are known and will be cut: there is nothing to wait for.
     """
     steps = {row.step: row for row in ports.ledger.steps(step.run_id)}
@@ -29,21 +29,21 @@ def observe_idle(ports: Ports, step: StepInput) -> Summary:
     if drained.numbers.get("forced") is True:
         cut = drained.numbers.get("cut_connections")
         return Summary(
-            text=f"{instance_id} is not observed: {cut} connections are to be cut",
-            numbers={"observed_seconds": 0.0},
+            text=f"{instance_id} is not given time: {cut} connections are to be cut",
+            numbers={"idle_seconds": 0.0},
         )
     numbers = run_host_command(ports, step, "drain_replica", instance_id, {"RunId": step.run_id}, repeat=True)
     sample = typed("drain_replica", DrainReport, numbers)
     activity = activity_since(drained.numbers.get("client_statements"), sample)
     if activity is not None:
-        raise ActivityDuringObservation(f"{instance_id}: {activity}")
-    wanted = ports.clusters.settings(step.cluster).retirement.observation_seconds
-    observed = seconds_between(steps[step.step].started_at, _sampled_at(ports, step))
-    if observed < wanted:
-        raise ObservationRunning(f"{instance_id}: nothing in {observed:.0f} s of {wanted} s")
+        raise ActivityWhileDrained(f"{instance_id}: {activity}")
+    wanted = ports.clusters.settings(step.cluster).retirement.idle_seconds
+    idle = seconds_between(steps[step.step].started_at, _sampled_at(ports, step))
+    if idle < wanted:
+        raise IdleNotConfirmed(f"{instance_id}: nothing in {idle:.0f} s of {wanted} s")
     return Summary(
-        text=f"{instance_id}: no client and no statement in {observed:.0f} s",
-        numbers={"observed_seconds": round(observed, 3), "client_statements": sample.client_statements},
+        text=f"{instance_id}: no client and no statement in {idle:.0f} s",
+        numbers={"idle_seconds": round(idle, 3), "client_statements": sample.client_statements},
     )
 
 
