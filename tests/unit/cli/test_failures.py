@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,11 @@ def peaker(*arguments: str, shell: str = "", **more: object) -> subprocess.Compl
         quoted = " ".join(f"'{one}'" for one in command)
         command = ["bash", "-c", f"set -o pipefail; {quoted} {shell}"]
     return subprocess.run(command, text=True, capture_output=True, env=ENVIRONMENT, timeout=120, **more)  # type: ignore[call-overload, no-any-return]
+
+
+def test_the_version_is_that_of_the_installed_package() -> None:
+    shown = peaker("--version")
+    assert (shown.returncode, shown.stdout, shown.stderr) == (0, f"peaker {version('peaker')}\n", "")
 
 
 @pytest.mark.parametrize(

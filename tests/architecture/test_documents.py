@@ -1,0 +1,92 @@
+"""What people read names only errors, metrics, states, functions, workflows and commands that exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peaker_cli.app import COMMANDS
+
+from peaker_contract import errors
+from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.metrics import EventMetric, Metric
+from statemachines.expansion import expand, workflow_names
+
+ROOT = Path(__file__).resolve().parents[2]
+# What AWS answers has a page and a test of its own: test_behaviours_page.py.
+OF_AWS_ALONE = ROOT / "docs" / "aws-behaviours.md"
+PAGES = sorted(
+    {
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        ROOT / "statemachines" / "README.md",
+    }
+    - {OF_AWS_ALONE, ROOT / "CHANGELOG.md"}
+)
+IN_CODE_FONT = re.compile(r"`([A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+)`")
+# Words of AWS: calls, error codes, fields of the States Language, a policy.
+OF_AWS = {
+    "AdministratorAccess", "ErrorEquals", "HeartbeatSeconds", "LambdaInvoke", "ListChangedBlocks",
+    "SampleCount", "TimeoutSeconds", "UnauthorizedOperation",
+}  # fmt: skip
+TYPED = {
+    "metric": re.compile(r"--metric-name ([A-Z]\w+)"),
+    "function": re.compile(
+        r"(?:--function-name \"|/aws/lambda/)peaker-(?:\$PEAKER_ENV|<environment>)-([a-z_]+)"
+    ),
+    "workflow": re.compile(r"stateMachine:peaker-(?:\$PEAKER_ENV|<environment>)-([a-z_]+)"),
+    "command": re.compile(r"^peaker ([a-z-]+)", re.MULTILINE),
+}
+
+
+def states_of(machine: dict[str, Any]) -> Iterator[str]:
+    for name, state in machine["States"].items():
+        yield name
+        for branch in state.get("Branches", []):
+            yield from states_of(branch)
+
+
+METRICS = {one.value for one in (*Metric, *EventMetric)}
+ERRORS = {name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, Exception)}
+STATES = {state for name in workflow_names() for state in states_of(expand(name))}
+KNOWN = {
+    "metric": METRICS,
+    "function": {one.name for one in FUNCTIONS},
+    "workflow": set(workflow_names()),
+    "command": set(COMMANDS),
+}
+
+
+def unknown_names(text: str) -> set[str]:
+    """Names in code font, and names in lines to type, that nothing has."""
+    found = set(IN_CODE_FONT.findall(text)) - METRICS - ERRORS - STATES - OF_AWS
+    for kind, pattern in TYPED.items():
+        found |= {f"{kind} {name}" for name in pattern.findall(text) if name not in KNOWN[kind]}
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_only_what_exists(page: Path) -> None:
+    assert unknown_names(page.read_text(encoding="utf-8")) == set()
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("3. `DonorSleeping`: wake it.", "DonorSleeping"),
+        ("aws cloudwatch get-metric-statistics --metric-name ReplicaShortages", "metric ReplicaShortages"),
+        ('aws lambda invoke --function-name "peaker-$PEAKER_ENV-forecast_loads"', "function forecast_loads"),
+        ('--state-machine-arn "$STATES:stateMachine:peaker-$PEAKER_ENV-scale_up"', "workflow scale_up"),
+        ("peaker scale orders", "command scale"),
+    ],
+)
+def test_a_name_that_nothing_has_is_found(line: str, name: str) -> None:
+    assert unknown_names(line) == {name}
+
+
+def test_the_pages_have_names() -> None:
+    named = {name for page in PAGES for name in IN_CODE_FONT.findall(page.read_text(encoding="utf-8"))}
+    assert min(len(named & METRICS), len(named & ERRORS), len(named & STATES)) >= 5
