@@ -242,7 +242,7 @@ def test_a_guard_that_is_broken_before_the_run_leaves_everything_as_it_is(
     "sample", [{"connections": 1}, {"client_statements": 4712}, {"client_statements": None}], ids=str
 )
 def test_activity_while_drained_brings_it_back(cloud: WorkflowCloud, sample: dict[str, Any]) -> None:
-    cluster, instance_id = peak(cloud, retirement={"idle_seconds": 86_400, "park": "never"})
+    cluster, instance_id = peak(cloud, retirement={"idle_seconds": 28_800, "park": "never"})
     arn = cloud.start("scale_in", {"cluster": cluster.name})
     cloud.eventually(lambda: cloud.last_state({"executionArn": arn}) == "ConfirmIdle", 60)
     cloud.answers.script("drain_replica", sample)
