@@ -190,6 +190,7 @@ def test_no_settings_mirror_others() -> None:
 EXPECTED = [
     "ClusterBlock and PlannedBuild: instance_profile, prewarm, security_group_ids, subnets",
     "NlbEndpoint and Route53EndpointSettings: health_port, kind, port, source_serves_reads",
+    "PrewarmSettings and PlannedPrewarm: background_rate_mib_per_s, method, serve_when",
     "VolumeSettings and PlannedVolume: device, filesystem, iops, mount_point, name, throughput_mib_per_s, volume_type",
 ]
 
@@ -203,7 +204,11 @@ def test_no_bound_of_a_setting_is_written_outside_the_contract() -> None:
         for name, field in model.model_fields.items()
         if name in settings & own_fields(model) and field.metadata and not is_shared(model, name)
     ]
-    assert again == []
+    assert [one for one in again if one.split(":")[0] not in NAMED_BY_THE_HOST] == []
+
+
+# The contract knows that it is a name; which names there are, the host package says.
+NAMED_BY_THE_HOST = {"Prewarm.method"}
 
 
 def is_shared(model: type[BaseModel], name: str) -> bool:

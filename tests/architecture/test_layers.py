@@ -25,7 +25,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PEAKER = ROOT / "functions" / "peaker"
 HANDLERS = sorted((PEAKER / "handlers").glob("*/[a-z]*.py"))
 OURS = (
-    *("functions", "host", "stacks", "environments", "packages", "cli", "peaker_backtest", "peaker_contract", "lab"),
+    *(
+        "functions",
+        "host",
+        "stacks",
+        "environments",
+        "packages",
+        "cli",
+        "peaker_backtest",
+        "peaker_contract",
+        "lab",
+    ),
     *("demo", "bench", "statemachines", "tests"),
 )
 # What a deployment adds to the block of the environment file.
