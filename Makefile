@@ -23,6 +23,7 @@ check: lint  ## what needs neither root nor Debian: linters, types, and the test
 
 lint: setup-dev  ## ruff, mypy, import-linter
 	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	PYTHONPATH=functions:host:packages/localcloud .venv/bin/lint-imports
 

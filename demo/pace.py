@@ -26,9 +26,7 @@ print((time.process_time() - used) / (time.monotonic() - began))
 def processor_share(seconds: float = LOOK_SECONDS) -> float:
     """The share of each processor that a new program gets now, 0 to 1, from a busy loop on each."""
     command = [sys.executable, "-ISc", _SPIN, str(seconds)]
-    loops = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(os.cpu_count() or 1)
-    ]
+    loops = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(os.cpu_count() or 1)]
     shares = [float(loop.communicate()[0]) for loop in loops]
     return min(1.0, sum(shares) / len(shares))
 

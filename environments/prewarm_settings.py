@@ -44,6 +44,8 @@ class Prewarm(PrewarmSettings):
     def _knows_what_it_waits_for(self) -> Self:
         if self.serve_when == "hot" and not _CHOICES[self.method].needs_page_list:
             fit = " or ".join(name for name, order in _CHOICES.items() if order.needs_page_list)
-            message = f"must be all with method {self.method}, which does not read the hot set first: take {fit}"
+            message = (
+                f"must be all with method {self.method}, which does not read the hot set first: take {fit}"
+            )
             refuse([Fault(("serve_when",), message)])
         return self

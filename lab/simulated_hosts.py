@@ -208,9 +208,13 @@ class SimulatedAnswers:
         own = {"server_id": int(instance_id[-6:], 16), "source_host": "10.77.1.10"}
         if mode == "check" and not prepared:
             missing = {"detail": "is not made", "remedy": "run peaker prepare-base for this instance"}
-            undone = [{**step, "state": "refused", **missing} for step in first["steps"] if step["state"] == "done"]
+            undone = [
+                {**step, "state": "refused", **missing} for step in first["steps"] if step["state"] == "done"
+            ]
             steps = [*(step for step in first["steps"] if step["state"] != "done"), *undone]
-            return Answer({"ok": False, "error": "BaseNotPrepared", "message": "refused", "steps": steps, **own})
+            return Answer(
+                {"ok": False, "error": "BaseNotPrepared", "message": "refused", "steps": steps, **own}
+            )
         if mode == "check":
             return Answer({"changed": False, "steps": there, **own})
         self._responders.add(instance_id)

@@ -63,7 +63,9 @@ class Names:
 
     def replica_alarm_arns(self, cluster: str) -> str:
         """The alarms of the cluster's replicas behind a DNS name, whose instance ids end their names."""
-        return self.arn("cloudwatch", f"alarm:{names.replica_alarm_prefix(self.environment.environment, cluster)}i-*")
+        return self.arn(
+            "cloudwatch", f"alarm:{names.replica_alarm_prefix(self.environment.environment, cluster)}i-*"
+        )
 
     def hosted_zone_arn(self, hosted_zone_id: str) -> str:
         return f"arn:{self.environment.partition}:route53:::hostedzone/{hosted_zone_id}"

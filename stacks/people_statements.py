@@ -134,7 +134,10 @@ def _doctor(names: Names) -> list[Statement]:
     environment = names.environment
     in_account = f"arn:{environment.partition}:iam::{environment.account}"
     looking = (
-        *(f"ec2:Describe{what}" for what in ("Images", "InstanceTypeOfferings", "InstanceTypes", "SecurityGroups")),
+        *(
+            f"ec2:Describe{what}"
+            for what in ("Images", "InstanceTypeOfferings", "InstanceTypes", "SecurityGroups")
+        ),
         "ec2:DescribeSubnets",
         *(f"elasticloadbalancing:Describe{what}" for what in ("Listeners", "LoadBalancers", "TargetGroups")),
         "events:ListRules",

@@ -40,7 +40,9 @@ def _undo(stage: Stage, after_seconds: float) -> Undo:
     deadline = time.monotonic() + ROLL_BACK_LIMIT_SECONDS
     while not _ended(stage, rolled_back) or set(stage.replicas()) != before:
         if time.monotonic() > deadline:
-            raise RoundFailed(f"a stopped build is not undone: {sorted(set(stage.replicas()) - before)} run still")
+            raise RoundFailed(
+                f"a stopped build is not undone: {sorted(set(stage.replicas()) - before)} run still"
+            )
         time.sleep(0.5)
     return Undo(after_seconds, (registered_at, time.time() + 1.0))
 
@@ -62,7 +64,9 @@ def _stopped_in_the_ramp(stage: Stage, after_seconds: float) -> float:
     if ended.is_refused:
         raise RoundFailed(f"the build to be stopped was refused: {ended.output['reason']}")
     if ended.status != "ABORTED":
-        raise RoundFailed(f"the build was to be stopped in its ramp and ended as {ended.status}: {list(entered)}")
+        raise RoundFailed(
+            f"the build was to be stopped in its ramp and ended as {ended.status}: {list(entered)}"
+        )
     return entered["RegisterReplica"]
 
 

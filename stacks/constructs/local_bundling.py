@@ -30,7 +30,19 @@ LAMBDA_PYTHON = "3.13"
 BUNDLE_FORMAT = "3"
 # botocore describes 400 services; these are the ones that the functions call.
 AWS_SERVICES = frozenset(
-    {"cloudwatch", "dynamodb", "ebs", "ec2", "elbv2", "kms", "pricing", "route53", "s3", "ssm", "stepfunctions"}
+    {
+        "cloudwatch",
+        "dynamodb",
+        "ebs",
+        "ec2",
+        "elbv2",
+        "kms",
+        "pricing",
+        "route53",
+        "s3",
+        "ssm",
+        "stepfunctions",
+    }
 )
 # Older bundles than this many are forgotten; a second synth at the same time still finds its own.
 KEPT_BUNDLES = 8

@@ -75,7 +75,9 @@ def a_broken_account(product: DeployedProduct) -> Iterator[None]:
 def a_closed_network(product: DeployedProduct) -> Iterator[None]:
     """Health is open to the group itself only, and nothing goes out."""
     ec2 = product.cloud.client("ec2")
-    health = [{"IpProtocol": "tcp", "FromPort": 9200, "ToPort": 9200, "IpRanges": [{"CidrIp": "10.77.0.0/16"}]}]
+    health = [
+        {"IpProtocol": "tcp", "FromPort": 9200, "ToPort": 9200, "IpRanges": [{"CidrIp": "10.77.0.0/16"}]}
+    ]
     own = [{**health[0], "IpRanges": [], "UserIdGroupPairs": [{"GroupId": GROUP}]}]
     out = [{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
     ec2.revoke_security_group_ingress(GroupId=GROUP, IpPermissions=health)
@@ -184,7 +186,12 @@ def test_each_fault_has_its_line_with_its_number_and_its_remedy(
 
 
 def test_what_is_sound_passes_beside_it(sick: Findings) -> None:
-    for sound in (("account", "instance type"), ("account", "gp3 quota"), ("network", "VPC"), ("deployed", "alarms")):
+    for sound in (
+        ("account", "instance type"),
+        ("account", "gp3 quota"),
+        ("network", "VPC"),
+        ("deployed", "alarms"),
+    ):
         assert sick[sound].verdict == Verdict.PASS, sick[sound]
 
 

@@ -58,7 +58,9 @@ def test_credentials_that_have_expired_are_to_be_renewed(
 @pytest.mark.parametrize("command", EVERY_COMMAND, ids=" ".join)
 def test_a_region_without_a_deployment_is_named(product: DeployedProduct, command: tuple[str, ...]) -> None:
     where = ("--env", "shop", "--region", "eu-west-1", "--endpoint", product.cloud.endpoint_url)
-    told = ("none",) if command[0] in ("register-base", "prepare-base") else ("shop", "eu-west-1", "Deploy it")
+    told = (
+        ("none",) if command[0] in ("register-base", "prepare-base") else ("shop", "eu-west-1", "Deploy it")
+    )
     assert_one_line(peaker(*command, *where), *told)
 
 

@@ -162,7 +162,9 @@ def test_an_operator_signs_the_address_of_the_host_package(people: dict[str, Con
         people["read"].client("s3").get_object(**package)
 
 
-def test_an_operator_asks_all_that_the_doctor_asks_and_a_reader_does_not(people: dict[str, ControlPlane]) -> None:
+def test_an_operator_asks_all_that_the_doctor_asks_and_a_reader_does_not(
+    people: dict[str, ControlPlane],
+) -> None:
     """Nothing is deployed here, so what is asked for is not there: only refusals count."""
     settings = deployed_settings()
     for who, refused in (("operate", False), ("read", True)):

@@ -63,7 +63,10 @@ def calls_of_a_deployment(assembly: Assembly) -> set[tuple[str, str]]:
     place = f"{environment.region}:{environment.account}"
     return {
         *(("sts:AssumeRole", arn.replace("${AWS::Partition}", environment.partition)) for arn in roles),
-        *(("ssm:GetParameter", f"arn:{environment.partition}:ssm:{place}:parameter{name}") for name in versions),
+        *(
+            ("ssm:GetParameter", f"arn:{environment.partition}:ssm:{place}:parameter{name}")
+            for name in versions
+        ),
     }
 
 
@@ -92,9 +95,13 @@ def test_nothing_on_a_host_calls_aws_with_the_hosts_credentials(path: Path) -> N
         name.split(".")[0]
         for node in ast.walk(tree)
         if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in ([one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""])
+        for name in (
+            [one.name for one in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        )
     }
-    texts = [one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    texts = [
+        one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    ]
     assert not imported & AWS_LIBRARIES
     assert not [text for text in texts if AWS_IN_A_SCRIPT.search(text)]
 
@@ -104,6 +111,8 @@ def test_no_document_calls_aws_with_the_hosts_credentials(path: Path) -> None:
     assert not AWS_IN_A_SCRIPT.search(path.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("script", ["aws s3 cp a b", "key=$(aws kms decrypt)", "curl http://169.254.169.254/latest"])
+@pytest.mark.parametrize(
+    "script", ["aws s3 cp a b", "key=$(aws kms decrypt)", "curl http://169.254.169.254/latest"]
+)
 def test_a_script_that_calls_aws_is_found(script: str) -> None:
     assert AWS_IN_A_SCRIPT.search(f"set -eu\n    {script}\n")

@@ -41,7 +41,9 @@ def test_the_doctor_knows_every_rule_and_every_alarm_of_a_cluster(assembly: Asse
     known = {f"{cluster}-{one}" for one in doctor_deployed.CLUSTER_RULES}
     known |= {f"{prefix}-{one}" for one in doctor_deployed.ENVIRONMENT_RULES}
     assert set(rules(assembly)) == known
-    told = {f"{cluster}-{one}" for one in (*doctor_deployed.STARTING_ALARMS, *doctor_deployed.OPERATOR_ALARMS)}
+    told = {
+        f"{cluster}-{one}" for one in (*doctor_deployed.STARTING_ALARMS, *doctor_deployed.OPERATOR_ALARMS)
+    }
     assert {name for name in alarms(assembly) if name in told} == told
 
 

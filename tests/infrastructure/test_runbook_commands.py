@@ -215,11 +215,7 @@ ERROR_NAMES = {
     for name, value in vars(module).items()
     if isinstance(value, type) and issubclass(value, Exception)
 }
-STATE_NAMES = {
-    state.name
-    for machine in MACHINES.values()
-    for state in states(machine)
-}
+STATE_NAMES = {state.name for machine in MACHINES.values() for state in states(machine)}
 # What AWS itself calls by a name of this form.
 AWS_NAMES = {"UnauthorizedOperation", "QueueUrl"}
 

@@ -33,7 +33,8 @@ def test_a_first_deployment_that_fails_leaves_nothing_in_the_way_of_the_next(ass
         (kind, logical_id)
         for kind in ("AWS::Logs::LogGroup", "AWS::ElasticLoadBalancingV2::LoadBalancer")
         for logical_id, resource in assembly.resources(kind)
-        if resource["DeletionPolicy"] != ("RetainExceptOnCreate" if assembly.environment == "prod" else "Delete")
+        if resource["DeletionPolicy"]
+        != ("RetainExceptOnCreate" if assembly.environment == "prod" else "Delete")
     ]
     assert kept_at_failure == []
     [balancer] = assembly.properties("AWS::ElasticLoadBalancingV2::LoadBalancer")

@@ -80,7 +80,13 @@ def test_there_are_state_machines_for_both_directions() -> None:
 def test_every_function_is_called_by_a_workflow_or_a_schedule() -> None:
     called = {name for machine in MACHINES.values() for name in placeholders(machine)}
     uncalled = {d.name for d in FUNCTIONS if f"{d.pascal_name}Arn" not in called}
-    assert uncalled == {"find_stopped_runs", "forecast_load", "refresh_prices", "tend_snapshots", "check_replicas"}
+    assert uncalled == {
+        "find_stopped_runs",
+        "forecast_load",
+        "refresh_prices",
+        "tend_snapshots",
+        "check_replicas",
+    }
 
 
 def test_every_task_names_a_placeholder_of_a_function_or_a_child() -> None:

@@ -98,7 +98,9 @@ def test_then_the_templates_are_written_and_the_commands_are_there(person: Perso
 
 def test_the_set_up_for_developers_asks_for_no_root(person: Person, deployable: Path) -> None:
     # It comes as far as the package index, which is not there.
-    run = person.run("scripts/setup", "dev", cwd=deployable, variables={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""})
+    run = person.run(
+        "scripts/setup", "dev", cwd=deployable, variables={"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
+    )
     assert run.returncode == 1
     assert run.stderr.splitlines()[-1].startswith("setup: pip could not install requirements-dev.txt")
 

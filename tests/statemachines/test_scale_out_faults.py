@@ -49,7 +49,9 @@ ALIKE = {
     "LoadBufferPool", "RegisterReplica", "RecordReceipt",
 }  # fmt: skip
 EVERY_STATE = [
-    pytest.param(name, when, marks=pytest.mark.every_state) if when == "before" and name in ALIKE else (name, when)
+    pytest.param(name, when, marks=pytest.mark.every_state)
+    if when == "before" and name in ALIKE
+    else (name, when)
     for name, when in CASES
 ]
 
@@ -134,14 +136,19 @@ def test_a_fault_before_the_lease_ends_at_once(cloud: WorkflowCloud) -> None:
     assert cloud.rows(f"cluster#{cluster.name}") == []
 
 
-def test_a_run_under_a_customers_key_makes_all_of_it_under_that_key_and_undoes_it(cloud: WorkflowCloud) -> None:
+def test_a_run_under_a_customers_key_makes_all_of_it_under_that_key_and_undoes_it(
+    cloud: WorkflowCloud,
+) -> None:
     """Image, snapshots, volumes, attachments: the functions' roles hold the key as the template grants it."""
     ec2 = cloud.client("ec2")
     key = cloud.client("kms").create_key()["KeyMetadata"]["Arn"]
     origin = {"SourceImageId": "ami-0a770000000000097", "SourceRegion": "us-east-1", "Name": "under-a-key"}
     image = ec2.copy_image(**origin, Encrypted=True, KmsKeyId=key)["ImageId"]
     cluster = cloud.cluster(image_id=image, kms_key_arns=[key])
-    mine = [{"Name": "tag:peaker:cluster", "Values": [cluster.name]}, {"Name": "tag-key", "Values": ["peaker:owner"]}]
+    mine = [
+        {"Name": "tag:peaker:cluster", "Values": [cluster.name]},
+        {"Name": "tag-key", "Values": ["peaker:owner"]},
+    ]
     keys: dict[str, list[str]] = {}
 
     def look() -> None:

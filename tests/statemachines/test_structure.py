@@ -163,7 +163,13 @@ def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_functio
         for path in HANDLERS.glob("*/[a-z]*.py")
     }
     by_schedule = {
-        *("FindStoppedRunsArn", "ForecastLoadArn", "RefreshPricesArn", "TendSnapshotsArn", "CheckReplicasArn"),
+        *(
+            "FindStoppedRunsArn",
+            "ForecastLoadArn",
+            "RefreshPricesArn",
+            "TendSnapshotsArn",
+            "CheckReplicasArn",
+        ),
     }
     assert wanted == functions - by_schedule
 

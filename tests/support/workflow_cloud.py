@@ -291,7 +291,9 @@ class WorkflowCloud:
         now = self.cloud.clock.now()
         lease = DynamoDbLease(LedgerTable(self.client("dynamodb"), TABLE))
         holder = lease.acquire(cluster.name, run_id, "scale_out", now, now + timedelta(hours=1))
-        ledger.open_run(holder, RunRow(run_id, cluster.name, "scale_out", now, ExecutionInput(cluster=cluster.name)))
+        ledger.open_run(
+            holder, RunRow(run_id, cluster.name, "scale_out", now, ExecutionInput(cluster=cluster.name))
+        )
         made = [(ResourceKind.INSTANCE, "replica", instance_id)]
         made += [
             (ResourceKind.VOLUME, one["name"], volumes[i])

@@ -47,7 +47,9 @@ def named_plugins(folder: Path, variables: Mapping[str, str] = os.environ) -> tu
         raise PluginError(f"{project}: {error}") from error
     names = table.get("plugins", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise PluginError(f"{project}: tool.localcloud.plugins: must be a list of module names, got {names!r}")
+        raise PluginError(
+            f"{project}: tool.localcloud.plugins: must be a list of module names, got {names!r}"
+        )
     if names and str(folder) not in sys.path:
         sys.path.append(str(folder))  # the project's own modules, also for the installed command
     return tuple(names)

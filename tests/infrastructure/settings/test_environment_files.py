@@ -226,7 +226,10 @@ def test_whatever_is_changed_the_file_is_taken_as_written_or_a_place_of_it_is_bl
         assert refusal.faults
         for fault in refusal.faults:
             # What is missing has a parent; a default that does not go with the rest too; all else is in the file.
-            _at(document, fault.at if fault.message.startswith(("is not a setting", "is called")) else fault.at[:-1])
+            _at(
+                document,
+                fault.at if fault.message.startswith(("is not a setting", "is called")) else fault.at[:-1],
+            )
             assert f"x.yaml: {shown_path(fault.at, document)}" in str(refusal)
         return
     _the_same(taken.model_dump(exclude_unset=True), document)
@@ -521,5 +524,7 @@ def test_search_for_the_knee_leaves_the_storage_proof_half_of_its_time() -> None
     document = yaml.safe_load(
         (ENVIRONMENTS_DIRECTORY.parent / "ssm_documents" / "verify_storage.yaml").read_text()
     )
-    [longest] = [rule.le for rule in GateSettings.model_fields["knee_seconds"].metadata if isinstance(rule, Le)]
+    [longest] = [
+        rule.le for rule in GateSettings.model_fields["knee_seconds"].metadata if isinstance(rule, Le)
+    ]
     assert longest * 2 <= int(document["mainSteps"][0]["inputs"]["timeoutSeconds"])

@@ -13,7 +13,9 @@ import pytest
 from peaker_cli import failures
 
 ROOT = Path(__file__).resolve().parents[3]
-RECORDING = ROOT / "tests" / "unit" / "domain" / "storage" / "fixtures" / "iostat" / "ebs-piops-1000-20-threads.txt"
+RECORDING = (
+    ROOT / "tests" / "unit" / "domain" / "storage" / "fixtures" / "iostat" / "ebs-piops-1000-20-threads.txt"
+)
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PEAKER_"))},
     "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("", "functions", "host", "cli")),

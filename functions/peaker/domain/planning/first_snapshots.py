@@ -56,7 +56,9 @@ def decide_first_set(
     if never is not None:
         return FirstSet(False, never)
     if isinstance(observing, Unknown):
-        return FirstSet(False, f"whether it is observed is unknown ({observing.why}); unknown means hold (I4)")
+        return FirstSet(
+            False, f"whether it is observed is unknown ({observing.why}); unknown means hold (I4)"
+        )
     if observing.value <= 0:
         return FirstSet(False, "the observation is over: the first run makes its own")
     if kept:
@@ -71,11 +73,15 @@ def decide_first_set(
     volumes = data_volumes(choice.donor, settings)
     gib = float(sum(one.size_gib for one in volumes.values()))
     if {one.volume_id for one in volumes.values()} <= set(newest_completed(others)):
-        return FirstSet(False, f"each data volume of {choice.donor.instance_id} has a completed snapshot already")
+        return FirstSet(
+            False, f"each data volume of {choice.donor.instance_id} has a completed snapshot already"
+        )
     beyond = _beyond_the_budget(settings, gib, snapshot_gib_hour)
     if beyond is not None:
         return FirstSet(False, beyond)
-    return FirstSet(True, f"no snapshot of {choice.donor.instance_id} is kept, and the cluster is observed", gib)
+    return FirstSet(
+        True, f"no snapshot of {choice.donor.instance_id} is kept, and the cluster is observed", gib
+    )
 
 
 def _beyond_the_budget(settings: ClusterSettings, gib: float, snapshot_gib_hour: Reading) -> str | None:
@@ -83,7 +89,9 @@ def _beyond_the_budget(settings: ClusterSettings, gib: float, snapshot_gib_hour:
     if limit is None:
         return None
     if isinstance(snapshot_gib_hour, Unknown):
-        return f"{snapshot_gib_hour.why}; so the budget, max_hourly_cost_usd {limit:g}, cannot be checked (I4)"
+        return (
+            f"{snapshot_gib_hour.why}; so the budget, max_hourly_cost_usd {limit:g}, cannot be checked (I4)"
+        )
     hourly = gib * snapshot_gib_hour.value
     if hourly <= limit:
         return None

@@ -38,9 +38,7 @@ def choose_donor_by(ports: Ports, step: StepInput, terms: rules.DonorTerms) -> S
         instance_id=choice.donor.instance_id,
         volumes={name: volume.volume_id for name, volume in volumes.items()},
     )
-    source = Source(
-        instance_id=fleet.source.instance_id, private_ip=fleet.source.private_ip
-    )
+    source = Source(instance_id=fleet.source.instance_id, private_ip=fleet.source.private_ip)
     ports.ledger.settle(holder_of(step), donor, source)
     verdicts = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
     return Summary(

@@ -56,9 +56,7 @@ def _launch(ports: Ports, step: StepInput) -> Instance:
     raise CapacityUnavailable(f"no zone has capacity for {plan.instance_type}: {'; '.join(refusals)}")
 
 
-def _spec(
-    ports: Ports, step: StepInput, plan: ScaleOutPlan, build: PlannedBuild, zone: str
-) -> InstanceSpec:
+def _spec(ports: Ports, step: StepInput, plan: ScaleOutPlan, build: PlannedBuild, zone: str) -> InstanceSpec:
     return InstanceSpec(
         image_id=plan.image_id,
         instance_type=plan.instance_type,

@@ -37,12 +37,8 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
         why_not = why_not_returned(replica, ports.environment, now)
         if why_not is not None:
             raise ReturnRefused(f"{instance_id}: {why_not}")
-        back = RunReplica(
-            instance_id=instance_id, builder=replica.ledger_row.run_id, running_since=now
-        )
-        source = Source(
-            instance_id=fleet.source.instance_id, private_ip=fleet.source.private_ip
-        )
+        back = RunReplica(instance_id=instance_id, builder=replica.ledger_row.run_id, running_since=now)
+        source = Source(instance_id=fleet.source.instance_id, private_ip=fleet.source.private_ip)
         ports.ledger.settle(holder_of(step), back, source)
         building = replace(replica.ledger_row, state=ReplicaState.BUILDING, changed_at=now)
         ports.ledger.set_replica(holder_of(step), building)

@@ -309,9 +309,7 @@ def test_a_volume_under_a_key_that_ebs_can_use_stays_and_its_snapshots_carry_the
     key = aws.kms.create_key()["KeyMetadata"]["Arn"]
     for_ebs = {"Bool": {"kms:GrantIsForAWSResource": "true"}}
     may = [f"kms:{action}" for action in VOLUME_KEY]
-    person = Person(
-        aws, allow("ec2:CreateVolume"), allow(may, key), allow("kms:CreateGrant", key, **for_ebs)
-    )
+    person = Person(aws, allow("ec2:CreateVolume"), allow(may, key), allow("kms:CreateGrant", key, **for_ebs))
     wanted = {"AvailabilityZone": "us-east-1a", "Size": 1, "Encrypted": True, "KmsKeyId": key}
     volume = person.ec2.create_volume(**wanted)["VolumeId"]
     eventually(lambda: aws.volume(volume).get("State") == "available")

@@ -105,7 +105,12 @@ def test_an_expression_without_json_value_is_an_evaluation_error(aws: Control, e
 
 @pytest.mark.parametrize(
     ("expression", "value"),
-    [("$kept", None), ("$exists($kept)", True), ("$type($kept)", "null"), ("{'kept': $kept}", {"kept": None})],
+    [
+        ("$kept", None),
+        ("$exists($kept)", True),
+        ("$type($kept)", "null"),
+        ("{'kept': $kept}", {"kept": None}),
+    ],
 )
 def test_a_variable_that_holds_null_is_null(aws: Control, expression: str, value: Any) -> None:
     states = {

@@ -299,7 +299,9 @@ def test_a_snapshot_is_pending_with_progress(slow_aws: ResourceCloud) -> None:
     eventually(lambda: slow_aws.snapshot(snapshot_id)["State"] == "completed")
 
 
-def test_the_first_snapshot_of_a_volume_copies_all_and_later_ones_what_was_written_since(tmp_path: Path) -> None:
+def test_the_first_snapshot_of_a_volume_copies_all_and_later_ones_what_was_written_since(
+    tmp_path: Path,
+) -> None:
     """200 MiB take 2,048 cloud seconds at 100 KiB/s; on this clock a third of a real one."""
     with open_cloud(tmp_path, snapshot_mib_per_s=100 / 1024) as aws:
         aws.cloud.clock.set(scale=6_000)

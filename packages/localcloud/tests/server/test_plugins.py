@@ -64,7 +64,8 @@ def test_a_plugin_adds_to_a_cloud_that_starts_and_to_the_command(project: Path, 
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("nowhere_plugin", "cannot be imported"), ("json", "neither install(cloud) nor commands(app)")]
+    ("name", "said"),
+    [("nowhere_plugin", "cannot be imported"), ("json", "neither install(cloud) nor commands(app)")],
 )
 def test_what_is_no_plugin_is_said(tmp_path: Path, name: str, said: str) -> None:
     cloud = LocalCloud(None, tmp_path, settings=CloudSettings(plugins=(name,)))

@@ -106,7 +106,11 @@ def unhealthy(ports: FakePorts) -> None:
 
 
 HELD: dict[str, tuple[dict[str, Any], Any, str]] = {
-    "switched-off": ({"snapshots": {"during_observation": False}}, None, "snapshots.during_observation is false"),
+    "switched-off": (
+        {"snapshots": {"during_observation": False}},
+        None,
+        "snapshots.during_observation is false",
+    ),
     "none-is-kept": ({"snapshots": {"keep": False}}, None, "snapshots.keep is false"),
     "mode-observe": ({"mode": "observe"}, None, "mode is observe: nothing is made"),
     "accepted": ({"observation": {"accepted": True}}, None, "is not observed"),
@@ -144,7 +148,9 @@ def test_a_price_that_is_unknown_forbids_it_only_under_a_budget() -> None:
     assert EbsPrices().snapshot_gib_month is None
 
 
-def test_a_call_whose_answer_was_lost_is_looked_for_before_it_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_whose_answer_was_lost_is_looked_for_before_it_is_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ports = world()
     create = ports.storage.create_snapshots
 
@@ -241,7 +247,9 @@ def planned_notes(ports: FakePorts) -> list[str]:
 
 def test_a_plan_names_the_setting_and_its_price() -> None:
     [note] = planned_notes(world())
-    assert note.startswith("one snapshot set is taken while the cluster is observed (snapshots.during_observation)")
+    assert note.startswith(
+        "one snapshot set is taken while the cluster is observed (snapshots.during_observation)"
+    )
     assert "at most 8 GiB, $0.0005 an hour" in note
 
 

@@ -168,7 +168,9 @@ class Instances:
                 return  # terminated before its host was there
             try:
                 if first:
-                    state.dataplane.hosts.launch(_host_spec(instance, boots_as(state.backend, instance.image_id)))
+                    state.dataplane.hosts.launch(
+                        _host_spec(instance, boots_as(state.backend, instance.image_id))
+                    )
                     for attachment in ebs.attachments_of(state, instance):
                         ebs.plug(state, attachment)
                 else:
