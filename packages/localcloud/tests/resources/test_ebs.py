@@ -42,10 +42,11 @@ def test_the_default_volume_type_is_gp2(aws: ResourceCloud) -> None:
 
 
 def test_describe_does_not_find_a_volume_just_after_the_call(slow_aws: ResourceCloud) -> None:
-    volume_id = slow_aws.ec2.create_volume(AvailabilityZone="us-east-1a", Size=4)["VolumeId"]
-    assert slow_aws.volume(volume_id) == {}
-    with pytest.raises(ClientError) as error:
-        slow_aws.ec2.describe_volumes(VolumeIds=[volume_id])
+    with slow_aws.stopped_clock():
+        volume_id = slow_aws.ec2.create_volume(AvailabilityZone="us-east-1a", Size=4)["VolumeId"]
+        assert slow_aws.volume(volume_id) == {}
+        with pytest.raises(ClientError) as error:
+            slow_aws.ec2.describe_volumes(VolumeIds=[volume_id])
     assert code_of(error) == "InvalidVolume.NotFound"
     eventually(lambda: slow_aws.volume(volume_id))
     assert slow_aws.ec2.describe_volumes(VolumeIds=[volume_id])["Volumes"]
@@ -164,14 +165,16 @@ def test_a_deleted_volume_is_gone(aws: ResourceCloud) -> None:
 def test_attach_and_detach_pass_through_their_states(slow_aws: ResourceCloud) -> None:
     aws = slow_aws
     instance_id, volume_id = aws.launched(), aws.available_volume()
-    answer = aws.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device="/dev/sdf")
-    assert answer["State"] == "attaching"
-    assert aws.attachment_state(volume_id) == "attaching"
-    assert aws.volume(volume_id)["State"] == "in-use"
+    with aws.stopped_clock():
+        answer = aws.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device="/dev/sdf")
+        assert answer["State"] == "attaching"
+        assert aws.attachment_state(volume_id) == "attaching"
+        assert aws.volume(volume_id)["State"] == "in-use"
     eventually(lambda: aws.attachment_state(volume_id) == "attached")
     assert aws.plane.hosts.hosts[instance_id].plugged == {volume_id: "/dev/sdf"}
-    assert aws.ec2.detach_volume(VolumeId=volume_id)["State"] == "detaching"
-    assert aws.attachment_state(volume_id) == "detaching"
+    with aws.stopped_clock():
+        assert aws.ec2.detach_volume(VolumeId=volume_id)["State"] == "detaching"
+        assert aws.attachment_state(volume_id) == "detaching"
     assert aws.plane.hosts.hosts[instance_id].plugged == {}
     eventually(lambda: aws.volume(volume_id)["State"] == "available")
 
@@ -202,9 +205,10 @@ def test_attach_refusals(aws: ResourceCloud) -> None:
 
 def test_a_volume_that_is_creating_is_not_attached(slow_aws: ResourceCloud) -> None:
     instance_id = slow_aws.launched()
-    volume_id = slow_aws.ec2.create_volume(AvailabilityZone="us-east-1a", Size=4)["VolumeId"]
-    with pytest.raises(ClientError) as error:
-        slow_aws.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device="/dev/sdf")
+    with slow_aws.stopped_clock():
+        volume_id = slow_aws.ec2.create_volume(AvailabilityZone="us-east-1a", Size=4)["VolumeId"]
+        with pytest.raises(ClientError) as error:
+            slow_aws.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device="/dev/sdf")
     assert code_of(error) == "IncorrectState"
 
 

@@ -47,10 +47,11 @@ def test_an_instance_is_pending_and_then_running_on_a_host_with_its_address(aws:
 
 
 def test_describe_does_not_find_an_instance_just_after_the_call(slow_aws: ResourceCloud) -> None:
-    instance_id = slow_aws.launch()
-    assert slow_aws.instance(instance_id) == {}
-    with pytest.raises(ClientError) as error:
-        describe_by_id(slow_aws, instance_id)
+    with slow_aws.stopped_clock():
+        instance_id = slow_aws.launch()
+        assert slow_aws.instance(instance_id) == {}
+        with pytest.raises(ClientError) as error:
+            describe_by_id(slow_aws, instance_id)
     assert code_of(error) == "InvalidInstanceID.NotFound"
     eventually(lambda: slow_aws.instance(instance_id))
     assert describe_by_id(slow_aws, instance_id)["InstanceId"] == instance_id
@@ -242,13 +243,15 @@ def test_stop_and_start_keep_address_and_volumes(aws: ResourceCloud) -> None:
 def test_describe_shows_a_stop_and_a_start_a_moment_late(slow_aws: ResourceCloud) -> None:
     aws = slow_aws
     instance_id = aws.launched()
-    answer = aws.ec2.stop_instances(InstanceIds=[instance_id])["StoppingInstances"][0]
-    assert (answer["PreviousState"]["Name"], answer["CurrentState"]["Name"]) == ("running", "stopping")
-    assert aws.instance_state(instance_id) == "running"
+    with aws.stopped_clock():
+        answer = aws.ec2.stop_instances(InstanceIds=[instance_id])["StoppingInstances"][0]
+        assert (answer["PreviousState"]["Name"], answer["CurrentState"]["Name"]) == ("running", "stopping")
+        assert aws.instance_state(instance_id) == "running"
     eventually(lambda: aws.instance_state(instance_id) == "stopped")
-    answer = aws.ec2.start_instances(InstanceIds=[instance_id])["StartingInstances"][0]
-    assert (answer["PreviousState"]["Name"], answer["CurrentState"]["Name"]) == ("stopped", "pending")
-    assert aws.instance_state(instance_id) == "stopped"
+    with aws.stopped_clock():
+        answer = aws.ec2.start_instances(InstanceIds=[instance_id])["StartingInstances"][0]
+        assert (answer["PreviousState"]["Name"], answer["CurrentState"]["Name"]) == ("stopped", "pending")
+        assert aws.instance_state(instance_id) == "stopped"
     eventually(lambda: aws.instance_state(instance_id) == "running")
 
 
