@@ -46,7 +46,7 @@ CASES += [(name, "after") for name in EFFECTS]
 ALIKE = {
     "ChooseDonor", "InstallOnDonor", "PrepareDonor", "CreateSnapshots", "AwaitSnapshots", "LaunchReplica",
     "AwaitInstanceOnline", "CreateVolumes", "AttachVolumes", "AssembleStorage", "StartDatabase", "StartReplication",
-    "LoadBufferPool", "RegisterReplica", "RecordReceipt",
+    "LoadBufferPool", "AwaitHealthy", "RegisterReplica", "RecordReceipt",
 }  # fmt: skip
 EVERY_STATE = [
     pytest.param(name, when, marks=pytest.mark.every_state)
