@@ -135,6 +135,10 @@ def _begin(ports: Ports, settings: ClusterSettings, decision: FirstSet) -> str:
 
 def _finish(ports: Ports, settings: ClusterSettings, run_id: str, kept: Sequence[SnapshotSet]) -> str:
     with _leased(ports, settings.name, run_id, FIRST_SNAPSHOTS) as holder:
+        outcome = ports.ledger.run(run_id).outcome
+        if outcome != _AT_WORK:
+            delete_snapshots(TearDown(ports, holder, settings, run_id), ports.ledger.resources(run_id))
+            return f"{run_id}: {outcome}; EC2 still lists its snapshots"
         if kept:
             return _give_up(ports, settings, holder, f"{kept[-1].run_id} left a set of its own")
         try:

@@ -180,6 +180,19 @@ def test_a_set_that_ends_in_error_goes_and_the_next_day_tries_again() -> None:
     assert looked(ports).startswith("first-snapshots-orders-20261122 began")
 
 
+def test_a_set_that_is_gone_and_still_listed_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = world()
+    looked(ports)
+    listed = ports.storage.snapshots_of_environment()
+    for snapshot_id, one in ports.storage.snapshots.items():
+        ports.storage.snapshots[snapshot_id] = replace(one, state="error")
+    looked(ports)
+    assert ports.storage.snapshots == {}
+    monkeypatch.setattr(ports.storage, "snapshots_of_environment", lambda: listed)
+    assert looked(ports) == f"{FIRST}: rolled_back; EC2 still lists its snapshots"
+    assert (ports.storage.snapshots, ports.storage.snapshot_calls) == ({}, 1)
+
+
 def test_a_set_that_somebody_deleted_is_given_up() -> None:
     ports = world()
     looked(ports)
