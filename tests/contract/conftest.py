@@ -24,9 +24,9 @@ from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedBlockStore, simulated_dataplane
 from peaker_contract import errors
 from peaker_contract.tags import RUN_TAG
+from tests.contract.run_parts import RUN
 from tests.support.balanced_endpoint import make_balanced_endpoint
 from tests.support.fakes import NOON, FakeLease, FakeLedger
-from tests.support.run_parts import RUN
 from tests.support.workflow_cloud import WorkflowCloud
 
 SUBNET = "subnet-0a77000000000001a"

@@ -13,8 +13,8 @@ from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports import Lease, Ledger
 
 from peaker_contract.errors import LeaseHeld, LeaseLost, LedgerInconsistent
+from tests.contract.run_parts import DONOR, RUN
 from tests.support.fakes import NOON
-from tests.support.run_parts import DONOR, RUN
 
 HOUR = timedelta(hours=1)
 

@@ -26,9 +26,9 @@ from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract.errors import LedgerInconsistent, Throttled, UndoInProgress
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
+from tests.contract.run_parts import DONOR, LATER, ONE_OF_EACH, PLAN, RUN
 from tests.support.builders import instance, orders, with_cluster
 from tests.support.fakes import NOON, fake_ports
-from tests.support.run_parts import DONOR, LATER, ONE_OF_EACH, PLAN, RUN
 
 COLUMNS_OF_A_RUN = {
     "pk",
