@@ -1,0 +1,115 @@
+"""What may happen to a function: refused calls, lost answers, crashes, and calls that land late.
+
+Each is for one call: the `at`-th (from 0) of the invocation, or the last one before it if there are fewer. `hit` is
+called at the moment of the fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bench.faults.workflows.functions import Functions, Interference, Invocation, Killed
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass
+class AtCall(Interference):
+    """Base: one call of the invocation, by its number or by its name (the first of that name)."""
+
+    at: int | str = 0
+    hit: Callable[[], None] = field(default=_nothing)
+    done: bool = False
+
+    def is_it(self, invocation: Invocation, call: str) -> bool:
+        if self.done:
+            return False
+        found = call == self.at if isinstance(self.at, str) else len(invocation.calls) - 1 == self.at
+        if found:
+            self.done = True
+            self.hit()
+        return found
+
+
+@dataclass
+class Raises(AtCall):
+    """The call is answered with an error of AWS's; nothing was done."""
+
+    error: Exception = field(default_factory=Exception)
+
+    def before(self, invocation: Invocation, call: str) -> None:
+        if self.is_it(invocation, call):
+            raise self.error
+
+
+@dataclass
+class LosesAnswer(AtCall):
+    """The call has its effect; what comes back is an error."""
+
+    error: Exception = field(default_factory=Exception)
+
+    def after(self, invocation: Invocation, call: str) -> None:
+        if self.is_it(invocation, call):
+            raise self.error
+
+
+@dataclass
+class DiesBefore(AtCall):
+    """The function ends right before the call: `Runtime.ExitError` at once, `Sandbox.Timedout` at its limit."""
+
+    error: str = "Runtime.ExitError"
+
+    def before(self, invocation: Invocation, call: str) -> None:
+        if self.is_it(invocation, call):
+            raise Killed(self.error)
+
+
+@dataclass
+class DiesAfter(AtCall):
+    """The function ends right after the call had its effect."""
+
+    error: str = "Runtime.ExitError"
+
+    def after(self, invocation: Invocation, call: str) -> None:
+        if self.is_it(invocation, call):
+            raise Killed(self.error)
+
+
+@dataclass
+class DiesAtTheEnd(Interference):
+    """The function has done everything and does not say so."""
+
+    error: str = "Runtime.ExitError"
+    hit: Callable[[], None] = field(default=_nothing)
+
+    def ended(self, invocation: Invocation) -> None:
+        self.hit()
+        raise Killed(self.error)
+
+
+@dataclass
+class LandsLate(AtCall):
+    """The function stands still before the call for `seconds`; its caller hears `error` at once, if one is given."""
+
+    functions: Functions | None = None
+    seconds: float = 45.0
+    error: str | None = None
+
+    stands_still = True
+
+    def before(self, invocation: Invocation, call: str) -> None:
+        if self.is_it(invocation, call) and self.functions is not None:
+            if self.error is not None:
+                self.functions.loses_answer(invocation, self.error)
+            self.functions.stand_still(invocation, self.seconds)
+
+
+@dataclass
+class Watches(AtCall):
+    """Nothing happens to the function; the moment is told."""
+
+    def before(self, invocation: Invocation, call: str) -> None:
+        self.is_it(invocation, call)

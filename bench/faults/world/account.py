@@ -1,0 +1,86 @@
+"""All that exists, as plain dicts with times in seconds of virtual time; nothing here knows Peaker."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+Record = dict[str, Any]
+# DescribeInstances may not show for so long what RunInstances has answered; of volumes and snapshots it is less.
+INSTANCE_SHOWN_WITHIN = 30.0
+OTHERS_SHOWN_WITHIN = 8.0
+# A list may still tell what was true so many seconds ago.
+STALE_SECONDS = (0.0, 0.0, 0.0, 1.0, 3.0, 6.0)
+TERMINATED_SHOWN_FOR = 3600.0
+
+
+@dataclass
+class Account:
+    """Each record has a `history`: (second, state) in order, also of what is still to come.
+
+    hosts: what happened on a host, (second, what, value). targets: by cluster, group and instance.
+    table: items by partition and sort key. log: every call that had an effect.
+    """
+
+    instances: dict[str, Record] = field(default_factory=dict)
+    volumes: dict[str, Record] = field(default_factory=dict)
+    snapshots: dict[str, Record] = field(default_factory=dict)
+    commands: dict[str, Record] = field(default_factory=dict)
+    hosts: dict[str, list[tuple[float, str, Any]]] = field(default_factory=dict)
+    targets: dict[str, dict[str, dict[str, Record]]] = field(default_factory=dict)
+    shares: dict[str, float] = field(default_factory=dict)
+    table: dict[str, dict[str, Record]] = field(default_factory=dict)
+    leases: list[Record] = field(default_factory=list)
+    log: list[Record] = field(default_factory=list)
+    tokens: dict[str, tuple[str, str]] = field(default_factory=dict)
+    metrics: list[Record] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+    full_zones: set[str] = field(default_factory=set)
+    count: int = 0
+
+    def next_id(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}-{self.count:017x}"
+
+    def happened(self, host: str, second: float, what: str, value: Any) -> None:
+        self.hosts.setdefault(host, []).append((second, what, value))
+        self.hosts[host].sort(key=lambda one: one[0])
+
+    def on_host(self, host: str, what: str, second: float) -> tuple[float, Any] | None:
+        """When and to what it last changed."""
+        found = [(at, value) for at, kind, value in self.hosts.get(host, []) if kind == what and at <= second]
+        return found[-1] if found else None
+
+
+def state_at(record: Record, second: float) -> str:
+    """The state in its history; before it begins, the first."""
+    found = record["history"][0][1]
+    for at, state in record["history"]:
+        if at > second:
+            break
+        found = state
+    return str(found)
+
+
+def change(record: Record, second: float, *coming: tuple[float, str]) -> None:
+    """From now on: (seconds from now, state); what was still to come does not come."""
+    record["history"] = [one for one in record["history"] if one[0] <= second]
+    record["history"] += [(second + later, state) for later, state in coming]
+
+
+def attachment_at(volume: Record, second: float) -> Record | None:
+    """Who has it then; until it is detached."""
+    for one in volume["attachments"]:
+        if one["at"] <= second and (one["until"] is None or second < one["until"]):
+            return dict(one)
+    return None
+
+
+def volume_state(volume: Record, second: float) -> str:
+    state = state_at(volume, second)
+    return "in-use" if state == "available" and attachment_at(volume, second) else state
+
+
+def stale(chance: random.Random, second: float) -> float:
+    return second - chance.choice(STALE_SECONDS)

@@ -1,0 +1,190 @@
+"""Instances: shown late, started and stopped in their own time; the volumes go with them as AWS says."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import Instance, InstanceSpec
+from peaker.domain.storage.io_diagnosis import InstancePromise
+
+from bench.faults.workflows.virtual_time import VirtualTime
+from bench.faults.world.account import (
+    INSTANCE_SHOWN_WITHIN,
+    OTHERS_SHOWN_WITHIN,
+    TERMINATED_SHOWN_FOR,
+    Account,
+    Record,
+    attachment_at,
+    change,
+    stale,
+    state_at,
+)
+from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, ResourceNotFound
+from peaker_contract.tags import CLUSTER_TAG, RUN_TAG, VOLUME_TAG
+
+_LIVES = ("pending", "running", "stopping", "stopped")
+
+
+class HostileCompute:
+    """Port Compute. `zones`: by subnet."""
+
+    def __init__(
+        self, account: Account, time: VirtualTime, chance: random.Random, zones: Mapping[str, str]
+    ) -> None:
+        self._account = account
+        self._time = time
+        self._random = chance
+        self._zones = zones
+
+    def instances_of_cluster(self, cluster: str) -> list[Instance]:
+        return self._tagged(CLUSTER_TAG, cluster)
+
+    def instances_of_run(self, run_id: str) -> list[Instance]:
+        return self._tagged(RUN_TAG, run_id)
+
+    def instance(self, instance_id: str) -> Instance:
+        record = self._account.instances.get(instance_id)
+        if record is None or not self._shown(record):
+            raise ResourceNotFound(f"ec2:DescribeInstances: InvalidInstanceID.NotFound: {instance_id}")
+        return self._instance(record, self._time.seconds)
+
+    def ebs_promise(self, instance_type: str) -> InstancePromise:
+        return InstancePromise(baseline_iops=3600, baseline_mib_per_s=77.49)
+
+    def image_keys(self, image_id: str) -> Sequence[str] | Unknown:
+        return []
+
+    def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
+        now, asked = self._time.seconds, repr(spec)
+        if client_token in self._account.tokens:
+            before, instance_id = self._account.tokens[client_token]
+            if before != asked:
+                raise AwsCallRejected("ec2:RunInstances: IdempotentParameterMismatch")
+            return self._instance(self._account.instances[instance_id], now)
+        zone = self._zones[spec.subnet_id]
+        if zone in self._account.full_zones:
+            raise CapacityUnavailable(f"ec2:RunInstances: InsufficientInstanceCapacity: {zone}")
+        record = self.made(spec.tags, zone, spec.instance_type)
+        self._account.tokens[client_token] = (asked, record["id"])
+        return self._instance(record, now)
+
+    def stop(self, instance_id: str) -> None:
+        record, state = self._present(instance_id, "ec2:StopInstances")
+        if state in ("stopping", "stopped"):
+            return
+        now, later = self._time.seconds, self._random.uniform(20, 150)
+        change(record, now, (0, "stopping"), (later, "stopped"))
+        self._account.happened(instance_id, now, "up", False)
+        self._account.happened(instance_id, now, "database", False)
+
+    def start(self, instance_id: str) -> None:
+        record, state = self._present(instance_id, "ec2:StartInstances")
+        if state in ("pending", "running"):
+            return
+        if state != "stopped":
+            raise AwsCallRejected(f"ec2:StartInstances: IncorrectInstanceState: {instance_id} is {state}")
+        if record["zone"] in self._account.full_zones:
+            raise CapacityUnavailable(f"ec2:StartInstances: InsufficientInstanceCapacity: {record['zone']}")
+        self._boots(record)
+
+    def terminate(self, instance_id: str) -> None:
+        record = self._account.instances.get(instance_id)
+        now = self._time.seconds
+        if record is None or state_at(record, now) not in _LIVES:
+            return
+        later = self._random.uniform(15, 120)
+        change(record, now, (0, "shutting-down"), (later, "terminated"))
+        for what in ("up", "database"):
+            self._account.happened(instance_id, now, what, False)
+        for volume in self._account.volumes.values():
+            held = attachment_at(volume, now)
+            if held is None or held["instance"] != instance_id:
+                continue
+            free = now + later + self._random.uniform(0, 10)
+            for one in volume["attachments"]:
+                if one["instance"] == instance_id and one["until"] is None:
+                    one["until"] = free
+            if held["deleted_with_it"]:
+                volume["history"].append((free, "deleted"))
+
+    def made(self, tags: Mapping[str, str], zone: str, instance_type: str) -> Record:
+        """A new instance with its root volume."""
+        now, account = self._time.seconds, self._account
+        instance_id = account.next_id("i")
+        record: Record = {
+            "id": instance_id,
+            "zone": zone,
+            "type": instance_type,
+            "tags": dict(tags),
+            "private_ip": f"10.77.{len(account.instances) // 250}.{len(account.instances) % 250 + 4}",
+            "launched": now,
+            "shown": now + self._random.uniform(0, INSTANCE_SHOWN_WITHIN),
+            "history": [],
+        }
+        account.instances[instance_id] = record
+        self._boots(record)
+        root = account.next_id("vol")
+        account.volumes[root] = {
+            "id": root,
+            "zone": zone,
+            "size": 16,
+            "type": "gp3",
+            "tags": {**tags, VOLUME_TAG: "root"},
+            "snapshot": None,
+            "shown": now + self._random.uniform(0, OTHERS_SHOWN_WITHIN),
+            "history": [(now, "available")],
+            "attachments": [_attachment(instance_id, "/dev/sda1", now, now + 5, deleted_with_it=True)],
+        }
+        return record
+
+    def _boots(self, record: Record) -> None:
+        now = self._time.seconds
+        running = self._random.uniform(8, 45)
+        change(record, now, (0, "pending"), (running, "running"))
+        self._account.happened(record["id"], now + running + self._random.uniform(15, 90), "up", True)
+
+    def _present(self, instance_id: str, action: str) -> tuple[Record, str]:
+        record = self._account.instances.get(instance_id)
+        if record is None:
+            raise ResourceNotFound(f"{action}: InvalidInstanceID.NotFound: {instance_id}")
+        state = state_at(record, self._time.seconds)
+        if state not in _LIVES:
+            raise AwsCallRejected(f"{action}: IncorrectInstanceState: {instance_id} is {state}")
+        return record, state
+
+    def _tagged(self, tag: str, value: str) -> list[Instance]:
+        then = stale(self._random, self._time.seconds)
+        found = [
+            self._instance(record, then)
+            for record in self._account.instances.values()
+            if record["tags"].get(tag) == value and self._shown(record)
+        ]
+        return [one for one in found if one.state != "terminated"]
+
+    def _shown(self, record: Record) -> bool:
+        now = self._time.seconds
+        gone = record["history"][-1]
+        return record["shown"] <= now and not (
+            gone[1] == "terminated" and gone[0] + TERMINATED_SHOWN_FOR < now
+        )
+
+    def _instance(self, record: Record, second: float) -> Instance:
+        return Instance(
+            instance_id=record["id"],
+            state=state_at(record, second),
+            private_ip=record["private_ip"],
+            zone=record["zone"],
+            instance_type=record["type"],
+            launched_at=self._time.datetime_of(record["launched"]),
+            tags=dict(record["tags"]),
+        )
+
+
+def _attachment(
+    instance_id: str, device: str, at: float, attached: float, *, deleted_with_it: bool
+) -> Record:
+    made: dict[str, Any] = {"instance": instance_id, "device": device, "at": at, "attached": attached}
+    return {**made, "until": None, "deleted_with_it": deleted_with_it}

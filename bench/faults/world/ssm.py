@@ -1,0 +1,187 @@
+"""Systems Manager and the hosts behind it: commands take time, are listed late, and change what runs on a host."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
+
+from bench.faults.workflows.virtual_time import VirtualTime
+from bench.faults.world.account import Account, Record, state_at
+from lab.simulated_hosts import HEALTHY, NO_PACKAGE, Pace, own, prewarm_report
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable
+from ssm_documents.schema import document_paths, load_document
+
+# ListCommands and GetCommandInvocation know a command so much later at most.
+LISTED_WITHIN_SECONDS = 10.0
+KNOWN_WITHIN_SECONDS = 3.0
+# A host that goes away leaves its command to its time-out.
+LOST_AFTER_SECONDS = 3600.0
+SLOWEST: Mapping[str, float] = {"stop_database": 90.0, "start_database": 60.0, "install_host_package": 20.0}
+NEEDS_DATABASE = (
+    "start_replication",
+    "wait_for_catch_up",
+    "load_buffer_pool",
+    "measure_service",
+    "drain_replica",
+)
+
+
+@cache
+def _declared(document: str) -> dict[str, Any]:
+    [path] = (one for one in document_paths() if one.stem == document)
+    return dict(load_document(path)["parameters"])
+
+
+class HostileCommands:
+    """Port CommandRunner. `scripts`: by document, and by document and host, what a host answers instead, in turn."""
+
+    def __init__(
+        self, account: Account, time: VirtualTime, chance: random.Random, pace: Pace | None = None
+    ) -> None:
+        self.scripts: dict[tuple[str, str | None], list[Mapping[str, Any]]] = {}
+        self.pace = pace or Pace(prewarm_mib=6000.0)
+        self._account = account
+        self._time = time
+        self._random = chance
+
+    def fail(self, document: str, error: str, *, host: str | None = None, times: int = 1000) -> None:
+        """The host reports this error class, that many times."""
+        answer = {"ok": False, "error": error, "message": f"{error} on purpose"}
+        self.scripts[document, host] = [answer] * times
+
+    def is_online(self, instance_id: str) -> bool:
+        up = self._account.on_host(instance_id, "up", self._time.seconds)
+        return up is not None and up[1] is True
+
+    def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
+        _require_parameters(document, parameters)
+        if not self.is_online(instance_id):
+            raise AwsUnavailable(f"ssm:SendCommand: InvalidInstanceId: {instance_id} does not answer")
+        now = self._time.seconds
+        command_id = self._account.next_id("command")
+        took, result = self._answer(document, instance_id, parameters)
+        record: Record = {
+            "id": command_id,
+            "document": document,
+            "instance": instance_id,
+            "comment": comment,
+            "parameters": dict(parameters),
+            "sent": now,
+            "listed": now + self._random.uniform(0, LISTED_WITHIN_SECONDS),
+            "known": now + self._random.uniform(0, KNOWN_WITHIN_SECONDS),
+            "done": now + took,
+            "result": result,
+            "cancelled": None,
+        }
+        self._account.commands[command_id] = record
+        if result.get("ok"):
+            self._effects(record)
+        return command_id
+
+    def find(self, instance_id: str, comment: str, since: datetime) -> str | None:
+        now = self._time.seconds
+        found = [
+            one
+            for one in self._account.commands.values()
+            if (one["instance"], one["comment"]) == (instance_id, comment) and one["listed"] <= now
+        ]
+        return max(found, key=lambda one: one["sent"])["id"] if found else None
+
+    def outcome(self, command_id: str, instance_id: str) -> CommandOutcome:
+        record, now = self._account.commands.get(command_id), self._time.seconds
+        if record is None or record["known"] > now:
+            return CommandOutcome(CommandStatus.MISSING)
+        if record["cancelled"] is not None:
+            return CommandOutcome(CommandStatus.CANCELLED, "Cancelled")
+        died = self._died(record)
+        if died is not None:
+            if now < died + LOST_AFTER_SECONDS:
+                return CommandOutcome(CommandStatus.RUNNING)
+            return CommandOutcome(CommandStatus.TIMED_OUT, "ExecutionTimedOut")
+        if now < record["done"]:
+            return CommandOutcome(CommandStatus.RUNNING)
+        if not record["result"]:
+            return CommandOutcome(CommandStatus.FAILED, "Failed", "", NO_PACKAGE.stderr)
+        status = CommandStatus.SUCCESS if record["result"]["ok"] else CommandStatus.FAILED
+        return CommandOutcome(status, status.value, f"progress\n{json.dumps(record['result'])}\n")
+
+    def cancel(self, command_id: str, instance_id: str) -> None:
+        """Best effort: what has begun on the host may go on."""
+        record, now = self._account.commands.get(command_id), self._time.seconds
+        if record is None or record["cancelled"] is not None or record["done"] <= now:
+            return
+        record["cancelled"] = now
+        if self._random.random() < 0.5:
+            host = self._account.hosts.get(instance_id, [])
+            self._account.hosts[instance_id] = [
+                one for one in host if not (one[0] > now and one[0] == record["done"])
+            ]
+
+    def _died(self, record: Record) -> float | None:
+        """When the host went away under the command, if it did."""
+        end = min(self._time.seconds, record["done"])
+        for at, what, value in self._account.hosts.get(record["instance"], []):
+            if what == "up" and value is False and record["sent"] < at <= end:
+                return at
+        return None
+
+    def _answer(
+        self, document: str, instance_id: str, parameters: Mapping[str, str]
+    ) -> tuple[float, dict[str, Any]]:
+        """How long it takes and what it prints; an empty result where the host has no package."""
+        now, took = self._time.seconds, self._random.uniform(1, SLOWEST.get(document, 8.0))
+        envelope = {"version": 1, "command": document, "ok": True}
+        if document != "install_host_package" and self._account.on_host(instance_id, "package", now) is None:
+            return took, {}
+        for key in ((document, instance_id), (document, None)):
+            if self.scripts.get(key):
+                return took, {**envelope, **HEALTHY[document], **self.scripts[key].pop(0)}
+        database = self._account.on_host(instance_id, "database", now)
+        if document in NEEDS_DATABASE and not (database and database[1]):
+            return took, {**envelope, "ok": False, "error": "ServerDown", "message": "no server answers"}
+        result = own(HEALTHY[document], instance_id)
+        if document == "report_prewarm":
+            began = self._account.on_host(instance_id, "prewarm", now)
+            dead = {"state": "dead", "message": "no engine was started for this run"}
+            result = dead if began is None else prewarm_report(self.pace, now - began[0])
+        if document == "wait_for_catch_up":
+            began = self._account.on_host(instance_id, "replication", now)
+            applied = 0.0 if began is None else (now - began[0]) * (self.pace.apply_speed - 1)
+            took += max(0.0, self.pace.behind_seconds - applied) / (self.pace.apply_speed - 1)
+        return took, {**envelope, **result}
+
+    def _effects(self, record: Record) -> None:
+        host, done = record["instance"], record["done"]
+        happens = {
+            "install_host_package": ("package", True),
+            "start_prewarm": ("prewarm", True),
+            "verify_storage": ("verified", True),
+            "start_database": ("database", True),
+            "stop_database": ("database", False),
+            "start_replication": ("replication", True),
+            "wait_for_catch_up": ("caught_up", True),
+        }.get(record["document"])
+        if happens is None or (happens[0] == "prewarm" and self._account.on_host(host, "prewarm", done)):
+            return
+        state = state_at(self._account.instances[host], self._time.seconds)
+        if state == "running":
+            self._account.happened(host, done, *happens)
+
+
+def _require_parameters(document: str, parameters: Mapping[str, str]) -> None:
+    declared = _declared(document)
+    missing = {name for name, one in declared.items() if "default" not in one} - set(parameters)
+    odd = [
+        name
+        for name, given in parameters.items()
+        if name not in declared or not re.match(declared[name].get("allowedPattern", ""), given)
+    ]
+    if missing or odd:
+        raise AwsCallRejected(f"ssm:SendCommand: InvalidParameters: {document}: {sorted(missing)} {odd}")

@@ -1,0 +1,146 @@
+"""The hostile cloud: whole workflows within a moment, the same for the same seed, and as hard as AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from peaker.domain.replicas.inventory import InstanceSpec
+
+from bench.faults.workflows.interferences import LandsLate, LosesAnswer
+from bench.faults.world.account import state_at
+from bench.faults.world.world import EFFECTS, PORTS, WRITES, World, by_name, settings
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable, CapacityUnavailable
+from peaker_contract.tags import RUN_TAG
+
+
+@contextmanager
+def a_world(seed: int = 1, **changes: object) -> Iterator[World]:
+    world = World(seed, settings(**changes))
+    try:
+        world.load(measured=250, required=3)
+        yield world
+    finally:
+        world.close()
+
+
+def peaks(world: World) -> list[str]:
+    """The states of the instances that runs made."""
+    made = [one for one in world.account.instances.values() if RUN_TAG in one["tags"]]
+    return [state_at(one, world.time.seconds) for one in made]
+
+
+@pytest.mark.parametrize("endpoint", ["nlb", "route53"])
+def test_a_replica_is_built_serves_and_is_retired(endpoint: str) -> None:
+    changes = {"read_endpoint": by_name()} if endpoint == "route53" else {}
+    with a_world(**changes) as world:
+        built = world.run("scale_out")
+        assert (built.status, built.states[-1], peaks(world)) == (
+            "SUCCEEDED",
+            "ReplicaInService",
+            ["running"],
+        )
+        world.load(measured=20, required=1, surplus=1)
+        gone = world.run("scale_in")
+        assert (gone.status, gone.states[-1], peaks(world)) == ("SUCCEEDED", "ReplicaRetired", ["terminated"])
+
+
+def test_the_same_seed_is_the_same_history() -> None:
+    def history(seed: int) -> list[object]:
+        with a_world(seed) as world:
+            world.run("scale_out")
+            return [(one["at"], one["call"], one["step"]) for one in world.account.log]
+
+    assert history(3) == history(3)
+    assert history(3) != history(4)
+
+
+def test_what_was_launched_shows_late_and_the_same_token_gives_it_again() -> None:
+    with a_world() as world:
+        one = world.clusters.settings("orders")
+        zone = InstanceSpec(
+            one.image_id, one.instance_type, one.subnets["us-east-1a"], (), None, {RUN_TAG: "r"}
+        )
+        made = world.compute.launch(zone, "token")
+        world.account.instances[made.instance_id]["shown"] = 20.0
+        assert world.compute.instances_of_run("r") == []
+        assert world.compute.launch(zone, "token").instance_id == made.instance_id
+        other = InstanceSpec(one.image_id, one.instance_type, one.subnets["us-east-1b"], (), None, {})
+        with pytest.raises(AwsCallRejected, match="IdempotentParameterMismatch"):
+            world.compute.launch(other, "token")
+        world.run_for(60)
+        assert [found.state for found in world.compute.instances_of_run("r")] == ["running"]
+
+
+def test_a_zone_without_capacity_launches_nothing() -> None:
+    with a_world() as world:
+        world.account.full_zones |= {"us-east-1a", "us-east-1b"}
+        execution = world.run("scale_out")
+        assert (execution.error, peaks(world)) == (CapacityUnavailable.__name__, [])
+
+
+def test_an_answer_that_is_lost_has_had_its_effect() -> None:
+    with a_world() as world:
+        lost = LosesAnswer(at="compute.launch", error=AwsUnavailable("lost on purpose"))
+        world.functions.interfere = lambda one: (
+            lost if (one.state, one.attempt) == ("LaunchReplica", 1) else None
+        )
+        assert world.run("scale_out").status == "SUCCEEDED"
+        assert lost.done
+        assert peaks(world) == ["running"]
+
+
+def test_a_call_lands_after_its_execution_was_stopped() -> None:
+    with a_world() as world:
+        execution = world.start("scale_out")
+        late = LandsLate(
+            at="commands.send",
+            functions=world.functions,
+            seconds=50,
+            hit=lambda: world.time.after(0, lambda: world.stop(execution)) and None,
+        )
+        world.functions.interfere = lambda one: late if one.state == "PrepareDonor" else None
+        world.finish(execution)
+        world.run_for(60)
+        [sent] = [one for one in world.account.log if one["step"] == "PrepareDonor"]
+        assert execution.ended is not None
+        assert sent["at"] == pytest.approx(execution.ended + 50)
+
+
+def test_every_method_of_the_ports_is_a_read_an_effect_or_a_write() -> None:
+    """A new one that changes something must be in EFFECTS or WRITES, or no fault finds it."""
+    with a_world() as world:
+        reads = {
+            "settings", "names", "instances_of_cluster", "instances_of_run", "instance", "ebs_promise", "image_keys",
+            "volumes_of_instance", "volumes_of_run", "snapshots_of_run", "snapshots_of_environment",
+            "snapshots_of_volumes", "is_online", "find", "outcome", "health", "warming_health", "read_shares", "sha256",
+            "download_url", "held", "changed", "current", "run", "steps", "resources", "replicas", "snapshot_sets",
+            "receipt", "load", "load_points", "published", "lag_seconds", "why_not_usable", "past_steps", "that_began",
+            "being_rolled_back", "quote", "read", "write",
+        }  # fmt: skip
+        protocols = {name: type_of_port(name) for name in PORTS}
+        methods = {
+            f"{name}.{method}"
+            for name, protocol in protocols.items()
+            for method in vars(protocol)
+            if not method.startswith("_")
+        }
+        assert methods - EFFECTS - WRITES - {one for one in methods if one.split(".")[1] in reads} == set()
+        missing = [
+            one for one in methods if not hasattr(getattr(world.ports, one.split(".")[0]), one.split(".")[1])
+        ]
+        assert missing == []
+
+
+def type_of_port(name: str) -> type:
+    from peaker import ports
+
+    return {
+        "clusters": ports.ClusterDirectory, "compute": ports.Compute, "storage": ports.Storage,
+        "commands": ports.CommandRunner, "endpoint": ports.TrafficRouter, "package": ports.HostPackage,
+        "snapshot_blocks": ports.SnapshotBlocks, "run_files": ports.RunFiles, "lease": ports.Lease,
+        "ledger": ports.Ledger, "readings": ports.LoadReadings, "executions": ports.Executions,
+        "volume_keys": ports.VolumeKeys, "past_runs": ports.PastRuns, "price_list": ports.PriceList,
+        "stored_prices": ports.StoredPrices,
+    }[name]  # fmt: skip

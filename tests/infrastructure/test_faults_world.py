@@ -1,0 +1,31 @@
+"""The world of `make faults` has the rules and limits that the stacks deploy."""
+
+from __future__ import annotations
+
+from bench.faults.world.world import ROLLED_BACK, ROLLING_BACK, SCHEDULES
+from tests.infrastructure.conftest import Assembly, Resource
+
+SECONDS = {"minute": 60, "hour": 3600, "day": 86_400}
+
+
+def rules(assembly: Assembly) -> dict[str, Resource]:
+    return {rule["Name"]: rule for rule in assembly.properties("AWS::Events::Rule")}
+
+
+def test_schedules_come_as_often(assembly: Assembly) -> None:
+    deployed = {}
+    for rule in rules(assembly).values():
+        for target in rule["Targets"]:
+            function = target["Arn"].get("Fn::GetAtt", [""])[0]
+            if "ScheduleExpression" in rule:
+                number, unit = rule["ScheduleExpression"].removeprefix("rate(").removesuffix(")").split()
+                deployed[function] = float(number) * SECONDS[unit.rstrip("s")]
+    for name, period in SCHEDULES.items():
+        pascal = "".join(part.capitalize() for part in name.split("_"))
+        assert [seconds for function, seconds in deployed.items() if function.startswith(pascal)] == [period]
+
+
+def test_the_same_ends_start_roll_back(assembly: Assembly) -> None:
+    detail = rules(assembly)[f"peaker-{assembly.environment}-execution-stopped"]["EventPattern"]["detail"]
+    assert tuple(detail["status"]) == ROLLING_BACK
+    assert tuple(arn.rsplit("-", 1)[1] for arn in detail["stateMachineArn"]) == ROLLED_BACK
