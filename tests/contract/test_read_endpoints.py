@@ -368,6 +368,64 @@ def test_what_is_as_it_should_be_is_not_written_again(aws: Adapters, by_name: En
         by_name.router.promote(by_name.settings, by_name.host)
 
 
+def after_the_next_list(
+    monkeypatch: pytest.MonkeyPatch, endpoint: Endpoint, happens: Callable[[dict[str, Any]], None]
+) -> None:
+    """What comes between the router's next list of records and its change; it is given the replica's record."""
+    listed: Callable[[Any], dict[str, Any]] = endpoint.router._records  # type: ignore[attr-defined]
+    left = [happens]
+
+    def records(read: Any) -> dict[str, Any]:
+        found = listed(read)
+        if left:
+            left.pop()(found[endpoint.host])
+        return found
+
+    monkeypatch.setattr(endpoint.router, "_records", records)
+
+
+def test_a_deletion_whose_answer_was_lost_is_done(
+    aws: Adapters, by_name: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client has repeated the call, and Route 53 says `but it was not found`."""
+    by_name.router.register(by_name.settings, by_name.host)
+    after_the_next_list(monkeypatch, by_name, lambda record: change(aws, by_name, "DELETE", record))
+    by_name.router.deregister(by_name.settings, by_name.host)
+    assert by_name.router.warming_health(by_name.settings) == {}
+    assert (own_checks(aws, by_name), own_alarms(aws, by_name)) == ([], [])
+
+
+def test_a_record_whose_share_changed_meanwhile_is_deleted_as_it_is_now(
+    aws: Adapters, by_name: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_name.router.register(by_name.settings, by_name.host)
+    after_the_next_list(
+        monkeypatch, by_name, lambda record: change(aws, by_name, "UPSERT", {**record, "Weight": 60})
+    )
+    by_name.router.deregister(by_name.settings, by_name.host)
+    assert by_name.router.warming_health(by_name.settings) == {}
+
+
+@pytest.mark.parametrize("action", ["route53:DeleteHealthCheck", "cloudwatch:DeleteAlarms"])
+def test_what_is_left_after_a_lost_answer_goes_with_the_next_try(
+    aws: Adapters, by_name: Endpoint, action: str
+) -> None:
+    by_name.router.register(by_name.settings, by_name.host)
+    aws.cloud.faults.add(action, "InternalFailure", when="after", times=10)
+    with pytest.raises(errors.AwsUnavailable):
+        by_name.router.deregister(by_name.settings, by_name.host)
+    aws.cloud.faults.clear()
+    by_name.router.deregister(by_name.settings, by_name.host)
+    assert (own_checks(aws, by_name), own_alarms(aws, by_name)) == ([], [])
+
+
+def test_a_record_that_may_not_be_deleted_is_no_success(aws: Adapters, by_name: Endpoint) -> None:
+    by_name.router.register(by_name.settings, by_name.host)
+    aws.cloud.faults.add("route53:ChangeResourceRecordSets", "AccessDenied")
+    with pytest.raises(errors.AwsCallRejected, match="AccessDenied"):
+        by_name.router.deregister(by_name.settings, by_name.host)
+
+
 def test_a_new_ttl_reaches_all_records_with_the_next_change(
     aws: Adapters, by_name: Endpoint, other: str
 ) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 FULL_WEIGHT = 100
 LEAST_WEIGHT = 1
+# Once for a lost answer or a change in between, and once more.
+DELETE_TRIES = 3
 # An address that EC2 may still show goes to another instance.
 ENDED = ("shutting-down", "terminated")
 
@@ -52,10 +54,7 @@ class Route53ReadEndpoint:
 
     def deregister(self, settings: ClusterSettings, instance_id: str) -> None:
         """The record goes first: without its health check it would be answered whatever the replica does."""
-        endpoint = _endpoint(settings)
-        record = self._records(endpoint).get(instance_id)
-        if record is not None:
-            self._change(endpoint, [{"Action": "DELETE", "ResourceRecordSet": record}])
+        self._delete(_endpoint(settings), instance_id)
         self._checks.remove(settings, instance_id)
 
     def health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
@@ -104,6 +103,24 @@ class Route53ReadEndpoint:
             "HealthCheckId": health_check_id,
         }
         self._write(endpoint, known, {instance_id: record})
+
+    def _delete(self, endpoint: Route53EndpointSettings, instance_id: str) -> None:
+        """Delete its record; one that is gone is not an error.
+
+        Route 53 refuses to delete what is gone, as after a lost answer whose call was repeated, and what has changed
+        since it was listed: it is listed again then, and what is still there is deleted as it is now.
+        """
+        record = self._records(endpoint).get(instance_id)
+        for left in reversed(range(DELETE_TRIES)):
+            if record is None:
+                return
+            try:
+                self._change(endpoint, [{"Action": "DELETE", "ResourceRecordSet": record}])
+                return
+            except AwsCallRejected:
+                refused, record = record, self._records(endpoint).get(instance_id)
+                if record == refused or (record is not None and not left):
+                    raise
 
     def _records(self, endpoint: Route53EndpointSettings) -> dict[str, Record]:
         """The name's weighted A records by their SetIdentifier."""
