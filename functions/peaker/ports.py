@@ -241,6 +241,9 @@ class Lease(Protocol):
 class Ledger(Protocol):
     """What runs made. Every write carries the holder and raises LeaseLost when its lease has gone."""
 
+    def require_lease(self, holder: Holder) -> None:
+        """Raises LeaseLost when its lease has gone: asked right before a call that no later write can take back."""
+
     def open_run(self, holder: Holder, run: RunRow) -> None:
         """Write the run once; a second call changes nothing."""
 

@@ -52,6 +52,10 @@ def test_the_token_grows_from_holder_to_holder(lease: Lease) -> None:
     assert first.fencing_token < second.fencing_token < third.fencing_token
 
 
+def test_who_holds_the_lease_may_act(ledger: Ledger, holder: Holder) -> None:
+    ledger.require_lease(holder)
+
+
 def test_a_fenced_run_keeps_the_lease_with_a_new_token(lease: Lease, ledger: Ledger, holder: Holder) -> None:
     fenced = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR, fence=True)
     assert fenced.fencing_token > holder.fencing_token
@@ -182,6 +186,7 @@ LATE_WRITES = {
     "set_replica": lambda ledger, holder: ledger.set_replica(
         holder, ReplicaRow("orders", "i-1", "run-1", ReplicaState.BUILDING, NOON)
     ),
+    "require_lease": lambda ledger, holder: ledger.require_lease(holder),
     "save_receipt": lambda ledger, holder: ledger.save_receipt(holder, {}),
 }
 

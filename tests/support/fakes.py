@@ -102,6 +102,7 @@ class FakeCompute:
     full: bool = False
     image_is_under: dict[str, Sequence[str] | Unknown] = field(default_factory=dict)
     images_gone: set[str] = field(default_factory=set)
+    now: Callable[[], datetime] = lambda: NOON
     _by_token: dict[str, str] = field(default_factory=dict)
 
     def add(self, instance: Instance) -> Instance:
@@ -158,7 +159,8 @@ class FakeCompute:
             raise CapacityUnavailable("InsufficientInstanceCapacity on start")
         if self.instance(instance_id).state == "stopped":
             self.started.append(instance_id)
-            self.instances[instance_id] = replace(self.instances[instance_id], state="running")
+            started = replace(self.instances[instance_id], state="running", launched_at=self.now())
+            self.instances[instance_id] = started
 
     def terminate(self, instance_id: str) -> None:
         if instance_id in self.instances:
@@ -272,6 +274,8 @@ class FakeStorage:
                 )
 
     def delete_volume(self, volume_id: str) -> None:
+        if volume_id in self.undeletable:
+            raise self.undeletable[volume_id]
         if self.volumes.pop(volume_id, None) is not None:
             self.deleted.append(volume_id)
 
@@ -463,6 +467,9 @@ class FakeLedger:
         self._replicas: dict[str, dict[str, ReplicaRow]] = {}
         self._receipts: dict[str, dict[str, Any]] = {}
         self._sets: dict[str, dict[str, SnapshotSet]] = {}
+
+    def require_lease(self, holder: Holder) -> None:
+        self._check(holder)
 
     def open_run(self, holder: Holder, run: RunRow) -> None:
         self._check(holder)
@@ -680,11 +687,12 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
     """A world in memory with these clusters and nothing else."""
     lease = FakeLease()
     subnets = {subnet: zone for one in settings for zone, subnet in one.subnets.items()}
+    clock = FakeClock()
     return FakePorts(
         environment="local",
-        clock=FakeClock(),
+        clock=clock,
         clusters=FakeClusters(*settings),
-        compute=FakeCompute(zones=subnets),
+        compute=FakeCompute(zones=subnets, now=clock.now),
         storage=FakeStorage(),
         commands=FakeCommands(),
         endpoint=FakeEndpoint(),

@@ -143,6 +143,7 @@ class HostileCompute:
     def _boots(self, record: Record) -> None:
         now = self._time.seconds
         running = self._random.uniform(8, 45)
+        record["launched"] = now  # LaunchTime is that of the last start
         change(record, now, (0, "pending"), (running, "running"))
         self._account.happened(record["id"], now + running + self._random.uniform(15, 90), "up", True)
 

@@ -63,6 +63,12 @@ class LedgerTable:
         item = answer.get("Item")
         return None if item is None else self._plain(item)
 
+    def require_lease(self, holder: Holder) -> None:
+        """Raises LeaseLost without the lease; by a consistent read, which throttles nobody's writes."""
+        item = self.get(cluster_key(holder.cluster), "lease") or {}
+        if (item.get("run_id"), item.get("fencing_token")) != (holder.run_id, holder.fencing_token):
+            raise _lease_lost(holder)
+
     def query(self, pk: str, sk_prefix: str) -> list[dict[str, Any]]:
         """All items of the partition whose sort key begins so, in its order, read consistently."""
         pages = self._dynamodb.get_paginator("query").paginate(
@@ -188,13 +194,17 @@ class LedgerTable:
         return {name: self._deserializer.deserialize(value) for name, value in item.items()}
 
 
+def _lease_lost(holder: Holder) -> LeaseLost:
+    return LeaseLost(
+        f"{holder.run_id} holds the lease of {holder.cluster} no more (token {holder.fencing_token})"
+    )
+
+
 def _cancelled(holder: Holder, error: ClientError) -> Exception:
     reasons: list[Any] = list(error.response.get("CancellationReasons") or [])
     codes = [reason.get("Code", "None") for reason in reasons]
     if codes and codes[0] == _CONDITION_FAILED:
-        return LeaseLost(
-            f"{holder.run_id} holds the lease of {holder.cluster} no more (token {holder.fencing_token})"
-        )
+        return _lease_lost(holder)
     if _CONDITION_FAILED in codes:
         return ConditionFailed()
     if {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"} & set(codes):

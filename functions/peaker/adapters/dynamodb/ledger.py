@@ -45,6 +45,9 @@ class DynamoDbLedger:
     def __init__(self, table: LedgerTable) -> None:
         self._table = table
 
+    def require_lease(self, holder: Holder) -> None:
+        self._table.require_lease(holder)
+
     def open_run(self, holder: Holder, run: RunRow) -> None:
         common = {
             "run_id": run.run_id,

@@ -9,9 +9,8 @@ from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import ResourceKind, find
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
-from peaker.usecases.create.launch_replica import INSTANCE_ROW
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_memory import approved_plan, made_id
+from peaker.usecases.run.run_memory import approved_plan, host_id, made_id
 from peaker_contract.errors import VolumeFailed, VolumesAttaching, VolumeVanished
 
 # Describe lags by seconds, never by minutes.
@@ -25,7 +24,7 @@ def attach_volumes(ports: Ports, step: StepInput) -> Summary:
     the key, and a volume whose key it cannot use goes away without a word.
     """
     rows = ports.ledger.resources(step.run_id)
-    instance_id = made_id(rows, ResourceKind.INSTANCE, INSTANCE_ROW)
+    instance_id = host_id(ports, step, "replica")
     volumes = {volume.volume_id: volume for volume in ports.storage.volumes_of_run(step.run_id)}
     waiting: list[str] = []
     attached: dict[str, str] = {}
@@ -74,6 +73,7 @@ def _advance(
         ports.clock.now(),
         {"volume_id": volume_id, "instance_id": instance_id, "device": wanted.device},
     )
+    ports.ledger.require_lease(holder_of(step))
     ports.storage.attach(volume_id, instance_id, wanted.device)
     return f"{volume_id} begins to attach at {wanted.device}"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from peaker.domain.runs.ledger import ResourceKind, find
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
-from peaker.usecases.create.launch_replica import INSTANCE_ROW, ROOT_VOLUME_ROW
+from peaker.usecases.create.launch_replica import ROOT_VOLUME_ROW
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_memory import made_id
+from peaker.usecases.run.run_memory import host_id
 from peaker_contract.errors import InstanceFailed, InstanceNotOnline, ResourceNotFound
 
 _LOST = {"shutting-down", "terminated", "stopping", "stopped"}
@@ -15,8 +15,7 @@ _LOST = {"shutting-down", "terminated", "stopping", "stopped"}
 
 def await_instance_online(ports: Ports, step: StepInput) -> Summary:
     """Raises InstanceNotOnline until then, InstanceFailed when the instance stopped or ended instead."""
-    rows = ports.ledger.resources(step.run_id)
-    instance_id = made_id(rows, ResourceKind.INSTANCE, INSTANCE_ROW)
+    instance_id = host_id(ports, step, "replica")
     try:
         instance = ports.compute.instance(instance_id)
     except ResourceNotFound as unknown:

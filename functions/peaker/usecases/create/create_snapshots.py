@@ -27,6 +27,7 @@ def create_snapshots(ports: Ports, step: StepInput) -> Summary:
     if not snapshots:
         if any(may_still_appear(row, ports.clock.now()) for row in earlier):
             raise SnapshotsPending("an earlier call's answer was lost; its snapshots may still show")
+        ports.ledger.require_lease(holder_of(step))
         snapshots = ports.storage.create_snapshots(
             donor.instance_id, list(donor.volumes.values()), _tags(ports, step, donor.instance_id)
         )

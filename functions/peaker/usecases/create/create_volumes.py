@@ -40,6 +40,7 @@ def create_volumes(ports: Ports, step: StepInput) -> Summary:
 
 def _create(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str, notes: list[str]) -> Volume:
     spec = _spec(ports, step, planned, zone)
+    ports.ledger.require_lease(holder_of(step))
     try:
         return ports.storage.create_volume(spec, client_token(step.run_id, step.step, planned.name))
     except (CapacityUnavailable, AwsCallRejected) as refusal:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
-from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, find, of_kind
 from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.domain.runs.run_memory import Placement, RunReplica
 from peaker.ports import Ports
@@ -14,18 +16,19 @@ from peaker.usecases.run.resource_tags import resource_tags
 from peaker.usecases.run.run_memory import approved_build, approved_plan
 from peaker_contract.errors import CapacityUnavailable
 
-INSTANCE_ROW = "replica"
+# One row for each zone that is asked, `replica/us-east-1a`: the next is asked only when EC2 has refused this one.
+INSTANCE_ROWS = "replica/"
 ROOT_VOLUME_ROW = "root"
 
 
 def launch_replica(ports: Ports, step: StepInput) -> Summary:
     """Volumes follow the instance's zone, so the zone is settled here. Raises CapacityUnavailable."""
     holder, now = holder_of(step), ports.clock.now()
-    row = ports.ledger.intend(holder, ResourceKind.INSTANCE, INSTANCE_ROW, step.step, now, {})
     ports.ledger.intend(holder, ResourceKind.VOLUME, ROOT_VOLUME_ROW, step.step, now, {})
+    _close_row_of_all_zones(ports, step)
     there = ports.compute.instances_of_run(step.run_id)
     instance = there[0] if there else _launch(ports, step)
-    ports.ledger.made(holder, row, instance.instance_id, ports.clock.now())
+    ports.ledger.made(holder, _attempt(ports, step, instance.zone), instance.instance_id, ports.clock.now())
     replica = RunReplica(
         instance_id=instance.instance_id, builder=step.run_id, running_since=instance.launched_at
     )
@@ -45,15 +48,49 @@ def launch_replica(ports: Ports, step: StepInput) -> Summary:
 
 
 def _launch(ports: Ports, step: StepInput) -> Instance:
+    """In the plan's order of zones. One that was asked and has not refused is asked again, before any other.
+
+    EC2 may have launched there although its answer was lost and nothing shows yet; the token of that zone gives the
+    same instance again, that of another zone a second one.
+    """
     plan, build = approved_plan(ports, step), approved_build(ports, step)
     refusals: list[str] = []
-    for zone in plan.zones:
+    for zone in _in_order(plan.zones, ports.ledger.resources(step.run_id)):
+        row = _attempt(ports, step, zone)
+        token = client_token(step.run_id, step.step, zone)
+        ports.ledger.require_lease(holder_of(step))
         try:
-            token = client_token(step.run_id, step.step, zone)
             return ports.compute.launch(_spec(ports, step, plan, build, zone), token)
         except CapacityUnavailable as refusal:
+            ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.UNDONE)
             refusals.append(f"{zone}: {refusal}")
-    raise CapacityUnavailable(f"no zone has capacity for {plan.instance_type}: {'; '.join(refusals)}")
+    said = "; ".join(refusals) or f"{', '.join(plan.zones)} have refused before"
+    raise CapacityUnavailable(f"no zone has capacity for {plan.instance_type}: {said}")
+
+
+def _in_order(zones: Sequence[str], rows: Sequence[ResourceRow]) -> list[str]:
+    """The zone whose answer is open, then those that were never asked."""
+    asked = {row.name.removeprefix(INSTANCE_ROWS): row for row in of_kind(rows, ResourceKind.INSTANCE)}
+    open_ones = [zone for zone in zones if zone in asked and asked[zone].is_open]
+    return [*open_ones, *(zone for zone in zones if zone not in asked)]
+
+
+def _close_row_of_all_zones(ports: Ports, step: StepInput) -> None:
+    """A run of the version before has one row for whatever zone it asked. Needed for as long as `older_runs` is."""
+    row = find(ports.ledger.resources(step.run_id), ResourceKind.INSTANCE, INSTANCE_ROWS.rstrip("/"))
+    if row is not None and row.state is ResourceState.INTENDED:
+        ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.UNDONE)
+
+
+def _attempt(ports: Ports, step: StepInput, zone: str) -> ResourceRow:
+    return ports.ledger.intend(
+        holder_of(step),
+        ResourceKind.INSTANCE,
+        f"{INSTANCE_ROWS}{zone}",
+        step.step,
+        ports.clock.now(),
+        {"zone": zone},
+    )
 
 
 def _spec(ports: Ports, step: StepInput, plan: ScaleOutPlan, build: PlannedBuild, zone: str) -> InstanceSpec:

@@ -42,6 +42,7 @@ def start_parked_replica(ports: Ports, step: StepInput) -> Summary:
         ports.ledger.settle(holder_of(step), back, source)
         building = replace(replica.ledger_row, state=ReplicaState.BUILDING, changed_at=now)
         ports.ledger.set_replica(holder_of(step), building)
+    ports.ledger.require_lease(holder_of(step))
     ports.compute.start(instance_id)
     hours = parked_seconds(replica, now) / 3600
     return Summary(

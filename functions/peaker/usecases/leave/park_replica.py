@@ -6,6 +6,7 @@ from peaker.domain.host_results import DatabaseStopped
 from peaker.domain.instants import to_iso
 from peaker.domain.planning.parking import Disposal, parked_until, why_not_worth_parking
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
+from peaker.domain.runs.ledger import Holder
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import DatabaseStop, RunReplica
 from peaker.ports import Ports
@@ -43,7 +44,7 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
                 numbers={"objection": objection},
             )
         require_removable(ports, settings, instance_id)
-        stop_owned_instance(ports, instance_id, chosen.builder)
+        stop_owned_instance(ports, holder_of(step), instance_id, chosen.builder)
         raise ParkingInProgress(f"{instance_id} stops, to stand until {_until(parking)}")
     if state == "stopping":
         raise ParkingInProgress(f"{instance_id} is stopping")
@@ -65,14 +66,18 @@ def park_replica(ports: Ports, step: StepInput) -> Parked:
     )
 
 
-def stop_owned_instance(ports: Ports, instance_id: str, builder: str) -> None:
-    """Stop it, with its tags read anew immediately before (I1). Raises NotOwned and leaves it alone."""
+def stop_owned_instance(ports: Ports, holder: Holder, instance_id: str, builder: str) -> None:
+    """Stop it, with its tags read anew immediately before (I1), and the lease (I6).
+
+    Raises NotOwned and LeaseLost, and leaves it alone.
+    """
     tags = ports.compute.instance(instance_id).tags
     if (tags.get(OWNER_TAG), tags.get(RUN_TAG)) != (ports.environment, builder):
         raise NotOwned(
             f"{instance_id} is left alone, only what Peaker made is stopped (I1): tags say owner "
             f"{tags.get(OWNER_TAG)!r} and run {tags.get(RUN_TAG)!r}, the ledger {ports.environment!r} and {builder!r}"
         )
+    ports.ledger.require_lease(holder)
     ports.compute.stop(instance_id)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from peaker.domain.replicas.fleet import ReplicaState
+from pydantic import computed_field
+
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import FailedStep, StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica
@@ -15,16 +17,25 @@ from peaker.usecases.join.database_control import bring_database_back
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.leave.stop_database import stop_commands
 from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.run_host_command import RESEND_AFTER, sent_command
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import HostCommandRunning, InstanceNotOnline
 
 
 class Restored(Summary):
-    """Where the replica stands; `restored` is false when it terminates: then the retirement must be finished."""
+    """Where the replica stands; `restored` is false when it terminates: then the retirement must be finished.
+
+    `outcome` is the run's: one that had parked its replica did what it was to do.
+    """
 
     restored: bool
     standing: Literal["in_service", "parked", "leaving"]
     failure: Failure
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def outcome(self) -> Literal["rolled_back", "rolled_forward"]:
+        return "rolled_back" if self.standing == "in_service" else "rolled_forward"
 
 
 def restore_replica(ports: Ports, step: FailedStep) -> Restored:
@@ -50,19 +61,27 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
             text=f"{instance_id} was never taken out", restored=True, standing="in_service", failure=failure
         )
     settings = ports.clusters.settings(step.cluster)
-    if stop_commands(ports, step.run_id):
+    if stop_commands(ports, step.run_id) or not _ran_all_the_time(ports, row):
         _wake(ports, step, settings, instance_id)
-    ports.endpoint.register(settings, instance_id)
-    ports.endpoint.promote(settings, instance_id)
+    for enter in (ports.endpoint.register, ports.endpoint.promote):
+        ports.ledger.require_lease(holder_of(step))
+        enter(settings, instance_id)
     require_healthy(ports, settings, instance_id)
     serving = replace(row, state=ReplicaState.IN_SERVICE, changed_at=ports.clock.now())
     ports.ledger.set_replica(holder_of(step), serving)
     return Restored(text=f"{instance_id} serves again", restored=True, standing="in_service", failure=failure)
 
 
+def _ran_all_the_time(ports: Ports, row: ReplicaRow) -> bool:
+    """Its instance runs as it did when the replica left the endpoint; after a start its database may be down."""
+    instance = ports.compute.instance(row.instance_id)
+    return instance.state == "running" and instance.launched_at <= row.changed_at
+
+
 def _wake(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str) -> None:
     state = ports.compute.instance(instance_id).state
     if state == "stopped":
+        ports.ledger.require_lease(holder_of(step))
         ports.compute.start(instance_id)
     if state != "running" or not ports.commands.is_online(instance_id):
         raise InstanceNotOnline(f"{instance_id} is {state}, it is being started again")
@@ -71,10 +90,20 @@ def _wake(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id:
 
 
 def _await_running_stop(ports: Ports, run_id: str, instance_id: str) -> None:
-    """A database that is still shutting down must not be started meanwhile. Raises HostCommandRunning."""
+    """A database that is still shutting down must not be started meanwhile. Raises HostCommandRunning.
+
+    A command whose answer was lost shows within RESEND_AFTER, if it was sent.
+    """
     for row in stop_commands(ports, run_id):
-        if row.resource_id is None or not row.is_open:
+        if not row.is_open:
             continue
-        outcome = ports.commands.outcome(row.resource_id, instance_id)
+        command_id = sent_command(ports, run_id, row)
+        if command_id is None:
+            if ports.clock.now() - row.intended_at < RESEND_AFTER:
+                raise HostCommandRunning(
+                    f"{row.name} of {instance_id}: its answer was lost; it may still show"
+                )
+            continue
+        outcome = ports.commands.outcome(command_id, instance_id)
         if not outcome.status.is_over:
             raise HostCommandRunning(f"the database of {instance_id} is stopping: {outcome.status.value}")

@@ -17,8 +17,9 @@ from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set
 from peaker.usecases.run.run_memory import builder_of
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import InvalidRequest, UndoInProgress, UnknownCluster, with_remedy
+from peaker_contract.errors import AwsCallRejected, InvalidRequest, NotOwned, UnknownCluster, with_remedy
 
+_SERVES = frozenset({"succeeded", "rolled_forward"})
 _SERVING_KINDS = {
     ResourceKind.INSTANCE,
     ResourceKind.VOLUME,
@@ -37,9 +38,10 @@ class Recorded(Summary):
 
 
 def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
-    """A scale-out that succeeded keeps its snapshot set for the next one; what that makes needless goes (I7).
+    """A scale-out whose replica serves keeps its snapshot set for the next one; what is needless goes (I7).
 
-    Raises UndoInProgress until snapshots that are not kept are gone.
+    A snapshot that EC2 does not give away fails nothing: its set has a row, and later runs and `tend_snapshots` try
+    again.
     """
     notes = _settle(ports, step)
     run = ports.ledger.run(step.run_id)
@@ -83,26 +85,34 @@ def _settle(ports: Ports, step: RecordStep) -> list[str]:
 
 
 def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings) -> list[str]:
-    if step.operation != "scale_out" or step.outcome != "succeeded":
+    if step.operation != "scale_out" or step.outcome not in _SERVES:
         return []
     run = ports.ledger.run(step.run_id)
     rows = ports.ledger.resources(step.run_id)
-    job = TearDown(ports, holder_of(step), settings, step.run_id)
+    holder = holder_of(step)
     returned = builder_of(run) != step.run_id
-    kept = keep_set(ports, job.holder, run, rows) if settings.snapshots.keep and not returned else None
-    waiting = [] if returned or kept else delete_snapshots(job, rows)
-    if waiting:
-        raise UndoInProgress(f"waiting for snapshots {', '.join(waiting)} to go")
+    kept = None if returned else keep_set(ports, holder, run, rows)
+    notes = _second_set_deleted(TearDown(ports, holder, settings, step.run_id))
     for row in rows:
-        if row.kind in _SERVING_KINDS and row.state is not ResourceState.KEPT:
-            ports.ledger.mark(job.holder, step.run_id, row, ResourceState.KEPT)
+        if row.kind in _SERVING_KINDS and row.is_open:
+            ports.ledger.mark(holder, step.run_id, row, ResourceState.KEPT)
     if returned:
-        return ["a parked replica came back: nothing was snapshotted, hydrated or proven anew"]
-    if kept is not None:
-        return [
-            f"{', '.join(sorted(kept.snapshot_ids))} stay: the next snapshots of {kept.donor} copy only changes"
-        ]
-    return ["the run's snapshots were deleted after the volumes had been verified warm"]
+        return [*notes, "a parked replica came back: nothing was snapshotted, hydrated or proven anew"]
+    if kept is None or not settings.snapshots.keep:
+        return notes
+    return [
+        *notes,
+        f"{', '.join(sorted(kept.snapshot_ids))} stay: the next snapshots of {kept.donor} copy only changes",
+    ]
+
+
+def _second_set_deleted(job: TearDown) -> list[str]:
+    """A call of CreateSnapshots whose answer was lost may have made a set that nobody uses."""
+    try:
+        left = delete_snapshots(job, job.ports.ledger.resources(job.run_id))
+    except (AwsCallRejected, NotOwned) as error:
+        return [f"a snapshot that nobody uses stays: {error}"]
+    return [f"snapshots that nobody uses go: {', '.join(left)}"] if left else []
 
 
 def _assemble(

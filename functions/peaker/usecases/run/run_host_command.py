@@ -54,6 +54,13 @@ def command_comment(run_id: str, row_name: str) -> str:
     return f"{run_id} {row_name}"[:100]
 
 
+def sent_command(ports: Ports, run_id: str, row: ResourceRow) -> str | None:
+    """The id of the row's command, looked for by its comment where the answer was lost; None when none shows."""
+    return row.resource_id or ports.commands.find(
+        row.details["instance_id"], command_comment(run_id, row.name), row.intended_at
+    )
+
+
 def _current_row(ports: Ports, step: StepInput, document: str, instance_id: str, repeat: bool) -> ResourceRow:
     earlier = [
         row
@@ -75,8 +82,7 @@ def _current_row(ports: Ports, step: StepInput, document: str, instance_id: str,
 def _found_again(ports: Ports, step: StepInput, row: ResourceRow) -> ResourceRow:
     if row.resource_id is not None:
         return row
-    comment = command_comment(step.run_id, row.name)
-    command_id = ports.commands.find(row.details["instance_id"], comment, row.intended_at)
+    command_id = sent_command(ports, step.run_id, row)
     if command_id is not None:
         return _made(ports, step, row, command_id, ports.clock.now())
     if ports.clock.now() - row.intended_at < RESEND_AFTER:
@@ -85,6 +91,7 @@ def _found_again(ports: Ports, step: StepInput, row: ResourceRow) -> ResourceRow
 
 
 def _send(ports: Ports, step: StepInput, row: ResourceRow, parameters: Mapping[str, str]) -> ResourceRow:
+    ports.ledger.require_lease(holder_of(step))
     command_id = ports.commands.send(
         row.details["document"],
         row.details["instance_id"],

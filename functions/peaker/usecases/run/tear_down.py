@@ -1,12 +1,14 @@
 """Take away what one run made, and nothing else. The only place of terminate, delete and deregister.
 
-Every destructive call passes `_confirm_ours` with freshly read tags immediately before it (I1).
+Every destructive call passes `_confirm_ours` with freshly read tags immediately before it (I1). One that is refused
+ends nothing but itself: the rest goes on, and all refusals are told at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.replicas.inventory import Instance, Snapshot, TargetState, Volume
@@ -15,9 +17,9 @@ from peaker.domain.runs.run_memory import EndpointExit
 from peaker.ports import Ports
 from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker.usecases.run.lost_answers import may_still_appear
-from peaker.usecases.run.run_host_command import command_comment
+from peaker.usecases.run.run_host_command import RESEND_AFTER, sent_command
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import NotOwned
+from peaker_contract.errors import AwsCallRejected, NotOwned
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 _ATTACHED = {"attaching", "attached", "busy", "detaching"}
@@ -37,57 +39,103 @@ class TearDown:
     drained: bool = False
 
 
+@dataclass
+class _Refusals:
+    """What could not be taken away, by the resource's id; it is waited for no more in this round."""
+
+    by_id: dict[str, AwsCallRejected | NotOwned] = field(default_factory=dict)
+
+    @contextmanager
+    def told_later(self, resource_id: str) -> Iterator[None]:
+        try:
+            yield
+        except (AwsCallRejected, NotOwned) as refusal:
+            self.by_id[resource_id] = refusal
+
+    def without(self, resource_ids: Iterable[str]) -> list[str]:
+        return [one for one in resource_ids if one not in self.by_id]
+
+    def tell(self) -> None:
+        """Raises the refusal, or one that names them all."""
+        refusals = list(self.by_id.values())
+        if len(refusals) == 1:
+            raise refusals[0]
+        if refusals:
+            rejected = any(isinstance(one, AwsCallRejected) for one in refusals)
+            kind = AwsCallRejected if rejected else NotOwned
+            raise kind("; ".join(str(one) for one in refusals))
+
+
 def tear_down(job: TearDown) -> list[str]:
     """Take the next step towards nothing being left; returns what is not gone yet, empty when all is.
 
-    Order: commands, target (and its draining), instance, volumes, snapshots. Call again until empty.
+    Order: commands, target (and its draining), instance, volumes, snapshots. Call again until empty. What refuses, and
+    what hangs on it (the instance of a target, the volumes of an instance), is left; when all else is gone,
+    AwsCallRejected or NotOwned names it.
     """
     rows = job.ports.ledger.resources(job.run_id)
-    cancel_commands(job, rows)
-    waiting = remove_targets(job, rows)
-    if waiting:
-        return waiting
-    waiting = _terminate_instances(job, rows)
-    if waiting:
-        return waiting
-    waiting = _delete_volumes(job, rows)
-    return waiting or delete_snapshots(job, rows)
+    refusals = _Refusals()
+    waiting = cancel_commands(job, rows) or remove_targets(job, rows, refusals)
+    waiting = waiting or _terminate_instances(job, rows, refusals)
+    waiting = waiting or _delete_volumes(job, rows, refusals)
+    waiting = waiting or _delete_snapshots(job, rows, refusals)
+    if not waiting:
+        refusals.tell()
+    return waiting
 
 
 def delete_snapshots(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
     """Delete the run's snapshots but those that outlive it; returns those that are not gone yet."""
+    refusals = _Refusals()
+    waiting = _delete_snapshots(job, rows, refusals)
+    refusals.tell()
+    return waiting
+
+
+def _delete_snapshots(job: TearDown, rows: Sequence[ResourceRow], refusals: _Refusals) -> list[str]:
     kept = kept_ids(job.ports, job.holder.cluster)
     found = [one for one in job.ports.storage.snapshots_of_run(job.run_id) if one.snapshot_id not in kept]
     mine = [row for row in of_kind(rows, ResourceKind.SNAPSHOT) if row.resource_id not in kept]
     for snapshot in found:
-        row = _row_of_snapshot(mine, snapshot)
-        _confirm_ours(job, snapshot.snapshot_id, snapshot.tags, row)
-        job.ports.storage.delete_snapshot(snapshot.snapshot_id)
-    return _settle(job, mine, [snapshot.snapshot_id for snapshot in found])
+        with refusals.told_later(snapshot.snapshot_id):
+            row = _row_of_snapshot(mine, snapshot)
+            _confirm_ours(job, snapshot.snapshot_id, snapshot.tags, row)
+            job.ports.storage.delete_snapshot(snapshot.snapshot_id)
+    return _settle(job, mine, [snapshot.snapshot_id for snapshot in found], refusals)
 
 
-def cancel_commands(job: TearDown, rows: Sequence[ResourceRow], *, except_of: str | None = None) -> None:
-    """Cancel what still runs on hosts; the commands of the step `except_of` go on."""
+def cancel_commands(job: TearDown, rows: Sequence[ResourceRow], *, except_of: str | None = None) -> list[str]:
+    """Cancel what still runs on hosts; the commands of the step `except_of` go on.
+
+    Returns those that were about to be sent and may still show: what is not known cannot be cancelled.
+    """
+    waiting: list[str] = []
+    now = job.ports.clock.now()
     for row in of_kind(rows, ResourceKind.COMMAND):
         if not row.is_open or row.step == except_of:
             continue
         instance_id = row.details["instance_id"]
-        command_id = row.resource_id or job.ports.commands.find(
-            instance_id, command_comment(job.run_id, row.name), row.intended_at
-        )
+        command_id = sent_command(job.ports, job.run_id, row)
+        if command_id is None and now - row.intended_at < RESEND_AFTER:
+            waiting.append(f"command {row.name} of {instance_id} (its answer was lost)")
+            continue
         if command_id is not None:
             job.ports.commands.cancel(command_id, instance_id)
         job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
+    return waiting
 
 
-def remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
+def remove_targets(
+    job: TearDown, rows: Sequence[ResourceRow], refusals: _Refusals | None = None
+) -> list[str]:
     """Deregister the run's targets; returns those that still have to drain.
 
     A load balancer keeps a deregistered target `draining` for the whole deregistration delay, also when its last
     connection has ended, and may give it new connections in that time. A DNS name loses it at once, but clients may
-    come to the address that they know.
+    come to the address that they know. A target whose row says undone is looked at too: a call that landed late may
+    have put it back.
     """
-    mine = [row for row in of_kind(rows, ResourceKind.TARGET) if row.state is not ResourceState.UNDONE]
+    mine = of_kind(rows, ResourceKind.TARGET)
     if not mine:
         return []
     groups = (
@@ -98,20 +146,29 @@ def remove_targets(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
     for row in mine:
         instance_id = str(row.details["instance_id"])
         states = {group[instance_id].state for group in groups if instance_id in group}
-        if not states and (left := _seconds_until_clients_followed(job)) > 0:
-            late = job.settings.read_endpoint.late_because
-            waiting.append(f"clients of {instance_id} for {left:.0f} s: {late}")
+        if refusals is None:
+            waiting += _remove_target(job, row, instance_id, states)
             continue
-        if not states or (job.drained and states == {TargetState.DRAINING}):
-            job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
-            continue
-        waiting.append(f"target {instance_id} {', '.join(sorted(state.value for state in states))}")
-        if states != {TargetState.DRAINING}:
-            tags = job.ports.compute.instance(instance_id).tags
-            _confirm_ours(job, instance_id, tags, row)
-            _note_that_it_leaves(job)
-            job.ports.endpoint.deregister(job.settings, instance_id)
+        with refusals.told_later(instance_id):
+            waiting += _remove_target(job, row, instance_id, states)
     return waiting
+
+
+def _remove_target(job: TearDown, row: ResourceRow, instance_id: str, states: Set[TargetState]) -> list[str]:
+    """The target's next step; what is waited for."""
+    if not states and row.state is ResourceState.UNDONE:
+        return []
+    if not states and (left := _seconds_until_clients_followed(job)) > 0:
+        return [f"clients of {instance_id} for {left:.0f} s: {job.settings.read_endpoint.late_because}"]
+    if not states or (job.drained and states == {TargetState.DRAINING}):
+        job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
+        return []
+    if states != {TargetState.DRAINING}:
+        tags = job.ports.compute.instance(instance_id).tags
+        _confirm_ours(job, instance_id, tags, row)
+        _note_that_it_leaves(job)
+        job.ports.endpoint.deregister(job.settings, instance_id)
+    return [f"target {instance_id} {', '.join(sorted(state.value for state in states))}"]
 
 
 def _note_that_it_leaves(job: TearDown) -> None:
@@ -128,37 +185,52 @@ def _seconds_until_clients_followed(job: TearDown) -> float:
     return 0.0 if left is None else follow - seconds_between(left.at, job.ports.clock.now())
 
 
-def _terminate_instances(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
+def _terminate_instances(job: TearDown, rows: Sequence[ResourceRow], refusals: _Refusals) -> list[str]:
+    """One whose target could not be taken out may still have clients, and stays."""
     found = job.ports.compute.instances_of_run(job.run_id)
     mine = of_kind(rows, ResourceKind.INSTANCE)
     for instance in found:
-        if instance.state != "shutting-down":
+        if instance.state == "shutting-down" or instance.instance_id in refusals.by_id:
+            continue
+        with refusals.told_later(instance.instance_id):
             _confirm_ours(job, instance.instance_id, instance.tags, _row_of_instance(mine, instance))
             job.ports.compute.terminate(instance.instance_id)
-    return _settle(job, mine, [instance.instance_id for instance in found])
+    return _settle(job, mine, [instance.instance_id for instance in found], refusals)
 
 
-def _delete_volumes(job: TearDown, rows: Sequence[ResourceRow]) -> list[str]:
-    found = job.ports.storage.volumes_of_run(job.run_id)
+def _delete_volumes(job: TearDown, rows: Sequence[ResourceRow], refusals: _Refusals) -> list[str]:
+    """Those of an instance that stays are left with it."""
+    found = [
+        one
+        for one in job.ports.storage.volumes_of_run(job.run_id)
+        if one.instance_id is None or one.instance_id not in refusals.by_id
+    ]
     mine = of_kind(rows, ResourceKind.VOLUME)
     for volume in found:
-        if volume.state != "deleting" and volume.attachment_state not in _ATTACHED:
+        if volume.state == "deleting" or volume.attachment_state in _ATTACHED:
+            continue
+        with refusals.told_later(volume.volume_id):
             _confirm_ours(job, volume.volume_id, volume.tags, _row_of_volume(mine, volume))
             job.ports.storage.delete_volume(volume.volume_id)
-    for row in of_kind(rows, ResourceKind.ATTACHMENT):
-        if row.state is not ResourceState.UNDONE:
-            job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
-    return _settle(job, mine, [volume.volume_id for volume in found])
+    if not refusals.by_id:
+        for row in of_kind(rows, ResourceKind.ATTACHMENT):
+            if row.state is not ResourceState.UNDONE:
+                job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
+    return _settle(job, mine, [volume.volume_id for volume in found], refusals)
 
 
-def _settle(job: TearDown, rows: Sequence[ResourceRow], present: Sequence[str]) -> list[str]:
+def _settle(
+    job: TearDown, rows: Sequence[ResourceRow], present: Sequence[str], refusals: _Refusals
+) -> list[str]:
     """Mark the rows undone once nothing is there; until then say what is waited for."""
-    if present:
-        return list(present)
+    if waiting := refusals.without(present):
+        return waiting
     now = job.ports.clock.now()
     lost = [row for row in rows if may_still_appear(row, now)]
     if lost:
         return [f"{row.kind.value} {row.name} (its answer was lost)" for row in lost]
+    if refusals.by_id:
+        return []
     for row in rows:
         if row.state is not ResourceState.UNDONE:
             job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
@@ -166,7 +238,11 @@ def _settle(job: TearDown, rows: Sequence[ResourceRow], present: Sequence[str]) 
 
 
 def _row_of_instance(rows: Sequence[ResourceRow], instance: Instance) -> ResourceRow | None:
-    return next((row for row in rows if row.resource_id in (None, instance.instance_id)), None)
+    """By id; or by the zone that was asked, where the answer was lost. A row without a zone asked them all."""
+    by_id = [row for row in rows if row.resource_id == instance.instance_id]
+    lost = [row for row in rows if row.resource_id is None]
+    in_zone = [row for row in lost if row.details.get("zone") in (None, instance.zone)]
+    return next(iter((*by_id, *in_zone)), None)
 
 
 def _row_of_volume(rows: Sequence[ResourceRow], volume: Volume) -> ResourceRow | None:
@@ -182,7 +258,10 @@ def _row_of_snapshot(rows: Sequence[ResourceRow], snapshot: Snapshot) -> Resourc
 
 
 def _confirm_ours(job: TearDown, resource_id: str, tags: Mapping[str, str], row: ResourceRow | None) -> None:
-    """I1: owner tag, run tag and ledger row agree. Raises NotOwned and leaves the resource alone."""
+    """I1: owner tag, run tag and ledger row agree. Raises NotOwned and leaves the resource alone.
+
+    Raises LeaseLost for a late call of a run that was fenced: nothing stands between this and the call itself.
+    """
     problems = []
     if tags.get(OWNER_TAG) != job.ports.environment:
         problems.append(f"tag {OWNER_TAG} is {tags.get(OWNER_TAG)!r}, not {job.ports.environment!r}")
@@ -195,3 +274,4 @@ def _confirm_ours(job: TearDown, resource_id: str, tags: Mapping[str, str], row:
         raise NotOwned(
             f"{resource_id} is left alone, since only what Peaker made is deleted (I1): {'; '.join(problems)}"
         )
+    job.ports.ledger.require_lease(job.holder)

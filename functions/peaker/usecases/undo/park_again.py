@@ -25,7 +25,7 @@ def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) ->
     instance_id = host_id(ports, step, "replica")
     job = TearDown(ports, holder, settings, step.run_id, builder)
     rows = ports.ledger.resources(step.run_id)
-    cancel_commands(job, rows, except_of=step.step)
+    _wait(step, cancel_commands(job, rows, except_of=step.step))
     row = ports.ledger.replicas(step.cluster)[instance_id]
     if is_leaving(ports, instance_id):
         _wait(step, tear_down(TearDown(ports, holder, settings, builder)))
@@ -35,6 +35,7 @@ def park_again(ports: Ports, step: StepInput, builder: str, failure: Failure) ->
         return f"{instance_id} had ended; nothing of it is left"
     _wait(step, remove_targets(job, rows))
     stopped = _stop(ports, step, instance_id, builder)
+    ports.ledger.require_lease(holder)
     parked = _parked_row(ports, step, row, stopped, failure)
     ports.ledger.set_replica(holder, parked)
     return f"{instance_id} is parked again"
@@ -60,7 +61,7 @@ def _stop(ports: Ports, step: StepInput, instance_id: str, builder: str) -> Data
             # EC2 shuts the system down, and with it the database; InnoDB recovers at the next start if need be.
             pass
     if state != "stopping":
-        stop_owned_instance(ports, instance_id, builder)
+        stop_owned_instance(ports, holder_of(step), instance_id, builder)
     raise UndoInProgress(f"{instance_id} is {state}, waiting for it to stop")
 
 

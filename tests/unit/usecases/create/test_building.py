@@ -12,7 +12,7 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.execution_input import Trigger
-from peaker.domain.runs.ledger import ResourceKind, ResourceState, find
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import ExecutionRequest, HostStep, PlanStep, StepInput
 from peaker.domain.runs.run_memory import Donor, Source
 from peaker.domain.storage.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
@@ -257,9 +257,11 @@ def test_no_capacity_anywhere_names_every_zone(ports: FakePorts) -> None:
     ports.compute.full_subnets = {ZONE_A, ZONE_B}
     with pytest.raises(errors.CapacityUnavailable, match=r"us-east-1a.*us-east-1b"):
         launch_replica(ports, step(ports, "LaunchReplica"))
-    row = find(ports.ledger.resources(RUN_ID), ResourceKind.INSTANCE, "replica")
-    assert row is not None
-    assert row.state is ResourceState.INTENDED
+    rows = of_kind(ports.ledger.resources(RUN_ID), ResourceKind.INSTANCE)
+    assert {row.name: row.state for row in rows} == {
+        "replica/us-east-1a": ResourceState.UNDONE,
+        "replica/us-east-1b": ResourceState.UNDONE,
+    }
 
 
 def test_the_instance_is_awaited_and_its_loss_is_seen(ports: FakePorts) -> None:

@@ -11,10 +11,10 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState
 from peaker.domain.runs.run import FailedStep, StepInput
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.tear_down import TearDown, tear_down
+from peaker.usecases.run.tear_down import TearDown, remove_targets, tear_down
 from peaker.usecases.undo.undo_run import undo_run
 
-from peaker_contract.errors import NotOwned, UndoInProgress
+from peaker_contract.errors import AwsCallRejected, NotOwned, UndoInProgress
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, leased, orders, with_cluster
 from tests.support.fakes import FakePorts, fake_ports
@@ -114,8 +114,56 @@ def test_an_instance_of_another_owner_is_left_alone(ports: FakePorts) -> None:
         ports.compute.instances[NEW], tags={RUN_TAG: RUN_ID, OWNER_TAG: "prod"}
     )
     with pytest.raises(NotOwned, match="peaker:owner is 'prod'"):
-        undo_run(ports, step)
+        undo(ports, step)
     assert ports.compute.terminated == []
+
+
+def test_a_refused_deletion_keeps_nothing_else_from_going(ports: FakePorts) -> None:
+    """Both snapshots and a volume are refused; the rest goes, and the end names all three."""
+    step = build(ports)
+    for snapshot_id in ports.storage.snapshots:
+        ports.storage.undeletable[snapshot_id] = AwsCallRejected(f"{snapshot_id}: InvalidSnapshot.InUse")
+    ports.storage.undeletable["vol-data-0002"] = AwsCallRejected("vol-data-0002: UnauthorizedOperation")
+    with pytest.raises(AwsCallRejected) as told:
+        undo(ports, step)
+    assert ports.compute.terminated == [NEW]
+    assert ports.storage.deleted == ["vol-log-0002"]
+    for name in ("vol-data-0002", *ports.storage.snapshots):
+        assert name in str(told.value)
+
+
+def test_what_was_refused_goes_once_it_is_allowed(ports: FakePorts) -> None:
+    step = build(ports)
+    ports.storage.undeletable["vol-data-0002"] = AwsCallRejected("vol-data-0002: UnauthorizedOperation")
+    with pytest.raises(AwsCallRejected):
+        undo(ports, step)
+    ports.storage.undeletable.clear()
+    undo(ports, step)
+    assert {row.state for row in ports.ledger.resources(RUN_ID)} == {ResourceState.UNDONE}
+
+
+def test_a_target_that_a_late_call_put_back_leaves_again(ports: FakePorts) -> None:
+    """Its row says undone already."""
+    step = build(ports)
+    job = TearDown(ports, holder_of(step), ports.clusters.settings("orders"), RUN_ID)
+    ports.endpoint.targets.pop(NEW), ports.endpoint.warming.pop(NEW)
+    assert remove_targets(job, ports.ledger.resources(RUN_ID)) == []
+    ports.endpoint.set_warming(NEW, TargetState.HEALTHY)
+    assert remove_targets(job, ports.ledger.resources(RUN_ID)) == [f"target {NEW} healthy"]
+    assert ports.endpoint.warming[NEW].state is TargetState.DRAINING
+
+
+def test_a_command_that_may_still_show_is_waited_for_and_cancelled(ports: FakePorts) -> None:
+    step = leased(ports, "StartDatabase")
+    details = {"document": "start_database", "instance_id": BASE}
+    ports.ledger.intend(
+        holder_of(step), ResourceKind.COMMAND, "StartDatabase#1", step.step, ports.clock.now(), details
+    )
+    with pytest.raises(UndoInProgress, match=r"StartDatabase#1 of i-.* \(its answer was lost\)"):
+        undo_run(ports, failed(step))
+    ports.commands.sent.append(("start_database", BASE, f"{RUN_ID} StartDatabase#1"))
+    undo(ports, failed(step))
+    assert ports.commands.cancelled == ["command-1"]
 
 
 def test_something_with_the_runs_tag_but_without_a_ledger_row_is_left_alone(ports: FakePorts) -> None:

@@ -1,0 +1,132 @@
+"""LaunchReplica: one instance from one run, whatever EC2 refuses, forgets to answer or shows late (I10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from peaker.domain.replicas.inventory import Instance, InstanceSpec
+from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
+from peaker.domain.runs.run import PlanStep, StepInput
+from peaker.usecases.create.choose_donor import choose_donor
+from peaker.usecases.create.launch_replica import launch_replica
+from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.tear_down import TearDown, tear_down
+
+from peaker_contract import errors
+from tests.support.builders import RUN_ID, leased, orders, with_cluster
+from tests.support.fakes import FakeCompute, FakePorts, fake_ports
+
+ZONE_A, ZONE_B = "subnet-0a77000000000001a", "subnet-0a77000000000001b"
+
+
+@dataclass
+class Ec2(FakeCompute):
+    """EC2 that launches and does not answer (`lost`), and shows by tag only what it is told to show."""
+
+    lost: int = 0
+    shows: bool = True
+    asked: list[str] = field(default_factory=list)
+
+    def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
+        self.asked.append(spec.subnet_id)
+        launched = super().launch(spec, client_token)
+        if self.lost:
+            self.lost -= 1
+            raise TimeoutError("the function's time was over")
+        return launched
+
+    def instances_of_run(self, run_id: str) -> list[Instance]:
+        return super().instances_of_run(run_id) if self.shows else []
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    plain = fake_ports(orders())
+    world = FakePorts(**{**vars(plain), "compute": Ec2(zones=plain.compute.zones)})
+    with_cluster(world)
+    plan_scale_out(world, PlanStep(**leased(world, "PlanScaleOut").model_dump()))
+    choose_donor(world, leased(world, "ChooseDonor"))
+    return world
+
+
+def ec2(ports: FakePorts) -> Ec2:
+    assert isinstance(ports.compute, Ec2)
+    return ports.compute
+
+
+def launch(ports: FakePorts) -> StepInput:
+    given = leased(ports, "LaunchReplica")
+    launch_replica(ports, given)
+    return given
+
+
+def rows(ports: FakePorts) -> Sequence[ResourceRow]:
+    return of_kind(ports.ledger.resources(RUN_ID), ResourceKind.INSTANCE)
+
+
+def test_a_zone_that_refused_is_not_asked_again_while_the_next_one_has_not_answered(ports: FakePorts) -> None:
+    """Zone a refuses, zone b launches, the function ends without an answer; then zone a has capacity."""
+    ports.compute.full_subnets = {ZONE_A}
+    ec2(ports).lost, ec2(ports).shows = 1, False
+    with pytest.raises(TimeoutError):
+        launch(ports)
+    ports.compute.full_subnets = set()
+    launch(ports)
+    assert ec2(ports).asked == [ZONE_A, ZONE_B, ZONE_B]
+    ec2(ports).shows = True
+    [instance] = ports.compute.instances_of_run(RUN_ID)
+    assert {row.name: (row.state, row.resource_id) for row in rows(ports)} == {
+        "replica/us-east-1a": (ResourceState.UNDONE, None),
+        "replica/us-east-1b": (ResourceState.MADE, instance.instance_id),
+    }
+
+
+def test_an_attempt_without_an_answer_goes_on_to_the_next_zone_once_its_own_refuses(ports: FakePorts) -> None:
+    ec2(ports).lost, ec2(ports).shows = 1, False
+    with pytest.raises(TimeoutError):
+        launch(ports)
+    ports.compute.full_subnets = {ZONE_A}
+    launch(ports)
+    assert ec2(ports).asked == [ZONE_A, ZONE_A, ZONE_B]
+
+
+def test_an_instance_that_shows_is_taken_over(ports: FakePorts) -> None:
+    ec2(ports).lost = 1
+    with pytest.raises(TimeoutError):
+        launch(ports)
+    launch(ports)
+    assert ec2(ports).asked == [ZONE_A]
+    [row] = rows(ports)
+    assert row.resource_id == ports.compute.instances_of_run(RUN_ID)[0].instance_id
+
+
+def test_zones_that_have_all_refused_are_not_asked_once_more(ports: FakePorts) -> None:
+    ports.compute.full_subnets = {ZONE_A, ZONE_B}
+    for said in (r"us-east-1a: .*us-east-1b: ", "us-east-1a, us-east-1b have refused before"):
+        with pytest.raises(errors.CapacityUnavailable, match=said):
+            launch(ports)
+    assert ec2(ports).asked == [ZONE_A, ZONE_B]
+
+
+def test_the_undo_finds_what_was_launched_without_an_answer(ports: FakePorts) -> None:
+    ports.compute.full_subnets = {ZONE_A}
+    ec2(ports).lost = 1
+    with pytest.raises(TimeoutError):
+        launch(ports)
+    given = leased(ports, "UndoScaleOut")
+    job = TearDown(ports, holder_of(given), ports.clusters.settings("orders"), RUN_ID)
+    [left] = tear_down(job)
+    assert ports.compute.terminated == [left]
+
+
+def test_a_run_of_the_version_before_goes_on_with_its_row_of_all_zones(ports: FakePorts) -> None:
+    given = leased(ports, "LaunchReplica")
+    ports.ledger.intend(holder_of(given), ResourceKind.INSTANCE, "replica", given.step, ports.clock.now(), {})
+    launch(ports)
+    assert [(row.name, row.state) for row in rows(ports)] == [
+        ("replica", ResourceState.UNDONE),
+        ("replica/us-east-1a", ResourceState.MADE),
+    ]
