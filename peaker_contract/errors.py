@@ -236,6 +236,15 @@ class RegistrationRefused(Refused):
     remedy = "Read the numbers of the step that the missing proof names, then start again."
 
 
+class ReplicaChanged(Refused):
+    """The replica, its volumes or its source are not those of its proof any more; the message names what changed."""
+
+    remedy = (
+        "Start scale_out again: it builds by what is there now. After a failover look first whether the tag "
+        "peaker:role says source of the new one alone."
+    )
+
+
 class NotOwned(Refused):
     """Owner tag and ledger do not agree that Peaker made it (I1); it is left alone."""
 

@@ -22,6 +22,10 @@ class ReplicaState(StrEnum):
     RETIRED = "retired"
 
 
+_STANDING = frozenset({ReplicaState.BUILDING, ReplicaState.IN_SERVICE, ReplicaState.DRAINING})
+_REGISTERED = frozenset({TargetState.INITIAL, TargetState.HEALTHY, TargetState.UNHEALTHY})
+
+
 @dataclass(frozen=True)
 class Parking:
     """What a parked replica has applied, until when it can come back, and what has been learned about that.
@@ -81,6 +85,20 @@ class Replica:
         return OWNER_TAG in self.instance.tags and self.ledger_row is not None
 
     @property
+    def is_registered(self) -> bool:
+        """In the serving group, or nobody can say whether it is."""
+        return isinstance(self.health, Unknown) or self.health.state in _REGISTERED
+
+    @property
+    def is_standing(self) -> bool:
+        """Being made, in service or on its way out, as the ledger has it."""
+        return self.ledger_row is not None and self.ledger_row.state in _STANDING
+
+    @property
+    def is_building(self) -> bool:
+        return self.ledger_row is not None and self.ledger_row.state is ReplicaState.BUILDING
+
+    @property
     def is_parked(self) -> bool:
         """Stopped with its warm volumes, as the ledger has it."""
         return self.ledger_row is not None and self.ledger_row.state is ReplicaState.PARKED
@@ -94,12 +112,16 @@ class Replica:
 
 @dataclass(frozen=True)
 class FleetState:
-    """All that is known of a cluster's fleet at one time. A source that was not found is Unknown."""
+    """All that is known of a cluster's fleet at one time. A source that was not found is Unknown.
+
+    `at_work` are the ids of the replicas that the run which holds the lease builds or returns.
+    """
 
     cluster: str
     gathered_at: datetime
     source: Instance | Unknown
     replicas: tuple[Replica, ...]
+    at_work: frozenset[str] = frozenset()
 
     @property
     def serving(self) -> tuple[Replica, ...]:
@@ -107,12 +129,25 @@ class FleetState:
 
     @property
     def building(self) -> tuple[Replica, ...]:
-        """Replicas that a run is making now."""
+        """Replicas that the ledger calls so: a run makes them now, or left them behind."""
         return tuple(
             replica
             for replica in self.replicas
             if replica.ledger_row is not None and replica.ledger_row.state is ReplicaState.BUILDING
         )
+
+    @property
+    def coming(self) -> tuple[Replica, ...]:
+        """Replicas that will serve: a run is at work on them. What a dead run left will not come by itself."""
+        return tuple(one for one in self.building if one.instance_id in self.at_work and not one.is_serving)
+
+    @property
+    def under_ceiling(self) -> tuple[Replica, ...]:
+        """All that `max_replicas` counts: who is registered, healthy or not, and what Peaker made and did not park.
+
+        Each of them may serve the next moment without any run; unknown health is not absence (I4).
+        """
+        return tuple(one for one in self.replicas if one.is_registered or one.is_standing)
 
     @property
     def peak(self) -> tuple[Replica, ...]:

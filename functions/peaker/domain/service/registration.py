@@ -1,10 +1,14 @@
-"""Whether a replica is proven (I5): a pure reading of what the steps recorded."""
+"""Whether a replica is proven (I5), and still is what was proven: a pure reading of the steps and of what is there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from peaker.domain.instants import to_iso
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import Instance, Volume
 from peaker.domain.runs.ledger import StepRow
 from peaker_contract.cluster import ClusterSettings
 
@@ -17,6 +21,77 @@ def missing_proofs(steps: Mapping[str, StepRow], settings: ClusterSettings) -> l
         *_replication(_numbers(steps, "StartReplication")),
         *_lag(_numbers(steps, "WaitForCatchUp"), settings),
     ]
+
+
+# The steps that say on which start of the instance they ran, as `launched_at`.
+BOOT_STEPS = ("VerifyStorage", "StartDatabase")
+
+
+@dataclass(frozen=True)
+class AtTheDoor:
+    """What is there right before the registration."""
+
+    source: Instance | Unknown
+    replica: Instance
+    volumes: tuple[Volume, ...]
+
+
+def changes_since_proof(
+    own_steps: Mapping[str, StepRow], volumes: Mapping[str, str], door: AtTheDoor
+) -> list[str]:
+    """What is not any more as it was proven, one sentence each; empty when nothing has changed.
+
+    `own_steps` are the steps of this run alone: a replica that returns was proven warm on an earlier start of its
+    instance, by the run that built it, and its database was started in this one. `volumes` are the devices by volume
+    id at which the run that built it attached them. A step of the version before does not say its start.
+    """
+    return [
+        *_source_changes(own_steps, door),
+        *_boot_changes(own_steps, door),
+        *_volume_changes(volumes, door),
+    ]
+
+
+def _source_changes(steps: Mapping[str, StepRow], door: AtTheDoor) -> list[str]:
+    if isinstance(door.source, Unknown):
+        return [f"the source is unknown: {door.source.why}; what is unknown is held (I4)"]
+    follows = _numbers(steps, "StartReplication").get("source_host")
+    if follows in (None, door.source.private_ip):
+        return []
+    return [
+        f"it follows {follows}, and the source is {door.source.instance_id} ({door.source.private_ip}) now: there was "
+        "a failover"
+    ]
+
+
+def _boot_changes(steps: Mapping[str, StepRow], door: AtTheDoor) -> list[str]:
+    if door.replica.state != "running":
+        return [f"its instance is {door.replica.state}"]
+    now = to_iso(door.replica.launched_at)
+    before = {step: _numbers(steps, step).get("launched_at") for step in BOOT_STEPS}
+    return [
+        f"its instance was started again at {now}, after {step} (started {launched_at})"
+        for step, launched_at in before.items()
+        if launched_at not in (None, now)
+    ]
+
+
+def _volume_changes(volumes: Mapping[str, str], door: AtTheDoor) -> list[str]:
+    there = {one.volume_id: one for one in door.volumes if one.attachment_state == "attached"}
+    changes = []
+    for volume_id, device in volumes.items():
+        found = there.get(volume_id)
+        if found is None:
+            changes.append(f"{volume_id}, which was proven at {device}, is not attached any more")
+        elif found.device != device:
+            changes.append(f"{volume_id} is at {found.device}, and was proven at {device}")
+    others = {one.device: one.volume_id for one in there.values() if one.volume_id not in volumes}
+    changes += [
+        f"{others[device]} is at {device}, where {volume_id} was proven"
+        for volume_id, device in volumes.items()
+        if device in others
+    ]
+    return changes
 
 
 def _numbers(steps: Mapping[str, StepRow], step: str) -> Mapping[str, Any]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from peaker.domain.runs.ledger import ResourceKind, StepRow
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, StepRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.service.registration import missing_proofs
+from peaker.domain.service.registration import AtTheDoor, changes_since_proof, missing_proofs
 from peaker.ports import Ports
+from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import builder_of, host_id
-from peaker_contract.errors import RegistrationRefused
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import RegistrationRefused, ReplicaChanged
 from peaker_contract.steps import Method
 from peaker_contract.way_into_service import states_passed
 
@@ -18,7 +20,10 @@ PROVEN_BY_THE_BUILDER = states_passed(Method.BUILD) - states_passed(Method.RETUR
 
 
 def register_replica(ports: Ports, step: StepInput) -> Summary:
-    """Raises RegistrationRefused and names each proof that is missing (I5)."""
+    """Raises RegistrationRefused and names each proof that is missing (I5); ReplicaChanged, and names what has changed.
+
+    A proof holds for the source that was followed, the start of the instance and the volumes that it was made on.
+    """
     settings = ports.clusters.settings(step.cluster)
     instance_id = host_id(ports, step, "replica")
     missing = missing_proofs(_proofs(ports, step.run_id), settings)
@@ -26,13 +31,35 @@ def register_replica(ports: Ports, step: StepInput) -> Summary:
         raise RegistrationRefused(
             f"{instance_id} is not registered before it is proven (I5): {'; '.join(missing)}"
         )
+    changes = _changes(ports, step, settings, instance_id)
+    if changes:
+        raise ReplicaChanged(
+            f"{instance_id} is not what was proven any more, and is not registered (I5): {'; '.join(changes)}"
+        )
     holder, now = holder_of(step), ports.clock.now()
     row = ports.ledger.intend(
         holder, ResourceKind.TARGET, TARGET_ROW, step.step, now, {"instance_id": instance_id}
     )
+    ports.ledger.require_lease(holder)
     ports.endpoint.register(settings, instance_id)
     ports.ledger.made(holder, row, instance_id, ports.clock.now())
     return Summary(text=f"{instance_id} registered", numbers={"target": instance_id})
+
+
+def _changes(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str) -> list[str]:
+    own_steps = {row.step: row for row in ports.ledger.steps(step.run_id)}
+    built = ports.ledger.resources(builder_of(ports.ledger.run(step.run_id)))
+    attached = {
+        str(row.details["volume_id"]): str(row.details["device"])
+        for row in of_kind(built, ResourceKind.ATTACHMENT)
+        if row.state is not ResourceState.UNDONE
+    }
+    door = AtTheDoor(
+        source=source_of(ports, settings),
+        replica=ports.compute.instance(instance_id),
+        volumes=tuple(ports.storage.volumes_of_instance(instance_id)),
+    )
+    return changes_since_proof(own_steps, attached, door)
 
 
 def _proofs(ports: Ports, run_id: str) -> dict[str, StepRow]:

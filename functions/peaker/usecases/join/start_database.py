@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
+from peaker.domain.instants import to_iso
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.run.run_host_command import run_host_command
@@ -17,7 +18,10 @@ def start_database(ports: Ports, step: StepInput) -> Summary:
     instance_id = host_id(ports, step, "replica")
     parameters = start_parameters(ports, step, instance_id)
     numbers = run_host_command(ports, step, "start_database", instance_id, parameters)
-    return Summary(text=f"server_uuid {numbers.get('server_uuid')}", numbers=numbers)
+    launched_at = to_iso(ports.compute.instance(instance_id).launched_at)
+    return Summary(
+        text=f"server_uuid {numbers.get('server_uuid')}", numbers={**numbers, "launched_at": launched_at}
+    )
 
 
 def health_policy(settings: ClusterSettings) -> str:

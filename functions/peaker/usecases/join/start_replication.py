@@ -1,19 +1,39 @@
-"""StartReplication: the replica follows the source from the snapshot's position (I11)."""
+"""StartReplication: the replica follows the source of today from the snapshot's position (I11)."""
 
 from __future__ import annotations
 
+from peaker.domain.reading import Unknown
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Source
 from peaker.ports import Ports
+from peaker.usecases.plan.gather_fleet import source_of
+from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import builder_of, host_id
+from peaker.usecases.run.run_memory import builder_of, host_id, settled
 
 
 def start_replication(ports: Ports, step: StepInput) -> Summary:
-    """Raises BinlogsGone when the source has purged what the replica lacks."""
-    run = ports.ledger.run(step.run_id)
-    source = run.required(Source, step.step).private_ip
+    """Raises BinlogsGone when the source has purged what the replica lacks.
+
+    A prewarm takes hours: the source may be another one than when the donor was chosen. The one to follow is settled
+    when the command is sent.
+    """
     instance_id = host_id(ports, step, "replica")
-    parameters = {"RunId": builder_of(run), "SourceHost": source}
-    numbers = run_host_command(ports, step, "start_replication", instance_id, parameters)
-    return Summary(text=f"{instance_id} replicates from {source}", numbers=numbers)
+    numbers = run_host_command(
+        ports, step, "start_replication", instance_id, lambda: _parameters(ports, step)
+    )
+    followed = settled(ports, step, Source).private_ip
+    return Summary(
+        text=f"{instance_id} replicates from {followed}", numbers={**numbers, "source_host": followed}
+    )
+
+
+def _parameters(ports: Ports, step: StepInput) -> dict[str, str]:
+    """An unknown source is that of the plan for now; RegisterReplica asks again."""
+    source = source_of(ports, ports.clusters.settings(step.cluster))
+    if not isinstance(source, Unknown):
+        ports.ledger.settle(
+            holder_of(step), Source(instance_id=source.instance_id, private_ip=source.private_ip)
+        )
+    builder = builder_of(ports.ledger.run(step.run_id))
+    return {"RunId": builder, "SourceHost": settled(ports, step, Source).private_ip}

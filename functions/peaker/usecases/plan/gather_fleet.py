@@ -8,8 +8,10 @@ from datetime import datetime
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaRow
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
+from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import LedgerInconsistent
 from peaker_contract.tags import ROLE_TAG
 
 _LEAVING = {"shutting-down", "terminated"}
@@ -24,7 +26,27 @@ def gather_fleet(ports: Ports, settings: ClusterSettings, *, with_volumes: bool 
     health = ports.endpoint.health(settings)
     rows = ports.ledger.replicas(settings.name)
     volumes = ports.storage.volumes_of_instance if with_volumes else None
-    return fleet_of(settings.name, ports.clock.now(), instances, health, rows, volumes)
+    at_work = _replicas_at_work(ports, settings.name, rows)
+    return fleet_of(settings.name, ports.clock.now(), instances, health, rows, volumes, at_work)
+
+
+def source_of(ports: Ports, settings: ClusterSettings) -> Instance | Unknown:
+    """The cluster's source now."""
+    found = ports.compute.instances_of_cluster(settings.name)
+    return _source([one for one in found if one.state not in _LEAVING])
+
+
+def _replicas_at_work(ports: Ports, cluster: str, rows: Mapping[str, ReplicaRow]) -> frozenset[str]:
+    """The replicas that the scale_out which holds the lease builds or returns."""
+    lease = ports.lease.current(cluster, ports.clock.now())
+    if lease is None or lease.operation != "scale_out":
+        return frozenset()
+    built = {row.instance_id for row in rows.values() if row.run_id == lease.run_id}
+    try:
+        replica = ports.ledger.run(lease.run_id).part(RunReplica)
+    except LedgerInconsistent:
+        replica = None
+    return frozenset(built if replica is None else {*built, replica.instance_id})
 
 
 def fleet_of(
@@ -34,6 +56,7 @@ def fleet_of(
     health: Mapping[str, TargetHealth] | Unknown,
     rows: Mapping[str, ReplicaRow],
     volumes_of: Callable[[str], Sequence[Volume]] | None = None,
+    at_work: frozenset[str] = frozenset(),
 ) -> FleetState:
     """The fleet by what EC2, the serving group and the ledger said; instances that go are left out."""
     staying = [one for one in instances if one.state not in _LEAVING]
@@ -53,6 +76,7 @@ def fleet_of(
         gathered_at=gathered_at,
         source=_source(staying),
         replicas=tuple(sorted(replicas, key=lambda replica: replica.instance_id)),
+        at_work=at_work,
     )
 
 

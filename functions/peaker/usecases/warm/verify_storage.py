@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from peaker.domain.host_results import StorageProof, typed
-from peaker.domain.instants import seconds_between
+from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.ledger import ResourceKind, of_kind
@@ -68,6 +68,7 @@ def verify_storage(ports: Ports, step: StepInput) -> Summary:
         numbers={
             **numbers,
             "scope": scope,
+            "launched_at": to_iso(ports.compute.instance(instance_id).launched_at),
             "looks": [look.model_dump(mode="json") for look in looks],
             "maps_unreadable": unreadable,
             "limits": judged,

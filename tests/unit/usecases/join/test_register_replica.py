@@ -1,0 +1,168 @@
+"""RegisterReplica asks once more at the door, and is not overtaken by an undo (I5, I6)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from peaker.domain.instants import to_iso
+from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.run import StepInput
+from peaker.domain.runs.run_memory import RunReplica, Source
+from peaker.usecases.join.register_replica import register_replica
+from peaker.usecases.join.start_database import start_database
+from peaker.usecases.join.start_replication import start_replication
+from peaker.usecases.run.held_lease import holder_of, lease_end
+
+from peaker_contract import errors
+from tests.support.builders import RUN_ID, SOURCE, data_volumes_of, instance, leased, orders, with_cluster
+from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.peak import answers
+
+NEW = "i-000000000000c0002"
+SAMPLES = {"samples": [{"lag_seconds": 0}] * 10}
+PROOFS: dict[str, dict[str, Any]] = {
+    "PrepareDonor": {"server_uuid": "donor"},
+    "VerifyStorage": {"verdict": "warm", "launched_at": to_iso(NOON)},
+    "StartDatabase": {"server_uuid": "own", "read_only": True, "launched_at": to_iso(NOON)},
+    "StartReplication": {"io_running": True, "sql_running": True, "source_host": "10.77.2.20"},
+    "WaitForCatchUp": SAMPLES,
+}
+
+
+def proven(ports: FakePorts, step: StepInput, names: tuple[str, ...] = tuple(PROOFS)) -> None:
+    holder, now = holder_of(step), ports.clock.now()
+    for name in names:
+        ports.ledger.start_step(holder, name, now, lease_end(now))
+        ports.ledger.finish_step(holder, name, now, PROOFS[name])
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    """A replica that is proven and may be registered."""
+    ports = with_cluster(fake_ports(orders()))
+    ports.compute.add(instance(NEW, launched_at=NOON))
+    given = leased(ports, "WaitForCatchUp")
+    holder = holder_of(given)
+    for volume in data_volumes_of(NEW):
+        ports.storage.add(volume)
+        details = {"volume_id": volume.volume_id, "instance_id": NEW, "device": volume.device}
+        row = ports.ledger.intend(holder, ResourceKind.ATTACHMENT, str(volume.name), "Made", NOON, details)
+        ports.ledger.made(holder, row, f"{volume.volume_id}:{volume.device}", NOON)
+    source = Source(instance_id=SOURCE, private_ip="10.77.2.20")
+    replica = RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON)
+    ports.ledger.settle(holder, replica, source)
+    proven(ports, given)
+    return ports
+
+
+def register(ports: FakePorts) -> None:
+    register_replica(ports, leased(ports, "RegisterReplica"))
+
+
+def refused(ports: FakePorts, said: str) -> None:
+    with pytest.raises(errors.ReplicaChanged, match=said):
+        register(ports)
+    assert NEW not in ports.endpoint.warming
+    assert not [row for row in ports.ledger.resources(RUN_ID) if row.kind is ResourceKind.TARGET]
+
+
+def failover(ports: FakePorts) -> None:
+    del ports.compute.instances[SOURCE]
+    ports.compute.add(replace(instance("i-0000000000000050b", "source"), private_ip="10.77.1.9"))
+
+
+def test_a_replica_as_it_was_proven_goes_into_the_warming_group(ports: FakePorts) -> None:
+    register(ports)
+    assert NEW in ports.endpoint.warming
+
+
+def test_after_a_failover_it_is_not_registered(ports: FakePorts) -> None:
+    failover(ports)
+    refused(ports, r"it follows 10.77.2.20, and the source is i-0000000000000050b \(10.77.1.9\) now")
+
+
+def test_a_stop_and_a_start_after_the_proof_refuse_it(ports: FakePorts) -> None:
+    ports.compute.add(instance(NEW, launched_at=NOON + timedelta(hours=1)))
+    refused(ports, "was started again at 2026-11-21T13:00:00.*after VerifyStorage")
+
+
+def test_another_volume_in_the_place_of_the_proven_one_refuses_it(ports: FakePorts) -> None:
+    taken = ports.storage.volumes.pop("vol-data-0002")
+    ports.storage.add(replace(taken, volume_id="vol-cold"))
+    refused(ports, "vol-cold is at /dev/sdf, where vol-data-0002 was proven")
+
+
+def returned(ports: FakePorts) -> StepInput:
+    """Another run has brought the parked replica back; its instance was started an hour ago."""
+    ports.lease.release(holder_of(leased(ports, "ReleaseLease")))
+    ports.compute.add(instance(NEW, launched_at=NOON + timedelta(days=1)))
+    given = leased(ports, "RegisterReplica", run_id="scale-out-orders-2")
+    ports.ledger.settle(holder_of(given), RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON))
+    proven(ports, given, ("StartReplication", "WaitForCatchUp"))
+    holder, now = holder_of(given), ports.clock.now()
+    ports.ledger.start_step(holder, "StartDatabase", now, lease_end(now))
+    started = {**PROOFS["StartDatabase"], "launched_at": to_iso(NOON + timedelta(days=1))}
+    ports.ledger.finish_step(holder, "StartDatabase", now, started)
+    return given
+
+
+def test_a_return_needs_the_volumes_of_its_builders_proof_and_todays_start(ports: FakePorts) -> None:
+    register_replica(ports, returned(ports))
+    assert NEW in ports.endpoint.warming
+
+
+def test_a_return_whose_volume_was_exchanged_while_it_was_parked_is_refused(ports: FakePorts) -> None:
+    given = returned(ports)
+    taken = ports.storage.volumes.pop("vol-data-0002")
+    ports.storage.add(replace(taken, volume_id="vol-cold"))
+    with pytest.raises(errors.ReplicaChanged, match="vol-cold"):
+        register_replica(ports, given)
+
+
+def test_a_return_whose_instance_was_started_again_meanwhile_is_refused(ports: FakePorts) -> None:
+    given = returned(ports)
+    ports.compute.add(instance(NEW, launched_at=NOON + timedelta(days=2)))
+    with pytest.raises(errors.ReplicaChanged, match="after StartDatabase"):
+        register_replica(ports, given)
+
+
+def test_a_late_call_of_a_fenced_run_registers_nothing(ports: FakePorts) -> None:
+    """Its first call was lost after its intent, so that no write stands before the endpoint's call any more."""
+    late = leased(ports, "RegisterReplica")
+    ports.ledger.intend(
+        holder_of(late), ResourceKind.TARGET, "read-endpoint", late.step, NOON, {"instance_id": NEW}
+    )
+    ports.lease.acquire("orders", RUN_ID, "scale_out", NOON, lease_end(NOON), fence=True)
+    with pytest.raises(errors.LeaseLost):
+        register_replica(ports, late)
+    assert NEW not in ports.endpoint.warming
+
+
+def test_replication_begins_at_the_source_of_today(ports: FakePorts) -> None:
+    """A failover during the prewarm: the donor followed another one."""
+    failover(ports)
+    answers(ports, "start_replication", io_running=True, sql_running=True)
+    given = leased(ports, "StartReplication", run_id=RUN_ID)
+    done = start_replication(ports, given)
+    assert done.numbers["source_host"] == "10.77.1.9"
+    assert ports.commands.parameters[-1]["SourceHost"] == "10.77.1.9"
+    assert ports.ledger.run(RUN_ID).required(Source, "x").instance_id == "i-0000000000000050b"
+
+
+def test_a_failover_between_two_looks_at_the_command_does_not_change_what_it_follows(
+    ports: FakePorts,
+) -> None:
+    given = leased(ports, "StartReplication")
+    with pytest.raises(errors.HostCommandRunning):
+        start_replication(ports, given)
+    failover(ports)
+    answers(ports, "start_replication", io_running=True, sql_running=True)
+    assert start_replication(ports, given).numbers["source_host"] == "10.77.2.20"
+
+
+def test_the_database_s_start_says_on_which_start_of_the_instance_it_ran(ports: FakePorts) -> None:
+    answers(ports, "start_database", server_uuid="own", read_only=True)
+    assert start_database(ports, leased(ports, "StartDatabase")).numbers["launched_at"] == to_iso(NOON)
