@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import pytest
 
@@ -22,10 +23,11 @@ ELSEWHERE = {
     "FenceScaleOut", "ReleaseUnseenLease", "ReleaseLease", "UndoScaleOut",
     "RecordFailure", "ReleaseLeaseAfterFailure", "RecordUndoIncomplete", "ReleaseLeaseAfterIncompleteUndo",
     "RecordRefusal", "ReleaseUnusedLease", "StartParkedReplica", "AwaitParkedReplica", "InstallOnParkedReplica",
+    "RecordReceipt",
 }  # fmt: skip
 # States whose function makes something: the fault comes after the effect, too.
 EFFECTS = (
-    "CreateSnapshots", "LaunchReplica", "CreateVolumes", "AttachVolumes", "RegisterReplica", "RecordReceipt",
+    "CreateSnapshots", "LaunchReplica", "CreateVolumes", "AttachVolumes", "RegisterReplica",
 )  # fmt: skip
 
 
@@ -46,7 +48,7 @@ CASES += [(name, "after") for name in EFFECTS]
 ALIKE = {
     "ChooseDonor", "InstallOnDonor", "PrepareDonor", "CreateSnapshots", "AwaitSnapshots", "LaunchReplica",
     "AwaitInstanceOnline", "CreateVolumes", "AttachVolumes", "AssembleStorage", "StartDatabase", "StartReplication",
-    "LoadBufferPool", "AwaitHealthy", "RegisterReplica", "RecordReceipt",
+    "LoadBufferPool", "AwaitHealthy", "RegisterReplica",
 }  # fmt: skip
 EVERY_STATE = [
     pytest.param(name, when, marks=pytest.mark.every_state)
@@ -186,6 +188,23 @@ def test_an_undo_that_cannot_finish_says_so_and_still_frees_the_lease(cloud: Wor
     assert "Then UndoScaleOut failed (NotOwned): on purpose" in execution["cause"]
     assert cloud.lease_is_free(cluster)
     assert cloud.receipt(cloud.runs(cluster)[0])["outcome"] == "undo_incomplete"
+
+
+@pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.every_state)])
+def test_what_fails_after_the_replica_is_in_service_takes_nothing_away(
+    cloud: WorkflowCloud, when: Literal["before", "after"]
+) -> None:
+    cluster = cloud.cluster()
+    cloud.cloud.faults.add("lambda:record_receipt", FATAL, "on purpose", when=when)
+    execution = cloud.run("scale_out", {"cluster": cluster.name})
+    assert cloud.last_state(execution) == "ReplicaInServiceAfterFailure"
+    assert execution["cause"].startswith(
+        "The replica serves and stays; a step after that failed. RecordReceipt"
+    )
+    assert sorted(cloud.health(cluster).values()) == ["healthy", "healthy"]
+    assert cloud.lease_is_free(cluster)
+    receipt = cloud.receipt(cloud.runs(cluster)[0])
+    assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_forward", "RecordReceipt")
 
 
 def test_a_record_that_cannot_be_written_hides_nothing(cloud: WorkflowCloud) -> None:

@@ -300,14 +300,23 @@ def _running_operation(lease: LeaseRow | None) -> Refusal | None:
 
 
 def _ceiling(fleet: FleetState, settings: ClusterSettings, count: int) -> Refusal | None:
-    serving, building = len(fleet.serving), len(fleet.building)
-    if serving + building + count <= settings.max_replicas:
+    counted = fleet.under_ceiling
+    if len(counted) + count <= settings.max_replicas:
         return None
+    serving = sum(one.is_serving for one in counted)
+    building = sum(one.is_building and not one.is_serving for one in counted)
+    others = [one for one in counted if not one.is_serving and not one.is_building]
+    standing = "".join(f" + {one.instance_id} ({_why_counted(one)})" for one in others)
     return Refusal(
         code="ceiling",
-        reason=f"{serving} serving + {building} building + {count} wanted exceeds max_replicas "
+        reason=f"{serving} serving + {building} building{standing} + {count} wanted exceeds max_replicas "
         f"{settings.max_replicas}, the ceiling (I12)",
     )
+
+
+def _why_counted(replica: Replica) -> str:
+    row = replica.ledger_row
+    return replica.health_text if row is None or not replica.is_standing else row.state.value
 
 
 def _source(fleet: FleetState) -> Refusal | None:

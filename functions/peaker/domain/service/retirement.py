@@ -17,7 +17,11 @@ from peaker.domain.replicas.inventory import Instance, TargetHealth
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
-_REMOVABLE = frozenset({ReplicaState.IN_SERVICE, ReplicaState.DRAINING, ReplicaState.PARKED})
+_REMOVABLE = frozenset(
+    {ReplicaState.IN_SERVICE, ReplicaState.DRAINING, ReplicaState.PARKED, ReplicaState.BUILDING}
+)
+# What a dead run left goes only when it is asked for by name.
+_LEFT_BEHIND = frozenset({ReplicaState.BUILDING, ReplicaState.DRAINING})
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,10 @@ def _why_not(replica: Replica, fleet: FleetState, wanted: str | None) -> str | N
             return None
         until = row.parking.until if row.parking is not None else None
         return f"parked until {to_iso(until)}" if until is not None else "parked, without a limit"
+    if replica.instance_id in fleet.at_work:
+        return f"the ledger says {row.state.value}, and a run is at work on it"
+    if row.state in _LEFT_BEHIND and wanted == replica.instance_id:
+        return None
     if row.state is not ReplicaState.IN_SERVICE:
         return f"the ledger says {row.state.value}"
     return None
@@ -132,6 +140,10 @@ def _why_not(replica: Replica, fleet: FleetState, wanted: str | None) -> str | N
 def _why(replica: Replica, fleet: FleetState, numbers: Mapping[str, Any]) -> str:
     if replica.is_parked:
         return f"parked, {_expired(replica, fleet) or 'asked for by name'}"
+    if replica.ledger_row is not None and replica.ledger_row.state in _LEFT_BEHIND:
+        return (
+            f"{replica.ledger_row.state.value}, left behind by {replica.ledger_row.run_id}, asked for by name"
+        )
     per_load = numbers["usd_per_load_unit_hour"]
     price = "price per query unknown" if per_load is None else f"${per_load:.6f} an hour per unit of load"
     return (
@@ -156,7 +168,7 @@ def guard_removal(
     """
     if replica is None:
         return ["it is not among the cluster's instances any more, and what is unknown is held (I4)"]
-    reasons = _ownership_reasons(replica, environment)
+    reasons = _ownership_reasons(replica, fleet, environment)
     source = fleet.source
     if isinstance(source, Unknown):
         reasons.append(f"the source is unknown: {source.why}; what is unknown is held (I4)")
@@ -178,7 +190,7 @@ def guard_removal(
     return reasons
 
 
-def _ownership_reasons(replica: Replica, environment: str) -> list[str]:
+def _ownership_reasons(replica: Replica, fleet: FleetState, environment: str) -> list[str]:
     tags, row = replica.instance.tags, replica.ledger_row
     reasons: list[str] = []
     if replica.is_base:
@@ -195,6 +207,8 @@ def _ownership_reasons(replica: Replica, environment: str) -> list[str]:
         )
     elif row.state not in _REMOVABLE:
         reasons.append(f"the ledger says {row.state.value}, which is not in service, draining or parked (I1)")
+    elif row.state is ReplicaState.BUILDING and replica.instance_id in fleet.at_work:
+        reasons.append("a run is building it (I6)")
     return reasons
 
 

@@ -265,9 +265,7 @@ def _building(fleet: FleetState, lease: LeaseRow | None) -> int:
     """
     if lease is None or lease.operation != "scale_out":
         return 0
-    served = any(
-        one.ledger_row is not None and one.ledger_row.run_id == lease.run_id for one in fleet.serving
-    )
+    served = any(one.instance_id in fleet.at_work for one in fleet.serving)
     return 0 if served else 1
 
 

@@ -27,11 +27,13 @@ from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import host_id
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import (
+    AwsUnavailable,
     HostCommandFailed,
     HostCommandRunning,
     RampInProgress,
     RampUndecided,
     ReplicaWorseThanPeers,
+    ResourceNotFound,
 )
 
 COMPARED_PEERS = 2
@@ -48,7 +50,7 @@ def ramp_traffic(ports: Ports, step: StepInput) -> Summary:
     if not ramp.promoted:
         ramp = _climb(ports, step, settings, instance_id, ramp)
     require_healthy(ports, settings, instance_id)
-    _into_service(ports, step, instance_id)
+    _record_in_service(ports, step, instance_id)
     numbers = {"target": instance_id, "backs": ramp.backs, "windows": list(ramp.history)}
     return Summary(text=f"{instance_id} serves, after {len(ramp.history)} comparisons", numbers=numbers)
 
@@ -57,7 +59,7 @@ def _standing(ports: Ports, step: StepInput, settings: ClusterSettings) -> Ramp:
     ramp = ports.ledger.run(step.run_id).part(Ramp)
     if ramp is not None:
         return ramp
-    _warm_group_has_all(ports, settings)
+    _warm_group_has_all(ports, step, settings)
     return _set(ports, step, settings, _begun(ports), "begun")
 
 
@@ -66,17 +68,29 @@ def _begun(ports: Ports) -> Ramp:
     return Ramp(since=now, share_since=now)
 
 
-def _warm_group_has_all(ports: Ports, settings: ClusterSettings) -> None:
-    """The share is the warming group's, so that all who serve must be in it beside the newcomer."""
+def _warm_group_has_all(ports: Ports, step: StepInput, settings: ClusterSettings) -> None:
+    """The share is the warming group's, so that all who serve must be in it beside the newcomer.
+
+    The endpoint may call one healthy for a while that has just ended.
+    """
     warming = ports.endpoint.warming_health(settings)
     for instance_id, health in ports.endpoint.health(settings).items():
-        if health.state is TargetState.HEALTHY and instance_id not in warming:
+        if health.state is TargetState.HEALTHY and instance_id not in warming and _runs(ports, instance_id):
+            ports.ledger.require_lease(holder_of(step))
             ports.endpoint.register(settings, instance_id)
+
+
+def _runs(ports: Ports, instance_id: str) -> bool:
+    try:
+        return ports.compute.instance(instance_id).state == "running"
+    except ResourceNotFound:
+        return False
 
 
 def _set(ports: Ports, step: StepInput, settings: ClusterSettings, ramp: Ramp, why: str) -> Ramp:
     """Set the share, remember it, and come again after ramp_step_seconds."""
     share = settings.ramp.shares[ramp.index]
+    ports.ledger.require_lease(holder_of(step))
     ports.endpoint.set_share(settings, share)
     ports.ledger.settle(holder_of(step), ramp)
     raise RampInProgress(f"share {share:g}: {why}")
@@ -115,6 +129,7 @@ def _after(
     if verdict.action is RampAction.BACK:
         ramp = ramp.model_copy(update={"backs": ramp.backs + 1, "index": 0, "share_since": ramp.since})
         if ramp.backs >= policy.attempts:
+            ports.ledger.require_lease(holder_of(step))
             ports.endpoint.set_share(settings, policy.shares[0])
             raise ReplicaWorseThanPeers(
                 f"{instance_id}: {verdict.reason} (attempt {ramp.backs} of {policy.attempts})"
@@ -123,6 +138,7 @@ def _after(
     if ramp.index + 1 < len(policy.shares):
         risen = {"index": ramp.index + 1, "share_since": ramp.since}
         return _set(ports, step, settings, ramp.model_copy(update=risen), verdict.reason)
+    ports.ledger.require_lease(holder_of(step))
     ports.endpoint.promote(settings, instance_id)
     ramp = ramp.model_copy(update={"promoted": True})
     ports.ledger.settle(holder_of(step), ramp)
@@ -168,6 +184,10 @@ def _measured(
             waiting.append(running)
         except HostCommandFailed as failed:
             found[host] = Unknown(str(failed))
+        except AwsUnavailable as unavailable:
+            if ports.commands.is_online(host):
+                raise
+            found[host] = Unknown(f"its agent does not answer: {unavailable}")
         else:
             report = typed("measure_service", ServiceReport, numbers)
             found[host] = Service(report.queries, report.errors, report.mean_ms, report.measurable)
@@ -176,7 +196,15 @@ def _measured(
     return found
 
 
-def _into_service(ports: Ports, step: StepInput, instance_id: str) -> None:
+def put_into_service(ports: Ports, step: StepInput, instance_id: str) -> None:
+    """Make a registered replica one of the proven, without more comparisons: its run ends here."""
+    ports.ledger.require_lease(holder_of(step))
+    ports.endpoint.promote(ports.clusters.settings(step.cluster), instance_id)
+    _record_in_service(ports, step, instance_id)
+
+
+def _record_in_service(ports: Ports, step: StepInput, instance_id: str) -> None:
+    """The point of no return: from here on no failure of the run takes the replica away."""
     known = ports.ledger.replicas(step.cluster).get(instance_id)
     now = ports.clock.now()
     row = known or ReplicaRow(step.cluster, instance_id, step.run_id, ReplicaState.BUILDING, now)

@@ -47,7 +47,7 @@ def why_no_surplus(
         return f"{settings.name}: {chosen.text}"
     required = ports.readings.published(settings, Metric.REQUIRED_REPLICAS, now)
     if chosen.replica.is_parked:
-        coming = len(fleet.serving) + len(fleet.building)
+        coming = len(fleet.serving) + len(fleet.coming)
         if isinstance(required, Known) and required.value > coming:
             return f"{settings.name}: {required.value:g} replicas are needed, {coming} serve; scale_out goes first"
         return None

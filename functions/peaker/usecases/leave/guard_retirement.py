@@ -57,12 +57,13 @@ def removal_reasons(
 ) -> list[str]:
     """Everything that speaks against taking this replica away now (I1 to I4, I8).
 
-    A parked one serves nobody: neither load nor floor can forbid it.
+    A parked one serves nobody: neither load nor floor can forbid it. One that was left behind in the making may get a
+    few reads, but takes no load.
     """
     replica = fleet.replica(instance_id)
     reasons = guard_removal(replica, fleet, settings, ports.environment)
     reasons += _recorded_reasons(ports, replica)
-    if replica is None or not replica.is_parked:
+    if replica is None or not (replica.is_parked or replica.is_building):
         found = evidence or load_evidence(ports, settings)
         reasons += guard_load(found, fleet, settings, instance_id)
     return reasons

@@ -27,11 +27,12 @@ from peaker_contract.tags import CLUSTER_TAG
 class Selected(Summary):
     """The replica, or None in plan mode, with what was thought of each one and what the guard would say.
 
-    `parked`: it stands already and goes straight to retirement. `disposal` compares parking with retiring.
+    `out_of_service`: it is parked, or was left behind in the making, and goes straight to retirement. `disposal`
+    compares parking with retiring.
     """
 
     replica: str | None
-    parked: bool = False
+    out_of_service: bool = False
     candidates: dict[str, str]
     figures: dict[str, dict[str, Any]] = Field(default_factory=dict)
     objections: tuple[str, ...] = ()
@@ -54,7 +55,7 @@ def select_idle_replica(ports: Ports, step: SelectStep) -> Selected:
     return Selected(
         text=f"{choice.replica.instance_id} is to go: {candidates[choice.replica.instance_id]}",
         replica=choice.replica.instance_id,
-        parked=choice.replica.is_parked,
+        out_of_service=_is_out(choice.replica),
         candidates=candidates,
         figures=_figures(choice),
         numbers={"replica": choice.replica.instance_id, "candidates": candidates},
@@ -73,17 +74,21 @@ def _planned(
         text = f"would take none away: {_refusal(ports, step, fleet, choice)}"
         return Selected(text=text, replica=None, candidates=candidates, figures=_figures(choice))
     chosen = choice.replica
-    disposal = None if chosen.is_parked else disposal_of(ports, settings, fleet, chosen)
+    disposal = None if _is_out(chosen) else disposal_of(ports, settings, fleet, chosen)
     verb = "retire" if disposal is None else disposal.action
     return Selected(
         text=f"would {verb} {chosen.instance_id}",
         replica=chosen.instance_id,
-        parked=chosen.is_parked,
+        out_of_service=_is_out(chosen),
         candidates=candidates,
         figures=_figures(choice),
         objections=tuple(removal_reasons(ports, settings, fleet, chosen.instance_id)),
         disposal=disposal,
     )
+
+
+def _is_out(replica: Replica) -> bool:
+    return replica.is_parked or replica.is_building
 
 
 def _figures(choice: RetirementChoice) -> dict[str, dict[str, Any]]:

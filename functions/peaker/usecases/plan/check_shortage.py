@@ -36,7 +36,7 @@ def why_not_short(ports: Ports, settings: ClusterSettings, trigger: Trigger, fle
     if isinstance(observing, Known) and observing.value > 0:
         return f"{settings.name} is only observed (settings: observation), nothing is built by itself"
     required = ports.readings.published(settings, Metric.REQUIRED_REPLICAS, now)
-    coming = len(fleet.serving) + len(fleet.building)
+    coming = len(fleet.serving) + len(fleet.coming)
     if isinstance(required, Unknown) and trigger.kind == "schedule":
         return f"{settings.name}: the forecast's need is unknown ({required.why}); unknown means hold (I4)"
     if isinstance(required, Known) and required.value <= coming:

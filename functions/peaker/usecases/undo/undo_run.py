@@ -1,13 +1,20 @@
-"""UndoScaleOut: nothing of a failed run is left, and the serving fleet is as it was (I9)."""
+"""UndoScaleOut: nothing of a failed run is left, and the serving fleet is as it was (I9); or what serves stays."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import RunRow
 from peaker.domain.runs.run import FailedStep, Summary
+from peaker.domain.runs.run_memory import RunReplica
+from peaker.domain.service.ramp import Ramp
+from peaker.domain.service.standing import Standing, standing_of
 from peaker.ports import Ports
+from peaker.usecases.join.ramp_traffic import put_into_service
+from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import builder_of
 from peaker.usecases.run.tear_down import TearDown, tear_down
@@ -16,19 +23,49 @@ from peaker_contract.errors import LedgerInconsistent, UndoInProgress
 
 
 class Undone(Summary):
-    """The failure travels on to the record and to the end state."""
+    """The failure travels on to the record and to the end state.
+
+    `outcome` is rolled_forward where the replica was in service already: it stays, and so does all that it has.
+    """
 
     failure: Failure
+    outcome: Literal["rolled_back", "rolled_forward"] = "rolled_back"
 
 
 def undo_run(ports: Ports, step: FailedStep) -> Undone:
     """Raises UndoInProgress, naming what is left, until EC2 and the endpoint show nothing of the run.
 
-    A run that returned a parked replica made nothing: it parks the replica again.
+    Once its replica has been in service the run only goes forward: whatever fails after that takes nothing away. A run
+    that returned a parked replica made nothing: it parks the replica again.
     """
-    builder = builder_of(ports.ledger.run(step.run_id)) if _was_opened(ports, step.run_id) else step.run_id
-    if builder != step.run_id:
-        return _undo_return(ports, step, builder)
+    run = _opened(ports, step.run_id)
+    failure = step.failure.innermost()
+    replica = None if run is None else run.part(RunReplica)
+    if run is not None and replica is not None and not is_leaving(ports, replica.instance_id):
+        standing = _standing(ports, run, replica)
+        if standing.stays:
+            if not standing.recorded:
+                put_into_service(ports, step, replica.instance_id)
+            return Undone(text=f"it stays: {standing.reason}", failure=failure, outcome="rolled_forward")
+    if run is not None and builder_of(run) != step.run_id:
+        return Undone(text=park_again(ports, step, builder_of(run), failure), failure=failure)
+    return _taken_away(ports, step, failure)
+
+
+def _standing(ports: Ports, run: RunRow, replica: RunReplica) -> Standing:
+    settings = ports.clusters.settings(run.cluster)
+    ramp = run.part(Ramp)
+    return standing_of(
+        replica.instance_id,
+        ports.ledger.replicas(run.cluster).get(replica.instance_id),
+        promoted=ramp is not None and ramp.promoted,
+        serving=ports.endpoint.health(settings),
+        warming=ports.endpoint.warming_health(settings),
+        min_replicas=settings.min_replicas,
+    )
+
+
+def _taken_away(ports: Ports, step: FailedStep, failure: Failure) -> Undone:
     holder = holder_of(step)
     settings = ports.clusters.settings(step.cluster)
     for kept in ports.ledger.snapshot_sets(step.cluster):
@@ -41,18 +78,12 @@ def undo_run(ports: Ports, step: FailedStep) -> Undone:
         if row.run_id == step.run_id and row.state is not ReplicaState.RETIRED:
             retired = replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())
             ports.ledger.set_replica(holder, retired)
-    return Undone(text=f"nothing of {step.run_id} is left", failure=step.failure.innermost())
+    return Undone(text=f"nothing of {step.run_id} is left", failure=failure)
 
 
-def _was_opened(ports: Ports, run_id: str) -> bool:
+def _opened(ports: Ports, run_id: str) -> RunRow | None:
+    """None for a run that was stopped before it was opened in the ledger."""
     try:
-        ports.ledger.run(run_id)
+        return ports.ledger.run(run_id)
     except LedgerInconsistent:
-        return False
-    return True
-
-
-def _undo_return(ports: Ports, step: FailedStep, builder: str) -> Undone:
-    failure = step.failure.innermost()
-    text = park_again(ports, step, builder, failure)
-    return Undone(text=text, failure=failure)
+        return None

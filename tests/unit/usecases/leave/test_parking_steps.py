@@ -261,6 +261,8 @@ def test_a_volume_whose_owner_tag_is_gone_is_not_deleted(ports: FakePorts) -> No
     ports.storage.detach_all(PEAK)
     data = next(one for one in ports.storage.volumes.values() if one.volume_id == f"vol-data-{PEAK[-4:]}")
     ports.storage.add(dataclasses.replace(data, tags={**data.tags, OWNER_TAG: "someone"}))
+    with pytest.raises(errors.RetirementInProgress, match="vol-log"):
+        retire_replica(ports, step(ports, "RetireReplica"))
     with pytest.raises(errors.NotOwned, match="tag peaker:owner is 'someone'"):
         retire_replica(ports, step(ports, "RetireReplica"))
     assert data.volume_id not in ports.storage.deleted
@@ -308,7 +310,7 @@ def test_an_expired_parked_replica_is_the_next_to_go_at_any_load(ports: FakePort
     lose_the_metric(ports)
     later = leased(ports, "SelectIdleReplica", "scale_in", "scale-in-orders-later")
     found = select_idle_replica(ports, SelectStep(**later.model_dump()))
-    assert (found.replica, found.parked) == (PEAK, True)
+    assert (found.replica, found.out_of_service) == (PEAK, True)
     for _ in range(6):
         try:
             retire_replica(ports, later.model_copy(update={"step": "RetireReplica"}))
@@ -462,7 +464,7 @@ def test_binary_logs_that_are_gone_expire_it_at_once(ports: FakePorts) -> None:
     release_lease(ports, back(ports, "ReleaseLease"))
     later = leased(ports, "SelectIdleReplica", "scale_in", "scale-in-orders-later")
     found = select_idle_replica(ports, SelectStep(**later.model_dump()))
-    assert (found.replica, found.parked) == (PEAK, True)
+    assert (found.replica, found.out_of_service) == (PEAK, True)
     assert "the source has purged binary logs" in found.candidates[PEAK]
 
 

@@ -1,0 +1,149 @@
+"""What a dead run left: it counts under the ceiling, it is not coming, and it goes when it is asked for by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from peaker.domain.reading import Known
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import TargetState
+from peaker.domain.runs.execution_input import Trigger
+from peaker.domain.runs.run import PlanStep, SelectStep
+from peaker.usecases.leave.guard_retirement import guard_retirement
+from peaker.usecases.leave.retire_replica import retire_replica
+from peaker.usecases.leave.select_idle_replica import select_idle_replica
+from peaker.usecases.plan.check_shortage import check_shortage
+from peaker.usecases.plan.gather_fleet import gather_fleet
+from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.release_lease import release_lease
+
+from peaker_contract import errors
+from tests.support.builders import RUN_ID, leased, orders
+from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.peak import PEAK, step, with_peak
+
+OUT_RUN = "scale-out-orders-20261121T120000-0002"
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    return with_peak(fake_ports(orders(max_replicas=2)))
+
+
+def left_behind(ports: FakePorts, state: ReplicaState) -> None:
+    """Its row, as a run left it whose execution is gone; nobody holds the lease."""
+    given = leased(ports, "Left")
+    ports.ledger.set_replica(holder_of(given), ReplicaRow("orders", PEAK, RUN_ID, state, NOON))
+    ports.endpoint.targets.pop(PEAK), ports.endpoint.warming.pop(PEAK)
+    release_lease(ports, given)
+
+
+def planned(ports: FakePorts) -> list[str]:
+    given = PlanStep(run_id=OUT_RUN, cluster="orders", operation="scale_out", step="PlanOnly")
+    refusals = plan_scale_out(ports, given).plan["refusals"]
+    return [one["reason"] for one in refusals if one["code"] == "ceiling"]
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [
+        (ReplicaState.DRAINING, f"1 serving + 0 building + {PEAK} (draining) + 1 wanted"),
+        (ReplicaState.BUILDING, "1 serving + 1 building + 1 wanted"),
+        (ReplicaState.IN_SERVICE, f"1 serving + 0 building + {PEAK} (in_service) + 1 wanted"),
+    ],
+)
+def test_it_counts_under_the_ceiling(ports: FakePorts, state: ReplicaState, shown: str) -> None:
+    left_behind(ports, state)
+    [reason] = planned(ports)
+    assert reason == f"{shown} exceeds max_replicas 2, the ceiling (I12)"
+
+
+def test_a_base_replica_that_is_not_healthy_now_counts_too(ports: FakePorts) -> None:
+    ports.endpoint.set("i-000000000000b0001", TargetState.UNHEALTHY, "timeout")
+    [reason] = planned(ports)
+    assert "1 serving + 0 building + i-000000000000b0001 (unhealthy timeout) + 1 wanted" in reason
+
+
+def short(ports: FakePorts) -> bool:
+    given = PlanStep(
+        run_id=OUT_RUN,
+        cluster="orders",
+        operation="scale_out",
+        step="CheckShortage",
+        trigger=Trigger(kind="schedule"),
+    )
+    return check_shortage(ports, given).short
+
+
+def test_it_is_not_coming_and_suppresses_no_scale_out(ports: FakePorts) -> None:
+    left_behind(ports, ReplicaState.BUILDING)
+    ports.readings.metrics["RequiredReplicas"] = 2
+    assert short(ports)
+
+
+def test_one_that_a_run_is_building_is_coming(ports: FakePorts) -> None:
+    left_behind(ports, ReplicaState.BUILDING)
+    leased(ports, "LaunchReplica", run_id=RUN_ID)
+    ports.readings.metrics["RequiredReplicas"] = 2
+    assert not short(ports)
+    assert [one.instance_id for one in gather_fleet(ports, orders()).coming] == [PEAK]
+
+
+def selected(ports: FakePorts, name: str | None = PEAK) -> SelectStep:
+    return SelectStep(**step(ports, "SelectIdleReplica").model_dump(), replica=name)
+
+
+@pytest.mark.parametrize("state", [ReplicaState.BUILDING, ReplicaState.DRAINING])
+def test_scale_in_takes_it_by_name_and_only_so(ports: FakePorts, state: ReplicaState) -> None:
+    left_behind(ports, state)
+    with pytest.raises(errors.NoIdleReplica, match=f"the ledger says {state.value}"):
+        select_idle_replica(ports, selected(ports, None))
+    found = select_idle_replica(ports, selected(ports))
+    assert (found.replica, found.out_of_service) == (PEAK, state is ReplicaState.BUILDING)
+    guard_retirement(ports, step(ports, "GuardRetirement"))
+
+
+def test_one_that_a_run_is_building_may_not_go(ports: FakePorts) -> None:
+    left_behind(ports, ReplicaState.BUILDING)
+    leased(ports, "LaunchReplica", run_id=RUN_ID)
+    asked = SelectStep(
+        run_id="scale-in-2", cluster="orders", operation="scale_in", step="PlanOnly", replica=PEAK
+    )
+    found = select_idle_replica(ports, asked)
+    assert found.replica is None
+    assert "a run is at work on it" in found.text
+
+
+def test_one_left_in_the_making_is_retired_at_any_load(ports: FakePorts) -> None:
+    """It serves nobody: no load forbids it."""
+    left_behind(ports, ReplicaState.BUILDING)
+    ports.readings.measured = Known(10_000.0)
+    select_idle_replica(ports, selected(ports))
+    for _ in range(2):
+        with pytest.raises(errors.RetirementInProgress):
+            retire_replica(ports, step(ports, "RetireReplica"))
+        ports.storage.detach_all(PEAK)
+    retire_replica(ports, step(ports, "RetireReplica"))
+    assert ports.compute.terminated == [PEAK]
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.RETIRED
+
+
+def test_one_left_in_the_middle_of_its_ramp_keeps_its_clients_until_they_have_gone(ports: FakePorts) -> None:
+    left_behind(ports, ReplicaState.BUILDING)
+    ports.endpoint.set_warming(PEAK, TargetState.HEALTHY)
+    select_idle_replica(ports, selected(ports))
+    for _ in range(2):
+        with pytest.raises(errors.RetirementInProgress, match=f"target {PEAK}"):
+            retire_replica(ports, step(ports, "RetireReplica"))
+    assert ports.compute.terminated == []
+
+
+def test_the_last_that_serves_is_not_taken_by_name(ports: FakePorts) -> None:
+    left_behind(ports, ReplicaState.BUILDING)
+    base = ports.endpoint.targets["i-000000000000b0001"]
+    ports.endpoint.targets["i-000000000000b0001"] = replace(base, state=TargetState.UNHEALTHY)
+    select_idle_replica(ports, selected(ports))
+    with pytest.raises(errors.RetirementRefused, match="0 other replicas serve"):
+        guard_retirement(ports, step(ports, "GuardRetirement"))

@@ -1,0 +1,177 @@
+"""A function of a stopped execution may still be at work: what lands late must harm nobody (I5, I6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
+from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, find
+from peaker.domain.runs.run import FailedStep, StepInput
+from peaker.domain.runs.run_memory import RunReplica
+from peaker.usecases.leave.deregister_replica import deregister_replica
+from peaker.usecases.leave.park_replica import stop_owned_instance
+from peaker.usecases.leave.restore_replica import restore_replica
+from peaker.usecases.run.held_lease import holder_of, lease_end
+from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.undo.undo_run import undo_run
+
+from peaker_contract import errors
+from tests.support.builders import RUN_ID, leased, orders
+from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.peak import IN_RUN, PEAK, answers, step, with_peak
+
+BACK_RUN = "scale-out-orders-20261121T200000-00bc"
+FAILURE = Failure(failed_step="Execution", error="ExecutionAborted", cause="pressed Stop")
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    ports = with_peak(fake_ports(orders()))
+    ports.commands.online.add(PEAK)
+    return ports
+
+
+def fenced(ports: FakePorts, run_id: str = IN_RUN) -> None:
+    """roll_back has taken the run over."""
+    ports.lease.acquire(
+        "orders", run_id, "scale_in", ports.clock.now(), lease_end(ports.clock.now()), fence=True
+    )
+
+
+def retiring(ports: FakePorts) -> StepInput:
+    given = step(ports, "DeregisterReplica")
+    replica = RunReplica(instance_id=PEAK, builder=RUN_ID, running_since=NOON)
+    ports.ledger.settle(holder_of(given), replica)
+    return given
+
+
+def draining(ports: FakePorts) -> None:
+    row = ReplicaRow("orders", PEAK, RUN_ID, ReplicaState.DRAINING, NOON)
+    ports.ledger.set_replica(holder_of(retiring(ports)), row)
+    ports.endpoint.targets.pop(PEAK), ports.endpoint.warming.pop(PEAK)
+
+
+def deregisters(ports: FakePorts, late: StepInput) -> None:
+    deregister_replica(ports, late)
+
+
+def stops_the_instance(ports: FakePorts, late: StepInput) -> None:
+    stop_owned_instance(ports, holder_of(late), PEAK, RUN_ID)
+
+
+def restores(ports: FakePorts, late: StepInput) -> None:
+    restore_replica(ports, FailedStep(**late.model_dump(), failure=FAILURE))
+
+
+def commands(ports: FakePorts, late: StepInput) -> None:
+    run_host_command(ports, late, "stop_database", PEAK, {"RunId": RUN_ID})
+
+
+@pytest.mark.parametrize("act", [deregisters, stops_the_instance, restores, commands])
+def test_a_call_of_a_fenced_run_changes_nothing(
+    ports: FakePorts, act: Callable[[FakePorts, StepInput], None]
+) -> None:
+    late = retiring(ports)
+    if act is restores:
+        draining(ports)
+    if act is commands:
+        # The intent was written before the run was fenced: no write stands between it and the command.
+        details = {"document": "stop_database", "instance_id": PEAK}
+        ports.ledger.intend(holder_of(late), ResourceKind.COMMAND, f"{late.step}#1", late.step, NOON, details)
+        ports.clock.advance(minutes=2)
+    before = (dict(ports.endpoint.targets), dict(ports.endpoint.warming))
+    fenced(ports)
+    with pytest.raises(errors.LeaseLost):
+        act(ports, late)
+    assert (ports.endpoint.targets, ports.endpoint.warming) == before
+    assert (ports.compute.stopped, ports.compute.started, ports.commands.sent) == ([], [], [])
+
+
+def restored(ports: FakePorts) -> str:
+    given = step(ports, "RestoreStoppedRun")
+    return restore_replica(ports, FailedStep(**given.model_dump(), failure=FAILURE)).standing
+
+
+def asked_to_stop(ports: FakePorts) -> None:
+    """The command to stop its database was sent, and its function ended before it wrote the id."""
+    draining(ports)
+    given = step(ports, "ParkReplica")
+    details = {"document": "stop_database", "instance_id": PEAK}
+    ports.ledger.intend(
+        holder_of(given), ResourceKind.COMMAND, "ParkReplica#1", "ParkReplica", ports.clock.now(), details
+    )
+
+
+def test_a_database_is_not_started_while_a_command_to_stop_it_may_still_show(ports: FakePorts) -> None:
+    asked_to_stop(ports)
+    with pytest.raises(errors.HostCommandRunning, match=r"ParkReplica#1 .* it may still show"):
+        restored(ports)
+    assert ports.commands.sent == []
+
+
+def test_a_database_is_not_started_while_it_stops_by_a_command_that_no_row_knows(ports: FakePorts) -> None:
+    asked_to_stop(ports)
+    ports.commands.sent.append(("stop_database", PEAK, f"{IN_RUN} ParkReplica#1"))
+    ports.clock.advance(minutes=5)
+    with pytest.raises(errors.HostCommandRunning, match="is stopping"):
+        restored(ports)
+    assert len(ports.commands.sent) == 1
+    answers(ports, "stop_database", gtid_set="uuid:1-9")
+    with pytest.raises(errors.HostCommandRunning, match="start_database"):
+        restored(ports)
+    assert PEAK not in ports.endpoint.warming
+
+
+def test_a_replica_whose_instance_was_stopped_is_not_registered_before_its_database_has_caught_up(
+    ports: FakePorts,
+) -> None:
+    """The stop of the instance landed although nothing in the ledger says that its database was asked to stop."""
+    draining(ports)
+    ports.compute.stop(PEAK)
+    ports.compute.finish_stopping()
+    ports.clock.advance(minutes=5)
+    with pytest.raises(errors.InstanceNotOnline):
+        restored(ports)
+    for document in ("start_database", "start_replication", "wait_for_catch_up"):
+        with pytest.raises(errors.HostCommandRunning, match=document):
+            restored(ports)
+        assert PEAK not in ports.endpoint.warming
+        answers(ports, document)
+    with pytest.raises(errors.TargetNotHealthy):
+        restored(ports)
+
+
+def returned(ports: FakePorts) -> FailedStep:
+    """A return that was stopped after it had written that it registers, and before it did."""
+    ports.endpoint.targets.pop(PEAK), ports.endpoint.warming.pop(PEAK)
+    given = leased(ports, "UndoStoppedRun", "scale_out", BACK_RUN)
+    holder = holder_of(given)
+    ports.ledger.settle(holder, RunReplica(instance_id=PEAK, builder=RUN_ID, running_since=NOON))
+    parking = Parking(NOON, "uuid:1-9", 86_400, None, "no limit is known")
+    row = ReplicaRow("orders", PEAK, RUN_ID, ReplicaState.BUILDING, NOON, parking)
+    ports.ledger.set_replica(holder, row)
+    ports.ledger.intend(
+        holder, ResourceKind.TARGET, "read-endpoint", "RegisterReplica", NOON, {"instance_id": PEAK}
+    )
+    return FailedStep(**given.model_dump(), failure=FAILURE)
+
+
+def test_a_parked_replica_never_stays_in_the_warming_group(ports: FakePorts) -> None:
+    undo = returned(ports)
+    ports.commands.results["stop_database"] = CommandOutcome(CommandStatus.FAILED)
+    with pytest.raises(errors.UndoInProgress, match="waiting for it to stop"):
+        undo_run(ports, undo)
+    row = find(ports.ledger.resources(BACK_RUN), ResourceKind.TARGET, "read-endpoint")
+    assert row is not None
+    assert row.state is ResourceState.UNDONE
+    ports.endpoint.set_warming(PEAK, TargetState.INITIAL)  # the registration lands now
+    ports.compute.finish_stopping()
+    with pytest.raises(errors.UndoInProgress, match=f"target {PEAK} initial"):
+        undo_run(ports, undo)
+    ports.endpoint.finish_draining()
+    undo_run(ports, undo)
+    assert ports.endpoint.warming_health(orders()).get(PEAK) is None
+    assert ports.ledger.replicas("orders")[PEAK].state is ReplicaState.PARKED

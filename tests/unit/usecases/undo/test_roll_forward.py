@@ -1,0 +1,199 @@
+"""A run whose replica serves goes forward: nothing that fails after that takes it away (I3)."""
+
+from __future__ import annotations
+
+import pytest
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
+from peaker.domain.runs.run import FailedStep, RecordStep, StepInput
+from peaker.domain.runs.run_memory import Donor, RunReplica
+from peaker.domain.service.ramp import Ramp
+from peaker.usecases.join.ramp_traffic import ramp_traffic
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.record_receipt import record_receipt
+from peaker.usecases.undo.undo_run import Undone, undo_run
+
+from peaker_contract import errors
+from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
+from tests.support.builders import BASE, RUN_ID, instance, leased, orders, with_cluster
+from tests.support.fakes import NOON, FakePorts, fake_ports
+
+NEW = "i-000000000000c0002"
+TAGS = {OWNER_TAG: "local", RUN_TAG: RUN_ID, LOAD_TAG: "peak"}
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    """A run whose replica has been registered, so that it is proven; its ledger row says building."""
+    ports = with_cluster(fake_ports(orders(ramp={"shares": [0.5, 1.0], "step_seconds": 1})))
+    ports.compute.add(instance(NEW, tags=TAGS))
+    given = leased(ports, "RegisterReplica")
+    holder = holder_of(given)
+    snapshots = ports.storage.create_snapshots(BASE, ["vol-data-0001", "vol-log-0001"], TAGS)
+    made = [
+        (ResourceKind.INSTANCE, "replica/us-east-1b", NEW, {"zone": "us-east-1b"}),
+        (ResourceKind.TARGET, "read-endpoint", NEW, {"instance_id": NEW}),
+        *(
+            (ResourceKind.SNAPSHOT, name, one.snapshot_id, {"source_volume_id": one.source_volume_id})
+            for name, one in zip(("data", "log"), snapshots, strict=True)
+        ),
+    ]
+    for kind, name, resource_id, details in made:
+        row = ports.ledger.intend(holder, kind, name, "Made", NOON, details)
+        ports.ledger.made(holder, row, resource_id, NOON)
+    donor = Donor(instance_id=BASE, volumes={"data": "vol-data-0001", "log": "vol-log-0001"})
+    ports.ledger.settle(holder, donor, RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON))
+    ports.ledger.set_replica(holder, ReplicaRow("orders", NEW, RUN_ID, ReplicaState.BUILDING, NOON))
+    ports.endpoint.set_warming(NEW, TargetState.HEALTHY)
+    return ports
+
+
+def in_service(ports: FakePorts) -> None:
+    holder = holder_of(leased(ports, "RampTraffic"))
+    ports.endpoint.set(NEW, TargetState.HEALTHY)
+    ports.ledger.set_replica(holder, ReplicaRow("orders", NEW, RUN_ID, ReplicaState.IN_SERVICE, NOON))
+
+
+def undone(ports: FakePorts, failed_step: str = "RecordReceipt") -> Undone:
+    given = leased(ports, "UndoScaleOut")
+    failure = Failure(failed_step=failed_step, error="AwsCallRejected", cause="ec2:DeleteSnapshot: no")
+    return undo_run(ports, FailedStep(**given.model_dump(), failure=failure))
+
+
+def taken_away(ports: FakePorts) -> None:
+    """The undo begins to take the replica away."""
+    with pytest.raises(errors.UndoInProgress, match=f"target {NEW}"):
+        undone(ports)
+    assert ports.endpoint.warming[NEW].state is TargetState.DRAINING
+
+
+def stays(ports: FakePorts) -> None:
+    assert undone(ports).outcome == "rolled_forward"
+    assert (ports.compute.terminated, ports.storage.deleted) == ([], [])
+    assert ports.endpoint.targets[NEW].state in {TargetState.INITIAL, TargetState.HEALTHY}
+    assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
+
+
+def test_a_step_that_fails_after_the_replica_is_in_service_takes_nothing_away(ports: FakePorts) -> None:
+    in_service(ports)
+    stays(ports)
+
+
+def test_a_replica_in_service_stays_also_while_it_is_not_healthy(ports: FakePorts) -> None:
+    in_service(ports)
+    ports.endpoint.set(NEW, TargetState.UNHEALTHY)
+    assert undone(ports).outcome == "rolled_forward"
+    assert ports.compute.terminated == []
+
+
+def test_one_that_has_its_full_share_stays_although_its_row_was_not_written(ports: FakePorts) -> None:
+    given = leased(ports, "RampTraffic")
+    ports.ledger.settle(holder_of(given), Ramp(since=NOON, share_since=NOON, promoted=True))
+    ports.endpoint.set(NEW, TargetState.HEALTHY)
+    stays(ports)
+
+
+def test_one_in_the_middle_of_its_ramp_goes(ports: FakePorts) -> None:
+    taken_away(ports)
+
+
+def test_one_that_was_promoted_and_is_not_healthy_goes(ports: FakePorts) -> None:
+    given = leased(ports, "RampTraffic")
+    ports.ledger.settle(holder_of(given), Ramp(since=NOON, share_since=NOON, promoted=True))
+    ports.endpoint.set(NEW, TargetState.UNHEALTHY)
+    with pytest.raises(errors.UndoInProgress):
+        undone(ports)
+    assert ports.endpoint.targets[NEW].state is TargetState.DRAINING
+
+
+def test_the_last_one_that_gets_reads_is_never_taken_away(ports: FakePorts) -> None:
+    """The peer died during the ramp: the newcomer is proven, and all that is left."""
+    ports.endpoint.set(BASE, TargetState.UNHEALTHY)
+    stays(ports)
+
+
+def test_an_instance_that_was_terminated_from_outside_does_not_stay(ports: FakePorts) -> None:
+    in_service(ports)
+    ports.compute.terminate(NEW)
+    ports.compute.terminated.clear()
+    ports.endpoint.targets.pop(NEW), ports.endpoint.warming.pop(NEW)
+    with pytest.raises(errors.UndoInProgress, match="snap-"):
+        undone(ports)
+
+
+def record(ports: FakePorts, outcome: str) -> dict[str, object]:
+    given = leased(ports, "RecordReceipt")
+    record_receipt(ports, RecordStep(**given.model_dump(), outcome=outcome))
+    return ports.ledger.receipt(RUN_ID) or {}
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "rolled_forward"])
+def test_a_snapshot_that_ec2_does_not_give_away_fails_no_run_whose_replica_serves(
+    ports: FakePorts, outcome: str
+) -> None:
+    ports.clusters.by_name["orders"] = orders(snapshots={"keep": False})
+    in_service(ports)
+    for snapshot_id in ports.storage.snapshots:
+        ports.storage.undeletable[snapshot_id] = errors.AwsCallRejected(
+            f"ec2:DeleteSnapshot {snapshot_id}: no"
+        )
+    receipt = record(ports, outcome)
+    assert receipt["outcome"] == outcome
+    assert any("stay" in note and "ec2:DeleteSnapshot" in note for note in receipt["notes"])  # type: ignore[attr-defined]
+    [left] = ports.ledger.snapshot_sets("orders")
+    assert left.run_id == RUN_ID
+
+
+def test_a_run_that_rolled_forward_keeps_all_that_its_replica_has(ports: FakePorts) -> None:
+    in_service(ports)
+    receipt = record(ports, "rolled_forward")
+    assert receipt["kept_nothing_else"] is True
+    rows = ports.ledger.resources(RUN_ID)
+    assert {row.state for row in rows} == {ResourceState.KEPT}
+    assert len(of_kind(rows, ResourceKind.SNAPSHOT)) == len(ports.storage.snapshots) == 2
+
+
+def test_a_peer_whose_agent_is_gone_is_not_the_newcomers_failure(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ssm:SendCommand refuses a host whose agent does not answer; it is not measured, and that holds the share."""
+    given = leased(ports, "RampTraffic")
+    ports.ledger.settle(holder_of(given), Ramp(since=NOON, share_since=NOON))
+    ports.clock.advance(hours=1)
+    ports.commands.online = {NEW}
+    send = ports.commands.send
+
+    def refusing(document: str, host: str, *rest: object) -> str:
+        if host == BASE:
+            raise errors.AwsUnavailable("the SSM agent does not answer")
+        return send(document, host, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ports.commands, "send", refusing)
+    with pytest.raises(errors.HostCommandRunning, match=NEW):
+        ramp_traffic(ports, given)
+
+
+def test_a_peer_that_has_ended_is_not_registered(ports: FakePorts) -> None:
+    given = leased(ports, "RampTraffic")
+    gone = "i-000000000000b0009"
+    ports.endpoint.targets[gone] = TargetHealth(TargetState.HEALTHY)
+    with pytest.raises(errors.RampInProgress, match="begun"):
+        ramp_traffic(ports, given)
+    assert gone not in ports.endpoint.warming
+
+
+def returning(ports: FakePorts) -> StepInput:
+    """The same replica, returned by this run from its parking."""
+    given = leased(ports, "RampTraffic")
+    earlier = RunReplica(instance_id=NEW, builder="scale-out-orders-0", running_since=NOON)
+    ports.ledger.settle(holder_of(given), earlier)
+    return given
+
+
+def test_a_return_whose_replica_serves_is_not_parked_again(ports: FakePorts) -> None:
+    returning(ports)
+    in_service(ports)
+    stays(ports)
+    assert ports.compute.stopped == []
