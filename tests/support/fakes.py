@@ -214,8 +214,7 @@ class FakeStorage:
         made = []
         for volume_id in volume_ids:
             snapshot_id = f"snap-{len(self.snapshots) + len(self.deleted) + 1:017x}"
-            size = self.volumes[volume_id].size_gib
-            snapshot = Snapshot(snapshot_id, "pending", volume_id, size, 0.0, None, self.now(), dict(tags))
+            snapshot = Snapshot(snapshot_id, "pending", volume_id, 0.0, None, self.now(), dict(tags))
             self.snapshots[snapshot_id] = snapshot
             made.append(snapshot)
         return made

@@ -99,7 +99,6 @@ class DatabaseStopped(HostResult):
     """A clean shutdown: what was applied, how long the source keeps its binary logs; None where it could not say."""
 
     gtid_set: str | None = None
-    stopped_seconds: float | None = None
     binlog_expire_seconds: float | None = None
 
 

@@ -198,7 +198,6 @@ def _snapshot(raw: Any) -> Snapshot:
         snapshot_id=raw["SnapshotId"],
         state=raw["State"],
         source_volume_id=raw["VolumeId"],
-        volume_size_gib=raw["VolumeSize"],
         progress_percent=float(progress),
         full_size_bytes=raw.get("FullSnapshotSizeInBytes"),
         started_at=raw.get("StartTime"),

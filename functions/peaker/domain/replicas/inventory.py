@@ -58,7 +58,6 @@ class Snapshot:
     snapshot_id: str
     state: str
     source_volume_id: str
-    volume_size_gib: int
     progress_percent: float
     full_size_bytes: int | None = None
     started_at: datetime | None = None

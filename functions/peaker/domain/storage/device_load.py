@@ -38,12 +38,9 @@ class DeviceLoad:
 
 @dataclass(frozen=True, slots=True)
 class CpuShares:
-    """The processors' time during one report, in percent."""
+    """What the processors did not work during one report, in percent of their time."""
 
-    user: float
-    system: float
     iowait: float
-    steal: float
     idle: float
 
 

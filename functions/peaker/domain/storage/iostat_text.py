@@ -294,13 +294,7 @@ def _json_value(value: Any) -> float | None:
 
 
 def _cpu(shares: Mapping[str, float]) -> CpuShares:
-    return CpuShares(
-        user=shares.get("user", 0.0) + shares.get("nice", 0.0),
-        system=shares.get("system", 0.0),
-        iowait=shares.get("iowait", 0.0),
-        steal=shares.get("steal", 0.0),
-        idle=shares.get("idle", 0.0),
-    )
+    return CpuShares(iowait=shares.get("iowait", 0.0), idle=shares.get("idle", 0.0))
 
 
 def _report(number: int, draft: _Draft) -> IostatReport:

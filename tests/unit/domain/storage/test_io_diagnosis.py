@@ -251,7 +251,7 @@ def test_the_volume_s_own_statistics_tell_volume_from_instance(
 
 
 def test_busy_processors_are_named_when_the_storage_is_not_the_limit() -> None:
-    cpu = CpuShares(user=80, system=18, iowait=0, steal=0, idle=2)
+    cpu = CpuShares(iowait=0, idle=2)
     assert "processors are busy" in judged(load(500, 0.4, 0.8), cpu=cpu)[0].reason
 
 

@@ -202,7 +202,7 @@ def test_processors_belong_to_the_report_that_follows_them() -> None:
     first, second = parse_iostat(OLD_SECTORS)
     assert first.cpu is not None
     assert second.cpu is not None
-    assert (first.cpu.user, first.cpu.idle, second.cpu.idle) == (5.0, 79.5, 80.0)
+    assert (first.cpu.iowait, first.cpu.idle, second.cpu.idle) == (13.0, 79.5, 80.0)
 
 
 def test_the_mean_since_boot_is_left_out_of_every_run_that_goes_on() -> None:

@@ -47,7 +47,7 @@ def test_where_none_is_kept_all_go() -> None:
 
 def snapshot(volume: str, hours_ago: float, state: str = "completed") -> Snapshot:
     at: datetime = NOON - timedelta(hours=hours_ago)
-    return Snapshot(f"snap-{volume}-{hours_ago}", state, volume, 100, 100.0, started_at=at)
+    return Snapshot(f"snap-{volume}-{hours_ago}", state, volume, 100.0, started_at=at)
 
 
 def both(hours_ago: float) -> list[Snapshot]:

@@ -94,7 +94,7 @@ def backed_up(ports: FakePorts) -> None:
     for volume in list(ports.storage.volumes.values()):
         name = f"snap-backup-{volume.volume_id}"
         at = ports.clock.now()
-        ports.storage.snapshots[name] = Snapshot(name, "completed", volume.volume_id, 4, 100.0, started_at=at)
+        ports.storage.snapshots[name] = Snapshot(name, "completed", volume.volume_id, 100.0, started_at=at)
 
 
 def without_source(ports: FakePorts) -> None:
