@@ -568,7 +568,7 @@ def install(cloud: LocalCloud) -> None:
         return
     state = ec2_state(cloud)
     instances = Instances(state)
-    state.instances = instances
+    state.running_seconds = instances.running_seconds
     actions = Ec2Actions(state, instances)
     _install_instance_hooks(state, instances)
     actions.original_run = state.replace_action(InstanceResponse, "run_instances", actions.run_instances)

@@ -17,7 +17,6 @@ from moto.ec2.models import EC2Backend, ec2_backends
 from localcloud.dataplane import DataPlane
 
 if TYPE_CHECKING:
-    from localcloud.extensions.ec2.instances import Instances
     from localcloud.server import LocalCloud
 
 NOT_PART_OF_THE_REQUEST = ("ClientToken", "DryRun")
@@ -42,7 +41,7 @@ class Ec2State:
         self.dataplane = dataplane
         self.lock = threading.RLock()
         self.backend: EC2Backend = ec2_backends[cloud.settings.account_id][cloud.settings.region]
-        self.instances: Instances
+        self.running_seconds: Callable[[str], float]  # of an instance; the instances' extension knows
         self._random = random.Random(cloud.settings.seed)
         self._visible_at: dict[str, float] = {}
         self._answered: dict[tuple[str, str], _Answered] = {}

@@ -110,7 +110,7 @@ class RunCommand:
             instance is not None
             and instance.state == "running"
             and self.state.dataplane.hosts.is_up(instance_id)
-            and self.state.instances.running_seconds(instance_id) >= 3 * self.state.transition_seconds
+            and self.state.running_seconds(instance_id) >= 3 * self.state.transition_seconds
         )
 
     def managed(self) -> list[Any]:
