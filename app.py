@@ -2,7 +2,7 @@
 
 import sys
 
-from stacks.application import build_app
+from stacks.chosen_environment import environment_of_command
 from stacks.synth import synthesize
 
-sys.exit(synthesize(build_app))
+sys.exit(synthesize(environment_of_command()))

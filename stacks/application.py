@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,7 +24,6 @@ from stacks.state_stack import StateStack
 from statemachines.expansion import workflow_names
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-DEFAULT_ENVIRONMENT = "dev"
 # `-c bundle=sources` leaves the dependencies out, for tests of templates. Such a bundle does not run.
 BUNDLE_CONTEXT = "bundle"
 
@@ -79,23 +76,18 @@ class PeakerStage(cdk.Stage):
 
 
 def build_app(
-    *,
-    context: Mapping[str, object] | None = None,
-    output: Path | None = None,
-    environment: str | None = None,
+    *, environment: str, context: Mapping[str, object] | None = None, output: Path | None = None
 ) -> cdk.App:
-    """Compose the app; nothing is looked up, no credentials are needed.
+    """Compose the app of an environment; nothing is looked up, no credentials are needed.
 
-    The environment is `environment`, else the context value `env`, else the shell's. Raises EnvironmentFileError
-    when its file is wrong. cdk-nag findings make `synth()` fail.
+    Raises EnvironmentFileError when the environment's file is wrong. cdk-nag findings make `synth()` fail.
     """
     app = cdk.App(
         context={**_settings_of_cdk_json(), **(context or {})},
         outdir=None if output is None else str(output),
         analytics_reporting=False,
     )
-    name = environment or app.node.try_get_context("env") or environment_of_shell()
-    settings = load_environment(str(name))
+    settings = load_environment(environment)
     PeakerStage(
         app,
         settings=settings,
@@ -104,17 +96,6 @@ def build_app(
     )
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app
-
-
-def environment_of_shell() -> str:
-    """PEAKER_ENV; without it dev, and a line on stderr says so."""
-    named = os.environ.get("PEAKER_ENV")
-    if not named:
-        print(
-            f"environment {DEFAULT_ENVIRONMENT}, because none is named (-c env=NAME, or PEAKER_ENV)",
-            file=sys.stderr,
-        )
-    return named or DEFAULT_ENVIRONMENT
 
 
 def _settings_of_cdk_json() -> dict[str, object]:

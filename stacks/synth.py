@@ -5,19 +5,16 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import aws_cdk as cdk
 
 from environments.schema import EnvironmentFileError, load_environment
 from ssm_documents.schema import InvalidDocument
-from stacks.application import REPOSITORY, build_app, environment_of_shell
+from stacks.chosen_environment import environment_of_shell
 from stacks.constructs.local_bundling import BundlingError
-from stacks.constructs.workflow import WorkflowError
 from statemachines.reading import WorkflowSourceError
 
-OUTPUTS = REPOSITORY / "cdk.out"
+OUTPUTS = Path(__file__).resolve().parents[1] / "cdk.out"
 
 
 class OutputDirectoryError(Exception):
@@ -37,21 +34,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = (options.output or OUTPUTS / name).resolve()
     context = {"bundle": "sources"} if options.sources_only else {}
 
-    def app() -> cdk.App:
-        load_environment(name)  # before anything is removed
-        _clear(output)
-        return build_app(environment=name, output=output, context=context)
-
-    status = synthesize(app)
+    status = synthesize(name, output=output, context=context)
     if status == 0:
         print(output)
     return status
 
 
-def synthesize(build: Callable[[], cdk.App]) -> int:
-    """Compose the app and write its templates. Returns 0; 2 for wrong settings, 1 for findings, told on stderr."""
+def synthesize(name: str, *, output: Path | None = None, context: Mapping[str, object] | None = None) -> int:
+    """Write an environment's templates. Returns 0; 2 for wrong settings, 1 for findings, told on stderr.
+
+    Without an output the CDK command says where. The settings are read before the CDK, which takes seconds.
+    """
     try:
-        build().synth()
+        load_environment(name, warn=lambda _: None)  # once the app is built, its advice is told
+    except EnvironmentFileError as error:
+        print(error, file=sys.stderr)
+        return 2
+    from stacks import application
+    from stacks.constructs.workflow import WorkflowError
+
+    try:
+        if output is not None:
+            _clear(output)
+        application.build_app(environment=name, output=output, context=context).synth()
     except RuntimeError as error:
         # Findings of cdk-nag and of CloudFormation's own checks are on stderr already, one by one.
         if "ValidationFailed" not in str(error):

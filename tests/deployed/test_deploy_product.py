@@ -9,15 +9,13 @@ import pytest
 
 from cloud_rig.resources import open_cloud
 from localcloud.deploy import deploy, destroy
-from stacks.application import build_app
+from tests.support.assembly import assembly
 
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `cdk synth` writes for the local environment, functions without their dependencies."""
-    output = Path(tmp_path_factory.mktemp("product")) / "cdk.out"
-    build_app(environment="local", output=output, context={"bundle": "sources"}).synth()
-    return output
+    return assembly("local", tmp_path_factory.mktemp("product") / "cdk.out")
 
 
 def test_the_product_is_deployed_and_destroyed_without_a_rest(product: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
+from cfnlint.api import lint_all
 
 from environments.schema import ENVIRONMENTS_DIRECTORY, Environment
 from stacks.application import build_app
+from tests.support.assembly import assembly
 
 ENVIRONMENTS = ("dev", "prod", "local")
 Resource = dict[str, Any]
@@ -72,14 +74,35 @@ def synthesize(environment: str, output: Path) -> Assembly:
     return Assembly(environment, output)
 
 
+def lint_errors(template: Mapping[str, Any]) -> list[str]:
+    """What cfn-lint calls an error in a template."""
+    return [
+        str(match) for match in lint_all(json.dumps(template, indent=1)) if match.rule.severity == "error"
+    ]
+
+
+def what_differs(template: Mapping[str, Any], linted: Mapping[str, Any]) -> dict[str, Any]:
+    """The template without the resources that stand just so in one that is linted, and that nothing else names."""
+    resources = template["Resources"]
+    kept = {name for name, body in resources.items() if linted["Resources"].get(name) != body}
+    rest = json.dumps({key: value for key, value in template.items() if key != "Resources"})
+    waiting = [rest, *(json.dumps(resources[name]) for name in kept)]
+    while waiting:
+        text = waiting.pop()
+        for name in [name for name in resources if name not in kept and name in text]:
+            kept.add(name)
+            waiting.append(json.dumps(resources[name]))
+    return {**template, "Resources": {name: body for name, body in resources.items() if name in kept}}
+
+
 @pytest.fixture(scope="session")
 def assemblies(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Assembly]:
     output = tmp_path_factory.mktemp("cdk.out")
-    return {name: synthesize(name, output / name) for name in ENVIRONMENTS}
+    return {name: Assembly(name, assembly(name, output / name)) for name in ENVIRONMENTS}
 
 
-@pytest.fixture(params=ENVIRONMENTS)
-def assembly(request: pytest.FixtureRequest, assemblies: dict[str, Assembly]) -> Assembly:
+@pytest.fixture(params=ENVIRONMENTS, name="assembly")
+def one_assembly(request: pytest.FixtureRequest, assemblies: dict[str, Assembly]) -> Assembly:
     return assemblies[request.param]
 
 

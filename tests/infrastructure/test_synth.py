@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
@@ -12,14 +13,14 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_sqs as sqs
 from cdk_nag import AwsSolutionsChecks
-from cfnlint.api import lint_all
 from constructs import IConstruct
 
-from stacks import synth
+from stacks import application
 from stacks.application import build_app
+from stacks.chosen_environment import environment_of_command
 from stacks.synth import main
 from statemachines.reading import WorkflowSourceError
-from tests.infrastructure.conftest import Assembly, synthesize
+from tests.infrastructure.conftest import Assembly, lint_errors, synthesize, what_differs
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -40,9 +41,22 @@ def test_two_synths_write_the_same_templates_and_assets(prod: Assembly, tmp_path
 
 
 def test_cfn_lint_finds_no_error(assemblies: dict[str, Assembly]) -> None:
-    for path in assemblies["prod"].template_paths.values():
-        errors = [str(match) for match in lint_all(path.read_text()) if match.rule.severity == "error"]
-        assert errors == []
+    for template in assemblies["prod"].templates.values():
+        assert lint_errors(template) == []
+
+
+def test_a_template_that_differs_is_linted_where_it_does(prod: Assembly) -> None:
+    template = prod.templates["ControlPlane"]
+    changed = copy.deepcopy(template)
+    [name, function] = next(
+        (key, one) for key, one in changed["Resources"].items() if one["Type"] == "AWS::Lambda::Function"
+    )
+    function["Properties"]["MemorySize"] = "much"
+    left = what_differs(changed, template)
+    assert name in left["Resources"]
+    assert len(left["Resources"]) < len(template["Resources"]) / 4
+    [told] = lint_errors(left)
+    assert "'much' is not of type 'integer'" in told
 
 
 def stacks_of(construct: IConstruct) -> list[cdk.Stack]:
@@ -89,6 +103,26 @@ def test_wrong_environment_ends_with_one_line_and_status_2(
     )
 
 
+def test_a_wrong_environment_does_not_wait_for_the_cdk() -> None:
+    program = "import sys; from stacks.synth import main; print(main(['staging']), 'aws_cdk' in sys.modules)"
+    told = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "2 False\n"
+
+
+def test_the_cdk_commands_context_names_the_environment(tmp_path: Path) -> None:
+    # What does not fit into a variable is in a file.
+    (overflow := tmp_path / "context.json").write_text('{"env": "prod"}')
+    shell = {"PEAKER_ENV": "staging"}
+    assert (
+        environment_of_command({**shell, "CDK_CONTEXT_JSON": '{"env": "local", "bundle": "sources"}'})
+        == "local"
+    )
+    assert environment_of_command({**shell, "CONTEXT_OVERFLOW_LOCATION": str(overflow)}) == "prod"
+    assert environment_of_command({**shell, "CDK_CONTEXT_JSON": "{}"}) == "staging"
+
+
 def test_output_directory_with_other_things_is_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,7 +140,7 @@ def test_a_wrong_workflow_ends_with_its_mistakes_and_the_next_synth_may_write_th
         (tmp_path / "asset.0a1b.zip").write_text("functions")
         raise WorkflowSourceError("statemachines/scale_in.yaml:9: DrainReplica: next: is missing: write it")
 
-    monkeypatch.setattr(synth, "build_app", half_way)
+    monkeypatch.setattr(application, "build_app", half_way)
     for _ in range(2):
         assert main(["dev", "--output", str(tmp_path)]) == 2
         assert capsys.readouterr().err.endswith("scale_in.yaml:9: DrainReplica: next: is missing: write it\n")

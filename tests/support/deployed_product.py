@@ -17,15 +17,16 @@ from typing import Any
 
 from lab.cluster import RunningCluster
 from lab.make_cluster import make_cluster
+from lab.plugin import PURE
 from lab.simulated_hosts import Pace, SimulatedAnswers
 from localcloud.deploy import deploy
 from localcloud.extensions.elbv2.lateness import PROMPT
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
-from stacks.application import build_app
 from tests.support import ready_commands
+from tests.support.assembly import assembly
 from tests.support.host_answers import HostAnswers
-from tests.support.workflow_cloud import PURE, leader_module
+from tests.support.workflow_cloud import leader_module
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
@@ -164,7 +165,7 @@ def eventually(look: Callable[[], Any], seconds: float = 180.0) -> Any:
 
 def synthesize(output: Path) -> Path:
     """The local environment's templates; its functions run from this checkout and this Python's packages."""
-    build_app(environment=ENVIRONMENT, output=output, context={"bundle": "sources"}).synth()
+    assembly(ENVIRONMENT, output)
     lead_bundles_here(output)
     return output
 

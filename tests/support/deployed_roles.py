@@ -106,6 +106,10 @@ class DeployedRoles:
         self.listener_arns += [arn for key, arn in made.items() if key == "listener_arn"]
         self.write_function_policies()
 
+    def forget_clusters(self) -> None:
+        """From the next cluster on the policies name only those that join then, and stay short."""
+        self.clusters, self.target_group_arns, self.listener_arns = [], [], []
+
     def write_function_policies(self) -> None:
         deployment = self.deployment
         for definition in FUNCTIONS:

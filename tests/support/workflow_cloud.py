@@ -27,6 +27,8 @@ from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import ResourceKind, RunRow
 
 from environments.schema import load_environment
+from lab.plugin import PURE
+from localcloud.extensions.stepfunctions.executions import executions
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
 from stacks.naming import Names
@@ -50,8 +52,6 @@ WORKFLOWS = {"prewarm": (), "scale_out": ("prewarm",), "scale_in": (), "roll_bac
 HOST_ROLE = "peaker-replica"
 PACKAGE_SHA256 = "ab" * 32
 CLOCK_SCALE = 600.0
-# The ports bring the whole domain, which reads neither clock nor environment.
-PURE = ("peaker.ports",)
 HOST_PACKAGE = "peaker_host.pyz"
 BALANCED = ("target_group", "warming_target_group", "listener")
 STEADY = {
@@ -218,7 +218,11 @@ class WorkflowCloud:
         return endpoint
 
     def close_endpoints(self) -> None:
-        """Delete every cluster's listener and target groups, whose health checks would slow all later tests."""
+        """Delete every cluster's listener and target groups, whose health checks would slow all later tests.
+
+        What is decided for each request takes the longer, too, the more clusters the policies name.
+        """
+        self.roles.forget_clusters()
         elbv2 = self.client("elbv2")
         for endpoint in self._open_endpoints:
             elbv2.delete_listener(ListenerArn=endpoint["listener_arn"])
@@ -382,15 +386,11 @@ class WorkflowCloud:
 
     def last_state(self, execution: dict[str, Any]) -> str:
         """The state that the execution entered last; empty before the first."""
-        pages = (
-            self.client("stepfunctions")
-            .get_paginator("get_execution_history")
-            .paginate(executionArn=execution["executionArn"])
-        )
+        # As it is in this process: pages of history over the API take as long as some steps of a workflow.
+        [found] = [one for one in executions() if one.exec_arn == execution["executionArn"]]
         entered = [
             event["stateEnteredEventDetails"]["name"]
-            for page in pages
-            for event in page["events"]
+            for event in list(found.to_history_output()["events"] if found.exec_worker is not None else ())
             if "stateEnteredEventDetails" in event
         ]
         return str(entered[-1]) if entered else ""
