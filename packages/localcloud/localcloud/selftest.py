@@ -144,19 +144,22 @@ def _check_version(name: str, expected: str) -> None:
 
 def _check_hook(module_name: str, path: str, parameters: str) -> None:
     hook = f"{module_name}.{path}"
-    remedy = f"moto {EXPECTED_VERSIONS['moto']} has it; {importlib.metadata.version('moto')} is installed."
     try:
         target: object = importlib.import_module(module_name)
         for part in path.split("."):
             target = getattr(target, part)
     except (ImportError, AttributeError) as error:
-        raise HookMoved(f"hook {hook} is gone ({error}): {remedy}") from error
+        raise HookMoved(f"hook {hook} is gone ({error}): {_remedy()}") from error
     if not callable(target):
-        raise HookMoved(f"hook {hook} is no function any more: {remedy}")
+        raise HookMoved(f"hook {hook} is no function any more: {_remedy()}")
     found = " ".join(inspect.signature(target).parameters)
     beginning, more, _ = parameters.partition("...")
     if found != parameters and not (more and found.startswith(beginning)):
-        raise HookMoved(f"hook {hook} has parameters ({found}), not ({parameters}): {remedy}")
+        raise HookMoved(f"hook {hook} has parameters ({found}), not ({parameters}): {_remedy()}")
+
+
+def _remedy() -> str:
+    return f"moto {EXPECTED_VERSIONS['moto']} has it; {importlib.metadata.version('moto')} is installed."
 
 
 def _jsonata_binds_values() -> None:

@@ -29,8 +29,8 @@ def install(cloud: LocalCloud) -> None:
     cloud.patch(responses, "method_names_from_class", functools.cache(method_names_from_class))
     cloud.patch(TaggedEC2Resource, "get_tags", tags_of)
     cloud.patch(InstanceBackend, "get_instance_by_id", instance_by_id)
-    structure = "_serialize_type_structure"
-    cloud.patch(BaseJSONSerializer, structure, _as_it_is(getattr(BaseJSONSerializer, structure)))
+    for kind in ("_serialize_type_structure", "_serialize_type_map"):
+        cloud.patch(BaseJSONSerializer, kind, _as_it_is(getattr(BaseJSONSerializer, kind)))
     for picker in (AttributePicker, XFormedAttributePicker):
         cloud.patch(picker, "get_possible_keys", _remembering(picker.get_possible_keys))
 
@@ -63,15 +63,28 @@ def tags_of(resource: Any) -> list[dict[str, str]]:
 
 
 def _as_it_is(serialize: Callable[[Any, Any, Any, Any, str], None]) -> Callable[..., None]:
-    """An attribute value like {"S": "orders"} goes out unchanged: moto asks for each of its ten possible members."""
+    """An attribute value like {"S": "orders"} goes out unchanged, and so does an item of such values.
 
-    def structure(self: Any, serialized: Any, value: Any, shape: Any, key: str) -> None:
-        if shape.name == "AttributeValue" and type(value) is dict and value.keys() <= PLAIN_VALUES:
+    moto asks for each of the ten possible members of each value.
+    """
+
+    def structure_or_map(self: Any, serialized: Any, value: Any, shape: Any, key: str) -> None:
+        if _is_plain(value, shape):
             self._default_serialize(serialized, value, shape, key)
         else:
             serialize(self, serialized, value, shape, key)
 
-    return structure
+    return structure_or_map
+
+
+def _is_plain(value: Any, shape: Any) -> bool:
+    if type(value) is not dict:
+        return False
+    if shape.name == "AttributeValue":
+        return value.keys() <= PLAIN_VALUES
+    if shape.type_name == "map" and shape.value.name == "AttributeValue":
+        return all(type(one) is dict and one.keys() <= PLAIN_VALUES for one in value.values())
+    return False
 
 
 def _remembering(possible_keys: Callable[[Any, Any], Iterable[str]]) -> Callable[[Any, Any], Iterable[str]]:

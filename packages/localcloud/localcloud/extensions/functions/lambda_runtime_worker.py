@@ -9,6 +9,7 @@ A worker reads one invocation per line from its channel and answers with {"log":
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import json
@@ -177,7 +178,10 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the server's to handle
     control = socket.socket(fileno=os.dup(0))
-    control.sendall(json.dumps({"ready": preload((*PRELOADED, *of_the_bundle))}).encode() + b"\n")
+    loaded = preload((*PRELOADED, *of_the_bundle))
+    gc.collect()
+    gc.freeze()  # no worker looks through what all of them share
+    control.sendall(json.dumps({"ready": loaded}).encode() + b"\n")
     while True:
         message, descriptors, _, _ = socket.recv_fds(control, 1 << 20, 1)
         if not message:

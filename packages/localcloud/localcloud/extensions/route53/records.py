@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dnslib import QTYPE, RCODE, RR, DNSRecord
@@ -38,6 +39,7 @@ PENDING_SECONDS = (20.0, 60.0)  # cloud time
 MOST_VALUES = 8  # of a multivalue answer
 LONGEST_CHAIN = 8  # of CNAMEs
 ANSWERED = ("A", "AAAA", "CNAME", "TXT")
+STOPS_WITHIN_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,7 @@ def install(cloud: LocalCloud) -> None:
     _install_zone_ids(cloud)
     server = DNSServer(_Resolver(zones), port=0, address=LOOPBACK, logger=DNSLogger(logf=lambda _line: None))
     cloud.dns_port = int(server.server.server_address[1])
-    server.start_thread()
+    cloud.background("dns", partial(server.server.serve_forever, STOPS_WITHIN_SECONDS))
 
     def stop() -> None:
         server.stop()

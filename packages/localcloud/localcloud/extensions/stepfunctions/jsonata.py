@@ -6,6 +6,8 @@ out. Here an expression sees `$states` and its variables as bindings, so that an
 
 from __future__ import annotations
 
+import copy
+import functools
 import hashlib
 import json
 import math
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 HASHES = {"MD5": "md5", "SHA-1": "sha1", "SHA-256": "sha256", "SHA-384": "sha384", "SHA-512": "sha512"}
 LARGEST_EXACT_INTEGER = 2**53
+EXPRESSIONS_REMEMBERED = 4096
 
 
 class EvaluationError(Exception):
@@ -34,8 +37,7 @@ def evaluate(expression: str, bindings: Mapping[str, Any], now: datetime) -> Any
     """The JSON value of a JSONata expression. Raises EvaluationError for every way in which it has none."""
     functions = _functions(now)
     try:
-        program = Jsonata(expression)
-        program.set_output_convert_nulls(False)
+        program = _program(expression)
         for name, function in functions.items():
             program.register_lambda(name, function)
         result = program.evaluate(None, {name: _bound(value) for name, value in bindings.items()})
@@ -49,6 +51,25 @@ def evaluate(expression: str, bindings: Mapping[str, Any], now: datetime) -> Any
     if result is None:
         raise EvaluationError(f"The JSONata expression '{expression}' returned nothing (undefined).")
     return _json_value(result, expression)
+
+
+def _program(expression: str) -> Jsonata:
+    """A program for one evaluation: the tree is shared, names and what it is at work on are its own.
+
+    The library takes the program that a thread made last for the one at work there, in functions of functions.
+    """
+    program: Jsonata = copy.copy(_parsed(expression))
+    program.environment = program.create_frame(Jsonata.static_frame)
+    Jsonata.CURRENT.jsonata = program
+    return program
+
+
+@functools.lru_cache(maxsize=EXPRESSIONS_REMEMBERED)
+def _parsed(expression: str) -> Jsonata:
+    """The parsed expression, whose tree no evaluation changes. Raises JException."""
+    program = Jsonata(expression)
+    program.set_output_convert_nulls(False)
+    return program
 
 
 def _bound(value: Any) -> Any:
