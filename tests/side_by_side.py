@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "test"
-AT_ONCE = 4
+AT_ONCE = 5
 TAIL_LINES = 400
 PLAIN_PATH = LOGS / "plain-tools"
 # `unshare` is how root becomes a plain user here.
@@ -117,8 +117,8 @@ NAMED = (
     ),
     Part("host", (pytest("tests/host"),)),
     Part("installation", (pytest("tests/installation"),)),
-    Part("templates", (pytest("tests/infrastructure"),)),
-    Part("simulation", (pytest("tests/simulation"),)),
+    Part("templates", (pytest("tests/infrastructure"),), plain=True),
+    Part("simulation", (pytest("tests/simulation"),), plain=True),
     Part(
         "lint",
         (

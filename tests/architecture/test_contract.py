@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import json
 import pkgutil
@@ -86,17 +87,18 @@ def test_no_setting_is_left_out_of_that() -> None:
 # -- written once -----------------------------------------------------------------------------------------------
 
 
-def texts(path: Path, *, whole: bool = False) -> Iterator[str]:
+@functools.cache
+def texts(path: Path, *, whole: bool = False) -> tuple[str, ...]:
     """The texts of a program; docstrings are for people. With the fixed parts of f-strings, unless `whole` is asked."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    told = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     if whole:
-        told |= {
-            id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
-        }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
-            yield node.value
+        told |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    return tuple(
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told
+    )
 
 
 def programs() -> Iterator[Path]:

@@ -1,13 +1,15 @@
 """Wheels of what is installed here, so that a test installs into an empty environment without the network.
 
 An installed distribution is its wheel unpacked; packed again it has the same files and the same requirements. pip
-resolves and installs them as it would from an index, so what a requirements file leaves out is missing here too.
+resolves and installs them as it would from an index, so what a requirements file leaves out is missing here too. The
+byte code that is there comes along: compiling the CDK takes longer than all else that a person does here.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import importlib.util
 import subprocess
 import sys
 import zipfile
@@ -20,6 +22,9 @@ from packaging.utils import canonicalize_name
 REPOSITORY = Path(__file__).resolve().parents[2]
 # The build backend is no part of any environment: pip fetches it for each build.
 BUILD_BACKEND = "setuptools>=77"
+# PEP 552: magic number, flags, then time and size or a hash of the source. With the flag it is taken as it is.
+_PYC_HEADER_BYTES = 16
+_TAKEN_AS_IT_IS = (0b01).to_bytes(4, "little")
 
 
 def fill(wheelhouse: Path, *requirements: str) -> Path:
@@ -78,4 +83,18 @@ def _pack(installed: Distribution, wheelhouse: Path) -> None:
             archive.writestr(entry, content)
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
             record.append(f"{path.as_posix()},sha256={digest},{len(content)}\n")
+            if path.suffix == ".py" and (compiled := _byte_code(source, content)):
+                entry = f"{path.parent.as_posix()}/__pycache__/{path.stem}.{sys.implementation.cache_tag}.pyc"
+                archive.writestr(entry, compiled)
+                record.append(f"{entry},,\n")
         archive.writestr(f"{info}/RECORD", "".join([*record, f"{info}/RECORD,,\n"]))
+
+
+def _byte_code(source: Path, content: bytes) -> bytes | None:
+    """The byte code beside a source, if there is any; it is good wherever the source is unpacked."""
+    compiled = Path(importlib.util.cache_from_source(str(source)))
+    if not compiled.is_file():
+        return None
+    found = compiled.read_bytes()
+    header = importlib.util.MAGIC_NUMBER + _TAKEN_AS_IT_IS + importlib.util.source_hash(content)
+    return header + found[_PYC_HEADER_BYTES:] if found.startswith(importlib.util.MAGIC_NUMBER) else None
