@@ -190,7 +190,6 @@ class HostileStorage:
             snapshot_id=record["id"],
             state=state,
             source_volume_id=record["volume"],
-            volume_size_gib=record["size"],
             progress_percent=100.0 if done else 40.0,
             full_size_bytes=2 * GIB if done else None,
             started_at=self._time.datetime_of(record["started"]),
