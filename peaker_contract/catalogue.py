@@ -64,6 +64,7 @@ COMMON = (
             S("ReleaseLeaseAfterIncompleteRestore"),
             S("ReleaseRecordedRun"),
             S("ReleaseRolledBackLease"),
+            S("ReleaseUnfinishedRun"),
             S("ReleaseLeaseAfterIncompleteRollBack"),
         ),
     ),
@@ -411,9 +412,22 @@ FORECAST = (
 CHECKS = (
     F(
         Phase.UNDO,
-        "find_stopped_runs",
-        "Starts roll_back where an execution ended without an undo",
-        (P.LIST_CLUSTERS, P.READ_LEASES, P.FOLLOW_EXECUTIONS, P.START_ROLL_BACK),
+        "sweep_orphans",
+        "Takes up what nobody works on: runs without an execution, replicas and things out of line with the ledger",
+        (
+            *STEP,
+            *TEAR_DOWN,
+            P.LIST_CLUSTERS,
+            P.FOLLOW_EXECUTIONS,
+            P.READ_METRICS,
+            P.DESCRIBE_MANAGED_HOSTS,
+            P.START_INSTANCES,
+            P.STOP_INSTANCES,
+            P.REGISTER_TARGETS,
+        ),
+        ("stop_database", "start_database", "start_replication", "wait_for_catch_up"),
+        memory_mib=512,
+        timeout_seconds=120,
     ),
     F(
         Phase.JOIN,

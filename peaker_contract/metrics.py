@@ -71,6 +71,9 @@ class Metric(StrEnum):
     CAPACITY_PER_REPLICA = "CapacityPerReplica", "None"
     OBSERVATION_DAYS_LEFT = "ObservationDaysLeft", "Count"
     FORECAST_ERROR = "ForecastError", "None"
+    # What sweep_orphans emits at each look.
+    LEFTOVERS = "Leftovers", "Count"
+    LEFTOVER_SECONDS = "LeftoverSeconds", "Seconds"
     # What check_replicas emits; the last two of each replica.
     REPLICA_LAG_SECONDS_MAX = "ReplicaLagSecondsMax", "Seconds"
     REPLICAS_SERVING = "ReplicasServing", "Count"

@@ -43,7 +43,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 DOCUMENTS = REPOSITORY / "ssm_documents"
 RUN_FILES_KEPT = Duration.days(4)
 SCHEDULED_CHECK = Duration.hours(1)
-STOPPED_RUNS_CHECK = Duration.minutes(10)
+SWEEP_EVERY = Duration.minutes(3)
 PRICES_LOOKED_AT = Duration.hours(1)
 SNAPSHOTS_LOOKED_AT = Duration.hours(1)
 # An alarm's event is still worth acting on after this long; the scheduled check covers the rest.
@@ -299,13 +299,13 @@ class ControlPlaneStack(Stack):
         )
         EventRoute(
             self,
-            "FindStoppedRunsOnSchedule",
-            rule_name=f"{self._names.prefix}-stopped-runs",
-            description="Starts roll_back for executions that ended without an undo: their events are best effort",
-            target=self.functions["find_stopped_runs"],
-            schedule=events.Schedule.rate(STOPPED_RUNS_CHECK),
+            "SweepOrphansOnSchedule",
+            rule_name=f"{self._names.prefix}-sweep-orphans",
+            description="Takes up what nobody works on any more: the event of an execution's end is best effort",
+            target=self.functions["sweep_orphans"],
+            schedule=events.Schedule.rate(SWEEP_EVERY),
             payload={},
-            longest_age_seconds=int(STOPPED_RUNS_CHECK.to_seconds()),
+            longest_age_seconds=int(SWEEP_EVERY.to_seconds()),
             topic=self.topic,
         )
 

@@ -11,10 +11,15 @@ from environments.schema import Cluster
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, SERVICE_DIMENSION, Metric
 from stacks.constructs.operator_alarm import OperatorAlarm
+from stacks.control_plane_stack import SWEEP_EVERY
 from stacks.naming import Names
 
 # A forecast is stale when this many scheduled ones in a row did not arrive.
 MISSED_FORECASTS = 3
+# Nobody looks for leftovers when this many looks in a row did not come: a quarter of an hour.
+MISSED_SWEEPS = 5
+# What drains, ends and is deleted in the ordinary way is gone in half of that.
+LEFTOVERS_MAY_LAST = Duration.hours(1)
 WIDGET_WIDTH = 12
 
 
@@ -77,16 +82,23 @@ class ObservabilityStack(Stack):
             self,
             f"{cluster.name}UndoIncomplete",
             name=self._names.cluster_alarm(cluster.name, "undo-incomplete"),
-            summary=f"A failed run of {cluster.name} left something behind that it could not delete.",
+            summary=f"What a run of {cluster.name} left behind resists since an hour; it is tried again and again.",
             runbook="undo-incomplete",
-            metric=cloudwatch.Metric(
-                namespace=self._names.metric_namespace,
-                metric_name=Metric.UNDO_INCOMPLETE.value,
-                # Written by a step through Powertools, which adds the service.
-                dimensions_map={CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE},
-                statistic="Maximum",
-                period=Duration.minutes(5),
-            ),
+            metric=self._sweep_metric(cluster, Metric.LEFTOVER_SECONDS, "Maximum"),
+            threshold=LEFTOVERS_MAY_LAST.to_seconds(),
+            topic=self._topic,
+        )
+        OperatorAlarm(
+            self,
+            f"{cluster.name}SweepSilent",
+            name=self._names.cluster_alarm(cluster.name, "sweep-silent"),
+            summary=f"Nobody looks for what stopped runs of {cluster.name} leave behind.",
+            runbook="sweep-silent",
+            metric=self._sweep_metric(cluster, Metric.LEFTOVERS, "SampleCount"),
+            threshold=1,
+            comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            evaluation_periods=MISSED_SWEEPS,
+            missing_data=cloudwatch.TreatMissingData.BREACHING,
             topic=self._topic,
         )
 
@@ -201,6 +213,16 @@ class ObservabilityStack(Stack):
             dimensions_map={CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE},
             statistic=statistic,
             period=Duration.minutes(cluster.health.check_minutes),
+        )
+
+    def _sweep_metric(self, cluster: Cluster, metric: Metric, statistic: str) -> cloudwatch.Metric:
+        """A metric of sweep_orphans, written through Powertools, which adds the service."""
+        return cloudwatch.Metric(
+            namespace=self._names.metric_namespace,
+            metric_name=metric.value,
+            dimensions_map={CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE},
+            statistic=statistic,
+            period=SWEEP_EVERY,
         )
 
     def _metric(

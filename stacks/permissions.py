@@ -214,10 +214,6 @@ def _follow_executions(deployment: Deployment) -> list[Statement]:
     ]
 
 
-def _start_roll_back(deployment: Deployment) -> list[Statement]:
-    return [Statement(("states:StartExecution",), (deployment.names.state_machine_arn("roll_back"),))]
-
-
 def _publish_metrics(deployment: Deployment) -> list[Statement]:
     return [
         Statement(
@@ -536,12 +532,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return _write_ledger
         case Permission.LIST_CLUSTERS:
             return _list_clusters
-        case Permission.READ_LEASES:
-            return lambda deployment: _ledger_statement(deployment, "GetItem")
         case Permission.FOLLOW_EXECUTIONS:
             return _follow_executions
-        case Permission.START_ROLL_BACK:
-            return _start_roll_back
         case Permission.KEEP_FORECASTS:
             return _keep_forecasts
         case Permission.DESCRIBE_INSTANCES:

@@ -152,6 +152,18 @@ WAITS: Mapping[str, Retrier] = {
     "undo": Retrier(
         ("UndoInProgress",), 15, 480, "2 hours: a target drains, an instance ends, volumes and snapshots go."
     ),
+    "first_undo": Retrier(
+        (
+            "UndoInProgress",
+            "RetirementInProgress",
+            "HostCommandRunning",
+            "InstanceNotOnline",
+            "TargetNotHealthy",
+        ),
+        15,
+        36,
+        "9 minutes: after that the lease is given back, and sweep_orphans goes on with what takes longer.",
+    ),
     "drain": Retrier(("ReplicaDraining",), 60, 1440, "24 hours: longer than drain.limit_seconds may be."),
     "idle": Retrier(("IdleNotConfirmed",), 30, 2880, "24 hours: longer than retirement.idle_seconds may be."),
     "parking": Retrier(

@@ -29,7 +29,7 @@ from peaker.domain.runs.ledger import (
     RunRow,
     StepRow,
 )
-from peaker.domain.runs.run_execution import RunExecution
+from peaker.domain.runs.run_execution import BegunRun, RunExecution
 from peaker.domain.storage.block_list import BlockRuns
 from peaker.domain.storage.io_diagnosis import InstancePromise
 from peaker.domain.storage.snapshot_sets import SnapshotSet
@@ -64,6 +64,9 @@ class Compute(Protocol):
 
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
         """All with the cluster's tag, terminated ones left out."""
+
+    def instances_of_environment(self) -> list[Instance]:
+        """All that this environment owns, by the owner's tag, terminated ones left out."""
 
     def instances_of_run(self, run_id: str) -> list[Instance]:
         """All that carry the run's tag, terminated ones left out."""
@@ -101,6 +104,9 @@ class Storage(Protocol):
 
     def volumes_of_run(self, run_id: str) -> list[Volume]:
         """All that carry the run's tag and are not deleted."""
+
+    def volumes_of_environment(self) -> list[Volume]:
+        """All that this environment owns, by the owner's tag, and that are not deleted."""
 
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         """All that carry the run's tag."""
@@ -228,7 +234,7 @@ class Lease(Protocol):
     ) -> Holder:
         """Take the lease; the same run gets the same token again, or with `fence` the next one.
 
-        Raises LeaseHeld with the holder and the end of its lease.
+        Raises LeaseHeld with the holder and the end of its lease, Throttled where it is held for seconds only.
         """
 
     def release(self, holder: Holder) -> None:
@@ -249,6 +255,9 @@ class Ledger(Protocol):
 
     def run(self, run_id: str) -> RunRow:
         """Raises LedgerInconsistent when there is none."""
+
+    def unfinished_runs(self, cluster: str) -> list[RunRow]:
+        """The cluster's runs whose outcome is one of UNFINISHED_OUTCOMES, the oldest first."""
 
     def settle(self, holder: Holder, *parts: RunPart) -> None:
         """Store parts of the run's memory in one write; those of other names stay, whoever writes them meanwhile."""
@@ -345,17 +354,14 @@ class VolumeKeys(Protocol):
 class Executions(Protocol):
     """The executions of this environment's workflows."""
 
-    def that_began(self, lease: LeaseRow) -> RunExecution | Unknown:
-        """The execution that began the run of the lease; Unknown where Step Functions lists none.
+    def that_began(self, run: BegunRun) -> RunExecution | Unknown:
+        """The execution that began the run, given by its row or its lease; Unknown where Step Functions lists none.
 
         Executions are listed a moment late, and forgotten 90 days after their end.
         """
 
     def being_rolled_back(self) -> frozenset[str]:
         """Names of the executions that a running roll_back was given."""
-
-    def roll_back(self, execution: RunExecution, name: str) -> None:
-        """Start roll_back for it, as the event of its end does. A second start under the same name does nothing."""
 
 
 class PriceList(Protocol):

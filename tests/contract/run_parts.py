@@ -19,6 +19,7 @@ from peaker.domain.runs.run_memory import (
     Source,
 )
 from peaker.domain.service.draining import Quiet
+from peaker.domain.service.leftovers import TakenUp
 from peaker.domain.service.ramp import Ramp
 from peaker.domain.storage.storage_looks import Look, NextLook, StorageLooks
 
@@ -65,6 +66,7 @@ ONE_OF_EACH: tuple[RunPart, ...] = (
     ),
     Ramp(since=LATER, share_since=NOON, index=2, history=({"share": 0.1, "mean_ms": None},)),
     EndpointExit(at=NOON),
+    TakenUp(first_at=NOON, last_at=LATER, looks=3, failed=1, waiting="a volume"),
     Disposal(
         action="park",
         policy="auto",

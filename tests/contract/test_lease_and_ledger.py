@@ -12,7 +12,7 @@ from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceState
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports import Lease, Ledger
 
-from peaker_contract.errors import LeaseHeld, LeaseLost, LedgerInconsistent
+from peaker_contract.errors import LeaseHeld, LeaseLost, LedgerInconsistent, Throttled
 from tests.contract.run_parts import DONOR, RUN
 from tests.support.fakes import NOON
 
@@ -62,6 +62,23 @@ def test_a_fenced_run_keeps_the_lease_with_a_new_token(lease: Lease, ledger: Led
     with pytest.raises(LeaseLost):
         ledger.settle(holder, DONOR)
     ledger.settle(fenced, DONOR)
+
+
+def test_a_lease_that_is_held_for_seconds_only_is_waited_for(lease: Lease) -> None:
+    lease.acquire("orders", "sweep-1", "sweep", NOON, NOON + HOUR)
+    with pytest.raises(Throttled, match="sweep holds the lease for some seconds"):
+        lease.acquire("orders", "run-2", "scale_out", NOON, NOON + HOUR)
+
+
+def test_a_run_is_unfinished_until_it_ended_and_again_while_its_undo_is_incomplete(
+    ledger: Ledger, holder: Holder
+) -> None:
+    assert [run.run_id for run in ledger.unfinished_runs("orders")] == ["run-1"]
+    ledger.close_run(holder, "undo_incomplete", NOON)
+    assert [run.outcome for run in ledger.unfinished_runs("orders")] == ["undo_incomplete"]
+    ledger.close_run(holder, "rolled_back", NOON)
+    assert ledger.unfinished_runs("orders") == []
+    assert ledger.unfinished_runs("billing") == []
 
 
 def test_releasing_what_is_not_held_any_more_changes_nothing(lease: Lease) -> None:

@@ -81,9 +81,9 @@ def test_every_function_is_called_by_a_workflow_or_a_schedule() -> None:
     called = {name for machine in MACHINES.values() for name in placeholders(machine)}
     uncalled = {d.name for d in FUNCTIONS if f"{d.pascal_name}Arn" not in called}
     assert uncalled == {
-        "find_stopped_runs",
         "forecast_load",
         "refresh_prices",
+        "sweep_orphans",
         "tend_snapshots",
         "check_replicas",
     }

@@ -80,28 +80,22 @@ def test_an_execution_whose_event_never_came_is_found_by_the_periodic_look(cloud
     cluster = cloud.cluster()
     detail = stopped(cloud, "scale_out", {"cluster": cluster.name}, "prepare_donor", "HostCommandRunning")
     cloud.cloud.clock.set(now=cloud.cloud.clock.now() + EVENT_GRACE)
-    [found] = [run for run in look(cloud)["taken_up"] if cluster.name in run]
-    [execution] = [
-        one["executionArn"]
-        for one in cloud.client("stepfunctions").list_executions(stateMachineArn=cloud.machines["roll_back"])[
-            "executions"
-        ]
-        if one["name"].startswith(found)
-    ]
-    cloud.finish(execution)
-    assert cloud.last_state({"executionArn": execution}) == "RolledBack"
+    [run] = cloud.runs(cluster)
+    cloud.eventually(lambda: look(cloud, cluster)["text"] == "nothing is left over", 60)
     assert cloud.made_by_peaker(cluster) == []
     assert cloud.lease_is_free(cluster)
-    assert cloud.receipt(found)["failure"]["cause"] == detail["cause"]
-    assert cluster.name not in look(cloud)["leases"]
+    receipt = cloud.receipt(run)
+    assert receipt["outcome"] == "rolled_back"
+    assert detail["status"] in receipt["failure"]["cause"]
 
 
-def look(cloud: WorkflowCloud) -> dict[str, Any]:
-    """What the schedule starts every ten minutes."""
-    answer = cloud.client("lambda").invoke(FunctionName="peaker-local-find_stopped_runs", Payload=b"{}")
+def look(cloud: WorkflowCloud, cluster: Cluster) -> dict[str, Any]:
+    """What the schedule starts every three minutes."""
+    answer = cloud.client("lambda").invoke(FunctionName="peaker-local-sweep_orphans", Payload=b"{}")
     found: dict[str, Any] = json.loads(answer["Payload"].read())
     assert "FunctionError" not in answer, found
-    return found
+    swept: dict[str, Any] = found["clusters"][cluster.name]
+    return swept
 
 
 def test_a_retirement_that_was_stopped_puts_the_replica_back(cloud: WorkflowCloud) -> None:

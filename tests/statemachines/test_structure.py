@@ -164,7 +164,7 @@ def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_functio
     }
     by_schedule = {
         *(
-            "FindStoppedRunsArn",
+            "SweepOrphansArn",
             "ForecastLoadArn",
             "RefreshPricesArn",
             "TendSnapshotsArn",

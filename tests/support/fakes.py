@@ -29,6 +29,8 @@ from peaker.domain.replicas.inventory import (
 )
 from peaker.domain.runs.execution_input import unknown_cluster
 from peaker.domain.runs.ledger import (
+    SHORT_OPERATIONS,
+    UNFINISHED_OUTCOMES,
     Holder,
     LeaseRow,
     ResourceKind,
@@ -39,7 +41,7 @@ from peaker.domain.runs.ledger import (
     StepRow,
     find,
 )
-from peaker.domain.runs.run_execution import RunExecution
+from peaker.domain.runs.run_execution import BegunRun, RunExecution
 from peaker.domain.service.read_shares import shares_of_groups
 from peaker.domain.storage.block_list import BlockRuns, runs_of
 from peaker.domain.storage.io_diagnosis import InstancePromise
@@ -53,6 +55,7 @@ from peaker_contract.errors import (
     LeaseLost,
     LedgerInconsistent,
     ResourceNotFound,
+    Throttled,
     UnknownCluster,
 )
 from peaker_contract.metrics import Metric
@@ -111,6 +114,9 @@ class FakeCompute:
 
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
         return self._alive(CLUSTER_TAG, cluster)
+
+    def instances_of_environment(self) -> list[Instance]:
+        return [one for one in self.instances.values() if OWNER_TAG in one.tags and not one.is_gone]
 
     def instances_of_run(self, run_id: str) -> list[Instance]:
         return self._alive(RUN_TAG, run_id)
@@ -193,6 +199,9 @@ class FakeStorage:
 
     def volumes_of_run(self, run_id: str) -> list[Volume]:
         return [one for one in self.volumes.values() if one.tags.get(RUN_TAG) == run_id]
+
+    def volumes_of_environment(self) -> list[Volume]:
+        return [one for one in self.volumes.values() if OWNER_TAG in one.tags]
 
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         if self.hidden:
@@ -433,6 +442,8 @@ class FakeLease:
     ) -> Holder:
         held = self.current(cluster, now)
         if held is not None and held.run_id != run_id:
+            if held.operation in SHORT_OPERATIONS:
+                raise Throttled(f"{held.operation} holds the lease for some seconds; try again")
             raise LeaseHeld(f"{held.operation} {held.run_id} until {to_iso(held.held_until)}")
         if held is not None and not fence:
             return Holder(cluster, run_id, held.fencing_token)
@@ -478,6 +489,11 @@ class FakeLedger:
         if run_id not in self._runs:
             raise LedgerInconsistent(f"the ledger has no run {run_id}")
         return self._runs[run_id]
+
+    def unfinished_runs(self, cluster: str) -> list[RunRow]:
+        mine = [one for one in self._runs.values() if one.cluster == cluster]
+        open_ones = [one for one in mine if one.outcome in UNFINISHED_OUTCOMES]
+        return sorted(open_ones, key=lambda one: (one.started_at, one.run_id))
 
     def settle(self, holder: Holder, *parts: RunPart) -> None:
         documents = {part.ledger_name: part.model_dump_json() for part in parts}
@@ -596,20 +612,16 @@ class FakeReadings:
 
 @dataclass
 class FakeExecutions:
-    """By run id; `started` are the roll_backs, name of the execution by name of the roll_back."""
+    """By run id; `rolling_back` are the names of executions that a roll_back is at work on."""
 
     by_run: dict[str, RunExecution] = field(default_factory=dict)
     rolling_back: set[str] = field(default_factory=set)
-    started: dict[str, str] = field(default_factory=dict)
 
-    def that_began(self, lease: LeaseRow) -> RunExecution | Unknown:
-        return self.by_run.get(lease.run_id, Unknown("Step Functions knows no execution that began it"))
+    def that_began(self, run: BegunRun) -> RunExecution | Unknown:
+        return self.by_run.get(run.run_id, Unknown("Step Functions knows no execution that began it"))
 
     def being_rolled_back(self) -> frozenset[str]:
         return frozenset(self.rolling_back)
-
-    def roll_back(self, execution: RunExecution, name: str) -> None:
-        self.started.setdefault(name, execution.name)
 
 
 @dataclass

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
-from peaker.adapters.aws_errors import error_code, translated
+from peaker.adapters.aws_errors import translated
 from peaker.domain.reading import Unknown
-from peaker.domain.runs.ledger import LeaseRow
-from peaker.domain.runs.run_execution import RunExecution, began, began_after, operation_of, tells_its_start
+from peaker.domain.runs.run_execution import (
+    BegunRun,
+    RunExecution,
+    began,
+    began_after,
+    operation_of,
+    tells_its_start,
+)
 
 if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
 
 ROLL_BACK = "roll_back"
-# What roll_back is given: the fields of the event of an execution's end (identify_stopped_run).
-_TOLD = ("name", "stateMachineArn", "status", "input", "cause")
 
 
 class StepFunctionsExecutions:
@@ -28,19 +30,19 @@ class StepFunctionsExecutions:
         self._client = client
         self._prefix = prefix
 
-    def that_began(self, lease: LeaseRow) -> RunExecution | Unknown:
-        if not tells_its_start(lease):
-            return Unknown(f"{lease.run_id} does not tell when its execution began")
+    def that_began(self, run: BegunRun) -> RunExecution | Unknown:
+        if not tells_its_start(run):
+            return Unknown(f"{run.run_id} does not tell when its execution began")
         pages = self._client.get_paginator("list_executions").paginate(
-            stateMachineArn=self._prefix + operation_of(lease)
+            stateMachineArn=self._prefix + operation_of(run)
         )
         with translated("states:ListExecutions"):
             for page in pages:
                 for one in page["executions"]:
-                    if began(lease, one["name"], one["startDate"]):
+                    if began(run, one["name"], one["startDate"]):
                         ended_at = _utc(one.get("stopDate"))
                         return RunExecution(one["name"], one["status"], ended_at, one["executionArn"])
-                    if began_after(lease, one["startDate"]):
+                    if began_after(run, one["startDate"]):
                         return Unknown("Step Functions knows no execution that began it")
         return Unknown("Step Functions knows no execution that began it")
 
@@ -56,21 +58,6 @@ class StepFunctionsExecutions:
         with translated("states:DescribeExecution"):
             given = json.loads(self._client.describe_execution(executionArn=arn).get("input", "{}"))
         return str(given.get("name", "")) if isinstance(given, dict) else ""
-
-    def roll_back(self, execution: RunExecution, name: str) -> None:
-        with translated("states:DescribeExecution"):
-            found: Any = self._client.describe_execution(executionArn=execution.arn)
-        told = {key: found[key] for key in _TOLD if found.get(key) is not None}
-        told["startDate"] = int(found["startDate"].timestamp() * 1000)
-        with translated("states:StartExecution"):
-            try:
-                self._client.start_execution(
-                    stateMachineArn=self._prefix + ROLL_BACK, name=name, input=json.dumps(told)
-                )
-            except ClientError as error:
-                # The same look, called twice: the first one started it.
-                if error_code(error) != "ExecutionAlreadyExists":
-                    raise
 
 
 def _utc(moment: datetime | None) -> datetime | None:

@@ -31,13 +31,11 @@ KEEP_FORECASTS = {"dynamodb:GetItem", "dynamodb:Query", "dynamodb:PutItem"}
 ONLY_WITH_KEYS = {"kms:GenerateDataKeyWithoutPlaintext"}
 # What the read endpoints of an environment are, and what its functions may do.
 DEPLOYMENTS = {"nlb": DEPLOYMENT, "route53": BY_NAME}
-# ValidateRequest runs before there is a run, CheckReplicas without one; FindStoppedRuns only reads leases;
-# forecast_load keeps rows of its own.
+# ValidateRequest runs before there is a run, CheckReplicas without one; forecast_load keeps rows of its own.
 LEDGER = {
     "validate_request": set[str](),
     "check_replicas": set[str](),
     "refresh_prices": set[str](),
-    "find_stopped_runs": {"dynamodb:GetItem"},
     "forecast_load": KEEP_FORECASTS,
 }
 

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from peaker.adapters.dynamodb.items import ConditionFailed, LedgerTable, cluster_key
 from peaker.domain.instants import from_iso, to_iso
-from peaker.domain.runs.ledger import Holder, LeaseRow
+from peaker.domain.runs.ledger import SHORT_OPERATIONS, Holder, LeaseRow
 from peaker_contract.errors import LeaseHeld, Throttled
 
 _NOBODY = "-"
@@ -85,6 +85,8 @@ class DynamoDbLease:
             raise Throttled(f"the lease of {cluster} changed hands just now; try again")
         if held.run_id == run_id:
             return Holder(cluster, run_id, held.fencing_token)
+        if held.operation in SHORT_OPERATIONS:
+            raise Throttled(f"{cluster}: {held.operation} holds the lease for some seconds; try again")
         raise LeaseHeld(
             f"{cluster}: {held.operation} {held.run_id} holds the lease until {to_iso(held.held_until)}; "
             "one operation per cluster at a time (I6)"

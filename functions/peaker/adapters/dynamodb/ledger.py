@@ -21,6 +21,7 @@ from peaker.domain.instants import from_iso, to_iso
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import (
+    UNFINISHED_OUTCOMES,
     Holder,
     ResourceKind,
     ResourceRow,
@@ -84,6 +85,10 @@ class DynamoDbLedger:
             finished_at=_time(item.get("finished_at")),
             parts={**parts_of_facts(item), **_parts(item)},
         )
+
+    def unfinished_runs(self, cluster: str) -> list[RunRow]:
+        listed = self._table.query(cluster_key(cluster), "run#")
+        return [self.run(item["run_id"]) for item in listed if item["outcome"] in UNFINISHED_OUTCOMES]
 
     def settle(self, holder: Holder, *parts: RunPart) -> None:
         self._update_run(holder, {part.ledger_name: part.model_dump_json() for part in parts})

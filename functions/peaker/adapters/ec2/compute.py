@@ -38,6 +38,9 @@ class Ec2Compute:
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
         return self._describe({CLUSTER_TAG: cluster, ENVIRONMENT_TAG: self._environment})
 
+    def instances_of_environment(self) -> list[Instance]:
+        return self._describe({OWNER_TAG: self._environment})
+
     def instances_of_run(self, run_id: str) -> list[Instance]:
         return self._describe({RUN_TAG: run_id, OWNER_TAG: self._environment})
 

@@ -37,6 +37,10 @@ class Ec2Storage:
     def volumes_of_run(self, run_id: str) -> list[Volume]:
         return [one for one in self._volumes(self._of_run(run_id)) if one.state != "deleted"]
 
+    def volumes_of_environment(self) -> list[Volume]:
+        mine = tag_filters({OWNER_TAG: self._environment})
+        return [one for one in self._volumes(mine) if one.state != "deleted"]
+
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         pages = self._ec2.get_paginator("describe_snapshots").paginate(
             OwnerIds=["self"], Filters=self._of_run(run_id)

@@ -14,6 +14,12 @@ from peaker.domain.contract import misfits
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker_contract.errors import LedgerInconsistent
 
+FIRST_SNAPSHOTS, PRUNE_SNAPSHOTS, SWEEP = "first_snapshots", "prune_snapshots", "sweep"
+# What scheduled functions do under the lease: it takes seconds, so that a run waits for its end.
+SHORT_OPERATIONS = frozenset({FIRST_SNAPSHOTS, PRUNE_SNAPSHOTS, SWEEP})
+# By its row a run is not at its end: nothing was recorded yet, or an undo that resisted.
+UNFINISHED_OUTCOMES = frozenset({"running", "undo_incomplete"})
+
 
 class ResourceKind(StrEnum):
     """What a run can make."""

@@ -1,15 +1,13 @@
-"""The Step Functions execution that began a run, and whether anybody still undoes what it left. Pure."""
+"""The Step Functions execution that began a run. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
-from peaker.domain.reading import Unknown
 from peaker.domain.runs.execution_input import Operation
-from peaker.domain.runs.ledger import LeaseRow
 from peaker.domain.runs.run import is_run_of, run_id
 
 # The start of the execution in a run's id, to the second.
@@ -17,6 +15,22 @@ _STARTED = re.compile(r"-(\d{8}T\d{6})-[0-9a-f]{4}(?:-|$)")
 _STAMP = "%Y%m%dT%H%M%S"
 # The event of an execution's end comes within seconds, if it comes: it is delivered best effort.
 EVENT_GRACE = timedelta(minutes=3)
+
+
+class BegunRun(Protocol):
+    """What tells a run from others: its row, or the lease that it holds."""
+
+    @property
+    def run_id(self) -> str:
+        """As run_id() makes it."""
+
+    @property
+    def cluster(self) -> str:
+        """Whose run it is."""
+
+    @property
+    def operation(self) -> str:
+        """The workflow."""
 
 
 @dataclass(frozen=True)
@@ -39,52 +53,23 @@ class RunExecution:
         return f"its execution ended: {self.status}{at}"
 
 
-def operation_of(lease: LeaseRow) -> Operation:
-    """The workflow whose execution holds the lease."""
-    return "scale_in" if lease.operation == "scale_in" else "scale_out"
+def operation_of(run: BegunRun) -> Operation:
+    """The workflow whose execution holds the run."""
+    return "scale_in" if run.operation == "scale_in" else "scale_out"
 
 
-def began(lease: LeaseRow, execution_name: str, started_at: datetime) -> bool:
-    """Whether this execution's name and start make the id of the run that holds the lease."""
-    first = run_id(operation_of(lease), lease.cluster, started_at.astimezone(UTC), execution_name)
-    return is_run_of(lease.run_id, first)
+def began(run: BegunRun, execution_name: str, started_at: datetime) -> bool:
+    """Whether this execution's name and start make the id of the run that holds the run."""
+    first = run_id(operation_of(run), run.cluster, started_at.astimezone(UTC), execution_name)
+    return is_run_of(run.run_id, first)
 
 
-def began_after(lease: LeaseRow, started_at: datetime) -> bool:
+def began_after(run: BegunRun, started_at: datetime) -> bool:
     """Whether the run began after an execution that started then: none that is older can have begun it."""
-    found = _STARTED.search(lease.run_id)
+    found = _STARTED.search(run.run_id)
     return found is not None and started_at.astimezone(UTC).strftime(_STAMP) < found.group(1)
 
 
-def tells_its_start(lease: LeaseRow) -> bool:
+def tells_its_start(run: BegunRun) -> bool:
     """Whether the run's id holds the start of its execution, as all have that an execution made."""
-    return _STARTED.search(lease.run_id) is not None
-
-
-@dataclass(frozen=True)
-class LeftRun:
-    """Whether the run of a held lease has to be taken up, and why, or why not."""
-
-    take_up: bool
-    reason: str
-
-
-def judge_lease(
-    lease: LeaseRow, execution: RunExecution | Unknown, rolled_back: Collection[str], now: datetime
-) -> LeftRun:
-    """A run is left when its execution ended without giving back the lease, and no roll_back is at work on it.
-
-    `rolled_back` are the names of the executions that a running roll_back was given. Unknown means hold (I4): what
-    Step Functions does not list may have started just now. The event of the end has EVENT_GRACE to come first.
-    """
-    if isinstance(execution, Unknown):
-        return LeftRun(False, f"{lease.run_id}: {execution.why}")
-    if execution.ended_at is None:
-        return LeftRun(False, f"{lease.run_id}: its execution is {execution.status}")
-    if execution.name in rolled_back:
-        return LeftRun(False, f"{lease.run_id}: roll_back is at work on it")
-    age = now - execution.ended_at
-    if age < EVENT_GRACE:
-        left = (EVENT_GRACE - age).total_seconds()
-        return LeftRun(False, f"{lease.run_id}: {execution.text}; its event has {left:.0f} s more")
-    return LeftRun(True, f"{lease.run_id}: {execution.text} without an undo")
+    return _STARTED.search(run.run_id) is not None

@@ -7,9 +7,8 @@ between finds the set as it finds a backup's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,14 @@ from peaker.domain.replicas.donor import choose_donor as judge_donors
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.report.receipt import assemble_receipt
 from peaker.domain.runs.execution_input import ExecutionInput, Trigger
-from peaker.domain.runs.ledger import Holder, ResourceKind, RunRow, of_kind
+from peaker.domain.runs.ledger import (
+    FIRST_SNAPSHOTS,
+    PRUNE_SNAPSHOTS,
+    Holder,
+    ResourceKind,
+    RunRow,
+    of_kind,
+)
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor, FirstSetSize
 from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
@@ -31,16 +37,14 @@ from peaker.usecases.create.choose_donor import choose_donor_by
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
+from peaker.usecases.run.held_lease import SHORT_LEASE_TIME, short_lease
 from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set, volumes_of_donors
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import LeaseHeld, NotYet, PeakerError, SnapshotFailed
+from peaker_contract.errors import NotYet, PeakerError, SnapshotFailed
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, RUN_TAG
 
-FIRST_SNAPSHOTS, PRUNE_SNAPSHOTS = "first_snapshots", "prune_snapshots"
-# A call takes seconds and ends after two minutes; a call that was killed keeps nobody waiting for longer.
-_LEASE_TIME = timedelta(minutes=5)
 _FIRST = "first-snapshots-"
 _AT_WORK = "running"
 _NOT_DEPLOYED = "the cluster is not in the settings any more"
@@ -82,7 +86,7 @@ def _tend(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
 def _remove(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
     """Of a cluster that is not deployed any more all sets go, also one that was begun."""
     for run_id in _begun(name, ours, ports.ledger.snapshot_sets(name)):
-        with _leased(ports, name, run_id, FIRST_SNAPSHOTS) as holder:
+        with short_lease(ports, name, run_id, FIRST_SNAPSHOTS) as holder:
             keep_set(ports, holder, ports.ledger.run(run_id), ports.ledger.resources(run_id))
             ports.ledger.close_run(holder, "rolled_back", ports.clock.now())
     return _prune(ports, name, _NOT_DEPLOYED)
@@ -115,7 +119,7 @@ def _begin(ports: Ports, settings: ClusterSettings, decision: FirstSet) -> str:
     """A call whose answer was lost is looked for by the run's tag, which is the same for all looks of a day (I10)."""
     now = ports.clock.now()
     run_id = f"{_FIRST}{settings.name}-{now:%Y%m%d}"
-    with _leased(ports, settings.name, run_id, FIRST_SNAPSHOTS) as holder:
+    with short_lease(ports, settings.name, run_id, FIRST_SNAPSHOTS) as holder:
         request = ExecutionInput(
             cluster=settings.name, reason=decision.reason, trigger=Trigger(kind="schedule")
         )
@@ -134,7 +138,7 @@ def _begin(ports: Ports, settings: ClusterSettings, decision: FirstSet) -> str:
 
 
 def _finish(ports: Ports, settings: ClusterSettings, run_id: str, kept: Sequence[SnapshotSet]) -> str:
-    with _leased(ports, settings.name, run_id, FIRST_SNAPSHOTS) as holder:
+    with short_lease(ports, settings.name, run_id, FIRST_SNAPSHOTS) as holder:
         outcome = ports.ledger.run(run_id).outcome
         if outcome != _AT_WORK:
             delete_snapshots(TearDown(ports, holder, settings, run_id), ports.ledger.resources(run_id))
@@ -204,7 +208,7 @@ def _price(
 def _do(ports: Ports, holder: Holder, name: str, act: Any) -> None:
     """One of scale_out's steps, on behalf of this run."""
     now = ports.clock.now()
-    ports.ledger.start_step(holder, name, now, now + _LEASE_TIME)
+    ports.ledger.start_step(holder, name, now, now + SHORT_LEASE_TIME)
     done: Summary = act(
         ports,
         StepInput(
@@ -224,19 +228,5 @@ def _prune(ports: Ports, name: str, unwanted: str | None) -> str:
     if not surplus_sets(sets, volumes_of_donors(ports, sets), unwanted):
         return f"{len(sets)} kept" if sets else "nothing is kept"
     now: datetime = ports.clock.now()
-    with _leased(ports, name, f"prune-snapshots-{name}-{now:%Y%m%dT%H%M%S}", PRUNE_SNAPSHOTS) as holder:
+    with short_lease(ports, name, f"prune-snapshots-{name}-{now:%Y%m%dT%H%M%S}", PRUNE_SNAPSHOTS) as holder:
         return "; ".join(delete_surplus_sets(ports, holder, name, unwanted))
-
-
-@contextmanager
-def _leased(ports: Ports, cluster: str, run_id: str, operation: str) -> Iterator[Holder]:
-    """The cluster's lease with a new token, given back in the end. Raises LeaseHeld where another run has it (I6)."""
-    now = ports.clock.now()
-    held = ports.lease.current(cluster, now)
-    if held is not None and held.run_id != run_id:
-        raise LeaseHeld(f"{held.operation} {held.run_id} holds the lease; the next look does it (I6)")
-    holder = ports.lease.acquire(cluster, run_id, operation, now, now + _LEASE_TIME, fence=True)
-    try:
-        yield holder
-    finally:
-        ports.lease.release(holder)

@@ -1,0 +1,276 @@
+"""What nobody works on any more, and what the ledger and the cloud disagree about. Pure.
+
+A run is left when its execution has ended without an outcome, or with an undo that was incomplete. A replica is left
+when it does not stand where its row says. A thing is left when its run is closed and no replica explains it.
+Unknown means hold (I4), and what is in flight is given time: functions end within two minutes, lists of AWS are
+complete within a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from peaker.domain.instants import seconds_between
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.runs.ledger import LeaseRow, ResourceKind, RunPart, RunRow
+from peaker.domain.runs.run_execution import EVENT_GRACE, RunExecution
+from peaker.domain.runs.run_memory import RunReplica
+
+# The longest execution (prewarm included) ends after three days: what Step Functions does not list then is over.
+LONGEST_EXECUTION = timedelta(days=3, hours=1)
+# A row or a thing that is younger may belong to a call in flight, or not show in every list yet.
+SETTLED_AFTER = timedelta(minutes=10)
+# Each look does one step of an undo; after these, what resists is tried at growing distances.
+LOOKS_WITHOUT_PAUSE = 10
+LONGEST_PAUSE = timedelta(hours=1)
+_FIRST_PAUSE = timedelta(minutes=6)
+# Operations that execute a workflow; a first snapshot set is tended by tend_snapshots.
+WORKFLOWS = frozenset({"scale_out", "scale_in"})
+_RUNNING = frozenset({"pending", "running"})
+# Only a run at work leaves a row so: without one there is nothing to wait for.
+_IN_HAND = frozenset({ReplicaState.BUILDING, ReplicaState.DRAINING})
+_ENDED = frozenset({"shutting-down", "terminated"})
+
+
+class Remedy(StrEnum):
+    """What is done about a leftover."""
+
+    END_RUN = "end_run"  # the run's own undo, or the end of its retirement
+    REJOIN = "rejoin"  # serves by its row, or drains by nobody's work: goes behind the endpoint again
+    PARK = "park"  # parked by its row, or returning by nobody's work: out of the endpoint, and stopped
+    CLEAR = "clear"  # nothing of it may be there: everything that its run made goes
+    REMOVE_DOUBLE = "remove_double"  # a second instance of a run whose replica stands
+
+
+class TakenUp(RunPart):
+    """How often a run's leftover was taken up, and when last; `failed` of those ended in an error, not in waiting."""
+
+    ledger_name = "taken_up"
+
+    first_at: datetime
+    last_at: datetime
+    looks: int = 1
+    failed: int = 0
+    waiting: str = ""
+
+
+@dataclass(frozen=True)
+class UnfinishedRun:
+    """A run that is `running` or `undo_incomplete` by its row, and the execution that began it."""
+
+    run: RunRow
+    execution: RunExecution | Unknown
+
+
+@dataclass(frozen=True)
+class OwnedThing:
+    """An instance, a volume or a snapshot that carries this environment's owner tag, and the run of its tag."""
+
+    kind: ResourceKind
+    resource_id: str
+    run_id: str
+
+
+@dataclass(frozen=True)
+class ClusterSight:
+    """A cluster as ledger, cloud and executions have it at one time.
+
+    `states` are EC2's words by instance id, `terminated` for what it does not know any more. `registered` are the
+    ids in either group of the endpoint. `runs` are the runs that things name, as far as the ledger knows them. `sweep`
+    is how often what no run's own undo ends was taken up already.
+    """
+
+    cluster: str
+    at: datetime
+    lease: LeaseRow | None = None
+    lease_execution: RunExecution | Unknown = field(default_factory=lambda: Unknown("no lease is held"))
+    unfinished: tuple[UnfinishedRun, ...] = ()
+    rolled_back: frozenset[str] = frozenset()
+    rows: Mapping[str, ReplicaRow] = field(default_factory=dict)
+    states: Mapping[str, str] = field(default_factory=dict)
+    registered: frozenset[str] | Unknown = frozenset()
+    things: tuple[OwnedThing, ...] = ()
+    kept_snapshots: frozenset[str] = frozenset()
+    runs: Mapping[str, RunRow] = field(default_factory=dict)
+    sweep: TakenUp | None = None
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """One thing to do: of which run, at which replica, and why."""
+
+    remedy: Remedy
+    run_id: str
+    reason: str
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True)
+class SightJudgement:
+    """`leftovers` are due, `held` says what waits and for what, `untouchable` names what Peaker may not touch."""
+
+    leftovers: tuple[Leftover, ...] = ()
+    held: tuple[str, ...] = ()
+    untouchable: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All of it in one line."""
+        said = [f"{one.remedy.value} {one.instance_id or one.run_id}: {one.reason}" for one in self.leftovers]
+        return "; ".join((*said, *self.held, *self.untouchable)) or "nothing is left over"
+
+
+def judge_sight(sight: ClusterSight) -> SightJudgement:
+    """What to take up in this cluster now. While a run is at work, nothing but its own end is looked for (I6)."""
+    if sight.lease is not None:
+        return _judge_lease(sight, sight.lease)
+    ends = [_judge_unfinished(sight, one) for one in sight.unfinished]
+    busy = frozenset().union(*(_runs_in_hand(one.run) for one in sight.unfinished))
+    found = [*_replicas_left(sight, busy), *_things_left(sight, busy)]
+    held = [one for one in ends if isinstance(one, str)]
+    if found and sight.sweep is not None and sight.at < next_look(sight.sweep):
+        held.append(
+            f"{sight.sweep.waiting}; looked at {sight.sweep.looks} times, next {next_look(sight.sweep):%H:%M}"
+        )
+        found = []
+    return SightJudgement(
+        leftovers=tuple(one for one in (*ends, *found) if isinstance(one, Leftover)),
+        held=tuple(held),
+        untouchable=tuple(_untouchable(sight, busy)),
+    )
+
+
+def next_look(taken: TakenUp) -> datetime:
+    """When a leftover that was taken up before is due again."""
+    more = taken.looks - LOOKS_WITHOUT_PAUSE
+    if more <= 0:
+        return taken.last_at
+    pause: timedelta = _FIRST_PAUSE * 2 ** min(more, 8)
+    return taken.last_at + min(LONGEST_PAUSE, pause)
+
+
+def _judge_lease(sight: ClusterSight, lease: LeaseRow) -> SightJudgement:
+    """A lease is held by nobody when its execution has ended and no roll_back is at work on it."""
+    if lease.operation not in WORKFLOWS:
+        return SightJudgement(held=(f"{lease.run_id}: {lease.operation} is at work for a moment",))
+    why = _ended(sight, lease.run_id, sight.lease_execution)
+    if isinstance(why, Unknown):
+        return SightJudgement(held=(why.why,))
+    return SightJudgement(leftovers=(Leftover(Remedy.END_RUN, lease.run_id, why),))
+
+
+def _judge_unfinished(sight: ClusterSight, one: UnfinishedRun) -> Leftover | str:
+    why = _ended(sight, one.run.run_id, one.execution, one.run.started_at)
+    if isinstance(why, Unknown):
+        return why.why
+    taken = one.run.part(TakenUp)
+    if taken is not None and sight.at < next_look(taken):
+        return (
+            f"{one.run.run_id}: {taken.waiting}; looked at {taken.looks} times, next {next_look(taken):%H:%M}"
+        )
+    return Leftover(Remedy.END_RUN, one.run.run_id, why)
+
+
+def _ended(
+    sight: ClusterSight, run_id: str, execution: RunExecution | Unknown, began_at: datetime | None = None
+) -> str | Unknown:
+    """Why nobody works on the run any more; Unknown, with a reason, where somebody may."""
+    if isinstance(execution, Unknown):
+        if began_at is not None and sight.at - began_at > LONGEST_EXECUTION:
+            return f"it began {began_at:%d %b %H:%M}, longer ago than an execution may last"
+        return Unknown(f"{run_id}: {execution.why}")
+    if execution.ended_at is None:
+        return Unknown(f"{run_id}: its execution is {execution.status}")
+    if execution.name in sight.rolled_back:
+        return Unknown(f"{run_id}: roll_back is at work on it")
+    left = EVENT_GRACE - (sight.at - execution.ended_at)
+    if left > timedelta(0):
+        return Unknown(f"{run_id}: {execution.text}; its event has {left.total_seconds():.0f} s more")
+    return f"{execution.text} without an undo"
+
+
+def _runs_in_hand(run: RunRow) -> frozenset[str]:
+    """The run itself, and the one that built the replica which it works on."""
+    replica = run.part(RunReplica)
+    return frozenset({run.run_id} if replica is None else {run.run_id, replica.builder})
+
+
+def _replicas_left(sight: ClusterSight, busy: frozenset[str]) -> Iterator[Leftover]:
+    for instance_id, row in sorted(sight.rows.items()):
+        settled = seconds_between(row.changed_at, sight.at) >= SETTLED_AFTER.total_seconds()
+        if row.run_id in busy or not (settled or row.state in _IN_HAND):
+            continue
+        found = _replica_left(sight, row)
+        if found is not None:
+            remedy, why = found
+            yield Leftover(remedy, row.run_id, why, instance_id)
+
+
+def _replica_left(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | None:
+    state = sight.states.get(row.instance_id, "terminated")
+    known = not isinstance(sight.registered, Unknown)
+    registered = not isinstance(sight.registered, Unknown) and row.instance_id in sight.registered
+    match row.state:
+        case ReplicaState.RETIRED:
+            return (Remedy.CLEAR, "it is retired, and the endpoint still has it") if registered else None
+        case _ if state in _ENDED:
+            return Remedy.CLEAR, f"the ledger says {row.state.value}, and its instance is {state}"
+        case ReplicaState.PARKED if registered or state in _RUNNING:
+            place = "behind the endpoint" if registered else state
+            return Remedy.PARK, f"it is parked by the ledger, and is {place}"
+        case ReplicaState.BUILDING:
+            remedy = Remedy.CLEAR if row.parking is None else Remedy.PARK
+            return remedy, "it is being built by the ledger, and no run is at work on it"
+        case ReplicaState.DRAINING:
+            return Remedy.REJOIN, "it drains by the ledger, and no run is at work on it"
+        case ReplicaState.IN_SERVICE if known and not registered and state == "running":
+            return Remedy.REJOIN, "it serves by the ledger, and the endpoint does not have it"
+        case _:
+            return None
+
+
+def _things_left(sight: ClusterSight, busy: frozenset[str]) -> Iterator[Leftover]:
+    """One leftover for each run, whatever is left of it."""
+    seen: set[str] = set()
+    for thing in sight.things:
+        run = sight.runs.get(thing.run_id)
+        if run is None or thing.run_id in busy | seen or not _closed_long_ago(run, sight.at):
+            continue
+        standing = [row.instance_id for row in _standing(sight, thing.run_id)]
+        if thing.resource_id in sight.kept_snapshots or thing.resource_id in standing:
+            continue
+        if thing.kind is ResourceKind.INSTANCE and standing:
+            why = f"{thing.run_id} built {', '.join(standing)}, and this one too"
+            yield Leftover(Remedy.REMOVE_DOUBLE, thing.run_id, why, thing.resource_id)
+        elif thing.kind is ResourceKind.SNAPSHOT or not standing:
+            seen.add(thing.run_id)
+            why = f"{thing.kind.value} {thing.resource_id} is there, and its run ended as {run.outcome}"
+            yield Leftover(Remedy.CLEAR, thing.run_id, why)
+
+
+def _closed_long_ago(run: RunRow, at: datetime) -> bool:
+    return (
+        run.operation in WORKFLOWS
+        and run.finished_at is not None
+        and seconds_between(run.finished_at, at) >= SETTLED_AFTER.total_seconds()
+    )
+
+
+def _standing(sight: ClusterSight, run_id: str) -> list[ReplicaRow]:
+    """The replicas of that run that are not retired."""
+    return [
+        row for row in sight.rows.values() if row.run_id == run_id and row.state is not ReplicaState.RETIRED
+    ]
+
+
+def _untouchable(sight: ClusterSight, busy: frozenset[str]) -> Iterator[str]:
+    for thing in sight.things:
+        if thing.run_id not in sight.runs and thing.run_id not in busy:
+            yield (
+                f"{thing.kind.value} {thing.resource_id} says run {thing.run_id or 'none'}, which the ledger does not "
+                "know: it is left alone (I1)"
+            )

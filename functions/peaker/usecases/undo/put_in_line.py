@@ -1,0 +1,137 @@
+"""What puts a replica or a thing where the ledger has it, after its run has ended (I1, I5, I7)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import assert_never
+
+from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import TargetState
+from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import Holder, ResourceKind, of_kind
+from peaker.domain.runs.run import FailedStep
+from peaker.domain.runs.run_memory import RunReplica
+from peaker.domain.service.leftovers import Leftover, Remedy
+from peaker.ports import Ports
+from peaker.usecases.leave.park_replica import stop_owned_instance
+from peaker.usecases.leave.restore_replica import restore_replica
+from peaker.usecases.run.tear_down import TearDown, delete_snapshots, tear_down
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import NotOwned, ResourceNotFound, UndoInProgress
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
+
+
+def put_in_line(ports: Ports, holder: Holder, leftover: Leftover) -> str:
+    """One step of it; raises UndoInProgress or another NotYet error until it is done, NotOwned where I1 forbids it."""
+    match leftover.remedy:
+        case Remedy.REJOIN:
+            return _rejoin(ports, holder, leftover)
+        case Remedy.PARK:
+            return _park(ports, holder, leftover)
+        case Remedy.CLEAR:
+            return _clear(ports, holder, leftover)
+        case Remedy.REMOVE_DOUBLE:
+            return _remove_double(ports, leftover)
+        case Remedy.END_RUN:
+            raise ValueError("a run is ended by end_run")
+        case _:
+            assert_never(leftover.remedy)
+
+
+def _row(ports: Ports, holder: Holder, leftover: Leftover) -> ReplicaRow:
+    return ports.ledger.replicas(holder.cluster)[str(leftover.instance_id)]
+
+
+def _rejoin(ports: Ports, holder: Holder, leftover: Leftover) -> str:
+    """As a retirement that failed: its database is brought back where it was stopped, then it is registered."""
+    row = _row(ports, holder, leftover)
+    instance = ports.compute.instance(row.instance_id)
+    ports.ledger.settle(
+        holder,
+        RunReplica(instance_id=row.instance_id, builder=row.run_id, running_since=instance.launched_at),
+    )
+    if row.state is not ReplicaState.DRAINING:
+        row = replace(row, state=ReplicaState.DRAINING, changed_at=ports.clock.now())
+        ports.ledger.set_replica(holder, row)
+    failure = Failure(failed_step="SweepOrphans", error="ReplicaNotRegistered", cause=leftover.reason)
+    step = FailedStep(
+        run_id=holder.run_id,
+        cluster=holder.cluster,
+        operation="scale_in",
+        step="RestoreReplica",
+        fencing_token=holder.fencing_token,
+        failure=failure,
+    )
+    return restore_replica(ports, step).text
+
+
+def _park(ports: Ports, holder: Holder, leftover: Leftover) -> str:
+    """Out of the endpoint first; then EC2 stops the system, and with it the database."""
+    row, settings = _row(ports, holder, leftover), ports.clusters.settings(holder.cluster)
+    _leave_endpoint(ports, settings, row)
+    state = ports.compute.instance(row.instance_id).state
+    if state != "stopped":
+        if state != "stopping":
+            stop_owned_instance(ports, row.instance_id, row.run_id)
+        raise UndoInProgress(f"{row.instance_id} stops")
+    now = ports.clock.now()
+    parking = row.parking or Parking(now, None, None, now, "nothing is known of its first parking")
+    parked = replace(row, state=ReplicaState.PARKED, changed_at=now, parking=parking)
+    ports.ledger.set_replica(holder, parked)
+    return f"{row.instance_id} stands parked"
+
+
+def _clear(ports: Ports, holder: Holder, leftover: Leftover) -> str:
+    """All that the run made; only its snapshots where its replica stands."""
+    settings, rows = ports.clusters.settings(holder.cluster), ports.ledger.resources(leftover.run_id)
+    job = TearDown(ports, holder, settings, leftover.run_id)
+    if leftover.instance_id is not None:
+        _leave_endpoint(ports, settings, _row(ports, holder, leftover))
+    mine = [
+        row
+        for row in ports.ledger.replicas(holder.cluster).values()
+        if row.run_id == leftover.run_id and row.state is not ReplicaState.RETIRED
+    ]
+    stands = leftover.instance_id is None and bool(mine)
+    waiting = delete_snapshots(job, rows) if stands else tear_down(job)
+    if waiting:
+        raise UndoInProgress(f"{leftover.run_id}: waiting for {', '.join(waiting)}")
+    for row in [] if stands else mine:
+        ports.ledger.set_replica(
+            holder, replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())
+        )
+    return f"what {leftover.run_id} left is gone: {leftover.reason}"
+
+
+def _remove_double(ports: Ports, leftover: Leftover) -> str:
+    """Its run recorded that it would launch, and another instance is its replica: this one is nobody's."""
+    instance_id = str(leftover.instance_id)
+    launches = of_kind(ports.ledger.resources(leftover.run_id), ResourceKind.INSTANCE)
+    if not launches:
+        raise NotOwned(f"{instance_id} is left alone: {leftover.run_id} recorded no launch (I1)")
+    _require_owned(ports, instance_id, leftover.run_id)
+    ports.compute.terminate(instance_id)
+    return f"{instance_id} ends: {leftover.reason}"
+
+
+def _leave_endpoint(ports: Ports, settings: ClusterSettings, row: ReplicaRow) -> None:
+    """Raises UndoInProgress while either group has it. An id that EC2 has forgotten is never given again."""
+    groups = (ports.endpoint.health(settings), ports.endpoint.warming_health(settings))
+    states = {group[row.instance_id].state for group in groups if row.instance_id in group}
+    if not states:
+        return
+    if states != {TargetState.DRAINING}:
+        with suppress(ResourceNotFound):
+            _require_owned(ports, row.instance_id, row.run_id)
+        ports.endpoint.deregister(settings, row.instance_id)
+    raise UndoInProgress(f"{row.instance_id} leaves the endpoint")
+
+
+def _require_owned(ports: Ports, instance_id: str, builder: str) -> None:
+    """I1: tags read anew immediately before the call. Raises NotOwned."""
+    tags = ports.compute.instance(instance_id).tags
+    if (tags.get(OWNER_TAG), tags.get(RUN_TAG)) != (ports.environment, builder):
+        raise NotOwned(
+            f"{instance_id} is left alone, its tags do not say that {builder} of {ports.environment} made it (I1)"
+        )

@@ -1,0 +1,172 @@
+"""SweepOrphans: take up whatever nobody works on any more, look after look, until nothing is left over.
+
+Scheduled, without an execution. `roll_back`, which the event of an execution's end starts, is the fast way to the same
+end; events are delivered best effort, and an undo can be stopped, crash or meet a refusal. Each look does the next
+step of every leftover, under the cluster's lease, which it holds for the seconds of that step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from peaker.domain.instants import seconds_between
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.runs.ledger import SWEEP, ResourceKind, RunRow
+from peaker.domain.runs.run import Summary
+from peaker.domain.service.leftovers import (
+    WORKFLOWS,
+    ClusterSight,
+    OwnedThing,
+    TakenUp,
+    UnfinishedRun,
+    judge_sight,
+)
+from peaker.ports import Ports
+from peaker.usecases.run.kept_snapshots import kept_ids
+from peaker.usecases.undo.take_up import take_up
+from peaker_contract.errors import LedgerInconsistent, PeakerError, ResourceNotFound
+from peaker_contract.metrics import Metric
+from peaker_contract.tags import CLUSTER_TAG, RUN_TAG
+
+
+class ClusterSwept(Summary):
+    """`leftovers` counts what is not at its end yet, `oldest_seconds` is since when the oldest was taken up."""
+
+    leftovers: int = 0
+    oldest_seconds: float = 0.0
+    ended_runs: tuple[str, ...] = ()
+    untouchable: tuple[str, ...] = ()
+
+    @property
+    def figures(self) -> dict[Metric, float]:
+        """As metrics. A run that the sweep ended did not do its work."""
+        ended = {Metric.RUN_FAILED: float(len(self.ended_runs))} if self.ended_runs else {}
+        return {Metric.LEFTOVERS: self.leftovers, Metric.LEFTOVER_SECONDS: self.oldest_seconds, **ended}
+
+
+class Swept(Summary):
+    """What was found and done, by cluster; a cluster that could not be looked at says why and counts nothing."""
+
+    clusters: dict[str, ClusterSwept]
+    failed: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Environment:
+    """What one call of AWS tells of all clusters."""
+
+    things: Mapping[str, Sequence[OwnedThing]]
+    rolled_back: frozenset[str]
+
+
+def sweep_orphans(ports: Ports) -> Swept:
+    """One look at all clusters of the environment; what one of them refuses keeps no other from its look."""
+    environment = _Environment(_owned_things(ports), ports.executions.being_rolled_back())
+    swept: dict[str, ClusterSwept] = {}
+    failed: dict[str, str] = {}
+    for name in ports.clusters.names():
+        try:
+            swept[name] = _sweep(ports, name, environment)
+        except PeakerError as error:
+            failed[name] = f"{type(error).__name__}: {error}"
+    said = {**{name: one.text for name, one in swept.items()}, **failed}
+    text = "; ".join(f"{name}: {what}" for name, what in said.items()) or "there is no cluster"
+    return Swept(text=text, clusters=swept, failed=failed)
+
+
+def _sweep(ports: Ports, name: str, environment: _Environment) -> ClusterSwept:
+    unfinished = ports.ledger.unfinished_runs(name)
+    judgement = judge_sight(_look(ports, name, environment, unfinished))
+    done = take_up(ports, name, judgement.leftovers)
+    since = [taken.first_at for run in unfinished if (taken := run.part(TakenUp)) is not None]
+    return ClusterSwept(
+        text="; ".join((*done.said, *judgement.held, *judgement.untouchable)) or judgement.text,
+        leftovers=len(judgement.leftovers) - done.ended,
+        oldest_seconds=seconds_between(min(since), ports.clock.now()) if since else 0.0,
+        ended_runs=done.ended_runs,
+        untouchable=judgement.untouchable,
+    )
+
+
+def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequence[RunRow]) -> ClusterSight:
+    now = ports.clock.now()
+    lease = ports.lease.current(name, now)
+    rows = ports.ledger.replicas(name)
+    things = tuple(environment.things.get(name, ()))
+    sweeps = [run for run in unfinished if run.operation == SWEEP]
+    return ClusterSight(
+        cluster=name,
+        at=now,
+        lease=lease,
+        lease_execution=Unknown("no lease is held") if lease is None else ports.executions.that_began(lease),
+        unfinished=tuple(
+            UnfinishedRun(run, ports.executions.that_began(run))
+            for run in unfinished
+            if run.operation in WORKFLOWS and lease is None
+        ),
+        rolled_back=environment.rolled_back,
+        rows=rows,
+        states=_states(ports, name, rows),
+        registered=_registered(ports, name),
+        things=things,
+        kept_snapshots=kept_ids(ports, name),
+        runs=_runs(ports, {one.run_id for one in things}),
+        sweep=sweeps[-1].part(TakenUp) if sweeps else None,
+    )
+
+
+def _owned_things(ports: Ports) -> dict[str, list[OwnedThing]]:
+    """By cluster. An instance that has ended is none; its volumes are."""
+    listed = (
+        *(
+            (ResourceKind.INSTANCE, one.instance_id, one.tags)
+            for one in ports.compute.instances_of_environment()
+        ),
+        *((ResourceKind.VOLUME, one.volume_id, one.tags) for one in ports.storage.volumes_of_environment()),
+        *(
+            (ResourceKind.SNAPSHOT, one.snapshot_id, one.tags)
+            for one in ports.storage.snapshots_of_environment()
+        ),
+    )
+    found: dict[str, list[OwnedThing]] = {}
+    for kind, resource_id, tags in listed:
+        found.setdefault(tags.get(CLUSTER_TAG, ""), []).append(
+            OwnedThing(kind, resource_id, tags.get(RUN_TAG, ""))
+        )
+    return found
+
+
+def _states(ports: Ports, name: str, rows: Mapping[str, ReplicaRow]) -> dict[str, str]:
+    """A list may be a moment behind: what it does not have is asked for by its id."""
+    states = {one.instance_id: one.state for one in ports.compute.instances_of_cluster(name)}
+    for instance_id, row in rows.items():
+        if row.state is not ReplicaState.RETIRED and instance_id not in states:
+            states[instance_id] = _state(ports, instance_id)
+    return states
+
+
+def _state(ports: Ports, instance_id: str) -> str:
+    try:
+        return ports.compute.instance(instance_id).state
+    except ResourceNotFound:
+        return "terminated"
+
+
+def _registered(ports: Ports, name: str) -> frozenset[str] | Unknown:
+    settings = ports.clusters.settings(name)
+    try:
+        return frozenset((*ports.endpoint.health(settings), *ports.endpoint.warming_health(settings)))
+    except PeakerError as error:
+        return Unknown(f"the read endpoint does not answer: {error}")
+
+
+def _runs(ports: Ports, run_ids: set[str]) -> dict[str, RunRow]:
+    found = {}
+    for run_id in sorted(run_ids - {""}):
+        try:
+            found[run_id] = ports.ledger.run(run_id)
+        except LedgerInconsistent:
+            continue
+    return found

@@ -1,0 +1,364 @@
+"""The reconciler: whatever nobody works on any more is taken up, look after look, until nothing is left over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import TargetState
+from peaker.domain.runs.ledger import ResourceKind, ResourceState
+from peaker.domain.runs.run import FailedStep, RecordStep
+from peaker.domain.runs.run_execution import EVENT_GRACE, RunExecution
+from peaker.domain.runs.run_memory import RunReplica
+from peaker.domain.service.leftovers import LOOKS_WITHOUT_PAUSE, SETTLED_AFTER
+from peaker.usecases.run.held_lease import LEASE_TIME, holder_of
+from peaker.usecases.run.record_receipt import record_receipt
+from peaker.usecases.run.release_lease import release_lease
+from peaker.usecases.undo.sweep_orphans import ClusterSwept, sweep_orphans
+
+from peaker_contract.errors import AwsCallRejected, LeaseLost, Throttled
+from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
+from tests.support.builders import (
+    BASE,
+    RUN_ID,
+    data_volumes_of,
+    instance,
+    leased,
+    orders,
+    with_cluster,
+)
+from tests.support.fakes import NOON, FakePorts, fake_ports
+
+NEW, DOUBLE = "i-000000000000c0002", "i-000000000000c0003"
+TAGS = {OWNER_TAG: "local", RUN_TAG: RUN_ID}
+LOOK = timedelta(minutes=3)
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    return with_cluster(fake_ports(orders(), orders(name="billing")))
+
+
+def ended(ports: FakePorts, status: str = "ABORTED", run_id: str = RUN_ID) -> None:
+    ports.executions.by_run[run_id] = RunExecution("manual-1", status, ports.clock.now(), "arn:manual-1")
+
+
+def passes(ports: FakePorts, time: timedelta = LOOK) -> None:
+    """What was begun in EC2 and at the endpoint comes to its end."""
+    ports.clock.time += time
+    ports.endpoint.finish_draining()
+    ports.compute.finish_stopping()
+    for gone in ports.compute.terminated:
+        ports.storage.detach_all(gone)
+
+
+def look(ports: FakePorts) -> ClusterSwept:
+    return sweep_orphans(ports).clusters["orders"]
+
+
+def swept(ports: FakePorts, looks: int = 20) -> list[str]:
+    """What each look said, until one has nothing to do."""
+    said = []
+    for _ in range(looks):
+        passes(ports)
+        said.append(look(ports).text)
+        if said[-1] == "nothing is left over":
+            return said
+    raise AssertionError(f"it does not come to an end: {said[-1]}")
+
+
+def built(ports: FakePorts) -> FailedStep:
+    """A build that got as far as a registered replica with volumes and snapshots; it holds the lease."""
+    step = leased(ports, "RegisterReplica")
+    holder, now = holder_of(step), ports.clock.now()
+    ports.compute.add(instance(NEW, tags={**TAGS, LOAD_TAG: "peak"}))
+    volumes = [ports.storage.add(volume) for volume in data_volumes_of(NEW, TAGS)]
+    snapshots = ports.storage.create_snapshots(BASE, ["vol-data-0001", "vol-log-0001"], TAGS)
+    ports.endpoint.set(NEW, TargetState.HEALTHY)
+    made = [(ResourceKind.INSTANCE, "replica", NEW, {})]
+    made += [(ResourceKind.VOLUME, str(one.name), one.volume_id, {}) for one in volumes]
+    made += [
+        (ResourceKind.SNAPSHOT, name, one.snapshot_id, {"source_volume_id": one.source_volume_id})
+        for name, one in zip(("data", "log"), snapshots, strict=True)
+    ]
+    made += [(ResourceKind.TARGET, "read-endpoint", NEW, {"instance_id": NEW})]
+    for kind, name, resource_id, details in made:
+        row = ports.ledger.intend(holder, kind, name, "Made", now, details)
+        ports.ledger.made(holder, row, resource_id, now)
+    ports.ledger.settle(holder, RunReplica(instance_id=NEW, builder=RUN_ID, running_since=now))
+    ports.ledger.set_replica(holder, ReplicaRow("orders", NEW, RUN_ID, ReplicaState.BUILDING, now))
+    return FailedStep(
+        **{**step.model_dump(), "step": "UndoScaleOut"},
+        failure={"failed_step": "VerifyStorage", "error": "StorageNotWarm", "cause": "5 % are cold"},  # type: ignore[arg-type]
+    )
+
+
+def recorded(ports: FakePorts, step: FailedStep, outcome: str, state: ReplicaState) -> None:
+    """The run has ended so, and its replica stands so; the lease is free."""
+    holder = holder_of(step)
+    ports.ledger.set_replica(
+        holder, replace(ports.ledger.replicas("orders")[NEW], state=state, changed_at=ports.clock.now())
+    )
+    if outcome == "succeeded":
+        kept = {ResourceKind.INSTANCE, ResourceKind.VOLUME, ResourceKind.TARGET}
+        for row in ports.ledger.resources(RUN_ID):
+            if row.kind in kept:
+                ports.ledger.mark(holder, RUN_ID, row, ResourceState.KEPT)
+        for snapshot_id in list(ports.storage.snapshots):
+            ports.storage.delete_snapshot(snapshot_id)
+    given = step.model_dump(exclude={"failure"})
+    record_receipt(ports, RecordStep(**{**given, "step": "Record"}, outcome="undo_incomplete"))
+    ports.ledger.close_run(holder, outcome, ports.clock.now())
+    release_lease(ports, step)
+    ended(ports, "FAILED" if outcome != "succeeded" else "SUCCEEDED")
+
+
+def nothing_is_left(ports: FakePorts) -> None:
+    assert ports.compute.instances_of_run(RUN_ID) == []
+    assert ports.storage.volumes_of_run(RUN_ID) == []
+    assert ports.storage.snapshots == {}
+    assert set(ports.endpoint.targets) == set(ports.endpoint.warming) == {BASE}
+    assert ports.lease.current("orders", ports.clock.now()) is None
+    assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.RETIRED
+    assert not [row for row in ports.ledger.resources(RUN_ID) if row.is_open]
+    assert {run.run_id for run in ports.ledger.unfinished_runs("orders")} == set()
+
+
+class TestRunsWithoutAnExecution:
+    def test_a_stop_whose_event_was_lost_frees_the_lease_at_the_first_look(self, ports: FakePorts) -> None:
+        built(ports)
+        ended(ports)
+        ports.clock.time += EVENT_GRACE
+        look(ports)
+        assert ports.lease.current("orders", ports.clock.now()) is None
+        swept(ports)
+        nothing_is_left(ports)
+        receipt = ports.ledger.receipt(RUN_ID)
+        assert receipt is not None
+        assert receipt["outcome"] == "rolled_back"
+        assert "ABORTED" in receipt["failure"]["cause"]
+
+    def test_a_lease_that_was_taken_after_roll_back_had_found_none_is_given_back(
+        self, ports: FakePorts
+    ) -> None:
+        """AcquireLease was in flight when the execution was stopped; its row in the ledger never came."""
+        ports.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + LEASE_TIME)
+        ended(ports)
+        ports.clock.time += EVENT_GRACE
+        assert "only its lease" in look(ports).text
+        assert ports.lease.current("orders", ports.clock.now()) is None
+
+    def test_a_run_whose_lease_ran_out_under_a_pause_is_undone_once_its_execution_has_ended(
+        self, ports: FakePorts
+    ) -> None:
+        built(ports)
+        ports.executions.by_run[RUN_ID] = RunExecution("manual-1", "RUNNING", None, "arn:manual-1")
+        ports.clock.time += LEASE_TIME
+        assert "its execution is RUNNING" in look(ports).text
+        ended(ports, "FAILED")
+        swept(ports)
+        nothing_is_left(ports)
+
+    def test_an_undo_that_met_a_refusal_is_tried_again_until_nothing_is_left(self, ports: FakePorts) -> None:
+        step = built(ports)
+        refused = next(iter(ports.storage.snapshots))
+        ports.storage.undeletable[refused] = AwsCallRejected("ec2:DeleteSnapshot: InvalidSnapshot.InUse")
+        recorded(ports, step, "undo_incomplete", ReplicaState.BUILDING)
+        for _ in range(8):
+            passes(ports)
+            found = look(ports)
+        assert "InvalidSnapshot.InUse" in found.text
+        assert found.leftovers == 1
+        assert found.oldest_seconds > 0
+        ports.storage.undeletable.clear()
+        swept(ports)
+        nothing_is_left(ports)
+
+    def test_what_resists_is_tried_at_growing_distances_up_to_an_hour(self, ports: FakePorts) -> None:
+        step = built(ports)
+        refused = next(iter(ports.storage.snapshots))
+        ports.storage.undeletable[refused] = AwsCallRejected("ec2:DeleteSnapshot: no")
+        recorded(ports, step, "undo_incomplete", ReplicaState.BUILDING)
+        tried: list[int] = []
+        for number in range(200):
+            passes(ports)
+            if "looked at" not in look(ports).text:
+                tried.append(number)
+        assert tried[:LOOKS_WITHOUT_PAUSE] == list(range(LOOKS_WITHOUT_PAUSE))
+        assert max(later - earlier for earlier, later in pairwise(tried)) == 20
+
+    def test_a_retirement_without_an_execution_puts_the_replica_back(self, ports: FakePorts) -> None:
+        step = built(ports)
+        recorded(ports, step, "succeeded", ReplicaState.DRAINING)
+        leaving = leased(ports, "DrainReplica", "scale_in", "scale-in-orders-20261121T130000-0001")
+        chosen = RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON)
+        ports.ledger.settle(holder_of(leaving), chosen)
+        ports.endpoint.deregister(orders(), NEW)
+        ended(ports, "TIMED_OUT", leaving.run_id)
+        passes(ports)
+        look(ports)
+        ports.endpoint.set(NEW, TargetState.HEALTHY)
+        swept(ports)
+        assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
+        assert ports.ledger.run(leaving.run_id).outcome == "rolled_back"
+
+
+class TestWhoIsLeftAlone:
+    def test_an_execution_that_runs(self, ports: FakePorts) -> None:
+        built(ports)
+        ports.executions.by_run[RUN_ID] = RunExecution("manual-1", "RUNNING", None, "arn:manual-1")
+        ports.clock.time += timedelta(hours=5)
+        assert "its execution is RUNNING" in look(ports).text
+        assert ports.compute.terminated == []
+
+    def test_what_step_functions_does_not_list_may_have_started_just_now(self, ports: FakePorts) -> None:
+        built(ports)
+        ports.clock.time += timedelta(hours=1)
+        assert "knows no execution" in look(ports).text
+
+    def test_the_event_of_the_end_has_time_to_come_first(self, ports: FakePorts) -> None:
+        built(ports)
+        ended(ports)
+        assert "180 s more" in look(ports).text
+
+    def test_a_roll_back_at_work(self, ports: FakePorts) -> None:
+        built(ports)
+        ended(ports)
+        ports.executions.rolling_back.add("manual-1")
+        ports.clock.time += timedelta(hours=1)
+        assert "roll_back is at work" in look(ports).text
+
+    def test_something_of_a_run_that_the_ledger_does_not_know_is_named_and_left(
+        self, ports: FakePorts
+    ) -> None:
+        ports.compute.add(instance(NEW, tags={**TAGS, LOAD_TAG: "peak"}))
+        ports.clock.time += timedelta(days=9)
+        found = look(ports)
+        assert ports.compute.terminated == []
+        assert "which the ledger does not know" in found.untouchable[0]
+
+    def test_a_cluster_that_cannot_be_looked_at_keeps_no_other_from_its_look(self, ports: FakePorts) -> None:
+        built(ports)
+        ended(ports)
+        ports.clock.time += EVENT_GRACE
+        del ports.clusters.by_name["billing"]  # type: ignore[attr-defined]
+        ports.clusters.names = lambda: ["billing", "orders"]  # type: ignore[method-assign]
+        found = sweep_orphans(ports)
+        assert "UnknownCluster" in found.failed["billing"]
+        assert found.clusters["orders"].text != "nothing is left over"
+
+
+class TestLedgerAndCloud:
+    """A closed run's replica stands where its row says, or is put there."""
+
+    @pytest.fixture
+    def serving(self, ports: FakePorts) -> FakePorts:
+        recorded(ports, built(ports), "succeeded", ReplicaState.IN_SERVICE)
+        ports.clock.time += SETTLED_AFTER
+        assert look(ports).text == "nothing is left over"
+        return ports
+
+    def test_a_replica_that_somebody_terminated_leaves_nothing_behind(self, serving: FakePorts) -> None:
+        serving.compute.terminate(NEW)
+        serving.storage.detach_all(NEW)
+        swept(serving)
+        nothing_is_left(serving)
+        [run] = [one for one in serving.ledger._runs.values() if one.operation == "sweep"]
+        assert run.outcome == "succeeded"
+
+    def test_one_that_ec2_has_forgotten_too(self, serving: FakePorts) -> None:
+        del serving.compute.instances[NEW]
+        serving.storage.detach_all(NEW)
+        swept(serving)
+        nothing_is_left(serving)
+
+    def test_a_replica_that_serves_and_is_not_behind_the_endpoint_is_registered_again(
+        self, serving: FakePorts
+    ) -> None:
+        """DeregisterReplica of a stopped run landed after its roll_back had put the replica back."""
+        for group in (serving.endpoint.targets, serving.endpoint.warming):
+            del group[NEW]
+        passes(serving)
+        look(serving)
+        assert NEW in serving.endpoint.targets
+        serving.endpoint.set(NEW, TargetState.HEALTHY)
+        swept(serving)
+        assert serving.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
+
+    @pytest.mark.parametrize("left", ["warming", "running"])
+    def test_a_parked_replica_is_out_of_the_endpoint_and_stopped(self, serving: FakePorts, left: str) -> None:
+        parking = Parking(NOON, "uuid:1-9", 86_400.0, None, "no limit")
+        row = replace(serving.ledger.replicas("orders")[NEW], state=ReplicaState.PARKED, parking=parking)
+        serving.ledger._replicas["orders"][NEW] = row
+        del serving.endpoint.targets[NEW]
+        if left == "running":
+            del serving.endpoint.warming[NEW]
+        swept(serving)
+        assert NEW not in serving.endpoint.warming
+        assert serving.compute.instances[NEW].state == "stopped"
+        assert serving.ledger.replicas("orders")[NEW].parking == parking
+
+    def test_a_second_instance_of_a_run_goes_and_its_replica_stays(self, serving: FakePorts) -> None:
+        serving.compute.add(instance(DOUBLE, tags={**TAGS, LOAD_TAG: "peak"}))
+        swept(serving)
+        assert serving.compute.terminated == [DOUBLE]
+        assert serving.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
+
+    def test_a_volume_that_shows_after_its_runs_undo_goes(self, ports: FakePorts) -> None:
+        recorded(ports, built(ports), "undo_incomplete", ReplicaState.BUILDING)
+        swept(ports)
+        holder = leased(ports, "CreateVolumes", run_id="another")
+        release_lease(ports, holder)
+        late = replace(data_volumes_of(NEW, TAGS)[0], state="available", attachment_state=None)
+        ports.storage.add(late)
+        ports.clock.time += SETTLED_AFTER
+        ended(ports, "SUCCEEDED", "another")
+        ports.ledger._runs["another"] = replace(ports.ledger.run("another"), outcome="refused")
+        swept(ports)
+        assert ports.storage.volumes_of_run(RUN_ID) == []
+
+    def test_a_new_row_is_given_time(self, ports: FakePorts) -> None:
+        recorded(ports, built(ports), "succeeded", ReplicaState.IN_SERVICE)
+        ports.compute.terminate(NEW)
+        assert look(ports).text == "nothing is left over"
+
+
+class TestTheLease:
+    def test_a_run_that_begins_during_a_look_waits_instead_of_being_refused(self, ports: FakePorts) -> None:
+        ports.lease.acquire("orders", "sweep-1", "sweep", NOON, NOON + LOOK)
+        with pytest.raises(Throttled, match="for some seconds"):
+            leased(ports, "AcquireLease")
+
+    def test_a_late_call_of_the_ended_run_can_write_nothing_more(self, ports: FakePorts) -> None:
+        step = built(ports)
+        ended(ports)
+        ports.clock.time += EVENT_GRACE
+        look(ports)
+        with pytest.raises(LeaseLost):
+            ports.ledger.intend(holder_of(step), ResourceKind.VOLUME, "data2", "CreateVolumes", NOON, {})
+
+    def test_a_look_that_was_killed_keeps_nobody_waiting_for_longer_than_five_minutes(
+        self, ports: FakePorts
+    ) -> None:
+        built(ports)
+        ended(ports)
+        ports.clock.time += EVENT_GRACE
+        ports.lease.release = lambda holder: None  # type: ignore[method-assign]
+        look(ports)
+        ports.clock.time += timedelta(minutes=5)
+        assert ports.lease.current("orders", ports.clock.now()) is None
+
+
+def test_the_first_failure_stays_in_the_receipt(ports: FakePorts) -> None:
+    step = built(ports)
+    given = {**step.model_dump(), "step": "RecordUndoIncomplete"}
+    record_receipt(ports, RecordStep(**given, outcome="undo_incomplete"))
+    release_lease(ports, step)
+    ended(ports, "FAILED")
+    swept(ports)
+    receipt = ports.ledger.receipt(RUN_ID)
+    assert receipt is not None
+    assert receipt["failure"]["error"] == "StorageNotWarm"
