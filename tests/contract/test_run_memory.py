@@ -20,6 +20,7 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, ResourceKind, RunPart
 from peaker.domain.runs.run import FailedStep
 from peaker.domain.runs.run_memory import DatabaseStop, Donor, EndpointExit, Placement, RunReplica, Source
+from peaker.domain.service.leftovers import TakenUp
 from peaker.domain.service.ramp import Ramp
 from peaker.ports import Lease, Ledger
 from peaker.usecases.undo.undo_run import undo_run

@@ -117,7 +117,8 @@ def test_every_method_of_the_ports_is_a_read_an_effect_or_a_write() -> None:
             "snapshots_of_volumes", "is_online", "find", "outcome", "health", "warming_health", "read_shares", "sha256",
             "download_url", "held", "changed", "current", "run", "steps", "resources", "replicas", "snapshot_sets",
             "receipt", "load", "load_points", "published", "lag_seconds", "why_not_usable", "past_steps", "that_began",
-            "being_rolled_back", "quote", "read", "write", "require_lease",
+            "being_rolled_back", "quote", "read", "write", "require_lease", "unfinished_runs", "volumes_of_environment",
+            "instances_of_environment",
         }  # fmt: skip
         protocols = {name: type_of_port(name) for name in PORTS}
         methods = {

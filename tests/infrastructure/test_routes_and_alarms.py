@@ -60,7 +60,7 @@ def test_executions_without_an_undo_are_looked_for_because_their_events_are_best
     assembly: Assembly,
 ) -> None:
     rule = rules(assembly)[f"peaker-{assembly.environment}-sweep-orphans"]
-    assert rule["ScheduleExpression"] == "rate(10 minutes)"
+    assert rule["ScheduleExpression"] == "rate(3 minutes)"
     assert rule["Targets"][0]["Arn"]["Fn::GetAtt"][0].startswith("SweepOrphans")
 
 
@@ -217,7 +217,7 @@ def test_every_metric_of_ours_that_is_watched_is_published(assembly: Assembly) -
     body = json.dumps(dashboard["DashboardBody"]).replace("\\", "")
     shown = set(re.findall(rf'"{ours}","(\w+)"', body))
     watched = {a["MetricName"] for a in alarms(assembly).values() if a.get("Namespace") == ours}
-    assert {"ReplicaShortage", "UndoIncomplete"} <= watched
+    assert {"ReplicaShortage", "LeftoverSeconds", "Leftovers"} <= watched
     assert "LeadTimeSeconds" in shown
     sources = "".join(path.read_text() for path in (REPOSITORY / "functions" / "peaker").rglob("*.py"))
     assert {name for name in watched | shown if f"Metric.{Metric(name).name}" not in sources} == set()

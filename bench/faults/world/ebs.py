@@ -39,6 +39,9 @@ class HostileStorage:
     def volumes_of_run(self, run_id: str) -> list[Volume]:
         return self._volumes(lambda tags: self._is_of(tags, run_id))
 
+    def volumes_of_environment(self) -> list[Volume]:
+        return self._volumes(lambda tags: tags.get(OWNER_TAG) == self._environment)
+
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         return self._snapshots(lambda one: self._is_of(one["tags"], run_id))
 

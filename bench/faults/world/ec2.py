@@ -23,7 +23,7 @@ from bench.faults.world.account import (
     state_at,
 )
 from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, ResourceNotFound
-from peaker_contract.tags import CLUSTER_TAG, RUN_TAG, VOLUME_TAG
+from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 
 _LIVES = ("pending", "running", "stopping", "stopped")
 
@@ -32,15 +32,24 @@ class HostileCompute:
     """Port Compute. `zones`: by subnet."""
 
     def __init__(
-        self, account: Account, time: VirtualTime, chance: random.Random, zones: Mapping[str, str]
+        self,
+        account: Account,
+        time: VirtualTime,
+        chance: random.Random,
+        zones: Mapping[str, str],
+        environment: str,
     ) -> None:
         self._account = account
         self._time = time
         self._random = chance
         self._zones = zones
+        self._environment = environment
 
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
         return self._tagged(CLUSTER_TAG, cluster)
+
+    def instances_of_environment(self) -> list[Instance]:
+        return self._tagged(OWNER_TAG, self._environment)
 
     def instances_of_run(self, run_id: str) -> list[Instance]:
         return self._tagged(RUN_TAG, run_id)

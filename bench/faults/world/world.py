@@ -41,7 +41,7 @@ ENVIRONMENT = "local"
 ROOT = Path(__file__).resolve().parents[3]
 PREFIX = f"{ARN}:stateMachine:peaker-{ENVIRONMENT}-"
 # Of the deployed rules; tests/infrastructure compares them. Functions that are not there yet are left out.
-SCHEDULES: Mapping[str, float] = {"find_stopped_runs": 600.0, "tend_snapshots": 3600.0}
+SCHEDULES: Mapping[str, float] = {"sweep_orphans": 180.0, "tend_snapshots": 3600.0}
 # Whose ends start roll_back, and which ends do.
 ROLLED_BACK = ("scale_out", "scale_in")
 ROLLING_BACK = ("ABORTED", "FAILED", "TIMED_OUT")
@@ -54,7 +54,7 @@ EFFECTS = frozenset({
     "compute.launch", "compute.stop", "compute.start", "compute.terminate", "storage.create_snapshots",
     "storage.name_snapshot", "storage.delete_snapshot", "storage.create_volume", "storage.attach",
     "storage.delete_volume", "commands.send", "commands.cancel", "endpoint.register", "endpoint.promote",
-    "endpoint.deregister", "endpoint.set_share", "run_files.publish", "executions.roll_back",
+    "endpoint.deregister", "endpoint.set_share", "run_files.publish",
 })  # fmt: skip
 WRITES = frozenset({
     "lease.acquire", "lease.release", "ledger.open_run", "ledger.settle", "ledger.close_run", "ledger.start_step",
@@ -182,6 +182,7 @@ class World:
         with (
             patch.object(wiring, "ports", lambda: self.ports),
             patch.object(runtime_step, "emit", self._emit),
+            patch.object(telemetry, "emit", self._emit),
             patch.object(runtime_step, "emit_past", lambda *_: None),
         ):
             try:
@@ -210,7 +211,7 @@ class World:
         zones = {subnet: zone for one in clusters for zone, subnet in one.subnets.items()}
         table = MemoryTable(self.account, self.time)
         prices = others.Prices()
-        self.compute = HostileCompute(self.account, self.time, self.random, zones)
+        self.compute = HostileCompute(self.account, self.time, self.random, zones, ENVIRONMENT)
         self.storage = HostileStorage(self.account, self.time, self.random, ENVIRONMENT)
         self.commands = HostileCommands(self.account, self.time, self.random)
         self.endpoint = HostileEndpoint(self.account, self.time, self.random)

@@ -16,10 +16,11 @@ WORKFLOWS = ("scale_out", "scale_in", "roll_back")
 # Of a cluster: these start workflows by their events, and these page a person.
 STARTING_ALARMS = ("replica-shortage", "replica-surplus")
 OPERATOR_ALARMS = (
-    "forecast-degraded", "forecast-stale", "rules-cannot-be-met", "undo-incomplete", "replicas-held-by-floor",
+    "forecast-degraded", "forecast-stale", "rules-cannot-be-met", "undo-incomplete", "sweep-silent",
+    "replicas-held-by-floor",
 )  # fmt: skip
 CLUSTER_RULES = ("replica-shortage", "replica-surplus", "forecast", "replica-check", "scheduled-check")
-ENVIRONMENT_RULES = ("execution-stopped", "stopped-runs", "prices", "kept-snapshots")
+ENVIRONMENT_RULES = ("execution-stopped", "sweep-orphans", "prices", "kept-snapshots")
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from peaker.domain.runs.run_memory import RunReplica
 LONGEST_EXECUTION = timedelta(days=3, hours=1)
 # A row or a thing that is younger may belong to a call in flight, or not show in every list yet.
 SETTLED_AFTER = timedelta(minutes=10)
-# Each look does one step of an undo; after these, what resists is tried at growing distances.
-LOOKS_WITHOUT_PAUSE = 10
+# Each look does one step of an undo; after so many with the same answer it is tried at growing distances.
+LOOKS_WITHOUT_PAUSE = 5
 LONGEST_PAUSE = timedelta(hours=1)
 _FIRST_PAUSE = timedelta(minutes=6)
 # Operations that execute a workflow; a first snapshot set is tended by tend_snapshots.
@@ -47,7 +47,10 @@ class Remedy(StrEnum):
 
 
 class TakenUp(RunPart):
-    """How often a run's leftover was taken up, and when last; `failed` of those ended in an error, not in waiting."""
+    """How often a run's leftover was taken up, and when last.
+
+    `failed` of the looks ended in an error, not in waiting; the last `alike` of them had the same answer, `waiting`.
+    """
 
     ledger_name = "taken_up"
 
@@ -55,6 +58,7 @@ class TakenUp(RunPart):
     last_at: datetime
     looks: int = 1
     failed: int = 0
+    alike: int = 1
     waiting: str = ""
 
 
@@ -146,7 +150,7 @@ def judge_sight(sight: ClusterSight) -> SightJudgement:
 
 def next_look(taken: TakenUp) -> datetime:
     """When a leftover that was taken up before is due again."""
-    more = taken.looks - LOOKS_WITHOUT_PAUSE
+    more = taken.alike - LOOKS_WITHOUT_PAUSE
     if more <= 0:
         return taken.last_at
     pause: timedelta = _FIRST_PAUSE * 2 ** min(more, 8)
@@ -169,9 +173,7 @@ def _judge_unfinished(sight: ClusterSight, one: UnfinishedRun) -> Leftover | str
         return why.why
     taken = one.run.part(TakenUp)
     if taken is not None and sight.at < next_look(taken):
-        return (
-            f"{one.run.run_id}: {taken.waiting}; looked at {taken.looks} times, next {next_look(taken):%H:%M}"
-        )
+        return f"{taken.waiting}; looked at {taken.looks} times, next {next_look(taken):%H:%M}"
     return Leftover(Remedy.END_RUN, one.run.run_id, why)
 
 

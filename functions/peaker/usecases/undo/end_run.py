@@ -33,10 +33,10 @@ def end_run(ports: Ports, holder: Holder, run: RunRow, reason: str, failures: in
 
 def _undone(ports: Ports, step: FailedStep) -> Outcome:
     if step.operation == "scale_out":
-        undo_run(ports, step)
-        return "rolled_back"
-    if restore_replica(ports, step).restored:
-        return "rolled_back"
+        return undo_run(ports, step).outcome
+    restored = restore_replica(ports, step)
+    if restored.restored:
+        return restored.outcome
     retire_replica(ports, step)
     return "rolled_forward"
 

@@ -32,7 +32,7 @@ def put_in_line(ports: Ports, holder: Holder, leftover: Leftover) -> str:
         case Remedy.CLEAR:
             return _clear(ports, holder, leftover)
         case Remedy.REMOVE_DOUBLE:
-            return _remove_double(ports, leftover)
+            return _remove_double(ports, holder, leftover)
         case Remedy.END_RUN:
             raise ValueError("a run is ended by end_run")
         case _:
@@ -69,11 +69,11 @@ def _rejoin(ports: Ports, holder: Holder, leftover: Leftover) -> str:
 def _park(ports: Ports, holder: Holder, leftover: Leftover) -> str:
     """Out of the endpoint first; then EC2 stops the system, and with it the database."""
     row, settings = _row(ports, holder, leftover), ports.clusters.settings(holder.cluster)
-    _leave_endpoint(ports, settings, row)
+    _leave_endpoint(ports, holder, settings, row)
     state = ports.compute.instance(row.instance_id).state
     if state != "stopped":
         if state != "stopping":
-            stop_owned_instance(ports, row.instance_id, row.run_id)
+            stop_owned_instance(ports, holder, row.instance_id, row.run_id)
         raise UndoInProgress(f"{row.instance_id} stops")
     now = ports.clock.now()
     parking = row.parking or Parking(now, None, None, now, "nothing is known of its first parking")
@@ -87,7 +87,7 @@ def _clear(ports: Ports, holder: Holder, leftover: Leftover) -> str:
     settings, rows = ports.clusters.settings(holder.cluster), ports.ledger.resources(leftover.run_id)
     job = TearDown(ports, holder, settings, leftover.run_id)
     if leftover.instance_id is not None:
-        _leave_endpoint(ports, settings, _row(ports, holder, leftover))
+        _leave_endpoint(ports, holder, settings, _row(ports, holder, leftover))
     mine = [
         row
         for row in ports.ledger.replicas(holder.cluster).values()
@@ -104,18 +104,19 @@ def _clear(ports: Ports, holder: Holder, leftover: Leftover) -> str:
     return f"what {leftover.run_id} left is gone: {leftover.reason}"
 
 
-def _remove_double(ports: Ports, leftover: Leftover) -> str:
+def _remove_double(ports: Ports, holder: Holder, leftover: Leftover) -> str:
     """Its run recorded that it would launch, and another instance is its replica: this one is nobody's."""
     instance_id = str(leftover.instance_id)
     launches = of_kind(ports.ledger.resources(leftover.run_id), ResourceKind.INSTANCE)
     if not launches:
         raise NotOwned(f"{instance_id} is left alone: {leftover.run_id} recorded no launch (I1)")
     _require_owned(ports, instance_id, leftover.run_id)
+    ports.ledger.require_lease(holder)
     ports.compute.terminate(instance_id)
     return f"{instance_id} ends: {leftover.reason}"
 
 
-def _leave_endpoint(ports: Ports, settings: ClusterSettings, row: ReplicaRow) -> None:
+def _leave_endpoint(ports: Ports, holder: Holder, settings: ClusterSettings, row: ReplicaRow) -> None:
     """Raises UndoInProgress while either group has it. An id that EC2 has forgotten is never given again."""
     groups = (ports.endpoint.health(settings), ports.endpoint.warming_health(settings))
     states = {group[row.instance_id].state for group in groups if row.instance_id in group}
@@ -124,6 +125,7 @@ def _leave_endpoint(ports: Ports, settings: ClusterSettings, row: ReplicaRow) ->
     if states != {TargetState.DRAINING}:
         with suppress(ResourceNotFound):
             _require_owned(ports, row.instance_id, row.run_id)
+        ports.ledger.require_lease(holder)
         ports.endpoint.deregister(settings, row.instance_id)
     raise UndoInProgress(f"{row.instance_id} leaves the endpoint")
 

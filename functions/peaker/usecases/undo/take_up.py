@@ -57,7 +57,7 @@ def _end_run(ports: Ports, cluster: str, leftover: Leftover) -> _Step:
             run = _known(ports, run_id)
             if run is None:
                 return _Step(f"{run_id} had only its lease, which is free now", ended=True)
-            step = _one_step(partial(end_run, ports, holder, run, leftover.reason, _failures(run)))
+            step = _one_step(run_id, partial(end_run, ports, holder, run, leftover.reason, _failures(run)))
             if not step.ended:
                 _note(ports, holder, run, step)
             return step
@@ -76,7 +76,10 @@ def _put_all_in_line(ports: Ports, cluster: str, leftovers: Sequence[Leftover]) 
             ports.ledger.open_run(holder, RunRow(run_id, cluster, SWEEP, now, request))
             if not leftovers:
                 return [_close(ports, holder)]
-            steps = [_one_step(partial(put_in_line, ports, holder, one)) for one in leftovers]
+            steps = [
+                _one_step(one.instance_id or one.run_id, partial(put_in_line, ports, holder, one))
+                for one in leftovers
+            ]
             failed, waiting = any(step.failed for step in steps), "; ".join(step.said for step in steps)
             _note(ports, holder, ports.ledger.run(run_id), _Step(waiting, failed=failed))
             return steps
@@ -84,7 +87,7 @@ def _put_all_in_line(ports: Ports, cluster: str, leftovers: Sequence[Leftover]) 
         return [_Step(f"{run_id}: {busy}")]
 
 
-def _one_step(act: Callable[[], str]) -> _Step:
+def _one_step(of: str, act: Callable[[], str]) -> _Step:
     try:
         said = act()
     except (NotYet, Retryable) as waiting:
@@ -92,7 +95,7 @@ def _one_step(act: Callable[[], str]) -> _Step:
     except LeaseLost:
         raise
     except PeakerError as error:
-        return _Step(f"{type(error).__name__}: {error.sentence}", failed=True)
+        return _Step(f"{of}: {type(error).__name__}: {error.sentence}", failed=True)
     return _Step(said, ended=True)
 
 
@@ -100,8 +103,10 @@ def _note(ports: Ports, holder: Holder, run: RunRow, step: _Step) -> None:
     now, before = ports.clock.now(), run.part(TakenUp)
     noted = TakenUp(first_at=now, last_at=now, failed=int(step.failed), waiting=step.said[:1000])
     if before is not None:
+        alike = before.alike + 1 if before.waiting == noted.waiting else 1
         looks, failed = before.looks + 1, before.failed + int(step.failed)
-        noted = noted.model_copy(update={"first_at": before.first_at, "looks": looks, "failed": failed})
+        changed = {"first_at": before.first_at, "looks": looks, "failed": failed, "alike": alike}
+        noted = noted.model_copy(update=changed)
     ports.ledger.settle(holder, noted)
 
 

@@ -1,0 +1,245 @@
+"""Named situations in which an undo had one chance only: the cluster is back to normal, without a person (I6, I7, I9).
+
+Each ran into a wedge or a leak once. `settled` looks at the account alone, as a person would at AWS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from bench.faults.workflows.executions import Execution
+from bench.faults.workflows.interferences import DiesBefore, LandsLate, Raises
+from bench.faults.world.account import state_at
+from bench.faults.world.endpoint import SERVING, WARMING
+from bench.faults.world.world import World, settings
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable
+from peaker_contract.tags import RUN_TAG
+
+MINUTE, HOUR = 60.0, 3600.0
+
+
+@contextmanager
+def a_world(seed: int = 1, **changes: object) -> Iterator[World]:
+    world = World(seed, settings(**changes))
+    try:
+        world.load(measured=250, required=3)
+        yield world
+    finally:
+        world.close()
+
+
+def alive(world: World, kind: str = "instances") -> list[str]:
+    """What runs made and is there still."""
+    gone = {"terminated", "shutting-down", "deleted"}
+    records = getattr(world.account, kind).values()
+    made = [one for one in records if RUN_TAG in one["tags"]]
+    return [one["id"] for one in made if state_at(one, world.time.seconds) not in gone]
+
+
+def lease_is_free(world: World) -> bool:
+    item = rows(world, "lease")
+    return not item or item[0]["run_id"] == "-"
+
+
+def rows(world: World, prefix: str) -> list[dict[str, Any]]:
+    """The ledger's rows of the cluster whose sort key begins so."""
+    of_cluster = world.account.table.get("cluster#orders", {})
+    return [item for key, item in sorted(of_cluster.items()) if key.startswith(prefix)]
+
+
+def registered(world: World) -> set[str]:
+    now, groups = world.time.seconds, world.account.targets["orders"]
+    return {
+        target
+        for group in (SERVING, WARMING)
+        for target, one in groups[group].items()
+        if one["gone"] is None or one["gone"] > now
+    }
+
+
+def kept_snapshots(world: World) -> int:
+    return sum("gone_at" not in row for row in rows(world, "snapshots#"))
+
+
+def settled(world: World, peaks: int = 0) -> None:
+    """So many replicas stand, all of them behind the endpoint; nothing else of any run is there, no lease is held."""
+    assert lease_is_free(world)
+    assert len(alive(world)) == peaks
+    assert len(registered(world)) == peaks + 1
+    assert len(alive(world, "snapshots")) == 2 * kept_snapshots(world)
+    attached = [
+        one
+        for one in world.account.volumes.values()
+        if one["id"] in alive(world, "volumes")
+        and not any(at["instance"] in alive(world) for at in one["attachments"])
+    ]
+    assert attached == []
+    states = [row["state"] for row in rows(world, "replica#")]
+    assert [one for one in states if one != "retired"] == ["in_service"] * peaks
+
+
+def at(state: str, make: Callable[[], Any], attempts: range = range(1, 2)) -> Callable[[Any], Any]:
+    """The interference at this state's attempts, nothing elsewhere."""
+
+    def interfere(invocation: Any) -> Any:
+        return make() if invocation.state == state and invocation.attempt in attempts else None
+
+    return interfere
+
+
+def stopped_at(world: World, *places: tuple[str, str]) -> None:
+    """Whatever execution enters one of these states, of this workflow, is stopped there; once each."""
+    left = set(places)
+
+    def entered(walk: Any, state: str) -> None:
+        execution = world.workflows.of(walk)
+        if (execution.workflow, state) in left:
+            left.discard((execution.workflow, state))
+            world.time.after(0, lambda: world.stop(execution))
+
+    world.workflows.on_enter = entered
+
+
+def stop_soon(world: World, execution: Execution) -> Callable[[], None]:
+    return lambda: world.time.after(0, lambda: world.stop(execution))
+
+
+def free_within(world: World, seconds: float) -> float:
+    """How long it takes until the lease is free; fails after `seconds`."""
+    began = world.time.seconds
+    while not lease_is_free(world):
+        world.run_for(10)
+        assert world.time.seconds - began <= seconds, "the lease is held"
+    return world.time.seconds - began
+
+
+def test_a_stop_while_the_lease_is_being_taken() -> None:
+    """roll_back found no lease; AcquireLease, in flight, took it afterwards."""
+    with a_world() as world:
+        execution = world.start("scale_out")
+        late = lambda: LandsLate(  # noqa: E731
+            at="lease.acquire", seconds=50, functions=world.functions, hit=stop_soon(world, execution)
+        )
+        world.functions.interfere = at("AcquireLease", late)
+        world.finish(execution)
+        world.run_for(2 * MINUTE)
+        free_within(world, 13 * MINUTE)
+        world.run_for(HOUR)
+        settled(world)
+
+
+@pytest.mark.parametrize("state", ["UndoStoppedRun", "RecordRollBack", "FenceStoppedRun"])
+def test_roll_back_itself_is_stopped(state: str) -> None:
+    with a_world() as world:
+        execution = world.start("scale_out")
+        stopped_at(world, ("scale_out", "AttachVolumes"), ("roll_back", state))
+        world.finish(execution)
+        free_within(world, 15 * MINUTE)
+        world.run_for(HOUR)
+        settled(world)
+
+
+@pytest.mark.parametrize("state", ["UndoScaleOut", "ReleaseLease", "RecordFailure"])
+def test_an_undo_or_a_release_that_crashes_for_good(state: str) -> None:
+    """`Runtime.ExitError` at each attempt: one of the errors that no step can say by itself."""
+    with a_world() as world:
+        crashes = lambda: DiesBefore(at=0)  # noqa: E731
+        fails = state != "ReleaseLease"
+
+        def interfere(invocation: Any) -> Any:
+            if fails and invocation.state == "AttachVolumes":
+                return Raises(at=0, error=AwsCallRejected("ec2:AttachVolume: no"))
+            return crashes() if invocation.state == state else None
+
+        world.functions.interfere = interfere
+        execution = world.run("scale_out")
+        assert execution.status == "FAILED"
+        world.functions.interfere = lambda _: None
+        free_within(world, 15 * MINUTE)
+        world.run_for(HOUR)
+        settled(world, peaks=0 if fails else 1)
+
+
+def test_a_lease_that_runs_out_under_a_paused_run() -> None:
+    """Lambda does not answer for seven hours; meanwhile the lease has ended, and the run cannot write any more."""
+    with a_world() as world:
+        execution = world.start("scale_out")
+        world.workflows.on_enter = lambda _, state: change_lease(world) if state == "AttachVolumes" else None
+        world.finish(execution)
+        world.run_for(HOUR)
+        settled(world)
+
+
+def change_lease(world: World) -> None:
+    """Its end has passed and another run has had it since: the token is not this run's any more."""
+    item = world.account.table["cluster#orders"]["lease"]
+    item["held_until"], item["run_id"] = "2020-01-01T00:00:00Z", "-"
+    item["fencing_token"] = int(item["fencing_token"]) + 1
+
+
+@pytest.mark.parametrize("call", ["compute.terminate", "storage.delete_volume", "storage.delete_snapshot"])
+def test_an_undo_that_meets_a_refused_deletion(call: str) -> None:
+    """It is refused for twenty minutes: termination protection, a person's attachment, an image of the snapshot."""
+    with a_world() as world:
+        until = world.time.seconds + 40 * MINUTE
+
+        def interfere(invocation: Any) -> Any:
+            if invocation.state == "AttachVolumes":
+                return Raises(at=0, error=AwsCallRejected("ec2:AttachVolume: no"))
+            refused = world.time.seconds < until
+            return Raises(at=call, error=AwsCallRejected("ec2: OperationNotPermitted")) if refused else None
+
+        world.functions.interfere = interfere
+        execution = world.run("scale_out")
+        assert execution.states[-1] == "ScaleOutUndoIncomplete"
+        world.run_for(2 * HOUR)
+        settled(world)
+
+
+def test_nine_minutes_of_ec2_unavailable_in_the_undo() -> None:
+    with a_world() as world:
+        began: list[float] = []
+
+        def interfere(invocation: Any) -> Any:
+            if invocation.state == "AttachVolumes":
+                return Raises(at=0, error=AwsCallRejected("ec2:AttachVolume: no"))
+            if invocation.state == "UndoScaleOut":
+                began[:1] = began[:1] or [world.time.seconds]
+            down = began and world.time.seconds - began[0] < 9 * MINUTE
+            return (
+                Raises(at="compute.instances_of_run", error=AwsUnavailable("ec2: Unavailable"))
+                if down
+                else None
+            )
+
+        world.functions.interfere = interfere
+        world.run("scale_out")
+        world.run_for(HOUR)
+        settled(world)
+
+
+def test_a_peak_replica_that_somebody_terminates() -> None:
+    with a_world() as world:
+        world.run("scale_out")
+        world.run_for(15 * MINUTE)
+        settled(world, peaks=1)
+        world.compute.terminate(alive(world)[0])
+        world.load(measured=20, required=1)
+        world.run_for(HOUR)
+        settled(world)
+
+
+def test_a_stop_event_that_comes_twice_is_no_failure() -> None:
+    with a_world() as world:
+        world.deliveries = lambda _: (2.0, 40.0)
+        execution = world.start("scale_out")
+        stopped_at(world, ("scale_out", "AttachVolumes"))
+        world.finish(execution)
+        world.run_for(HOUR)
+        settled(world)
+        ends = [one.status for one in world.workflows.executions if one.workflow == "roll_back"]
+        assert ends == ["SUCCEEDED", "SUCCEEDED"]
