@@ -1,6 +1,6 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
 .PHONY: help demo test check lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
-	settings-reference aws-names
+	settings-reference aws-names requirements sbom
 
 PYTHON := .venv/bin/python
 # What is imported once is compiled once: a hundred processes would compile it again.
@@ -48,6 +48,19 @@ settings-reference: setup-dev  ## docs/settings.md and environments/schema.json 
 	mkdir -p build
 	$(PYTHON) -m environments.reference > build/settings.md && mv build/settings.md docs/settings.md
 	$(PYTHON) -m environments.reference --schema > build/schema.json && mv build/schema.json environments/schema.json
+
+# The widest first: the others keep to its versions. What is in a file already stays (LOCK=--upgrade moves all).
+LOCK :=
+lock = .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--custom-compile-command "make requirements" $(LOCK)
+requirements: setup-dev  ## requirements*.txt with a hash of every file, from the short requirements*.in
+	$(lock) requirements-dev.in -o requirements-dev.txt
+	$(lock) -c requirements-dev.txt requirements-local.in -o requirements-local.txt
+	$(lock) -c requirements-dev.txt requirements.in -o requirements.txt
+	$(lock) -c requirements-dev.txt functions/requirements.in -o functions/requirements.txt
+
+sbom: setup-dev  ## what is in the functions' bundle, as CycloneDX, beside it in build/bundles/
+	$(PYTHON) -m stacks.sbom
 
 aws-names: setup-dev  ## the regions and instance types that settings are checked against, from the installed botocore
 	$(PYTHON) -m environments.aws_names

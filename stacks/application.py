@@ -14,7 +14,7 @@ from constructs import Construct
 from environments.schema import Environment, load_environment
 from peaker_contract.names import FAMILY
 from peaker_contract.tags import ENVIRONMENT_TAG
-from stacks.constructs.local_bundling import Target, bundle_functions
+from stacks.constructs.local_bundling import bundle_functions, target_of
 from stacks.constructs.operator_alarm import RUNBOOK_URL
 from stacks.control_plane_stack import ControlPlaneStack
 from stacks.host_package import HostPackage, build_host_package
@@ -105,13 +105,7 @@ def _settings_of_cdk_json() -> dict[str, object]:
 
 
 def _function_code(settings: Environment, *, sources_only: bool) -> lambda_.Code:
-    if sources_only:
-        target = None
-    elif settings.functions.python == "host":
-        target = Target.this_machine()
-    else:
-        target = Target.aws_lambda()
-    bundle = bundle_functions(target)
+    bundle = bundle_functions(None if sources_only else target_of(settings.functions.python))
     return lambda_.Code.from_asset(
         str(bundle.path), asset_hash=bundle.digest, asset_hash_type=cdk.AssetHashType.CUSTOM
     )

@@ -1,10 +1,11 @@
 """The functions' code as one reproducible zip, made with pip alone: no Docker, no compiler.
 
-Dependencies come from functions/requirements.txt, and constraints.txt pins what those need in turn, as wheels
-for the platform that will run them. What differs between two builds is removed (byte code, scripts with the builder's
-interpreter path, pip's records), and so is what never runs in a function (tests, type stubs, headers, and botocore's
-descriptions of services that the functions do not call).
-The zip's name is the hash of its inputs, so that an unchanged bundle is never built twice.
+Dependencies come from functions/requirements.txt, which names every distribution with the hashes of its files, as
+wheels for the platform that will run them. What differs between two builds is removed (byte code, scripts with the
+builder's interpreter path, pip's records), and so is what never runs in a function (tests, type stubs, headers, and
+botocore's descriptions of services that the functions do not call).
+The zip's name is the hash of its inputs, so that an unchanged bundle is never built twice. Equal inputs give equal
+bytes, wherever, whenever and by whomever they were checked out.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +20,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -27,7 +28,7 @@ PACKAGES = (REPOSITORY / "functions" / "peaker", REPOSITORY / "peaker_contract")
 LAMBDA_PLATFORMS = ("manylinux_2_28_aarch64", "manylinux2014_aarch64")  # Amazon Linux 2023 has glibc 2.34
 LAMBDA_PYTHON = "3.13"
 # Changed whenever what follows would make another zip from the same inputs.
-BUNDLE_FORMAT = "3"
+BUNDLE_FORMAT = "4"
 # botocore describes 400 services; these are the ones that the functions call.
 AWS_SERVICES = frozenset(
     {
@@ -77,29 +78,9 @@ class Target:
         return f"{self.python} {' '.join(self.platforms) or platform.machine()}"
 
 
-@dataclass(frozen=True)
-class Locks:
-    """What the functions need, and the exact version of everything that those need in turn."""
-
-    requirements: Path
-    constraints: Path
-
-    @property
-    def text(self) -> str:
-        return "\0".join(path.read_text(encoding="utf-8") for path in (self.requirements, self.constraints))
-
-    def unpinned(self, installed: Path) -> list[str]:
-        """Distributions in the directory that neither file pins to their version."""
-        pinned = {_pin(line) for line in self.text.replace("\0", "\n").splitlines() if "==" in line}
-        found = [path.name.removesuffix(".dist-info") for path in installed.glob("*.dist-info")]
-        return sorted(one for one in found if _pin("==".join(one.rsplit("-", 1))) not in pinned)
-
-
-def _pin(requirement: str) -> str:
-    """`Typing_Extensions[x]==4.1  # why` as `typing-extensions==4.1`."""
-    name, _, version = requirement.partition("==")
-    plain = re.sub(r"[-_.]+", "-", name.split("[")[0]).strip().lower()
-    return f"{plain}=={version.split()[0].strip(';')}"
+def target_of(python: str) -> Target:
+    """Of `functions.python` in an environment's settings: `host` for the local cloud, else AWS Lambda."""
+    return Target.this_machine() if python == "host" else Target.aws_lambda()
 
 
 @dataclass(frozen=True)
@@ -115,20 +96,20 @@ def bundle_functions(
     *,
     packages: Sequence[Path] = PACKAGES,
     requirements: Path = REPOSITORY / "functions" / "requirements.txt",
-    constraints: Path = REPOSITORY / "constraints.txt",
     builds: Path = REPOSITORY / "build" / "bundles",
 ) -> Bundle:
     """Zip the packages with their dependencies; without a target, the packages alone (for template tests).
 
-    Raises BundlingError when pip finds no wheel for the target, or when a dependency is not pinned.
+    Raises BundlingError when pip finds no wheel for the target, or one whose hash the requirements do not have.
     """
-    locks = Locks(requirements, constraints)
     code = _digest(*(f"{package.name} {_digest_of_tree(package)}" for package in packages))
     if target is None:
         digest = _digest("sources", code)
     else:
         # What is stripped belongs to it: an upgrade that calls one more service needs its model.
-        dependencies_digest = _digest(target.identity, locks.text, *sorted(AWS_SERVICES))
+        dependencies_digest = _digest(
+            target.identity, requirements.read_text(encoding="utf-8"), *sorted(AWS_SERVICES)
+        )
         digest = _digest(dependencies_digest, code)
     bundle = Bundle(builds / f"{digest}.zip", digest)
     if not bundle.path.is_file():
@@ -137,36 +118,41 @@ def bundle_functions(
         if target is not None:
             dependencies = builds / f"dependencies-{dependencies_digest}"
             if not dependencies.is_dir():
-                _install(locks, target, dependencies)
+                _install(requirements, target, dependencies)
             trees.append((dependencies, ""))
         _write_zip(trees, bundle.path)
         _forget_old(builds)
     return bundle
 
 
-def _install(locks: Locks, target: Target, destination: Path) -> None:
+def distributions_in(bundle: Path) -> list[Distribution]:
+    """What pip put into the zip, by name."""
+    found = distributions(path=[str(bundle)])
+    return sorted(found, key=lambda one: one.name.lower())
+
+
+def _install(requirements: Path, target: Target, destination: Path) -> None:
     print(
         f"fetching what the functions need for Python {target.identity}, once; a minute or more",
         file=sys.stderr,
     )
     staging = Path(tempfile.mkdtemp(prefix="installing-", dir=destination.parent))
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-compile", "--only-binary=:all:", "--target", str(staging)]
+    command += ["--no-compile", "--only-binary=:all:", "--require-hashes", "--target", str(staging)]
     if target.platforms:
         command += ["--implementation", "cp", "--python-version", target.python]
         for name in target.platforms:
             command += ["--platform", name]
-    command += ["--requirement", str(locks.requirements), "--constraint", str(locks.constraints)]
+    command += ["--requirement", str(requirements)]
     try:
         outcome = subprocess.run(command, capture_output=True, text=True, check=False)
         if outcome.returncode != 0:
             reason = (outcome.stderr.strip() or outcome.stdout.strip())[-2000:]
             raise BundlingError(
-                f"pip could not fetch {locks.requirements.name} for Python {target.identity}: {reason}\n"
-                "Each requirement needs a wheel for that platform; check the package index (pip config list)."
+                f"pip could not fetch {requirements.name} for Python {target.identity}: {reason}\n"
+                "Each requirement needs a wheel for that platform; check the package index (pip config list). "
+                "`make requirements` writes the hashes anew."
             )
-        if unpinned := locks.unpinned(staging):
-            raise BundlingError(f"{locks.constraints.name} does not pin {', '.join(unpinned)}: add them")
         _strip(staging)
         try:
             staging.rename(destination)
@@ -195,19 +181,29 @@ def _forget_old(builds: Path) -> None:
     by_age = sorted(builds.glob("*.zip"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in by_age[KEPT_BUNDLES:]:
         path.unlink(missing_ok=True)
+        path.with_suffix(".cdx.json").unlink(missing_ok=True)
 
 
-def _files(tree: Path) -> Iterator[Path]:
-    for path in sorted(tree.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield path
+def _files(tree: Path) -> Iterator[tuple[str, Path]]:
+    """(name in the zip, file), by name; without byte code and what editors and file managers leave (`.DS_Store`)."""
+    named = ((path.relative_to(tree), path) for path in tree.rglob("*") if path.is_file())
+    kept = (
+        (name.as_posix(), path)
+        for name, path in named
+        if "__pycache__" not in name.parts
+        and path.suffix not in (".pyc", ".pyo")
+        and not name.name.startswith(".")
+        and not name.name.endswith("~")
+    )
+    yield from sorted(kept)
 
 
 def _digest_of_tree(tree: Path) -> str:
     digest = hashlib.sha256()
-    for path in _files(tree):
-        digest.update(f"{path.relative_to(tree)}\0{path.stat().st_size}\0".encode())
-        digest.update(path.read_bytes())
+    for name, path in _files(tree):
+        content = path.read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
     return digest.hexdigest()
 
 
@@ -221,9 +217,10 @@ def _write_zip(trees: list[tuple[Path, str]], destination: Path) -> None:
     try:
         with zipfile.ZipFile(staging, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
             for tree, prefix in trees:
-                for path in _files(tree):
-                    entry = zipfile.ZipInfo(f"{prefix}{path.relative_to(tree)}", _EARLIEST_ZIP_TIME)
+                for name, path in _files(tree):
+                    entry = zipfile.ZipInfo(f"{prefix}{name}", _EARLIEST_ZIP_TIME)
                     entry.compress_type = zipfile.ZIP_DEFLATED
+                    entry.create_system = 3  # as on Unix, whoever zips
                     entry.external_attr = 0o100644 << 16
                     archive.writestr(entry, path.read_bytes())
         Path(staging).chmod(0o644)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +17,7 @@ from cfnlint.api import lint_all
 
 from environments.schema import ENVIRONMENTS_DIRECTORY, Environment
 from stacks.application import build_app
+from stacks.constructs.local_bundling import Bundle, Target, bundle_functions
 from tests.support.assembly import assembly
 
 ENVIRONMENTS = ("dev", "prod", "local")
@@ -114,3 +117,42 @@ def prod(assemblies: dict[str, Assembly]) -> Assembly:
 @pytest.fixture(scope="session")
 def local(assemblies: dict[str, Assembly]) -> Assembly:
     return assemblies["local"]
+
+
+@pytest.fixture
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package with a locally built wheel as its only dependency; no package index is asked."""
+    wheel = tmp_path / "wheels" / "dependency-1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("dependency/__init__.py", "VALUE = 1\n")
+        archive.writestr("dependency/__init__.pyi", "VALUE: int\n")
+        archive.writestr("dependency/tests/test_dependency.py", "")
+        archive.writestr(
+            "dependency-1.0.dist-info/METADATA",
+            "Metadata-Version: 2.4\nName: dependency\nVersion: 1.0\nLicense-Expression: MIT\n",
+        )
+        archive.writestr(
+            "dependency-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(
+            "dependency-1.0.dist-info/entry_points.txt", "[console_scripts]\ndep = dependency:main\n"
+        )
+        archive.writestr("dependency-1.0.dist-info/RECORD", "")
+    functions = tmp_path / "functions"
+    (functions / "peaker").mkdir(parents=True)
+    (functions / "peaker" / "__init__.py").write_text("")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (functions / "requirements.txt").write_text(f"dependency==1.0 --hash=sha256:{digest}\n")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
+    return functions
+
+
+def bundled(sources: Path, builds: Path, target: Target | None = None) -> Bundle:
+    return bundle_functions(
+        target,
+        packages=[sources / "peaker"],
+        requirements=sources / "requirements.txt",
+        builds=builds,
+    )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import os
 import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import boto3
@@ -14,51 +18,24 @@ import pytest
 from stacks.constructs.local_bundling import (
     AWS_SERVICES,
     KEPT_BUNDLES,
-    Bundle,
     BundlingError,
     Target,
     bundle_functions,
+    distributions_in,
 )
+from tests.infrastructure.conftest import bundled
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 LAMBDA_UNZIPPED_LIMIT_MIB = 250
 
 
-@pytest.fixture
-def sources(tmp_path: Path) -> Path:
-    """A package with a locally built wheel as its only dependency, so that no package index is asked."""
-    wheel = tmp_path / "wheels" / "dependency-1.0-py3-none-any.whl"
-    wheel.parent.mkdir()
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("dependency/__init__.py", "VALUE = 1\n")
-        archive.writestr("dependency/__init__.pyi", "VALUE: int\n")
-        archive.writestr("dependency/tests/test_dependency.py", "")
-        archive.writestr(
-            "dependency-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: dependency\nVersion: 1.0\n"
-        )
-        archive.writestr(
-            "dependency-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr(
-            "dependency-1.0.dist-info/entry_points.txt", "[console_scripts]\ndep = dependency:main\n"
-        )
-        archive.writestr("dependency-1.0.dist-info/RECORD", "")
-    functions = tmp_path / "functions"
-    (functions / "peaker").mkdir(parents=True)
-    (functions / "peaker" / "__init__.py").write_text("")
-    (functions / "requirements.txt").write_text(f"{wheel}\n")
-    (functions / "constraints.txt").write_text("dependency==1.0\n")
-    return functions
+def plain(requirement: str) -> str:
+    return re.sub(r"[-_.]+(?=.*==)", "-", requirement).lower()
 
 
-def bundled(sources: Path, builds: Path, target: Target | None = None) -> Bundle:
-    return bundle_functions(
-        target,
-        packages=[sources / "peaker"],
-        requirements=sources / "requirements.txt",
-        constraints=sources / "constraints.txt",
-        builds=builds,
-    )
+def locked(requirements: Path) -> set[str]:
+    """name==version of each distribution that a file of hashed requirements names."""
+    return {plain(one) for one in re.findall(r"^([\w.-]+==[^ ;\\]+)", requirements.read_text(), re.MULTILINE)}
 
 
 def names(bundle: Path) -> list[str]:
@@ -70,20 +47,61 @@ def test_bundle_has_code_and_dependencies_but_nothing_that_never_runs(sources: P
     bundle = bundled(sources, tmp_path / "builds", Target.this_machine())
     assert names(bundle.path) == [
         "peaker/__init__.py",
-        "dependency/__init__.py",
         "dependency-1.0.dist-info/METADATA",
         "dependency-1.0.dist-info/WHEEL",
         "dependency-1.0.dist-info/entry_points.txt",
+        "dependency/__init__.py",
     ]
 
 
-def test_two_builds_are_the_same_bytes(sources: Path, tmp_path: Path) -> None:
+def checked_out_by_somebody_else(sources: Path, destination: Path) -> Path:
+    """The same files in another place, written in another order at another time, readable by their owner alone; and
+    what a run of them, an editor and a file manager leave beside them."""
+    before = os.umask(0o077)
+    try:
+        for source in sorted(sources.rglob("*"), reverse=True):
+            if source.is_file() and "__pycache__" not in source.parts:
+                copy = destination / source.relative_to(sources)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(source.read_bytes())
+                os.utime(copy, (86_400, 86_400))
+    finally:
+        os.umask(before)
+    package = destination / "peaker"
+    if package.is_dir():
+        (package / "__pycache__").mkdir()
+        for name in ("__pycache__/x.pyc", "x.pyc", ".DS_Store", ".__init__.py.swp", "__init__.py~"):
+            (package / name).write_bytes(b"differs")
+    return destination
+
+
+def test_two_checkouts_make_the_same_bundle_of_the_same_bytes(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = bundled(sources, tmp_path / "first", Target.this_machine())
-    (sources / "peaker" / "__pycache__").mkdir()
-    (sources / "peaker" / "__pycache__" / "x.pyc").write_bytes(b"differs")
-    second = bundled(sources, tmp_path / "second", Target.this_machine())
+    elsewhere = checked_out_by_somebody_else(sources, tmp_path / "elsewhere" / "functions")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    before = os.umask(0o077)
+    try:
+        second = bundled(elsewhere, tmp_path / "second", Target.this_machine())
+    finally:
+        os.umask(before)
     assert first.digest == second.digest
     assert first.path.read_bytes() == second.path.read_bytes()
+
+
+def test_two_checkouts_make_the_same_host_package(tmp_path: Path) -> None:
+    def package(host: Path) -> bytes:
+        made = importlib.util.spec_from_file_location("builder", host / "build_package.py")
+        assert made is not None
+        assert made.loader is not None
+        builder = importlib.util.module_from_spec(made)
+        made.loader.exec_module(builder)
+        return bytes(builder.package_bytes())
+
+    assert package(checked_out_by_somebody_else(REPOSITORY / "host", tmp_path)) == package(
+        REPOSITORY / "host"
+    )
 
 
 def test_bundle_is_built_once(sources: Path, tmp_path: Path) -> None:
@@ -103,17 +121,48 @@ def test_another_target_is_another_bundle() -> None:
 
 
 def test_missing_wheel_says_which_and_for_what(sources: Path, tmp_path: Path) -> None:
-    (sources / "requirements.txt").write_text("--no-index\nno-such-package==1.0\n")
+    (sources / "requirements.txt").write_text(f"no-such-package==1.0 --hash=sha256:{'0' * 64}\n")
     with pytest.raises(BundlingError, match=r"for Python 3.13 manylinux.*no-such-package==1.0") as refusal:
         bundled(sources, tmp_path / "builds", Target.aws_lambda())
     assert "needs a wheel for that platform" in str(refusal.value)
     assert list((tmp_path / "builds").iterdir()) == []
 
 
-def test_dependency_that_is_not_pinned_is_refused(sources: Path, tmp_path: Path) -> None:
-    (sources / "constraints.txt").write_text("dependency>=1.0\n")
-    with pytest.raises(BundlingError, match=r"constraints.txt does not pin dependency-1.0: add them"):
+def swap_the_wheel(sources: Path) -> None:
+    [wheel] = (sources.parent / "wheels").glob("*.whl")
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("dependency/added.py", "print('not what was locked')\n")
+
+
+def forget_the_hash(sources: Path) -> None:
+    (sources / "requirements.txt").write_text("dependency==1.0\n")
+
+
+def forget_what_it_needs(sources: Path) -> None:
+    [wheel] = (sources.parent / "wheels").glob("*.whl")
+    metadata = "Metadata-Version: 2.1\nName: dependency\nVersion: 1.0\nRequires-Dist: another\n"
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("dependency-1.0.dist-info/METADATA", metadata)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (sources / "requirements.txt").write_text(f"dependency==1.0 --hash=sha256:{digest}\n")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    ("what_happens", "told"),
+    [
+        (swap_the_wheel, "DO NOT MATCH THE HASHES"),
+        (forget_the_hash, "Hashes are required"),
+        (forget_what_it_needs, "another"),
+    ],
+)
+def test_a_dependency_whose_hash_is_not_the_locked_one_is_refused(
+    sources: Path, tmp_path: Path, what_happens: Callable[[Path], None], told: str
+) -> None:
+    what_happens(sources)
+    with pytest.raises(BundlingError, match=f"(?s){told}.*`make requirements` writes the hashes anew"):
         bundled(sources, tmp_path / "builds", Target.this_machine())
+    assert list((tmp_path / "builds").iterdir()) == []
 
 
 def test_old_bundles_are_forgotten(sources: Path, tmp_path: Path) -> None:
@@ -142,6 +191,9 @@ def test_real_bundle_fits_lambda_and_stands_alone(tmp_path: Path) -> None:
         "print(boto3.__version__)\n"
         "print(numpy.linalg.lstsq(numpy.eye(2), numpy.ones(2), rcond=None)[0])\n"
     )
+    contained = {plain(f"{one.name}=={one.version}") for one in distributions_in(bundle.path)}
+    assert contained == locked(REPOSITORY / "functions" / "requirements.txt")
+    assert f"boto3=={boto3.__version__}" in contained
     outcome = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )

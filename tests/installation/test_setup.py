@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.installation.conftest import Person, copy_checkout
-from tests.installation.wheelhouse import REPOSITORY, fill, requirements_in
+from tests.installation.wheelhouse import REPOSITORY, fill, lock_to, requirements_in
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -65,11 +65,26 @@ def test_what_is_missing_is_named_with_where_to_get_it(
 
 
 @pytest.fixture(scope="module")
-def deployable(person: Person, checkout: Path, wheelhouse: Path) -> Path:
-    """The checkout after `scripts/setup deploy`, whose packages come from wheels of what is installed here."""
-    fill(wheelhouse, *requirements_in("requirements.txt"))
-    variables = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheelhouse), "PIP_NO_COMPILE": "1"}
-    run = person.run("scripts/setup", "deploy", cwd=checkout, variables=variables)
+def from_wheels(wheelhouse: Path) -> dict[str, str]:
+    """Packages come from wheels of what is installed here, which are packed again: not the files that are locked."""
+    fill(wheelhouse, *requirements_in("requirements.in"))
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheelhouse), "PIP_NO_COMPILE": "1"}
+
+
+def test_a_package_that_is_not_the_locked_file_is_refused(
+    person: Person, checkout: Path, from_wheels: dict[str, str]
+) -> None:
+    run = person.run("scripts/setup", "deploy", cwd=checkout, variables=from_wheels)
+    assert run.returncode == 1
+    assert "DO NOT MATCH THE HASHES" in run.stderr
+    assert run.stderr.splitlines()[-1].startswith("setup: pip could not install requirements.txt")
+
+
+@pytest.fixture(scope="module")
+def deployable(person: Person, checkout: Path, wheelhouse: Path, from_wheels: dict[str, str]) -> Path:
+    """The checkout after `scripts/setup deploy`, with those wheels locked."""
+    lock_to(wheelhouse, checkout / "requirements.txt")
+    run = person.run("scripts/setup", "deploy", cwd=checkout, variables=from_wheels)
     assert run.returncode == 0, run.stdout + run.stderr
     return checkout
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.util
+import re
 import subprocess
 import sys
 import zipfile
@@ -20,21 +21,38 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# The build backend is no part of any environment: pip fetches it for each build.
-BUILD_BACKEND = "setuptools>=77"
+BUILD_BACKEND = "setuptools"
 # PEP 552: magic number, flags, then time and size or a hash of the source. With the flag it is taken as it is.
 _PYC_HEADER_BYTES = 16
 _TAKEN_AS_IT_IS = (0b01).to_bytes(4, "little")
+_LOCKED = re.compile(
+    r"^(?P<name>[\w.-]+)==(?P<rest>[^\n]*?)(?P<hashes>(?: \\\n    --hash=\S+)+)$", re.MULTILINE
+)
 
 
 def fill(wheelhouse: Path, *requirements: str) -> Path:
-    """Put wheels of these requirements there, of all that they require in turn, and of the build backend."""
+    """Put wheels of these requirements there, of all that they require in turn, and the build backend's own."""
     wheelhouse.mkdir(parents=True, exist_ok=True)
     for one in _closure(requirements):
         _pack(one, wheelhouse)
+    [backend] = [one for one in requirements_in("requirements.in") if Requirement(one).name == BUILD_BACKEND]
     command = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*command, "--dest", str(wheelhouse), BUILD_BACKEND], check=True)
+    subprocess.run([*command, "--dest", str(wheelhouse), backend], check=True)
     return wheelhouse
+
+
+def lock_to(wheelhouse: Path, locked: Path) -> None:
+    """Give a file of hashed requirements the hashes of these wheels: packed again, they are other bytes."""
+    hashes = {
+        wheel.name.split("-")[0].lower(): hashlib.sha256(wheel.read_bytes()).hexdigest()
+        for wheel in wheelhouse.glob("*.whl")
+    }
+
+    def line(found: re.Match[str]) -> str:
+        known = hashes.get(canonicalize_name(found["name"]).replace("-", "_"))
+        return f"{found['name']}=={found['rest']} --hash=sha256:{known}" if known else found[0]
+
+    locked.write_text(_LOCKED.sub(line, locked.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def requirements_in(name: str) -> list[str]:
@@ -46,7 +64,7 @@ def requirements_in(name: str) -> list[str]:
 def _closure(requirements: tuple[str, ...]) -> list[Distribution]:
     found: dict[str, Distribution] = {}
     done: set[tuple[str, frozenset[str]]] = set()
-    waiting = [Requirement(one) for one in requirements]
+    waiting = [one for one in map(Requirement, requirements) if one.name != BUILD_BACKEND]
     while waiting:
         wanted = waiting.pop()
         key = (canonicalize_name(wanted.name), frozenset(wanted.extras))
