@@ -26,6 +26,16 @@ def replica_alarm_prefix(environment: str, cluster: str) -> str:
     return of_cluster(environment, cluster, "serves-")
 
 
+def undelivered(rule: str) -> str:
+    """The queue of the events that EventBridge could not deliver for a rule."""
+    return f"{rule}-undelivered"
+
+
+def failed_invocations(environment: str) -> str:
+    """The queue of the invocations that failed where nobody waits for the answer."""
+    return named(environment, "failed-invocations")
+
+
 def ledger_table(environment: str) -> str:
     """The DynamoDB table of what each run made."""
     return named(environment, "ledger")

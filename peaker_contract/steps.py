@@ -101,5 +101,10 @@ class FunctionDefinition:
         return "".join(part.capitalize() for part in self.name.split("_"))
 
     @property
+    def is_asynchronous(self) -> bool:
+        """Called by a schedule, which does not wait for the answer: nobody sees its error."""
+        return not self.steps
+
+    @property
     def handler(self) -> str:
         return f"peaker.handlers.{self.phase}.{self.name}.handler"

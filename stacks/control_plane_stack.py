@@ -26,7 +26,9 @@ from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.cluster import deployed_document
 from peaker_contract.endpoint_settings import NlbEndpoint, Route53EndpointSettings
 from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, Metric
+from peaker_contract.names import failed_invocations
 from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
+from stacks.constructs.dead_letters import dead_letter_queue
 from stacks.constructs.event_route import EventRoute
 from stacks.constructs.operator_alarm import runbook_description
 from stacks.constructs.python_function import PythonFunction
@@ -207,6 +209,14 @@ class ControlPlaneStack(Stack):
     def _make_functions(
         self, code: lambda_.Code, environment: Mapping[str, str], deployment: Deployment
     ) -> dict[str, lambda_.Function]:
+        failed = dead_letter_queue(
+            Construct(self, "FailedInvocations"),
+            name=failed_invocations(self._names.environment.environment),
+            alarm=f"{self._names.prefix}-invocation-failed",
+            summary="A function that a schedule calls failed three times in a row.",
+            runbook="invocation-failed",
+            topic=self.topic,
+        )
         made = {}
         for definition in FUNCTIONS:
             function = PythonFunction(
@@ -216,6 +226,7 @@ class ControlPlaneStack(Stack):
                 code=code,
                 environment=environment,
                 statements=function_statements(definition, deployment),
+                failed_invocations=failed if definition.is_asynchronous else None,
             )
             made[definition.name] = function.function
         return made

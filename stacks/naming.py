@@ -88,6 +88,10 @@ class Names:
     def state_machine_arn(self, name: str) -> str:
         return self.arn("states", f"stateMachine:{self.state_machine(name)}")
 
+    @property
+    def failed_invocations_arn(self) -> str:
+        return self.arn("sqs", names.failed_invocations(self.environment.environment))
+
     def document_arn(self, name: str) -> str:
         return self.arn("ssm", f"document/{self.document(name)}")
 

@@ -2,7 +2,7 @@
 
     read     look: runs, receipts, plans of the past, load and forecast
     operate  read; start and stop the workflows; look before the first run what would fail (doctor); prepare a base
-             replica, put it behind the read endpoint
+             replica, put it behind the read endpoint; send again what could not be delivered (replay)
     deploy   what `cdk deploy` and `cdk destroy` need of a person: the roles of `cdk bootstrap`
     host     what a replica's instance profile needs: to be a managed node of Systems Manager
 
@@ -18,12 +18,15 @@ from collections.abc import Callable, Sequence
 
 from environments.clusters_by_endpoint import by_endpoint
 from environments.schema import EnvironmentFileError, load_environment
+from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.endpoint_settings import Route53EndpointSettings
+from peaker_contract.names import undelivered
 from stacks.naming import Names
 from stacks.permissions import MISTYPED, NO_RESOURCE_LEVEL, Statement, commands_on_replicas
 from stacks.role_statements import policy_document
 
 WORKFLOWS_TO_START = ("scale_out", "scale_in")
+WORKFLOWS_OF_RULES = (*WORKFLOWS_TO_START, "roll_back")
 BOOTSTRAP_QUALIFIER = "hnb659fds"  # CDK's own; another one is given to `cdk bootstrap --qualifier`
 BOOTSTRAP_VERSION_PARAMETER = f"/cdk-bootstrap/{BOOTSTRAP_QUALIFIER}/version"
 BOOTSTRAP_ROLES = ("deploy", "file-publishing", "lookup")
@@ -106,6 +109,34 @@ def _operate(names: Names) -> list[Statement]:
         *_prepare_base(names),
         *_doctor(names),
         *_records(names),
+        *replay_statements(names),
+    ]
+
+
+def replay_statements(names: Names) -> list[Statement]:
+    """What `peaker replay` calls: the dead-letter queues, and whatever a rule of this environment starts or calls."""
+    called = tuple(names.function_arn(one.name) for one in FUNCTIONS if one.is_asynchronous)
+    started = tuple(names.state_machine_arn(workflow) for workflow in WORKFLOWS_OF_RULES)
+    return [
+        Statement(("events:ListRules",), ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
+        Statement(
+            ("events:ListTargetsByRule",),
+            (names.arn("events", f"rule/{names.prefix}-*"),),
+            wildcard_reason="The rules of this environment, of which each cluster has its own.",
+        ),
+        Statement(
+            tuple(
+                f"sqs:{action}"
+                for action in (
+                    *("GetQueueUrl", "GetQueueAttributes", "ReceiveMessage"),
+                    *("ChangeMessageVisibility", "DeleteMessage"),
+                )
+            ),
+            (names.arn("sqs", f"{undelivered(f'{names.prefix}-*')}"), names.failed_invocations_arn),
+            wildcard_reason="The dead-letter queues of this environment: one to a rule.",
+        ),
+        Statement(("states:StartExecution",), started),
+        Statement(("lambda:InvokeFunction",), called),
     ]
 
 

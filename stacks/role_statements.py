@@ -26,12 +26,20 @@ _LOG_DELIVERY_ACTIONS = (
 
 
 def function_statements(definition: FunctionDefinition, deployment: Deployment) -> list[Statement]:
-    """Its own logs and traces, what its step does, and the SSM documents that it sends."""
+    """Its own logs and traces, its failures, what its step does, and the SSM documents that it sends."""
     return [
+        *_own_failures(definition, deployment.names),
         *_own_logs_and_traces(deployment.names, deployment.names.function(definition.name)),
         *(s for permission in definition.permissions for s in statements(permission, deployment)),
         *command_statements(definition.documents, deployment),
     ]
+
+
+def _own_failures(definition: FunctionDefinition, names: Names) -> list[Statement]:
+    """Lambda sends the record of a failed asynchronous invocation as the function's role."""
+    if not definition.is_asynchronous:
+        return []
+    return [Statement(("sqs:SendMessage",), (names.failed_invocations_arn,))]
 
 
 def _own_logs_and_traces(names: Names, function_name: str) -> list[Statement]:

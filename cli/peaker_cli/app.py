@@ -26,6 +26,7 @@ COMMANDS = {
     "watch": "status.watch",
     "runs": "runs.command",
     "receipt": "runs.receipt_command",
+    "replay": "replay.command",
     "iostat": "storage.iostat",
     "knee": "storage.knee",
     "prepare-base": "base_replica.prepare_base",

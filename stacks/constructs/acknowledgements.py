@@ -43,7 +43,9 @@ def acknowledge_pinned_runtime(function: IConstruct) -> None:
 
 
 def acknowledge_dead_letter_queue(queue: IConstruct) -> None:
-    acknowledge(queue, "AwsSolutions-SQS3", "It is itself the dead-letter queue of an EventBridge rule.")
+    acknowledge(
+        queue, "AwsSolutions-SQS3", "It is itself a dead-letter queue: what lies in it waits for a person."
+    )
 
 
 def acknowledge_no_bucket_log(bucket: IConstruct) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from aws_cdk import Duration, RemovalPolicy
-from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
@@ -14,12 +13,11 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from stacks.constructs.acknowledgements import acknowledge_dead_letter_queue
-from stacks.constructs.operator_alarm import OperatorAlarm
+from peaker_contract.names import undelivered
+from stacks.constructs.dead_letters import dead_letter_queue
 
 Target = stepfunctions.IStateMachine | lambda_.IFunction
 DELIVERY_ATTEMPTS = 5
-DEAD_LETTER_RETENTION = Duration.days(14)
 
 
 class EventRoute(Construct):
@@ -46,16 +44,14 @@ class EventRoute(Construct):
         also: Sequence[Target] = (),
     ) -> None:
         super().__init__(scope, construct_id)
-        queue = sqs.Queue(
+        queue = dead_letter_queue(
             self,
-            "DeadLetters",
-            queue_name=f"{rule_name}-undelivered",
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
-            enforce_ssl=True,
-            retention_period=DEAD_LETTER_RETENTION,
-            removal_policy=RemovalPolicy.DESTROY,
+            name=undelivered(rule_name),
+            alarm=f"{rule_name}-event-not-delivered",
+            summary=f"EventBridge could not deliver an event of the rule {rule_name}.",
+            runbook="event-not-delivered",
+            topic=topic,
         )
-        acknowledge_dead_letter_queue(queue)
         self.rule = events.Rule(
             self,
             "Rule",
@@ -66,21 +62,6 @@ class EventRoute(Construct):
         )
         for one in (target, *also):
             self.rule.add_target(_target(one, queue, payload, Duration.seconds(longest_age_seconds)))
-        OperatorAlarm(
-            self,
-            "NotDelivered",
-            name=f"{rule_name}-event-not-delivered",
-            summary=f"EventBridge could not deliver an event of the rule {rule_name}.",
-            runbook="event-not-delivered",
-            metric=cloudwatch.Metric(
-                namespace="AWS/SQS",
-                metric_name="ApproximateNumberOfMessagesVisible",
-                dimensions_map={"QueueName": f"{rule_name}-undelivered"},
-                statistic="Maximum",
-                period=Duration.minutes(5),
-            ),
-            topic=topic,
-        )
 
 
 def _target(

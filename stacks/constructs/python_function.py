@@ -10,6 +10,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from environments.schema import Functions
@@ -19,6 +20,8 @@ from stacks.constructs.retention import kept_once_created
 from stacks.naming import Names
 from stacks.permissions import Statement
 
+# Lambda's own most, after one and two more minutes.
+INVOCATION_RETRIES = 2
 LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
 
 
@@ -37,7 +40,10 @@ def architecture(functions: Functions) -> lambda_.Architecture:
 
 
 class PythonFunction(Construct):
-    """One function of the catalogue, with a role of its own that holds just these statements."""
+    """One function of the catalogue, with a role of its own that holds just these statements.
+
+    An invocation without a caller that waits, and which fails for the last time, goes to `failed_invocations`.
+    """
 
     def __init__(
         self,
@@ -48,6 +54,7 @@ class PythonFunction(Construct):
         code: lambda_.Code,
         environment: Mapping[str, str],
         statements: Iterable[Statement],
+        failed_invocations: sqs.IQueue | None = None,
     ) -> None:
         super().__init__(scope, definition.pascal_name)
         settings = names.environment
@@ -86,6 +93,19 @@ class PythonFunction(Construct):
         policy = iam.Policy(self, "Policy", statements=[_allow(statement) for statement in granted])
         policy.attach_to_role(role)
         self.function.node.add_dependency(policy)
+        if failed_invocations is not None:
+            lambda_.CfnEventInvokeConfig(
+                self,
+                "Asynchronous",
+                function_name=self.function.function_name,
+                qualifier="$LATEST",
+                maximum_retry_attempts=INVOCATION_RETRIES,
+                destination_config=lambda_.CfnEventInvokeConfig.DestinationConfigProperty(
+                    on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(
+                        destination=failed_invocations.queue_arn
+                    )
+                ),
+            )
         acknowledge_wildcards(policy, granted)
         acknowledge_pinned_runtime(self.function)
 

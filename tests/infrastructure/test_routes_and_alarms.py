@@ -81,8 +81,30 @@ def test_every_rule_has_an_alarm_on_its_dead_letter_queue(assembly: Assembly) ->
         for alarm in alarms(assembly).values()
         if alarm.get("Namespace") == "AWS/SQS"
     }
-    assert watched == {f"{name}-undelivered" for name in rules(assembly)}
+    failed = f"peaker-{assembly.environment}-failed-invocations"
+    assert watched == {failed, *(f"{name}-undelivered" for name in rules(assembly))}
     assert watched == {queue["QueueName"] for queue in assembly.properties("AWS::SQS::Queue")}
+
+
+def test_a_function_that_a_rule_calls_keeps_what_failed_for_the_last_time(assembly: Assembly) -> None:
+    """EventBridge has delivered once Lambda took the event: what the function then raises is lost, or kept here."""
+    called = {
+        target["Arn"]["Fn::GetAtt"][0]
+        for rule in rules(assembly).values()
+        for target in rule["Targets"]
+        if "Fn::GetAtt" in target["Arn"]
+    }
+    kept = {}
+    for config in assembly.properties("AWS::Lambda::EventInvokeConfig"):
+        assert (config["MaximumRetryAttempts"], config["Qualifier"]) == (2, "$LATEST")
+        destination = config["DestinationConfig"]["OnFailure"]["Destination"]
+        kept[config["FunctionName"]["Ref"]] = destination["Fn::GetAtt"][0]
+    assert set(kept) == called
+    queues = {
+        logical_id: queue["Properties"]["QueueName"]
+        for logical_id, queue in assembly.resources("AWS::SQS::Queue")
+    }
+    assert {queues[one] for one in kept.values()} == {f"peaker-{assembly.environment}-failed-invocations"}
 
 
 @pytest.mark.parametrize(

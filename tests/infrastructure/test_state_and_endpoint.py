@@ -151,6 +151,7 @@ def test_local_environment_has_only_what_the_local_cloud_knows(local: Assembly) 
         "AWS::Events::Rule",
         "AWS::IAM::Policy",
         "AWS::IAM::Role",
+        "AWS::Lambda::EventInvokeConfig",
         "AWS::Lambda::Function",
         "AWS::Lambda::Permission",
         "AWS::Logs::LogGroup",

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -160,9 +161,21 @@ def _a_failed_run(person: Person, text: str) -> str:
 
 
 def _an_event_that_was_not_delivered(person: Person, text: str) -> str:
-    event = {"cluster": "orders", "trigger": {"source": "alarm"}}
+    [rule] = person.client("events").list_rules(NamePrefix="peaker-local-orders-replica-shortage")["Rules"]
+    [target] = person.client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
+    event = {
+        "id": str(uuid.uuid4()),
+        "source": "aws.cloudwatch",
+        "detail-type": "CloudWatch Alarm State Change",
+        "time": "2026-01-01T00:00:00Z",
+        "detail": {"alarmName": rule["Name"], "state": {"value": "ALARM", "reason": "a shortage"}},
+    }
+    told = {"RULE_ARN": rule["Arn"], "TARGET_ARN": target["Arn"], "ERROR_CODE": "NO_PERMISSIONS"}
+    attributes = {name: {"DataType": "String", "StringValue": value} for name, value in told.items()}
     person.client("sqs").send_message(
-        QueueUrl=person.queue("replica-shortage"), MessageBody=json.dumps(event)
+        QueueUrl=person.queue("replica-shortage"),
+        MessageBody=json.dumps(event),
+        MessageAttributes=attributes,
     )
     return text
 

@@ -32,7 +32,6 @@ RUN_BY: dict[str, str] = {
     r"make test$": "it is what runs this test",
     r"make (settings-reference|aws-names)$": "tests/infrastructure/settings/test_environment_files.py",
     r"make sbom$": "tests/infrastructure/test_sbom.py",
-    r"make requirements$": "tests/architecture/test_locks.py",
     r"make (demo|check|faults|bench(-\w+)?)$": "takes minutes to hours; its target and program are looked at below",
     r"\$EDITOR ": "a person's own editor",
     r"(curl .*prometheus|promtool)": "needs a Prometheus; its answers are read in tests/simulation",

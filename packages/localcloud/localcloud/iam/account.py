@@ -212,6 +212,12 @@ class Account:
         topic = sns_backends[self.account_id][self.region].topics.get(topic_arn)
         return self.customer_key(getattr(topic, "kms_master_key_id", None))
 
+    def key_of_queue(self, queue_arn: str) -> str | None:
+        from moto.sqs.models import sqs_backends
+
+        queue = sqs_backends[self.account_id][self.region].queues.get(queue_arn.rsplit(":", 1)[-1])
+        return self.customer_key(getattr(queue, "kms_master_key_id", None))
+
     # -- moto --------------------------------------------------------------------------------------------------
 
     @property

@@ -59,6 +59,8 @@ class Lookup(Protocol):
 
     def key_of_topic(self, topic_arn: str) -> str | None: ...
 
+    def key_of_queue(self, queue_arn: str) -> str | None: ...
+
 
 Params = Mapping[str, Any]
 Needs = Callable[[Params, Lookup], Iterable[Need]]

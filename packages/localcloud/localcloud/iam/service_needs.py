@@ -246,9 +246,22 @@ def _rule(action: str, parameter: str = "Name") -> Needs:
 def _queue(action: str) -> Needs:
     def needs(params: Params, look: Lookup) -> list[Need]:
         name = str(params.get("QueueName") or str(params["QueueUrl"]).rsplit("/", 1)[-1])
-        return [Need(f"sqs:{action}", arn(look, "sqs", name), "queue")]
+        queue = arn(look, "sqs", name)
+        return [Need(f"sqs:{action}", queue, "queue"), *_key_of_queue(action, queue, look)]
 
     return needs
+
+
+def _key_of_queue(action: str, queue: str, look: Lookup) -> Iterator[Need]:
+    """A sender makes a data key and opens it again, a receiver opens it."""
+    needs = key_of_message(look.key_of_queue(queue), "sqs", look)
+    match action:
+        case "SendMessage":
+            yield from needs
+        case "ReceiveMessage":
+            yield from (need for need in needs if need.action == "kms:Decrypt")
+        case _:
+            pass
 
 
 def _publish(params: Params, look: Lookup) -> Iterator[Need]:
@@ -444,7 +457,10 @@ NEEDS: dict[str, Needs] = {
     "sns:Publish": _publish,
     **_with(
         _queue,
-        ("SendMessage", "ReceiveMessage", "DeleteMessage", "GetQueueUrl", "GetQueueAttributes", "PurgeQueue"),
+        (
+            *("SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility"),
+            *("GetQueueUrl", "GetQueueAttributes", "PurgeQueue"),
+        ),
         "sqs",
     ),
     **_with(_log_stream, ("CreateLogStream", "PutLogEvents", "GetLogEvents"), "logs"),

@@ -147,14 +147,20 @@ def test_an_event_for_a_target_that_is_gone_goes_to_the_dead_letter_queue(aws: C
     url, arn = aws.queue()
     source = unique("dead")
     gone = "arn:aws:states:us-east-1:123456789012:stateMachine:gone"
-    rule(aws, {"source": [source]}, gone, RoleArn=ROLE, DeadLetterConfig={"Arn": arn}, Input='{"a": 1}')
+    name = rule(
+        aws, {"source": [source]}, gone, RoleArn=ROLE, DeadLetterConfig={"Arn": arn}, Input='{"a": 1}'
+    )
     put(aws, source)
     answer = eventually(
         lambda: aws.sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"]).get("Messages")
     )
-    assert answer[0]["Body"] == '{"a": 1}'
-    assert answer[0]["MessageAttributes"]["ERROR_CODE"]["StringValue"] == "StateMachineDoesNotExist"
-    assert answer[0]["MessageAttributes"]["TARGET_ARN"]["StringValue"] == gone
+    # The event, not the target's Input: whoever sends it again has to make that anew.
+    event = json.loads(answer[0]["Body"])
+    assert (event["source"], event["detail-type"], event["detail"]) == (source, "Test", {})
+    told = {name: one["StringValue"] for name, one in answer[0]["MessageAttributes"].items()}
+    assert (told["ERROR_CODE"], told["TARGET_ARN"], told["RETRY_ATTEMPTS"]) == ("NO_RESOURCE", gone, "0")
+    assert told["RULE_ARN"].endswith(f":rule/{name}")
+    assert "EXHAUSTED_RETRY_CONDITION" not in told
 
 
 @pytest.mark.filterwarnings("ignore:Exception.InjectedFailure")
@@ -177,7 +183,11 @@ def test_no_retries_means_none(aws: Control) -> None:
     rule(aws, {"source": [source]}, machine, RoleArn=ROLE, RetryPolicy=policy, DeadLetterConfig={"Arn": arn})
     aws.cloud.faults.add("stepfunctions:StartExecution", "ThrottlingException")
     put(aws, source)
-    eventually(lambda: aws.messages(url))
+    [letter] = eventually(
+        lambda: aws.sqs.receive_message(QueueUrl=url, MessageAttributeNames=["All"]).get("Messages")
+    )
+    told = {name: one["StringValue"] for name, one in letter["MessageAttributes"].items()}
+    assert (told["ERROR_CODE"], told["EXHAUSTED_RETRY_CONDITION"]) == ("THROTTLING", "MaximumRetryAttempts")
     assert not aws.stepfunctions.list_executions(stateMachineArn=machine)["executions"]
 
 

@@ -219,3 +219,18 @@ def test_an_event_invocation_is_tried_again_after_a_minute_of_cloud_time(aws: Co
         return int(item["n"]["N"]) if item else 0
 
     eventually(lambda: calls() == 3)
+
+
+def test_an_event_invocation_that_fails_for_the_last_time_goes_to_its_destination(aws: Control) -> None:
+    url, arn = aws.queue()
+    function = aws.function("def handler(event, context): raise RuntimeError('not today')")
+    aws.lambda_.put_function_event_invoke_config(
+        FunctionName=function, MaximumRetryAttempts=0, DestinationConfig={"OnFailure": {"Destination": arn}}
+    )
+    aws.lambda_.invoke(FunctionName=function, InvocationType="Event", Payload=b'{"cluster": "orders"}')
+    [record] = eventually(lambda: aws.messages(url))
+    assert record["requestPayload"] == {"cluster": "orders"}
+    assert record["requestContext"]["functionArn"] == f"{function}:$LATEST"
+    assert record["requestContext"]["condition"] == "RetriesExhausted"
+    assert record["responseContext"]["functionError"] == "Unhandled"
+    assert record["responsePayload"]["errorMessage"] == "not today"

@@ -25,7 +25,6 @@ INERT = frozenset(
     {
         "AWS::CDK::Metadata",
         "AWS::CloudFormation::WaitConditionHandle",
-        "AWS::Lambda::EventInvokeConfig",
         "AWS::Logs::MetricFilter",
         "AWS::Logs::QueryDefinition",
     }
@@ -202,6 +201,24 @@ def _create_permission(request: Request) -> Made:
 def _delete_permission(request: Request, made: Made) -> None:
     name = made.attributes["function"]
     request.client("lambda").remove_permission(FunctionName=name, StatementId=made.physical_id)
+
+
+def _put_invoke_config(request: Request) -> Made:
+    if request.properties.get("Qualifier", "$LATEST") != "$LATEST":
+        raise TemplateError(f"{request.logical_id}: property Qualifier is not supported")
+    name = str(request.properties["FunctionName"])
+    call(request, "lambda", "put_function_event_invoke_config")
+    return Made(f"{name}/$LATEST", {"function": name})
+
+
+def _change_invoke_config(request: Request, made: Made) -> Made:
+    _delete_invoke_config(request, made)
+    return _put_invoke_config(request)
+
+
+@_gone("ResourceNotFoundException")
+def _delete_invoke_config(request: Request, made: Made) -> None:
+    request.client("lambda").delete_function_event_invoke_config(FunctionName=made.attributes["function"])
 
 
 # -- Step Functions -----------------------------------------------------------------------------------------
@@ -797,6 +814,9 @@ RESOURCE_TYPES: dict[str, ResourceType] = {
     "AWS::IAM::Role": ResourceType(_create_role, _delete_role, _update_role, ("RoleName", "Path")),
     "AWS::Lambda::Function": ResourceType(
         _create_function, _delete_function, _update_function, ("FunctionName",)
+    ),
+    "AWS::Lambda::EventInvokeConfig": ResourceType(
+        _put_invoke_config, _delete_invoke_config, _change_invoke_config, ("FunctionName",)
     ),
     "AWS::Lambda::Permission": ResourceType(_create_permission, _delete_permission),
     "AWS::Logs::LogGroup": ResourceType(_create_log_group, _delete_log_group),

@@ -1,7 +1,8 @@
 """EventBridge: rules that start state machines, invoke functions and fill queues, as AWS delivers.
 
 Delivery is asynchronous and at least once: a target that fails is tried again with growing pauses (cloud time)
-within the target's RetryPolicy, then the event goes to the dead-letter queue if there is one.
+within the target's RetryPolicy, then the event goes to the dead-letter queue if there is one: the event itself, not
+what the target's Input made of it, with EventBridge's own error codes (user guide, "Using dead-letter queues").
 """
 
 from __future__ import annotations
@@ -50,6 +51,29 @@ FINAL_ERRORS = frozenset(
 )
 
 
+# What EventBridge calls them in a dead letter. Others are the target's own.
+DEAD_LETTER_CODES = {
+    **dict.fromkeys(("AccessDenied", "AccessDeniedException"), "NO_PERMISSIONS"),
+    **dict.fromkeys(
+        (
+            "ResourceNotFoundException",
+            "StateMachineDoesNotExist",
+            "NotFound",
+            "NotFoundException",
+            "QueueDoesNotExist",
+            "AWS.SimpleQueueService.NonExistentQueue",
+        ),
+        "NO_RESOURCE",
+    ),
+    **dict.fromkeys(
+        ("ThrottlingException", "Throttling", "TooManyRequestsException", "RequestLimitExceeded"),
+        "THROTTLING",
+    ),
+    **dict.fromkeys(
+        ("InvalidExecutionInput", "InvalidArn", "InvalidRequestContentException", "InvalidTarget"),
+        "SDK_CLIENT_ERROR",
+    ),
+}
 EVENTBRIDGE = "events.amazonaws.com"
 # What a target of each service takes to be delivered to: action, resource type.
 ACTIONS = {
@@ -70,13 +94,14 @@ class InvalidTarget(Exception):
 
 @dataclass(frozen=True)
 class Delivery:
-    """One event on its way to one target."""
+    """One event on its way to one target. `event` is what a dead letter holds; of Scheduler, the payload."""
 
     source_arn: str
     target_arn: str
     payload: str
     options: Mapping[str, Any] = field(default_factory=dict)
     service: str = EVENTBRIDGE
+    event: str = ""
 
     @property
     def role(self) -> str | None:
@@ -117,11 +142,15 @@ def _deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None:
             code = _code(error)
             if cloud.closing.is_set():
                 return
-            if code in FINAL_ERRORS or isinstance(error, InvalidTarget) or attempt == delivery.retries:
-                _give_up(cloud, delivery, code, str(error))
+            if code in FINAL_ERRORS or isinstance(error, InvalidTarget):
+                _give_up(cloud, delivery, code, str(error), attempt)
+                return
+            told = str(error)
+            if attempt == delivery.retries:
+                _give_up(cloud, delivery, code, told, attempt, "MaximumRetryAttempts")
                 return
         if cloud.clock.epoch() + pause > expires or not _pause(cloud, pause):
-            _give_up(cloud, delivery, "EventAgeExceeded", "the event grew older than its RetryPolicy allows")
+            _give_up(cloud, delivery, code, told, attempt, "MaximumEventAgeInSeconds")
             return
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
@@ -162,8 +191,11 @@ def _authorize(cloud: LocalCloud, delivery: Delivery, arn: str, role: str | None
     if role is None and service in NEEDS_ROLE:
         raise InvalidTarget(f"RoleArn is required for target {arn}.")
     needs = [Need(ACTIONS[service][0], arn, ACTIONS[service][1])]
+    account = cloud.access.account
     if service == "sns":
-        needs += key_of_message(cloud.access.account.key_of_topic(arn), "sns", cloud.access.account)
+        needs += key_of_message(account.key_of_topic(arn), "sns", account)
+    if service == "sqs":
+        needs += key_of_message(account.key_of_queue(arn), "sqs", account)
     try:
         for need in needs:
             if role is not None:
@@ -236,7 +268,9 @@ def _code(error: Exception) -> str:
     return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
 
 
-def _give_up(cloud: LocalCloud, delivery: Delivery, code: str, message: str) -> None:
+def _give_up(
+    cloud: LocalCloud, delivery: Delivery, code: str, message: str, retries: int, exhausted: str | None = None
+) -> None:
     log.warning("%s could not deliver to %s: %s %s", delivery.source_arn, delivery.target_arn, code, message)
     queue_arn = delivery.options.get("DeadLetterConfig", {}).get("Arn")
     if not queue_arn:
@@ -247,14 +281,16 @@ def _give_up(cloud: LocalCloud, delivery: Delivery, code: str, message: str) -> 
         log.error("the event is lost, its dead-letter queue %s refuses it: %s", queue_arn, error)
         return
     attributes = {
-        "RULE_ARN": delivery.source_arn,
+        "RULE_ARN" if delivery.service == EVENTBRIDGE else "SCHEDULE_ARN": delivery.source_arn,
         "TARGET_ARN": delivery.target_arn,
-        "ERROR_CODE": code,
+        "ERROR_CODE": DEAD_LETTER_CODES.get(code, "ERROR_FROM_TARGET"),
         "ERROR_MESSAGE": message or code,
+        "RETRY_ATTEMPTS": str(retries),
+        **({"EXHAUSTED_RETRY_CONDITION": exhausted} if exhausted else {}),
     }
     cloud.client("sqs").send_message(
         QueueUrl=cloud.client("sqs").get_queue_url(QueueName=queue_arn.rsplit(":", 1)[-1])["QueueUrl"],
-        MessageBody=delivery.payload,
+        MessageBody=delivery.event or delivery.payload,
         MessageAttributes={
             key: {"DataType": "String", "StringValue": value} for key, value in attributes.items()
         },
@@ -345,9 +381,11 @@ def iso_time(epoch: float) -> str:
 
 def send_to_targets(cloud: LocalCloud, rule: Any, event: Mapping[str, Any]) -> None:
     """Deliver an event to each target of a rule."""
+    whole = json.dumps(event)
     for target in rule.targets:
         payload = target_payload(target, event, rule.arn)
-        deliver(cloud, Delivery(rule.arn, target["Arn"], payload, target), f"events:{rule.name}")
+        delivery = Delivery(rule.arn, target["Arn"], payload, target, event=whole)
+        deliver(cloud, delivery, f"events:{rule.name}")
 
 
 def install(cloud: LocalCloud) -> None:

@@ -23,6 +23,7 @@ import time
 import uuid
 import zipfile
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +32,10 @@ from typing import IO, TYPE_CHECKING, Any
 from localcloud.extensions.functions.embedded_metrics import metrics_in
 from localcloud.faults import InjectedFailure
 from localcloud.hosts.state_lock import process_mark
+from localcloud.iam.access import Refused
 from localcloud.iam.identities import CannotAssume
+from localcloud.iam.need import Need
+from localcloud.iam.service_needs import key_of_message
 
 if TYPE_CHECKING:
     from localcloud.server import LocalCloud
@@ -445,10 +449,52 @@ def install(cloud: LocalCloud) -> None:
 
 
 def _invoke_later(cloud: LocalCloud, runtime: LambdaRuntime, function: Any, body: Any) -> None:
-    """An asynchronous invocation: tried again after one and after two minutes of cloud time, as AWS does."""
-    for pause in (*ASYNC_RETRY_CLOUD_SECONDS, None):
+    """An asynchronous invocation: tried again after one and after two minutes of cloud time, as AWS does.
+
+    What fails for the last time goes to the function's destination, if it has one and its role may send there.
+    """
+    given = [one.config for one in function.event_invoke_config]
+    config: Mapping[str, Any] = given[0] if given else {}
+    pauses = ASYNC_RETRY_CLOUD_SECONDS[: config.get("MaximumRetryAttempts", 2)]
+    for attempt, pause in enumerate((*pauses, None), start=1):
         outcome = runtime.invoke(function, body)
-        if outcome.error is None or pause is None:
+        if outcome.error is None:
+            return
+        if pause is None:
+            queue = config.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
+            if queue:
+                _tell_destination(cloud, function, queue, body, outcome, attempt)
             return
         if not cloud.clock.sleep(pause, stop=cloud.closing.is_set):
             return
+
+
+def _tell_destination(
+    cloud: LocalCloud, function: Any, queue_arn: str, body: Any, outcome: Outcome, attempts: int
+) -> None:
+    """Send the record of a failed invocation (Lambda guide, "Retaining records of asynchronous invocations")."""
+    account = cloud.access.account
+    needs = [Need("sqs:SendMessage", queue_arn, "queue")]
+    needs += key_of_message(account.key_of_queue(queue_arn), "sqs", account)
+    try:
+        for need in needs:
+            cloud.access.check_role(function.role, function.function_name, "lambda.amazonaws.com", need)
+    except (Refused, CannotAssume) as error:
+        log.error("a failed invocation of %s is lost: %s", function.function_name, error)
+        return
+    record = {
+        "version": "1.0",
+        "timestamp": cloud.clock.now().strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+        "requestContext": {
+            "requestId": str(uuid.uuid4()),
+            "functionArn": f"{function.function_arn}:$LATEST",
+            "condition": "RetriesExhausted",
+            "approximateInvokeCount": attempts,
+        },
+        "requestPayload": json.loads(body or b"{}"),
+        "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": outcome.error},
+        "responsePayload": json.loads(outcome.payload),
+    }
+    sqs = cloud.client("sqs")
+    url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[-1])["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody=json.dumps(record))
