@@ -95,6 +95,14 @@ def _budget_pays_for_a_replica(
         )
 
 
+def _data_key_lies_in_the_region(region: str, data_key_arn: str | None) -> Iterator[Fault]:
+    if data_key_arn is not None and data_key_arn.split(":")[3] != region:
+        yield Fault(
+            ("data_key_arn",),
+            f"must be a key of the region {region}, where queues, topic, logs and ledger are; got {data_key_arn}",
+        )
+
+
 def _clusters_have_names_of_their_own(clusters: Sequence[ClusterBlock]) -> Iterator[Fault]:
     for index, cluster in enumerate(clusters):
         for other in clusters[:index]:
@@ -154,8 +162,9 @@ PLACE_RULES: tuple[Rule, ...] = (
     _zones_lie_in_the_region,
     _budget_pays_for_a_replica,
 )
-# Read from all clusters.
+# Read from all clusters, and what the environment has beside them.
 ENVIRONMENT_RULES: tuple[Rule, ...] = (
+    _data_key_lies_in_the_region,
     _clusters_have_names_of_their_own,
     _target_groups_have_names_of_their_own,
     _clusters_have_dns_names_of_their_own,

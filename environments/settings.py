@@ -151,7 +151,14 @@ class Environment(Settings):
         "The functions that hand out the host package may decrypt with it.",
         examples=["arn:aws:kms:eu-west-1:111111111111:key/1234abcd-12ab-34cd-56ef-1234567890ab"],
     )
-    # The control plane's stack has 243 resources and 29 for each cluster; a CloudFormation stack holds 500.
+    data_key_arn: KmsKeyArn | None = Field(
+        default=None,
+        description="The customer-managed key of what the environment itself keeps: ledger, queues, topic, logs, run "
+        "files; in the environment's region. `python -m stacks.data_key prod` prints what its policy must allow. "
+        "Without it, AWS's own keys.",
+        examples=["arn:aws:kms:us-east-1:111111111111:key/1234abcd-12ab-34cd-56ef-1234567890ab"],
+    )
+    # The control plane's stack has 251 resources and 29 for each cluster; a CloudFormation stack holds 500.
     clusters: tuple[Cluster, ...] = Field(
         min_length=1,
         max_length=8,
@@ -201,7 +208,9 @@ def _rules_that_are_broken_too(document: Any, error: ValidationError) -> Iterato
     wrong = {fault["loc"] for fault in error.errors(include_url=False)}
     if not isinstance(document, dict) or not isinstance(document.get("clusters"), list):
         return
-    place = _good_settings(Environment, document, (), wrong, only=("environment", "region", "clusters"))
+    place = _good_settings(
+        Environment, document, (), wrong, only=("environment", "region", "data_key_arn", "clusters")
+    )
     if () not in wrong:
         yield from broken(rules.ENVIRONMENT_RULES, place)
     for index, block in enumerate(document["clusters"]):

@@ -29,6 +29,7 @@ from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, Metric
 from peaker_contract.names import failed_invocations
 from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
 from stacks.constructs.dead_letters import dead_letter_queue
+from stacks.constructs.encryption import data_key
 from stacks.constructs.event_route import EventRoute
 from stacks.constructs.operator_alarm import runbook_description
 from stacks.constructs.python_function import PythonFunction
@@ -71,6 +72,7 @@ class ControlPlaneStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id, **stack)  # type: ignore[arg-type]
         self._names = names
+        self._key = data_key(self, names)
         self.topic = self._operator_topic()
         package = assets.Asset(
             self, "HostPackage", path=str(host_package.path), asset_hash=host_package.sha256
@@ -131,7 +133,11 @@ class ControlPlaneStack(Stack):
         if email is None:
             return None
         topic = sns.Topic(
-            self, "OperatorAlarms", topic_name=f"{self._names.prefix}-operator-alarms", enforce_ssl=True
+            self,
+            "OperatorAlarms",
+            topic_name=f"{self._names.prefix}-operator-alarms",
+            enforce_ssl=True,
+            master_key=self._key,
         )
         topic.add_to_resource_policy(self._alarms_may_publish(topic))
         topic.add_subscription(subscriptions.EmailSubscription(email))
@@ -157,7 +163,9 @@ class ControlPlaneStack(Stack):
             self,
             "RunFiles",
             bucket_name=self._names.run_files_bucket,
-            encryption=s3.BucketEncryption.S3_MANAGED,
+            encryption=s3.BucketEncryption.S3_MANAGED if self._key is None else s3.BucketEncryption.KMS,
+            encryption_key=self._key,
+            bucket_key_enabled=None if self._key is None else True,
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             enforce_ssl=True,
             lifecycle_rules=[s3.LifecycleRule(expiration=RUN_FILES_KEPT)],
@@ -216,6 +224,7 @@ class ControlPlaneStack(Stack):
             summary="A function that a schedule calls failed three times in a row.",
             runbook="invocation-failed",
             topic=self.topic,
+            key=self._key,
         )
         made = {}
         for definition in FUNCTIONS:
@@ -271,6 +280,7 @@ class ControlPlaneStack(Stack):
             payload={},
             longest_age_seconds=int(PRICES_LOOKED_AT.to_seconds()),
             topic=self.topic,
+            key=self._key,
         )
 
     def _look_at_snapshots(self) -> None:
@@ -284,6 +294,7 @@ class ControlPlaneStack(Stack):
             payload={},
             longest_age_seconds=int(SNAPSHOTS_LOOKED_AT.to_seconds()),
             topic=self.topic,
+            key=self._key,
         )
 
     def _roll_back_what_is_stopped(self) -> None:
@@ -307,6 +318,7 @@ class ControlPlaneStack(Stack):
             payload=events.RuleTargetInput.from_event_path("$.detail"),
             longest_age_seconds=LONGEST_STOP_EVENT_AGE_SECONDS,
             topic=self.topic,
+            key=self._key,
         )
         EventRoute(
             self,
@@ -318,6 +330,7 @@ class ControlPlaneStack(Stack):
             payload={},
             longest_age_seconds=int(SWEEP_EVERY.to_seconds()),
             topic=self.topic,
+            key=self._key,
         )
 
     def _routes(self, cluster: Cluster) -> None:
@@ -390,6 +403,7 @@ class ControlPlaneStack(Stack):
             },
             longest_age_seconds=LONGEST_ALARM_EVENT_AGE_SECONDS,
             topic=self.topic,
+            key=self._key,
         )
 
     def _act_on_schedule(self, cluster: Cluster) -> None:
@@ -404,6 +418,7 @@ class ControlPlaneStack(Stack):
             payload={"cluster": cluster.name},
             longest_age_seconds=max(60, int(period.to_seconds())),
             topic=self.topic,
+            key=self._key,
         )
         every = Duration.minutes(cluster.health.check_minutes)
         EventRoute(
@@ -416,6 +431,7 @@ class ControlPlaneStack(Stack):
             payload={"cluster": cluster.name},
             longest_age_seconds=max(60, int(every.to_seconds())),
             topic=self.topic,
+            key=self._key,
         )
         EventRoute(
             self,
@@ -431,4 +447,5 @@ class ControlPlaneStack(Stack):
             },
             longest_age_seconds=int(SCHEDULED_CHECK.to_seconds()),
             topic=self.topic,
+            key=self._key,
         )

@@ -22,7 +22,15 @@ from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.endpoint_settings import Route53EndpointSettings
 from peaker_contract.names import undelivered
 from stacks.naming import Names
-from stacks.permissions import MISTYPED, NO_RESOURCE_LEVEL, Statement, commands_on_replicas
+from stacks.permissions import (
+    MISTYPED,
+    NO_RESOURCE_LEVEL,
+    READ_TABLE,
+    RECEIVE,
+    Statement,
+    commands_on_replicas,
+    data_key_statements,
+)
 from stacks.role_statements import policy_document
 
 WORKFLOWS_TO_START = ("scale_out", "scale_in")
@@ -66,6 +74,7 @@ def _read(names: Names) -> list[Statement]:
             wildcard_reason=EVERY_EXECUTION,
         ),
         Statement(("dynamodb:Query", "dynamodb:GetItem"), (names.ledger_table_arn,)),
+        *data_key_statements(names, "dynamodb", READ_TABLE),
         Statement(("ssm:GetParameter",), (names.cluster_parameter_arn("*"),), wildcard_reason=MISTYPED),
         Statement(("ssm:GetParameter",), (names.prices_parameter_arn,)),
         Statement(
@@ -135,6 +144,7 @@ def replay_statements(names: Names) -> list[Statement]:
             (names.arn("sqs", f"{undelivered(f'{names.prefix}-*')}"), names.failed_invocations_arn),
             wildcard_reason="The dead-letter queues of this environment: one to a rule.",
         ),
+        *data_key_statements(names, "sqs", RECEIVE),
         Statement(("states:StartExecution",), started),
         Statement(("lambda:InvokeFunction",), called),
     ]

@@ -26,6 +26,11 @@ VOLUME_KEY_ACTIONS = (
     "ReEncryptFrom",
     "ReEncryptTo",
 )
+# What a use of the environment's own key takes, where the settings name one.
+READ_TABLE = ("Decrypt", "DescribeKey")
+WRITE_TABLE = (*READ_TABLE, "Encrypt", "GenerateDataKey", "ReEncryptFrom", "ReEncryptTo")
+SEND = ("GenerateDataKey", "Decrypt")
+RECEIVE = ("Decrypt",)
 NO_RESOURCE_LEVEL = "AWS offers no resource-level permission for these read-only actions."
 NO_HEALTH_CHECK = "AWS offers no resource-level permission for making and listing health checks."
 UNTAGGED_CHECKS = "Route 53 gives a health check its id, and its permissions know no condition on tags."
@@ -185,9 +190,20 @@ def _fetch_prices(deployment: Deployment) -> list[Statement]:
     ]
 
 
+def data_key_statements(names: Names, service: str, actions: Sequence[str]) -> list[Statement]:
+    """What a role needs of the environment's own key to use it through one service; nothing where there is none."""
+    environment = names.environment
+    if environment.data_key_arn is None:
+        return []
+    through = {"StringEquals": {"kms:ViaService": f"{service}.{environment.region}.amazonaws.com"}}
+    return [Statement(tuple(f"kms:{one}" for one in actions), (environment.data_key_arn,), through)]
+
+
 def _ledger_statement(deployment: Deployment, *actions: str) -> list[Statement]:
+    writes = not {"GetItem", "Query"}.issuperset(actions)
     return [
-        Statement(tuple(f"dynamodb:{action}" for action in actions), (deployment.names.ledger_table_arn,))
+        Statement(tuple(f"dynamodb:{action}" for action in actions), (deployment.names.ledger_table_arn,)),
+        *data_key_statements(deployment.names, "dynamodb", WRITE_TABLE if writes else READ_TABLE),
     ]
 
 
@@ -257,7 +273,8 @@ def _publish_run_files(deployment: Deployment) -> list[Statement]:
             ("s3:PutObject", "s3:GetObject"),
             (f"{deployment.run_files_bucket_arn}/runs/*",),
             wildcard_reason="One folder per run, in a bucket for nothing else; its name exists once the run has begun.",
-        )
+        ),
+        *data_key_statements(deployment.names, "s3", SEND),
     ]
 
 

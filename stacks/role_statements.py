@@ -10,7 +10,14 @@ from typing import Any
 
 from peaker_contract.steps import FunctionDefinition
 from stacks.naming import Names
-from stacks.permissions import Deployment, Statement, command_statements, statements
+from stacks.permissions import (
+    SEND,
+    Deployment,
+    Statement,
+    command_statements,
+    data_key_statements,
+    statements,
+)
 
 # What Step Functions needs to deliver its logs (AWS Step Functions developer guide, "Logging").
 _LOG_DELIVERY_ACTIONS = (
@@ -39,7 +46,10 @@ def _own_failures(definition: FunctionDefinition, names: Names) -> list[Statemen
     """Lambda sends the record of a failed asynchronous invocation as the function's role."""
     if not definition.is_asynchronous:
         return []
-    return [Statement(("sqs:SendMessage",), (names.failed_invocations_arn,))]
+    return [
+        Statement(("sqs:SendMessage",), (names.failed_invocations_arn,)),
+        *data_key_statements(names, "sqs", SEND),
+    ]
 
 
 def _own_logs_and_traces(names: Names, function_name: str) -> list[Statement]:

@@ -24,7 +24,7 @@ from cyclonedx.model.license import LicenseAcknowledgement
 from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from environments.schema import EnvironmentFileError, load_environment
 from stacks.constructs.local_bundling import (
@@ -54,8 +54,8 @@ def write_sbom(bundle: Bundle) -> Path:
     document.metadata.component = root
     contained = distributions_in(bundle.path)
     components = {canonicalize_name(one.name): _component(one) for one in contained}
-    for one in components.values():
-        document.components.add(one)
+    for component in components.values():
+        document.components.add(component)
     document.register_dependency(root, components.values())
     for one in contained:
         needed = [components[name] for name in _needed_by(one) if name in components]
@@ -68,8 +68,8 @@ def write_sbom(bundle: Bundle) -> Path:
 
 
 def _component(one: Distribution) -> Component:
-    name, metadata = canonicalize_name(one.name), one.metadata
-    given = metadata.get("License-Expression") or metadata.get("License") or ""
+    name = canonicalize_name(one.name)
+    given = _field(one, "License-Expression") or _field(one, "License")
     licenses = []
     if given and "\n" not in given:  # some have the whole text of the licence there
         made = LicenseFactory().make_from_string(
@@ -82,13 +82,19 @@ def _component(one: Distribution) -> Component:
         bom_ref=str(address),
         name=one.name,
         version=one.version,
-        description=metadata.get("Summary"),
+        description=_field(one, "Summary") or None,
         licenses=licenses,
         purl=address,
     )
 
 
-def _needed_by(one: Distribution) -> Iterator[str]:
+def _field(one: Distribution, name: str) -> str:
+    """Of a distribution's metadata; empty where it is not given."""
+    given = one.metadata.get_all(name)
+    return str(given[0]) if given else ""
+
+
+def _needed_by(one: Distribution) -> Iterator[NormalizedName]:
     """Names, whatever their markers and extras: what is not in the bundle is left out by the caller."""
     yield from (canonicalize_name(Requirement(line).name) for line in one.requires or ())
 

@@ -6,6 +6,7 @@ from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
+from stacks.constructs.encryption import data_key
 from stacks.naming import Names
 
 EXPIRY_ATTRIBUTE = "expires_at"
@@ -17,6 +18,7 @@ class StateStack(Stack):
     def __init__(self, scope: Construct, construct_id: str, *, names: Names, **stack: object) -> None:
         super().__init__(scope, construct_id, **stack)  # type: ignore[arg-type]
         retain = names.environment.retain_state
+        key = data_key(self, names)
         dynamodb.Table(
             self,
             "Ledger",
@@ -24,7 +26,12 @@ class StateStack(Stack):
             partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
             sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
-            encryption=dynamodb.TableEncryption.AWS_MANAGED,
+            encryption=(
+                dynamodb.TableEncryption.AWS_MANAGED
+                if key is None
+                else dynamodb.TableEncryption.CUSTOMER_MANAGED
+            ),
+            encryption_key=key,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),

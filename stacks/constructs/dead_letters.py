@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -15,14 +16,22 @@ RETENTION = Duration.days(14)
 
 
 def dead_letter_queue(
-    scope: Construct, *, name: str, alarm: str, summary: str, runbook: str, topic: sns.ITopic | None
+    scope: Construct,
+    *,
+    name: str,
+    alarm: str,
+    summary: str,
+    runbook: str,
+    topic: sns.ITopic | None,
+    key: kms.IKey | None,
 ) -> sqs.Queue:
     """Keeps what comes for 14 days; the alarm rings while something lies there. `peaker replay` empties it."""
     queue = sqs.Queue(
         scope,
         "DeadLetters",
         queue_name=name,
-        encryption=sqs.QueueEncryption.SQS_MANAGED,
+        encryption=sqs.QueueEncryption.SQS_MANAGED if key is None else sqs.QueueEncryption.KMS,
+        encryption_master_key=key,
         enforce_ssl=True,
         retention_period=RETENTION,
         removal_policy=RemovalPolicy.DESTROY,

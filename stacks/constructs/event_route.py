@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
@@ -41,6 +42,7 @@ class EventRoute(Construct):
         pattern: events.EventPattern | None = None,
         schedule: events.Schedule | None = None,
         topic: sns.ITopic | None = None,
+        key: kms.IKey | None = None,
         also: Sequence[Target] = (),
     ) -> None:
         super().__init__(scope, construct_id)
@@ -51,6 +53,7 @@ class EventRoute(Construct):
             summary=f"EventBridge could not deliver an event of the rule {rule_name}.",
             runbook="event-not-delivered",
             topic=topic,
+            key=key,
         )
         self.rule = events.Rule(
             self,

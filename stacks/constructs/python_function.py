@@ -16,6 +16,7 @@ from constructs import Construct
 from environments.schema import Functions
 from peaker_contract.steps import FunctionDefinition
 from stacks.constructs.acknowledgements import acknowledge_pinned_runtime, acknowledge_wildcards
+from stacks.constructs.encryption import data_key
 from stacks.constructs.retention import kept_once_created
 from stacks.naming import Names
 from stacks.permissions import Statement
@@ -64,6 +65,7 @@ class PythonFunction(Construct):
             "Logs",
             log_group_name=f"/aws/lambda/{name}",
             retention=LOG_RETENTION,
+            encryption_key=data_key(self, names),
             removal_policy=kept_once_created(settings.retain_state),
         )
         role = iam.Role(

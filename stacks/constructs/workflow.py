@@ -12,6 +12,7 @@ from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from stacks.constructs.acknowledgements import acknowledge_wildcards
+from stacks.constructs.encryption import data_key
 from stacks.constructs.operator_alarm import OperatorAlarm
 from stacks.constructs.retention import kept_once_created
 from stacks.naming import Names
@@ -88,6 +89,7 @@ class Workflow(Construct):
             "Logs",
             log_group_name=f"/aws/vendedlogs/states/{physical_name}",
             retention=LOG_RETENTION,
+            encryption_key=data_key(self, names),
             removal_policy=kept_once_created(settings.retain_state),
         )
         self.state_machine = stepfunctions.StateMachine(

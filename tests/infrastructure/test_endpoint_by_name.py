@@ -12,6 +12,7 @@ import pytest
 from cdk_nag import AwsSolutionsChecks
 from peaker.adapters.read_endpoint.health_checks import alarm_name
 
+from environments.schema import Environment
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import SERVICE
@@ -24,18 +25,38 @@ from tests.infrastructure.test_state_and_endpoint import resolved, settings_para
 
 ZONE = "arn:aws:route53:::hostedzone/Z0123456789ABCDEFGHIJ"
 REPLICA = "i-0123456789abcdef0"
+DATA_KEY = "arn:aws:kms:us-east-1:222222222222:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+
+
+def with_a_key(environment: str) -> Environment:
+    return behind_a_name(environment).model_copy(update={"data_key_arn": DATA_KEY})
 
 
 @pytest.fixture(scope="module")
 def by_name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assembly]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(application, "load_environment", behind_a_name)
+        patch.setattr(application, "load_environment", with_a_key)
         yield synthesize("prod", tmp_path_factory.mktemp("by-name"))
 
 
 def granted(action: str) -> list[Statement]:
     found = [s for permission in Permission for s in statements(permission, BY_NAME)]
     return [statement for statement in found if action in statement.actions]
+
+
+def test_all_that_the_environment_keeps_is_under_its_key(by_name: Assembly) -> None:
+    """Here because it needs a synth of its own."""
+    [table] = by_name.properties("AWS::DynamoDB::Table")
+    assert table["SSESpecification"] == {"KMSMasterKeyId": DATA_KEY, "SSEEnabled": True, "SSEType": "KMS"}
+    [topic] = by_name.properties("AWS::SNS::Topic")
+    assert topic["KmsMasterKeyId"] == DATA_KEY
+    assert {one["KmsMasterKeyId"] for one in by_name.properties("AWS::SQS::Queue")} == {DATA_KEY}
+    groups = by_name.properties("AWS::Logs::LogGroup")
+    assert {one["KmsKeyId"] for one in groups} == {DATA_KEY}
+    [bucket] = by_name.properties("AWS::S3::Bucket")
+    [rule] = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert rule["BucketKeyEnabled"] is True
+    assert rule["ServerSideEncryptionByDefault"] == {"KMSMasterKeyID": DATA_KEY, "SSEAlgorithm": "aws:kms"}
 
 
 def test_there_is_no_load_balancer(by_name: Assembly) -> None:

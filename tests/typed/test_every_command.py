@@ -31,6 +31,7 @@ RUN_BY: dict[str, str] = {
     r"curl .*localhost:4566/_peaker/": SERVER,
     r"make test$": "it is what runs this test",
     r"make (settings-reference|aws-names)$": "tests/infrastructure/settings/test_environment_files.py",
+    r"python -m stacks.data_key prod$": "tests/deployed/test_data_key.py",
     r"make sbom$": "tests/infrastructure/test_sbom.py",
     r"make (demo|check|faults|bench(-\w+)?)$": "takes minutes to hours; its target and program are looked at below",
     r"\$EDITOR ": "a person's own editor",

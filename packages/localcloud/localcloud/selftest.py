@@ -68,6 +68,9 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
         "KmsResponse.generate_data_key_without_plaintext": "self",
         "KmsResponse._validate_key_id": "self key_id",
     },
+    "moto.logs.models": {
+        "LogsBackend.create_log_group": "self log_group_name tags ...",
+    },
     "moto.sns.models": {
         "Subscription.publish": "self message message_id ...",
     },

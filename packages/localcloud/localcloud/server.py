@@ -48,6 +48,7 @@ RESOURCE_EXTENSIONS = (
     "ec2.images",
     "ec2.ebs",
     "kms",
+    "logs",
     "ssm.commands",
     "ssm.parameters",
     "elbv2.balancers",

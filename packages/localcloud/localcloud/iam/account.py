@@ -187,6 +187,13 @@ class Account:
         found = dynamodb_backends[self.account_id][self.region].tables.get(table)
         return str(found.hash_key_attr) if found is not None else None
 
+    def key_of_table(self, table_arn: str) -> str | None:
+        from moto.dynamodb.models import dynamodb_backends
+
+        name = table_arn.split("table/", 1)[-1].split("/")[0]
+        found = dynamodb_backends[self.account_id][self.region].tables.get(name)
+        return self.customer_key((getattr(found, "sse_specification", None) or {}).get("KMSMasterKeyId"))
+
     def key_of_object(self, bucket: str, key: str) -> str | None:
         from moto.s3.models import s3_backends
 

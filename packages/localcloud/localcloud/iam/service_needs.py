@@ -116,6 +116,26 @@ def _batch(action: str) -> Needs:
     ]
 
 
+def _with_table_key(needs: Needs) -> Needs:
+    """DynamoDB opens the key of an encrypted table as whoever calls (its guide, "Encryption at rest: usage notes")."""
+
+    def with_key(params: Params, look: Lookup) -> Iterator[Need]:
+        tables: dict[str, None] = {}
+        for need in needs(params, look):
+            tables[need.resource] = None
+            yield need
+        for table in tables:
+            key = look.key_of_table(table)
+            via = {
+                "kms:viaservice": (f"dynamodb.{look.region}.amazonaws.com",),
+                "kms:calleraccount": (look.account_id,),
+            }
+            if key:
+                yield Need("kms:Decrypt", key, "key", via)
+
+    return with_key
+
+
 # -- CloudWatch, load balancing, Route 53 ---------------------------------------------------------------------
 
 
@@ -422,11 +442,17 @@ NEEDS: dict[str, Needs] = {
     "ssm:GetParametersByPath": _parameters("GetParametersByPath", "Path"),
     "ssm:PutParameter": _parameters("PutParameter", "Name"),
     "ssm:DeleteParameter": _parameters("DeleteParameter", "Name"),
-    **_with(_on_item, ("GetItem", "PutItem", "UpdateItem", "DeleteItem"), "dynamodb"),
-    **_with(_query, ("Query", "Scan", "DescribeTable"), "dynamodb"),
-    **_with(_batch, ("BatchGetItem", "BatchWriteItem"), "dynamodb"),
-    "dynamodb:TransactWriteItems": _transact_write,
-    "dynamodb:TransactGetItems": _transact_get,
+    **{
+        name: _with_table_key(needs)
+        for name, needs in {
+            **_with(_on_item, ("GetItem", "PutItem", "UpdateItem", "DeleteItem"), "dynamodb"),
+            **_with(_query, ("Query", "Scan"), "dynamodb"),
+            **_with(_batch, ("BatchGetItem", "BatchWriteItem"), "dynamodb"),
+            "dynamodb:TransactWriteItems": _transact_write,
+            "dynamodb:TransactGetItems": _transact_get,
+        }.items()
+    },
+    **_with(_query, ("DescribeTable",), "dynamodb"),
     "cloudwatch:PutMetricData": _put_metric_data,
     "cloudwatch:PutMetricAlarm": _put_metric_alarm,
     "cloudwatch:SetAlarmState": _set_alarm_state,

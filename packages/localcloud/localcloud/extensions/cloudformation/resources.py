@@ -504,7 +504,10 @@ def _delete_dashboard(request: Request, made: Made) -> None:
 
 def _create_log_group(request: Request) -> Made:
     name, client = request.name("LogGroupName", 512), request.client("logs")
-    client.create_log_group(logGroupName=name, tags=_tag_map(request))
+    key = request.properties.get("KmsKeyId")
+    client.create_log_group(
+        logGroupName=name, tags=_tag_map(request), **({"kmsKeyId": str(key)} if key else {})
+    )
     if "RetentionInDays" in request.properties:
         client.put_retention_policy(
             logGroupName=name, retentionInDays=int(request.properties["RetentionInDays"])
@@ -537,12 +540,18 @@ def _create_table(request: Request) -> Made:
         "StreamSpecification",
         TableName=name,
         Tags=_tag_list(request),
-        SSESpecification={"Enabled": bool(encryption.get("SSEEnabled"))} if encryption else None,
+        SSESpecification=_table_encryption(encryption) if encryption else None,
     )["TableDescription"]
     ttl = request.properties.get("TimeToLiveSpecification")
     if ttl:
         client.update_time_to_live(TableName=name, TimeToLiveSpecification=dict(ttl))
     return Made(name, {"Arn": answer["TableArn"]})
+
+
+def _table_encryption(given: Mapping[str, Any]) -> dict[str, Any]:
+    key = given.get("KMSMasterKeyId")
+    own = {"SSEType": "KMS", "KMSMasterKeyId": key} if key else {}
+    return {"Enabled": bool(given.get("SSEEnabled")), **own}
 
 
 @_gone("ResourceNotFoundException")
