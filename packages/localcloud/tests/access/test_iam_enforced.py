@@ -513,7 +513,7 @@ def test_a_queue_takes_a_rules_events_only_when_its_policy_says_so(aws: Resource
     lost = eventually(
         lambda: aws.sqs.receive_message(QueueUrl=dead_url, MessageAttributeNames=["All"]).get("Messages")
     )
-    assert lost[0]["MessageAttributes"]["ERROR_CODE"]["StringValue"] == "AccessDenied"
+    assert lost[0]["MessageAttributes"]["ERROR_CODE"]["StringValue"] == "NO_PERMISSIONS"
 
     aws.sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy(arn)})
     aws.events.put_events(Entries=[event])
