@@ -15,7 +15,7 @@ KEPT = ROOT / "build" / "assemblies"
 # Whatever synth reads, or runs.
 SOURCES = (
     *("environments", "functions", "host", "peaker_contract", "ssm_documents", "stacks", "statemachines"),
-    *("cdk.json", "constraints.txt", "requirements.txt"),
+    *("cdk.json", "requirements.txt"),
 )
 
 
