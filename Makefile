@@ -44,10 +44,9 @@ bench-traffic: setup-all  ## joins, retirements and faults under load, figures i
 
 bench: bench-backtest bench-forecast bench-prewarm bench-traffic  ## all of them (about an hour and a half)
 
-settings-reference: setup-dev  ## docs/settings.md and environments/schema.json from the models of the settings
+settings-reference: setup-dev  ## docs/settings.md from the models of the settings
 	mkdir -p build
 	$(PYTHON) -m environments.reference > build/settings.md && mv build/settings.md docs/settings.md
-	$(PYTHON) -m environments.reference --schema > build/schema.json && mv build/schema.json environments/schema.json
 
 # The widest first: the others keep to its versions. What is in a file already stays (LOCK=--upgrade moves all).
 LOCK :=

@@ -3,7 +3,8 @@
     python -m environments.reference            the reference, Markdown
     python -m environments.reference --schema   environments/schema.json
 
-`make settings-reference` writes both files. They come from the models, so a test finds what was forgotten.
+`make settings-reference` writes the reference, and a test finds when it was forgotten. scripts/setup writes the schema,
+which is no part of the repository.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ HEAD = """# Settings
 What `environments/<name>.yaml` may say. A file is checked before anything is synthesized: each fault is told on a line
 of its own with file, line, path, what is wrong and the remedy; what is allowed and looks like a slip is told as a
 warning. Editors with a YAML language server complete and check the files by `environments/schema.json`, which their
-first line names; rules between settings are checked by `scripts/synth` alone.
+first line names and `scripts/setup` writes; rules between settings are checked by `scripts/synth` alone.
 
 A setting without a default is required. `[]` in a path stands for each item of a list.
 

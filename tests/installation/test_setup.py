@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from environments import reference
 from tests.installation.conftest import Person, copy_checkout
 from tests.installation.wheelhouse import REPOSITORY, fill, lock_to, requirements_in
 
@@ -87,6 +89,11 @@ def deployable(person: Person, checkout: Path, wheelhouse: Path, from_wheels: di
     run = person.run("scripts/setup", "deploy", cwd=checkout, variables=from_wheels)
     assert run.returncode == 0, run.stdout + run.stderr
     return checkout
+
+
+def test_editors_find_the_settings_schema_then(person: Person, deployable: Path) -> None:
+    schema = json.loads((deployable / "environments" / "schema.json").read_text(encoding="utf-8"))
+    assert schema == reference.json_schema()
 
 
 def test_a_second_set_up_has_nothing_to_do(person: Person, deployable: Path) -> None:
