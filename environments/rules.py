@@ -11,7 +11,6 @@ from typing import assert_never
 
 from environments import aws_names
 from environments.clusters_by_endpoint import by_endpoint
-from environments.prices import shipped_hourly_usd
 from peaker_contract.cluster import ClusterBlock, deployed_document
 from peaker_contract.cluster_rules import CLUSTER_RULES, Rule
 from peaker_contract.endpoint_settings import (
@@ -21,7 +20,7 @@ from peaker_contract.endpoint_settings import (
     Route53EndpointSettings,
 )
 from peaker_contract.field_types import Fault
-from peaker_contract.limit_settings import LimitSettings
+from peaker_contract.limit_settings import LimitSettings, shipped_hourly_usd
 from peaker_contract.names import prefix
 
 LOAD_BALANCER_NAME_LIMIT = 32

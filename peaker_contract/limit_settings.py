@@ -1,6 +1,8 @@
-"""What no run may pass, and how long a replica is kept."""
+"""What no run may pass, how long a replica is kept, and what an instance costs where nobody says."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from pydantic import Field, StrictInt
 
@@ -27,3 +29,21 @@ class LimitSettings(Settings):
         description="A prewarm that cannot end by then fails. 48 hours at most, as a command on a host may take.",
         examples=[2880],
     )
+
+
+# -- what an instance costs -----------------------------------------------------------------------------------
+
+# On demand, USD an hour: Karpenter's table of 2026-07-20 (pkg/providers/pricing). It serves no other region.
+SHIPPED_REGION = "us-east-1"
+_SIZES = {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "8xlarge": 16, "12xlarge": 24, "16xlarge": 32}
+_LARGE_HOURLY_USD = {"r6i": 0.1260, "r7g": 0.1071, "r7i": 0.1323, "r8g": 0.11782}
+INSTANCE_HOURLY_USD: Mapping[str, float] = {
+    f"{family}.{size}": round(large * factor, 5)
+    for family, large in _LARGE_HOURLY_USD.items()
+    for size, factor in _SIZES.items()
+}
+
+
+def shipped_hourly_usd(region: str, instance_type: str) -> float | None:
+    """USD per hour on demand, or None where Peaker's table does not have it."""
+    return INSTANCE_HOURLY_USD.get(instance_type) if region == SHIPPED_REGION else None

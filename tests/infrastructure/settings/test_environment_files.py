@@ -16,9 +16,8 @@ import yaml
 from annotated_types import Le
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peaker.domain.planning.prices import INSTANCE_HOURLY_USD
 
-from environments import aws_names, prices
+from environments import aws_names
 from environments.faults import UnclearWord, shown_path
 from environments.schema import (
     ENVIRONMENTS_DIRECTORY,
@@ -490,13 +489,6 @@ def test_synth_needs_no_botocore_to_check_a_file() -> None:
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
     )
     assert answer.stdout == "dev\n"
-
-
-def test_prices_agree_with_those_that_plans_are_made_with() -> None:
-    ours = {
-        kind: price for (region, kind), price in prices.INSTANCE_HOURLY_USD.items() if region == "us-east-1"
-    }
-    assert {kind: INSTANCE_HOURLY_USD.get(kind, price) for kind, price in ours.items()} == ours
 
 
 def test_what_may_be_waited_for_is_waited_for() -> None:

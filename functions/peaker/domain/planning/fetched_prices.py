@@ -10,15 +10,14 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from peaker.domain.instants import require_utc
 from peaker.domain.planning.prices import (
-    INSTANCE_HOURLY_USD,
     SHIPPED_EBS,
-    SHIPPED_REGION,
     SHIPPED_SOURCE,
     EbsPrices,
     PriceTable,
 )
 from peaker.domain.reading import Unknown
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.limit_settings import INSTANCE_HOURLY_USD, SHIPPED_REGION
 
 REFRESHED_AFTER = timedelta(days=7)
 # Older ones are still used, and it is said: three refreshes have failed.

@@ -1,7 +1,7 @@
 """Unit prices in USD and where they come from. What is not known is Unknown, never 0 and never another region's figure.
 
-The shipped table is that of us-east-1 and serves no other region. Instances: Karpenter's table of 2026-07-20
-(pkg/providers/pricing). EBS: the EBS pricing page's examples; gp3 throughput is the least certain figure.
+The shipped table is that of us-east-1 and serves no other region. Instances: peaker_contract/limit_settings.py.
+EBS: the EBS pricing page's examples; gp3 throughput is the least certain figure.
 Initialization: example 12 of that page, in "a region that charges".
 """
 
@@ -13,21 +13,13 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict
 
 from peaker.domain.reading import Known, Reading, Unknown
+from peaker_contract.limit_settings import INSTANCE_HOURLY_USD, SHIPPED_REGION
 
 HOURS_PER_MONTH = 730.0
 # IOPS of io2 are sold in tiers (EBS pricing page).
 _IO2_TIERS = (32_000, 64_000)
 
-_SIZES = {"large": 1, "xlarge": 2, "2xlarge": 4, "4xlarge": 8, "8xlarge": 16, "12xlarge": 24, "16xlarge": 32}
-_LARGE_HOURLY_USD = {"r6i": 0.1260, "r7g": 0.1071, "r7i": 0.1323, "r8g": 0.11782}
-
-SHIPPED_REGION = "us-east-1"
 SHIPPED_SOURCE = "Peaker's table for us-east-1: instances of 2026-07-20, EBS by its pricing page"
-INSTANCE_HOURLY_USD: Mapping[str, float] = {
-    f"{family}.{size}": round(large * factor, 5)
-    for family, large in _LARGE_HOURLY_USD.items()
-    for size, factor in _SIZES.items()
-}
 
 
 class EbsPrices(BaseModel):
