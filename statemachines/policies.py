@@ -91,42 +91,55 @@ STANDARD_OF_STARTS = (
 )
 
 
-def _command(errors: tuple[str, ...], max_attempts: int, reason: str) -> Retrier:
-    """Soon at first, because most commands are short; then every half minute."""
-    return Retrier(
-        errors,
-        interval_seconds=5,
-        max_attempts=max_attempts,
-        backoff_rate=1.5,
-        max_delay_seconds=30,
-        reason=reason,
-    )
+_GROWTH = 1.1
 
 
+def _growing(
+    errors: tuple[str, ...], hours: float, reason: str, *, first_seconds: int = 5, most_seconds: int = 120
+) -> Retrier:
+    """Soon at first, then after a tenth of the time that has passed, so that long waits cost few events.
+
+    It lasts for `hours` at least. Each call is three events of the 25,000 that an execution may have.
+    """
+    attempts, waited, interval = 0, 0.0, float(first_seconds)
+    while waited < hours * 3600:
+        attempts, waited, interval = attempts + 1, waited + min(interval, most_seconds), interval * _GROWTH
+    return Retrier(errors, first_seconds, attempts, reason, _GROWTH, most_seconds)
+
+
+# Attempts are counted by entry, over all calls of a state. A state that sends one command after the other waits on one
+# entry for both errors, so that neither count ends before the time that the settings allow.
 WAITS: Mapping[str, Retrier] = {
-    "host_command": _command(
+    "host_command": _growing(
         ("HostCommandRunning",),
-        1000,
+        8,
         "8 hours: every command ends itself before that, the longest one, catch-up, after 6.",
     ),
-    "prewarm_command": _command(
+    "prewarm_command": _growing(
         ("HostCommandRunning",),
-        200,
+        1.7,
         "100 minutes: starting and asking the engine is short work, the hours are in the loop of prewarm.",
     ),
-    "storage_proof": _command(
+    "storage_proof": _growing(
         ("HostCommandRunning", "StorageProofOpen"),
-        1000,
+        8,
         "8 hours: each of up to four looks is a command, with pauses in between.",
     ),
-    "instance_online": Retrier(
-        ("InstanceNotOnline",), 15, 240, "1 hour: boot and the agent's registration take minutes."
+    "instance_online": _growing(
+        ("InstanceNotOnline",),
+        1,
+        "1 hour: boot and the agent's registration take minutes.",
+        first_seconds=15,
+        most_seconds=30,
     ),
     "lost_snapshots": Retrier(
         ("SnapshotsPending",), 30, 60, "30 minutes: an answer was lost, or earlier snapshots complete first."
     ),
-    "snapshots_complete": Retrier(
-        ("SnapshotsPending",), 30, 1440, "12 hours: a first snapshot copies every block of the volumes."
+    "snapshots_complete": _growing(
+        ("SnapshotsPending",),
+        12,
+        "12 hours: a first snapshot copies every block of the volumes.",
+        first_seconds=30,
     ),
     "volumes_attached": Retrier(
         ("VolumesAttaching",),
@@ -134,23 +147,32 @@ WAITS: Mapping[str, Retrier] = {
         240,
         "40 minutes: a new volume is there in seconds, an attachment in a minute.",
     ),
-    "target_healthy": Retrier(
+    "target_healthy": _growing(
         ("TargetNotHealthy",),
-        15,
-        480,
+        2,
         "2 hours: health checks need minutes; a replica that lags is given time.",
+        first_seconds=15,
+        most_seconds=30,
     ),
     "ramp": Retrier(
         ("RampInProgress", "HostCommandRunning", "TargetNotHealthy"),
-        15,
-        2000,
-        "8.3 hours: longer than all steps of a ramp may take by the settings.",
+        30,
+        1020,
+        "8.5 hours: longer than all steps of a ramp may take by the settings.",
     ),
-    "snapshots_deleted": Retrier(
-        ("UndoInProgress",), 15, 120, "30 minutes: only snapshots have to go, and they go within seconds."
+    "undo": _growing(
+        ("UndoInProgress",),
+        2,
+        "2 hours: a target drains, an instance ends, volumes and snapshots go.",
+        first_seconds=15,
+        most_seconds=30,
     ),
-    "undo": Retrier(
-        ("UndoInProgress",), 15, 480, "2 hours: a target drains, an instance ends, volumes and snapshots go."
+    "drain": _growing(
+        ("ReplicaDraining", "HostCommandRunning"),
+        8.6,
+        "8.6 hours: longer than drain.limit_seconds may be, with the time in which quiet is seen.",
+        first_seconds=10,
+        most_seconds=60,
     ),
     "first_undo": Retrier(
         (
@@ -164,17 +186,27 @@ WAITS: Mapping[str, Retrier] = {
         36,
         "9 minutes: after that the lease is given back, and sweep_orphans goes on with what takes longer.",
     ),
-    "drain": Retrier(("ReplicaDraining",), 60, 1440, "24 hours: longer than drain.limit_seconds may be."),
-    "idle": Retrier(("IdleNotConfirmed",), 30, 2880, "24 hours: longer than retirement.idle_seconds may be."),
-    "parking": Retrier(
-        ("ParkingInProgress",), 15, 480, "2 hours: an instance stops in minutes, at times in an hour."
+    "idle": _growing(
+        ("IdleNotConfirmed", "HostCommandRunning"),
+        8.6,
+        "8.6 hours: longer than retirement.idle_seconds may be, with the last sample.",
+        first_seconds=10,
+        most_seconds=60,
     ),
-    "retirement": Retrier(
+    "parking": _growing(
+        ("ParkingInProgress",),
+        2,
+        "2 hours: an instance stops in minutes, at times in an hour.",
+        first_seconds=15,
+        most_seconds=30,
+    ),
+    "retirement": _growing(
         ("RetirementInProgress", "UndoInProgress"),
-        15,
-        480,
+        2,
         "2 hours: the instance ends, then its volumes and snapshots go. EC2 may still call a volume attached that "
         "it has shown as free.",
+        first_seconds=15,
+        most_seconds=30,
     ),
 }
 

@@ -54,6 +54,10 @@ SERVICE_ERRORS = TRANSIENT_LAMBDA_ERRORS | frozenset(
     }
 )
 _CALLEES = "correct its call or start, or add the function to peaker_contract/catalogue.py"
+# An execution that has as many fails at once, without its undo (Step Functions quotas).
+MOST_EVENTS = 25_000
+# TaskScheduled, TaskStarted, and its end; a workflow that is started adds TaskSubmitted.
+_EVENTS_OF_CALL, _EVENTS_OF_START = 3, 4
 _ENDS = frozenset({"Succeed", "Fail"})
 _NOT_PORTABLE = (
     ("Succeed", "Output"),
@@ -90,6 +94,7 @@ def problems(machine: Mapping[str, Any], callees: Collection[str]) -> list[str]:
         *unknown_callees(machine, callees),
         *wrong_integrations(machine),
         *not_portable(machine),
+        *too_many_events(machine),
     ]
 
 
@@ -260,6 +265,33 @@ def wrong_integrations(machine: Mapping[str, Any]) -> list[str]:
         for state in states(machine)
         if state.body.get("Type") == "Task" and state.body.get("Resource") not in GRANTED_RESOURCES
     ]
+
+
+def too_many_events(machine: Mapping[str, Any]) -> list[str]:
+    """A machine in which every state, passed once and tried as often as it may be, makes a history too long."""
+    worst = most_events(machine)
+    if worst < MOST_EVENTS:
+        return []
+    costly = max(states(machine), key=lambda state: events_of(state.body))
+    return [
+        f"machine: its states may make {worst} events, an execution may have {MOST_EVENTS}; the most are "
+        f"{costly.name}'s: let it wait longer between two tries"
+    ]
+
+
+def most_events(machine: Mapping[str, Any]) -> int:
+    """The events of all states, each tried as often as its Retry allows; ways back are passed once."""
+    return 2 + sum(events_of(state.body) for state in states(machine))
+
+
+def events_of(body: Mapping[str, Any]) -> int:
+    """The events of one state: its entry and its exit, its tries; those of its branches are their own states'."""
+    if body.get("Type") == "Parallel":
+        return 4
+    if body.get("Type") != "Task":
+        return 2
+    tries = 1 + sum(rule.get("MaxAttempts", 3) for rule in body.get("Retry", []))
+    return 2 + tries * (_EVENTS_OF_CALL if body.get("Resource") == LAMBDA_INVOKE else _EVENTS_OF_START)
 
 
 def not_portable(machine: Mapping[str, Any]) -> list[str]:

@@ -89,7 +89,9 @@ def test_its_own_waits_come_before_the_standard_retriers(tmp_path: Path) -> None
         "ReplicaDraining", "Throttled", "Lambda.ClientExecutionTimeoutException",
     ]  # fmt: skip
     assert retried[0] == {
-        "ErrorEquals": ["ReplicaDraining"], "IntervalSeconds": 60, "BackoffRate": 1, "MaxAttempts": 1440,
+        "ErrorEquals": ["ReplicaDraining", "HostCommandRunning"],
+        "IntervalSeconds": 10, "BackoffRate": 1.1, "MaxAttempts": policies.WAITS["drain"].max_attempts,
+        "MaxDelaySeconds": 60,
     }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peaker.domain.storage.prewarm_progress import pause_seconds
 
 from peaker_contract import errors
 from peaker_contract.catalogue import FUNCTIONS
@@ -32,6 +33,7 @@ CHECKS: dict[str, Callable[[Any], list[str]]] = {
     "callees": lambda machine: structure.unknown_callees(machine, CALLEES),
     "integrations": structure.wrong_integrations,
     "portable": structure.not_portable,
+    "events": structure.too_many_events,
 }
 
 GOOD: dict[str, Any] = {
@@ -122,6 +124,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         broken(*TASK, "Resource", value="arn:aws:states:::aws-sdk:ec2:terminateInstances"),
         "machine.DrainReplica: calls arn:aws:states:::aws-sdk:ec2:terminateInstances, for which no permission",
     ),
+    (
+        "events",
+        broken(*TASK, "Retry", value=[{"ErrorEquals": ["ReplicaDraining"], "MaxAttempts": 9_000}]),
+        "may make 27011 events, an execution may have 25000; the most are DrainReplica's",
+    ),
     ("portable", broken("QueryLanguage", value="JSONPath"), "QueryLanguage must be JSONata"),
     ("portable", broken("States", "Done", "Output", value="{% 1 %}"), "Output of Succeed"),
     ("portable", broken(*TASK, "Output", value="{% 1 +\n 1 %}"), "spans lines"),
@@ -153,6 +160,29 @@ def test_defects_inside_a_branch_are_found_too() -> None:
     parallel = {"Type": "Parallel", "Comment": "p", "Branches": [branch], "Next": "Done"}
     machine = {**GOOD, "StartAt": "Both", "States": {"Both": parallel, "Done": GOOD["States"]["Done"]}}
     assert structure.dangling_targets(machine) == ["machine.Both[0].DrainReplica: Nowhere is no state"]
+
+
+def test_a_prewarm_of_which_nobody_knows_the_end_stays_under_the_limit_of_events() -> None:
+    """Its engine dies three times, and begins each time to be asked each minute."""
+    machine, poll = MACHINES["prewarm"], ("ReportPrewarm", "VolumesAreWarm", "WaitForWarmth")
+    a_poll = (
+        2 + 2 * 3 + 2 + 2
+    )  # ReportPrewarm called twice, for its command and for the answer; a choice; a wait
+    passed, polls = 0.0, 0
+    while passed < machine["TimeoutSeconds"]:
+        of_this_engine = min(passed, machine["TimeoutSeconds"] / 4)
+        passed, polls = passed + 5 + pause_seconds(None, of_this_engine), polls + 1
+    assert set(poll) <= set(machine["States"])
+    assert polls * a_poll + structure.most_events(machine) < structure.MOST_EVENTS
+
+
+def test_undos_begin_when_every_function_of_their_workflow_has_ended() -> None:
+    for workflow in ("scale_out", "scale_in"):
+        machine = MACHINES[workflow]
+        called = structure.placeholders(machine)
+        longest = max(one.timeout_seconds for one in FUNCTIONS if f"{one.pascal_name}Arn" in called)
+        waited = int(machine["States"]["LetLateCallsEnd"]["Seconds"].strip("{% }"))
+        assert waited > longest + 10
 
 
 def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_function() -> None:

@@ -124,7 +124,7 @@ def _state(
     if report.state == "dead":
         eta = Unknown("the engine died; it is started again where its journal ends")
     elif remaining is not None:
-        goes_on_at = reported_at + timedelta(seconds=noticed_after_seconds(remaining))
+        goes_on_at = reported_at + timedelta(seconds=noticed_after_seconds(remaining, report.elapsed_seconds))
         eta = Known(max(0.0, seconds_between(now, goes_on_at)), reported_at)
     return PrewarmState(
         reported_at=reported_at,

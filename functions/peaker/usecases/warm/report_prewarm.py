@@ -49,7 +49,7 @@ def report_prewarm(ports: Ports, step: StepInput) -> PrewarmProgress:
         numbers=kept if missed_by is None else {**kept, MISSED_BY: round(missed_by, 1)},
         measured=measurements(report, ports.clock.now(), earlier),
         state=state,
-        pause_seconds=pause_seconds(remaining if missed_by is None else None),
+        pause_seconds=pause_seconds(remaining if missed_by is None else None, report.elapsed_seconds),
     )
 
 
