@@ -290,7 +290,7 @@ def events_of(body: Mapping[str, Any]) -> int:
         return 4
     if body.get("Type") != "Task":
         return 2
-    tries = 1 + sum(rule.get("MaxAttempts", 3) for rule in body.get("Retry", []))
+    tries: int = 1 + sum(rule.get("MaxAttempts", 3) for rule in body.get("Retry", []))
     return 2 + tries * (_EVENTS_OF_CALL if body.get("Resource") == LAMBDA_INVOKE else _EVENTS_OF_START)
 
 
