@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
-.PHONY: help demo test check lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
+.PHONY: help demo test check model lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
 	settings-reference aws-names requirements sbom
 
 PYTHON := .venv/bin/python
@@ -17,6 +17,9 @@ test: setup-all  ## the tests, linters and the type check
 
 faults: setup-all  ## a fault in every state of the workflows, also where `make test` has one like it
 	$(PYTHON) -m pytest tests/statemachines -m every_state
+
+model: setup-all  ## the lease and ledger protocol in every order of events (model/README.md), figures in build/bench/faults.json
+	$(PYTHON) -m model.check
 
 check: lint  ## what needs neither root nor Debian: linters, types, and the tests of decisions, documents and templates
 	$(PYTHON) -m pytest tests/unit tests/architecture tests/ssm_documents tests/infrastructure tests/simulation

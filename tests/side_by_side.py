@@ -118,6 +118,7 @@ NAMED = (
     Part("host", (pytest("tests/host"),)),
     Part("installation", (pytest("tests/installation"),)),
     Part("templates", (pytest("tests/infrastructure"),), plain=True),
+    Part("model", (pytest("tests/model"),)),
     Part("simulation", (pytest("tests/simulation"),), plain=True),
     Part(
         "lint",

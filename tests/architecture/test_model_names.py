@@ -1,0 +1,38 @@
+"""The model speaks of the states that the workflows have and of the invariants that the documents number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from statemachines.expansion import expand, workflow_names
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = (ROOT / "model" / "lease_and_ledger.pml").read_text(encoding="utf-8")
+# What an execution or an undoer is in between, and the fence and the wait that every undo needs before it begins.
+OF_THE_MODEL_ALONE = {"Idle", "Ended", "FenceScaleIn", "LetLateCallsEnd"}
+
+
+def states_of(machine: dict[str, Any]) -> Iterator[str]:
+    for name, state in machine["States"].items():
+        yield name
+        for branch in state.get("Branches", []):
+            yield from states_of(branch)
+
+
+def test_every_state_of_the_model_is_a_state_of_a_workflow() -> None:
+    deployed = {state for name in workflow_names() for state in states_of(expand(name))}
+    words = MODEL[MODEL.index("mtype = {") : MODEL.index("/* operations and outcomes */")]
+    modelled = set(re.findall(r"\b[A-Z][a-z]\w+(?=,|\s)", re.sub(r"/\*.*?\*/", "", words)))
+    assert len(modelled) > 25
+    assert modelled - OF_THE_MODEL_ALONE <= deployed
+
+
+def test_every_invariant_of_the_model_is_in_the_documents() -> None:
+    page = (ROOT / "docs" / "states-and-invariants.md").read_text(encoding="utf-8")
+    stated = set(re.findall(r"^\| (I\d+) \|", page, flags=re.MULTILINE))
+    checked = set(re.findall(r"MUST\((I\d+),", MODEL))
+    assert checked <= stated
+    assert checked == {"I1", "I3", "I5", "I6", "I7", "I9", "I10", "I12"}
