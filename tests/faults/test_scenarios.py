@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from bench.faults.workflows.executions import Execution
-from bench.faults.workflows.interferences import DiesBefore, LandsLate, Raises
+from bench.faults.workflows.interferences import (
+    DiesAtTheEnd,
+    DiesBefore,
+    LandsLate,
+    LosesAnswer,
+    Raises,
+)
 from bench.faults.world.account import state_at
 from bench.faults.world.endpoint import SERVING, WARMING
 from bench.faults.world.world import World, settings
@@ -243,3 +249,53 @@ def test_a_stop_event_that_comes_twice_is_no_failure() -> None:
         settled(world)
         ends = [one.status for one in world.workflows.executions if one.workflow == "roll_back"]
         assert ends == ["SUCCEEDED", "SUCCEEDED"]
+
+
+@pytest.mark.parametrize("state", ["RecordReceipt", "ReleaseLease"])
+def test_what_fails_after_a_replica_serves_takes_nothing_away(state: str) -> None:
+    """The function does its work and crashes before it says so, at each attempt."""
+    with a_world() as world:
+        world.functions.interfere = at(state, DiesAtTheEnd, range(1, 99))
+        world.run("scale_out")
+        world.functions.interfere = lambda _: None
+        world.run_for(HOUR)
+        settled(world, peaks=1)
+
+
+def test_a_call_of_a_stopped_retirement_that_lands_after_its_roll_back() -> None:
+    """DeregisterReplica stands still right before the endpoint is told, for longer than roll_back needs."""
+    with a_world() as world:
+        world.run("scale_out")
+        world.run_for(15 * MINUTE)
+        world.load(measured=20, required=1, surplus=1)
+        execution = world.start("scale_in")
+        world.functions.interfere = at(
+            "DeregisterReplica",
+            lambda: LandsLate(
+                at="endpoint.deregister",
+                seconds=55,
+                functions=world.functions,
+                hit=stop_soon(world, execution),
+            ),
+        )
+        world.finish(execution)
+        world.run_for(HOUR)
+        settled(world, peaks=1)
+
+
+def test_a_zone_without_capacity_that_has_some_again_when_the_launch_is_repeated() -> None:
+    """The launch in the second zone has its effect, and its answer is lost: the retry asks for no third one."""
+    with a_world() as world:
+        first = settings().subnets
+        world.account.full_zones.add(sorted(first)[0])
+
+        def freed() -> None:
+            world.account.full_zones.clear()
+
+        lost = AwsUnavailable("ec2:RunInstances: lost")
+        world.functions.interfere = at(
+            "LaunchReplica", lambda: LosesAnswer(at="compute.launch", error=lost, hit=freed)
+        )
+        world.run("scale_out")
+        world.run_for(HOUR)
+        settled(world, peaks=1)
