@@ -79,7 +79,7 @@ def unfinished_text(unfinished: Unfinished, control: ControlPlane) -> str:
     doing = f"{progress_line(unfinished.progress, now)}"
     if run.state == "running":
         return f"{head}\n{doing}"
-    return f"{head}\nlast seen in {doing}; it no longer holds its cluster's lease, roll_back ends it"
+    return f"{head}\nlast seen in {doing}; it no longer holds its cluster's lease, sweep_orphans ends it"
 
 
 def _run(reader: StatusReader, control: ControlPlane, run_id: str) -> RunRow:
