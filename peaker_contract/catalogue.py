@@ -479,3 +479,9 @@ FUNCTIONS: tuple[FunctionDefinition, ...] = (
 )
 
 STEPS: tuple[Step, ...] = tuple(step for definition in FUNCTIONS for step in definition.steps)
+
+
+def state_of(function: str) -> str:
+    """The state that calls a function where nothing went wrong: the first of its row. Raises KeyError without one."""
+    states = {definition.name: definition.steps[0].state for definition in FUNCTIONS if definition.steps}
+    return states[function]

@@ -10,6 +10,7 @@ from typing import Literal
 
 from bench.traffic.cluster import Say, Stage, run_workflow
 from bench.traffic.figures import Window
+from peaker_contract.catalogue import state_of
 from peaker_contract.errors import StorageNotWarm
 
 BUILD_LIMIT_SECONDS, RETIRE_LIMIT_SECONDS = 300.0, 180.0
@@ -112,13 +113,13 @@ def join(stage: Stage, kind: Join) -> Change:
     status, entered, ended = run_workflow(
         stage, "scale_out", {"reason": f"bench: {kind}"}, BUILD_LIMIT_SECONDS
     )
-    did: Join = "return" if "StartParkedReplica" in entered else "build"
+    did: Join = "return" if state_of("start_parked_replica") in entered else "build"
     if StorageNotWarm.__name__ in status:
         raise NotProven(status)
     if not status.startswith("SUCCEEDED") or did != kind:
         raise RoundFailed(f"scale_out ({kind} wanted, {did} done): {status}")
-    touched = (entered["RegisterReplica"], ended + 1.0)
-    return Change(kind, started, entered["RampTraffic"], ended, touched, entered)
+    touched = (entered[state_of("register_replica")], ended + 1.0)
+    return Change(kind, started, entered[state_of("ramp_traffic")], ended, touched, entered)
 
 
 def leave_service(stage: Stage, kind: Leave) -> Change:
@@ -128,11 +129,11 @@ def leave_service(stage: Stage, kind: Leave) -> Change:
     status, entered, ended = run_workflow(
         stage, "scale_in", {"reason": f"bench: {kind}"}, RETIRE_LIMIT_SECONDS
     )
-    did: Leave = "park" if "ParkReplica" in entered else "retire"
+    did: Leave = "park" if state_of("park_replica") in entered else "retire"
     if not status.startswith("SUCCEEDED") or did != kind:
         raise RoundFailed(f"scale_in ({kind} wanted, {did} done): {status}")
-    touched = (entered["DeregisterReplica"], ended + 1.0)
-    return Change(kind, started, entered["RecordReceipt"], ended, touched, entered)
+    touched = (entered[state_of("deregister_replica")], ended + 1.0)
+    return Change(kind, started, entered[state_of("record_receipt")], ended, touched, entered)
 
 
 def _quiet() -> Window:

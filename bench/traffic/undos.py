@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bench.traffic.cluster import CLUSTER, Say, Stage
 from bench.traffic.figures import Window
 from bench.traffic.rounds import BUILD_LIMIT_SECONDS, RoundFailed
+from peaker_contract.catalogue import state_of
 
 ROLL_BACK_LIMIT_SECONDS = 300.0
 # Further into the ramp each time: before the load balancer has registered the target, and while it gets its share.
@@ -54,7 +55,7 @@ def _stopped_in_the_ramp(stage: Stage, after_seconds: float) -> float:
 
     def note(state: str) -> None:
         entered.setdefault(state, time.time())
-        if state == "RampTraffic":
+        if state == state_of("ramp_traffic"):
             time.sleep(after_seconds)
             stage.control.client("stepfunctions").stop_execution(
                 executionArn=arn, error="Bench", cause="stopped in its ramp"
@@ -67,7 +68,7 @@ def _stopped_in_the_ramp(stage: Stage, after_seconds: float) -> float:
         raise RoundFailed(
             f"the build was to be stopped in its ramp and ended as {ended.status}: {list(entered)}"
         )
-    return entered["RegisterReplica"]
+    return entered[state_of("register_replica")]
 
 
 def _ended(stage: Stage, earlier: set[str]) -> bool:

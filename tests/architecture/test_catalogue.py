@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from peaker_contract.catalogue import FUNCTIONS, STEPS
+from peaker_contract.catalogue import FUNCTIONS, STEPS, state_of
 from peaker_contract.steps import Method, Part, Step
 from peaker_contract.way_into_service import parts_of, serving_state, states_of
 from tests.support.workflows import MACHINES
@@ -84,3 +84,10 @@ def test_a_name_means_the_same_step_wherever_it_stands() -> None:
 def test_a_part_without_a_method_is_refused() -> None:
     with pytest.raises(ValueError, match="say both"):
         Step("WarmCaches", Part.BUFFER_POOL)
+
+
+def test_a_function_has_its_state_and_one_that_a_schedule_calls_has_none() -> None:
+    assert state_of("record_receipt") == "RecordReceipt"
+    for name in ("forecast_load", "no_such_function"):
+        with pytest.raises(KeyError, match=name):
+            state_of(name)

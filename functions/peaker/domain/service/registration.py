@@ -10,21 +10,29 @@ from peaker.domain.instants import to_iso
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Instance, Volume
 from peaker.domain.runs.ledger import StepRow
+from peaker_contract.catalogue import state_of
 from peaker_contract.cluster import ClusterSettings
+
+# The steps whose numbers are the proof.
+VERIFIED = state_of("verify_storage")
+DONOR_PREPARED = state_of("prepare_donor")
+DATABASE_STARTED = state_of("start_database")
+REPLICATION_STARTED = state_of("start_replication")
+CAUGHT_UP = state_of("wait_for_catch_up")
 
 
 def missing_proofs(steps: Mapping[str, StepRow], settings: ClusterSettings) -> list[str]:
     """What is not proven, one sentence each; empty when the replica may serve. A missing number is no proof."""
     return [
-        *_storage(_numbers(steps, "VerifyStorage")),
-        *_identity(_numbers(steps, "PrepareDonor"), _numbers(steps, "StartDatabase")),
-        *_replication(_numbers(steps, "StartReplication")),
-        *_lag(_numbers(steps, "WaitForCatchUp"), settings),
+        *_storage(_numbers(steps, VERIFIED)),
+        *_identity(_numbers(steps, DONOR_PREPARED), _numbers(steps, DATABASE_STARTED)),
+        *_replication(_numbers(steps, REPLICATION_STARTED)),
+        *_lag(_numbers(steps, CAUGHT_UP), settings),
     ]
 
 
 # The steps that say on which start of the instance they ran, as `launched_at`.
-BOOT_STEPS = ("VerifyStorage", "StartDatabase")
+BOOT_STEPS = (VERIFIED, DATABASE_STARTED)
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ def changes_since_proof(
 def _source_changes(steps: Mapping[str, StepRow], door: AtTheDoor) -> list[str]:
     if isinstance(door.source, Unknown):
         return [f"the source is unknown: {door.source.why}; what is unknown is held (I4)"]
-    follows = _numbers(steps, "StartReplication").get("source_host")
+    follows = _numbers(steps, REPLICATION_STARTED).get("source_host")
     if follows in (None, door.source.private_ip):
         return []
     return [
@@ -101,24 +109,26 @@ def _numbers(steps: Mapping[str, StepRow], step: str) -> Mapping[str, Any]:
 
 def _storage(numbers: Mapping[str, Any]) -> list[str]:
     verdict = numbers.get("verdict", "missing")
-    return [] if verdict == "warm" else [f"VerifyStorage: verdict is {verdict}, must be warm"]
+    return [] if verdict == "warm" else [f"{VERIFIED}: verdict is {verdict}, must be warm"]
 
 
 def _identity(donor: Mapping[str, Any], replica: Mapping[str, Any]) -> list[str]:
     own, of_donor = replica.get("server_uuid"), donor.get("server_uuid")
     problems = []
     if not own:
-        problems.append("StartDatabase: server_uuid is missing")
+        problems.append(f"{DATABASE_STARTED}: server_uuid is missing")
     elif own == of_donor:
-        problems.append(f"StartDatabase: server_uuid {own} is the donor's")
+        problems.append(f"{DATABASE_STARTED}: server_uuid {own} is the donor's")
     if replica.get("read_only") is not True:
-        problems.append(f"StartDatabase: read_only is {replica.get('read_only', 'missing')}, must be true")
+        problems.append(
+            f"{DATABASE_STARTED}: read_only is {replica.get('read_only', 'missing')}, must be true"
+        )
     return problems
 
 
 def _replication(numbers: Mapping[str, Any]) -> list[str]:
     return [
-        f"StartReplication: {thread} is {numbers.get(thread, 'missing')}, must be true"
+        f"{REPLICATION_STARTED}: {thread} is {numbers.get(thread, 'missing')}, must be true"
         for thread in ("io_running", "sql_running")
         if numbers.get(thread) is not True
     ]
@@ -128,10 +138,10 @@ def _lag(numbers: Mapping[str, Any], settings: ClusterSettings) -> list[str]:
     gate, wanted = settings.gates.lag_seconds, settings.gates.lag_samples
     samples = lag_samples(numbers)[-wanted:]
     if len(samples) < wanted:
-        return [f"WaitForCatchUp: {len(samples)} lag samples, {wanted} needed"]
+        return [f"{CAUGHT_UP}: {len(samples)} lag samples, {wanted} needed"]
     bad = [sample for sample in samples if sample is None or sample > gate]
     if bad:
-        return [f"WaitForCatchUp: lag samples {samples} are not all under {gate:g} s"]
+        return [f"{CAUGHT_UP}: lag samples {samples} are not all under {gate:g} s"]
     return []
 
 
