@@ -158,7 +158,7 @@ class Environment(Settings):
         "Without it, AWS's own keys.",
         examples=["arn:aws:kms:us-east-1:111111111111:key/1234abcd-12ab-34cd-56ef-1234567890ab"],
     )
-    # The control plane's stack has 251 resources and 29 for each cluster; a CloudFormation stack holds 500.
+    # The control plane's stack has 260 resources and 29 for each cluster; a CloudFormation stack holds 500.
     clusters: tuple[Cluster, ...] = Field(
         min_length=1,
         max_length=8,
