@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from peaker_cli.replay.dead_letter import Fate, Letter, Rule, verdict
 from peaker_cli.replay.target_input import target_input
@@ -149,6 +149,7 @@ def test_an_id_that_cannot_be_in_a_name_gives_way_to_the_messages() -> None:
     assert found.name == "replay-5fea7756-0ea4-451a"
 
 
+@settings(max_examples=50)
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda one: st.lists(one) | st.dictionaries(
     st.sampled_from(["id", "source", "detail-type", "detail", "time", "requestContext", "timestamp", "state"]), one)
 ))  # fmt: skip
