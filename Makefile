@@ -15,8 +15,8 @@ demo: setup-local  ## a real MySQL replica comes up warm before the peak, takes 
 test: setup-all  ## the tests, linters and the type check
 	scripts/test
 
-faults: setup-all  ## a fault in every state of the workflows, also where `make test` has one like it
-	$(PYTHON) -m pytest tests/statemachines -m every_state
+faults: setup-all  ## every fault at every state of the workflows, figures in build/bench/faults.json (about half an hour)
+	$(PYTHON) -m bench.faults
 
 model: setup-all  ## the lease and ledger protocol in every order of events (model/README.md), figures in build/bench/faults.json
 	$(PYTHON) -m model.check

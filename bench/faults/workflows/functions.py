@@ -55,9 +55,12 @@ class Invocation:
 
 
 class Interference:
-    """What happens to one invocation; the default is nothing. `stands_still`: it may wait between two calls."""
+    """What happens to one invocation; the default is nothing."""
 
-    stands_still = False
+    @property
+    def stands_still(self) -> bool:
+        """Whether it may wait between two calls."""
+        return False
 
     def before(self, invocation: Invocation, call: str) -> None:
         """May raise what the call raises, or Killed, or let the function stand still."""
@@ -202,20 +205,26 @@ class Functions:
     def _work(self, invocation: Invocation) -> None:
         before, self.current = self.current, invocation
         try:
-            result = json.loads(json.dumps(self._body(invocation.function)(invocation.payload)))
+            settle = self._done(invocation)
             if invocation.fault is not None:
                 invocation.fault.ended(invocation)
         except Killed as end:
             self._killed(invocation, end)
+        else:
+            self._answer(invocation, settle)
+        finally:
+            self.current = before
+
+    def _done(self, invocation: Invocation) -> Callable[[], None]:
+        """What settles the answer: the function's result or its error."""
+        try:
+            result = json.loads(json.dumps(self._body(invocation.function)(invocation.payload)))
         except Exception as error:
             said = {"errorMessage": str(error), "errorType": type(error).__name__}
             failure = StateFailed(type(error).__name__, json.dumps(said))
-            self._answer(invocation, lambda: invocation.answer.fail(failure))
-        else:
-            answer = {"ExecutedVersion": "$LATEST", "Payload": result, "StatusCode": 200}
-            self._answer(invocation, lambda: invocation.answer.keep(answer))
-        finally:
-            self.current = before
+            return lambda: invocation.answer.fail(failure)
+        answer = {"ExecutedVersion": "$LATEST", "Payload": result, "StatusCode": 200}
+        return lambda: invocation.answer.keep(answer)
 
     def _killed(self, invocation: Invocation, end: Killed) -> None:
         if end.error == "Sandbox.Timedout":

@@ -1,7 +1,6 @@
 """What may happen to a function: refused calls, lost answers, crashes, and calls that land late.
 
-Each is for one call: the `at`-th (from 0) of the invocation, or the last one before it if there are fewer. `hit` is
-called at the moment of the fault.
+`hit` is called at the moment of the fault.
 """
 
 from __future__ import annotations
@@ -18,14 +17,18 @@ def _nothing() -> None:
 
 @dataclass
 class AtCall(Interference):
-    """Base: one call of the invocation, by its number or by its name (the first of that name)."""
+    """Base: one call of the invocation, by its number or by its name (the first of that name).
+
+    Given to several invocations it is for the first of them that makes the call; with `always` for all of them.
+    """
 
     at: int | str = 0
     hit: Callable[[], None] = field(default=_nothing)
+    always: bool = False
     done: bool = False
 
     def is_it(self, invocation: Invocation, call: str) -> bool:
-        if self.done:
+        if self.done and not self.always:
             return False
         found = call == self.at if isinstance(self.at, str) else len(invocation.calls) - 1 == self.at
         if found:
@@ -84,10 +87,14 @@ class DiesAtTheEnd(Interference):
 
     error: str = "Runtime.ExitError"
     hit: Callable[[], None] = field(default=_nothing)
+    always: bool = False
+    done: bool = False
 
     def ended(self, invocation: Invocation) -> None:
-        self.hit()
-        raise Killed(self.error)
+        if self.always or not self.done:
+            self.done = True
+            self.hit()
+            raise Killed(self.error)
 
 
 @dataclass
@@ -98,7 +105,9 @@ class LandsLate(AtCall):
     seconds: float = 45.0
     error: str | None = None
 
-    stands_still = True
+    @property
+    def stands_still(self) -> bool:
+        return self.always or not self.done
 
     def before(self, invocation: Invocation, call: str) -> None:
         if self.is_it(invocation, call) and self.functions is not None:

@@ -19,7 +19,8 @@ TERMINATED_SHOWN_FOR = 3600.0
 class Account:
     """Each record has a `history`: (second, state) in order, also of what is still to come.
 
-    hosts: what happened on a host, (second, what, value). targets: by cluster, group and instance.
+    hosts: what happened on a host, (second, what, value). targets: by cluster, group and instance;
+    past_targets: those that are gone, each with its instance.
     table: items by partition and sort key. log: every call that had an effect.
     """
 
@@ -29,6 +30,7 @@ class Account:
     commands: dict[str, Record] = field(default_factory=dict)
     hosts: dict[str, list[tuple[float, str, Any]]] = field(default_factory=dict)
     targets: dict[str, dict[str, dict[str, Record]]] = field(default_factory=dict)
+    past_targets: list[Record] = field(default_factory=list)
     shares: dict[str, float] = field(default_factory=dict)
     table: dict[str, dict[str, Record]] = field(default_factory=dict)
     leases: list[Record] = field(default_factory=list)

@@ -29,7 +29,7 @@ _LIVES = ("pending", "running", "stopping", "stopped")
 
 
 class HostileCompute:
-    """Port Compute. `zones`: by subnet."""
+    """Port Compute. `zones`: by subnet; `ends_within`: what a termination takes, at least and at most."""
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class HostileCompute:
         self._random = chance
         self._zones = zones
         self._environment = environment
+        self.ends_within = (15.0, 120.0)
 
     def instances_of_cluster(self, cluster: str) -> list[Instance]:
         return self._tagged(CLUSTER_TAG, cluster)
@@ -104,7 +105,7 @@ class HostileCompute:
         now = self._time.seconds
         if record is None or state_at(record, now) not in _LIVES:
             return
-        later = self._random.uniform(15, 120)
+        later = self._random.uniform(*self.ends_within)
         change(record, now, (0, "shutting-down"), (later, "terminated"))
         for what in ("up", "database"):
             self._account.happened(instance_id, now, what, False)

@@ -39,15 +39,15 @@ class HostileEndpoint:
         now = self._time.seconds
         delay = NLB_DRAIN_SECONDS if settings.read_endpoint.kind == "nlb" else 0.0
         for name in (SERVING, WARMING):
-            one = self._group(settings, name).get(instance_id)
+            one = self._group(settings.name, name).get(instance_id)
             if one is not None and one["draining"] is None:
                 one["draining"], one["gone"] = now, now + delay
 
     def health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
-        return self._health(settings, SERVING)
+        return self._health(settings.name, SERVING)
 
     def warming_health(self, settings: ClusterSettings) -> dict[str, TargetHealth]:
-        return self._health(settings, WARMING)
+        return self._health(settings.name, WARMING)
 
     def set_share(self, settings: ClusterSettings, share: float) -> None:
         self._account.shares[settings.name] = share
@@ -58,14 +58,21 @@ class HostileEndpoint:
             [(1 - warming, self.health(settings)), (warming, self.warming_health(settings))]
         )
 
-    def _group(self, settings: ClusterSettings, name: str) -> dict[str, Record]:
-        return self._account.targets.setdefault(settings.name, {SERVING: {}, WARMING: {}})[name]
+    def serving(self, cluster: str) -> list[str]:
+        """Who is healthy in the serving group."""
+        found = self._health(cluster, SERVING)
+        return sorted(name for name, one in found.items() if one.state is TargetState.HEALTHY)
+
+    def _group(self, cluster: str, name: str) -> dict[str, Record]:
+        return self._account.targets.setdefault(cluster, {SERVING: {}, WARMING: {}})[name]
 
     def _enter(self, settings: ClusterSettings, name: str, instance_id: str) -> None:
-        group, now = self._group(settings, name), self._time.seconds
+        group, now = self._group(settings.name, name), self._time.seconds
         there = group.get(instance_id)
         if there is not None and there["draining"] is None:
             return
+        if there is not None:
+            self._account.past_targets.append({**there, "gone": now, "instance": instance_id})
         late = NLB_HEALTHY_SECONDS if settings.read_endpoint.kind == "nlb" else DNS_HEALTHY_SECONDS
         group[instance_id] = {
             "registered": now,
@@ -74,12 +81,12 @@ class HostileEndpoint:
             "gone": None,
         }
 
-    def _health(self, settings: ClusterSettings, name: str) -> dict[str, TargetHealth]:
-        now, group = self._time.seconds, self._group(settings, name)
+    def _health(self, cluster: str, name: str) -> dict[str, TargetHealth]:
+        now, group = self._time.seconds, self._group(cluster, name)
         for instance_id in [
             key for key, one in group.items() if one["gone"] is not None and one["gone"] <= now
         ]:
-            del group[instance_id]
+            self._account.past_targets.append({**group.pop(instance_id), "instance": instance_id})
         return {instance_id: self._standing(instance_id, one, now) for instance_id, one in group.items()}
 
     def _standing(self, instance_id: str, target: Record, now: float) -> TargetHealth:

@@ -56,6 +56,8 @@ EFFECTS = frozenset({
     "storage.delete_volume", "commands.send", "commands.cancel", "endpoint.register", "endpoint.promote",
     "endpoint.deregister", "endpoint.set_share", "run_files.publish",
 })  # fmt: skip
+# After these the log says who still serves.
+REMOVALS = frozenset({"endpoint.deregister", "compute.stop", "compute.terminate"})
 WRITES = frozenset({
     "lease.acquire", "lease.release", "ledger.open_run", "ledger.settle", "ledger.close_run", "ledger.start_step",
     "ledger.finish_step", "ledger.intend", "ledger.made", "ledger.mark", "ledger.set_replica", "ledger.keep_snapshots",
@@ -126,6 +128,7 @@ class World:
         self.time = VirtualTime()
         self.account = Account()
         self.random = random.Random(seed)
+        self.stops: list[float] = []
         self.functions = Functions(self.time, self.random, _body, _limit)
         self.workflows = StepFunctions(machines(), self.time, self.random, self.functions, PREFIX)
         self.workflows.on_end.append(self._ended)
@@ -146,6 +149,8 @@ class World:
 
     def stop(self, execution: Execution) -> None:
         """As a person presses Stop execution."""
+        if execution.running:
+            self.stops.append(self.time.seconds)
         self.workflows.stop(execution, "Stopped", "by a person")
 
     def run_for(self, seconds: float) -> None:
@@ -200,6 +205,9 @@ class World:
                 "at": self.time.seconds,
                 "call": call,
                 "given": given,
+                "serving": {name: self.endpoint.serving(name) for name in self.clusters.names()}
+                if call in REMOVALS
+                else {},
                 "step": "" if by is None else by.state or by.function,
                 "execution": "" if by is None or by.execution is None else by.execution.name,
             }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
@@ -23,6 +25,10 @@ def create_snapshots(ports: Ports, step: StepInput) -> Summary:
     donor = settled(ports, step, Donor)
     earlier = of_kind(ports.ledger.resources(step.run_id), ResourceKind.SNAPSHOT)
     rows = _intend(ports, step, donor.volumes)
+    known = {name: row.resource_id for name, row in rows.items() if row.resource_id is not None}
+    if len(known) == len(rows):
+        # An earlier call recorded them all and could not say so; EC2 may not show them yet.
+        return _summary(known)
     snapshots = ports.storage.snapshots_of_run(step.run_id)
     if not snapshots:
         if any(may_still_appear(row, ports.clock.now()) for row in earlier):
@@ -31,8 +37,11 @@ def create_snapshots(ports: Ports, step: StepInput) -> Summary:
         snapshots = ports.storage.create_snapshots(
             donor.instance_id, list(donor.volumes.values()), _tags(ports, step, donor.instance_id)
         )
-    made = {name: _record(ports, step, row, snapshots) for name, row in rows.items()}
-    return Summary(text=f"snapshots of {', '.join(made)} at one instant", numbers={"snapshots": made})
+    return _summary({name: _record(ports, step, row, snapshots) for name, row in rows.items()})
+
+
+def _summary(made: Mapping[str, str]) -> Summary:
+    return Summary(text=f"snapshots of {', '.join(made)} at one instant", numbers={"snapshots": dict(made)})
 
 
 def _tags(ports: Ports, step: StepInput, donor_id: str) -> dict[str, str]:
@@ -52,6 +61,8 @@ def _intend(ports: Ports, step: StepInput, volumes: dict[str, str]) -> dict[str,
 def _record(ports: Ports, step: StepInput, row: ResourceRow, snapshots: list[Snapshot]) -> str:
     source = row.details["source_volume_id"]
     snapshot = next((one for one in snapshots if one.source_volume_id == source), None)
+    if snapshot is None and may_still_appear(row, ports.clock.now()):
+        raise SnapshotsPending(f"of the set the one of {source} ({row.name}) does not show yet")
     if snapshot is None:
         raise SnapshotFailed(f"the snapshot set has no member of {source} ({row.name}); none of it is usable")
     ports.storage.name_snapshot(snapshot.snapshot_id, row.name)

@@ -202,6 +202,33 @@ def test_snapshots_are_made_once_however_often_it_is_asked(ports: FakePorts) -> 
     assert {one.tags[RUN_TAG] for one in ports.storage.snapshots.values()} == {RUN_ID}
 
 
+def test_snapshots_that_are_recorded_and_do_not_show_yet_are_not_made_again(ports: FakePorts) -> None:
+    """The function recorded them and crashed; DescribeSnapshots lags behind its retry."""
+    planned(ports)
+    first = create_snapshots(ports, step(ports, "CreateSnapshots"))
+    ports.storage.hidden = True
+    assert create_snapshots(ports, step(ports, "CreateSnapshots")) == first
+    assert ports.storage.snapshot_calls == 1
+
+
+def test_a_set_of_which_one_member_shows_is_waited_for(ports: FakePorts) -> None:
+    """The answer was lost, and EC2 shows what was made one by one."""
+    planned(ports)
+    given = step(ports, "CreateSnapshots")
+    volumes = ports.ledger.run(RUN_ID).required(Donor, "").volumes
+    for name, volume_id in volumes.items():
+        details = {"source_volume_id": volume_id}
+        ports.ledger.intend(
+            holder_of(given), ResourceKind.SNAPSHOT, name, given.step, ports.clock.now(), details
+        )
+    ports.storage.create_snapshots(BASE, [next(iter(volumes.values()))], {RUN_TAG: RUN_ID})
+    with pytest.raises(errors.SnapshotsPending, match="does not show yet"):
+        create_snapshots(ports, given)
+    ports.clock.advance(minutes=6)
+    with pytest.raises(errors.SnapshotFailed, match="no member"):
+        create_snapshots(ports, given)
+
+
 def test_snapshots_of_a_lost_answer_are_waited_for_before_new_ones_are_made(ports: FakePorts) -> None:
     planned(ports)
     given = step(ports, "CreateSnapshots")

@@ -1,0 +1,122 @@
+"""What Peaker does when anything fails. Writes build/bench/faults.json after each part.
+
+Examples:
+  python -m bench.faults                      all parts
+  python -m bench.faults --only matrix        one part; its figures replace the old ones
+  python -m bench.faults --cell scale_out/RegisterReplica/endpoint.register/late/stop
+                                              one cell of the matrix again, with all that was called
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from bench.faults import figures
+from bench.faults.cells import cells, named
+from bench.faults.figures import Figures
+from bench.faults.matrix import Result, run_cell, run_cells
+
+ROOT = Path(__file__).resolve().parents[2]
+LEAST_CELLS = 2000
+KINDS = {
+    "orphan": "orphans",
+    "double": "doubles",
+    "unproven": "unproven replicas in service",
+    "bounds": "floor or ceiling breaches",
+    "base": "base replicas or sources touched",
+    "ledger": "ledger rows that do not agree with the world",
+    "lease": "leases that are not free",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure, print, write; 1 when a figure does not hold."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.faults",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=PARTS, help="these parts; their figures replace the old ones"
+    )
+    parser.add_argument("--cell", help="run one cell of the matrix again and tell what happened")
+    arguments = parser.parse_args(argv)
+    if arguments.cell:
+        return replay(parser, arguments.cell)
+    told: Figures = {}
+    for name in arguments.only or PARTS:
+        print(f"{name} ...", flush=True)
+        told = figures.written(PARTS[name]())
+    figures.shown(told)
+    return 0 if all(one["holds"] for one in told.values()) else 1
+
+
+def matrix() -> Figures:
+    """Every cell."""
+    chosen = list(cells())
+    failed: list[Result] = []
+    kinds: Counter[str] = Counter()
+    longest, began, done, told = 0.0, time.monotonic(), 0, 0.0
+    for result in run_cells(chosen, processes=os.cpu_count() or 1):
+        done += 1
+        longest = max(longest, result.lease_seconds)
+        if not result.passed:
+            failed.append(result)
+            kinds.update({finding.kind for finding in result.findings})
+            tell(result)
+        if time.monotonic() - told > 2:
+            told = time.monotonic()
+            print(f"\r{done} of {len(chosen)} cells, {told - began:.0f} s", end="", flush=True)
+    print(f"\r{done} of {len(chosen)} cells, {time.monotonic() - began:.0f} s")
+    return {
+        "matrix cells run": figures.at_least(len(chosen), LEAST_CELLS),
+        "matrix cells passed": figures.exactly(len(chosen) - len(failed), len(chosen)),
+        **{f"matrix: cells with {text}": figures.exactly(kinds[kind], 0) for kind, text in KINDS.items()},
+        "longest minutes from a stop to a free lease": figures.at_most(longest / 60, 15),
+    }
+
+
+def tell(result: Result) -> None:
+    """What is wrong with a cell, and how to run it again."""
+    why = "; ".join(f"{one.kind}: {one.text}" for one in result.findings) or "its fault did not come"
+    print(f"\nFAILED {result.cell.name} (seed {result.cell.seed}): {why}\n  {', '.join(result.ends)}")
+    print(f"  again: python -m bench.faults --cell '{result.cell.name}'", flush=True)
+
+
+def replay(parser: argparse.ArgumentParser, name: str) -> int:
+    """One cell again."""
+    try:
+        cell = named(name)
+    except LookupError as unknown:
+        parser.error(str(unknown.args[0]))
+    result = run_cell(cell)
+    for line in result.story:
+        print(line)
+    print(f"{cell.name}, after {cell.situation!r}: {', '.join(result.ends)}")
+    if not result.passed:
+        tell(result)
+    return 0 if result.passed else 1
+
+
+def every_state() -> Figures:
+    """The faults on the local cloud that `make test` leaves out because another test has one like them."""
+    command = [sys.executable, "-m", "pytest", "tests/statemachines", "-m", "every_state"]
+    done = subprocess.run(command, cwd=ROOT, check=False)
+    return {
+        "faults on the local cloud in states that another test stands for": figures.exactly(
+            done.returncode, 0
+        )
+    }
+
+
+PARTS: Mapping[str, Callable[[], Figures]] = {"matrix": matrix, "states": every_state}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,155 @@
+"""The matrix: every task state of the workflows, every fault that applies to it, and what comes with the fault.
+
+A cell's name is all that it takes to run it again: `scale_out/RegisterReplica/endpoint.register/late/stop`.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from bench.faults.situations import SITUATIONS
+from bench.faults.workflows.functions import Interference
+from bench.faults.workflows.interferences import (
+    DiesAfter,
+    DiesAtTheEnd,
+    DiesBefore,
+    LandsLate,
+    LosesAnswer,
+    Raises,
+)
+from bench.faults.world.world import EFFECTS, WRITES, World, machines
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable, Throttled
+from statemachines import structure
+
+# Of one call: refused or lost on the way to AWS, or the function ends around it.
+OF_A_CALL = (
+    "throttled",
+    "unavailable",
+    "refused",
+    "answer lost",
+    "timed out before",
+    "timed out after",
+    "late",
+)
+# Of the function as a whole.
+OF_A_FUNCTION = ("crash before", "crash in the middle", "crash after")
+# For one try of the state or for all of them, or with a stop at that moment, whose event comes once, twice or never.
+MODES = ("once", "for good", "stop", "duplicate", "unheard")
+SEED = 20261122
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`call` is the port's method that the fault is for; of a fault of the function it is one in its middle."""
+
+    situation: str
+    workflow: str
+    state: str
+    call: str
+    fault: str
+    mode: str
+
+    @property
+    def name(self) -> str:
+        return "/".join((self.workflow, self.state, self.call, self.fault, self.mode))
+
+    @property
+    def seed(self) -> int:
+        """Of this cell alone, so that others may come and go."""
+        return SEED ^ zlib.crc32(self.name.encode())
+
+    def interference(self, world: World) -> Interference:
+        """What its fault does to the functions of its state."""
+        always = self.mode == "for good"
+        text = f"{self.call}: on purpose"
+        match self.fault:
+            case "throttled":
+                return Raises(at=self.call, always=always, error=Throttled(text))
+            case "unavailable":
+                return Raises(at=self.call, always=always, error=AwsUnavailable(text))
+            case "refused":
+                return Raises(at=self.call, always=always, error=AwsCallRejected(f"{text}: AccessDenied"))
+            case "answer lost":
+                return LosesAnswer(at=self.call, always=always, error=AwsUnavailable(text))
+            case "timed out before":
+                return DiesBefore(at=self.call, always=always, error="Sandbox.Timedout")
+            case "timed out after":
+                return DiesAfter(at=self.call, always=always, error="Sandbox.Timedout")
+            case "crash before":
+                return DiesBefore(at=0, always=always)
+            case "crash in the middle":
+                return DiesAfter(at=self.call, always=always)
+            case "crash after":
+                return DiesAtTheEnd(always=always)
+            case "late":
+                seconds = random.Random(self.seed).uniform(5, 58)
+                alone = self.mode in ("once", "for good")
+                error = "Lambda.SdkClientException" if alone else None
+                return LandsLate(
+                    at=self.call, always=always, functions=world.functions, seconds=seconds, error=error
+                )
+        raise ValueError(self.fault)
+
+
+def task_states() -> set[tuple[str, str]]:
+    """Workflow and state of everything that calls a function."""
+    return {
+        (workflow, state.name)
+        for workflow, machine in machines().items()
+        for state in structure.states(machine)
+        if state.body["Type"] == "Task" and "FunctionName" in state.body["Arguments"]
+    }
+
+
+@cache
+def reached() -> dict[tuple[str, str], tuple[str, tuple[str, ...]]]:
+    """By workflow and state: the first situation that passes it, and the calls that its functions make there."""
+    found: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
+    for name, situation in SITUATIONS.items():
+        world = situation.world(SEED)
+        begun = len(world.functions.invocations)
+        execution = situation.begin(world, lambda _: None)
+        world.finish(execution)
+        world.run_for(3600)
+        calls: dict[tuple[str, str], dict[str, None]] = {}
+        for one in world.functions.invocations[begun:]:
+            if one.execution is not None:
+                calls.setdefault((one.execution.workflow, one.state), {}).update(dict.fromkeys(one.calls))
+        for key, made in calls.items():
+            found.setdefault(key, (name, tuple(made)))
+        world.close()
+    return found
+
+
+def cells() -> Iterator[Cell]:
+    """All of them, in the order of the situations."""
+    for (workflow, state), (situation, calls) in reached().items():
+        for call in targets(calls):
+            for fault in OF_A_CALL:
+                for mode in MODES:
+                    yield Cell(situation, workflow, state, call, fault, mode)
+        for fault in OF_A_FUNCTION:
+            for mode in MODES:
+                yield Cell(situation, workflow, state, calls[len(calls) // 2], fault, mode)
+
+
+def named(name: str) -> Cell:
+    """Raises LookupError, naming those that are like it."""
+    there = {cell.name: cell for cell in cells()}
+    if name not in there:
+        alike = [one for one in there if one.startswith("/".join(name.split("/")[:2]))]
+        raise LookupError(f"no cell {name!r}; of this state there are: {', '.join(alike[:20]) or 'none'}")
+    return there[name]
+
+
+def targets(calls: tuple[str, ...]) -> list[str]:
+    """The calls that faults are for: all that change AWS, else the last that writes, else the last of all."""
+    effects = [one for one in calls if one in EFFECTS]
+    writes = [
+        one for one in calls if one in WRITES and one not in ("ledger.start_step", "ledger.finish_step")
+    ]
+    return effects or writes[-1:] or list(calls[-1:])

@@ -1,0 +1,48 @@
+"""The figures of `make faults` in build/bench/faults.json: `{figure: {value, must, holds}}`.
+
+Every part gives a few of them: `{"matrix cells passed": exactly(4355, 4355)}`. A part that is measured again replaces
+its own and leaves those of others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+RESULT = Path(__file__).resolve().parents[2] / "build" / "bench" / "faults.json"
+
+Figure = dict[str, object]
+Figures = Mapping[str, Figure]
+
+
+def exactly(value: int, must: int) -> Figure:
+    return {"value": value, "must": must, "holds": value == must}
+
+
+def at_most(value: float, must: float) -> Figure:
+    return {"value": round(value, 1), "must": f"<= {must:g}", "holds": value <= must}
+
+
+def at_least(value: float, must: float) -> Figure:
+    return {"value": value, "must": f">= {must:g}", "holds": value >= must}
+
+
+def written(figures: Figures, result: Path = RESULT) -> dict[str, Figure]:
+    """Lay them over what the file has; returns all."""
+    before = json.loads(result.read_text(encoding="utf-8")) if result.is_file() else {}
+    after: dict[str, Figure] = {**before, **figures}
+    result.parent.mkdir(parents=True, exist_ok=True)
+    result.write_text(json.dumps(after, indent=1) + "\n", encoding="utf-8")
+    return after
+
+
+def shown(figures: Figures) -> None:
+    """As a table."""
+    table = Table("figure", "value", "must", "holds")
+    for name, figure in figures.items():
+        table.add_row(name, str(figure["value"]), str(figure["must"]), "yes" if figure["holds"] else "NO")
+    Console(width=130, highlight=False).print(table)

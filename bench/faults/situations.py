@@ -1,0 +1,171 @@
+"""How each state of the workflows is reached: what stands before, what is started, and what goes wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.faults.workflows.executions import Execution
+from bench.faults.workflows.functions import Interference, Invocation
+from bench.faults.workflows.interferences import AtCall, Raises, Watches
+from bench.faults.workflows.walker import Walk
+from bench.faults.world.world import World, settings
+from peaker_contract.errors import AwsCallRejected
+from peaker_contract.tags import RUN_TAG
+
+Interfere = Callable[[Invocation], Interference | None]
+# Two replicas at most: a second one of a run would be one too many.
+LIMITS = {"max_replicas": 2}
+DENIED = "AccessDenied: on purpose"
+
+
+@dataclass
+class Situation:
+    """`given` is the input; `refused` the calls that are refused for good, by state; `stopped_at` a state."""
+
+    workflow: str
+    given: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    prepare: Callable[[World], None] = lambda world: world.load(250, 2)
+    answers: Mapping[str, str] = field(default_factory=dict)
+    scripts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    stopped_at: str | None = None
+    stopped_after: tuple[str, str] | None = None
+    instances_end_within: tuple[float, float] = (15.0, 120.0)
+
+    def world(self, seed: int) -> World:
+        """All that stands before the start."""
+        world = World(seed, settings(**{**LIMITS, **self.changes}))
+        self.prepare(world)
+        return world
+
+    def begin(self, world: World, beside: Interfere) -> Execution:
+        """Start it; `beside` may interfere first with every function."""
+        for document, error in self.answers.items():
+            world.commands.fail(document, error)
+        for document, answer in self.scripts.items():
+            world.commands.scripts[document, None] = [answer] * 1000
+        world.compute.ends_within = self.instances_end_within
+        given = dict(self.given)
+        if given.get("replica") == "peak":
+            given["replica"] = peak(world)
+        execution = world.start(self.workflow, **given)
+        refusals = {
+            state: Raises(at=call, error=AwsCallRejected(f"{call}: {DENIED}"), always=True)
+            for state, call in self.refused.items()
+        }
+
+        def stop_soon() -> None:
+            world.time.after(0, lambda: world.stop(execution))
+
+        stop = Watches(hit=stop_soon)
+
+        def interfere(invocation: Invocation) -> Interference | None:
+            own: AtCall | None = refusals.get(invocation.state)
+            if self.stopped_after and (invocation.state, invocation.execution) == (
+                self.stopped_after[0],
+                execution,
+            ):
+                stop.at = self.stopped_after[1]
+                own = stop
+            return beside(invocation) or own
+
+        def entered(walk: Walk, state: str) -> None:
+            if state == self.stopped_at and walk is execution.walk:
+                world.time.after(0.5, lambda: world.stop(execution))
+
+        world.functions.interfere = interfere
+        world.workflows.on_enter = entered
+        return execution
+
+
+def peak(world: World) -> str:
+    """The replica that an earlier run made."""
+    return next(key for key, one in world.account.instances.items() if RUN_TAG in one["tags"])
+
+
+def _serving(world: World) -> None:
+    world.load(250, 2)
+    built = world.run("scale_out")
+    assert built.status == "SUCCEEDED", built
+    world.load(20, 1, 1)
+    world.run_for(2 * 3600)
+
+
+def _parked(world: World) -> None:
+    _serving(world)
+    parked = world.run("scale_in")
+    assert parked.states[-1] == "ReplicaParked", parked
+    world.run_for(60)
+    world.load(250, 2)
+
+
+def _serving_under_load(world: World) -> None:
+    _serving(world)
+    world.load(250, 2)
+
+
+SCHEDULE = {"trigger": {"kind": "schedule"}}
+PARKING = {"retirement": {"idle_seconds": 60, "park": "always"}}
+LATE_FAILURE = {"load_buffer_pool": "DiskFull"}
+USED = {"drain_replica": {"connections": 0, "transactions": 0, "client_statements": 4711}}
+SITUATIONS: Mapping[str, Situation] = {
+    "build": Situation("scale_out"),
+    "build by schedule": Situation("scale_out", SCHEDULE),
+    "build stopped": Situation("scale_out", stopped_at="LoadBufferPool"),
+    "plan a build": Situation("scale_out", {"mode": "plan"}),
+    "build refused": Situation("scale_out", changes={"max_replicas": 1}),
+    "build without a lease": Situation("scale_out", refused={"AcquireLease": "lease.acquire"}),
+    "build fails": Situation("scale_out", answers=LATE_FAILURE),
+    "build and its undo fail": Situation(
+        "scale_out", answers=LATE_FAILURE, refused={"UndoScaleOut": "compute.terminate"}
+    ),
+    "return": Situation("scale_out", changes=PARKING, prepare=_parked),
+    "retire": Situation("scale_in", prepare=_serving),
+    "park": Situation("scale_in", changes=PARKING, prepare=_serving),
+    "retire by schedule": Situation("scale_in", SCHEDULE, prepare=_serving),
+    "plan a retirement": Situation("scale_in", {"mode": "plan"}, prepare=_serving),
+    "retirement refused": Situation("scale_in", prepare=_serving_under_load),
+    "retire without a lease": Situation(
+        "scale_in", prepare=_serving, refused={"AcquireLease": "lease.acquire"}
+    ),
+    "retire a parked one": Situation("scale_in", {"replica": "peak"}, changes=PARKING, prepare=_parked),
+    "retirement fails": Situation("scale_in", prepare=_serving, refused={"ConfirmIdle": "commands.send"}),
+    "retirement and its restore fail": Situation(
+        "scale_in",
+        prepare=_serving,
+        refused={"ConfirmIdle": "commands.send", "RestoreReplica": "endpoint.register"},
+    ),
+    "retirement fails after its end": Situation(
+        "scale_in", prepare=_serving, refused={"RetireReplica": "storage.delete_volume"}
+    ),
+    "retirement and its end fail": Situation(
+        "scale_in",
+        prepare=_serving,
+        refused={"RetireReplica": "storage.delete_volume", "FinishRetirement": "storage.delete_volume"},
+    ),
+    "receipt of a parking fails": Situation(
+        "scale_in", changes=PARKING, prepare=_serving, refused={"RecordReceipt": "ledger.save_receipt"}
+    ),
+    "build stopped after its receipt": Situation(
+        "scale_out", stopped_after=("ReleaseLease", "lease.release")
+    ),
+    "build stopped before its release": Situation(
+        "scale_out", stopped_at="ReleaseLease", refused={"ReleaseLease": "lease.release"}
+    ),
+    "build stopped and roll_back fails": Situation(
+        "scale_out", stopped_at="LoadBufferPool", refused={"UndoStoppedRun": "compute.terminate"}
+    ),
+    "build stopped while it serves": Situation("scale_out", stopped_at="RampTraffic"),
+    "build stopped and its undo takes long": Situation(
+        "scale_out", stopped_at="LoadBufferPool", instances_end_within=(700.0, 800.0)
+    ),
+    "return stopped": Situation("scale_out", changes=PARKING, prepare=_parked, stopped_at="StartDatabase"),
+    "retirement stopped": Situation("scale_in", prepare=_serving, stopped_at="DrainReplica"),
+    "retirement stopped after its end": Situation(
+        "scale_in", prepare=_serving, stopped_after=("RetireReplica", "compute.terminate")
+    ),
+    "parking stopped": Situation("scale_in", changes=PARKING, prepare=_serving, stopped_at="ParkReplica"),
+}
