@@ -288,7 +288,7 @@ IN_TASKS = {
 # Before the lease; compensations; and what only the retiring way has (tests of their own: test_scale_in.py).
 IN_ELSEWHERE = {
     "ValidateRequest", "PlanOnly", "CheckSurplus", "AcquireLease", "ReleaseUnseenLease", "ReleaseLease",
-    "RetireReplica", "RestoreReplica", "RecordFailure", "ReleaseLeaseAfterFailure", "FinishRetirement",
+    "RetireReplica", "FenceScaleIn", "RestoreReplica", "RecordFailure", "ReleaseLeaseAfterFailure", "FinishRetirement",
     "RecordLateRetirement", "ReleaseLeaseAfterLateRetirement", "RecordLateParking",
     "ReleaseLeaseAfterLateParking", "RecordReceipt", "RecordRestoreIncomplete",
     "ReleaseLeaseAfterIncompleteRestore", "RecordRefusal", "ReleaseUnusedLease",
@@ -344,8 +344,7 @@ def test_a_fault_after_the_parking_leaves_it_parked_and_says_so(cloud: WorkflowC
 
 
 BACK_STATES = [
-    *((step.state, one.name) for one in FUNCTIONS for step in one.steps if Method.RETURN in step.methods),
-    ("RecordReceipt", "record_receipt"),
+    (step.state, one.name) for one in FUNCTIONS for step in one.steps if Method.RETURN in step.methods
 ]
 BACK_CASES = [
     *((step, handler, "before") for step, handler in BACK_STATES),

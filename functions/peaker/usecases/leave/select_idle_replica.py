@@ -27,11 +27,12 @@ from peaker_contract.tags import CLUSTER_TAG
 class Selected(Summary):
     """The replica, or None in plan mode, with what was thought of each one and what the guard would say.
 
-    `out_of_service`: it is parked, or was left behind in the making, and goes straight to retirement. `disposal`
-    compares parking with retiring.
+    `parked`: it stands already. `out_of_service`: it does, or was left behind in the making, and goes straight to
+    retirement. `disposal` compares parking with retiring.
     """
 
     replica: str | None
+    parked: bool = False
     out_of_service: bool = False
     candidates: dict[str, str]
     figures: dict[str, dict[str, Any]] = Field(default_factory=dict)
@@ -55,6 +56,7 @@ def select_idle_replica(ports: Ports, step: SelectStep) -> Selected:
     return Selected(
         text=f"{choice.replica.instance_id} is to go: {candidates[choice.replica.instance_id]}",
         replica=choice.replica.instance_id,
+        parked=choice.replica.is_parked,
         out_of_service=_is_out(choice.replica),
         candidates=candidates,
         figures=_figures(choice),
@@ -79,6 +81,7 @@ def _planned(
     return Selected(
         text=f"would {verb} {chosen.instance_id}",
         replica=chosen.instance_id,
+        parked=chosen.is_parked,
         out_of_service=_is_out(chosen),
         candidates=candidates,
         figures=_figures(choice),
