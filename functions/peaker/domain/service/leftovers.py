@@ -115,9 +115,13 @@ class Leftover:
 
 @dataclass(frozen=True)
 class SightJudgement:
-    """`leftovers` are due, `held` says what waits and for what, `untouchable` names what Peaker may not touch."""
+    """`leftovers` are due, `paused` resisted and are tried again later, `untouchable` is what Peaker may not touch.
+
+    `held` says what may be no leftover at all, and why.
+    """
 
     leftovers: tuple[Leftover, ...] = ()
+    paused: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     untouchable: tuple[str, ...] = ()
 
@@ -125,7 +129,7 @@ class SightJudgement:
     def text(self) -> str:
         """All of it in one line."""
         said = [f"{one.remedy.value} {one.instance_id or one.run_id}: {one.reason}" for one in self.leftovers]
-        return "; ".join((*said, *self.held, *self.untouchable)) or "nothing is left over"
+        return "; ".join((*said, *self.paused, *self.held, *self.untouchable)) or "nothing is left over"
 
 
 def judge_sight(sight: ClusterSight) -> SightJudgement:
@@ -135,15 +139,13 @@ def judge_sight(sight: ClusterSight) -> SightJudgement:
     ends = [_judge_unfinished(sight, one) for one in sight.unfinished]
     busy = frozenset().union(*(_runs_in_hand(one.run) for one in sight.unfinished))
     found = [*_replicas_left(sight, busy), *_things_left(sight, busy)]
-    held = [one for one in ends if isinstance(one, str)]
-    if found and sight.sweep is not None and sight.at < next_look(sight.sweep):
-        held.append(
-            f"{sight.sweep.waiting}; looked at {sight.sweep.looks} times, next {next_look(sight.sweep):%H:%M}"
-        )
-        found = []
+    paused = [one for one in ends if isinstance(one, str)]
+    if found and (again := _not_due(sight.sweep, sight.at)):
+        paused, found = [*paused, again], []
     return SightJudgement(
         leftovers=tuple(one for one in (*ends, *found) if isinstance(one, Leftover)),
-        held=tuple(held),
+        paused=tuple(paused),
+        held=tuple(one.why for one in ends if isinstance(one, Unknown)),
         untouchable=tuple(_untouchable(sight, busy)),
     )
 
@@ -167,14 +169,19 @@ def _judge_lease(sight: ClusterSight, lease: LeaseRow) -> SightJudgement:
     return SightJudgement(leftovers=(Leftover(Remedy.END_RUN, lease.run_id, why),))
 
 
-def _judge_unfinished(sight: ClusterSight, one: UnfinishedRun) -> Leftover | str:
+def _judge_unfinished(sight: ClusterSight, one: UnfinishedRun) -> Leftover | str | Unknown:
+    """A sentence where it is left and not due yet; Unknown where somebody may be at work on it."""
     why = _ended(sight, one.run.run_id, one.execution, one.run.started_at)
     if isinstance(why, Unknown):
-        return why.why
-    taken = one.run.part(TakenUp)
-    if taken is not None and sight.at < next_look(taken):
-        return f"{taken.waiting}; looked at {taken.looks} times, next {next_look(taken):%H:%M}"
-    return Leftover(Remedy.END_RUN, one.run.run_id, why)
+        return why
+    return _not_due(one.run.part(TakenUp), sight.at) or Leftover(Remedy.END_RUN, one.run.run_id, why)
+
+
+def _not_due(taken: TakenUp | None, at: datetime) -> str | None:
+    """When what resists is tried again, as a sentence; None when it is due now."""
+    if taken is None or at >= next_look(taken):
+        return None
+    return f"{taken.waiting}; looked at {taken.looks} times, next {next_look(taken):%H:%M}"
 
 
 def _ended(

@@ -66,7 +66,13 @@ def sweep_orphans(ports: Ports) -> Swept:
     environment = _Environment(_owned_things(ports), ports.executions.being_rolled_back())
     swept: dict[str, ClusterSwept] = {}
     failed: dict[str, str] = {}
-    for name in ports.clusters.names():
+    names = ports.clusters.names()
+    for name, left in environment.things.items():
+        if name not in names:
+            failed[name or "no cluster"] = (
+                f"it is not in the settings, and {_listed(left)} carry its tag (I1)"
+            )
+    for name in names:
         try:
             swept[name] = _sweep(ports, name, environment)
         except PeakerError as error:
@@ -82,8 +88,9 @@ def _sweep(ports: Ports, name: str, environment: _Environment) -> ClusterSwept:
     done = take_up(ports, name, judgement.leftovers)
     since = [taken.first_at for run in unfinished if (taken := run.part(TakenUp)) is not None]
     return ClusterSwept(
-        text="; ".join((*done.said, *judgement.held, *judgement.untouchable)) or judgement.text,
-        leftovers=len(judgement.leftovers) - done.ended,
+        text="; ".join((*done.said, *judgement.paused, *judgement.held, *judgement.untouchable))
+        or judgement.text,
+        leftovers=len(judgement.leftovers) + len(judgement.paused) - done.ended,
         oldest_seconds=seconds_between(min(since), ports.clock.now()) if since else 0.0,
         ended_runs=done.ended_runs,
         untouchable=judgement.untouchable,
@@ -136,6 +143,10 @@ def _owned_things(ports: Ports) -> dict[str, list[OwnedThing]]:
             OwnedThing(kind, resource_id, tags.get(RUN_TAG, ""))
         )
     return found
+
+
+def _listed(things: Sequence[OwnedThing]) -> str:
+    return ", ".join(f"{one.kind.value} {one.resource_id}" for one in things)
 
 
 def _states(ports: Ports, name: str, rows: Mapping[str, ReplicaRow]) -> dict[str, str]:

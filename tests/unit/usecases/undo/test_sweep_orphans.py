@@ -20,7 +20,7 @@ from peaker.usecases.run.release_lease import release_lease
 from peaker.usecases.undo.sweep_orphans import ClusterSwept, sweep_orphans
 
 from peaker_contract.errors import AwsCallRejected, LeaseLost, Throttled
-from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
+from peaker_contract.tags import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import (
     BASE,
     RUN_ID,
@@ -239,6 +239,14 @@ class TestWhoIsLeftAlone:
         found = look(ports)
         assert ports.compute.terminated == []
         assert "which the ledger does not know" in found.untouchable[0]
+
+    def test_what_a_cluster_left_that_is_not_in_the_settings_any_more_is_named(
+        self, ports: FakePorts
+    ) -> None:
+        ports.compute.add(instance(NEW, tags={**TAGS, CLUSTER_TAG: "removed"}))
+        found = sweep_orphans(ports)
+        assert NEW in found.failed["removed"]
+        assert ports.compute.terminated == []
 
     def test_a_cluster_that_cannot_be_looked_at_keeps_no_other_from_its_look(self, ports: FakePorts) -> None:
         built(ports)
