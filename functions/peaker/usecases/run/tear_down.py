@@ -7,7 +7,7 @@ ends nothing but itself: the rest goes on, and all refusals are told at the end.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from peaker.domain.instants import seconds_between
@@ -19,7 +19,7 @@ from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker.usecases.run.lost_answers import may_still_appear
 from peaker.usecases.run.run_host_command import RESEND_AFTER, sent_command
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import AwsCallRejected, NotOwned
+from peaker_contract.errors import AwsCallRejected, NotOwned, ResourceNotFound
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 _ATTACHED = {"attaching", "attached", "busy", "detaching"}
@@ -164,8 +164,9 @@ def _remove_target(job: TearDown, row: ResourceRow, instance_id: str, states: Se
         job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
         return []
     if states != {TargetState.DRAINING}:
-        tags = job.ports.compute.instance(instance_id).tags
-        _confirm_ours(job, instance_id, tags, row)
+        # An id that EC2 has forgotten is never given again: then the ledger's row alone says whose target it is.
+        with suppress(ResourceNotFound):
+            _confirm_ours(job, instance_id, job.ports.compute.instance(instance_id).tags, row)
         _note_that_it_leaves(job)
         job.ports.endpoint.deregister(job.settings, instance_id)
     return [f"target {instance_id} {', '.join(sorted(state.value for state in states))}"]

@@ -153,6 +153,16 @@ def test_a_target_that_a_late_call_put_back_leaves_again(ports: FakePorts) -> No
     assert ports.endpoint.warming[NEW].state is TargetState.DRAINING
 
 
+def test_a_target_whose_instance_ec2_has_forgotten_leaves_all_the_same(ports: FakePorts) -> None:
+    step = build(ports)
+    ports.endpoint.set(NEW, TargetState.UNUSED)
+    del ports.compute.instances[NEW]
+    ports.storage.detach_all(NEW)
+    undo(ports, step)
+    assert NEW not in ports.endpoint.health(orders())
+    assert ports.storage.volumes_of_run(RUN_ID) == []
+
+
 def test_a_command_that_may_still_show_is_waited_for_and_cancelled(ports: FakePorts) -> None:
     step = leased(ports, "StartDatabase")
     details = {"document": "start_database", "instance_id": BASE}
