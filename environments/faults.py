@@ -92,12 +92,18 @@ def shown_path(at: Location, document: object) -> str:
     here: Any = document
     for index, part in enumerate(at):
         named = isinstance(part, int) and index > 0 and at[index - 1] in _NAMED
-        parts.append((_name_of(here, part) if named else None) or str(part))
+        parts.append((_name_of(here, part) if named else None) or _readable(str(part)))
         try:
             here = here[part]
         except (KeyError, IndexError, TypeError):
             here = None
     return ".".join(parts)
+
+
+def _readable(part: str) -> str:
+    """A key as one can read it in a line: names of settings are printable, what a file has instead may be anything."""
+    text = part if part.isprintable() else ascii(part)[1:-1]
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 3]}..."
 
 
 def _name_of(items: object, index: str | int) -> str | None:

@@ -15,7 +15,8 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from peaker_cli.failures import ControlPlaneError, ended
+from peaker_cli.failures import CALLED_WRONGLY, ControlPlaneError, ended, say
+from peaker_cli.plain_text import plain
 
 # The module of each, in the order of the help. It has the function `<command>_command` and an EPILOG.
 COMMANDS = {
@@ -82,6 +83,12 @@ def peaker(
 
 def main() -> None:
     """Entry point; a failure is one line on stderr and exit status 1, a wrong call is status 2."""
+    for number, word in enumerate(sys.argv[1:], 1):
+        if "\n" in word or plain(word) != word:
+            say(
+                f"argument {number}, {plain(word)[:80]}: has control characters, which no name and no option has"
+            )
+            sys.exit(CALLED_WRONGLY)
     sys.exit(ended(_explained, (ControlPlaneError,)))
 
 

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from peaker.domain.decoding import MISFITS
+
 
 class AwsClock:
     """Port Clock: the date of the newest answer; before the first one, this machine's clock."""
@@ -32,6 +34,6 @@ class AwsClock:
             return
         try:
             found = parsedate_to_datetime(text)
-        except ValueError:
+        except MISFITS:
             return
         self._newest = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)

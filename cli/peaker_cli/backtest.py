@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory
 from peaker.adapters.ssm.prices import ParameterPrices
+from peaker.domain.contract import misfits
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import PriceTable
@@ -39,6 +40,7 @@ from peaker_backtest.scenario import (
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.printing import console
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 from peaker_contract.names import cluster_parameter
@@ -130,7 +132,7 @@ def backtest_command(
     html_path: Annotated[Path | None, typer.Option("--html", help="Write the report as a page here.")] = None,
 ) -> None:
     """Replay the past: does Peaker pay on this load, against a static fleet and reactive scaling? Read only."""
-    messages = Console(stderr=True)
+    messages = console(stderr=True)
     to_stdout = json_path is not None and str(json_path) == "-"
     choices = Choices(
         time_column, load_column, separator and separator.value, decimal and decimal.value,
@@ -156,7 +158,7 @@ def backtest_command(
         raise typer.Exit(2) from None
     except PeakerError as error:
         raise ControlPlaneError(f"the load of {shown(str(cluster))} could not be read: {error}") from error
-    print_report(messages if to_stdout else Console(), report)
+    print_report(messages if to_stdout else console(), report)
     if json_path:
         _write(messages, "JSON", json_path, document_text(as_document(report)))
     if html_path:
@@ -297,4 +299,6 @@ def _settings(control: ControlPlane, cluster: str) -> ClusterSettings:
             f"no parameter {shown(name)} in {control.region}; check --cluster, --env and --region", field="--cluster"
         ) from None  # fmt: skip
     except ValidationError as error:
-        raise BadInput(f"parameter {shown(name)} is no cluster setting: {error}") from None
+        raise BadInput(
+            f"parameter {shown(name)} is no cluster setting: {shown(misfits(error))}; deploy again"
+        ) from None

@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 from peaker.adapters.aws_clients import config_for
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.runs.failure import Failure
 
 from peaker_cli.aws_time import AwsClock
@@ -132,7 +133,8 @@ class ControlPlane:
         failure = None
         if found["status"] in _ENDED - {"SUCCEEDED"}:
             failure = (str(found.get("error", found["status"])), str(found.get("cause", "")))
-        output = json.loads(found["output"]) if found.get("output") else None
+        with understood(ControlPlaneError, f"the output of {execution_arn}"):
+            output = parsed_json(found["output"]) if found.get("output") else None
         return Execution(execution_arn, str(found["status"]), output, failure)
 
     def wait(

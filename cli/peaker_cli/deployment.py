@@ -27,6 +27,8 @@ import typer
 import yaml
 from botocore.exceptions import ProfileNotFound
 
+from peaker_cli.plain_text import plain
+
 LOCAL_ENVIRONMENT = "local"
 LOCAL_REGION = "us-east-1"
 _ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9]{0,9}")
@@ -113,10 +115,10 @@ class DeploymentOptions:
         try:
             found = resolve_deployment(self, surroundings_of(self))
         except DeploymentUnclear as error:
-            typer.echo(f"peaker: {error}", err=True)
+            typer.echo(plain(f"peaker: {error}"), err=True)
             raise typer.Exit(2) from None
         for note in found.notes:
-            typer.echo(f"peaker: {note}", err=True)
+            typer.echo(plain(f"peaker: {note}"), err=True)
         return found
 
 
@@ -262,7 +264,7 @@ def environment_files(directory: Path) -> dict[str, EnvironmentFile]:
 def _environment_file(path: Path) -> EnvironmentFile:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         document = None
     found = document if isinstance(document, dict) else {}
     functions = found.get("functions")

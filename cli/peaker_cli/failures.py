@@ -14,6 +14,8 @@ import traceback
 from collections.abc import Callable
 from typing import TextIO
 
+from peaker_cli.plain_text import plain
+
 FAILED, CALLED_WRONGLY, STOPPED, UNREAD = 1, 2, 130, 141
 
 
@@ -24,7 +26,7 @@ class ControlPlaneError(Exception):
 def say(message: str) -> None:
     """One line on standard error, whatever line breaks the message has; a closed one loses it."""
     with contextlib.suppress(OSError, ValueError):
-        print(f"peaker: {' '.join(message.split())}", file=sys.stderr)
+        print(f"peaker: {plain(' '.join(message.split()))}", file=sys.stderr)
 
 
 def ended(command: Callable[[], object], explained: tuple[type[Exception], ...]) -> int:
@@ -42,7 +44,7 @@ def ended(command: Callable[[], object], explained: tuple[type[Exception], ...])
         return STOPPED
     except explained as error:
         with contextlib.suppress(OSError, ValueError):
-            print(f"peaker: {error}", file=sys.stderr)
+            print(f"peaker: {plain(str(error))}", file=sys.stderr)
         return FAILED
     except OSError as error:
         return _after_os_error(error)

@@ -28,7 +28,7 @@ from peaker.domain.replicas.fleet import Replica
 from peaker.domain.replicas.inventory import CommandStatus, Instance, Volume
 from peaker.ports import CommandRunner, HostPackage
 from peaker.usecases.join.start_database import health_policy
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -37,6 +37,7 @@ from peaker_cli.base_replica.register_base import why_not_base
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.printing import console, echo
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 from peaker_contract.names import named
@@ -53,6 +54,10 @@ _LIMIT_SECONDS, _PAUSE_SECONDS = 420.0, 0.5
 _MARKS = {"done": "green", "already there": "dim", "warning": "yellow", "refused": "red"}
 
 Say = Callable[[str], None]
+
+
+_STATES = ("done", "already there", "warning", "refused")
+_ANEW = "run peaker prepare-base for this instance with this release"
 
 
 @dataclass(frozen=True)
@@ -113,19 +118,17 @@ def prepare_base_command(
     refused = [step for step in steps if step.state == "refused"]
     following = f"peaker register-base {cluster} {instance_id} --env {control.environment}"
     if as_json:
-        typer.echo(
-            json.dumps(_document(cluster, instance_id, steps, None if refused else following), indent=1)
-        )
+        echo(json.dumps(_document(cluster, instance_id, steps, None if refused else following), indent=1))
     else:
-        Console().print(render_steps(steps))
+        console().print(render_steps(steps))
         for line in remedies(steps):
-            typer.echo(line)
+            echo(line)
     if refused:
         raise ControlPlaneError(
             f"{instance_id} is not prepared: {len(refused)} refused ({', '.join(one.name for one in refused)})"
         )
     if not as_json:
-        typer.echo(f"{instance_id} can be a donor. Once it is to serve reads: {following}")
+        echo(f"{instance_id} can be a donor. Once it is to serve reads: {following}")
 
 
 def prepare_host(
@@ -150,10 +153,26 @@ def prepare_host(
     say("looking at the server, making what is missing")
     given_parameters = base_parameters(settings, wanted)
     result = run_document(commands, "prepare_base", instance_id, given_parameters, who, pause)
-    told = [BaseStep(**step) for step in result.get("steps", [])]
+    told = base_steps(result)
     if result.get("ok") is not True and not any(step.state == "refused" for step in told):
         told.append(BaseStep("prepare_base", "refused", failure_text("prepare_base", result)))
     return steps + told
+
+
+def base_steps(result: Mapping[str, Any]) -> list[BaseStep]:
+    """The steps of the host's result; one that is none, or of a state that this release does not know, is refused."""
+    steps = result.get("steps")
+    return [_base_step(step) for step in (steps if isinstance(steps, list) else [])]
+
+
+def _base_step(step: Any) -> BaseStep:
+    said = step if isinstance(step, dict) else {}
+    name, state, detail, remedy = (str(said.get(key, "")) for key in ("name", "state", "detail", "remedy"))
+    if not name or state not in _STATES:
+        return BaseStep(
+            name or "prepare_base", "refused", f"the host's answer cannot be read: {str(step)[:200]}", _ANEW
+        )
+    return BaseStep(name, state, detail, remedy)
 
 
 def base_parameters(settings: ClusterSettings, wanted: Preparation) -> dict[str, str]:
@@ -245,7 +264,7 @@ def _prepare(control: ControlPlane, cluster: str, instance_id: str, wanted: Prep
     commands = SsmCommands(ssm, ssm, control.environment)
 
     def say(text: str) -> None:
-        typer.echo(f"peaker: {text}", err=True)
+        echo(f"peaker: {text}", err=True)
 
     return steps + prepare_host(
         commands, lambda: deployed_package(control), settings, instance_id, wanted, say

@@ -15,6 +15,7 @@ from peaker_cli.aws_failures import reason
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.printing import echo
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 from peaker_contract.tags import (
@@ -44,9 +45,7 @@ def register_base_command(
         register_base(router, settings, instance)
     except PeakerError as error:
         raise ControlPlaneError(reason(error)) from error
-    typer.echo(
-        f"{instance_id} is behind the read endpoint of {cluster}; it gets reads once it is found healthy"
-    )
+    echo(f"{instance_id} is behind the read endpoint of {cluster}; it gets reads once it is found healthy")
 
 
 def register_base(router: TrafficRouter, settings: ClusterSettings, instance: Instance) -> None:

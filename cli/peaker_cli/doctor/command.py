@@ -13,7 +13,7 @@ from peaker.adapters.ssm.commands import SsmCommands
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.donor import data_volumes
 from peaker.domain.replicas.inventory import Instance, Volume
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -29,6 +29,7 @@ from peaker_cli.doctor.hosts import HostLook, base_replicas, look_at_hosts
 from peaker_cli.doctor.metrics import look_at_metrics
 from peaker_cli.doctor.network import look_at_network
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.printing import console, echo
 from peaker_cli.status.gather import StatusReader
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import ROLE_TAG
@@ -80,16 +81,16 @@ def doctor_command(
     settings = StatusReader(control).settings(cluster)
     diagnosis = diagnose(control, settings)
     if as_json:
-        typer.echo(json.dumps(diagnosis.document(), indent=1))
+        echo(json.dumps(diagnosis.document(), indent=1))
     else:
-        Console().print(render(diagnosis))
+        console().print(render(diagnosis))
         for line in remedies(diagnosis.findings):
-            typer.echo(line)
+            echo(line)
     if diagnosis.refused:
         named = ", ".join(f"{one.area}: {one.check}" for one in diagnosis.refused)
         raise ControlPlaneError(f"a run of {cluster} would fail: {len(diagnosis.refused)} refused ({named})")
     if not as_json:
-        typer.echo(_verdict_line(diagnosis))
+        echo(_verdict_line(diagnosis))
 
 
 def diagnose(control: ControlPlane, settings: ClusterSettings) -> Diagnosis:
@@ -175,4 +176,4 @@ def _source_of(instances: Sequence[Instance]) -> str | None:
 
 
 def _say(text: str) -> None:
-    typer.echo(f"peaker: {text}", err=True)
+    echo(f"peaker: {text}", err=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -11,6 +10,7 @@ from urllib.parse import unquote
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
 from peaker.adapters.ssm.prices import ParameterPrices
+from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Unknown
@@ -28,6 +28,7 @@ from peaker_cli.doctor.account import (
 )
 from peaker_cli.doctor.finding import NotTold, absent, ask
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import AwsCallRejected
 from peaker_contract.names import named
 
 _BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
@@ -189,8 +190,16 @@ class AccountInquiry:
 
 
 def _passed(document: Mapping[str, Any] | str) -> Iterator[str]:
-    """Resources of the statements that allow iam:PassRole. IAM gives the document decoded, or percent-encoded."""
-    whole = json.loads(unquote(document)) if isinstance(document, str) else document
+    """Resources of the statements that allow iam:PassRole. IAM gives the document decoded, or percent-encoded.
+
+    Raises AwsCallRejected for what is no policy.
+    """
+    with understood(AwsCallRejected, "iam:GetRolePolicy: the document"):
+        yield from list(_resources(document))
+
+
+def _resources(document: Mapping[str, Any] | str) -> Iterator[str]:
+    whole = parsed_json(unquote(document)) if isinstance(document, str) else document
     statements = whole["Statement"] if isinstance(whole["Statement"], list) else [whole["Statement"]]
     for one in statements:
         actions = one.get("Action", [])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from peaker.domain.host_results import failure_text
 from peaker.domain.reading import Unknown
@@ -20,6 +20,7 @@ from peaker_cli.base_replica.prepare_base import (
     Preparation,
     agent_step,
     base_parameters,
+    base_steps,
     run_document,
     volumes_step,
 )
@@ -28,6 +29,7 @@ from peaker_cli.doctor.hosts import HostLook, NamedUnknown
 from peaker_cli.failures import ControlPlaneError
 from peaker_contract.cluster import ClusterSettings
 
+ToldT = TypeVar("ToldT")
 _SERVER = "server"
 PREPARE = "run peaker prepare-base for this instance"
 # The shell's and argparse's words where the host has no package, or one from before this document.
@@ -68,14 +70,23 @@ def look_at_host(
     if isinstance(told, Unknown):
         return HostLook(replica, [*steps, NamedUnknown(_SERVER, told)])
     return HostLook(
-        replica, [*steps, *host_steps(told)], told.get("server_id"), told.get("source_host") or None
+        replica,
+        [*steps, *host_steps(told)],
+        _told(told, "server_id", int),
+        _told(told, "source_host", str) or None,
     )
+
+
+def _told(result: Mapping[str, Any], name: str, kind: type[ToldT]) -> ToldT | None:
+    """What the host says under this name; None where it is something else."""
+    value = result.get(name)
+    return value if isinstance(value, kind) else None
 
 
 def host_steps(result: Mapping[str, Any]) -> list[BaseStep | NamedUnknown]:
     """Out of the document's result; a host that did not come so far has one step that says why."""
-    if result.get("steps"):
-        return [BaseStep(**step) for step in result["steps"]]
+    if steps := base_steps(result):
+        return list(steps)
     said = str(result.get("message", ""))
     if all(word in said for word in _NO_PACKAGE):
         return [BaseStep("host package", "refused", "the host has no package of Peaker's", PREPARE)]

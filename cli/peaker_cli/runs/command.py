@@ -17,11 +17,12 @@ from peaker.domain.report.run_progress import RunProgress, run_progress
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.runs.run_memory import RunReplica
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.printing import console, echo
 from peaker_cli.runs.receipt import duration
 from peaker_cli.status.document import RunAtWork, as_document, ended_execution, is_worked_on
 from peaker_cli.status.gather import StatusReader
@@ -61,11 +62,11 @@ def runs_command(
     reader = StatusReader(control)
     lines = read_runs(reader, control, cluster, limit)
     if as_json:
-        typer.echo(json.dumps(as_document(lines), indent=1))
+        echo(json.dumps(as_document(lines), indent=1))
     elif not lines:
-        typer.echo(f"no run of {cluster} yet; a plan changes nothing and is no run")
+        echo(f"no run of {cluster} yet; a plan changes nothing and is no run")
     else:
-        Console().print(render_runs(lines))
+        console().print(render_runs(lines))
 
 
 def read_runs(reader: StatusReader, control: ControlPlane, cluster: str, limit: int) -> list[RunLine]:

@@ -6,7 +6,8 @@ import json
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, Group, RenderableType
+from peaker.domain.decoding import understood
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +15,7 @@ from rich.text import Text
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.printing import console, echo
 from peaker_cli.runs.receipt import duration
 
 PLAN_LIMIT_SECONDS = 180
@@ -35,9 +37,15 @@ def plan_command(
     if execution.is_refused:
         raise ControlPlaneError(f"{execution.output.get('error')}: {execution.output.get('reason')}")
     if as_json:
-        typer.echo(json.dumps(execution.output, indent=1))
+        echo(json.dumps(execution.output, indent=1))
     else:
-        Console().print(render_plan(execution.output))
+        console().print(plan_panel(execution.output))
+
+
+def plan_panel(plan: Any) -> RenderableType:
+    """The plan for a person. Raises ControlPlaneError for one that this release cannot read."""
+    with understood(ControlPlaneError, "the plan (--json prints it as it is)"):
+        return render_plan(plan)
 
 
 def render_plan(plan: dict[str, Any]) -> RenderableType:

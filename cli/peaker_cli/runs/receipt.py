@@ -12,6 +12,8 @@ from rich.text import Text
 
 from peaker_cli.storage.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
 
+# A hundred years; what is longer is no duration of anything here.
+_LONGEST_SECONDS = 3.2e9
 _OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
 
 
@@ -21,6 +23,8 @@ def duration(seconds: float | None) -> str:
         return "-"
     if seconds < 60:
         return f"{seconds:.1f} s"
+    if seconds > _LONGEST_SECONDS:
+        return f"{seconds:.2g} s"
     whole = timedelta(seconds=round(seconds))
     hours, minutes = divmod(whole // timedelta(minutes=1), 60)
     if hours:
@@ -65,7 +69,7 @@ def _steps(receipt: dict[str, Any], real: float | None) -> Table:
     for step in receipt["steps"]:
         table.add_row(
             _clock(step["started_at"]),
-            step["step"],
+            str(step["step"]),
             _both(step["seconds"], real),
             Text(_numbers(_short_of_proof(step))),
         )

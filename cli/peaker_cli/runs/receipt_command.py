@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from peaker.domain.decoding import understood
 from peaker.domain.reading import Unknown
 from peaker.domain.report.run_progress import RunProgress, run_progress
 from peaker.domain.runs.ledger import RunRow
-from rich.console import Console
+from rich.console import RenderableType
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.printing import console, echo
 from peaker_cli.runs.command import RunLine, open_line
 from peaker_cli.runs.receipt import render_receipt
 from peaker_cli.status.document import as_document, run_status
@@ -44,15 +46,21 @@ def receipt_command(
     receipt = control.find_receipt(run_id)
     if receipt is not None:
         if as_json:
-            typer.echo(json.dumps(receipt, indent=1, default=str))
+            echo(json.dumps(receipt, indent=1, default=str))
         else:
-            Console().print(render_receipt(receipt))
+            console().print(receipt_panel(receipt))
         return
     unfinished = read_unfinished(StatusReader(control), control, run_id)
     if as_json:
-        typer.echo(json.dumps(as_document(unfinished), indent=1))
+        echo(json.dumps(as_document(unfinished), indent=1))
     else:
-        typer.echo(unfinished_text(unfinished, control))
+        echo(unfinished_text(unfinished, control))
+
+
+def receipt_panel(receipt: dict[str, Any]) -> RenderableType:
+    """The receipt for a person. Raises ControlPlaneError for one that this release cannot read."""
+    with understood(ControlPlaneError, "the receipt (--json prints it as it is)"):
+        return render_receipt(receipt)
 
 
 def read_unfinished(reader: StatusReader, control: ControlPlane, run_id: str) -> Unfinished:

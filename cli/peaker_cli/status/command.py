@@ -6,11 +6,11 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.printing import console, echo
 from peaker_cli.status.document import ClusterStatus, as_document, cluster_status
 from peaker_cli.status.gather import StatusReader
 from peaker_cli.status.rendering import render_overview, render_status
@@ -29,9 +29,9 @@ def status_command(
     statuses = read_statuses(StatusReader(control), control, cluster)
     if as_json:
         document = as_document(statuses if cluster is None else statuses[0])
-        typer.echo(json.dumps(document, indent=1))
+        echo(json.dumps(document, indent=1))
     else:
-        Console().print(render_overview(statuses) if cluster is None else render_status(statuses[0]))
+        console().print(render_overview(statuses) if cluster is None else render_status(statuses[0]))
 
 
 def read_statuses(reader: StatusReader, control: ControlPlane, cluster: str | None) -> list[ClusterStatus]:

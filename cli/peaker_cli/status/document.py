@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from peaker.domain.decoding import MISFITS
 from peaker.domain.instants import from_iso, seconds_between, to_iso
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.prices import PriceTable
@@ -339,7 +341,23 @@ def _number(report: Mapping[str, Any] | Unknown, name: str) -> Reading:
 def _known_report(facts: Facts) -> Mapping[str, Any] | Unknown:
     if facts.report is None:
         return Unknown("forecast_load has not run yet since this release was deployed")
+    if not isinstance(facts.report, Unknown) and not _is_readable(facts.report):
+        return Unknown("this release cannot read the newest check's report; the next check writes it anew")
     return facts.report
+
+
+_SHOWN = ("capacity_basis", "action", "outcome", "reason", "observing", "observation", "standing", "score")
+
+
+def _is_readable(report: Mapping[str, Any]) -> bool:
+    """Whether the report, a document of the ledger, has what is shown of it."""
+    try:
+        from_iso(str(report["at"]))
+        figures = [report["capacity_per_replica"], report["required"], *dict(report["numbers"]).values()]
+        known = [float(figure) for figure in figures if figure is not None]
+        return set(_SHOWN) <= set(report) and None not in figures[:2] and all(map(math.isfinite, known))
+    except MISFITS:
+        return False
 
 
 def _decision(facts: Facts) -> DecisionStatus | Unknown:

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from peaker_cli.aws_failures import EXPECTED, one_line
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.printing import console, echo
 from peaker_cli.status.command import ClusterOrAll, read_statuses
 from peaker_cli.status.document import ClusterStatus
 from peaker_cli.status.gather import StatusReader
@@ -47,7 +48,7 @@ def watch_command(
 
 def _live(look: Callable[[], list[ClusterStatus]], one: bool, every: float) -> None:
     newest = _rendered(look(), one)
-    live = Live(newest, console=Console(), auto_refresh=False)
+    live = Live(newest, console=console(), auto_refresh=False)
     try:  # not `with`: Ctrl-C while it starts must give the cursor back as well
         live.start()
         while True:
@@ -65,12 +66,12 @@ def _append(look: Callable[[], list[ClusterStatus]], every: float) -> None:
     statuses = look()
     while True:
         for status in statuses:
-            print(status_line(status), flush=True)
+            echo(status_line(status))
         time.sleep(every)
         try:
             statuses = look()
         except (PeakerError, *EXPECTED) as error:
-            print(f"no news: {one_line(error)}", flush=True)
+            echo(f"no news: {one_line(error)}")
             statuses = []
 
 

@@ -13,10 +13,11 @@ import typer
 from peaker.domain.storage.device_load import IostatReport, since_boot_left_out
 from peaker.domain.storage.io_diagnosis import ADVICE, ANY_DEVICE, DeviceDiagnosis, Limits, Verdict, diagnose
 from peaker.domain.storage.iostat_text import IostatFormatError, read_iostat
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from peaker_cli.failures import say
+from peaker_cli.printing import console, echo
 from peaker_cli.storage.promises import parse_instance, parse_volumes
 
 EPILOG = (
@@ -75,9 +76,7 @@ def iostat_command(
         )
     diagnoses = [one for one in diagnose(kept, limits) if not device or one.device in device]
     if as_json:
-        typer.echo(
-            json.dumps({"reports": len(kept), "devices": [_document(one) for one in diagnoses]}, indent=1)
-        )
+        echo(json.dumps({"reports": len(kept), "devices": [_document(one) for one in diagnoses]}, indent=1))
     else:
         _show(diagnoses, left_out=len(reports) - len(kept), kept=len(kept))
 
@@ -132,24 +131,25 @@ def _document(diagnosis: DeviceDiagnosis) -> dict[str, Any]:
 
 
 def _show(diagnoses: list[DeviceDiagnosis], left_out: int, kept: int) -> None:
-    console = Console()
+    printed = console()
     if left_out:
-        console.print(
+        printed.print(
             "The first report of a run is the mean since boot and is left out (--keep-first).", style="dim"
         )
     elif kept == 1:
-        console.print("One report only: without -y it is the mean since boot.", style="dim")
+        printed.print("One report only: without -y it is the mean since boot.", style="dim")
     for diagnosis in diagnoses:
         if diagnosis.headline is Verdict.IDLE:
-            console.print(f"{diagnosis.device}: idle", style="dim")
+            printed.print(f"{diagnosis.device}: idle", style="dim")
             continue
-        console.print(phase_table(diagnosis))
+        printed.print(phase_table(diagnosis))
         verdicts = dict.fromkeys(
             found for phase in diagnosis.phases for found in (phase.verdict, *phase.also)
         )
         for verdict in verdicts:
             if verdict is not Verdict.IDLE:
-                console.print(f"[{style_of(verdict)}]{verdict}[/]: {ADVICE[verdict]}", soft_wrap=True)
+                line = Text.assemble((str(verdict), style_of(verdict)), f": {ADVICE[verdict]}")
+                printed.print(line, soft_wrap=True)
 
 
 def style_of(verdict: Verdict) -> str:
@@ -170,7 +170,7 @@ def phase_table(diagnosis: DeviceDiagnosis) -> Table:
         if phase.last_report != phase.first_report:
             span += f"-{phase.last_report}"
         numbers = _row_numbers(phase.evidence)
-        table.add_row(span, f"[{style_of(phase.verdict)}]{words}[/]", *numbers, phase.finding.reason)
+        table.add_row(span, Text(words, style=style_of(phase.verdict)), *numbers, phase.finding.reason)
     return table
 
 

@@ -30,8 +30,10 @@ from peaker_host.prove.knee import find_knee, find_mixed_knee
 from peaker_host.prove.knee_steps import KneeSettings, Step
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from peaker_cli.failures import say
+from peaker_cli.printing import console, echo
 from peaker_cli.storage.block_device import why_no_scratch, why_not_measurable
 from peaker_cli.storage.iostat import style_of
 from peaker_cli.storage.promises import parse_instance, parse_volumes
@@ -115,9 +117,9 @@ def knee_command(
     if plot is not None:
         _plot(result, plot)
     if as_json:
-        typer.echo(json.dumps({**result, **_judged(findings, comparison)}, indent=1))
+        echo(json.dumps({**result, **_judged(findings, comparison)}, indent=1))
     else:
-        _show(Console(), result, diagnosis, findings, comparison)
+        _show(console(), result, diagnosis, findings, comparison)
 
 
 def diagnose_steps(result: dict[str, Any], limits: Limits) -> DeviceDiagnosis:
@@ -217,7 +219,7 @@ class _Progress:
     """One line per step on standard error, as the search goes on."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = console(stderr=True)
 
     def show(self, step: Step) -> None:
         """Say what one step measured."""
@@ -229,31 +231,32 @@ class _Progress:
 
 
 def _show(
-    console: Console,
+    printed: Console,
     result: dict[str, Any],
     diagnosis: DeviceDiagnosis,
     findings: tuple[Finding, ...],
     comparison: tuple[PlanComparison, ...],
 ) -> None:
-    console.print(_step_table(result, diagnosis))
+    printed.print(_step_table(result, diagnosis))
     for crossing in result["crossings"]:
         limit = crossing["await_limit_ms"]
         if crossing["concurrency"] is None:
-            console.print(f"await {limit:g} ms: not reached ({result['ended']})")
+            printed.print(f"await {limit:g} ms: not reached ({result['ended']})")
         else:
-            console.print(f"await {limit:g} ms at concurrency [bold]{crossing['concurrency']:g}[/]")
+            printed.print(
+                Text.assemble(f"await {limit:g} ms at concurrency ", (f"{crossing['concurrency']:g}", "bold"))
+            )
     full = result["full_rate"]
-    console.print(
+    printed.print(
         f"no more than {full['requests_per_s']:,.0f} requests/s from concurrency {full['concurrency']} on"
     )
     for comparison_line in comparison:
-        console.print(f"plan: {comparison_line.reason}: {comparison_line.verdict}")
+        printed.print(f"plan: {comparison_line.reason}: {comparison_line.verdict}")
     for found in findings:
-        console.print(
-            f"[{style_of(found.verdict)}]{found.verdict}[/]: {found.reason}. {ADVICE[found.verdict]}"
-        )
+        told = f": {found.reason}. {ADVICE[found.verdict]}"
+        printed.print(Text.assemble((str(found.verdict), style_of(found.verdict)), told))
     for warning in result["warnings"]:
-        console.print(f"[yellow]beware[/]: {warning}")
+        printed.print(Text.assemble(("beware", "yellow"), f": {warning}"))
 
 
 def _step_table(result: dict[str, Any], diagnosis: DeviceDiagnosis) -> Table:

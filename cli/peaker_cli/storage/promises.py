@@ -33,5 +33,5 @@ def _pair(word: str, numbers: str, option: str) -> tuple[float | None, float | N
     except ValueError:
         pair = (None, None)
     if pair == (None, None) or any(value is not None and value <= 0 for value in pair):
-        raise typer.BadParameter(f"{word!r} is not IOPS:MIB_PER_S, e.g. 3000:125", param_hint=option)
+        raise typer.BadParameter(f"{word[:60]!r} is not IOPS:MIB_PER_S, e.g. 3000:125", param_hint=option)
     return pair[0], pair[1]

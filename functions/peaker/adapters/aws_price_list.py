@@ -6,13 +6,13 @@ exactly one offer in USD fits in the unit that is expected; else it is None, whi
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
 from peaker.adapters.aws_errors import translated
+from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.planning.fetched_prices import Quote
 from peaker.domain.planning.prices import EbsPrices
 from peaker_contract.errors import AwsCallRejected
@@ -31,6 +31,8 @@ _OTHER_HOME = "us-east-1"
 # Their accounts cannot sign for the API of the aws partition; China's quotes CNY.
 _WITHOUT = ("cn-", "us-gov-", "us-iso", "eu-isoe", "eusc-")
 _MOST_PRODUCTS = 500
+# Of an hour, a GiB or a request; the dearest instance costs a thousand.
+_HIGHEST_USD = 1e6
 
 # What is wanted: by the end of the usage type (its beginning names the region), the unit, and how many of ours it is.
 _EBS: Mapping[str, tuple[str, Mapping[str, float]]] = {
@@ -102,8 +104,8 @@ class AwsPriceList:
 
 def _document(text: str) -> Product:
     try:
-        found = json.loads(text)
-    except ValueError as error:
+        found = parsed_json(text)
+    except (TypeError, ValueError) as error:
         raise AwsCallRejected(f"pricing:GetProducts: a product is no JSON: {error}") from error
     return found if isinstance(found, dict) else {}
 
@@ -115,13 +117,18 @@ def _ebs_price(products: Iterable[Product], usage: str, units: Mapping[str, floa
 
 
 def _attributes(product: Product) -> Mapping[str, Any]:
-    found = (product.get("product") or {}).get("attributes")
+    whole = product.get("product")
+    found = whole.get("attributes") if isinstance(whole, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def _offers(products: Iterable[Product], units: Mapping[str, float]) -> list[float]:
     """USD per unit of ours of every on-demand offer in one of `units`."""
-    found = []
+    with understood(AwsCallRejected, "pricing:GetProducts: the terms of a product"):
+        return list(_dollars(products, units))
+
+
+def _dollars(products: Iterable[Product], units: Mapping[str, float]) -> Iterator[float]:
     for product in products:
         for term in ((product.get("terms") or {}).get("OnDemand") or {}).values():
             for dimension in (term.get("priceDimensions") or {}).values():
@@ -130,15 +137,17 @@ def _offers(products: Iterable[Product], units: Mapping[str, float]) -> list[flo
                     (dimension.get("pricePerUnit") or {}).get("USD"),
                 )
                 if of_unit is not None and text is not None:
-                    found.append(_number(text) / of_unit)
-    return found
+                    yield _number(text) / of_unit
 
 
 def _number(text: Any) -> float:
     try:
-        return float(text)
-    except (TypeError, ValueError) as error:
-        raise AwsCallRejected(f"pricing:GetProducts: {text!r} is no price") from error
+        price = float(text)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise AwsCallRejected(f"pricing:GetProducts: {str(text)[:60]!r} is no price") from error
+    if not 0 <= price <= _HIGHEST_USD:
+        raise AwsCallRejected(f"pricing:GetProducts: {price!r} is no price")
+    return price
 
 
 def _only(offers: Iterable[float]) -> float | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from peaker.adapters.aws_errors import translated
+from peaker.domain.decoding import parsed_json
 from peaker.domain.reading import Unknown
 from peaker.domain.runs.run_execution import (
     BegunRun,
@@ -56,7 +56,11 @@ class StepFunctionsExecutions:
 
     def _given_name(self, arn: str) -> str:
         with translated("states:DescribeExecution"):
-            given = json.loads(self._client.describe_execution(executionArn=arn).get("input", "{}"))
+            text = self._client.describe_execution(executionArn=arn).get("input", "{}")
+        try:
+            given = parsed_json(text)
+        except ValueError:
+            return ""
         return str(given.get("name", "")) if isinstance(given, dict) else ""
 
 

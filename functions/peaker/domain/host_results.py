@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from peaker.domain.contract import misfits
+from peaker.domain.decoding import measured_json
 from peaker_contract.errors import HostCommandFailed
 
 RESULT_VERSION = 1
+_LONGEST_TEXT = 4000
 
 ResultT = TypeVar("ResultT", bound="HostResult")
+
+
+# Beyond these a figure is damage: 300 years, and what a counter of 64 bits holds.
+Seconds = Annotated[float, Field(ge=0, le=1e10)]
+Count = Annotated[int, Field(ge=0, le=2**63)]
+Amount = Annotated[float, Field(ge=0, le=1e18)]
 
 
 class HostResult(BaseModel):
     """Base of the typed results; hosts may say more than is read here."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
 class DonorPrepared(HostResult):
     """The donor's position and lag right before the snapshot."""
 
     gtid_set: str
-    lag_seconds: float | None
+    lag_seconds: Seconds | None
     server_uuid: str
-    buffer_pool_pages: int
-    data_bytes: int
+    buffer_pool_pages: Count
+    data_bytes: Count
     not_frozen: str = ""
 
 
@@ -36,17 +43,17 @@ class PrewarmReport(HostResult):
     """How far the engine is; rate and remaining time are None while they are not known."""
 
     state: Literal["running", "done", "failed", "dead"]
-    blocks_done: int | None = None
-    blocks_total: int | None = None
-    bytes_read: int | None = None
-    rate_mib_per_s: float | None = None
-    eta_seconds: float | None = None
-    elapsed_seconds: float | None = None
-    hot_warm_seconds: float | None = None
-    hot_eta_seconds: float | None = None
+    blocks_done: Count | None = None
+    blocks_total: Count | None = None
+    bytes_read: Count | None = None
+    rate_mib_per_s: Amount | None = None
+    eta_seconds: Seconds | None = None
+    elapsed_seconds: Seconds | None = None
+    hot_warm_seconds: Seconds | None = None
+    hot_eta_seconds: Seconds | None = None
     hot_unknown: str = ""
-    used_warm_seconds: float | None = None
-    samples: list[tuple[float, float, float, float, float | None]] = []
+    used_warm_seconds: Seconds | None = None
+    samples: list[tuple[Seconds, Seconds, Amount, Amount, Seconds | None]] = []
     message: str | None = None
 
 
@@ -54,21 +61,21 @@ class StorageProof(HostResult):
     """Whether the volumes answer at their own speed."""
 
     verdict: Literal["warm", "not_warm", "unknown"]
-    await_cold_ms: float | None = None
-    await_first_ms: float | None = None
-    await_second_ms: float | None = None
-    ratio: float | None = None
+    await_cold_ms: Amount | None = None
+    await_first_ms: Amount | None = None
+    await_second_ms: Amount | None = None
+    ratio: Amount | None = None
     cold_share_upper: float | None = None
-    blocks_sampled: int | None = None
+    blocks_sampled: Count | None = None
     reason: str | None = None
 
 
 class ServiceReport(HostResult):
     """How the server answered its clients in a window; `measurable` is false without statement statistics."""
 
-    queries: int
-    errors: int
-    mean_ms: float | None
+    queries: Count
+    errors: Count
+    mean_ms: Amount | None
     measurable: bool = True
 
 
@@ -79,7 +86,7 @@ class HealthReport(HostResult):
     state: str
     why: str
     kept_by_floor: bool = False
-    lag_seconds: float | None = None
+    lag_seconds: Seconds | None = None
 
 
 class DrainReport(HostResult):
@@ -99,7 +106,7 @@ class DatabaseStopped(HostResult):
     """A clean shutdown: what was applied, how long the source keeps its binary logs; None where it could not say."""
 
     gtid_set: str | None = None
-    binlog_expire_seconds: float | None = None
+    binlog_expire_seconds: Seconds | None = None
 
 
 def last_json_line(stdout: str) -> dict[str, Any] | None:
@@ -108,7 +115,7 @@ def last_json_line(stdout: str) -> dict[str, Any] | None:
     if not lines:
         return None
     try:
-        document = json.loads(lines[-1])
+        document = measured_json(lines[-1])
     except ValueError:
         return None
     return document if isinstance(document, dict) else None
@@ -121,8 +128,8 @@ def parse_success(document: str, stdout: str) -> dict[str, Any]:
         raise HostCommandFailed(f"{document}: the last line of the output is not JSON: {stdout[-300:]!r}")
     if result.get("version") != RESULT_VERSION:
         raise HostCommandFailed(
-            f"{document}: result version {result.get('version')!r}, this control plane reads {RESULT_VERSION}; "
-            "deploy functions and host package of one release"
+            f"{document}: result version {repr(result.get('version'))[:40]}, this control plane reads "
+            f"{RESULT_VERSION}; deploy functions and host package of one release"
         )
     if result.get("ok") is not True:
         raise HostCommandFailed(failure_text(document, result))
@@ -132,7 +139,7 @@ def parse_success(document: str, stdout: str) -> dict[str, Any]:
 def failure_text(document: str, result: dict[str, Any] | None, otherwise: str = "") -> str:
     """`assemble_storage: VolumeMissing: ...` from the host's own error, or what Systems Manager said."""
     if result and result.get("error"):
-        return f"{document}: {result['error']}: {result.get('message', '')}"
+        return f"{document}: {str(result['error'])[:_LONGEST_TEXT]}: {str(result.get('message', ''))[:_LONGEST_TEXT]}"
     return f"{document}: {otherwise or 'failed without a result'}"
 
 

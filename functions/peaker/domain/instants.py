@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+_LONGEST_TEXT = 64
+
 
 def require_utc(instant: datetime) -> datetime:
     """The instant in UTC. Raises ValueError for a naive one, because its zone would be a guess."""
     if instant.tzinfo is None:
         raise ValueError(f"{instant.isoformat()} has no time zone; pass an aware datetime")
-    return instant.astimezone(UTC)
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{instant.isoformat()} is in no year that UTC has") from error
 
 
 def to_iso(instant: datetime) -> str:
@@ -19,6 +24,8 @@ def to_iso(instant: datetime) -> str:
 
 def from_iso(text: str) -> datetime:
     """The inverse of to_iso; accepts any ISO 8601 text that carries a zone."""
+    if isinstance(text, str) and len(text) > _LONGEST_TEXT:
+        raise ValueError(f"{text[:_LONGEST_TEXT]!r}... is no instant")
     return require_utc(datetime.fromisoformat(text))
 
 

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, Dict, List, Optional
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, merged
 from peaker_host.machine.errors import BlockListUnreadable
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import understood
 
 FILE = "blocks.json"
 _FETCH_TIMEOUT_SECONDS = 60
+# Of 64 TiB, the largest volume, in runs of one block each.
+_MOST_BYTES = 2 * 1024**3
+# A hundred times that volume; larger numbers are no blocks.
+_MOST_BLOCKS = 2**34
+_RUN = re.compile(r"([0-9]{1,12})(?:-([0-9]{1,12}))?")
 
 
 def fetch(url: str, path: str) -> None:
@@ -25,7 +32,10 @@ def fetch(url: str, path: str) -> None:
 
     try:
         with urllib.request.urlopen(url, timeout=_FETCH_TIMEOUT_SECONDS) as answer, open(path, "wb") as file:
-            file.write(answer.read())
+            while piece := answer.read(1024 * 1024):
+                file.write(piece)
+                if file.tell() > _MOST_BYTES:
+                    raise ValueError("too long")
     except (OSError, ValueError) as error:
         raise BlockListUnreadable(f"the block list could not be fetched: {type(error).__name__}") from error
 
@@ -33,9 +43,9 @@ def fetch(url: str, path: str) -> None:
 def load(path: str) -> Dict[str, List[Range]]:
     """Block ranges by volume. Raises BlockListUnreadable with the place named."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file, understood(BlockListUnreadable, path):
             content = json.load(file)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise BlockListUnreadable(f"{path}: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("volumes"), dict):
         raise BlockListUnreadable(f"{path}: needs an object with the field volumes")
@@ -62,18 +72,19 @@ def _ranges(runs: Any, place: str) -> List[Range]:
         return merged(_text_run(run, place) for run in runs.replace(" ", "").split(",") if run)
     if isinstance(runs, list):
         return merged(_pair(run, place) for run in runs)
-    raise BlockListUnreadable(f"{place}: must be a list of [first, count] or text like 0-99,105")
+    raise BlockListUnreadable(f"{place[:60]}: must be a list of [first, count] or text like 0-99,105")
 
 
 def _text_run(run: str, place: str) -> Range:
-    first, _, last = run.partition("-")
-    if not first.isdigit() or (last and not last.isdigit()) or int(last or first) < int(first):
-        raise BlockListUnreadable(f"{place}: {run!r} is not a block or a range of blocks")
-    return int(first), int(last or first) - int(first) + 1
+    found = _RUN.fullmatch(run)
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    if not first <= last < _MOST_BLOCKS:
+        raise BlockListUnreadable(f"{place[:60]}: {run[:60]!r} is not a block or a range of blocks")
+    return first, last - first + 1
 
 
 def _pair(run: Any, place: str) -> Range:
     whole = isinstance(run, list) and len(run) == 2 and all(type(part) is int for part in run)
-    if not whole or run[0] < 0 or run[1] < 1:
-        raise BlockListUnreadable(f"{place}: {run!r} is not [first block, count]")
+    if not whole or run[0] < 0 or run[1] < 1 or sum(run) > _MOST_BLOCKS:
+        raise BlockListUnreadable(f"{place[:60]}: {str(run)[:60]!r} is not [first block, count]")
     return run[0], run[1]

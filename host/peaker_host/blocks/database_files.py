@@ -37,7 +37,7 @@ _RECOVERY_PREFIXES_OF_ROOT = ("ib_logfile", "ibdata", "undo_", "undo00", "#ib_16
 _DEPTH = 4
 _DIRECTORIES_AT_MOST = 256
 _PIECE_BYTES = 4 * 1024 * 1024
-_PAGE_LINE = re.compile(rb"(?m)^[ \t]*(\d+)[ \t]*,[ \t]*(\d+)[ \t\r]*$")
+_PAGE_LINE = re.compile(rb"(?m)^[ \t]*(\d{1,20})[ \t]*,[ \t]*(\d{1,20})[ \t\r]*$")
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,9 @@ def read_tablespaces(path: str, extents: Dict[str, FileExtents], engine: str) ->
         first = min(where)
         if first[0] != 0:
             return
-        space_id, page_bytes = parse_tablespace_header(os.pread(descriptor, _HEADER_BYTES, first[1]), engine)
+        space_id, page_bytes = parse_tablespace_header(
+            os.pread(descriptor, _HEADER_BYTES, first[1]).ljust(_HEADER_BYTES, b"\0"), engine
+        )
         with lock:
             found.append(Tablespace(space_id, page_bytes, where))
 

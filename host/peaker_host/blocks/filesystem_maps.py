@@ -15,12 +15,15 @@ from typing import Dict, Iterable, List, Tuple
 from peaker_host.blocks.ranges import Range, complement
 from peaker_host.machine.errors import CommandFailed, ToolMissing, UnreadableFilesystem
 from peaker_host.machine.processes import Processes
+from peaker_host.machine.understanding import understood
 
 FileExtents = List[Tuple[int, int, int]]
 """(offset in the file, offset on the device, length), bytes, ascending by file offset."""
 
 _READ_TIMEOUT_SECONDS = 1800.0
 _FILES_PER_CALL = 200
+# 64 KiB (EXT4_MAX_BLOCK_LOG_SIZE).
+_BLOCK_BITS_AT_MOST = 6
 _XFS_FREE_LINE = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s*$")
 _XFS_BMAP_LINE = re.compile(r"data offset (\d+) startblock \d+ \((\d+)/(\d+)\) count (\d+)")
 _XFS_ENTRY_LINE = re.compile(
@@ -75,6 +78,12 @@ def open_map(kind: str, path: str, processes: Processes) -> FilesystemMap:
     raise UnreadableFilesystem(f"{path}: no reader for the maps of {kind}")
 
 
+def _can_be_asked_for(name: str) -> bool:
+    """Whether a name of the volume can stand in a debugger's command and mean itself. Whoever may write files on the
+    volume chooses it; the debuggers have commands that write files of this host."""
+    return name.isprintable() and not set(name) & set("\"'\\;|")
+
+
 class XfsMap(FilesystemMap):
     """XFS through xfs_db: the free-space trees of all allocation groups, directories and block maps."""
 
@@ -83,6 +92,7 @@ class XfsMap(FilesystemMap):
         self._processes = processes
         self._block_bytes, self._blocks, self._group_blocks = _xfs_geometry(path)
 
+    @understood(UnreadableFilesystem, "the free-space map of xfs_db")
     def used_ranges(self) -> List[Range]:
         output = self._query(["freesp -d"])
         free = []
@@ -111,6 +121,7 @@ class XfsMap(FilesystemMap):
             result.update(self._parse_extents(batch, self._query(queries, check=False)))
         return result
 
+    @understood(UnreadableFilesystem, "a directory listed by xfs_db")
     def entries(self, directory: str = "") -> Tuple[List[FileEntry], List[FileEntry]]:
         directories: List[FileEntry] = []
         files: List[FileEntry] = []
@@ -121,10 +132,14 @@ class XfsMap(FilesystemMap):
             if not found or found.group(3) in (".", ".."):
                 continue
             name = os.path.join(directory, found.group(3))
+            if not _can_be_asked_for(found.group(3)):
+                self.unreadable += 1
+                continue
             target = directories if found.group(2) == "directory" else files
             target.append(FileEntry(name, int(found.group(1))))
         return directories, files
 
+    @understood(UnreadableFilesystem, "the block maps of xfs_db")
     def _parse_extents(self, batch: List[FileEntry], output: str) -> Dict[str, FileExtents]:
         result: Dict[str, FileExtents] = {}
         current: FileExtents = []
@@ -161,6 +176,7 @@ class ExtMap(FilesystemMap):
         self._processes = processes
         self._block_bytes, self._blocks = _ext_geometry(path)
 
+    @understood(UnreadableFilesystem, "the block groups of dumpe2fs")
     def used_ranges(self) -> List[Range]:
         output = self._processes.run(["dumpe2fs", self._path], timeout_seconds=_READ_TIMEOUT_SECONDS).stdout
         free: List[Range] = []
@@ -184,6 +200,7 @@ class ExtMap(FilesystemMap):
             raise UnreadableFilesystem(f"{self._path}: debugfs listed {len(sections)} of {len(wanted)} files")
         return {entry.path: self._leaves(section) for entry, section in zip(wanted, sections)}
 
+    @understood(UnreadableFilesystem, "the extents of debugfs")
     def _leaves(self, section: List[str]) -> FileExtents:
         extents: FileExtents = []
         for line in section:
@@ -194,12 +211,16 @@ class ExtMap(FilesystemMap):
                 extents.append((logical * unit, physical * unit, length * unit))
         return extents
 
+    @understood(UnreadableFilesystem, "a directory listed by debugfs")
     def entries(self, directory: str = "") -> Tuple[List[FileEntry], List[FileEntry]]:
         directories: List[FileEntry] = []
         files: List[FileEntry] = []
         for line in self._query(f'ls -p "/{directory}"\n')[0]:
             found = _EXT_ENTRY_LINE.match(line)
             if not found or found.group(3) in (".", "..") or found.group(1) == "0":
+                continue
+            if not _can_be_asked_for(found.group(3)):
+                self.unreadable += 1
                 continue
             entry = FileEntry(os.path.join(directory, found.group(3)), int(found.group(1)))
             kind = int(found.group(2), 8) & 0o170000
@@ -247,7 +268,7 @@ def _xfs_geometry(path: str) -> Tuple[int, int, int]:
 def _ext_geometry(path: str) -> Tuple[int, int]:
     head = _head(path)
     low, log_block = struct.unpack_from("<I", head, 1024 + 4)[0], struct.unpack_from("<I", head, 1024 + 24)[0]
-    if head[1024 + 56 : 1024 + 58] != b"\x53\xef":
+    if head[1024 + 56 : 1024 + 58] != b"\x53\xef" or log_block > _BLOCK_BITS_AT_MOST:
         raise UnreadableFilesystem(f"{path}: no ext4 superblock")
     has_64_bit = struct.unpack_from("<I", head, 1024 + 96)[0] & 0x80
     high = struct.unpack_from("<I", head, 1024 + 0x150)[0] if has_64_bit else 0
@@ -257,6 +278,6 @@ def _ext_geometry(path: str) -> Tuple[int, int]:
 def _head(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.pread(descriptor, 8192, 0)
+        return os.pread(descriptor, 8192, 0).ljust(8192, b"\0")
     finally:
         os.close(descriptor)

@@ -16,6 +16,9 @@ from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, inter
 _HEAD_BYTES = 4096
 _EXTENT_MAGIC = 0xF30A
 _GROUPS_AT_MOST = 65536
+# 64 KiB (EXT4_MAX_BLOCK_LOG_SIZE); s_log_groups_per_flex is below 32.
+_BLOCK_BITS_AT_MOST = 6
+_FLEX_BITS_AT_MOST = 31
 # Of a larger log a mount reads a small part; the hot blocks should not wait for the rest.
 _LOG_BYTES_AT_MOST = 16 * 1024 * 1024
 
@@ -24,7 +27,7 @@ def mount_blocks(kind: str, path: str, size_bytes: int) -> List[Range]:
     """Block ranges of an XFS or ext4 volume; empty for another kind."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        head = os.pread(descriptor, _HEAD_BYTES, 0)
+        head = os.pread(descriptor, _HEAD_BYTES, 0).ljust(_HEAD_BYTES, b"\0")
     finally:
         os.close(descriptor)
     found: List[Range] = []
@@ -51,7 +54,10 @@ def _of_xfs(head: bytes) -> List[Range]:
 
 
 def _of_ext4(head: bytes) -> List[Range]:
-    block_bytes = 1024 << struct.unpack_from("<I", head, 24)[0]
+    block_bits = struct.unpack_from("<I", head, 24)[0]
+    if block_bits > _BLOCK_BITS_AT_MOST or head[0x174] > _FLEX_BITS_AT_MOST:
+        return []
+    block_bytes = 1024 << block_bits
     groups_bytes = struct.unpack_from("<I", head, 32)[0] * block_bytes << head[0x174]
     blocks = struct.unpack_from("<I", head, 4)[0]
     groups = min(blocks * block_bytes // max(groups_bytes, 1) + 1, _GROUPS_AT_MOST)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Optional
 
 from peaker_host.database.mysql_client import MysqlClient
-from peaker_host.machine.errors import ServerRestarted
+from peaker_host.machine.errors import ServerRestarted, UnclearAnswer
+from peaker_host.machine.understanding import understood
 
 # SUM_TIMER_WAIT is in picoseconds (MySQL manual, performance schema statement summary tables).
 _PICOSECONDS_PER_MS = 1_000_000_000
@@ -31,6 +32,7 @@ class StatementCounters:
     milliseconds: float
 
 
+@understood(UnclearAnswer, "the statement counters")
 def read_counters(client: MysqlClient) -> Optional[StatementCounters]:
     """The counters now; None when the server keeps none (performance_schema is off)."""
     on = client.json({"on": "@@GLOBAL.performance_schema"})

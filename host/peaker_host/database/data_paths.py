@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional, Sequence
 
 from peaker_host.database.mysql_client import MysqlClient
-from peaker_host.machine.errors import DataOutsideVolumes
+from peaker_host.machine.errors import DataOutsideVolumes, UnclearAnswer
+from peaker_host.machine.understanding import understood
 
 _DIRECTORIES = (
     "innodb_data_home_dir",
@@ -50,6 +51,7 @@ class Misplaced:
     mount_point: str
 
 
+@understood(UnclearAnswer, "where the server keeps its files")
 def refuse_outside(
     client: MysqlClient, engine: str, volumes: Sequence[str], mounts: Optional[Sequence[str]] = None
 ) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import Dict, List
 
 from peaker_host.blocks.ranges import Range, difference, merged, total
+from peaker_host.machine.errors import UnclearAnswer
+from peaker_host.machine.understanding import understood, whole
+
+_TAG = re.compile(r"[A-Za-z_][0-9A-Za-z_]{0,31}")
 
 GtidSet = Dict[str, List[Range]]
 
 
+@understood(UnclearAnswer, "a GTID set")
 def parse_gtid_set(text: str) -> GtidSet:
-    """`uuid[:tag]:1-5:8,uuid2:1` as (start, length) ranges by source. Raises ValueError on other text."""
+    """`uuid[:tag]:1-5:8,uuid2:1` as (start, length) ranges by source. Raises UnclearAnswer on other text."""
     found: GtidSet = {}
     for part in text.replace("\n", "").replace(" ", "").split(","):
         if not part:
@@ -18,11 +24,13 @@ def parse_gtid_set(text: str) -> GtidSet:
         source, *pieces = part.split(":")
         key = source.lower()
         for piece in pieces:
-            if not piece[0].isdigit():
+            if _TAG.fullmatch(piece):
                 key = f"{source.lower()}:{piece}"
                 continue
             first, _, last = piece.partition("-")
-            found.setdefault(key, []).append((int(first), int(last or first) - int(first) + 1))
+            low = whole(first, "the begin of an interval", 1)
+            high = whole(last or first, "the end of an interval", low)
+            found.setdefault(key, []).append((low, high - low + 1))
     return {source: merged(ranges) for source, ranges in found.items()}
 
 
@@ -40,10 +48,11 @@ def count_missing_mariadb(wanted: str, present: str) -> int:
     return sum(max(0, sequence - have.get(domain, 0)) for domain, sequence in _domains(wanted).items())
 
 
+@understood(UnclearAnswer, "a MariaDB position")
 def _domains(text: str) -> Dict[int, int]:
     positions: Dict[int, int] = {}
     for part in text.replace(" ", "").split(","):
         if part:
-            domain, _, sequence = (int(number) for number in part.split("-"))
+            domain, _, sequence = (whole(number, "a part of it") for number in part.split("-"))
             positions[domain] = max(positions.get(domain, 0), sequence)
     return positions

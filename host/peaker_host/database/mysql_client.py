@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import tempfile
 import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable
+from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable, InvalidHostSettings, UnclearAnswer
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import parsed_json, understood
 
 _NO_HOME = "/nonexistent"
+_PLAIN_VALUE = re.compile(r"[0-9A-Za-z_./:@%+-]*")
 _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
 
 
@@ -36,18 +38,15 @@ class MysqlClient:
     ) -> Tuple[Dict[str, Any], List[Dict[str, Optional[str]]]]:
         """What `json` and `rows` give, from one connection: half the work where it is asked every second."""
         lines = self._lines(f"{_json_select(expressions)};\n{statement}", timeout_seconds)
-        content: Dict[str, Any] = json.loads(_table(lines[:2])[0]["result"] or "{}")
-        return content, _table(lines[2:])
+        return _content(lines[:2], expressions), _table(lines[2:])
 
     def execute(self, *statements: str, timeout_seconds: float = 30.0) -> None:
         """Run statements in one connection; the first error ends it and is raised as DatabaseUnreachable."""
         self.rows(";\n".join(statements), timeout_seconds)
 
     def json(self, expressions: Dict[str, str], timeout_seconds: float = 30.0) -> Dict[str, Any]:
-        """One row of SQL expressions by name, as JSON values."""
-        row = self.rows(_json_select(expressions), timeout_seconds)[0]
-        content: Dict[str, Any] = json.loads(row["result"] or "{}")
-        return content
+        """One row of SQL expressions by name, as JSON values. Raises UnclearAnswer where one is missing."""
+        return _content(self._lines(_json_select(expressions), timeout_seconds), expressions)
 
     def _lines(self, statement: str, timeout_seconds: float) -> List[str]:
         try:
@@ -60,7 +59,8 @@ class MysqlClient:
             ).stdout
         except CommandFailed as error:
             raise DatabaseUnreachable(str(error)) from error
-        return output.splitlines()
+        # Not splitlines: a value may hold one of the other characters that end lines for Python.
+        return output[:-1].split("\n") if output.endswith("\n") else output.split("\n") if output else []
 
     def wait_until_up(self, timeout_seconds: float) -> bool:
         """True as soon as the server answers, False when it did not within the time."""
@@ -97,18 +97,20 @@ class RemoteLogin:
         self._processes = processes
         self._lines = [
             "[client]",
-            f"host={host}",
-            f"port={port}",
-            f"user={user}",
-            f'password="{_quoted(password)}"',
+            option_line("host", host),
+            option_line("port", str(port)),
+            option_line("user", user),
+            option_line("password", password, always_quoted=True),
             *option_lines,
         ]
         self._path = ""
 
     def __enter__(self) -> MysqlClient:
+        with understood(InvalidHostSettings, "the login of the source"):
+            text = ("\n".join([*self._lines, "protocol=TCP"]) + "\n").encode()
         descriptor, self._path = tempfile.mkstemp(prefix="peaker-login-")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write("\n".join([*self._lines, "protocol=TCP"]) + "\n")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
         return MysqlClient(self._processes, self._settings.mysql_client, self._path)
 
     def __exit__(self, *_: object) -> None:
@@ -118,6 +120,24 @@ class RemoteLogin:
 def sql_text(value: str) -> str:
     """A string literal."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def option_line(name: str, value: str, always_quoted: bool = False) -> str:
+    """A line of a client's option file, one line whatever the value holds. Raises InvalidHostSettings for a NUL."""
+    if "\0" in value:
+        raise InvalidHostSettings(f"{name} of the login holds a NUL, which no option file can")
+    if _PLAIN_VALUE.fullmatch(value) and not always_quoted:
+        return f"{name}={value}"
+    return f'{name}="{_quoted(value)}"'
+
+
+def _content(lines: List[str], expressions: Dict[str, str]) -> Dict[str, Any]:
+    with understood(UnclearAnswer, "the server's answer"):
+        content = parsed_json(_table(lines)[0]["result"] or "{}")
+        missing = sorted(set(expressions) - set(content))
+        if missing or not isinstance(content, dict):
+            raise ValueError(f"{', '.join(missing) or 'an object'} is missing in it")
+    return content
 
 
 def _json_select(expressions: Dict[str, str]) -> str:
@@ -134,7 +154,8 @@ def _table(lines: List[str]) -> List[Dict[str, Optional[str]]]:
 
 
 def _quoted(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"')
+    text = value.replace("\\", "\\\\").replace('"', '\\"')
+    return text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
 
 
 def _unescaped(value: str) -> Optional[str]:

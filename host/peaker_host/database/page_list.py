@@ -11,13 +11,14 @@ import contextlib
 import fcntl
 import os
 import time
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 from peaker_host.blocks.database_files import PAGE_LIST_FILE
 from peaker_host.database.mysql_client import MysqlClient, sql_text
-from peaker_host.machine.errors import BufferPoolTimeout, DatabaseUnreachable
+from peaker_host.machine.errors import BufferPoolTimeout, DatabaseUnreachable, UnreadableFile
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import understood
 
 _PERCENT = "innodb_buffer_pool_dump_pct"
 _FILENAME = "innodb_buffer_pool_filename"
@@ -112,12 +113,24 @@ def _restore(client: MysqlClient, settings: Settings) -> bool:
     note = read_json(_note_path(settings))
     if note is None:
         return False
-    now = client.json({name: f"@@GLOBAL.{name}" for name in note["set"]})
-    ours = {name: note["was"][name] for name, value in note["set"].items() if str(now[name]) == str(value)}
+    changed, was = _noted(note, _note_path(settings))
+    now = client.json({name: f"@@GLOBAL.{name}" for name in changed})
+    ours = {name: was[name] for name, value in changed.items() if str(now[name]) == str(value)}
     if ours:
         client.execute(*_assignments(ours))
     os.unlink(_note_path(settings))
     return True
+
+
+def _noted(note: Dict[str, Any], path: str) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+    """What was set and what it was before; of no other variables than a dump's, for their names go into statements."""
+    with understood(UnreadableFile, path, f"put {_PERCENT} and {_FILENAME} back yourself and delete it"):
+        changed, was = note["set"], note["was"]
+        if not set(changed) <= set(was) or not set(was) <= {_PERCENT, _FILENAME}:
+            raise ValueError(f"it names other variables than {_PERCENT} and {_FILENAME}")
+        if not all(type(value) in (int, str) for value in (*changed.values(), *was.values())):
+            raise ValueError("a value in it is neither a number nor a text")
+        return dict(changed), dict(was)
 
 
 def _assignments(values: Dict[str, Any]) -> List[str]:

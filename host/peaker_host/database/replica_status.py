@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
 from peaker_host.database.mysql_client import MysqlClient
+from peaker_host.machine.errors import UnclearAnswer
+from peaker_host.machine.understanding import understood, whole
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ def _how_bad(status: ReplicaStatus) -> Tuple[bool, bool, int]:
     return not status.running, status.lag_seconds is None, status.lag_seconds or 0
 
 
+@understood(UnclearAnswer, "the status of the replication channel")
 def _status_of(row: Dict[str, Optional[str]], dialect: Dialect) -> ReplicaStatus:
     lag = row.get(dialect.lag_column)
     return ReplicaStatus(
@@ -108,10 +111,10 @@ def _status_of(row: Dict[str, Optional[str]], dialect: Dialect) -> ReplicaStatus
         user=row.get(f"{dialect.prefix}_User") or "",
         io_running=row.get(f"{dialect.thread_prefix}_IO_Running") == "Yes",
         sql_running=row.get(f"{dialect.thread_prefix}_SQL_Running") == "Yes",
-        lag_seconds=int(lag) if lag is not None else None,
-        io_error_number=int(row.get("Last_IO_Errno") or 0),
+        lag_seconds=None if lag is None else whole(lag, dialect.lag_column),
+        io_error_number=whole(row.get("Last_IO_Errno") or 0, "Last_IO_Errno"),
         io_error=row.get("Last_IO_Error") or "",
-        sql_error_number=int(row.get("Last_SQL_Errno") or 0),
+        sql_error_number=whole(row.get("Last_SQL_Errno") or 0, "Last_SQL_Errno"),
         sql_error=row.get("Last_SQL_Error") or "",
         read_position=f"{row.get(f'{dialect.prefix}_Log_File')}:{row.get(f'Read_{dialect.prefix}_Log_Pos')}",
         received_gtids=row.get("Gtid_IO_Pos") or "",

@@ -17,9 +17,10 @@ from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.database.replica_status import DIALECTS, read_status
 from peaker_host.donor.base_step import WARNING, Refusal, Step, looked
 from peaker_host.donor.prepare_donor import refuse_source
-from peaker_host.machine.errors import DatabaseUnreachable, DonorIsSource
+from peaker_host.machine.errors import DatabaseUnreachable, DonorIsSource, UnclearAnswer
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import understood
 from peaker_host.replicate.replication import HEARTBEAT_PERIOD_SECONDS, source_binlog_expire_seconds
 
 # MySQL 8.4 and MariaDB 10.11 are the oldest whose statements the package speaks (README).
@@ -56,6 +57,7 @@ class ServerFacts:
     socket: str
 
 
+@understood(UnclearAnswer, "what the server says of itself")
 def read_facts(client: MysqlClient) -> ServerFacts:
     """Raises DatabaseUnreachable."""
     said = client.json(
@@ -114,6 +116,7 @@ def look_at_unit(settings: Settings, processes: Processes) -> Step:
     return looked("unit", look)
 
 
+@understood(UnclearAnswer, "what the server says of itself")
 def server_numbers(client: MysqlClient, engine: str) -> Dict[str, Any]:
     """What servers of one cluster are compared by: server_id, and the source's address; None where it is not told."""
     try:

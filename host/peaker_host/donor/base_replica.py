@@ -8,7 +8,6 @@ is it made on this server alone, outside the binary log.
 from __future__ import annotations
 
 import fcntl
-import http.client
 import json
 import os
 import time
@@ -297,7 +296,7 @@ def _await_good(settings: Settings, wait_seconds: float) -> "str | Step":
         try:
             status, body = read_health(address, settings.health_port, _ANSWER_TIMEOUT_SECONDS)
             said = f"{status}: {body.get('why', '')}"
-        except (OSError, ValueError, http.client.HTTPException, HostError) as error:
+        except (OSError, ValueError, HostError) as error:
             status, said = 0, f"no answer: {error}"
         if status == 200:
             return f"{where} answers {said}"

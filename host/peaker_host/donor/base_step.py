@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Callable, Dict, Sequence, Union
 
-from peaker_host.machine.errors import HostError
+from peaker_host.machine.errors import HostError, UnclearAnswer
+from peaker_host.machine.understanding import understood
 
 DONE, THERE, WARNING, REFUSED = "done", "already there", "warning", "refused"
 
@@ -33,7 +34,8 @@ class Refusal(Exception):
 def looked(name: str, look: Callable[[], Union[str, Step]]) -> Step:
     """The look's detail as a step that is there already; a refusal or a named failure as a refused one."""
     try:
-        found = look()
+        with understood(UnclearAnswer, "what the server says"):
+            found = look()
     except Refusal as refusal:
         return Step(name, REFUSED, refusal.detail, refusal.remedy)
     except HostError as error:

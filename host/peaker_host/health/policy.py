@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Dict, Tuple
 
-from peaker_host.machine.errors import InvalidArgument
+from peaker_host.machine.errors import InvalidArgument, UnreadableFile
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import parsed_json, understood
 
 _WHOLE_FROM_1 = ("good_samples", "bad_samples")
 _WHOLE_FROM_0 = ("floor_replicas",)
-_PEER_NAME = re.compile(r"^[0-9A-Za-z][0-9A-Za-z.:-]{0,252}$")
+_HIGHEST = 10**9
+_PEER_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z.:-]{0,252}")
+
+
+_STORED_ANEW = "report_health stores it anew within health.check_minutes"
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,9 @@ def parse_policy(text: str) -> Dict[str, Any]:
         raise InvalidArgument("health: must be a JSON object")
     for name, value in content.items():
         if name not in known:
-            raise InvalidArgument(f"health: unknown field {name!r}; known are {', '.join(sorted(known))}")
+            raise InvalidArgument(
+                f"health: unknown field {_shown(name)}; known are {', '.join(sorted(known))}"
+            )
         _check_field(name, value)
     return content
 
@@ -60,8 +66,14 @@ def parse_peers(text: str) -> Tuple[Peer, ...]:
 
 
 def store_policy(settings: Settings, policy: Dict[str, Any]) -> bool:
-    """Lay these fields over what is stored; says whether that changed anything. An empty one keeps what is there."""
-    stored = read_json(settings.health_policy_file) or {}
+    """Lay these fields over what is stored; says whether that changed anything. An empty one keeps what is there.
+
+    What is stored and cannot be read is replaced.
+    """
+    try:
+        stored = read_json(settings.health_policy_file) or {}
+    except UnreadableFile:
+        stored = {}
     wanted = {**stored, **policy}
     if wanted == stored:
         return False
@@ -70,9 +82,16 @@ def store_policy(settings: Settings, policy: Dict[str, Any]) -> bool:
 
 
 def load_policy(settings: Settings) -> HealthPolicy:
-    """The stored policy; defaults where nothing was stored."""
-    stored = read_json(settings.health_policy_file) or {}
-    return HealthPolicy(**{**stored, "peers": _peers(stored.get("peers", []))})
+    """The stored policy; defaults where nothing was stored. Raises UnreadableFile."""
+    path = settings.health_policy_file
+    stored = read_json(path) or {}
+    with understood(UnreadableFile, path, _STORED_ANEW):
+        try:
+            for name, value in stored.items():
+                _check_field(name, value)
+        except InvalidArgument as error:
+            raise UnreadableFile(f"{path}: {str(error)[:300]}; {_STORED_ANEW}") from error
+        return HealthPolicy(**{**stored, "peers": _peers(stored.get("peers", []))})
 
 
 def as_stored(policy: HealthPolicy) -> Dict[str, Any]:
@@ -86,14 +105,16 @@ def _check_field(name: str, value: Any) -> None:
         return
     if name == "source_serves_reads":
         if not isinstance(value, bool):
-            raise InvalidArgument(f"health: {name} must be true or false, not {value!r}")
+            raise InvalidArgument(f"health: {name} must be true or false, not {_shown(value)}")
         return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        raise InvalidArgument(f"health: {name} must be a number of at least 0, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _HIGHEST:
+        raise InvalidArgument(
+            f"health: {name} must be a number from 0 to {_HIGHEST}, not {str(value)[:60]!r}"
+        )
     if name in _WHOLE_FROM_1 and (not isinstance(value, int) or value < 1):
-        raise InvalidArgument(f"health: {name} must be a whole number of at least 1, not {value!r}")
+        raise InvalidArgument(f"health: {name} must be a whole number of at least 1, not {_shown(value)}")
     if name in _WHOLE_FROM_0 and not isinstance(value, int):
-        raise InvalidArgument(f"health: {name} must be a whole number, not {value!r}")
+        raise InvalidArgument(f"health: {name} must be a whole number, not {_shown(value)}")
 
 
 def _peers(content: Any) -> Tuple[Peer, ...]:
@@ -102,15 +123,20 @@ def _peers(content: Any) -> Tuple[Peer, ...]:
     found = []
     for entry in content:
         if not isinstance(entry, dict) or set(entry) != {"instance_id", "address"}:
-            raise InvalidArgument(f"peers: needs instance_id and address, got {entry!r}")
-        if not all(isinstance(value, str) and _PEER_NAME.match(value) for value in entry.values()):
-            raise InvalidArgument(f"peers: {entry!r} holds what is no name or address")
+            raise InvalidArgument(f"peers: needs instance_id and address, got {_shown(entry)}")
+        if not all(isinstance(value, str) and _PEER_NAME.fullmatch(value) for value in entry.values()):
+            raise InvalidArgument(f"peers: {_shown(entry)} holds what is no name or address")
         found.append(Peer(entry["instance_id"], entry["address"]))
     return tuple(found)
 
 
+def _shown(value: Any) -> str:
+    """A value of others, short enough for a message."""
+    return ascii(value) if isinstance(value, float) else ascii(str(value)[:200])
+
+
 def _parsed(text: str, what: str) -> Any:
     try:
-        return json.loads(text)
+        return parsed_json(text)
     except ValueError as error:
         raise InvalidArgument(f"{what}: not JSON: {error}") from error

@@ -24,6 +24,7 @@ from peaker_host.health.responder import STALE_SECONDS, HealthState, Sampler, an
 from peaker_host.health.server import HealthServer, listen
 from peaker_host.machine.errors import ResponderUnreachable
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import MISFITS, parsed_json
 
 _TELL_SECONDS = 0.2
 _MOST_BYTES = 256 * 1024
@@ -157,8 +158,13 @@ class _Told:
         self._heard_at: Optional[float] = None
 
     def hear(self, message: bytes, now: float) -> None:
-        status, body = json.loads(message)
-        self._answer, self._heard_at = (int(status), body), now
+        """What cannot be read is no news; the last answer soon is too old then."""
+        try:
+            status, body = parsed_json(message)
+            heard = (int(status), dict(body))
+        except MISFITS:
+            return
+        self._answer, self._heard_at = heard, now
 
     def answer(self, now: float) -> Tuple[int, Dict[str, Any]]:
         silent = 0.0 if self._heard_at is None else now - self._heard_at

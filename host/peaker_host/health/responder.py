@@ -7,7 +7,6 @@ The body says why. A replica that only lags goes on with 200 while too few of it
 
 from __future__ import annotations
 
-import http.client
 import os
 import threading
 import time
@@ -23,6 +22,7 @@ from peaker_host.machine.errors import HostError, ResponderUnreachable
 from peaker_host.machine.files import write_atomically
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import MISFITS
 
 SAMPLE_SECONDS = 1.0
 STALE_SECONDS = 5.0
@@ -131,7 +131,7 @@ class Sampler:
             if self._state.asks_for_floor(sample):
                 peers = ask_peers(policy.peers, self._settings.health_port)
                 floor = may_keep_serving(sample.staleness_seconds or 0.0, peers, policy.floor_replicas)
-        except (OSError, ValueError, TypeError, HostError) as error:
+        except (OSError, HostError, *MISFITS) as error:
             sample, floor = Sample(f"no sample could be taken: {type(error).__name__}: {error}", FAULT), None
         self._state.add(sample, policy, floor, self._clock())
 
@@ -165,7 +165,7 @@ def report_health(settings: Settings, processes: Processes, policy: HealthPolicy
         try:
             status, body = read_health("127.0.0.1", settings.health_port, _LOCAL_TIMEOUT_SECONDS)
             return {**body, "http_status": status, "policy_changed": changed}
-        except (OSError, ValueError, http.client.HTTPException) as error:
+        except (OSError, ValueError) as error:
             if time.monotonic() > deadline:
                 raise ResponderUnreachable(
                     f"the health responder does not answer on port {settings.health_port}: {error}"

@@ -6,6 +6,7 @@ as None and listed in `unknown`; an unknown lag is a fault.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple
@@ -17,6 +18,7 @@ from peaker_host.health.policy import HealthPolicy
 from peaker_host.machine.errors import HostError
 from peaker_host.machine.manifest import present_manifest
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import MISFITS
 
 FAULT, LAG = "fault", "lag"
 # A slow answer is one bad sample; two of them and the pause between stay below STALE_SECONDS of the responder.
@@ -132,7 +134,7 @@ def take_sample(
         )
         seen = _Seen(engine, facts, status_from(rows, engine), free_disk_percent)
         return seen.source_sample(policy) if seen.is_source else seen.replica_sample(policy, silence, now)
-    except (HostError, ValueError, KeyError, IndexError, TypeError) as error:
+    except (HostError, *MISFITS) as error:
         return Sample(_no_answer(str(error)), FAULT, free_disk_percent=free_disk_percent)
 
 
@@ -295,4 +297,9 @@ def _silence_problem(silent_seconds: Optional[float], heartbeat_interval_seconds
 
 
 def _seconds(value: Any) -> Optional[float]:
-    return None if value is None else round(float(value), 3)
+    if value is None:
+        return None
+    seconds = float(value)
+    if not math.isfinite(seconds):
+        raise ValueError(f"a time of {value} s")
+    return round(seconds, 3)

@@ -9,8 +9,8 @@ from typing import Any, Callable, List
 
 from peaker_host.machine.errors import InvalidArgument
 
-_RUN_ID = re.compile(r"^[0-9A-Za-z][0-9A-Za-z-]{0,79}$")
-_HOST_NAME = re.compile(r"^[0-9A-Za-z][0-9A-Za-z.:-]{0,252}$")
+_RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,79}")
+_HOST_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z.:-]{0,252}")
 _MAX_SERVER_ID = 2**32 - 1
 
 
@@ -20,7 +20,7 @@ def typed(check: Callable[[str], Any], what: str) -> Callable[[str], Any]:
     def convert(text: str) -> Any:
         try:
             return check(text)
-        except (ValueError, InvalidArgument) as error:
+        except (ValueError, OverflowError, InvalidArgument) as error:
             raise argparse.ArgumentTypeError(f"must be {what}, not {text!r}") from error
 
     return convert
@@ -38,7 +38,7 @@ def _within(convert: Callable[[str], Any], low: float, high: float) -> Callable[
 
 def _matching(pattern: "re.Pattern[str]") -> Callable[[str], str]:
     def check(text: str) -> str:
-        if not pattern.match(text):
+        if not pattern.fullmatch(text):
             raise ValueError(text)
         return text
 

@@ -39,6 +39,9 @@ class Superblock:
     size_bytes: int = 0
 
 
+_EXT_BLOCK_BITS_AT_MOST = 6  # 64 KiB
+
+
 def by_id_path(by_id_dir: str, volume_id: str) -> str:
     """The udev link of an EBS volume: its NVMe serial is the volume id without the hyphen."""
     return os.path.join(by_id_dir, "nvme-Amazon_Elastic_Block_Store_" + volume_id.replace("-", ""))
@@ -131,7 +134,7 @@ def read_superblock(path: str) -> Superblock:
     """Recognise XFS, ext4, LVM and md members by their first 8 KiB. Raises NoFilesystem when it is none of them."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        head = os.pread(descriptor, 8192, 0)
+        head = os.pread(descriptor, 8192, 0).ljust(8192, b"\0")
     finally:
         os.close(descriptor)
     if head[:4] == b"XFSB":
@@ -151,6 +154,8 @@ def read_superblock(path: str) -> Superblock:
 def _ext_size(head: bytes, incompatible: int) -> int:
     low, log_block = struct.unpack_from("<I", head, 4)[0], struct.unpack_from("<I", head, 24)[0]
     high = struct.unpack_from("<I", head, 0x150)[0] if incompatible & _EXT_64_BIT else 0
+    if log_block > _EXT_BLOCK_BITS_AT_MOST:
+        raise NoFilesystem(f"the superblock of ext4 is damaged: blocks of 2^{10 + log_block} bytes")
     return int(((high << 32) | low) << (10 + log_block))
 
 

@@ -21,6 +21,10 @@ class InvalidHostSettings(HostError):
     """host.json is not readable JSON or holds an unknown or wrongly typed field."""
 
 
+class UnreadableFile(HostError):
+    """A file that this package or the server wrote is damaged or of another form; the message says what to do."""
+
+
 class CommandFailed(HostError):
     """A program that the host depends on ended with an error or did not end in time."""
 
@@ -119,6 +123,10 @@ class BufferPoolTimeout(HostError):
 
 class DatabaseUnreachable(HostError):
     """The database did not answer in time."""
+
+
+class UnclearAnswer(HostError):
+    """The server answered with what this package cannot read; the message names it."""
 
 
 class DatabaseStartFailed(HostError):

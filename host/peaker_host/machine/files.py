@@ -7,6 +7,11 @@ import os
 import tempfile
 from typing import Any, Dict, Optional
 
+from peaker_host.machine.errors import UnreadableFile
+from peaker_host.machine.understanding import understood
+
+_REMEDY = "move it away and run the command again"
+
 
 def write_atomically(path: str, text: str, mode: int = 0o644) -> None:
     """Replace a file's content in one step, durable when the call returns."""
@@ -32,13 +37,15 @@ def write_json(path: str, content: Dict[str, Any]) -> None:
 
 
 def read_json(path: str) -> Optional[Dict[str, Any]]:
-    """A JSON object from a file that `write_json` wrote; None when there is none."""
+    """A JSON object from a file that `write_json` wrote; None when there is none. Raises UnreadableFile."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file, understood(UnreadableFile, path, _REMEDY):
             content = json.load(file)
     except FileNotFoundError:
         return None
-    return content if isinstance(content, dict) else None
+    if not isinstance(content, dict):
+        raise UnreadableFile(f"{path} cannot be read: it holds no JSON object; {_REMEDY}")
+    return content
 
 
 def read_text(path: str) -> Optional[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -27,9 +26,10 @@ from peaker_host.machine.errors import (
 )
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import parsed_json, understood
 
 FILESYSTEMS = ("xfs", "ext4")
-_VOLUME_ID = re.compile(r"^vol-[0-9a-f]{8,40}$")
+_VOLUME_ID = re.compile(r"vol-[0-9a-f]{8,40}")
 _FIELDS = ("name", "volume_id", "device", "mount_point", "filesystem")
 
 
@@ -58,7 +58,7 @@ class Manifest:
 def parse_volumes(text: str) -> List[Member]:
     """The Volumes parameter: [{name, volume_id, device, mount_point, filesystem}]. Names the wrong field."""
     try:
-        content = json.loads(text)
+        content = parsed_json(text)
     except ValueError as error:
         raise InvalidArgument(f"volumes: not JSON: {error}") from error
     if not isinstance(content, list) or not content:
@@ -102,7 +102,8 @@ def present_manifest(settings: Settings) -> Manifest:
     content = read_json(settings.manifest_path)
     if content is None:
         raise StorageNotAssembled(f"{settings.manifest_path} does not exist: run assemble_storage first")
-    return Manifest(str(content.get("run_id")), [Member(**member) for member in content["members"]])
+    with understood(StorageNotAssembled, settings.manifest_path, "run assemble_storage again"):
+        return Manifest(str(content.get("run_id")), [_stored(member) for member in content["members"]])
 
 
 def open_member(settings: Settings, member: Member) -> BlockDevice:
@@ -116,6 +117,15 @@ def open_member(settings: Settings, member: Member) -> BlockDevice:
     return device
 
 
+def _stored(entry: Dict[str, Any]) -> Member:
+    """A member as `assemble` wrote it. Raises what a misfit raises."""
+    member = Member(**entry)
+    for name, value in asdict(member).items():
+        if type(value) is not (int if name == "size_bytes" else str):
+            raise TypeError(f"{name} of a volume is {value!r}")
+    return member
+
+
 def _member(entry: Any, place: str) -> Member:
     if not isinstance(entry, dict):
         raise InvalidArgument(f"{place}: must be an object")
@@ -125,12 +135,15 @@ def _member(entry: Any, place: str) -> Member:
     unknown = set(entry) - set(_FIELDS)
     if unknown:
         raise InvalidArgument(f"{place}: unknown field {sorted(unknown)[0]!r}")
-    if not _VOLUME_ID.match(entry["volume_id"]):
+    if not _VOLUME_ID.fullmatch(entry["volume_id"]):
         raise InvalidArgument(f"{place}.volume_id: {entry['volume_id']!r} is not a volume id")
     if entry["filesystem"] not in FILESYSTEMS:
         raise InvalidArgument(f"{place}.filesystem: must be one of {', '.join(FILESYSTEMS)}")
-    if not os.path.isabs(entry["mount_point"]) or os.path.normpath(entry["mount_point"]) == "/":
+    mount_point = entry["mount_point"]
+    if not mount_point.startswith("/") or os.path.normpath(mount_point) in ("/", "//"):
         raise InvalidArgument(f"{place}.mount_point: must be an absolute path other than /")
+    if not mount_point.isprintable() or ".." in mount_point.split("/"):
+        raise InvalidArgument(f"{place}.mount_point: {mount_point!r} has .. or a control character")
     return Member(**{field: entry[field] for field in _FIELDS})
 
 

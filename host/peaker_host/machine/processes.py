@@ -42,24 +42,24 @@ class Processes:
         try:
             done = subprocess.run(
                 list(argv),
-                input=input_text,
+                input=None if input_text is None else input_text.encode("utf-8", "replace"),
                 stdin=subprocess.DEVNULL if input_text is None else None,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 timeout=timeout_seconds,
                 env=_environment(environment),
-                encoding="utf-8",
-                errors="replace",
                 check=False,
             )
         except FileNotFoundError as error:
             raise ToolMissing(f"{argv[0]} is not installed on this host") from error
         except subprocess.TimeoutExpired as error:
             raise CommandFailed(f"{argv[0]} did not end within {timeout_seconds:g} s") from error
+        # As it is: read as text, a carriage return within a value would end the line that it stands in.
+        stdout, stderr = (said.decode("utf-8", "replace") for said in (done.stdout, done.stderr))
         if check and done.returncode != 0:
-            said = (done.stderr or done.stdout).strip()[-_ERROR_TAIL_CHARACTERS:]
+            said = (stderr or stdout).strip()[-_ERROR_TAIL_CHARACTERS:]
             raise CommandFailed(f"{argv[0]} ended with exit code {done.returncode}: {said}")
-        return Completed(done.returncode, done.stdout, done.stderr)
+        return Completed(done.returncode, stdout, stderr)
 
     def start(self, argv: Sequence[str]) -> "subprocess.Popen[str]":
         """Start a program beside this one; its standard output and error are pipes."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Dict
 
 from peaker_host.machine.errors import InvalidHostSettings
+from peaker_host.machine.understanding import understood
 
 DEFAULT_PATH = "/etc/peaker/host.json"
 ENGINES = ("mysql", "mariadb")
@@ -63,11 +64,11 @@ def load_settings(path: str = "") -> Settings:
     """
     path = path or os.environ.get("PEAKER_HOST_SETTINGS", DEFAULT_PATH)
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8") as file, understood(InvalidHostSettings, path):
             content = json.load(file)
     except FileNotFoundError:
         return Settings()
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise InvalidHostSettings(f"{path}: {error}") from error
     return _settings_from(content, path)
 
@@ -78,12 +79,14 @@ def _settings_from(content: Any, path: str) -> Settings:
     known: Dict[str, Any] = {field.name: field.default for field in fields(Settings)}
     for name, value in content.items():
         if name not in known:
-            raise InvalidHostSettings(f"{path}: unknown field {name!r}; known are {', '.join(sorted(known))}")
+            raise InvalidHostSettings(
+                f"{path}: unknown field {name[:60]!r}; known are {', '.join(sorted(known))}"
+            )
         if type(value) is not type(known[name]):
             raise InvalidHostSettings(f"{path}: {name} must be of type {type(known[name]).__name__}")
     settings = Settings(**content)
     if settings.engine not in ENGINES:
         raise InvalidHostSettings(
-            f"{path}: engine must be one of {', '.join(ENGINES)}, not {settings.engine!r}"
+            f"{path}: engine must be one of {', '.join(ENGINES)}, not {settings.engine[:60]!r}"
         )
     return settings

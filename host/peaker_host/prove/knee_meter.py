@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from typing import Any, Dict, Iterator, List, Optional
 from peaker_host.machine.devices import disk_counters
 from peaker_host.machine.errors import BenchmarkFailed
 from peaker_host.machine.processes import Processes
+from peaker_host.machine.understanding import MISFITS, parsed_json
 from peaker_host.prove.knee_load import Load, Target
 from peaker_host.prove.knee_steps import KneeSettings, Member, Step
 from peaker_host.prove.load_test import nvme_counters, nvme_delta
@@ -146,13 +146,13 @@ def _installed(program: str) -> bool:
 def summarise_witness(report: str) -> Optional[Dict[str, float]]:
     """Mean rate and request-weighted waits of iostat's JSON; None when it was cut or has no whole report."""
     try:
-        entries = json.loads(report)["sysstat"]["hosts"][0]["statistics"]
+        entries = parsed_json(report)["sysstat"]["hosts"][0]["statistics"]
         rows = [row for entry in entries for row in entry["disk"]]
         reads = sum(float(row["r/s"]) for row in rows)
         if reads <= 0:
             return None
         wait = sum(float(row["r_await"]) * float(row["r/s"]) for row in rows) / reads
         queue = sum(float(row["aqu-sz"]) for row in rows) / len(rows)
-    except (ValueError, KeyError, IndexError, TypeError):
+    except MISFITS:
         return None
     return {"r/s": round(reads / len(rows), 2), "r_await": round(wait, 3), "aqu-sz": round(queue, 2)}

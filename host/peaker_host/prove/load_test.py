@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import subprocess
@@ -13,6 +12,7 @@ from peaker_host.blocks.ranges import BLOCK_BYTES, Range, nth_blocks, total
 from peaker_host.machine.devices import BlockDevice, await_between, disk_counters
 from peaker_host.machine.errors import BenchmarkFailed, HostError
 from peaker_host.machine.processes import Processes
+from peaker_host.machine.understanding import MISFITS, parsed_json, understood, whole
 
 READ_BYTES = 16384
 _MAX_READS = 60_000
@@ -64,13 +64,11 @@ def run_load_test(
     }
 
 
+@understood(BenchmarkFailed, "the JSON report of iostat")
 def summarise_iostat(report: str, name: str) -> Dict[str, Any]:
     """Means over the intervals of one device in `iostat -x -o JSON`, weighted by reads; raises BenchmarkFailed."""
-    try:
-        intervals = json.loads(report)["sysstat"]["hosts"][0]["statistics"]
-        rows = [disk for entry in intervals for disk in entry["disk"] if disk["disk_device"] == name]
-    except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise BenchmarkFailed(f"iostat gave no JSON report: {error!r}") from error
+    intervals = parsed_json(report)["sysstat"]["hosts"][0]["statistics"]
+    rows = [disk for entry in intervals for disk in entry["disk"] if disk["disk_device"] == name]
     busy = [row for row in rows if row["r/s"] > 0]
     if not busy:
         raise BenchmarkFailed(f"iostat saw no read on {name} while the load ran")
@@ -100,7 +98,7 @@ def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> D
     argv += ["--readonly", "--verify_state_save=0"]
     output = processes.run(argv, timeout_seconds=seconds + 60).stdout
     try:
-        job = json.loads(output[output.index("{") :])["jobs"][0]
+        job = parsed_json(output[output.index("{") :])["jobs"][0]
         if job["error"]:
             raise BenchmarkFailed(f"fio ended with error {job['error']}")
         read = job["read"]
@@ -113,7 +111,7 @@ def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> D
             "p50_ms": _ns(percentiles.get("50.000000")),
             "p99_ms": _ns(percentiles.get("99.000000")),
         }
-    except (ValueError, KeyError, IndexError) as error:
+    except MISFITS as error:
         raise BenchmarkFailed(f"fio gave no usable JSON: {error!r}: {output[-300:]}") from error
 
 
@@ -138,10 +136,10 @@ def nvme_counters(processes: Processes, kernel_name: str) -> Optional[Dict[str, 
         return None
     try:
         output = processes.run(["nvme", "amzn", "stats", f"/dev/{kernel_name}", "-o", "json"]).stdout
-        content = json.loads(output)
-    except (HostError, ValueError):
+        content = parsed_json(output)
+        return {name: whole(content[name], name) for name in _NVME_STATS if name in content}
+    except (HostError, *MISFITS):
         return None
-    return {name: int(content[name]) for name in _NVME_STATS if name in content}
 
 
 def nvme_delta(before: Optional[Dict[str, int]], after: Optional[Dict[str, int]]) -> Optional[Dict[str, int]]:

@@ -11,8 +11,10 @@ from typing import Dict, List
 
 from peaker_host.blocks.ranges import Range, intersection, merged
 from peaker_host.machine.devices import BlockDevice
+from peaker_host.machine.errors import UnreadableFile
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import understood, whole
 from peaker_host.warm.reader_pool import RateLimiter, ReaderPool, requests_of
 
 # 64 MiB on each side: what one lost stretch of a prewarm's requests may cover.
@@ -34,7 +36,9 @@ def blocks_to_read(
         return live
     if remedy == "none":
         return []
-    slow: List[int] = (read_json(settings.run_path(run_id, _FILE)) or {}).get(volume_id, [])
+    path = settings.run_path(run_id, _FILE)
+    with understood(UnreadableFile, path, "run verify_storage with remedy all"):
+        slow = [whole(block, "a block") for block in (read_json(path) or {}).get(volume_id, [])]
     around = [
         (max(0, block - NEIGHBOURHOOD_BLOCKS), min(block, NEIGHBOURHOOD_BLOCKS) + NEIGHBOURHOOD_BLOCKS + 1)
         for block in slow

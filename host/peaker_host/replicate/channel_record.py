@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional
 
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.database.replica_status import DIALECTS
-from peaker_host.machine.errors import FiltersDiffer
+from peaker_host.machine.errors import FiltersDiffer, UnreadableFile
 from peaker_host.machine.files import read_json, write_atomically
 
 FILE = "peaker-channel.json"
@@ -28,6 +28,7 @@ _FILTERS = (
     "Replicate_Ignore_Domain_Ids",
     "Replicate_Ignore_Server_Ids",
 )
+_LONGEST_SHOWN = 500
 _OF_THE_CHANNEL = ("Host", "Port")
 
 
@@ -47,8 +48,15 @@ def write_record(client: MysqlClient, engine: str, datadir: str) -> None:
 
 
 def read_record(datadir: str) -> Dict[str, Any]:
-    """The record that came with the copy; empty when there is none."""
-    return read_json(os.path.join(datadir, FILE)) or {}
+    """The record that came with the copy; empty when there is none. Raises UnreadableFile."""
+    path = os.path.join(datadir, FILE)
+    record = read_json(path) or {}
+    status = record.get("status", {})
+    if not isinstance(status, dict) or not all(isinstance(value, str) for value in status.values()):
+        raise UnreadableFile(
+            f"{path} cannot be read: its status is no object of texts; build from another donor"
+        )
+    return record
 
 
 def refuse_other_filters(client: MysqlClient, engine: str, datadir: str) -> None:
@@ -65,7 +73,7 @@ def refuse_other_filters(client: MysqlClient, engine: str, datadir: str) -> None
         return
     wanted = record.get("status", {})
     differing: List[str] = [
-        f"{name}: {own.get(name) or 'none'} here, {wanted.get(name) or 'none'} on the donor"
+        f"{name}: {_shown(own.get(name))} here, {_shown(wanted.get(name))} on the donor"
         for name in _FILTERS
         if _as_set(own.get(name)) != _as_set(wanted.get(name))
     ]
@@ -74,6 +82,10 @@ def refuse_other_filters(client: MysqlClient, engine: str, datadir: str) -> None
             f"this replica would not apply what its donor applies: {'; '.join(differing)}. Set the donor's filters in "
             "the image's configuration"
         )
+
+
+def _shown(filters: Optional[str]) -> str:
+    return (filters or "none")[:_LONGEST_SHOWN]
 
 
 def _as_set(text: Optional[str]) -> "set[str]":

@@ -14,10 +14,16 @@ from typing import Any, Dict, List, Optional, Tuple
 from peaker_host.blocks.database_files import PAGE_LIST_FILE
 from peaker_host.database.mysql_client import MysqlClient, sql_text
 from peaker_host.database.replica_status import DIALECTS
-from peaker_host.machine.errors import DatabaseStillRunning, DatabaseUnreachable, IdentityNotTaken
+from peaker_host.machine.errors import (
+    DatabaseStillRunning,
+    DatabaseUnreachable,
+    IdentityNotTaken,
+    UnclearAnswer,
+)
 from peaker_host.machine.files import read_text, write_atomically
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import parsed_json, understood
 
 OPTIONS_FILE = "zz-peaker.cnf"
 # The second one is there while SET PERSIST writes, and is read first then.
@@ -93,14 +99,18 @@ def take_identity(settings: Settings, server_id: int) -> List[str]:
 def without_own_variables(text: str) -> Tuple[str, List[str]]:
     """mysqld-auto.cnf without the variables of OWN_VARIABLES, and which those were. The groups in which the file holds
     them differ between versions, so every group is looked into. Raises ValueError for what is no JSON object."""
-    content = json.loads(text)
+    content = parsed_json(text)
     if not isinstance(content, dict):
         raise ValueError("not a JSON object")
     removed: List[str] = []
-    kept = _pruned(content, removed)
-    return json.dumps(kept), sorted(set(removed))
+    try:
+        kept = json.dumps(_pruned(content, removed))
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    return kept, sorted(set(removed))
 
 
+@understood(UnclearAnswer, "what the server says of itself")
 def read_identity(client: MysqlClient, settings: Settings) -> Dict[str, Any]:
     """What the server says of itself; sets of GTIDs in one line."""
     dialect = DIALECTS[settings.engine]
@@ -164,7 +174,7 @@ def _places(client: MysqlClient, engine: str, names: List[str]) -> List[str]:
     except DatabaseUnreachable:
         return []
     return [
-        f"{row['VARIABLE_NAME']} from {row['VARIABLE_SOURCE']} {row['VARIABLE_PATH'] or ''}".strip()
+        f"{row.get('VARIABLE_NAME')} from {row.get('VARIABLE_SOURCE')} {row.get('VARIABLE_PATH') or ''}".strip()
         for row in rows
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any, Callable, Dict, List, Optional
 
@@ -17,9 +18,11 @@ from peaker_host.machine.errors import (
     ErrantTransactions,
     ReplicationNotConfigured,
     ReplicationStopped,
+    UnclearAnswer,
 )
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import understood, whole
 from peaker_host.replicate.channel_record import read_record, refuse_other_filters
 from peaker_host.replicate.source_login import (
     Credentials,
@@ -138,7 +141,11 @@ def _mariadb_options(credentials: Credentials, donor: Dict[str, str]) -> str:
         ("Replicate_Ignore_Domain_Ids", "IGNORE_DOMAIN_IDS"),
         ("Replicate_Ignore_Server_Ids", "IGNORE_SERVER_IDS"),
     ):
-        ids = [part.strip() for part in donor.get(shown, "").split(",") if part.strip().isdigit()]
+        ids = [
+            part.strip()
+            for part in donor.get(shown, "").split(",")
+            if re.fullmatch(r"[0-9]{1,20}", part.strip())
+        ]
         options += [f"{option} = ({', '.join(ids)})"] if ids else []
     return "".join(f", {option}" for option in options)
 
@@ -189,6 +196,7 @@ def is_good(sample: Dict[str, Any], lag_gate_seconds: int) -> bool:
     return bool(sample["running"]) and lag is not None and lag <= lag_gate_seconds and reached
 
 
+@understood(UnclearAnswer, "who is on the server")
 def client_activity(settings: Settings, processes: Processes) -> Dict[str, Any]:
     """Client connections over the network, their open transactions and running statements, and the statements that
     they ever sent. A connection without either is idle: a pool keeps it, and nothing is lost when it ends.
@@ -226,8 +234,8 @@ def source_binlog_expire_seconds(
         login = read_credentials(settings, client, status.channel)
         with login_at(settings, processes, status.source_host, login) as source:
             wanted = {"seconds": "@@GLOBAL.binlog_expire_logs_seconds"}
-            return int(source.json(wanted, timeout_seconds=15.0)["seconds"])
-    except (DatabaseUnreachable, ReplicationNotConfigured):
+            return whole(source.json(wanted, timeout_seconds=15.0)["seconds"], "binlog_expire_logs_seconds")
+    except (DatabaseUnreachable, ReplicationNotConfigured, UnclearAnswer, ValueError):
         return None
 
 

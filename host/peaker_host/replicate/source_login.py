@@ -11,11 +11,16 @@ import socket
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional
 
-from peaker_host.database.mysql_client import MysqlClient, RemoteLogin, sql_text
-from peaker_host.machine.errors import DatabaseUnreachable, InvalidHostSettings, ReplicationNotConfigured
+from peaker_host.database.mysql_client import MysqlClient, RemoteLogin, option_line, sql_text
+from peaker_host.machine.errors import (
+    DatabaseUnreachable,
+    InvalidHostSettings,
+    ReplicationNotConfigured,
+)
 from peaker_host.machine.files import read_json
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import understood, whole
 from peaker_host.replicate.channel_record import read_record
 
 _ASK_SECONDS = 15.0
@@ -44,12 +49,12 @@ class Encryption:
 
     def client_lines(self, engine: str) -> List[str]:
         """Lines of a client's option file that make its connection like the channel's."""
-        files = [f"{option}={path}" for option, path in self.files.items()]
+        files = [option_line(option, path) for option, path in self.files.items()]
         if engine == "mariadb":
             verify = ["ssl-verify-server-cert"] if self.verified else []
             return ["ssl", *verify, *files] if self.encrypted else []
         key = ["get-server-public-key"] if self.gets_public_key else []
-        key += [f"server-public-key-path={self.public_key_path}"] if self.public_key_path else []
+        key += [option_line("server-public-key-path", self.public_key_path)] if self.public_key_path else []
         return [f"ssl-mode={self._mode()}", *(files if self.encrypted else []), *key]
 
     def _mode(self) -> str:
@@ -76,7 +81,7 @@ class Credentials:
             return address
         try:
             found = {str(entry[4][0]) for entry in socket.getaddrinfo(self.host, self.port)}
-        except OSError:
+        except (OSError, ValueError):
             return address
         return self.host if address in found else address
 
@@ -101,17 +106,22 @@ def read_credentials(settings: Settings, client: MysqlClient, channel: str = "")
     if content is not None:
         if not isinstance(content.get("user"), str) or not isinstance(content.get("password"), str):
             raise InvalidHostSettings(f"{path}: needs the texts user and password")
-        port = int(content.get("port") or stored.get("Port") or 3306)
+        port = _port(content.get("port") or stored.get("Port"), path)
         return Credentials(content["user"], content["password"], port, host, encryption)
     if stored.get("User_name"):
         return Credentials(
             stored["User_name"],
             stored.get("User_password") or "",
-            int(stored.get("Port") or 3306),
+            _port(stored.get("Port"), "the channel in the data directory"),
             host,
             encryption,
         )
     raise ReplicationNotConfigured(f"no replication user: neither {path} nor the data directory names one")
+
+
+def _port(given: Any, place: str) -> int:
+    with understood(InvalidHostSettings, place):
+        return whole(given or 3306, "the port", 1, 65535)
 
 
 def login_at(settings: Settings, processes: Processes, host: str, credentials: Credentials) -> RemoteLogin:
@@ -157,7 +167,7 @@ def _purged_of_mariadb(source: MysqlClient, say: Callable[[str], None]) -> Optio
         logs = source.rows("SHOW BINARY LOGS", timeout_seconds=_ASK_SECONDS)
         if not logs:
             return ""
-        oldest = sql_text(logs[0]["Log_name"] or "")
+        oldest = sql_text(logs[0].get("Log_name") or "")
         begins = source.json({"purged": f"BINLOG_GTID_POS({oldest}, 4)"}, timeout_seconds=_ASK_SECONDS)
     except DatabaseUnreachable as error:
         say(

@@ -12,8 +12,10 @@ from typing import Dict, List, Optional, Sequence
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, merged, nth_blocks, total
 from peaker_host.blocks.timed_reads import PAGE_BYTES, read_latencies_ms
+from peaker_host.machine.errors import UnreadableFile
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import understood, whole
 
 BLOCKS = 5
 _FILE = "cold_probe.json"
@@ -50,5 +52,10 @@ def keep(settings: Settings, run_id: str, probes: Dict[str, ColdProbe]) -> None:
 
 def kept(settings: Settings, run_id: str) -> Dict[str, ColdProbe]:
     """What this run measured; empty where it never did."""
-    content = read_json(settings.run_path(run_id, _FILE)) or {}
-    return {name: ColdProbe(one["blocks"], one["await_ms"]) for name, one in content.items()}
+    path = settings.run_path(run_id, _FILE)
+    with understood(UnreadableFile, path, "delete it: what was measured is then unknown"):
+        content = read_json(path) or {}
+        return {
+            name: ColdProbe([whole(block, "a block") for block in one["blocks"]], float(one["await_ms"]))
+            for name, one in content.items()
+        }

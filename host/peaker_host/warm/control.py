@@ -8,7 +8,12 @@ from typing import Any, Dict
 
 from peaker_host.blocks import block_list
 from peaker_host.blocks.log_replay import await_replays
-from peaker_host.machine.errors import BlockListUnreadable, InvalidArgument, PrewarmNotStarted
+from peaker_host.machine.errors import (
+    BlockListUnreadable,
+    InvalidArgument,
+    PrewarmNotStarted,
+    UnreadableFile,
+)
 from peaker_host.machine.files import read_json
 from peaker_host.machine.manifest import load_manifest, open_member
 from peaker_host.machine.processes import Processes, package_command
@@ -34,7 +39,7 @@ def start(
         return {"pid": running, "already_running": True}
     finished = read_json(settings.run_path(request.run_id, "prewarm.json"))
     if finished and _covers(finished, request):
-        return {"pid": finished["pid"], "already_running": False, "already_done": True}
+        return {"pid": finished.get("pid"), "already_running": False, "already_done": True}
     members = load_manifest(settings, request.run_id).members
     await_replays(settings)
     for member in members:
@@ -60,9 +65,11 @@ def report(settings: Settings, run_id: str) -> Dict[str, Any]:
     progress = read_json(settings.run_path(run_id, "prewarm.json"))
     if progress is None:
         raise PrewarmNotStarted(f"no prewarm of run {run_id} is known on this host")
+    if not isinstance(progress.get("state"), str):
+        raise UnreadableFile(f"prewarm.json of run {run_id} has no state; start the prewarm again")
     if progress["state"] == "running" and holder(settings, run_id) is None:
         latest = read_json(settings.run_path(run_id, "prewarm.json")) or progress
-        progress = dict(latest, state="dead") if latest["state"] == "running" else latest
+        progress = dict(latest, state="dead") if latest.get("state") == "running" else latest
     return dict(progress, samples=logged_samples(settings.run_path(run_id, "prewarm.jsonl")))
 
 
@@ -98,7 +105,7 @@ def _await_start(settings: Settings, run_id: str, pid: int, log_path: str) -> No
     deadline = time.monotonic() + _START_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         progress = read_json(settings.run_path(run_id, "prewarm.json"))
-        if progress and progress["pid"] == pid:
+        if progress and progress.get("pid") == pid:
             return
         time.sleep(0.05)
     with open(log_path, encoding="utf-8", errors="replace") as log:

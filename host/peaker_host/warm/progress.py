@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections import deque
 from typing import Any, Deque, Dict, Iterable, List, Optional, Tuple
+
+from peaker_host.machine.understanding import MISFITS, parsed_json
 
 MIB = 1024 * 1024
 SAMPLES_REPORTED = 70
@@ -68,8 +69,8 @@ def logged_samples(path: str) -> List[List[Any]]:
     samples: List[List[Any]] = []
     now = time.time()
     for line in lines[-SAMPLES_REPORTED:]:
-        with contextlib.suppress(ValueError, KeyError):
-            row = json.loads(line)
+        with contextlib.suppress(*MISFITS):
+            row = parsed_json(line)
             numbers = [row["elapsed_seconds"], row["bytes_read"], row["rate_mib_per_s"], row["eta_seconds"]]
             samples.append([round(max(0.0, now - row["at"]), 1), *numbers])
     return samples

@@ -13,9 +13,10 @@ import resource
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
-from peaker_host.machine.errors import HostError
+from peaker_host.machine.errors import HostError, UnreadableFile
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.understanding import understood
 from peaker_host.warm import cold_probe
 from peaker_host.warm.cold_probe import ColdProbe
 from peaker_host.warm.progress import MIB, MeanRate, eta_seconds, sentence
@@ -33,13 +34,15 @@ class RunRecord:
         self._started = time.monotonic()
         self._path = settings.run_path(request.run_id, "prewarm.json")
         earlier = read_json(self._path) or {}
-        self._elapsed_before = float(earlier.get("elapsed_seconds", 0.0))
-        self._bytes_before = int(earlier.get("bytes_read", 0))
-        self._restarts = int(earlier.get("restarts", -1)) + 1
-        self._hot_warm_seconds: Optional[float] = earlier.get("hot_warm_seconds")
+        with understood(UnreadableFile, self._path, "delete it: the journal knows what was read"):
+            self._elapsed_before = float(earlier.get("elapsed_seconds", 0.0))
+            self._bytes_before = int(earlier.get("bytes_read", 0))
+            self._restarts = int(earlier.get("restarts", -1)) + 1
+            hot_warm = earlier.get("hot_warm_seconds")
+            self._hot_warm_seconds = None if hot_warm is None else float(hot_warm)
+            # A restart goes on with the depth that was found, so that it does not probe the device again.
+            self.depths = {str(name): int(depth) for name, depth in dict(earlier.get("depths", {})).items()}
         self._used_warm_seconds: Optional[float] = None
-        # A restart goes on with the depth that was found, so that it does not probe the device again.
-        self.depths: Dict[str, int] = dict(earlier.get("depths", {}))
         self._probes = cold_probe.kept(settings, request.run_id)
         self._planning_seconds = 0.0
         self._hot_unknown = ""

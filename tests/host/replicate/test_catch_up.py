@@ -110,6 +110,6 @@ class TestDrain:
     def test_without_statistics_the_statements_are_unknown(
         self, host: Host, programs: ScriptedProcesses
     ) -> None:
-        programs.on("PROCESSLIST", answer=json_row(connections=0, running=0, transactions=0))
+        programs.on("PROCESSLIST", answer=json_row(connections=0, running_statements=0, transactions=0))
         programs.on("@@GLOBAL.performance_schema", answer=json_row(on=0))
         assert client_activity(host.settings, programs)["client_statements"] is None

@@ -7,13 +7,15 @@ minutes for 63 days, of 1 hour for 455 days. So the history is read in periods o
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from peaker.adapters.aws_errors import translated
+from peaker.domain.decoding import understood
 from peaker.domain.issued import LoadPoints
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import AwsCallRejected
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import CLUSTER_DIMENSION, Metric, namespace
 
@@ -64,9 +66,16 @@ class CloudWatchLoadHistory:
         with translated("cloudwatch:GetMetricData"):
             for page in pages:
                 for result in page["MetricDataResults"]:
-                    instants = (instant.timestamp() for instant in result["Timestamps"])
-                    found += zip(instants, result["Values"], strict=True)
+                    points = measured_points(result["Timestamps"], result["Values"])
+                    found += [(instant.timestamp(), value) for instant, value in points]
         return sorted(found)
+
+
+def measured_points(instants: Sequence[datetime], values: Sequence[float]) -> list[tuple[datetime, float]]:
+    """Each value at its instant. One that is no number (an expression's NaN) is a missing point (I4)."""
+    with understood(AwsCallRejected, "cloudwatch:GetMetricData: a result"):
+        pairs = zip(instants, values, strict=True)
+        return [(instant, value) for instant, value in pairs if math.isfinite(value)]
 
 
 def query_period_seconds(metric_period_seconds: int) -> int:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
+from peaker.adapters.cloudwatch.metrics import measured_points
 from peaker.domain.instants import to_iso
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker_contract.cluster import ClusterSettings
@@ -103,7 +104,7 @@ class CloudWatchReadings:
                 point
                 for page in pages
                 for result in page["MetricDataResults"]
-                for point in zip(result["Timestamps"], result["Values"], strict=True)
+                for point in measured_points(result["Timestamps"], result["Values"])
             ]
         return sorted(found)
 

@@ -6,13 +6,13 @@ then DynamoDB forgets it).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.dynamodb.items import to_json
+from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.lead_time import PastSteps
@@ -52,11 +52,12 @@ class DynamoForecastRecords:
                 ConsistentRead=True,
             )
         item: Mapping[str, Any] = answer.get("Item", {})
-        return CheckState(
-            low_checks=int(_number(item, "low_checks") or 0),
-            source_id=item["source_id"]["S"] if "source_id" in item else None,
-            **{name: _number(item, name) for name in _STATE_NUMBERS},
-        )
+        with understood(LedgerInconsistent, f"the forecast's state in the ledger of {cluster}"):
+            return CheckState(
+                low_checks=int(_number(item, "low_checks") or 0),
+                source_id=item["source_id"]["S"] if "source_id" in item else None,
+                **{name: _number(item, name) for name in _STATE_NUMBERS},
+            )
 
     def save_check_state(self, cluster: str, state: CheckState) -> None:
         item: dict[str, Any] = {
@@ -88,17 +89,19 @@ class DynamoForecastRecords:
             self._client.put_item(TableName=self._table, Item=item)
 
     def issued(self, cluster: str, since: datetime) -> list[IssuedForecast]:
-        return [
-            IssuedForecast(
-                issued_at_seconds=float(item["issued_at_seconds"]["N"]),
-                target_seconds=float(item["target_seconds"]["N"]),
-                p50=float(item["p50"]["N"]),
-                p95=float(item["p95"]["N"]),
-                model=item["model"]["S"],
-                required=int(item["required"]["N"]),
-            )
-            for item in self._range(cluster, f"{_ISSUED}{to_iso(since)}", f"{_ISSUED}~")
-        ]
+        items = self._range(cluster, f"{_ISSUED}{to_iso(since)}", f"{_ISSUED}~")
+        with understood(LedgerInconsistent, f"an issued forecast in the ledger of {cluster}"):
+            return [
+                IssuedForecast(
+                    issued_at_seconds=float(item["issued_at_seconds"]["N"]),
+                    target_seconds=float(item["target_seconds"]["N"]),
+                    p50=float(item["p50"]["N"]),
+                    p95=float(item["p95"]["N"]),
+                    model=item["model"]["S"],
+                    required=int(item["required"]["N"]),
+                )
+                for item in items
+            ]
 
     def save_report(self, cluster: str, report: Mapping[str, Any]) -> None:
         item: dict[str, Any] = {
@@ -118,8 +121,8 @@ class DynamoForecastRecords:
             )
         if "Item" not in answer:
             return None
-        document: dict[str, Any] = json.loads(answer["Item"]["document"]["S"])
-        return document
+        with understood(LedgerInconsistent, f"the newest check's report in the ledger of {cluster}"):
+            return dict(parsed_json(answer["Item"]["document"]["S"]))
 
     def past_steps(self, cluster: str) -> PastSteps:
         """Only builds that put a replica into service teach: not failures, and not returns of parked replicas."""
@@ -138,7 +141,7 @@ class DynamoForecastRecords:
                     continue
                 seconds.setdefault(step.step, []).append(seconds_between(step.started_at, step.finished_at))
                 size = step.numbers.get("bytes_read")
-                if step.step == "ReportPrewarm" and isinstance(size, int | float):
+                if step.step == "ReportPrewarm" and _is_amount(size):
                     hydrated.append(float(size))
                 share = knee_share(step.numbers.get("limits"))
                 if step.step == "VerifyStorage" and share is not None:
@@ -155,7 +158,8 @@ class DynamoForecastRecords:
                 ScanIndexForward=False,
                 Limit=2 * _PAST_RUNS,
             )
-        return [item["sk"]["S"].rsplit("#", 1)[1] for item in reversed(answer["Items"])]
+        with understood(LedgerInconsistent, f"the index of runs in the ledger of {cluster}"):
+            return [item["sk"]["S"].rsplit("#", 1)[1] for item in reversed(answer["Items"])]
 
     def _range(self, cluster: str, first: str, last: str) -> list[Mapping[str, Any]]:
         pages = self._client.get_paginator("query").paginate(
@@ -178,9 +182,14 @@ def _copied(steps: Sequence[StepRow]) -> list[CopiedBytes]:
     if first is None or last is None or last.finished_at is None:
         return []
     copied, since = last.numbers.get("copied_bytes"), last.numbers.get("since_seconds")
-    if not isinstance(copied, int | float):
+    if not _is_amount(copied) or not (since is None or _is_amount(since)):
         return []
     return [CopiedBytes(seconds_between(first.started_at, last.finished_at), float(copied), since)]
+
+
+def _is_amount(value: Any) -> TypeGuard[float]:
+    """Whether it was measured: other releases may have noted something else under its name."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e18
 
 
 def _number(item: Mapping[str, Any], name: str) -> float | None:

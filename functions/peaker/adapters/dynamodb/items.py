@@ -11,8 +11,9 @@ from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
+from peaker.domain.decoding import understood
 from peaker.domain.runs.ledger import Holder
-from peaker_contract.errors import LeaseLost, Throttled
+from peaker_contract.errors import LeaseLost, LedgerInconsistent, Throttled
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -61,7 +62,8 @@ class LedgerTable:
                 TableName=self._table, Key=self._wire({"pk": pk, "sk": sk}), ConsistentRead=True
             )
         item = answer.get("Item")
-        return None if item is None else self._plain(item)
+        with understood(LedgerInconsistent, f"the ledger's item {pk} {sk}"):
+            return None if item is None else self._plain(item)
 
     def require_lease(self, holder: Holder) -> None:
         """Raises LeaseLost without the lease; by a consistent read, which throttles nobody's writes."""
@@ -77,7 +79,7 @@ class LedgerTable:
             ExpressionAttributeValues=self._wire({":pk": pk, ":sk": sk_prefix}),
             ConsistentRead=True,
         )
-        with translated("dynamodb:Query"):
+        with translated("dynamodb:Query"), understood(LedgerInconsistent, f"an item of the ledger's {pk}"):
             return [self._plain(item) for page in pages for item in page["Items"]]
 
     def put_new(self, holder: Holder, items: Sequence[Mapping[str, Any]]) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from peaker.adapters.dynamodb.items import ConditionFailed, LedgerTable, cluster_key
+from peaker.domain.decoding import text_in, understood
 from peaker.domain.instants import from_iso, to_iso
 from peaker.domain.runs.ledger import SHORT_OPERATIONS, Holder, LeaseRow
-from peaker_contract.errors import LeaseHeld, Throttled
+from peaker_contract.errors import LeaseHeld, LedgerInconsistent, Throttled
 
 _NOBODY = "-"
 
@@ -69,15 +70,18 @@ class DynamoDbLease:
 
     def current(self, cluster: str, now: datetime) -> LeaseRow | None:
         item = self._table.get(cluster_key(cluster), "lease")
-        if item is None or item["run_id"] == _NOBODY or from_iso(item["held_until"]) <= now:
+        if item is None:
             return None
-        return LeaseRow(
-            cluster=cluster,
-            run_id=item["run_id"],
-            operation=item["operation"],
-            fencing_token=int(item["fencing_token"]),
-            held_until=from_iso(item["held_until"]),
-        )
+        with understood(LedgerInconsistent, f"the ledger's lease of {cluster}"):
+            if item["run_id"] == _NOBODY or from_iso(item["held_until"]) <= now:
+                return None
+            return LeaseRow(
+                cluster=cluster,
+                run_id=text_in(item, "run_id"),
+                operation=text_in(item, "operation"),
+                fencing_token=int(item["fencing_token"]),
+                held_until=from_iso(item["held_until"]),
+            )
 
     def _taken(self, cluster: str, run_id: str, now: datetime) -> Holder:
         held = self.current(cluster, now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -17,6 +16,7 @@ from peaker.adapters.dynamodb.items import (
     to_json,
 )
 from peaker.adapters.dynamodb.older_runs import parts_of_facts
+from peaker.domain.decoding import parsed_json, text_in, understood
 from peaker.domain.instants import from_iso, to_iso
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.runs.execution_input import ExecutionInput
@@ -75,16 +75,17 @@ class DynamoDbLedger:
         item = self._table.get(run_key(run_id), "run")
         if item is None:
             raise LedgerInconsistent(f"the ledger has no run {run_id}")
-        return RunRow(
-            run_id=item["run_id"],
-            cluster=item["cluster"],
-            operation=item["operation"],
-            started_at=from_iso(item["started_at"]),
-            request=_request(item),
-            outcome=item["outcome"],
-            finished_at=_time(item.get("finished_at")),
-            parts={**parts_of_facts(item), **_parts(item)},
-        )
+        with understood(LedgerInconsistent, f"the ledger's row of {run_id}"):
+            return RunRow(
+                run_id=text_in(item, "run_id"),
+                cluster=text_in(item, "cluster"),
+                operation=text_in(item, "operation"),
+                started_at=from_iso(item["started_at"]),
+                request=_request(item),
+                outcome=text_in(item, "outcome"),
+                finished_at=_time(item.get("finished_at")),
+                parts={**parts_of_facts(item), **_parts(item)},
+            )
 
     def unfinished_runs(self, cluster: str) -> list[RunRow]:
         listed = self._table.query(cluster_key(cluster), "run#")
@@ -118,7 +119,8 @@ class DynamoDbLedger:
         )
 
     def steps(self, run_id: str) -> list[StepRow]:
-        rows = [_step_row(item) for item in self._table.query(run_key(run_id), "step#")]
+        with understood(LedgerInconsistent, f"a step in the ledger of {run_id}"):
+            rows = [_step_row(item) for item in self._table.query(run_key(run_id), "step#")]
         return sorted(rows, key=lambda row: (row.started_at, row.step))
 
     def intend(
@@ -150,7 +152,8 @@ class DynamoDbLedger:
         )
 
     def resources(self, run_id: str) -> list[ResourceRow]:
-        rows = [_resource_row(item) for item in self._table.query(run_key(run_id), "resource#")]
+        with understood(LedgerInconsistent, f"a resource in the ledger of {run_id}"):
+            rows = [_resource_row(item) for item in self._table.query(run_key(run_id), "resource#")]
         return sorted(rows, key=lambda row: (row.number, row.kind, row.name))
 
     def set_replica(self, holder: Holder, replica: ReplicaRow) -> None:
@@ -168,17 +171,18 @@ class DynamoDbLedger:
         )
 
     def replicas(self, cluster: str) -> dict[str, ReplicaRow]:
-        rows = [
-            ReplicaRow(
-                cluster=cluster,
-                instance_id=item["instance_id"],
-                run_id=item["run_id"],
-                state=ReplicaState(item["state"]),
-                changed_at=from_iso(item["changed_at"]),
-                parking=_parking(item.get("parking")),
-            )
-            for item in self._table.query(cluster_key(cluster), "replica#")
-        ]
+        with understood(LedgerInconsistent, f"a replica in the ledger of {cluster}"):
+            rows = [
+                ReplicaRow(
+                    cluster=cluster,
+                    instance_id=text_in(item, "instance_id"),
+                    run_id=text_in(item, "run_id"),
+                    state=ReplicaState(item["state"]),
+                    changed_at=from_iso(item["changed_at"]),
+                    parking=_parking(item.get("parking")),
+                )
+                for item in self._table.query(cluster_key(cluster), "replica#")
+            ]
         return {row.instance_id: row for row in rows}
 
     def keep_snapshots(self, holder: Holder, kept: SnapshotSet) -> None:
@@ -195,8 +199,9 @@ class DynamoDbLedger:
 
     def snapshot_sets(self, cluster: str) -> list[SnapshotSet]:
         rows = self._table.query(cluster_key(cluster), "snapshots#")
-        documents = [json.loads(item["document"]) for item in rows if "gone_at" not in item]
-        found = [SnapshotSet(**{**one, "kept_at": from_iso(one["kept_at"])}) for one in documents]
+        with understood(LedgerInconsistent, f"a snapshot set in the ledger of {cluster}"):
+            documents = [parsed_json(item["document"]) for item in rows if "gone_at" not in item]
+            found = [_snapshot_set(one) for one in documents]
         return sorted(found, key=lambda one: (one.kept_at, one.run_id))
 
     def save_receipt(self, holder: Holder, receipt: Mapping[str, Any]) -> None:
@@ -215,8 +220,8 @@ class DynamoDbLedger:
         item = self._table.get(run_key(run_id), "receipt")
         if item is None:
             return None
-        document: dict[str, Any] = json.loads(item["document"])
-        return document
+        with understood(LedgerInconsistent, f"the receipt in the ledger of {run_id}"):
+            return dict(parsed_json(item["document"]))
 
     def _update_run(self, holder: Holder, values: Mapping[str, Any]) -> None:
         try:
@@ -227,13 +232,14 @@ class DynamoDbLedger:
 
 def _request(item: Mapping[str, Any]) -> ExecutionInput:
     """As it was checked when it was given: what another version knew more of it does not matter any more."""
-    given = {"cluster": item["cluster"], **json.loads(item["request"])}
+    given = {"cluster": item["cluster"], **parsed_json(item["request"])}
     return ExecutionInput.model_validate(given, extra="ignore")
 
 
 def _parts(item: Mapping[str, Any]) -> dict[str, str]:
     """Whatever is not a column of the row is a part. An empty document is none."""
-    return {name: text for name, text in item.items() if name not in _COLUMNS and text != "{}"}
+    texts = {name: text_in(item, name) for name in item if name not in _COLUMNS}
+    return {name: text for name, text in texts.items() if text != "{}"}
 
 
 def _index_key(started_at: datetime, run_id: str) -> str:
@@ -265,13 +271,13 @@ def _resource_row(item: Mapping[str, Any]) -> ResourceRow:
     return ResourceRow(
         number=int(item["number"]),
         kind=ResourceKind(item["kind"]),
-        name=item["name"],
+        name=text_in(item, "name"),
         state=ResourceState(item["state"]),
-        step=item["step"],
+        step=text_in(item, "step"),
         intended_at=from_iso(item["intended_at"]),
         made_at=_time(item.get("made_at")),
         resource_id=item.get("id"),
-        details=json.loads(item["details"]),
+        details=dict(parsed_json(item["details"])),
     )
 
 
@@ -283,16 +289,32 @@ def _parking_document(parking: Parking) -> dict[str, Any]:
 def _parking(text: str | None) -> Parking | None:
     if text is None:
         return None
-    stored = json.loads(text)
-    return Parking(**{**stored, "parked_at": from_iso(stored["parked_at"]), "until": _time(stored["until"])})
+    stored = parsed_json(text)
+    parking = Parking(
+        **{**stored, "parked_at": from_iso(stored["parked_at"]), "until": _time(stored["until"])}
+    )
+    for name in ("gtid_set", "until_reason", "spent", "failed_return"):
+        if not isinstance(getattr(parking, name), str | None):
+            raise TypeError(f"{name} of its parking is no text")
+    return parking
+
+
+def _snapshot_set(stored: Mapping[str, Any]) -> SnapshotSet:
+    found = SnapshotSet(**{**stored, "kept_at": from_iso(stored["kept_at"])})
+    for name in ("snapshots", "sources"):
+        if not all(isinstance(one, str) for one in getattr(found, name).values()):
+            raise TypeError(f"{name} holds what is no id")
+    if not all(isinstance(one, int | None) for one in found.full_bytes.values()):
+        raise TypeError("full_bytes holds what is no number of bytes")
+    return found
 
 
 def _step_row(item: Mapping[str, Any]) -> StepRow:
     return StepRow(
-        step=item["step"],
+        step=text_in(item, "step"),
         started_at=from_iso(item["started_at"]),
         finished_at=_time(item.get("finished_at")),
-        numbers=json.loads(item.get("numbers", "{}")),
+        numbers=dict(parsed_json(item.get("numbers", "{}"))),
     )
 
 

@@ -10,10 +10,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from peaker.domain.decoding import parsed_json
+
 
 def parts_of_facts(item: Mapping[str, Any]) -> dict[str, str]:
     """Parts by their ledger_name, as JSON, from the run's row; empty for a run that has no such document."""
-    facts = json.loads(item.get("facts", "{}"))
+    facts = parsed_json(item.get("facts", "{}"))
     parts: dict[str, Any] = {
         name: facts[name]
         for name in ("donor", "source", "block_list", "storage_looks", "disposal", "quiet")

@@ -7,8 +7,10 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from peaker.adapters.aws_errors import translated
+from peaker.domain.decoding import understood
 from peaker.domain.reading import Unknown
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of
+from peaker_contract.errors import AwsCallRejected
 
 if TYPE_CHECKING:
     from mypy_boto3_ebs import EBSClient
@@ -27,7 +29,8 @@ class EbsSnapshotBlocks:
             pages = list(islice(self._pages(snapshot_id), pages_at_most + 1))
         if len(pages) > pages_at_most:
             return Unknown(f"{snapshot_id} has more than {pages_at_most} pages of {self._size} blocks")
-        return runs_of(chain.from_iterable(pages))
+        with understood(AwsCallRejected, f"ebs:ListSnapshotBlocks: the list of {snapshot_id}"):
+            return runs_of(chain.from_iterable(pages))
 
     def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:
         changed, token = 0, ""

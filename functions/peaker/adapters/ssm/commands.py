@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
+from peaker.domain.decoding import understood
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker_contract import names
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound
@@ -76,8 +77,10 @@ class SsmCommands:
                 answer = self._ssm.get_command_invocation(CommandId=command_id, InstanceId=instance_id)
         except ResourceNotFound:
             return CommandOutcome(CommandStatus.MISSING)
+        with understood(AwsCallRejected, f"ssm:GetCommandInvocation: the status of {command_id}"):
+            status = CommandStatus(answer["Status"])
         return CommandOutcome(
-            status=CommandStatus(answer["Status"]),
+            status=status,
             status_details=answer.get("StatusDetails", ""),
             stdout=answer.get("StandardOutputContent", ""),
             stderr=answer.get("StandardErrorContent", ""),

@@ -30,7 +30,7 @@ _REASON_CHARACTERS = 300
 class Quote(BaseModel):
     """One answer of the Price List API: USD, None where it has no price or several."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     instance_hourly_usd: dict[str, float | None]
     ebs: EbsPrices
@@ -42,7 +42,7 @@ class FetchedPrices(BaseModel):
     `failure` is why the newest try failed, at `failed_at`; a success takes both away.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     region: str
     fetched_at: AwareDatetime | None = None

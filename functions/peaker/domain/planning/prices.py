@@ -25,7 +25,7 @@ SHIPPED_SOURCE = "Peaker's table for us-east-1: instances of 2026-07-20, EBS by 
 class EbsPrices(BaseModel):
     """USD per unit; None where it is not known. Months have 730 hours."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     gp3_gib_month: float | None = None
     gp3_iops_month: float | None = None

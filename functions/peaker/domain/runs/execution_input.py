@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
 from peaker.domain.contract import Contract
+from peaker.domain.instants import from_iso
 from peaker_contract.errors import InvalidRequest
 from peaker_contract.field_types import ClusterName
 
@@ -33,8 +33,7 @@ def _printable(text: str) -> str:
 
 
 def _instant(text: str) -> str:
-    if datetime.fromisoformat(text).tzinfo is None:
-        raise ValueError("has no time zone")
+    from_iso(text)
     return text
 
 

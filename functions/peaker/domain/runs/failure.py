@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
+from pydantic import ValidationError
+
 from peaker.domain.contract import Contract
+from peaker.domain.decoding import parsed_json
 from peaker_contract.errors import with_remedy
 
 # A cause may be cut at 32,768 characters, behind its errorMessage: then it is no JSON any more.
 _MESSAGE = re.compile(r'"errorMessage":\s*("[^"\\]*(?:\\.[^"\\]*)*")')
+# A workflow, its child and their branches wrap a failure a handful of times.
+_DEEPEST = 20
 _NO_ANSWER = (
     "The function ended without an answer, as it does without memory: read its log, then start again."
 )
@@ -40,14 +44,17 @@ class Failure(Contract):
         workflow's is the description of its execution with Error and Cause. An error of a service, whose cause
         is text or empty, gets words and a remedy.
         """
-        document = _json_object(self.cause)
-        if "failed_step" in document:
-            return Failure.model_validate(document).innermost()
+        return self._unwrapped(_DEEPEST)
+
+    def _unwrapped(self, wrappings_left: int) -> Failure:
+        document = _json_object(self.cause) if wrappings_left else {}
+        if "failed_step" in document and (wrapped := _failure(document)) is not None:
+            return wrapped._unwrapped(wrappings_left - 1)
         if "Error" in document and "Cause" in document:
             step, _, cause = str(document["Cause"]).partition(": ")
             error = str(document["Error"])
             inner = Failure(failed_step=f"{self.failed_step}/{step}", error=error, cause=cause or step)
-            return inner.innermost()
+            return inner._unwrapped(wrappings_left - 1)
         message = _message(self.cause, document)
         if "." in self.error:
             message = _with_remedy_of_service(self.error, message)
@@ -63,7 +70,10 @@ def _message(cause: str, document: dict[str, Any]) -> str:
     if "errorMessage" in document:
         return str(document["errorMessage"])
     found = _MESSAGE.search(cause)
-    return str(json.loads(found.group(1))) if found else cause
+    try:
+        return str(parsed_json(found.group(1))) if found else cause
+    except ValueError:
+        return cause
 
 
 def _with_remedy_of_service(error: str, message: str) -> str:
@@ -71,9 +81,16 @@ def _with_remedy_of_service(error: str, message: str) -> str:
     return message if remedy in message else with_remedy(message or "no cause was given", remedy)
 
 
+def _failure(document: dict[str, Any]) -> Failure | None:
+    try:
+        return Failure.model_validate(document)
+    except ValidationError:
+        return None
+
+
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        document = json.loads(text)
+        document = parsed_json(text)
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}

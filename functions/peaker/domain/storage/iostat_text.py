@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from peaker.domain.decoding import MISFITS
 from peaker.domain.storage.device_load import CpuShares, DeviceLoad, IostatReport
 
 Columns = tuple[str, ...]
@@ -241,7 +242,7 @@ def _read_json(text: str) -> IostatText:
     except json.JSONDecodeError as error:
         damage = IostatFormatError(error.lineno, f"not JSON: {error.msg} (was iostat killed?)")
         return _json_reports(_complete_entries(text), damage)
-    except (KeyError, TypeError, AttributeError) as error:
+    except MISFITS as error:
         raise IostatFormatError(1, f"JSON, but not of iostat -x -o JSON: {error!r}") from error
     return _json_reports(entries, None)
 
@@ -254,7 +255,7 @@ def _complete_entries(text: str) -> Iterator[tuple[bool, Any]]:
         while (begin := _NEXT_ENTRY.match(text, at)) is not None:
             try:
                 entry, at = decoder.raw_decode(text, begin.end() - 1)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return
             yield first, entry
             first = False
@@ -267,7 +268,7 @@ def _json_reports(entries: Iterable[tuple[bool, Any]], damage: IostatFormatError
             reports.append(_json_report(len(reports) + 1, first, entry))
     except IostatFormatError as error:
         damage = error
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except MISFITS as error:
         wrong = f"report {len(reports) + 1} of the document is not of iostat -x -o JSON: {error!r}"
         damage = IostatFormatError(1, wrong)
     return IostatText(tuple(reports), damage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from peaker.domain.host_results import PrewarmReport
@@ -35,7 +36,9 @@ def pause_seconds(eta_seconds: float | None, elapsed_seconds: float | None = Non
 
 def noticed_after_seconds(eta_seconds: float, elapsed_seconds: float | None = None) -> float:
     """From a report until the one that finds the engine done: the workflow asks again after each pause only."""
-    waited = 0.0
+    # Far away every pause is the longest one.
+    far = eta_seconds - 4 * LONGEST_PAUSE_SECONDS
+    waited = float(LONGEST_PAUSE_SECONDS * math.ceil(far / LONGEST_PAUSE_SECONDS)) if far > 0 else 0.0
     while waited < eta_seconds:
         waited += pause_seconds(eta_seconds - waited, (elapsed_seconds or 0.0) + waited)
     return waited

@@ -20,6 +20,7 @@ from peaker.domain.storage.io_diagnosis import (
 )
 
 _US_PER_S = 1_000_000
+_NO_RATE = 1e15
 _AT_THE_KNEE = frozenset({Verdict.IOPS_LIMITED.value, Verdict.SHARED_STORAGE_CONTENTION.value})
 
 
@@ -167,9 +168,20 @@ def knee_share(limits: object) -> float | None:
     shares = [
         float(one["iops_delivered"]) / float(one["iops_promised"])
         for one in (limits if isinstance(limits, list) else ())
-        if isinstance(one, dict) and one.get("verdict") in _AT_THE_KNEE and one.get("iops_promised")
+        if isinstance(one, dict) and str(one.get("verdict")) in _AT_THE_KNEE and _is_rate(one)
     ]
     return min(shares, default=None)
+
+
+def _is_rate(limit: dict[str, Any]) -> bool:
+    """Whether both figures are numbers: other releases may have noted something else under their names."""
+    delivered, promised = limit.get("iops_delivered"), limit.get("iops_promised")
+    return (
+        isinstance(delivered, int | float)
+        and isinstance(promised, int | float)
+        and 0 <= delivered < _NO_RATE
+        and 0 < promised < _NO_RATE
+    )
 
 
 def exceeded_during(statistics: object, seconds: float) -> ExceededTime | None:

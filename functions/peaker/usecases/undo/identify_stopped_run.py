@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
+from peaker.domain.decoding import parsed_json
 from peaker.domain.runs.execution_input import ExecutionInput, parse_execution_input
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.run import StoppedExecution, Summary, is_run_of, run_id
@@ -28,7 +29,7 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
     An execution that builds several replicas begins a run for each, and only the last of them holds the lease.
     """
     try:
-        request = parse_execution_input(json.loads(stopped.input))
+        request = parse_execution_input(_given(stopped))
     except InvalidRequest as wrong:
         raise NothingToUndo(f"{stopped.execution_name} was stopped before its input was refused") from wrong
     first = run_id(stopped.operation, request.cluster, stopped.started_at, stopped.execution_name)
@@ -49,6 +50,14 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
             or f"{stopped.execution_name} ended as {stopped.status}, its lease still held",
         ),
     )
+
+
+def _given(stopped: StoppedExecution) -> Any:
+    """Whoever starts an execution may give it any text, which then began no run."""
+    try:
+        return parsed_json(stopped.input)
+    except ValueError as error:
+        raise InvalidRequest(f"input: no JSON: {error}") from error
 
 
 def _is_recorded(ports: Ports, run: str) -> bool:

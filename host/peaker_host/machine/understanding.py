@@ -1,0 +1,50 @@
+"""What a file, a program or a server says is understood, or refused by name: it never ends a command unexpectedly."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import struct
+from typing import Any, Iterator, Type
+
+from peaker_host.machine.errors import HostError
+
+# What reading a text that is not as it should be may raise. RecursionError: JSON that is nested without end.
+MISFITS = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, struct.error)
+_LONGEST_REASON = 200
+
+
+@contextlib.contextmanager
+def understood(refusal: Type[HostError], what: str, remedy: str = "") -> Iterator[None]:
+    """Around (or above) what reads `what`: a misfit is raised as `refusal`, which names it and says what to do."""
+    try:
+        yield
+    except HostError:
+        raise
+    except MISFITS as misfit:
+        raise refusal(_sentence(what, misfit, remedy)) from misfit
+
+
+def parsed_json(text: "str | bytes") -> Any:
+    """Any JSON. Raises ValueError for what is none, also where it is nested too deep to read."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def whole(value: Any, what: str, low: int = 0, high: int = 2**64) -> int:
+    """A whole number as servers print it. Raises ValueError that names `what`."""
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit()) or len(text) > 20:
+        raise ValueError(f"{what} is {text[:60]!r}, not a whole number")
+    number = int(text)
+    if not low <= number <= high:
+        raise ValueError(f"{what} is {number}, not from {low} to {high}")
+    return number
+
+
+def _sentence(what: str, misfit: BaseException, remedy: str) -> str:
+    said = " ".join(str(misfit).split())[:_LONGEST_REASON]
+    reason = f"{type(misfit).__name__} {said}" if isinstance(misfit, LookupError) else said
+    return f"{what} cannot be read: {reason or type(misfit).__name__}{f'; {remedy}' if remedy else ''}"
