@@ -23,6 +23,7 @@ from peaker_cli.doctor.host_look import host_steps
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.plain_text import plain
 from peaker_cli.printing import console
+from peaker_cli.replay.dead_letter import Letter, Rule, verdict
 from peaker_cli.runs.receipt_command import receipt_panel
 from peaker_cli.status.document import Facts, as_document, cluster_status
 from peaker_cli.status.rendering import render_overview, render_status, status_line
@@ -83,6 +84,15 @@ POLICY = {
         {"Effect": "Allow", "Action": "iam:PassRole", "Resource": "arn:aws:iam::111111111111:role/x"}
     ]
 }
+DEAD_EVENT = {
+    "id": "e-1", "source": "aws.cloudwatch", "detail-type": "CloudWatch Alarm State Change", "time": "2026-11-21T01:40:00Z",
+    "detail": {"alarmName": "shortage", "state": {"value": "ALARM"}},
+}  # fmt: skip
+DEAD_CALL = {
+    "requestContext": {"functionArn": "arn:function:$LATEST", "condition": "RetriesExhausted"},
+    "requestPayload": {"cluster": "orders"}, "responsePayload": {"errorType": "E", "errorMessage": "m"},
+    "timestamp": "2026-11-21T01:40:00Z",
+}  # fmt: skip
 FAILURE = {"failed_step": "VerifyStorage", "error": "StorageNotWarm", "cause": "3 % cold"}
 
 
@@ -137,6 +147,10 @@ def _documents() -> Iterator[EntryPoint]:
         (orders().model_dump(mode="json"),), (BadInput,), ("peaker_cli.backtest._settings",),
     )  # fmt: skip
     yield EntryPoint(
+        "a dead letter", JSON_TEXT, _judged, (DEAD_EVENT, DEAD_CALL), (),
+        ("peaker_cli.replay.dead_letter.verdict", "peaker_cli.replay.target_input.target_input"), _sent_as_json,
+    )  # fmt: skip
+    yield EntryPoint(
         "a role's policy", JSON_TEXT, lambda case: list(gather_account._passed(case)), (POLICY,), (AwsCallRejected,),
         ("peaker_cli.doctor.gather_account._passed", "peaker_cli.doctor.gather_account._resources"),
     )  # fmt: skip
@@ -146,6 +160,17 @@ def _dated(case: str) -> Any:
     clock = AwsClock()
     clock._note(SimpleNamespace(headers={"Date": case}))
     return clock.now()
+
+
+def _judged(case: str) -> Any:
+    told = {"RULE_ARN": "arn:rule", "TARGET_ARN": "arn:target", "ERROR_CODE": "E"}
+    letter = Letter("queue", "m-1", "receipt", case, told, NOON)
+    template = {
+        "InputPathsMap": {"name": "$.detail.alarmName"},
+        "InputTemplate": '{"alarm": <name>, "why": "<name>"}',
+    }
+    targets = [{"Arn": "arn:target", "InputTransformer": template}, {"Arn": "arn:function"}]
+    return verdict(letter, [Rule("rule", "arn:rule", True, targets)], NOON)
 
 
 def _deployed_settings(case: str) -> Any:
@@ -338,6 +363,13 @@ def _faults_are_lines(case: Any, answer: Any) -> None:
             assert line.startswith("environments/dev.yaml"), line[:200]
             assert ": " in line
             assert len(line) < 2000
+
+
+def _sent_as_json(case: Any, answer: Any) -> None:
+    if answer.payload:
+        json.loads(answer.payload)
+    assert answer.target in ("", "arn:target", "arn:function")
+    assert set(answer.name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 def _shell_quotes_all(case: Any, answer: Any) -> None:

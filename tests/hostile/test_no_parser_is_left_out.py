@@ -57,6 +57,7 @@ REACHED_OVER = {
     "peaker.domain.storage.iostat_text._TextReader._read_line": "iostat, text",
     "peaker.domain.storage.iostat_text._TextReader._read_row": "iostat, text",
     "peaker.domain.storage.storage_judgement.exceeded_during": "load tests of a proof",
+    "peaker.usecases.undo.end_run._failure": "a receipt's row",
     "peaker.usecases.undo.identify_stopped_run._given": "the event of a stopped execution",
     "peaker_backtest.load_input.read_load": "a load file, table",
     "peaker_backtest.numbers_in_text.read_loads": "a load file, table",

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 from peaker.domain.instants import to_iso
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +18,7 @@ from peaker_cli.aws_failures import is_about_access, one_line
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import FAILED, ControlPlaneError, say
+from peaker_cli.printing import console, echo
 from peaker_cli.replay.dead_letter import Fate, Letter, Rule, Verdict, verdict
 from peaker_cli.replay.queues import DeadLetterQueues
 from peaker_cli.runs.receipt import duration
@@ -92,11 +92,11 @@ def replay_command(
         if lying or queue:
             lines += replay(queues, rules, list(queues.take(name, lying)), control, consent=consent)
     if as_json:
-        typer.echo(json.dumps([line.document for line in lines], indent=1))
+        echo(json.dumps([line.document for line in lines], indent=1))
     elif lines:
-        Console().print(_table(lines))
+        console().print(_table(lines))
     else:
-        typer.echo(f"nothing lies in {queue or f'the {len(names)} queues of {control.environment}'}")
+        echo(f"nothing lies in {queue or f'the {len(names)} queues of {control.environment}'}")
     if lines and not consent:
         say("nothing was changed; --yes sends and deletes")
     if any(line.error for line in lines):

@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from peaker.domain.decoding import parsed_json
 from peaker.domain.instants import from_iso, seconds_between
 
 from peaker_cli.replay.target_input import target_input
@@ -72,7 +73,7 @@ class Verdict:
 def verdict(letter: Letter, rules: Sequence[Rule], now: datetime) -> Verdict:
     """Nothing in a letter is trusted: it is sent only where a rule of this environment sends it today."""
     try:
-        content = json.loads(letter.body)
+        content = parsed_json(letter.body)
     except ValueError:
         content = None
     if isinstance(content, dict) and "requestContext" in content:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from peaker.domain.decoding import parsed_json
+
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|<[A-Za-z0-9_.\-]+>')
 _PLACEHOLDER = re.compile(r"<([A-Za-z0-9_.\-]+)>")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
@@ -30,7 +32,7 @@ def target_input(target: Mapping[str, Any], event: Mapping[str, Any]) -> str:
         filled = _filled(
             str(transformer["InputTemplate"]), {name: _at(event, path) for name, path in paths.items()}
         )
-        json.loads(filled)
+        parsed_json(filled)
         return filled
     return json.dumps(event)
 
