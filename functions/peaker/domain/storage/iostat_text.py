@@ -36,6 +36,7 @@ _STATISTICS = re.compile(r'"statistics"\s*:\s*\[')
 _NEXT_ENTRY = re.compile(r"[\s,]*\{")
 _AGREES_WITHIN = 0.1
 _TOO_SHORT_FOR_A_ROW = 4
+_LONGEST_REASON = 500
 
 _NEW = "r/s rkB/s rrqm/s %rrqm r_await rareq-sz w/s wkB/s wrqm/s %wrqm w_await wareq-sz"
 _NEW_DISCARDS = _NEW + " d/s dkB/s drqm/s %drqm d_await dareq-sz"
@@ -69,9 +70,9 @@ class IostatFormatError(ValueError):
     """The input is not the output of `iostat -x`. Carries the line (counted from 1) where that showed."""
 
     def __init__(self, line: int, message: str) -> None:
-        super().__init__(f"line {line}: {message}")
         self.line = line
-        self.message = message
+        self.message = message if len(message) <= _LONGEST_REASON else f"{message[:_LONGEST_REASON]}..."
+        super().__init__(f"line {line}: {self.message}")
 
 
 @dataclass
