@@ -116,7 +116,20 @@ def every_state() -> Figures:
     }
 
 
-PARTS: Mapping[str, Callable[[], Figures]] = {"matrix": matrix, "states": every_state}
+def hostile_input() -> Figures:
+    """What others write, against every entry point (tests/hostile); it lays its figures down itself."""
+    done = subprocess.run([sys.executable, "-m", "tests.hostile"], cwd=ROOT, check=False)
+    if done.returncode not in (0, 1):
+        raise SystemExit(f"tests.hostile ended with status {done.returncode}")
+    told = figures.written({})
+    return {name: figure for name, figure in told.items() if name.startswith("fuzz cases")}
+
+
+PARTS: Mapping[str, Callable[[], Figures]] = {
+    "matrix": matrix,
+    "states": every_state,
+    "hostile": hostile_input,
+}
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
