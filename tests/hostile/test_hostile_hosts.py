@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import sys
 import threading
 import time
 from pathlib import Path
@@ -85,7 +86,8 @@ def test_a_directory_named_like_a_command_is_not_asked_for(name: str) -> None:
 
 
 def test_a_carriage_return_in_a_value_begins_no_row() -> None:
-    said = Processes().run(["printf", "a\\tb\\n1\\tx\\ry\\n"]).stdout
+    program = r"import sys; sys.stdout.write('a\tb\n1\tx\ry\n')"
+    said = Processes().run([sys.executable, "-c", program]).stdout
     assert said == "a\tb\n1\tx\ry\n"
 
 
