@@ -21,7 +21,7 @@ from ssm_documents.schema import document_paths, load_document
 # ListCommands and GetCommandInvocation know a command so much later at most.
 LISTED_WITHIN_SECONDS = 10.0
 KNOWN_WITHIN_SECONDS = 3.0
-# A host that goes away leaves its command to its time-out.
+# A host that goes away leaves its command to its document's time-out; this is that of one without (aws:runShellScript).
 LOST_AFTER_SECONDS = 3600.0
 SLOWEST: Mapping[str, float] = {"stop_database": 90.0, "start_database": 60.0, "install_host_package": 20.0}
 NEEDS_DATABASE = (
@@ -31,6 +31,14 @@ NEEDS_DATABASE = (
     "measure_service",
     "drain_replica",
 )
+
+
+@cache
+def _lost_after(document: str) -> float:
+    [path] = (one for one in document_paths() if one.stem == document)
+    said = [step["inputs"].get("timeoutSeconds") for step in load_document(path)["mainSteps"]]
+    known = [float(one) for one in said if str(one).isdigit()]
+    return sum(known) if len(known) == len(said) else LOST_AFTER_SECONDS
 
 
 @cache
@@ -102,7 +110,7 @@ class HostileCommands:
             return CommandOutcome(CommandStatus.CANCELLED, "Cancelled")
         died = self._died(record)
         if died is not None:
-            if now < died + LOST_AFTER_SECONDS:
+            if now < record["sent"] + _lost_after(record["document"]):
                 return CommandOutcome(CommandStatus.RUNNING)
             return CommandOutcome(CommandStatus.TIMED_OUT, "ExecutionTimedOut")
         if now < record["done"]:
