@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
-.PHONY: help demo test check model lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
+.PHONY: help demo test check model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
 	settings-reference aws-names requirements sbom
 
 PYTHON := .venv/bin/python
@@ -17,6 +17,9 @@ test: setup-all  ## the tests, linters and the type check
 
 faults: setup-all  ## every fault at every state of the workflows, figures in build/bench/faults.json (about half an hour)
 	$(PYTHON) -m bench.faults
+
+soak: setup-all  ## a thousand random plans over two clusters, audited (make soak SEED=17: one again, shortened if it fails)
+	$(PYTHON) -m bench.faults.soak $(if $(SEED),--seed $(SEED))
 
 model: setup-all  ## the lease and ledger protocol in every order of events (model/README.md), figures in build/bench/faults.json
 	$(PYTHON) -m model.check

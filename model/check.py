@@ -158,10 +158,15 @@ def main(argv: Sequence[str]) -> int:
         found = next(one for one in MUTATIONS if one.name == given.trace)
         print(trace(found.name, troubles=found.troubles))
         return 0
-    return _all(given.troubles)
+    figures = every_order_of_events(given.troubles)
+    before = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.is_file() else {}
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps({**before, **figures}, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(one["holds"] for one in figures.values()) else 1
 
 
-def _all(most: int) -> int:
+def every_order_of_events(most: int = 2) -> dict[str, dict[str, object]]:
+    """The figures, with up to so many troubles at once."""
     states, broken, unfinished = 0, [], []
     for troubles in range(1, most + 1):
         found = check(troubles=troubles)
@@ -174,7 +179,7 @@ def _all(most: int) -> int:
         seen = check(one.name, troubles=one.troubles)
         caught += seen.broken in one.breaks
         print(f"{one.name} ({one.what}): {seen.broken or 'NOTHING'} is broken", flush=True)
-    figures: dict[str, dict[str, object]] = {
+    return {
         "model: states explored": {"value": states, "must": "stated", "holds": not unfinished},
         "model: properties broken": {"value": len(broken), "must": 0, "holds": not broken},
         "model: mutations that break a property": {
@@ -183,10 +188,6 @@ def _all(most: int) -> int:
             "holds": caught == len(MUTATIONS),
         },
     }
-    before = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.is_file() else {}
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps({**before, **figures}, indent=1) + "\n", encoding="utf-8")
-    return 0 if all(one["holds"] for one in figures.values()) else 1
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from bench.faults import figures
 from bench.faults.cells import cells, named
 from bench.faults.figures import Figures
 from bench.faults.matrix import Result, run_cell, run_cells
+from bench.faults.soak import PLANS, soak
+from model.check import every_order_of_events
 
 ROOT = Path(__file__).resolve().parents[2]
 LEAST_CELLS = 2000
@@ -125,8 +127,15 @@ def hostile_input() -> Figures:
     return {name: figure for name, figure in told.items() if name.startswith("fuzz cases")}
 
 
+def random_plans() -> Figures:
+    """A thousand of them."""
+    return soak(range(PLANS))
+
+
 PARTS: Mapping[str, Callable[[], Figures]] = {
     "matrix": matrix,
+    "soak": random_plans,
+    "model": every_order_of_events,
     "states": every_state,
     "hostile": hostile_input,
 }

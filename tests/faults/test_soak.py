@@ -1,0 +1,52 @@
+"""Whatever happens to two clusters, an hour later both are as they should be; and the audit sees when they are not."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from bench.faults import audit, soak
+from bench.faults.soak import Event, plan, run, run_seed, shortened
+
+
+@pytest.mark.parametrize("seed", [3, 11, 24])
+def test_a_random_plan_leaves_nothing_behind(seed: int) -> None:
+    assert run_seed(seed).findings == ()
+
+
+def test_a_seed_is_always_the_same_plan() -> None:
+    assert plan(7) == plan(7) != plan(8)
+
+
+def test_a_plan_that_fails_is_shortened_to_what_the_failure_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_of_two(seed: int, events: tuple[Event, ...]) -> soak.Outcome:
+        broken = {"stop", "late"} <= {one.what for one in events}
+        return soak.Outcome(seed, events, (audit.Finding("orphan", "x"),) if broken else (), 0.0)
+
+    monkeypatch.setattr(soak, "run", run_of_two)
+    events = tuple(
+        Event(at, what, "orders", 0) for at, what in enumerate(("deploy", "stop", "crash", "late"))
+    )
+    assert [one.what for one in shortened(run_of_two(1, events)).events] == ["stop", "late"]
+
+
+def test_the_audit_finds_what_nobody_takes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bench.faults.world.world.SCHEDULES", {})
+    left = (
+        Event(100, "scale_out", "orders", 0),
+        Event(600, "stop", "orders", 0),
+        Event(50, "lost_event", "orders", 0),
+    )
+    kinds = {one.kind for one in run(3, left).findings}
+    assert {"orphan", "lease"} <= kinds
+
+
+def test_the_auditor_shares_no_code_with_the_product() -> None:
+    """Only the names of the tags, which are written once."""
+    tree = ast.parse(Path(audit.__file__).read_text(encoding="utf-8"))
+    imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported |= {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+    ours = {one for one in imported if one.startswith(("peaker", "stacks", "statemachines"))}
+    assert ours <= {"peaker_contract.tags"}
