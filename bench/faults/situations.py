@@ -160,7 +160,7 @@ SITUATIONS: Mapping[str, Situation] = {
     ),
     "build stopped while it serves": Situation("scale_out", stopped_at="RampTraffic"),
     "build stopped and its undo takes long": Situation(
-        "scale_out", stopped_at="LoadBufferPool", instances_end_within=(700.0, 800.0)
+        "scale_out", stopped_at="LoadBufferPool", instances_end_within=(1000.0, 1100.0)
     ),
     "return stopped": Situation("scale_out", changes=PARKING, prepare=_parked, stopped_at="StartDatabase"),
     "retirement stopped": Situation("scale_in", prepare=_serving, stopped_at="DrainReplica"),
