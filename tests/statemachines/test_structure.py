@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peaker.domain.runs.run_execution import EVENT_GRACE
 from peaker.domain.storage.prewarm_progress import pause_seconds
 
 from peaker_contract import errors
@@ -183,6 +184,14 @@ def test_undos_begin_when_every_function_of_their_workflow_has_ended() -> None:
         longest = max(one.timeout_seconds for one in FUNCTIONS if f"{one.pascal_name}Arn" in called)
         waited = int(machine["States"]["LetLateCallsEnd"]["Seconds"].strip("{% }"))
         assert waited > longest + 10
+
+
+def test_roll_back_waits_for_every_function_of_the_workflows_that_may_have_been_stopped() -> None:
+    called = structure.placeholders(MACHINES["scale_out"]) | structure.placeholders(MACHINES["prewarm"])
+    longest = max(one.timeout_seconds for one in FUNCTIONS if f"{one.pascal_name}Arn" in called)
+    waited = int(MACHINES["roll_back"]["States"]["LetLateCallsEnd"]["Seconds"].strip("{% }"))
+    assert waited > longest + 10
+    assert EVENT_GRACE.total_seconds() > longest + 10
 
 
 def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_function() -> None:

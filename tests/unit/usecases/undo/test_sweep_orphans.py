@@ -222,7 +222,7 @@ class TestWhoIsLeftAlone:
     def test_the_event_of_the_end_has_time_to_come_first(self, ports: FakePorts) -> None:
         built(ports)
         ended(ports)
-        assert "180 s more" in look(ports).text
+        assert "195 s more" in look(ports).text
 
     def test_a_roll_back_at_work(self, ports: FakePorts) -> None:
         built(ports)
