@@ -158,7 +158,22 @@ class Environment(Settings):
         "Without it, AWS's own keys.",
         examples=["arn:aws:kms:us-east-1:111111111111:key/1234abcd-12ab-34cd-56ef-1234567890ab"],
     )
-    # The control plane's stack has 260 resources and 29 for each cluster; a CloudFormation stack holds 500.
+    permissions_boundary_arn: (
+        Annotated[
+            str,
+            text(
+                r"^arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/[A-Za-z0-9_+=,.@/-]{1,512}$",
+                "the ARN of a managed policy, such as arn:aws:iam::111111111111:policy/company-boundary",
+            ),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="The permissions boundary that your company prescribes for all roles. Without it the stacks make "
+        "one of their own, peaker-ENVIRONMENT-boundary (docs/permissions.md).",
+        examples=["arn:aws:iam::111111111111:policy/company-boundary"],
+    )
+    # The control plane's stack has 261 resources and 29 for each cluster; a CloudFormation stack holds 500.
     clusters: tuple[Cluster, ...] = Field(
         min_length=1,
         max_length=8,

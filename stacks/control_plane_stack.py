@@ -28,6 +28,7 @@ from peaker_contract.endpoint_settings import NlbEndpoint, Route53EndpointSettin
 from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, Metric
 from peaker_contract.names import failed_invocations
 from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
+from stacks.constructs.boundary import bound_all_roles
 from stacks.constructs.dead_letters import dead_letter_queue
 from stacks.constructs.encryption import data_key
 from stacks.constructs.event_route import EventRoute
@@ -95,6 +96,7 @@ class ControlPlaneStack(Stack):
             ),
             run_files_bucket_arn=names.run_files_bucket_arn,
         )
+        bound_all_roles(self, deployment)
         environment = {
             "PEAKER_ENVIRONMENT": names.environment.environment,
             "LEDGER_TABLE": names.ledger_table,

@@ -98,6 +98,16 @@ class Names:
     def cluster_parameter_arn(self, cluster: str) -> str:
         return self.arn("ssm", f"parameter{self.cluster_parameter(cluster)}")
 
+    @property
+    def boundary(self) -> str:
+        """The managed policy that bounds all roles, where the settings prescribe none of the company's own."""
+        return f"{self.prefix}-boundary"
+
+    @property
+    def boundary_arn(self) -> str:
+        own = f"arn:{self.environment.partition}:iam::{self.environment.account}:policy/{self.boundary}"
+        return self.environment.permissions_boundary_arn or own
+
     def instance_role_arn(self, cluster: Cluster) -> str | None:
         """The role in the cluster's instance profile; the console gives both the same name. None without a profile."""
         if cluster.instance_profile is None:

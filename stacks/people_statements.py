@@ -30,6 +30,7 @@ from stacks.permissions import (
     Statement,
     commands_on_replicas,
     data_key_statements,
+    replica_alarms,
 )
 from stacks.role_statements import policy_document
 
@@ -160,7 +161,7 @@ def _prepare_base(names: Names) -> list[Statement]:
         Statement(("lambda:GetFunctionConfiguration",), (names.function_arn("install_host_package"),)),
         Statement(
             ("s3:GetObject",),
-            (f"arn:{environment.partition}:s3:::{bucket}/*",),
+            (f"arn:{environment.partition}:s3:::{bucket}/*.pyz",),
             wildcard_reason="The host package's key is its content's hash, which each deployment changes.",
         ),
     ]
@@ -240,11 +241,7 @@ def _records(names: Names) -> list[Statement]:
             )
             for _, endpoint in _by_name(names)
         ),
-        Statement(
-            ("cloudwatch:PutMetricAlarm", "cloudwatch:TagResource"),
-            tuple(names.replica_alarm_arns(cluster) for cluster, _ in _by_name(names)),
-            wildcard_reason="One alarm per replica, whose instance id ends its name.",
-        ),
+        *replica_alarms(tuple(names.replica_alarm_arns(cluster) for cluster, _ in _by_name(names))),
         Statement(
             ("route53:CreateHealthCheck", "route53:ListHealthChecks"),
             ("*",),

@@ -16,7 +16,7 @@ from environments.clusters_by_endpoint import by_endpoint
 from environments.schema import Cluster
 from peaker_contract.endpoint_settings import Route53EndpointSettings
 from peaker_contract.permissions import Permission
-from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
+from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
 from stacks.naming import Names
 
 VOLUME_KEY_ACTIONS = (
@@ -37,6 +37,10 @@ UNTAGGED_CHECKS = "Route 53 gives a health check its id, and its permissions kno
 ONE_PER_REPLICA = "One alarm per replica of these clusters, whose instance id ends its name."
 MISTYPED = (
     "A name that is no cluster must be answered with not found, which AWS says only to who may read it."
+)
+# All other documents change a replica, or end its database: they reach only what Peaker made (I1).
+DOCUMENTS_FOR_BASE_REPLICAS = frozenset(
+    {"install_host_package", "measure_service", "prepare_base", "prepare_donor", "report_health"}
 )
 UNKNOWN_UNTIL_RUN = "The id exists only once the run has made it; the condition on the owner tag narrows it."
 
@@ -111,7 +115,10 @@ def command_statements(documents: Sequence[str], deployment: Deployment) -> list
 
 
 def commands_on_replicas(documents: Sequence[str], names: Names) -> list[Statement]:
-    """Send exactly these SSM documents to replicas of this environment's clusters."""
+    """Send exactly these SSM documents to replicas of this environment's clusters; those that change a replica only
+    to replicas that Peaker made."""
+    to_base_replicas = not DOCUMENTS_FOR_BASE_REPLICAS.isdisjoint(documents)
+    owner = {} if to_base_replicas else {f"ssm:resourceTag/{OWNER_TAG}": names.environment.environment}
     return [
         Statement(("ssm:SendCommand",), tuple(names.document_arn(name) for name in documents)),
         Statement(
@@ -123,6 +130,7 @@ def commands_on_replicas(documents: Sequence[str], names: Names) -> list[Stateme
                     f"ssm:resourceTag/{ENVIRONMENT_TAG}": names.environment.environment,
                     f"ssm:resourceTag/{CLUSTER_TAG}": [one.name for one in names.environment.clusters],
                     f"ssm:resourceTag/{ROLE_TAG}": "replica",
+                    **owner,
                 }
             },
             "Hosts come and go; the condition narrows it to the replicas of this environment's clusters.",
@@ -153,7 +161,16 @@ def _owned(deployment: Deployment) -> dict[str, Mapping[str, object]]:
 
 
 def _to_be_owned(deployment: Deployment) -> dict[str, Mapping[str, object]]:
-    return {"StringEquals": {f"aws:RequestTag/{OWNER_TAG}": deployment.owner}}
+    """All tags by which others tell whose it is: nothing can be made that passes for a base replica's, the source's,
+    another cluster's or another environment's."""
+    wanted = {
+        OWNER_TAG: deployment.owner,
+        ENVIRONMENT_TAG: deployment.owner,
+        CLUSTER_TAG: deployment.cluster_names,
+        ROLE_TAG: "replica",
+        LOAD_TAG: "peak",
+    }
+    return {"StringEquals": {f"aws:RequestTag/{tag}": value for tag, value in wanted.items()}}
 
 
 def _tag_on_create(action: str, *resources: str) -> Statement:
@@ -501,11 +518,7 @@ def _describe_replica_alarms(deployment: Deployment) -> list[Statement]:
 
 def _make_health_checks(deployment: Deployment) -> list[Statement]:
     return [
-        Statement(
-            ("cloudwatch:PutMetricAlarm", "cloudwatch:TagResource"),
-            _replica_alarm_arns(deployment),
-            wildcard_reason=ONE_PER_REPLICA,
-        ),
+        *replica_alarms(_replica_alarm_arns(deployment)),
         Statement(
             ("route53:CreateHealthCheck", "route53:ListHealthChecks"), ("*",), wildcard_reason=NO_HEALTH_CHECK
         ),
@@ -514,6 +527,15 @@ def _make_health_checks(deployment: Deployment) -> list[Statement]:
             (_any_health_check(deployment),),
             wildcard_reason=UNTAGGED_CHECKS,
         ),
+    ]
+
+
+def replica_alarms(arns: tuple[str, ...]) -> list[Statement]:
+    """Alarms that act on nothing: an action of EC2's could stop or end a host."""
+    without_actions = {"Null": {"cloudwatch:AlarmActions": "true"}}
+    return [
+        Statement(("cloudwatch:PutMetricAlarm",), arns, without_actions, ONE_PER_REPLICA),
+        Statement(("cloudwatch:TagResource",), arns, wildcard_reason=ONE_PER_REPLICA),
     ]
 
 

@@ -118,6 +118,13 @@ def every_state() -> Figures:
     }
 
 
+def forbidden_calls() -> Figures:
+    """Every forbidden call of every role (tests/deployed); it lays down how many were tried and refused itself."""
+    command = [sys.executable, "-m", "pytest", "tests/deployed", "-m", "every_state"]
+    done = subprocess.run(command, cwd=ROOT, check=False)
+    return {"forbidden calls that went through, or could not be tried": figures.exactly(done.returncode, 0)}
+
+
 def hostile_input() -> Figures:
     """What others write, against every entry point (tests/hostile); it lays its figures down itself."""
     done = subprocess.run([sys.executable, "-m", "tests.hostile"], cwd=ROOT, check=False)
@@ -137,6 +144,7 @@ PARTS: Mapping[str, Callable[[], Figures]] = {
     "soak": random_plans,
     "model": every_order_of_events,
     "states": every_state,
+    "refusals": forbidden_calls,
     "hostile": hostile_input,
 }
 

@@ -7,12 +7,15 @@ from typing import Any
 VPC = "vpc-0a770000000000001"
 SUBNETS = ("subnet-0a77000000000001a", "subnet-0a77000000000001b")
 DEREGISTRATION_DELAY_SECONDS = 30
+# What the roles of the local environment may register at begins so.
+PREFIX = "peaker-local"
 
 
 def make_balanced_endpoint(elbv2: Any, name: str, listener_port: int, **probes: int) -> dict[str, str]:
     """ARNs by their names in the settings; `probes` are the health check's figures under ELBv2's names."""
-    serving, warming = (_target_group(elbv2, f"{kind}-{name}", probes) for kind in ("t", "w"))
-    balancer = elbv2.create_load_balancer(Name=f"l-{name}", Type="network", Subnets=list(SUBNETS))
+    given = f"{PREFIX}-{name}"
+    serving, warming = (_target_group(elbv2, f"{given}{which}", probes) for which in ("", "-w"))
+    balancer = elbv2.create_load_balancer(Name=given, Type="network", Subnets=list(SUBNETS))
     groups = [{"TargetGroupArn": serving, "Weight": 999}, {"TargetGroupArn": warming, "Weight": 1}]
     listener = elbv2.create_listener(
         LoadBalancerArn=balancer["LoadBalancers"][0]["LoadBalancerArn"],

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from environments.schema import Cluster, Environment, load_environment
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.endpoint_settings import ReadEndpoint
+from stacks.boundary import boundary_document
 from stacks.naming import Names
 from stacks.permissions import Deployment, Statement
 from stacks.role_statements import function_statements, policy_document, workflow_statements
@@ -76,14 +77,35 @@ class DeployedRoles:
         return f"arn:aws:iam::{self.environment.account}:role/{name}"
 
     def make(self, workflows: Mapping[str, Sequence[str]]) -> None:
-        """All roles; `workflows` are the state machines with the children that each starts."""
+        """All roles with their boundary; `workflows` are the state machines with the children that each starts."""
+        self.iam.create_policy(PolicyName=self.names.boundary, PolicyDocument=self._boundary_text())
         for definition in FUNCTIONS:
-            name = self.names.function(definition.name)
-            self.iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust("lambda.amazonaws.com"))
+            self._make_role(self.names.function(definition.name), "lambda.amazonaws.com")
         for workflow, children in workflows.items():
             name = self.names.state_machine(workflow)
-            self.iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust("states.amazonaws.com"))
+            self._make_role(name, "states.amazonaws.com")
             self._write(name, self.of_workflow(workflow, children))
+
+    def _make_role(self, name: str, service: str) -> None:
+        self.iam.create_role(
+            RoleName=name,
+            AssumeRolePolicyDocument=trust(service),
+            PermissionsBoundary=self.names.boundary_arn,
+        )
+
+    def _boundary_text(self) -> str:
+        return json.dumps(boundary_document(self.deployment))
+
+    def _write_boundary(self) -> None:
+        arn, document = self.names.boundary_arn, self._boundary_text()
+        if self._written.get(arn) == document:
+            return
+        versions = self.iam.list_policy_versions(PolicyArn=arn)["Versions"]
+        self.iam.create_policy_version(PolicyArn=arn, PolicyDocument=document, SetAsDefault=True)
+        # A managed policy keeps five versions.
+        for version in versions:
+            self.iam.delete_policy_version(PolicyArn=arn, VersionId=version["VersionId"])
+        self._written[arn] = document
 
     def of_workflow(self, workflow: str, children: Sequence[str]) -> list[Statement]:
         """What a workflow's role holds: the functions that it names, and the workflows that it starts."""
@@ -112,6 +134,7 @@ class DeployedRoles:
 
     def write_function_policies(self) -> None:
         deployment = self.deployment
+        self._write_boundary()
         for definition in FUNCTIONS:
             self._write(
                 deployment.names.function(definition.name), function_statements(definition, deployment)

@@ -15,6 +15,9 @@ from peaker_host.machine.understanding import parsed_json, understood
 
 _NO_HOME = "/nonexistent"
 _PLAIN_VALUE = re.compile(r"[0-9A-Za-z_./:@%+-]*")
+# A literal as `sql_text` writes it, where a statement gives a password.
+_PASSWORDS = re.compile(r"(?:PASSWORD\s*=|IDENTIFIED\s+BY)\s*'((?:[^']|'')*)'", re.IGNORECASE)
+_QUOTED_BY_SERVER = re.compile(r"\bnear\s+'.*\Z", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
 
 
@@ -58,7 +61,9 @@ class MysqlClient:
                 environment={"HOME": _NO_HOME},
             ).stdout
         except CommandFailed as error:
-            raise DatabaseUnreachable(str(error)) from error
+            told = without_passwords(str(error), statement)
+            # Not `from error`: what it says would be told with it.
+            raise DatabaseUnreachable(told) from None
         # Not splitlines: a value may hold one of the other characters that end lines for Python.
         return output[:-1].split("\n") if output.endswith("\n") else output.split("\n") if output else []
 
@@ -115,6 +120,19 @@ class RemoteLogin:
 
     def __exit__(self, *_: object) -> None:
         os.unlink(self._path)
+
+
+def without_passwords(told: str, statement: str) -> str:
+    """What a server says of a statement, without the password in it: error 1064 quotes the statement from some place
+    on, and what a command says goes to whoever may read its output."""
+    given = _PASSWORDS.findall(statement)
+    if not given:
+        return told
+    told = _QUOTED_BY_SERVER.sub("(the statement is not shown: it holds a password)", told)
+    for literal in given:
+        for form in (literal, literal.replace("''", "'"), literal.replace("''", "'").replace("\\\\", "\\")):
+            told = told.replace(form, "***") if form else told
+    return told
 
 
 def sql_text(value: str) -> str:

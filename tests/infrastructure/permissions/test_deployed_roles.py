@@ -10,6 +10,7 @@ import pytest
 
 from environments.schema import load_environment
 from peaker_contract.catalogue import FUNCTIONS
+from stacks.boundary import boundary_document
 from stacks.role_statements import function_statements, policy_document
 from tests.infrastructure.conftest import Assembly
 from tests.support.deployed_roles import DeployedRoles
@@ -85,3 +86,26 @@ def test_workflows_run_under_the_templates_statements(local: Assembly, roles: De
         for name, children in WORKFLOWS.items()
     }
     assert found == expected
+
+
+def test_they_run_within_the_templates_boundary(local: Assembly, roles: DeployedRoles) -> None:
+    [(_, found)] = local.resources("AWS::IAM::ManagedPolicy")
+    document = json.loads(json.dumps(boundary_document(roles.deployment)))
+    assert without_package(found["Properties"]["PolicyDocument"]) == without_package(document)
+
+
+def without_package(document: Mapping[str, Any]) -> set[tuple[Any, ...]]:
+    """Each action with what it is allowed or denied on; the host package's object is named by its content's hash."""
+    return {
+        (
+            statement["Effect"],
+            action,
+            kind,
+            frozenset(shown(one) for one in listed(statement[kind])),
+            json.dumps(statement.get("Condition", {}), sort_keys=True).replace("[", "").replace("]", ""),
+        )
+        for statement in document["Statement"]
+        for action in listed(statement["Action"])
+        for kind in ("Resource", "NotResource")
+        if kind in statement
+    }

@@ -13,7 +13,13 @@ from localcloud.iam import reference
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.permissions import Permission
 from stacks.naming import Names
-from stacks.permissions import Deployment, Statement, command_statements, statements
+from stacks.permissions import (
+    DOCUMENTS_FOR_BASE_REPLICAS,
+    Deployment,
+    Statement,
+    command_statements,
+    statements,
+)
 from stacks.role_statements import function_statements
 from tests.infrastructure.conftest import Assembly, behind_a_name
 
@@ -37,6 +43,13 @@ BY_NAME = Deployment(
 DESTRUCTIVE = {"TerminateInstances", "StopInstances", "DetachVolume", "DeleteVolume", "DeleteSnapshot"}
 ATTACHING = {"AttachVolume", "ModifyInstanceAttribute"}
 CREATING = {"RunInstances", "CreateVolume", "CreateSnapshots"}
+AS_A_PEAK_REPLICA = {
+    "aws:RequestTag/peaker:owner": "prod",
+    "aws:RequestTag/peaker:environment": "prod",
+    "aws:RequestTag/peaker:cluster": ["orders"],
+    "aws:RequestTag/peaker:role": "replica",
+    "aws:RequestTag/peaker:load": "peak",
+}
 GIVEN_BY_THE_USER = ("subnet/", "security-group/", "image/")
 
 
@@ -114,7 +127,7 @@ def test_whatever_is_made_gets_the_owner_tag() -> None:
         reads_its_origin = "ec2:CreateSnapshots" in statement.actions and not made[0].endswith("snapshot/*")
         if made and not reads_its_origin:
             assert condition in (
-                {"aws:RequestTag/peaker:owner": "prod"},
+                AS_A_PEAK_REPLICA,
                 {"aws:ResourceTag/peaker:owner": "prod"},  # the snapshot that a volume is made from
             )
 
@@ -154,6 +167,26 @@ def test_commands_reach_only_own_documents_and_replicas_of_own_clusters() -> Non
             "ssm:resourceTag/peaker:role": "replica",
         }
     }
+
+
+def test_what_changes_a_database_is_sent_only_to_what_peaker_made() -> None:
+    """I1: a base replica is its owner's; it is looked at, prepared and measured."""
+    for definition in FUNCTIONS:
+        for statement in command_statements(definition.documents, DEPLOYMENT)[1:2]:
+            owned = statement.conditions["StringEquals"].get("ssm:resourceTag/peaker:owner")
+            looks = set(definition.documents) & DOCUMENTS_FOR_BASE_REPLICAS
+            assert owned == (None if looks else "prod"), definition.name
+            assert not looks or looks == set(definition.documents), f"{definition.name} needs two functions"
+
+
+def test_an_alarm_of_a_replica_acts_on_nothing() -> None:
+    """An alarm's action can stop or end an instance, without the right to do so."""
+    [statement] = [
+        s
+        for s in statements(Permission.REGISTER_TARGETS, BY_NAME)
+        if "cloudwatch:PutMetricAlarm" in s.actions
+    ]
+    assert statement.conditions == {"Null": {"cloudwatch:AlarmActions": "true"}}
 
 
 def test_the_bootstrap_buckets_own_key_is_read_with_and_only_through_s3() -> None:

@@ -27,7 +27,7 @@ IMPLIED = {
     "s3:ListAllMyBuckets",
     *(f"kms:{action}" for action in ("GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo")),
 }
-SERVICES_WITHOUT_RESOURCES = {"xray", "sts", "iam", "pricing"}
+SERVICES_WITHOUT_RESOURCES = {"xray", "sts", "iam", "pricing", "organizations"}
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from localcloud.iam.administration_needs import ADMINISTRATION
 from localcloud.iam.ec2_needs import EC2
 from localcloud.iam.need import Lookup, Need, Needs, Params, arn, listed
 
@@ -436,6 +437,7 @@ def _with(make: Any, actions: Sequence[str], service: str) -> dict[str, Needs]:
 # By botocore's service and operation; the action that it needs may have another prefix.
 NEEDS: dict[str, Needs] = {
     **EC2,
+    **ADMINISTRATION,
     "ssm:SendCommand": _send_command,
     "ssm:GetParameter": _parameters("GetParameter", "Name"),
     "ssm:GetParameters": _parameters("GetParameters", "Names"),

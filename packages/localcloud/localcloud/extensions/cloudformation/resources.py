@@ -711,9 +711,11 @@ def _delete_log_policy(request: Request, made: Made) -> None:
 
 def _create_role(request: Request) -> Made:
     name, client = request.name("RoleName"), request.client("iam")
+    boundary = request.properties.get("PermissionsBoundary")
     role = client.create_role(
         RoleName=name,
         AssumeRolePolicyDocument=json.dumps(request.properties["AssumeRolePolicyDocument"]),
+        **({"PermissionsBoundary": boundary} if boundary else {}),
         Path=request.properties.get("Path", "/"),
         Description=request.properties.get("Description", ""),
         Tags=_tag_list(request) or [],
@@ -733,7 +735,12 @@ def _put_role_policies(request: Request, name: str) -> None:
 
 def _update_role(request: Request, made: Made) -> Made:
     document = json.dumps(request.properties["AssumeRolePolicyDocument"])
-    request.client("iam").update_assume_role_policy(RoleName=made.physical_id, PolicyDocument=document)
+    client, boundary = request.client("iam"), request.properties.get("PermissionsBoundary")
+    client.update_assume_role_policy(RoleName=made.physical_id, PolicyDocument=document)
+    if boundary:
+        client.put_role_permissions_boundary(RoleName=made.physical_id, PermissionsBoundary=boundary)
+    else:
+        client.delete_role_permissions_boundary(RoleName=made.physical_id)
     _put_role_policies(request, made.physical_id)
     return made
 
@@ -768,6 +775,17 @@ def _create_managed_policy(request: Request) -> Made:
     for role in request.properties.get("Roles", []):
         request.client("iam").attach_role_policy(RoleName=role, PolicyArn=arn)
     return Made(arn, {"roles": list(request.properties.get("Roles", []))})
+
+
+def _update_managed_policy(request: Request, made: Made) -> Made:
+    """As a new version; of the old ones, which are five at most, none is kept."""
+    client, arn = request.client("iam"), made.physical_id
+    versions = client.list_policy_versions(PolicyArn=arn)["Versions"]
+    document = json.dumps(request.properties["PolicyDocument"])
+    client.create_policy_version(PolicyArn=arn, PolicyDocument=document, SetAsDefault=True)
+    for version in versions:
+        client.delete_policy_version(PolicyArn=arn, VersionId=version["VersionId"])
+    return made
 
 
 @_gone("NoSuchEntity")
@@ -818,7 +836,9 @@ RESOURCE_TYPES: dict[str, ResourceType] = {
     ),
     "AWS::Events::Rule": ResourceType(delete=_delete_rule, **_named(_put_rule, "Name", 64)),
     "AWS::IAM::InstanceProfile": ResourceType(_create_instance_profile, _delete_instance_profile),
-    "AWS::IAM::ManagedPolicy": ResourceType(_create_managed_policy, _delete_managed_policy),
+    "AWS::IAM::ManagedPolicy": ResourceType(
+        _create_managed_policy, _delete_managed_policy, _update_managed_policy, ("ManagedPolicyName", "Roles")
+    ),
     "AWS::IAM::Policy": ResourceType(delete=_delete_policy, **_named(_put_policy, "PolicyName")),
     "AWS::IAM::Role": ResourceType(_create_role, _delete_role, _update_role, ("RoleName", "Path")),
     "AWS::Lambda::Function": ResourceType(

@@ -1,0 +1,167 @@
+"""The permissions boundary of all roles that the stacks make: what none of them may ever do, whatever its policies say.
+
+It allows the actions that some step needs, and denies them on what is not this environment's. A role may do what its
+own policies *and* the boundary allow (IAM User Guide, "Policy evaluation logic").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.tags import ENVIRONMENT_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
+from stacks.permissions import Deployment
+from stacks.role_statements import function_statements, workflow_statements
+
+# What no step does: nobody gives rights, takes on other roles, reads secrets or administers keys and accounts.
+NEVER = (
+    *("account:*", "organizations:*", "secretsmanager:*", "sts:AssumeRole*"),
+    *("kms:PutKeyPolicy", "kms:ScheduleKeyDeletion"),
+)
+ON_OWNED = (
+    *("TerminateInstances", "StopInstances", "StartInstances"),
+    *("AttachVolume", "DeleteVolume", "DeleteSnapshot"),
+)
+MADE = {("RunInstances", "CreateVolume"): ("instance", "volume"), ("CreateSnapshots",): ("snapshot",)}
+FROM_SNAPSHOTS = ("ec2:CreateVolume", "ec2:RunInstances", "ebs:ListSnapshotBlocks")
+MANAGED_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
+SHORTER = ("*:Describe*", "xray:Get*", "xray:Put*", "logs:*LogDeliver*")
+KEY_USES = ("CreateGrant", "Decrypt", "Encrypt", "GenerateDataKey", "ReEncryptFrom", "ReEncryptTo")
+
+
+def allowed_actions(deployment: Deployment) -> list[str]:
+    """What some function's, some workflow's or some rule's role holds."""
+    names = deployment.names
+    workflow = workflow_statements(names, [names.function_arn("undo_run")], ["prewarm"])
+    granted = [s for one in FUNCTIONS for s in function_statements(one, deployment)]
+    actions = {action for statement in (*granted, *workflow) for action in statement.actions}
+    return sorted({_shortened(action) for action in actions})
+
+
+def _shortened(action: str) -> str:
+    """IAM bounds the length of a policy: looking, tracing and the delivery of logs are allowed by their verbs."""
+    for pattern in SHORTER:
+        if fnmatchcase(action, pattern):
+            return pattern.replace("*:", f"{action.partition(':')[0]}:", 1)
+    return action
+
+
+def boundary_document(deployment: Deployment) -> dict[str, Any]:
+    """The boundary as an IAM policy."""
+    statements = [
+        {"Effect": "Allow", "Action": allowed_actions(deployment), "Resource": "*"},
+        _deny(NEVER),
+        *_hosts_and_storage(deployment),
+        *_commands(deployment),
+        *_elsewhere(deployment),
+        *_keys(),
+    ]
+    return {"Version": "2012-10-17", "Statement": statements}
+
+
+def _deny(actions: Sequence[str], condition: dict[str, Any] | None = None, **where: Any) -> dict[str, Any]:
+    return {
+        "Effect": "Deny",
+        "Action": list(actions),
+        **(where or {"Resource": "*"}),
+        **({"Condition": condition} if condition else {}),
+    }
+
+
+def _anywhere(*kinds: str) -> list[str]:
+    """EC2's resources of all regions and accounts: a denial may be wider, and IAM bounds its length."""
+    return [f"arn:*:ec2:*:*:{kind}/*" for kind in kinds]
+
+
+def _hosts_and_storage(deployment: Deployment) -> list[dict[str, Any]]:
+    """I1: only what carries the environment's owner tag, and nothing gets it but what is being made."""
+    owned = {"StringNotEquals": {f"aws:ResourceTag/{OWNER_TAG}": deployment.owner}}
+    later = {"Null": {"ec2:CreateAction": "true"}}
+
+    return [
+        _deny([f"ec2:{action}" for action in ON_OWNED], owned),
+        _deny(FROM_SNAPSHOTS, owned, Resource=_anywhere("snapshot")),
+        *(
+            _deny(
+                [f"ec2:{action}" for action in actions],
+                {"StringNotEquals": {f"aws:RequestTag/{OWNER_TAG}": deployment.owner}},
+                Resource=_anywhere(*kinds),
+            )
+            for actions, kinds in MADE.items()
+        ),
+        _deny(["ec2:CreateTags"], {**owned, **later}),
+        _deny(["ec2:CreateTags"], {**later, "ForAnyValue:StringNotEquals": {"aws:TagKeys": [VOLUME_TAG]}}),
+    ]
+
+
+def _commands(deployment: Deployment) -> list[dict[str, Any]]:
+    """I2: commands and snapshots are of this environment's hosts, never of a source; which documents, `_elsewhere`
+    says."""
+    hosts, sent = _anywhere("instance"), "ssm:resourceTag"
+    return [
+        _deny(
+            ["ssm:SendCommand"],
+            {"StringNotEquals": {f"{sent}/{ENVIRONMENT_TAG}": deployment.owner}},
+            Resource=hosts,
+        ),
+        _deny(["ssm:SendCommand"], {"StringNotEquals": {f"{sent}/{ROLE_TAG}": "replica"}}, Resource=hosts),
+        _deny(
+            ["ec2:CreateSnapshots"],
+            {"StringNotEquals": {f"aws:ResourceTag/{ROLE_TAG}": "replica"}},
+            Resource=hosts,
+        ),
+    ]
+
+
+def _elsewhere(deployment: Deployment) -> list[dict[str, Any]]:
+    """Tables, settings, files, functions, workflows, alarms, targets, documents and roles of anybody else.
+
+    One statement for all: an ARN of one service is none of another's.
+    """
+    names, environment = deployment.names, deployment.names.environment
+    zones = {names.hosted_zone_arn(endpoint.hosted_zone_id) for _, endpoint in deployment.clusters_by_name}
+    own, balancing = f"{names.prefix}-*", "elasticloadbalancing"
+    only: dict[tuple[str, ...], tuple[str, ...]] = {
+        ("dynamodb:*",): (names.ledger_table_arn,),
+        ("s3:*",): (f"{deployment.run_files_bucket_arn}/runs/*", deployment.host_package_object_arn),
+        ("ssm:GetParameter*", "ssm:PutParameter"): (
+            names.arn("ssm", f"parameter/peaker/{deployment.owner}/*"),
+        ),
+        ("ssm:SendCommand",): (names.document_arn("*"), *_anywhere("instance")),
+        ("lambda:*",): (names.function_arn("*"),),
+        ("sqs:*",): (names.failed_invocations_arn,),
+        ("states:StartExecution", "states:StopExecution"): (
+            names.state_machine_arn("*"),
+            names.arn("states", f"execution:{own}:*"),
+        ),
+        ("cloudwatch:PutMetricAlarm", "cloudwatch:DeleteAlarms"): (
+            names.arn("cloudwatch", f"alarm:{own}-serves-i-*"),
+        ),
+        ("events:*",): (names.arn("events", f"rule/{MANAGED_RULE}"),),
+        ("route53:ChangeResourceRecordSets",): tuple(sorted(zones)),
+        ("logs:CreateLogStream", "logs:PutLogEvents"): (names.arn("logs", f"log-group:/aws/lambda/{own}"),),
+        tuple(f"{balancing}:{verb}" for verb in ("RegisterTargets", "DeregisterTargets", "ModifyListener")): (
+            names.arn(balancing, f"targetgroup/{own}"),
+            names.arn(balancing, f"listener/*/{own}"),
+        ),
+        ("iam:*",): tuple(sorted({one for c in environment.clusters if (one := names.instance_role_arn(c))})),
+    }
+    actions = [action for group in only for action in group]
+    return [
+        _deny(actions, NotResource=[resource for resources in only.values() for resource in resources]),
+        _deny(["iam:PassRole"], {"StringNotEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}),
+        _deny(
+            ["cloudwatch:PutMetricData"],
+            {"StringNotEquals": {"cloudwatch:namespace": names.metric_namespace}},
+        ),
+        # An alarm's action could stop or end a host.
+        _deny(["cloudwatch:PutMetricAlarm"], {"Null": {"cloudwatch:AlarmActions": "false"}}),
+    ]
+
+
+def _keys() -> list[dict[str, Any]]:
+    """AWS's services use keys for a role; a role itself reads with none."""
+    through = {"StringNotLike": {"kms:ViaService": "*.amazonaws.com"}}
+    return [_deny([f"kms:{action}" for action in KEY_USES], through)]

@@ -1,0 +1,249 @@
+"""Commands to hosts, settings, secrets, the ledger, files, messages and metrics that are none of a role's business."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from peaker_contract.permissions import Permission as P
+from tests.support.forbidden.cell import Cell
+from tests.support.forbidden.roles import Role
+from tests.support.forbidden.setting import OTHER, Setting
+
+DOCUMENTS = sorted(
+    path.stem for path in (Path(__file__).resolve().parents[3] / "ssm_documents").glob("*.yaml")
+)
+# What a base replica takes too; all else changes or stops a database that is not Peaker's.
+FOR_BASE_REPLICAS = {
+    *("install_host_package", "prepare_base", "prepare_donor", "report_health", "measure_service"),
+}
+KEY = {"pk": {"S": "CLUSTER#orders"}, "sk": {"S": "LEASE"}}
+ROWS = (P.WRITE_LEDGER, P.KEEP_FORECASTS)
+Action = Callable[[Any], object]
+
+
+def cells(role: Role, s: Setting) -> Iterator[Cell]:
+    yield from _commands(role, s)
+    yield from _parameters(role, s)
+    yield from _secrets(s)
+    yield from _rows(role, s)
+    yield from _files(role, s)
+    yield from _messages(role, s)
+    yield from _metrics(role, s)
+
+
+def _send(document: str, **where: Any) -> Action:
+    return lambda c: c.send_command(DocumentName=document, **where)
+
+
+def _commands(role: Role, s: Setting) -> Iterator[Cell]:
+    own = [s.names.document(name) for name in role.documents] or [s.names.document("report_health")]
+    for whose, one in s.instances.items():
+        if whose in ("own", "a base replica"):
+            continue
+        for document in own:
+            sent = _send(document, InstanceIds=[one])
+            yield Cell(f"send {document}: {whose}", "ssm", sent, whose == "another cluster's")
+    for key in ("cluster", "role", "environment", "owner"):
+        targets = [{"Key": f"tag:peaker:{key}", "Values": ["orders", "replica", "local", OTHER]}]
+        yield Cell(f"send {own[0]} by the tag {key}", "ssm", _send(own[0], Targets=targets))
+    for name in DOCUMENTS:
+        document = s.names.document(name)
+        if name not in role.documents:
+            sent = _send(document, InstanceIds=[s.own_instance])
+            yield Cell(f"send {document}: own", "ssm", sent, someones_job=True)
+        elif name in FOR_BASE_REPLICAS:
+            continue
+        base = s.instances["a base replica"]
+        yield Cell(f"send {document}: a base replica", "ssm", _send(document, InstanceIds=[base]), True)
+    for document in (
+        *("AWS-RunShellScript", "AWS-RunRemoteScript", "AWS-UpdateSSMAgent"),
+        *(f"Peaker-{OTHER}-{name}" for name in role.documents or ("stop_database",)),
+    ):
+        yield Cell(f"send {document}: own", "ssm", _send(document, InstanceIds=[s.own_instance]))
+    for whose, one in s.instances.items():
+        yield Cell(
+            f"open a session on a host: {whose}", "ssm", lambda c, one=one: c.start_session(Target=one)
+        )
+    for name in own:
+        yield Cell(
+            f"write anew {name}",
+            "ssm",
+            lambda c, name=name: c.update_document(Name=name, Content="{}", DocumentVersion="$LATEST"),
+        )
+        yield Cell(f"delete {name}", "ssm", lambda c, name=name: c.delete_document(Name=name))
+        yield Cell(
+            f"share {name}",
+            "ssm",
+            lambda c, name=name: c.modify_document_permission(
+                Name=name, PermissionType="Share", AccountIdsToAdd=["999999999999"]
+            ),
+        )
+    yield Cell(
+        "run an automation",
+        "ssm",
+        lambda c: c.start_automation_execution(DocumentName="AWS-TerminateEC2Instance"),
+    )
+
+
+def _parameters(role: Role, s: Setting) -> Iterator[Cell]:
+    cluster, prices = s.names.cluster_parameter("orders"), s.names.prices_parameter
+    theirs = (f"/peaker/{OTHER}/clusters/orders", f"/peaker/{OTHER}/prices", "/shop/database/password")
+    readers = (P.READ_CLUSTER_SETTINGS,)
+    read_by_people = role.is_set("read", "operate")
+    if not role.holds(*readers) and not read_by_people:
+        yield Cell("read its settings", "ssm", lambda c: c.get_parameter(Name=cluster), True)
+    if not role.holds(P.READ_PRICES, P.FETCH_PRICES) and not read_by_people:
+        yield Cell("read the prices", "ssm", lambda c: c.get_parameter(Name=prices), True)
+    if not role.holds(P.FETCH_PRICES):
+        put = lambda c: c.put_parameter(Name=prices, Value="{}", Type="String", Overwrite=True)  # noqa: E731
+        yield Cell("write the prices", "ssm", put, True)
+    for name in theirs:
+        yield Cell(f"read {name}", "ssm", lambda c, name=name: c.get_parameter(Name=name))
+    for name in ("/", "/peaker", f"/peaker/{OTHER}/clusters/"):
+        yield Cell(
+            f"read all below {name}",
+            "ssm",
+            lambda c, name=name: c.get_parameters_by_path(Path=name, Recursive=True),
+        )
+    for name in (cluster, *theirs):
+        yield Cell(
+            f"write {name}",
+            "ssm",
+            lambda c, name=name: c.put_parameter(Name=name, Value="{}", Type="String", Overwrite=True),
+            name == cluster,
+        )
+        yield Cell(f"delete {name}", "ssm", lambda c, name=name: c.delete_parameter(Name=name))
+
+
+def _secrets(s: Setting) -> Iterator[Cell]:
+    for name in ("orders/replication", "another-cluster/replication", f"{OTHER}/orders/admin"):
+        yield Cell(
+            f"read the secret {name}",
+            "secretsmanager",
+            lambda c, name=name: c.get_secret_value(SecretId=name),
+        )
+        yield Cell(
+            f"write the secret {name}",
+            "secretsmanager",
+            lambda c, name=name: c.put_secret_value(SecretId=name, SecretString="x"),
+        )
+
+
+def _rows(role: Role, s: Setting) -> Iterator[Cell]:
+    own, theirs = s.names.ledger_table, f"peaker-{OTHER}-ledger"
+    asked = {
+        "KeyConditionExpression": "pk = :pk",
+        "ExpressionAttributeValues": {":pk": {"S": "CLUSTER#orders"}},
+    }
+    change = {
+        "UpdateExpression": "SET holder = :h",
+        "ExpressionAttributeValues": {":h": {"S": "me"}},
+    }
+    reading: dict[str, tuple[Callable[[Any, str], object], bool]] = {
+        "read a row of": (
+            lambda c, table: c.get_item(TableName=table, Key=KEY),
+            role.holds(*ROWS) or role.is_set("read", "operate")),
+        "ask": (
+            lambda c, table: c.query(TableName=table, **asked),
+            role.holds(*ROWS) or role.is_set("read", "operate")),
+        "write a row of": (lambda c, table: c.put_item(TableName=table, Item=KEY), role.holds(*ROWS)),
+        "change a row of": (
+            lambda c, table: c.update_item(TableName=table, Key=KEY, **change), role.holds(P.WRITE_LEDGER)),
+        "write in a transaction to": (
+            lambda c, table: c.transact_write_items(
+                TransactItems=[{"Put": {"TableName": table, "Item": KEY}}]), role.holds(*ROWS)),
+    }  # fmt: skip
+    for verb, (call, job) in reading.items():
+        if not job:
+            yield Cell(f"{verb} {own}", "dynamodb", lambda c, call=call: call(c, own), True)
+        yield Cell(f"{verb} {theirs}", "dynamodb", lambda c, call=call: call(c, theirs))
+    for table in (own, theirs):
+        yield from _never_done_to(table)
+
+
+def _never_done_to(table: str) -> Iterator[Cell]:
+    yield Cell(f"delete a row of {table}", "dynamodb", lambda c: c.delete_item(TableName=table, Key=KEY))
+    yield Cell(
+        f"delete rows of {table}",
+        "dynamodb",
+        lambda c: c.batch_write_item(RequestItems={table: [{"DeleteRequest": {"Key": KEY}}]}),
+    )
+    yield Cell(f"read all of {table}", "dynamodb", lambda c: c.scan(TableName=table))
+    yield Cell(f"delete {table}", "dynamodb", lambda c: c.delete_table(TableName=table))
+    yield Cell(
+        f"take the protection off {table}",
+        "dynamodb",
+        lambda c: c.update_table(TableName=table, DeletionProtectionEnabled=False),
+    )
+
+
+def _files(role: Role, s: Setting) -> Iterator[Cell]:
+    own = s.names.run_files_bucket
+    theirs = own.replace(f"peaker-{s.environment}", f"peaker-{OTHER}")
+    in_run = "runs/scale-out-orders-1/blocks"
+    for bucket, key in ((theirs, in_run), ("foreign-bucket", "k"), (own, "elsewhere"), (own, in_run)):
+        if (bucket, key) == (own, in_run) and role.holds(P.PUBLISH_RUN_FILES):
+            continue
+        a_job = (bucket, key) == (own, in_run)
+        yield from _read_and_write(bucket, key, a_job)
+    yield from _read_and_write(s.package_bucket, "another-product/secret.zip", False)
+    for bucket in (own, theirs, s.package_bucket, "foreign-bucket"):
+        yield Cell(f"delete s3://{bucket}", "s3", lambda c, bucket=bucket: c.delete_bucket(Bucket=bucket))
+        yield Cell(f"list s3://{bucket}", "s3", lambda c, bucket=bucket: c.list_objects_v2(Bucket=bucket))
+        yield Cell(
+            f"write the policy of s3://{bucket}",
+            "s3",
+            lambda c, bucket=bucket: c.put_bucket_policy(Bucket=bucket, Policy="{}"),
+        )
+
+
+def _read_and_write(bucket: str, key: str, a_job: bool) -> Iterator[Cell]:
+    place = {"Bucket": bucket, "Key": key}
+    yield Cell(f"read s3://{bucket}/{key}", "s3", lambda c: c.get_object(**place), a_job)
+    yield Cell(f"write s3://{bucket}/{key}", "s3", lambda c: c.put_object(**place, Body=b""), a_job)
+    yield Cell(f"delete s3://{bucket}/{key}", "s3", lambda c: c.delete_object(**place))
+
+
+def _messages(role: Role, s: Setting) -> Iterator[Cell]:
+    topics = [
+        s.names.arn("sns", f"{prefix}-operator-alarms") for prefix in (s.names.prefix, f"peaker-{OTHER}")
+    ]
+    for topic in topics:
+        yield Cell(
+            f"page by {topic}", "sns", lambda c, topic=topic: c.publish(TopicArn=topic, Message="all is well")
+        )
+        yield Cell(
+            f"listen to {topic}",
+            "sns",
+            lambda c, topic=topic: c.subscribe(TopicArn=topic, Protocol="email", Endpoint="me@example.com"),
+        )
+        yield Cell(f"delete {topic}", "sns", lambda c, topic=topic: c.delete_topic(TopicArn=topic))
+        yield Cell(
+            f"open {topic}",
+            "sns",
+            lambda c, topic=topic: c.set_topic_attributes(
+                TopicArn=topic, AttributeName="Policy", AttributeValue="{}"
+            ),
+        )
+    for name in (f"{s.names.prefix}-prices-undelivered", f"peaker-{OTHER}-prices-undelivered"):
+        url = f"https://sqs.us-east-1.amazonaws.com/{s.account}/{name}"
+        yield Cell(f"send to {name}", "sqs", lambda c, u=url: c.send_message(QueueUrl=u, MessageBody="{}"))
+        own_letters = name.startswith(s.names.prefix)
+        if not (own_letters and role.is_set("operate")):
+            yield Cell(f"receive from {name}", "sqs", lambda c, u=url: c.receive_message(QueueUrl=u))
+        yield Cell(f"empty {name}", "sqs", lambda c, u=url: c.purge_queue(QueueUrl=u))
+        yield Cell(f"delete {name}", "sqs", lambda c, u=url: c.delete_queue(QueueUrl=u))
+
+
+def _metrics(role: Role, s: Setting) -> Iterator[Cell]:
+    data = [{"MetricName": "ReplicaShortage", "Value": 9}]
+
+    def publish(namespace: str) -> Action:
+        return lambda c: c.put_metric_data(Namespace=namespace, MetricData=data)
+
+    if not role.holds(P.PUBLISH_METRICS):
+        yield Cell("publish the forecast", "cloudwatch", publish(s.names.metric_namespace), True)
+    for namespace in (f"Peaker/{OTHER}", "Peaker/Demand", "Peaker/Events", "AWS/EC2"):
+        yield Cell(f"publish under {namespace}", "cloudwatch", publish(namespace))

@@ -1,0 +1,360 @@
+"""Functions, workflows, rules, alarms, read endpoints, logs and rights that a role must not change or call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.permissions import Permission as P
+from stacks.people_statements import WORKFLOWS_OF_RULES
+from statemachines.expansion import workflow_names
+from statemachines.structure import placeholders
+from tests.support.forbidden.cell import Cell
+from tests.support.forbidden.roles import Role
+from tests.support.forbidden.setting import FOREIGN_ROLE, OTHER, Setting
+from tests.support.workflows import MACHINES
+
+CHILDREN = {"scale_out": ("prewarm",)}
+EVERYTHING = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}'
+Action = Callable[[Any], object]
+
+
+def cells(role: Role, s: Setting) -> Iterator[Cell]:
+    yield from _functions(role, s)
+    yield from _workflows(role, s)
+    yield from _rights(role, s)
+    yield from _balancers(role, s)
+    yield from _records(role, s)
+    yield from _alarms(role, s)
+    yield from _rules(s)
+    yield from _logs(role, s)
+    yield from _account()
+
+
+def _functions(role: Role, s: Setting) -> Iterator[Cell]:
+    called = placeholders(MACHINES[role.job]) if role.kind == "workflow" else set()
+    for one in FUNCTIONS:
+        replays = role.is_set("operate") and one.is_asynchronous
+        if f"{one.pascal_name}Arn" not in called and not replays:
+            name = s.names.function(one.name)
+            invoke = lambda c, name=name: c.invoke(FunctionName=name)  # noqa: E731
+            yield Cell(f"invoke {name}", "lambda", invoke, True)
+    for name in (f"peaker-{OTHER}-undo_run", "foreign-function"):
+        yield Cell(f"invoke {name}", "lambda", lambda c, name=name: c.invoke(FunctionName=name))
+    own = s.names.function(role.job if role.kind == "function" else "undo_run")
+    yield Cell(
+        f"replace the code of {own}",
+        "lambda",
+        lambda c: c.update_function_code(FunctionName=own, ZipFile=b"x"),
+    )
+    yield Cell(
+        f"give another role to {own}",
+        "lambda",
+        lambda c: c.update_function_configuration(FunctionName=own, Role=_arn(s, FOREIGN_ROLE)),
+    )
+    yield Cell(
+        f"let somebody invoke {own}",
+        "lambda",
+        lambda c: c.add_permission(
+            FunctionName=own, StatementId="a", Action="lambda:InvokeFunction", Principal="999999999999"
+        ),
+    )
+    yield Cell(f"delete {own}", "lambda", lambda c: c.delete_function(FunctionName=own))
+
+
+def _workflows(role: Role, s: Setting) -> Iterator[Cell]:
+    for name in workflow_names():
+        own = s.names.state_machine_arn(name)
+        if not _starts(role, name):
+            yield Cell(
+                f"start {name}", "stepfunctions", lambda c, m=own: c.start_execution(stateMachineArn=m), True
+            )
+        theirs = s.names.arn("states", f"stateMachine:peaker-{OTHER}-{name}")
+        yield Cell(
+            f"start another environment's {name}",
+            "stepfunctions",
+            lambda c, m=theirs: c.start_execution(stateMachineArn=m),
+        )
+        if not _stops(role, name):
+            stop = f"execution:{s.names.state_machine(name)}:one"
+            yield Cell(
+                f"stop an execution of {name}",
+                "stepfunctions",
+                lambda c, e=s.names.arn("states", stop): c.stop_execution(executionArn=e),
+                True,
+            )
+        stop = s.names.arn("states", f"execution:peaker-{OTHER}-{name}:one")
+        yield Cell(
+            f"stop another environment's execution of {name}",
+            "stepfunctions",
+            lambda c, e=stop: c.stop_execution(executionArn=e),
+        )
+        yield Cell(
+            f"write {name} anew",
+            "stepfunctions",
+            lambda c, m=own: c.update_state_machine(stateMachineArn=m, definition="{}"),
+        )
+        yield Cell(
+            f"delete {name}", "stepfunctions", lambda c, m=own: c.delete_state_machine(stateMachineArn=m)
+        )
+    foreign = s.names.arn("states", "stateMachine:foreign")
+    yield Cell(
+        "start a foreign workflow", "stepfunctions", lambda c: c.start_execution(stateMachineArn=foreign)
+    )
+
+
+def _starts(role: Role, workflow: str) -> bool:
+    """A rule's role starts what its rule is for."""
+    if role.kind == "workflow":
+        return workflow in CHILDREN.get(role.job, ())
+    if role.kind == "other":
+        return role.service == "events.amazonaws.com" and workflow.replace("_", "") in role.job.lower()
+    by_hand = ("scale_out", "scale_in", *WORKFLOWS_OF_RULES)
+    return role.is_set("operate") and workflow in by_hand
+
+
+def _stops(role: Role, workflow: str) -> bool:
+    if role.is_set("operate"):
+        return True
+    return role.kind == "workflow" and workflow in CHILDREN.get(role.job, ())
+
+
+def _arn(s: Setting, role: str) -> str:
+    return f"arn:aws:iam::{s.account}:role/{role}"
+
+
+def _rights(role: Role, s: Setting) -> Iterator[Cell]:
+    """Whoever writes policies may do everything; so may whoever takes on another role, or hands one over."""
+    change: dict[str, Callable[[Any, str], object]] = {
+        "write a policy of": lambda c, n: c.put_role_policy(RoleName=n, PolicyName="own", PolicyDocument=EVERYTHING),
+        "attach a policy to": lambda c, n: c.attach_role_policy(
+            RoleName=n, PolicyArn="arn:aws:iam::aws:policy/AdministratorAccess"),
+        "write the trust of": lambda c, n: c.update_assume_role_policy(RoleName=n, PolicyDocument=EVERYTHING),
+        "take the boundary off": lambda c, n: c.delete_role_permissions_boundary(RoleName=n),
+        "give another boundary to": lambda c, n: c.put_role_permissions_boundary(
+            RoleName=n, PermissionsBoundary="arn:aws:iam::aws:policy/AdministratorAccess"),
+        "delete": lambda c, n: c.delete_role(RoleName=n),
+    }  # fmt: skip
+    for whose, name in (("its own", role.name), ("a foreign", FOREIGN_ROLE)):
+        for verb, call in change.items():
+            yield Cell(f"{verb} {whose} role", "iam", lambda c, call=call, name=name: call(c, name))
+    yield Cell(
+        "make a role", "iam", lambda c: c.create_role(RoleName="mine", AssumeRolePolicyDocument=EVERYTHING)
+    )
+    boundary = f"arn:aws:iam::{s.account}:policy/{s.names.prefix}-boundary"
+    yield Cell(
+        "write the boundary anew",
+        "iam",
+        lambda c: c.create_policy_version(PolicyArn=boundary, PolicyDocument=EVERYTHING, SetAsDefault=True),
+    )
+    yield Cell("make an access key", "iam", lambda c: c.create_access_key(UserName="dba"))
+    bootstrap = [
+        f"cdk-hnb659fds-{name}-role-{s.account}-{s.names.environment.region}"
+        for name in ("cfn-exec", "deploy", "file-publishing", "lookup")
+    ]
+    for name in (FOREIGN_ROLE, "peaker-replica", role.name, *bootstrap):
+        if role.is_set("deploy") and name in bootstrap[1:]:
+            continue
+        assume = lambda c, name=name: c.assume_role(RoleArn=_arn(s, name), RoleSessionName="somebody")  # noqa: E731
+        yield Cell(f"act as {name}", "sts", assume, name in bootstrap)
+
+
+def _balancers(role: Role, s: Setting) -> Iterator[Cell]:
+    target = [{"Id": s.own_instance}]
+    register = lambda c, group: c.register_targets(TargetGroupArn=group, Targets=target)  # noqa: E731
+    remove = lambda c, group: c.deregister_targets(TargetGroupArn=group, Targets=target)  # noqa: E731
+    yield Cell("register at a foreign target group", "elbv2", lambda c: register(c, s.group))
+    yield Cell("deregister from a foreign target group", "elbv2", lambda c: remove(c, s.group))
+    if not role.holds(P.REGISTER_TARGETS) and not role.is_set("operate"):
+        yield Cell("register at the own target group", "elbv2", lambda c: register(c, s.own_group), True)
+    if not role.holds(P.DEREGISTER_TARGETS):
+        yield Cell("deregister from the own target group", "elbv2", lambda c: remove(c, s.own_group), True)
+    listeners = {
+        "a foreign": s.own_listener.replace(f"peaker-{s.environment}", "foreign"),
+        "the own": s.own_listener,
+    }
+    for whose, listener in listeners.items():
+        if whose == "a foreign" or not role.holds(P.SET_WEIGHTS):
+            yield Cell(
+                f"send the traffic of {whose} listener elsewhere",
+                "elbv2",
+                lambda c, listener=listener: c.modify_listener(
+                    ListenerArn=listener, DefaultActions=[{"Type": "forward", "TargetGroupArn": s.group}]
+                ),
+                whose == "the own",
+            )
+        yield Cell(
+            f"delete {whose} listener",
+            "elbv2",
+            lambda c, listener=listener: c.delete_listener(ListenerArn=listener),
+        )
+    for whose, group in (("a foreign", s.group), ("the own", s.own_group)):
+        yield Cell(
+            f"delete {whose} target group",
+            "elbv2",
+            lambda c, group=group: c.delete_target_group(TargetGroupArn=group),
+        )
+
+
+def _records(role: Role, s: Setting) -> Iterator[Cell]:
+    def change(
+        zone: str, name: str, kind: str = "A", action: str = "UPSERT", value: str = "10.0.0.9"
+    ) -> Action:
+        record = {
+            "Name": name, "Type": kind, "SetIdentifier": "me", "Weight": 1, "TTL": 30,
+            "ResourceRecords": [{"Value": value}],
+        }  # fmt: skip
+        batch = {"Changes": [{"Action": action, "ResourceRecordSet": record}]}
+        return lambda c: c.change_resource_record_sets(HostedZoneId=zone, ChangeBatch=batch)
+
+    jobs = {
+        "UPSERT": role.holds(P.REGISTER_TARGETS, P.SET_WEIGHTS) or role.is_set("operate"),
+        "DELETE": role.holds(P.DEREGISTER_TARGETS),
+        "CREATE": False,
+    }
+    for action, job in jobs.items():
+        yield Cell(
+            f"{action} a record of a foreign zone",
+            "route53",
+            change(s.foreign_zone, s.record_name, action=action),
+        )
+        yield Cell(
+            f"{action} another name of the zone",
+            "route53",
+            change(s.own_zone, "www.shop.internal", action=action),
+            True,
+        )
+        yield Cell(
+            f"{action} a CNAME in the clusters' name",
+            "route53",
+            change(s.own_zone, s.record_name, "CNAME", action, "elsewhere.example"),
+            True,
+        )
+        if not job:
+            yield Cell(
+                f"{action} the clusters' own record",
+                "route53",
+                change(s.own_zone, s.record_name, action=action),
+                True,
+            )
+    for whose, zone in (("the own", s.own_zone), ("a foreign", s.foreign_zone)):
+        yield Cell(f"delete {whose} zone", "route53", lambda c, zone=zone: c.delete_hosted_zone(Id=zone))
+    if not role.holds(P.DEREGISTER_TARGETS):
+        yield Cell(
+            "delete a health check",
+            "route53",
+            lambda c: c.delete_health_check(HealthCheckId="0b0d0000-0000-0000-0000-000000000001"),
+            True,
+        )
+    yield Cell(
+        "change a health check",
+        "route53",
+        lambda c: c.update_health_check(HealthCheckId="0b0d0000-0000-0000-0000-000000000001", Inverted=True),
+    )
+
+
+def _alarms(role: Role, s: Setting) -> Iterator[Cell]:
+    operators = f"{s.names.prefix}-scale_out-workflow-failed"
+    theirs, product = f"peaker-{OTHER}-orders-serves-i-0a", "another-product"
+    replica = f"{s.names.prefix}-reports-serves-i-0123456789abcdef0"
+
+    def put(name: str, *actions: str) -> Action:
+        return lambda c: c.put_metric_alarm(
+            AlarmName=name, EvaluationPeriods=1, ComparisonOperator="LessThanThreshold", Threshold=1.0,
+            Namespace="Peaker/local", MetricName="ReplicaServes", Period=60, Statistic="Minimum",
+            **({"AlarmActions": list(actions)} if actions else {}),
+        )  # fmt: skip
+
+    for name in (operators, theirs, product):
+        yield Cell(f"silence {name}", "cloudwatch", lambda c, name=name: c.delete_alarms(AlarmNames=[name]))
+        yield Cell(
+            f"switch off {name}",
+            "cloudwatch",
+            lambda c, name=name: c.disable_alarm_actions(AlarmNames=[name]),
+        )
+        yield Cell(
+            f"set the state of {name}",
+            "cloudwatch",
+            lambda c, name=name: c.set_alarm_state(AlarmName=name, StateValue="OK", StateReason="x"),
+        )
+        yield Cell(f"write {name}", "cloudwatch", put(name))
+    region = s.names.environment.region
+    for action in (f"arn:aws:automate:{region}:ec2:terminate", f"arn:aws:automate:{region}:ec2:stop"):
+        yield Cell(f"have an alarm end a host by {action}", "cloudwatch", put(replica, action))
+    if not role.holds(P.REGISTER_TARGETS) and not role.is_set("operate"):
+        yield Cell("write the alarm of a replica", "cloudwatch", put(replica), True)
+    if not role.holds(P.DEREGISTER_TARGETS):
+        yield Cell(
+            "delete the alarm of a replica",
+            "cloudwatch",
+            lambda c: c.delete_alarms(AlarmNames=[replica]),
+            True,
+        )
+
+
+def _rules(s: Setting) -> Iterator[Cell]:
+    for name in (f"{s.names.prefix}-sweep-orphans", f"peaker-{OTHER}-sweep-orphans"):
+        yield Cell(f"switch off {name}", "events", lambda c, name=name: c.disable_rule(Name=name))
+        yield Cell(
+            f"write {name}",
+            "events",
+            lambda c, name=name: c.put_rule(Name=name, ScheduleExpression="rate(1 minute)"),
+        )
+        yield Cell(
+            f"add a target to {name}",
+            "events",
+            lambda c, name=name: c.put_targets(
+                Rule=name, Targets=[{"Id": "me", "Arn": s.names.function_arn("undo_run")}]
+            ),
+        )
+        yield Cell(
+            f"take the targets of {name}",
+            "events",
+            lambda c, name=name: c.remove_targets(Rule=name, Ids=["a"]),
+        )
+        yield Cell(f"delete {name}", "events", lambda c, name=name: c.delete_rule(Name=name))
+    entry = {"Source": "aws.states", "DetailType": "Step Functions Execution Status Change", "Detail": "{}"}
+    yield Cell("send an event", "events", lambda c: c.put_events(Entries=[entry]))
+
+
+def _logs(role: Role, s: Setting) -> Iterator[Cell]:
+    for name in ("acquire_lease", "undo_run"):
+        if role.kind == "function" and role.job == name:
+            continue
+        group = f"/aws/lambda/{s.names.function(name)}"
+        yield Cell(
+            f"write to the log of {name}",
+            "logs",
+            lambda c, group=group: c.put_log_events(
+                logGroupName=group, logStreamName="s", logEvents=[{"timestamp": 0, "message": "x"}]
+            ),
+            True,
+        )
+    group = f"/aws/lambda/{s.names.function('undo_run')}"
+    yield Cell("delete a log", "logs", lambda c: c.delete_log_group(logGroupName=group))
+    yield Cell(
+        "shorten a log",
+        "logs",
+        lambda c: c.put_retention_policy(logGroupName=group, retentionInDays=1),
+    )
+    theirs = f"/aws/lambda/peaker-{OTHER}-undo_run"
+    for log, a_job in ((group, True), (theirs, False)):
+        if a_job and role.is_set("read", "operate"):
+            continue
+        yield Cell(
+            f"read the log {log}", "logs", lambda c, log=log: c.filter_log_events(logGroupName=log), a_job
+        )
+
+
+def _account() -> Iterator[Cell]:
+    yield Cell("leave the organization", "organizations", lambda c: c.leave_organization())
+    for name in ("Peaker-local-ControlPlane", "Peaker-prod-ControlPlane", "foreign"):
+        yield Cell(
+            f"delete the stack {name}", "cloudformation", lambda c, name=name: c.delete_stack(StackName=name)
+        )
+        yield Cell(
+            f"update the stack {name}",
+            "cloudformation",
+            lambda c, name=name: c.update_stack(StackName=name, UsePreviousTemplate=True),
+        )
