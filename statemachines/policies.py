@@ -183,8 +183,8 @@ WAITS: Mapping[str, Retrier] = {
             "TargetNotHealthy",
         ),
         15,
-        36,
-        "9 minutes: after that the lease is given back, and sweep_orphans goes on with what takes longer.",
+        20,
+        "5 minutes: after that the lease is given back, and sweep_orphans goes on with what takes longer.",
     ),
     "idle": _growing(
         ("IdleNotConfirmed", "HostCommandRunning"),

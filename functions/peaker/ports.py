@@ -22,6 +22,7 @@ from peaker.domain.replicas.inventory import (
 from peaker.domain.runs.ledger import (
     Holder,
     LeaseRow,
+    PartT,
     ResourceKind,
     ResourceRow,
     ResourceState,
@@ -261,6 +262,9 @@ class Ledger(Protocol):
 
     def settle(self, holder: Holder, *parts: RunPart) -> None:
         """Store parts of the run's memory in one write; those of other names stay, whoever writes them meanwhile."""
+
+    def settle_first(self, holder: Holder, part: PartT) -> PartT:
+        """Store a part that stays as it was first settled; returns the one that stands, this one or an earlier."""
 
     def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
         """Write the outcome; the last call counts."""

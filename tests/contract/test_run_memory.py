@@ -68,6 +68,14 @@ def test_what_was_settled_stays_beside_what_is_settled_later(ledger: Ledger, hol
     assert len(run.parts) == len(ONE_OF_EACH)
 
 
+def test_a_choice_that_is_made_once_stays_as_it_was_first_made(ledger: Ledger, holder: Holder) -> None:
+    first = RunReplica(instance_id="i-1", builder="run-0", running_since=NOON)
+    second = RunReplica(instance_id="i-2", builder="run-0", running_since=NOON)
+    assert ledger.settle_first(holder, first) == first
+    assert ledger.settle_first(holder, second) == first
+    assert ledger.run("run-1").part(RunReplica) == first
+
+
 def test_a_step_that_lacks_a_part_says_which_step_and_which_part(ledger: Ledger, holder: Holder) -> None:
     ledger.settle(holder, DONOR)
     with pytest.raises(LedgerInconsistent, match="run-1: CreateVolumes needs placement"):

@@ -33,6 +33,7 @@ from peaker.domain.runs.ledger import (
     UNFINISHED_OUTCOMES,
     Holder,
     LeaseRow,
+    PartT,
     ResourceKind,
     ResourceRow,
     ResourceState,
@@ -499,6 +500,12 @@ class FakeLedger:
         documents = {part.ledger_name: part.model_dump_json() for part in parts}
         with self._one_at_a_time:
             self._change(holder, parts={**self.run(holder.run_id).parts, **documents})
+
+    def settle_first(self, holder: Holder, part: PartT) -> PartT:
+        if part.ledger_name not in self.run(holder.run_id).parts:
+            self.settle(holder, part)
+        self._check(holder)
+        return self.run(holder.run_id).required(type(part), part.ledger_name)
 
     def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
         self._change(holder, outcome=outcome, finished_at=finished_at)

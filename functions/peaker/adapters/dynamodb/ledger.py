@@ -23,6 +23,7 @@ from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import (
     UNFINISHED_OUTCOMES,
     Holder,
+    PartT,
     ResourceKind,
     ResourceRow,
     ResourceState,
@@ -93,6 +94,12 @@ class DynamoDbLedger:
 
     def settle(self, holder: Holder, *parts: RunPart) -> None:
         self._update_run(holder, {part.ledger_name: part.model_dump_json() for part in parts})
+
+    def settle_first(self, holder: Holder, part: PartT) -> PartT:
+        self._update_run(
+            holder, {part.ledger_name: part.model_dump_json()}, keep=frozenset({part.ledger_name})
+        )
+        return self.run(holder.run_id).required(type(part), part.ledger_name)
 
     def close_run(self, holder: Holder, outcome: str, finished_at: datetime) -> None:
         ended = {"outcome": outcome, "finished_at": to_iso(finished_at)}
@@ -223,9 +230,11 @@ class DynamoDbLedger:
         with understood(LedgerInconsistent, f"the receipt in the ledger of {run_id}"):
             return dict(parsed_json(item["document"]))
 
-    def _update_run(self, holder: Holder, values: Mapping[str, Any]) -> None:
+    def _update_run(
+        self, holder: Holder, values: Mapping[str, Any], keep: frozenset[str] = frozenset()
+    ) -> None:
         try:
-            self._table.update(holder, run_key(holder.run_id), "run", values, must_exist=True)
+            self._table.update(holder, run_key(holder.run_id), "run", values, keep=keep, must_exist=True)
         except ConditionFailed as missing:
             raise LedgerInconsistent(f"the ledger has no run {holder.run_id}") from missing
 

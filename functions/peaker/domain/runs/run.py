@@ -57,10 +57,14 @@ class StepInput(Contract):
 
 
 class RequestedStep(StepInput):
-    """AcquireLease: the request itself comes along."""
+    """AcquireLease: the request itself comes along.
+
+    `fence` asks for a new token; with `unfinished_only` a run that has ended meanwhile gets none.
+    """
 
     request: ExecutionInput
     fence: bool = False
+    unfinished_only: bool = False
 
 
 class HostStep(StepInput):

@@ -22,6 +22,8 @@ from peaker.domain.runs.run_memory import RunReplica
 
 # The longest execution (prewarm included) ends after three days: what Step Functions does not list then is over.
 LONGEST_EXECUTION = timedelta(days=3, hours=1)
+# After that the sweep takes over: roll_back gives its lease back sooner, or something keeps it from that.
+ROLL_BACK_TIME = timedelta(minutes=10)
 # A row or a thing that is younger may belong to a call in flight, or not show in every list yet.
 SETTLED_AFTER = timedelta(minutes=10)
 # Each look does one step of an undo; after so many with the same answer it is tried at growing distances.
@@ -194,7 +196,7 @@ def _ended(
         return Unknown(f"{run_id}: {execution.why}")
     if execution.ended_at is None:
         return Unknown(f"{run_id}: its execution is {execution.status}")
-    if execution.name in sight.rolled_back:
+    if execution.name in sight.rolled_back and sight.at - execution.ended_at < ROLL_BACK_TIME:
         return Unknown(f"{run_id}: roll_back is at work on it")
     left = EVENT_GRACE - (sight.at - execution.ended_at)
     if left > timedelta(0):

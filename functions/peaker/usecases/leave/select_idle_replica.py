@@ -49,19 +49,27 @@ def select_idle_replica(ports: Ports, step: SelectStep) -> Selected:
     choice = choose_idle_replica(fleet, step.replica, _hourly(fleet, prices), load)
     if step.fencing_token is None:
         return _planned(ports, step, settings, fleet, choice)
-    if choice.replica is None:
+    chosen = _first_choice(ports, step, fleet, choice.replica)
+    if chosen is None:
         raise NoIdleReplica(_refusal(ports, step, fleet, choice))
-    ports.ledger.settle(holder_of(step), _chosen(choice.replica))
     candidates = {verdict.instance_id: verdict.reason for verdict in choice.verdicts}
     return Selected(
-        text=f"{choice.replica.instance_id} is to go: {candidates[choice.replica.instance_id]}",
-        replica=choice.replica.instance_id,
-        parked=choice.replica.is_parked,
-        out_of_service=_is_out(choice.replica),
+        text=f"{chosen.instance_id} is to go: {candidates.get(chosen.instance_id, 'chosen before')}",
+        replica=chosen.instance_id,
+        parked=chosen.is_parked,
+        out_of_service=_is_out(chosen),
         candidates=candidates,
         figures=_figures(choice),
-        numbers={"replica": choice.replica.instance_id, "candidates": candidates},
+        numbers={"replica": chosen.instance_id, "candidates": candidates},
     )
+
+
+def _first_choice(ports: Ports, step: SelectStep, fleet: FleetState, found: Replica | None) -> Replica | None:
+    """A run takes one replica: a call that is repeated, or lands late, keeps to the choice that stands (I3)."""
+    settled = ports.ledger.run(step.run_id).part(RunReplica)
+    if settled is None and found is not None:
+        settled = ports.ledger.settle_first(holder_of(step), _chosen(found))
+    return None if settled is None else fleet.replica(settled.instance_id)
 
 
 def _planned(

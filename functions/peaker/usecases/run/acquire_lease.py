@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from peaker.domain.runs.ledger import RunRow
+from peaker.domain.runs.ledger import UNFINISHED_OUTCOMES, RunRow
 from peaker.domain.runs.run import RequestedStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import lease_end
+from peaker_contract.errors import LeaseHeld
 
 
 class LeaseAcquired(Summary):
@@ -18,7 +19,7 @@ class LeaseAcquired(Summary):
 
 
 def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
-    """Raises LeaseHeld with the holder and the end of its lease.
+    """Raises LeaseHeld with the holder and the end of its lease, and for a run that has ended with `unfinished_only`.
 
     With `fence` a run that holds the lease gets a new token: what is still under way with the old one (a function
     of a branch that was stopped) cannot write its next intent, and so makes nothing that the undo does not see.
@@ -35,6 +36,10 @@ def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
         request=step.request,
     )
     ports.ledger.open_run(holder, run)
+    outcome = ports.ledger.run(step.run_id).outcome
+    if step.unfinished_only and outcome not in UNFINISHED_OUTCOMES:
+        ports.lease.release(holder)
+        raise LeaseHeld(f"{step.run_id} has ended meanwhile as {outcome}; there is nothing to undo")
     return LeaseAcquired(
         text=f"{step.run_id} holds the lease of {step.cluster} (token {holder.fencing_token})",
         run_id=step.run_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -53,6 +54,18 @@ def test_the_peak_replica_is_selected_and_remembered_with_its_builder(ports: Fak
     found = select_idle_replica(ports, select(ports))
     assert found.replica == PEAK
     assert ports.ledger.run(IN_RUN).required(RunReplica, "GuardRetirement").builder == RUN_ID
+
+
+def test_a_selection_that_is_repeated_after_the_replica_left_keeps_to_it(ports: FakePorts) -> None:
+    """Its answer was lost, or it landed late: a second replica must not go in the same run (I3)."""
+    selected(ports)
+    row = ports.ledger.replicas("orders")[PEAK]
+    given = step(ports, "DeregisterReplica")
+    ports.ledger.set_replica(holder_of(given), replace(row, state=ReplicaState.DRAINING))
+    assert select_idle_replica(ports, select(ports)).replica == PEAK
+
+
+def test_a_base_replica_is_never_selected(ports: FakePorts) -> None:
     with pytest.raises(errors.NoIdleReplica, match="base load, permanent"):
         select_idle_replica(ports, select(ports, replica=BASE))
 

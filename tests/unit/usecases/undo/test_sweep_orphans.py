@@ -9,17 +9,19 @@ from itertools import pairwise
 import pytest
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
+from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import ResourceKind, ResourceState
-from peaker.domain.runs.run import FailedStep, RecordStep
+from peaker.domain.runs.run import FailedStep, RecordStep, RequestedStep
 from peaker.domain.runs.run_execution import EVENT_GRACE, RunExecution
 from peaker.domain.runs.run_memory import RunReplica
-from peaker.domain.service.leftovers import LOOKS_WITHOUT_PAUSE, SETTLED_AFTER
+from peaker.domain.service.leftovers import LOOKS_WITHOUT_PAUSE, ROLL_BACK_TIME, SETTLED_AFTER
+from peaker.usecases.run.acquire_lease import acquire_lease
 from peaker.usecases.run.held_lease import LEASE_TIME, holder_of
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
 from peaker.usecases.undo.sweep_orphans import ClusterSwept, sweep_orphans
 
-from peaker_contract.errors import AwsCallRejected, LeaseLost, Throttled
+from peaker_contract.errors import AwsCallRejected, LeaseHeld, LeaseLost, Throttled
 from peaker_contract.tags import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, RUN_TAG
 from tests.support.builders import (
     BASE,
@@ -228,8 +230,16 @@ class TestWhoIsLeftAlone:
         built(ports)
         ended(ports)
         ports.executions.rolling_back.add("manual-1")
-        ports.clock.time += timedelta(hours=1)
+        ports.clock.time += EVENT_GRACE
         assert "roll_back is at work" in look(ports).text
+
+    def test_but_not_for_longer_than_ten_minutes(self, ports: FakePorts) -> None:
+        built(ports)
+        ended(ports)
+        ports.executions.rolling_back.add("manual-1")
+        ports.clock.time += ROLL_BACK_TIME
+        look(ports)
+        assert ports.lease.current("orders", ports.clock.now()) is None
 
     def test_something_of_a_run_that_the_ledger_does_not_know_is_named_and_left(
         self, ports: FakePorts
@@ -347,6 +357,19 @@ class TestTheLease:
         look(ports)
         with pytest.raises(LeaseLost):
             ports.ledger.intend(holder_of(step), ResourceKind.VOLUME, "data2", "CreateVolumes", NOON, {})
+
+    def test_a_roll_back_that_comes_after_the_sweep_has_ended_the_run_gets_no_lease(
+        self, ports: FakePorts
+    ) -> None:
+        """It had read `not recorded` before."""
+        recorded(ports, built(ports), "succeeded", ReplicaState.IN_SERVICE)
+        fence = RequestedStep(
+            run_id=RUN_ID, cluster="orders", operation="scale_out", step="FenceStoppedRun", fence=True,
+            unfinished_only=True, request=ExecutionInput(cluster="orders"),
+        )  # fmt: skip
+        with pytest.raises(LeaseHeld, match="ended meanwhile as succeeded"):
+            acquire_lease(ports, fence)
+        assert ports.lease.current("orders", ports.clock.now()) is None
 
     def test_a_look_that_was_killed_keeps_nobody_waiting_for_longer_than_five_minutes(
         self, ports: FakePorts
