@@ -1,4 +1,4 @@
-"""One deployment of everything that an environment can have, and all of its roles, for who tries them."""
+"""A deployment of everything that an environment can have, and all of its roles, for a file that tries them."""
 
 from __future__ import annotations
 
@@ -40,14 +40,15 @@ def environment_with_everything(before: BeforeDeployment) -> Environment:
     return given.model_copy(update={"alarm_email": "dba@example.com", "clusters": clusters})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
     folder = Path(tmp_path_factory.mktemp("product"))
-    with open_cloud(folder / "cloud") as aws, pytest.MonkeyPatch.context() as patch:
+    with open_cloud(folder / "cloud") as aws:
         before = BeforeDeployment.make(aws)
         environment = environment_with_everything(before)
-        patch.setattr(application, "load_environment", lambda _: environment)
-        build_app(environment="local", output=folder / "cdk.out", context={"bundle": "sources"}).synth()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(application, "load_environment", lambda _: environment)
+            build_app(environment="local", output=folder / "cdk.out", context={"bundle": "sources"}).synth()
         deploy(folder / "cdk.out", aws.cloud.endpoint_url)
         names = Names(environment)
         roles = deployed_roles(aws.cloud, names)
@@ -60,6 +61,6 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
         )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def aws(trial: Trial) -> ResourceCloud:
     return trial.aws

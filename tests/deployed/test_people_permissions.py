@@ -155,11 +155,13 @@ def test_an_operator_signs_the_address_of_the_host_package(people: dict[str, Con
         functions.get_function_configuration(FunctionName=NAMES.function("install_host_package"))
     with pytest.raises(ClientError, match="not authorized to perform: lambda:GetFunctionConfiguration"):
         functions.get_function_configuration(FunctionName=NAMES.function("undo_run"))
-    package = {"Bucket": "cdk-hnb659fds-assets-123456789012-us-east-1", "Key": "ab.zip"}
+    package = {"Bucket": "cdk-hnb659fds-assets-123456789012-us-east-1", "Key": "ab.pyz"}
     with pytest.raises(ClientError, match="NoSuch"):
         people["operate"].client("s3").get_object(**package)
     with pytest.raises(ClientError, match=r"not authorized to perform: s3:GetObject|AccessDenied"):
         people["read"].client("s3").get_object(**package)
+    with pytest.raises(ClientError, match="not authorized to perform: s3:GetObject"):
+        people["operate"].client("s3").get_object(**{**package, "Key": "another-product.zip"})
 
 
 def test_an_operator_asks_all_that_the_doctor_asks_and_a_reader_does_not(
