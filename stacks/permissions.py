@@ -38,9 +38,13 @@ ONE_PER_REPLICA = "One alarm per replica of these clusters, whose instance id en
 MISTYPED = (
     "A name that is no cluster must be answered with not found, which AWS says only to who may read it."
 )
-# All other documents change a replica, or end its database: they reach only what Peaker made (I1).
-DOCUMENTS_FOR_BASE_REPLICAS = frozenset(
-    {"install_host_package", "measure_service", "prepare_base", "prepare_donor", "report_health"}
+# They make a replica, or end its database: they reach only what Peaker made (I1). The others look, or bring a replica
+# into service, also one that has lost its owner tag in the middle of a run.
+DOCUMENTS_FOR_OWN_REPLICAS = frozenset(
+    {
+        *("assemble_storage", "start_prewarm", "report_prewarm", "verify_storage"),
+        *("load_buffer_pool", "stop_database"),
+    }
 )
 UNKNOWN_UNTIL_RUN = "The id exists only once the run has made it; the condition on the owner tag narrows it."
 
@@ -115,10 +119,10 @@ def command_statements(documents: Sequence[str], deployment: Deployment) -> list
 
 
 def commands_on_replicas(documents: Sequence[str], names: Names) -> list[Statement]:
-    """Send exactly these SSM documents to replicas of this environment's clusters; those that change a replica only
-    to replicas that Peaker made."""
-    to_base_replicas = not DOCUMENTS_FOR_BASE_REPLICAS.isdisjoint(documents)
-    owner = {} if to_base_replicas else {f"ssm:resourceTag/{OWNER_TAG}": names.environment.environment}
+    """Send exactly these SSM documents to replicas of this environment's clusters; whoever sends none but
+    DOCUMENTS_FOR_OWN_REPLICAS, only to replicas that Peaker made."""
+    to_own = DOCUMENTS_FOR_OWN_REPLICAS.issuperset(documents)
+    owner = {f"ssm:resourceTag/{OWNER_TAG}": names.environment.environment} if to_own else {}
     return [
         Statement(("ssm:SendCommand",), tuple(names.document_arn(name) for name in documents)),
         Statement(

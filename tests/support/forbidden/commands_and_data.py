@@ -14,9 +14,10 @@ from tests.support.forbidden.setting import OTHER, Setting
 DOCUMENTS = sorted(
     path.stem for path in (Path(__file__).resolve().parents[3] / "ssm_documents").glob("*.yaml")
 )
-# What a base replica takes too; all else changes or stops a database that is not Peaker's.
-FOR_BASE_REPLICAS = {
-    *("install_host_package", "prepare_base", "prepare_donor", "report_health", "measure_service"),
+# Whoever sends nothing else reaches no base replica.
+OWN_REPLICAS_ONLY = {
+    *("assemble_storage", "start_prewarm", "report_prewarm", "verify_storage", "load_buffer_pool"),
+    "stop_database",
 }
 KEY = {"pk": {"S": "CLUSTER#orders"}, "sk": {"S": "LEASE"}}
 ROWS = (P.WRITE_LEDGER, P.KEEP_FORECASTS)
@@ -53,7 +54,7 @@ def _commands(role: Role, s: Setting) -> Iterator[Cell]:
         if name not in role.documents:
             sent = _send(document, InstanceIds=[s.own_instance])
             yield Cell(f"send {document}: own", "ssm", sent, someones_job=True)
-        elif name in FOR_BASE_REPLICAS:
+        elif not OWN_REPLICAS_ONLY.issuperset(role.documents):
             continue
         base = s.instances["a base replica"]
         yield Cell(f"send {document}: a base replica", "ssm", _send(document, InstanceIds=[base]), True)
