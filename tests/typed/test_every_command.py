@@ -17,7 +17,7 @@ BY_HAND = "tests/cli/test_by_hand.py"
 SERVER = "packages/localcloud/tests/server/test_server.py"
 # What runs a line of this form. The first that fits counts.
 RUN_BY: dict[str, str] = {
-    r"scripts/setup deploy$": SETUP,
+    r"scripts/setup (deploy|local)$": SETUP,
     r"scripts/synth (prod|local)$": "tests/infrastructure/test_synth.py",
     r"npx cdk (bootstrap|deploy|destroy) -c env=prod": "tests/installation/test_cdk_command.py",
     r"peaker watch orders": WATCH,
@@ -32,8 +32,9 @@ RUN_BY: dict[str, str] = {
     r"make test$": "it is what runs this test",
     r"make (settings-reference|aws-names)$": "tests/infrastructure/settings/test_environment_files.py",
     r"python -m stacks.data_key prod$": "tests/deployed/test_data_key.py",
+    r"\.venv/bin/python -m model\.check --trace ": "tests/model/test_every_order_of_events.py",
     r"make sbom$": "tests/infrastructure/test_sbom.py",
-    r"make (demo|check|faults|bench(-\w+)?)$": "takes minutes to hours; its target and program are looked at below",
+    r"make (demo|check|faults|soak|model|bench(-\w+)?)\s*$": "takes minutes to hours; the target is looked at below",
     r"\$EDITOR ": "a person's own editor",
     r"(curl .*prometheus|promtool)": "needs a Prometheus; its answers are read in tests/simulation",
 }
@@ -80,13 +81,13 @@ def accepted(line: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize(
     "target",
-    ["demo", "check", "faults", "bench"]
+    ["demo", "check", "faults", "soak", "model", "bench"]
     + [f"bench-{name}" for name in ("aws", "backtest", "forecast", "prewarm", "traffic")],
 )
 def test_a_target_that_takes_long_is_there(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     rule = re.search(rf"^{target}:.*\n((?:\t.*\n)*)", makefile, re.MULTILINE)
     assert rule is not None
-    for module in re.findall(r"-m ((?:demo|bench)[a-z._]*)", rule.group(1)):
+    for module in re.findall(r"-m ((?:demo|bench|model)[a-z._]*)", rule.group(1)):
         path = Path(module.replace(".", "/"))
         assert (ROOT / path.with_suffix(".py")).is_file() or (ROOT / path / "__main__.py").is_file(), module
