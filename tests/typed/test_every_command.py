@@ -32,7 +32,7 @@ RUN_BY: dict[str, str] = {
     r"make test$": "it is what runs this test",
     r"make (settings-reference|aws-names)$": "tests/infrastructure/settings/test_environment_files.py",
     r"python -m stacks.data_key prod$": "tests/deployed/test_data_key.py",
-    r"\.venv/bin/python -m model\.check --trace ": "tests/model/test_every_order_of_events.py",
+    r"\.venv/bin/python -m model\.check --trace ": "needs spin and minutes; make model runs the same search",
     r"make sbom$": "tests/infrastructure/test_sbom.py",
     r"make (demo|check|faults|soak|model|bench(-\w+)?)\s*$": "takes minutes to hours; the target is looked at below",
     r"\$EDITOR ": "a person's own editor",
