@@ -149,6 +149,7 @@ def test_local_environment_has_only_what_the_local_cloud_knows(local: Assembly) 
         "AWS::ElasticLoadBalancingV2::LoadBalancer",
         "AWS::ElasticLoadBalancingV2::TargetGroup",
         "AWS::Events::Rule",
+        "AWS::IAM::ManagedPolicy",
         "AWS::IAM::Policy",
         "AWS::IAM::Role",
         "AWS::Lambda::EventInvokeConfig",
