@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from random import Random
 from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
@@ -87,7 +89,7 @@ def complaint_of(entry: EntryPoint, case: Any) -> tuple[str | None, bool]:
     """Why the case is none that the entry point may answer so, None where it may; and whether it refused it."""
     answer: Any
     try:
-        with _limited(SECONDS_AT_MOST):
+        with _limited(SECONDS_AT_MOST), patch.object(socket, "getaddrinfo", _knows_no_name):
             try:
                 answer = entry.call(case)
             except entry.own as refusal:
@@ -98,6 +100,11 @@ def complaint_of(entry: EntryPoint, case: Any) -> tuple[str | None, bool]:
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:_SHOWN_CHARACTERS]!r} at {_place(error)}", False
     return None, isinstance(answer, BaseException)
+
+
+def _knows_no_name(host: object, *_: object, **__: object) -> list[object]:
+    """A hostile name is asked of no name server: nothing leaves this machine."""
+    raise socket.gaierror(socket.EAI_NONAME, f"Name or service not known: {host!r}")
 
 
 def _count(tally: Tally, entry: EntryPoint, case: Any, replay: str) -> str | None:
