@@ -232,6 +232,9 @@ def _rules_that_are_broken_too(document: Any, error: ValidationError) -> Iterato
         if not isinstance(block, dict):
             continue
         at = ("clusters", index)
+        if ("clusters",) in wrong and (error_below := _error_of(Cluster, block)) is not None:
+            yield from (fault.below(*at) for fault in faults_of(error_below, Cluster))
+            wrong |= {(*at, *fault["loc"]) for fault in error_below.errors(include_url=False)}
         good = _good_settings(Cluster, block, at, wrong)
         own = () if at in wrong else Cluster.RULES
         placed = () if () in wrong else rules.PLACE_RULES
@@ -239,6 +242,15 @@ def _rules_that_are_broken_too(document: Any, error: ValidationError) -> Iterato
             yield from (fault.below(*at) for fault in broken(own, good))
         of_place: dict[str, Any] = {name: place[name] for name in ("environment", "region") if name in place}
         yield from (fault.below(*at) for fault in broken(placed, {**good, **of_place}))
+
+
+def _error_of(model: type[Settings], block: Mapping[str, Any]) -> ValidationError | None:
+    """Of one item: of a list that is too long pydantic tells only that."""
+    try:
+        model.model_validate(block)
+    except ValidationError as error:
+        return error
+    return None
 
 
 def _good_settings(
