@@ -76,7 +76,7 @@ class _Fault:
             return ()
         first = chance.uniform(0.5, 8)
         if self._cell.mode == "duplicate":
-            return (first, first + chance.choice((0.0, 1.0, 20.0, 300.0)))
+            return (first, first + chance.choice(SITUATIONS[self._cell.situation].heard_again_after))
         return (first,)
 
     def _stopped(self) -> Execution | None:

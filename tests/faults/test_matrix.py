@@ -51,6 +51,10 @@ def test_a_sample_of_the_cells_passes() -> None:
     assert not told, "\n".join([f"seed {SEED}", *told])
 
 
+def test_a_fault_comes_at_the_end_of_a_long_undo_whose_event_comes_twice() -> None:
+    assert run_cell(named("roll_back/ReleaseUnfinishedRun/lease.release/timed out before/duplicate")).passed
+
+
 def test_a_known_failure_names_cells() -> None:
     names = [one.name for one in cells()]
     for pattern, why in KNOWN.items():
