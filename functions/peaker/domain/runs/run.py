@@ -29,7 +29,10 @@ class ExecutionRequest(Contract):
 
 
 class StoppedExecution(BaseModel):
-    """An execution that ended, as EventBridge tells of it (detail of the status change)."""
+    """An execution that ended, as EventBridge tells of it (detail of the status change).
+
+    `input` is None where input and output together were too long for the event (`inputDetails.included` is false).
+    """
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
@@ -37,7 +40,7 @@ class StoppedExecution(BaseModel):
     state_machine_arn: str = Field(alias="stateMachineArn")
     started_at: datetime = Field(alias="startDate")
     status: Literal["ABORTED", "TIMED_OUT", "FAILED", "SUCCEEDED"]
-    input: str
+    input: str | None = None
     cause: str | None = None
 
     @property

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from peaker.domain.decoding import parsed_json
 from peaker.domain.runs.execution_input import ExecutionInput, parse_execution_input
 from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run import StoppedExecution, Summary, is_run_of, run_id
 from peaker.ports import Ports
 from peaker_contract.errors import InvalidRequest, LedgerInconsistent, NothingToUndo
@@ -26,23 +25,22 @@ class StoppedRun(Summary):
 def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
     """The run that holds its cluster's lease and was begun by this execution; raises NothingToUndo without one.
 
-    An execution that builds several replicas begins a run for each, and only the last of them holds the lease.
+    An execution that builds several replicas begins a run for each, and only the last of them holds the lease. An
+    event without the input is told by the execution's name and start, of which its run's id is made.
     """
-    try:
-        request = parse_execution_input(_given(stopped))
-    except InvalidRequest as wrong:
-        raise NothingToUndo(f"{stopped.execution_name} was stopped before its input was refused") from wrong
-    first = run_id(stopped.operation, request.cluster, stopped.started_at, stopped.execution_name)
-    lease = ports.lease.current(request.cluster, ports.clock.now())
-    if lease is None or not is_run_of(lease.run_id, first):
-        raise NothingToUndo(f"{stopped.execution_name} ({first}) holds no lease of {request.cluster}")
+    given = _given(stopped)
+    clusters = ports.clusters.names() if given is None else [given.cluster]
+    lease = next((one for name in clusters if (one := _held(ports, stopped, name)) is not None), None)
+    if lease is None:
+        raise NothingToUndo(f"{stopped.execution_name} holds no lease of {', '.join(clusters) or 'any cluster'}")
+    run = _opened(ports, lease.run_id)
     return StoppedRun(
         text=f"{lease.run_id} was left by {stopped.execution_name}, {stopped.status}",
         run_id=lease.run_id,
-        cluster=request.cluster,
+        cluster=lease.cluster,
         operation=stopped.operation,
-        request=request,
-        recorded=_is_recorded(ports, lease.run_id),
+        request=given or (ExecutionInput(cluster=lease.cluster) if run is None else run.request),
+        recorded=run is not None and run.outcome != "running",
         failure=Failure(
             failed_step="Execution",
             error=f"Execution{stopped.status.title().replace('_', '')}",
@@ -52,17 +50,26 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
     )
 
 
-def _given(stopped: StoppedExecution) -> Any:
-    """Whoever starts an execution may give it any text, which then began no run."""
+def _given(stopped: StoppedExecution) -> ExecutionInput | None:
+    """None where the event has no input. Whoever starts an execution may give it any text, which then began no run."""
+    if stopped.input is None:
+        return None
     try:
-        return parsed_json(stopped.input)
-    except ValueError as error:
-        raise InvalidRequest(f"input: no JSON: {error}") from error
+        return parse_execution_input(parsed_json(stopped.input))
+    except (ValueError, InvalidRequest) as wrong:
+        raise NothingToUndo(f"{stopped.execution_name} was stopped before its input was refused") from wrong
 
 
-def _is_recorded(ports: Ports, run: str) -> bool:
-    """A run that was stopped before it was opened in the ledger has no receipt."""
+def _held(ports: Ports, stopped: StoppedExecution, cluster: str) -> LeaseRow | None:
+    """The cluster's lease, where a run of this execution has it."""
+    first = run_id(stopped.operation, cluster, stopped.started_at, stopped.execution_name)
+    lease = ports.lease.current(cluster, ports.clock.now())
+    return lease if lease is not None and is_run_of(lease.run_id, first) else None
+
+
+def _opened(ports: Ports, run: str) -> RunRow | None:
+    """None for a run that was stopped before it was opened in the ledger; it has no receipt."""
     try:
-        return ports.ledger.run(run).outcome != "running"
+        return ports.ledger.run(run)
     except LedgerInconsistent:
-        return False
+        return None

@@ -280,3 +280,22 @@ def test_every_change_of_status_is_an_event(aws: Control) -> None:
     assert json.loads(found["SUCCEEDED"]["detail"]["input"]) == {"a": 1}
     assert found["RUNNING"]["detail"]["stopDate"] is None
     assert {event["detail-type"] for event in found.values()} == {"Step Functions Execution Status Change"}
+
+
+def test_an_input_that_is_too_long_for_an_event_is_left_out_of_it(aws: Control) -> None:
+    url, arn = aws.queue()
+    ends = {"source": ["aws.states"], "detail": {"status": ["SUCCEEDED"]}}
+    aws.events.put_rule(Name="ends", EventPattern=json.dumps(ends))
+    aws.events.put_targets(Rule="ends", Targets=[{"Id": "1", "Arn": arn}])
+    done = aws.machine({"Done": {"Type": "Pass", "Output": {"done": True}, "End": True}})
+    execution = aws.start(done, {"text": "a" * 255_000})
+    found: list[Any] = []
+
+    def told() -> bool:
+        found.extend(one for one in aws.messages(url) if one["detail"]["executionArn"] == execution)
+        return bool(found)
+
+    eventually(told)
+    detail = found[0]["detail"]
+    assert (detail["input"], detail["inputDetails"]) == (None, {"included": False})
+    assert (json.loads(detail["output"]), detail["outputDetails"]) == ({"done": True}, {"included": True})

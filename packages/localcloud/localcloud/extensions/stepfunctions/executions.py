@@ -62,6 +62,8 @@ LONGEST_TASK_SECONDS = 3600
 NO_ERROR_TYPE = "The cause could not be determined because Lambda did not return an error type."
 SESSION_NAME = "state-machine"
 SYNC_POLL_SECONDS = 0.1
+# Step Functions guide, "Automating Step Functions event delivery with EventBridge": 248 KiB.
+LONGEST_TEXTS_OF_EVENT = 248 * 1024
 
 
 def install(cloud: LocalCloud) -> None:
@@ -410,6 +412,9 @@ def _announce(cloud: LocalCloud, execution: Any, *, ended: bool = True) -> None:
     if cloud.closing.is_set():
         return
     status = execution.status if ended else "RUNNING"
+    given = execution.execution_input
+    answer = json.dumps(execution.output) if status == "SUCCEEDED" else None
+    input_fits, output_fits = _fits(given, answer), _fits(answer)
     detail = {
         "executionArn": execution.exec_arn,
         "stateMachineArn": execution.state_machine_arn,
@@ -417,14 +422,19 @@ def _announce(cloud: LocalCloud, execution: Any, *, ended: bool = True) -> None:
         "status": status,
         "startDate": _milliseconds(execution.start_date),
         "stopDate": _milliseconds(execution.stop_date) if ended else None,
-        "input": execution.execution_input,
-        "output": json.dumps(execution.output) if status == "SUCCEEDED" else None,
-        "inputDetails": {"included": True},
-        "outputDetails": {"included": True} if status == "SUCCEEDED" else None,
+        "input": given if input_fits else None,
+        "output": answer if output_fits else None,
+        "inputDetails": {"included": input_fits},
+        "outputDetails": None if answer is None else {"included": output_fits},
         "error": execution.error if ended else None,
         "cause": execution.cause if ended else None,
     }
     cloud.put_event("aws.states", "Step Functions Execution Status Change", detail, [execution.exec_arn])
+
+
+def _fits(*texts: str | None) -> bool:
+    """An event has room for so much of input and output together, escaped; else the input is left out, then the output."""
+    return sum(len(json.dumps(text)) for text in texts if text is not None) <= LONGEST_TEXTS_OF_EVENT
 
 
 def _milliseconds(moment: datetime | None) -> int | None:
