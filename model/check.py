@@ -53,7 +53,7 @@ MUTATIONS = tuple(
         ("WITHOUT_LONG_LEASE", "I6 I9", 2, "a lease may end while a function works under it"),
         ("WITHOUT_FIRST_CHOICE", "I3 I7", 1, "a late SelectIdleReplica chooses again"),
         ("WITHOUT_SECOND_LOOK", "I9", 2, "an undo believes what was read of its run before it had the lease"),
-        ("WITHOUT_PAUSE", "I6 I9", 1, "another run takes the lease while a late call is under way"),
+        ("WITHOUT_PAUSE", "I6 I9", 1, "another run takes a lease as soon as it is given back"),
     )
 )
 

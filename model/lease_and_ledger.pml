@@ -468,7 +468,8 @@ inline Deliver(s) {
 #define TAKES_LONG(s) (fn_state[s] == VerifyStorage || fn_state[s] == RampTraffic || fn_state[s] == RetireReplica)
 #define EARLIER_CALL(i, s) (fn_run[i] == fn_run[s] && fn_state[i] != Idle && fn_state[i] != fn_state[s] && \
                             fn_for[i] == NO_ONE && fn_for[s] != NO_ONE)
-/* Assumed, and enforced by nothing: a call that nobody waits for has ended before another run takes the lease. */
+/* LeaseSettling: a lease that was given back goes to another run only when a call under it must have ended (60 s). One
+   whose end has passed was not used for hours. */
 #define TAKES_THE_LEASE(s) (fn_state[s] == AcquireLease || FENCES(fn_state[s]))
 #define OF_ANOTHER_RUN(i, s) (fn_pc[i] > 0 && fn_run[i] != fn_run[s])
 #ifdef WITHOUT_PAUSE

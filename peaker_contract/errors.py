@@ -62,6 +62,12 @@ class HostCommandRunning(NotYet):
     )
 
 
+class LeaseSettling(NotYet):
+    """Another run gave the lease back a moment ago: a call that passed its last look may be under way (I6)."""
+
+    remedy = "Start again in a minute."
+
+
 class StorageProofOpen(NotYet):
     """The storage proof did not say warm, and looks once more."""
 

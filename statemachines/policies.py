@@ -120,6 +120,9 @@ WAITS: Mapping[str, Retrier] = {
         1.7,
         "100 minutes: starting and asking the engine is short work, the hours are in the loop of prewarm.",
     ),
+    "settled_lease": Retrier(
+        ("LeaseSettling",), 10, 12, "2 minutes: the last call of the run before has ended after one."
+    ),
     "storage_proof": _growing(
         ("HostCommandRunning", "StorageProofOpen"),
         8,

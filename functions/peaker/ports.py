@@ -232,14 +232,17 @@ class Lease(Protocol):
         until: datetime,
         *,
         fence: bool = False,
+        after: Holder | None = None,
     ) -> Holder:
         """Take the lease; the same run gets the same token again, or with `fence` the next one.
 
-        Raises LeaseHeld with the holder and the end of its lease, Throttled where it is held for seconds only.
+        Raises LeaseHeld with the holder and the end of its lease, Throttled where it is held for seconds only,
+        LeaseSettling where another run gave it back and its last call may still be under way. `after` is a lease that
+        the caller itself gave back just now: all that it did under that one is done.
         """
 
-    def release(self, holder: Holder) -> None:
-        """Give it back. A lease that the run no longer holds is left alone, without error."""
+    def release(self, holder: Holder, settled_at: datetime) -> None:
+        """Give it back; until `settled_at` no other run gets it. One that the run no longer holds is left alone."""
 
     def current(self, cluster: str, now: datetime) -> LeaseRow | None:
         """Who holds it now, or None."""

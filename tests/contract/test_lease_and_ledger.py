@@ -12,7 +12,7 @@ from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceState
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports import Lease, Ledger
 
-from peaker_contract.errors import LeaseHeld, LeaseLost, LedgerInconsistent, Throttled
+from peaker_contract.errors import LeaseHeld, LeaseLost, LeaseSettling, LedgerInconsistent, Throttled
 from tests.contract.run_parts import DONOR, RUN
 from tests.support.fakes import NOON
 
@@ -46,10 +46,37 @@ def test_another_run_is_told_who_holds_it_until_when(lease: Lease) -> None:
 
 def test_the_token_grows_from_holder_to_holder(lease: Lease) -> None:
     first = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR)
-    lease.release(first)
+    lease.release(first, NOON)
     second = lease.acquire("orders", "run-2", "scale_out", NOON, NOON + HOUR)
     third = lease.acquire("orders", "run-3", "scale_out", NOON + HOUR, NOON + 2 * HOUR)
     assert first.fencing_token < second.fencing_token < third.fencing_token
+
+
+def test_another_run_waits_until_the_last_call_of_the_one_before_has_ended(lease: Lease) -> None:
+    minute = timedelta(minutes=1)
+    first = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR)
+    lease.release(first, NOON + minute)
+    assert lease.current("orders", NOON) is None
+    for fence in (False, True):
+        with pytest.raises(LeaseSettling, match=r"run-1.*2026-11-21T12:01:00"):
+            lease.acquire("orders", "run-2", "scale_in", NOON, NOON + HOUR, fence=fence)
+    again = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR)
+    assert again.fencing_token > first.fencing_token
+    lease.release(again, NOON + minute)
+    later = lease.acquire("orders", "run-2", "scale_in", NOON + minute, NOON + HOUR)
+    assert later.fencing_token > again.fencing_token
+    with pytest.raises(LeaseHeld):
+        lease.acquire("orders", "run-3", "scale_in", NOON + minute, NOON + HOUR)
+
+
+def test_who_gave_the_lease_back_itself_does_not_wait(lease: Lease) -> None:
+    """A scheduled function goes from one run to the next; all that it did for the first is done."""
+    first = lease.acquire("orders", "run-1", "sweep", NOON, NOON + HOUR, fence=True)
+    lease.release(first, NOON + HOUR)
+    second = lease.acquire("orders", "run-2", "sweep", NOON, NOON + HOUR, fence=True, after=first)
+    lease.release(second, NOON + HOUR)
+    with pytest.raises(LeaseSettling, match="run-2"):
+        lease.acquire("orders", "run-3", "sweep", NOON, NOON + HOUR, fence=True, after=first)
 
 
 def test_who_holds_the_lease_may_act(ledger: Ledger, holder: Holder) -> None:
@@ -83,9 +110,9 @@ def test_a_run_is_unfinished_until_it_ended_and_again_while_its_undo_is_incomple
 
 def test_releasing_what_is_not_held_any_more_changes_nothing(lease: Lease) -> None:
     first = lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR)
-    lease.release(first)
+    lease.release(first, NOON)
     lease.acquire("orders", "run-2", "scale_out", NOON, NOON + HOUR)
-    lease.release(first)
+    lease.release(first, NOON)
     found = lease.current("orders", NOON)
     assert found is not None
     assert found.run_id == "run-2"
@@ -149,7 +176,7 @@ def test_resources_come_in_the_order_of_their_intents_and_can_be_marked(
 
 def test_a_later_run_marks_what_an_earlier_one_made(lease: Lease, ledger: Ledger, holder: Holder) -> None:
     row = ledger.intend(holder, ResourceKind.VOLUME, "data", "CreateVolumes", NOON, {})
-    lease.release(holder)
+    lease.release(holder, NOON)
     later = lease.acquire("orders", "run-2", "scale_in", NOON, NOON + HOUR)
     ledger.mark(later, "run-1", row, ResourceState.UNDONE)
     assert ledger.resources("run-1")[0].state is ResourceState.UNDONE

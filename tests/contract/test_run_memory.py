@@ -113,7 +113,7 @@ def test_branches_that_settle_side_by_side_lose_nothing(ledger: Ledger, holder: 
 def test_a_part_of_a_run_that_was_never_opened_is_refused(
     lease: Lease, ledger: Ledger, holder: Holder
 ) -> None:
-    lease.release(holder)
+    lease.release(holder, NOON)
     unopened = lease.acquire("orders", "run-9", "scale_out", NOON, LATER)
     with pytest.raises(LedgerInconsistent, match="run-9"):
         ledger.settle(unopened, DONOR)

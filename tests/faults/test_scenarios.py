@@ -299,3 +299,46 @@ def test_a_zone_without_capacity_that_has_some_again_when_the_launch_is_repeated
         world.run("scale_out")
         world.run_for(HOUR)
         settled(world, peaks=1)
+
+
+def given_back(world: World, seconds: float) -> float:
+    """When the lease that was held at `seconds` was given back."""
+    return next(
+        float(one["at"]) for one in world.account.leases if one["at"] > seconds and one["run_id"] == "-"
+    )
+
+
+def taken(world: World, workflow: str) -> list[float]:
+    """When runs of this workflow got the lease anew."""
+    rows = [one for one in world.account.leases if one["run_id"].startswith(workflow.replace("_", "-"))]
+    tokens = {one["fencing_token"]: one["at"] for one in reversed(rows)}
+    return sorted(tokens.values())
+
+
+def test_a_run_begins_only_when_no_call_of_the_one_before_can_be_under_way() -> None:
+    """A call that has passed its last look at the lease lands within a minute."""
+    with a_world() as world:
+        world.run("scale_out")
+        back = given_back(world, taken(world, "scale_out")[-1])
+        world.run("scale_in", mode="act")
+        assert taken(world, "scale_in")[0] - back >= MINUTE
+
+
+def test_an_earlier_attempt_of_a_failed_retirement_lands_before_its_undo() -> None:
+    """The first answer of DeregisterReplica is lost and its call stands still; the second attempt is refused at once."""
+    with a_world() as world:
+        world.run("scale_out")
+        world.run_for(15 * MINUTE)
+        world.load(measured=20, required=1, surplus=1)
+        lost = LandsLate(
+            at="endpoint.deregister", seconds=55, functions=world.functions, error="Lambda.SdkClientException"
+        )
+        refused = Raises(at=0, error=AwsCallRejected("elasticloadbalancing: AccessDenied"))
+        world.functions.interfere = lambda one: (
+            None if one.state != "DeregisterReplica" else lost if one.attempt == 1 else refused
+        )
+        retirement = world.run("scale_in")
+        assert retirement.states[-1] == "ScaleInRolledBack"
+        # Long enough for a target to leave, too short for the sweep to find that it has left.
+        world.run_for(8 * MINUTE)
+        settled(world, peaks=1)

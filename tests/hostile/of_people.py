@@ -111,7 +111,8 @@ def _settings() -> Iterator[EntryPoint]:
     )  # fmt: skip
     yield EntryPoint(
         "settings", DOCUMENT, lambda case: Environment.parse(case, "environments/dev.yaml"), (yaml.safe_load(DEV),), own,
-        (f"{room}.settings.Environment.parse", f"{room}.settings._rules_that_are_broken_too", f"{room}.settings._good_settings"),
+        (f"{room}.settings.Environment.parse", f"{room}.settings._rules_that_are_broken_too", f"{room}.settings._good_settings",
+         f"{room}.settings._error_of"),
         _faults_are_lines, 0.6,
     )  # fmt: skip
     yield EntryPoint(

@@ -132,7 +132,11 @@ def with_cluster(ports: FakePorts) -> FakePorts:
 def leased(
     ports: FakePorts, step: str, operation: str = "scale_out", run_id: str = RUN_ID, **more: Any
 ) -> StepInput:
-    """The input of a step of a run that holds the lease of orders; opens the run when it is new."""
+    """The input of a step of a run that holds the lease of orders; opens the run when it is new.
+
+    The clock may stand still between two runs: what the one before had under way has ended.
+    """
+    ports.lease.settling.clear()
     request = RequestedStep(
         run_id=run_id, cluster="orders", operation=operation, step="AcquireLease",  # type: ignore[arg-type]
         request=more.pop("request", {"cluster": "orders"}),

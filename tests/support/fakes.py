@@ -54,6 +54,7 @@ from peaker_contract.errors import (
     CapacityUnavailable,
     LeaseHeld,
     LeaseLost,
+    LeaseSettling,
     LedgerInconsistent,
     ResourceNotFound,
     Throttled,
@@ -430,6 +431,7 @@ class FakeRunFiles:
 class FakeLease:
     rows: dict[str, LeaseRow] = field(default_factory=dict)
     tokens: dict[str, int] = field(default_factory=dict)
+    settling: dict[str, tuple[str, datetime]] = field(default_factory=dict)
 
     def acquire(
         self,
@@ -440,6 +442,7 @@ class FakeLease:
         until: datetime,
         *,
         fence: bool = False,
+        after: Holder | None = None,
     ) -> Holder:
         held = self.current(cluster, now)
         if held is not None and held.run_id != run_id:
@@ -448,13 +451,18 @@ class FakeLease:
             raise LeaseHeld(f"{held.operation} {held.run_id} until {to_iso(held.held_until)}")
         if held is not None and not fence:
             return Holder(cluster, run_id, held.fencing_token)
+        settling_run, settled_at = self.settling.get(cluster, (run_id, now))
+        own = after is not None and after.fencing_token == self.tokens.get(cluster)
+        if cluster not in self.rows and not own and settling_run != run_id and settled_at > now:
+            raise LeaseSettling(f"{settling_run} gave the lease back; settled at {to_iso(settled_at)}")
         token = self.tokens[cluster] = self.tokens.get(cluster, 0) + 1
         self.rows[cluster] = LeaseRow(cluster, run_id, operation, token, until)
         return Holder(cluster, run_id, token)
 
-    def release(self, holder: Holder) -> None:
+    def release(self, holder: Holder, settled_at: datetime) -> None:
         if self.holds(holder):
             del self.rows[holder.cluster]
+            self.settling[holder.cluster] = (holder.run_id, settled_at)
 
     def current(self, cluster: str, now: datetime) -> LeaseRow | None:
         row = self.rows.get(cluster)

@@ -316,7 +316,7 @@ class WorkflowCloud:
         ledger.set_replica(
             holder, ReplicaRow(cluster.name, instance_id, run_id, ReplicaState.IN_SERVICE, now)
         )
-        lease.release(holder)
+        lease.release(holder, now)
         self._put_into_service(cluster, instance_id)
         return instance_id
 

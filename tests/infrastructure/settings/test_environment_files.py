@@ -143,7 +143,9 @@ def test_file_that_is_no_environment_at_all_is_refused(wrong: WrongText, tmp_pat
 
 def test_a_wrong_cluster_past_the_limit_of_clusters_is_told_too(tmp_path: Path) -> None:
     """What validates a list that is too long tells only that; its clusters are read all the same."""
-    [limit] = [one.max_length for one in Environment.model_fields["clusters"].metadata if isinstance(one, MaxLen)]
+    [limit] = [
+        one.max_length for one in Environment.model_fields["clusters"].metadata if isinstance(one, MaxLen)
+    ]
     document = shop()
     document["clusters"] = [document["clusters"][0] | {"name": f"orders-{one}"} for one in range(limit + 2)]
     document["clusters"][limit] |= {"security_group_ids": [5], "capacity_per_replica": -1}

@@ -165,7 +165,7 @@ def test_only_scale_outs_that_succeeded_teach_the_lead_time(records: DynamoForec
         ledger.start_step(holder, "VerifyStorage", start, start + timedelta(hours=1))
         ledger.finish_step(holder, "VerifyStorage", start + timedelta(seconds=60), {"limits": PROOF})
         ledger.close_run(holder, outcome, start + timedelta(minutes=30))
-        lease.release(holder)
+        lease.release(holder, start)
     past = records.past_steps("orders")
     assert past.seconds == {"ReportPrewarm": [90.0], "VerifyStorage": [60.0]}
     assert list(past.knee_shares) == [0.75]

@@ -37,7 +37,7 @@ from peaker.usecases.create.choose_donor import choose_donor_by
 from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
-from peaker.usecases.run.held_lease import SHORT_LEASE_TIME, short_lease
+from peaker.usecases.run.held_lease import SHORT_LEASE_TIME, ShortLeases
 from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set, volumes_of_donors
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
 from peaker_contract.cluster import ClusterSettings
@@ -78,18 +78,20 @@ def _tend(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
     if begun:
         return _finish(ports, settings, begun[-1], kept)
     if kept:
-        return _prune(ports, name, None if settings.snapshots.keep else "snapshots.keep is false")
+        unwanted = None if settings.snapshots.keep else "snapshots.keep is false"
+        return _prune(ports, ShortLeases(ports, name), name, unwanted)
     decision = _decide(ports, settings, kept)
     return _begin(ports, settings, decision) if decision.take else decision.reason
 
 
 def _remove(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
     """Of a cluster that is not deployed any more all sets go, also one that was begun."""
+    leases = ShortLeases(ports, name)
     for run_id in _begun(name, ours, ports.ledger.snapshot_sets(name)):
-        with short_lease(ports, name, run_id, FIRST_SNAPSHOTS) as holder:
+        with leases.held(run_id, FIRST_SNAPSHOTS) as holder:
             keep_set(ports, holder, ports.ledger.run(run_id), ports.ledger.resources(run_id))
             ports.ledger.close_run(holder, "rolled_back", ports.clock.now())
-    return _prune(ports, name, _NOT_DEPLOYED)
+    return _prune(ports, leases, name, _NOT_DEPLOYED)
 
 
 def _begun(cluster: str, ours: Sequence[Snapshot], kept: Sequence[SnapshotSet]) -> list[str]:
@@ -119,7 +121,7 @@ def _begin(ports: Ports, settings: ClusterSettings, decision: FirstSet) -> str:
     """A call whose answer was lost is looked for by the run's tag, which is the same for all looks of a day (I10)."""
     now = ports.clock.now()
     run_id = f"{_FIRST}{settings.name}-{now:%Y%m%d}"
-    with short_lease(ports, settings.name, run_id, FIRST_SNAPSHOTS) as holder:
+    with ShortLeases(ports, settings.name).held(run_id, FIRST_SNAPSHOTS) as holder:
         request = ExecutionInput(
             cluster=settings.name, reason=decision.reason, trigger=Trigger(kind="schedule")
         )
@@ -138,7 +140,7 @@ def _begin(ports: Ports, settings: ClusterSettings, decision: FirstSet) -> str:
 
 
 def _finish(ports: Ports, settings: ClusterSettings, run_id: str, kept: Sequence[SnapshotSet]) -> str:
-    with short_lease(ports, settings.name, run_id, FIRST_SNAPSHOTS) as holder:
+    with ShortLeases(ports, settings.name).held(run_id, FIRST_SNAPSHOTS) as holder:
         outcome = ports.ledger.run(run_id).outcome
         if outcome != _AT_WORK:
             delete_snapshots(TearDown(ports, holder, settings, run_id), ports.ledger.resources(run_id))
@@ -222,11 +224,11 @@ def _do(ports: Ports, holder: Holder, name: str, act: Any) -> None:
     ports.ledger.finish_step(holder, name, ports.clock.now(), done.numbers)
 
 
-def _prune(ports: Ports, name: str, unwanted: str | None) -> str:
+def _prune(ports: Ports, leases: ShortLeases, name: str, unwanted: str | None) -> str:
     """Takes the lease only where a set has to go."""
     sets = ports.ledger.snapshot_sets(name)
     if not surplus_sets(sets, volumes_of_donors(ports, sets), unwanted):
         return f"{len(sets)} kept" if sets else "nothing is kept"
     now: datetime = ports.clock.now()
-    with short_lease(ports, name, f"prune-snapshots-{name}-{now:%Y%m%dT%H%M%S}", PRUNE_SNAPSHOTS) as holder:
+    with leases.held(f"prune-snapshots-{name}-{now:%Y%m%dT%H%M%S}", PRUNE_SNAPSHOTS) as holder:
         return "; ".join(delete_surplus_sets(ports, holder, name, unwanted))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from peaker.domain.runs.ledger import UNFINISHED_OUTCOMES, RunRow
 from peaker.domain.runs.run import RequestedStep, Summary
 from peaker.ports import Ports
-from peaker.usecases.run.held_lease import lease_end
+from peaker.usecases.run.held_lease import give_back, lease_end
 from peaker_contract.errors import LeaseHeld
 
 
@@ -19,7 +19,8 @@ class LeaseAcquired(Summary):
 
 
 def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
-    """Raises LeaseHeld with the holder and the end of its lease, and for a run that has ended with `unfinished_only`.
+    """Raises LeaseHeld with the holder and the end of its lease, and for a run that has ended with `unfinished_only`;
+    LeaseSettling while a call of the run before may be under way.
 
     With `fence` a run that holds the lease gets a new token: what is still under way with the old one (a function
     of a branch that was stopped) cannot write its next intent, and so makes nothing that the undo does not see.
@@ -38,7 +39,7 @@ def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
     ports.ledger.open_run(holder, run)
     outcome = ports.ledger.run(step.run_id).outcome
     if step.unfinished_only and outcome not in UNFINISHED_OUTCOMES:
-        ports.lease.release(holder)
+        give_back(ports, holder)
         raise LeaseHeld(f"{step.run_id} has ended meanwhile as {outcome}; there is nothing to undo")
     return LeaseAcquired(
         text=f"{step.run_id} holds the lease of {step.cluster} (token {holder.fencing_token})",

@@ -32,7 +32,9 @@ def identify_stopped_run(ports: Ports, stopped: StoppedExecution) -> StoppedRun:
     clusters = ports.clusters.names() if given is None else [given.cluster]
     lease = next((one for name in clusters if (one := _held(ports, stopped, name)) is not None), None)
     if lease is None:
-        raise NothingToUndo(f"{stopped.execution_name} holds no lease of {', '.join(clusters) or 'any cluster'}")
+        raise NothingToUndo(
+            f"{stopped.execution_name} holds no lease of {', '.join(clusters) or 'any cluster'}"
+        )
     run = _opened(ports, lease.run_id)
     return StoppedRun(
         text=f"{lease.run_id} was left by {stopped.execution_name}, {stopped.status}",

@@ -15,7 +15,7 @@ from peaker.domain.runs.execution_input import ExecutionInput, Trigger
 from peaker.domain.runs.ledger import SWEEP, Holder, RunRow
 from peaker.domain.service.leftovers import Leftover, Remedy, TakenUp
 from peaker.ports import Ports
-from peaker.usecases.run.held_lease import short_lease
+from peaker.usecases.run.held_lease import ShortLeases
 from peaker.usecases.undo.end_run import end_run
 from peaker.usecases.undo.put_in_line import put_in_line
 from peaker_contract.errors import LeaseHeld, LeaseLost, LedgerInconsistent, NotYet, PeakerError, Retryable
@@ -41,8 +41,9 @@ def take_up(ports: Ports, cluster: str, leftovers: Sequence[Leftover]) -> TakenU
     """One step of each. Raises nothing for a leftover that resists: it is said, and tried again by a later look."""
     runs = [one for one in leftovers if one.remedy is Remedy.END_RUN]
     others = [one for one in leftovers if one.remedy is not Remedy.END_RUN]
-    steps = [_end_run(ports, cluster, one) for one in runs]
-    steps += _put_all_in_line(ports, cluster, others) if others or _open_sweep(ports, cluster) else []
+    leases = ShortLeases(ports, cluster)
+    steps = [_end_run(ports, leases, one) for one in runs]
+    steps += _put_all_in_line(ports, cluster, leases, others) if others or _open_sweep(ports, cluster) else []
     return TakenUpNow(
         said=tuple(step.said for step in steps),
         ended=sum(step.ended for step in steps),
@@ -50,10 +51,10 @@ def take_up(ports: Ports, cluster: str, leftovers: Sequence[Leftover]) -> TakenU
     )
 
 
-def _end_run(ports: Ports, cluster: str, leftover: Leftover) -> _Step:
+def _end_run(ports: Ports, leases: ShortLeases, leftover: Leftover) -> _Step:
     run_id = leftover.run_id
     try:
-        with short_lease(ports, cluster, run_id, SWEEP) as holder:
+        with leases.held(run_id, SWEEP) as holder:
             run = _known(ports, run_id)
             if run is None:
                 return _Step(f"{run_id} had only its lease, which is free now", ended=True)
@@ -65,13 +66,15 @@ def _end_run(ports: Ports, cluster: str, leftover: Leftover) -> _Step:
         return _Step(f"{run_id}: {busy}")
 
 
-def _put_all_in_line(ports: Ports, cluster: str, leftovers: Sequence[Leftover]) -> list[_Step]:
+def _put_all_in_line(
+    ports: Ports, cluster: str, leases: ShortLeases, leftovers: Sequence[Leftover]
+) -> list[_Step]:
     """Under a run of the sweep's own, which stays open until a look finds nothing more to do."""
     now = ports.clock.now()
     run = _open_sweep(ports, cluster)
     run_id = run.run_id if run is not None else f"{SWEEP}-{cluster[:24]}-{now:%Y%m%dT%H%M%S}"
     try:
-        with short_lease(ports, cluster, run_id, SWEEP) as holder:
+        with leases.held(run_id, SWEEP) as holder:
             request = ExecutionInput(cluster=cluster, trigger=Trigger(kind="schedule"))
             ports.ledger.open_run(holder, RunRow(run_id, cluster, SWEEP, now, request))
             if not leftovers:

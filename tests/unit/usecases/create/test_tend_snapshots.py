@@ -38,6 +38,7 @@ def world(observing: float | None = 1.0, **settings: Any) -> FakePorts:
 
 
 def looked(ports: FakePorts) -> str:
+    ports.lease.settling.clear()  # the look before was an hour ago
     return tend_snapshots(ports).clusters["orders"]
 
 
@@ -204,6 +205,7 @@ def test_a_set_that_somebody_deleted_is_given_up() -> None:
 def test_a_run_that_comes_in_between_is_not_disturbed_and_its_own_set_stays() -> None:
     ports = world()
     looked(ports)
+    ports.clock.advance(minutes=1)
     given = leased(ports, "CreateSnapshots")
     assert "LeaseHeld" in looked(ports)
     planned = plan_scale_out(ports, PlanStep(**given.model_dump()))
@@ -212,7 +214,7 @@ def test_a_run_that_comes_in_between_is_not_disturbed_and_its_own_set_stays() ->
     create_snapshots(ports, given)
     ports.storage.complete()
     record_receipt(ports, RecordStep(**{**given.model_dump(), "step": "RecordReceipt"}, outcome="succeeded"))
-    ports.lease.release(holder_of(given))
+    ports.lease.release(holder_of(given), ports.clock.now())
     assert looked(ports) == f"{RUN_ID} left a set of its own"
     assert [one.run_id for one in ports.ledger.snapshot_sets("orders")] == [RUN_ID]
     assert {one.tags[RUN_TAG] for one in ports.storage.snapshots.values()} == {RUN_ID}

@@ -103,7 +103,7 @@ class World:
         holder = self.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=1))
         row = ReplicaRow("orders", instance_id, RUN_ID, ReplicaState.IN_SERVICE, NOON - timedelta(hours=9))
         self.common.ledger.set_replica(holder, row)
-        self.common.lease.release(holder)
+        self.common.lease.release(holder, NOON)
 
 
 def world(scale: float = 1.0, **changes: Any) -> World:

@@ -97,7 +97,7 @@ def test_another_volume_in_the_place_of_the_proven_one_refuses_it(ports: FakePor
 
 def returned(ports: FakePorts) -> StepInput:
     """Another run has brought the parked replica back; its instance was started an hour ago."""
-    ports.lease.release(holder_of(leased(ports, "ReleaseLease")))
+    ports.lease.release(holder_of(leased(ports, "ReleaseLease")), NOON)
     ports.compute.add(instance(NEW, launched_at=NOON + timedelta(days=1)))
     given = leased(ports, "RegisterReplica", run_id="scale-out-orders-2")
     ports.ledger.settle(holder_of(given), RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON))

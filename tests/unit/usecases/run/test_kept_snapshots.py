@@ -63,7 +63,7 @@ def recorded(ports: FakePorts, run_id: str) -> list[str]:
             receipt = ports.ledger.receipt(run_id) or {}
             assert receipt["kept_nothing_else"]
             notes += receipt["notes"]
-    ports.lease.release(holder_of(given))
+    ports.lease.release(holder_of(given), ports.clock.now())
     return notes
 
 

@@ -377,7 +377,7 @@ class TestTheLease:
         built(ports)
         ended(ports)
         ports.clock.time += EVENT_GRACE
-        ports.lease.release = lambda holder: None  # type: ignore[method-assign]
+        ports.lease.release = lambda holder, settled_at: None  # type: ignore[method-assign]
         look(ports)
         ports.clock.time += timedelta(minutes=5)
         assert ports.lease.current("orders", ports.clock.now()) is None
