@@ -325,7 +325,7 @@ def test_a_run_begins_only_when_no_call_of_the_one_before_can_be_under_way() -> 
 
 
 def test_an_earlier_attempt_of_a_failed_retirement_lands_before_its_undo() -> None:
-    """The first answer of DeregisterReplica is lost and its call stands still; the second attempt is refused at once."""
+    """The first answer of DeregisterReplica is lost and its call stands still; the second attempt is refused."""
     with a_world() as world:
         world.run("scale_out")
         world.run_for(15 * MINUTE)

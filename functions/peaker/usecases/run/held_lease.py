@@ -39,7 +39,7 @@ def give_back(ports: Ports, holder: Holder) -> None:
 
 
 class ShortLeases:
-    """The lease of a cluster for the seconds of one call of a scheduled function, once or for one run after the other."""
+    """The lease of a cluster for the seconds of a scheduled function, for one run after the other."""
 
     def __init__(self, ports: Ports, cluster: str) -> None:
         self._ports = ports

@@ -433,7 +433,7 @@ def _announce(cloud: LocalCloud, execution: Any, *, ended: bool = True) -> None:
 
 
 def _fits(*texts: str | None) -> bool:
-    """An event has room for so much of input and output together, escaped; else the input is left out, then the output."""
+    """An event has room for so much of input and output together, escaped; else it comes without the input."""
     return sum(len(json.dumps(text)) for text in texts if text is not None) <= LONGEST_TEXTS_OF_EVENT
 
 
