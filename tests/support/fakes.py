@@ -147,7 +147,14 @@ class FakeCompute:
             self._by_token[client_token] = instance_id
             self.add(
                 Instance(
-                    instance_id, "running", "10.77.1.50", zone, spec.instance_type, NOON, dict(spec.tags)
+                    instance_id,
+                    "running",
+                    "10.77.1.50",
+                    zone,
+                    spec.instance_type,
+                    NOON,
+                    dict(spec.tags),
+                    client_token,
                 )
             )
         return self.instances[self._by_token[client_token]]

@@ -78,6 +78,7 @@ class HostileCompute:
         if zone in self._account.full_zones:
             raise CapacityUnavailable(f"ec2:RunInstances: InsufficientInstanceCapacity: {zone}")
         record = self.made(spec.tags, zone, spec.instance_type)
+        record["client_token"] = client_token
         self._account.tokens[client_token] = (asked, record["id"])
         return self._instance(record, now)
 
@@ -191,6 +192,7 @@ class HostileCompute:
             instance_type=record["type"],
             launched_at=self._time.datetime_of(record["launched"]),
             tags=dict(record["tags"]),
+            client_token=record.get("client_token"),
         )
 
 

@@ -163,6 +163,7 @@ def _instance(raw: InstanceTypeDef) -> Instance:
         instance_type=raw["InstanceType"],
         launched_at=raw["LaunchTime"],
         tags=tag_dict(raw.get("Tags")),
+        client_token=raw.get("ClientToken") or None,
     )
 
 

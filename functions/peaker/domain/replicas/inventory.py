@@ -13,7 +13,10 @@ from peaker_contract.tags import VOLUME_TAG
 
 @dataclass(frozen=True)
 class Instance:
-    """An EC2 instance. `state` is EC2's word: pending, running, shutting-down, terminated, stopping, stopped."""
+    """An EC2 instance. `state` is EC2's word: pending, running, shutting-down, terminated, stopping, stopped.
+
+    `client_token` is that of the launch; None for one that was launched without.
+    """
 
     instance_id: str
     state: str
@@ -22,6 +25,7 @@ class Instance:
     instance_type: str
     launched_at: datetime
     tags: Mapping[str, str] = field(default_factory=dict)
+    client_token: str | None = None
 
     @property
     def is_gone(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
+from peaker.domain.runs.launch_attempts import attempt_of
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, find, of_kind
 from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.domain.runs.run_memory import Placement, RunReplica
@@ -26,9 +27,8 @@ def launch_replica(ports: Ports, step: StepInput) -> Summary:
     holder, now = holder_of(step), ports.clock.now()
     ports.ledger.intend(holder, ResourceKind.VOLUME, ROOT_VOLUME_ROW, step.step, now, {})
     _close_row_of_all_zones(ports, step)
-    there = ports.compute.instances_of_run(step.run_id)
-    instance = there[0] if there else _launch(ports, step)
-    ports.ledger.made(holder, _attempt(ports, step, instance.zone), instance.instance_id, ports.clock.now())
+    row, instance = _launched(ports, step) or _launch(ports, step)
+    ports.ledger.made(holder, row, instance.instance_id, ports.clock.now())
     replica = RunReplica(
         instance_id=instance.instance_id, builder=step.run_id, running_since=instance.launched_at
     )
@@ -47,7 +47,17 @@ def launch_replica(ports: Ports, step: StepInput) -> Summary:
     )
 
 
-def _launch(ports: Ports, step: StepInput) -> Instance:
+def _launched(ports: Ports, step: StepInput) -> tuple[ResourceRow, Instance] | None:
+    """What an earlier call launched, and its row; another instance may have the run's tags copied."""
+    rows = of_kind(ports.ledger.resources(step.run_id), ResourceKind.INSTANCE)
+    for instance in ports.compute.instances_of_run(step.run_id):
+        row = attempt_of(rows, instance)
+        if row is not None:
+            return row, instance
+    return None
+
+
+def _launch(ports: Ports, step: StepInput) -> tuple[ResourceRow, Instance]:
     """In the plan's order of zones. One that was asked and has not refused is asked again, before any other.
 
     EC2 may have launched there although its answer was lost and nothing shows yet; the token of that zone gives the
@@ -57,10 +67,9 @@ def _launch(ports: Ports, step: StepInput) -> Instance:
     refusals: list[str] = []
     for zone in _in_order(plan.zones, ports.ledger.resources(step.run_id)):
         row = _attempt(ports, step, zone)
-        token = client_token(step.run_id, step.step, zone)
         ports.ledger.require_lease(holder_of(step))
         try:
-            return ports.compute.launch(_spec(ports, step, plan, build, zone), token)
+            return row, ports.compute.launch(_spec(ports, step, plan, build, zone), _token(step, zone))
         except CapacityUnavailable as refusal:
             ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.UNDONE)
             refusals.append(f"{zone}: {refusal}")
@@ -89,8 +98,12 @@ def _attempt(ports: Ports, step: StepInput, zone: str) -> ResourceRow:
         f"{INSTANCE_ROWS}{zone}",
         step.step,
         ports.clock.now(),
-        {"zone": zone},
+        {"zone": zone, "client_token": _token(step, zone)},
     )
+
+
+def _token(step: StepInput, zone: str) -> str:
+    return client_token(step.run_id, step.step, zone)
 
 
 def _spec(ports: Ports, step: StepInput, plan: ScaleOutPlan, build: PlannedBuild, zone: str) -> InstanceSpec:

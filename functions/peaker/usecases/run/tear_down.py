@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from peaker.domain.instants import seconds_between
-from peaker.domain.replicas.inventory import Instance, Snapshot, TargetState, Volume
+from peaker.domain.replicas.inventory import Snapshot, TargetState, Volume
+from peaker.domain.runs.launch_attempts import attempt_of
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run_memory import EndpointExit
 from peaker.ports import Ports
@@ -194,7 +195,7 @@ def _terminate_instances(job: TearDown, rows: Sequence[ResourceRow], refusals: _
         if instance.state == "shutting-down" or instance.instance_id in refusals.by_id:
             continue
         with refusals.told_later(instance.instance_id):
-            _confirm_ours(job, instance.instance_id, instance.tags, _row_of_instance(mine, instance))
+            _confirm_ours(job, instance.instance_id, instance.tags, attempt_of(mine, instance))
             job.ports.compute.terminate(instance.instance_id)
     return _settle(job, mine, [instance.instance_id for instance in found], refusals)
 
@@ -236,14 +237,6 @@ def _settle(
         if row.state is not ResourceState.UNDONE:
             job.ports.ledger.mark(job.holder, job.run_id, row, ResourceState.UNDONE)
     return []
-
-
-def _row_of_instance(rows: Sequence[ResourceRow], instance: Instance) -> ResourceRow | None:
-    """By id; or by the zone that was asked, where the answer was lost. A row without a zone asked them all."""
-    by_id = [row for row in rows if row.resource_id == instance.instance_id]
-    lost = [row for row in rows if row.resource_id is None]
-    in_zone = [row for row in lost if row.details.get("zone") in (None, instance.zone)]
-    return next(iter((*by_id, *in_zone)), None)
 
 
 def _row_of_volume(rows: Sequence[ResourceRow], volume: Volume) -> ResourceRow | None:

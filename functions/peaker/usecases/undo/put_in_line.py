@@ -9,6 +9,7 @@ from typing import assert_never
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.launch_attempts import attempt_of
 from peaker.domain.runs.ledger import Holder, ResourceKind, of_kind
 from peaker.domain.runs.run import FailedStep
 from peaker.domain.runs.run_memory import RunReplica
@@ -108,8 +109,8 @@ def _remove_double(ports: Ports, holder: Holder, leftover: Leftover) -> str:
     """Its run recorded that it would launch, and another instance is its replica: this one is nobody's."""
     instance_id = str(leftover.instance_id)
     launches = of_kind(ports.ledger.resources(leftover.run_id), ResourceKind.INSTANCE)
-    if not launches:
-        raise NotOwned(f"{instance_id} is left alone: {leftover.run_id} recorded no launch (I1)")
+    if attempt_of(launches, ports.compute.instance(instance_id)) is None:
+        raise NotOwned(f"{instance_id} is left alone: {leftover.run_id} recorded no launch of it (I1)")
     _require_owned(ports, instance_id, leftover.run_id)
     ports.ledger.require_lease(holder)
     ports.compute.terminate(instance_id)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
+from peaker.domain.runs.launch_attempts import attempt_of
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
-from peaker.domain.runs.run import PlanStep, StepInput
+from peaker.domain.runs.run import PlanStep, StepInput, client_token
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
@@ -109,6 +110,39 @@ def test_zones_that_have_all_refused_are_not_asked_once_more(ports: FakePorts) -
         with pytest.raises(errors.CapacityUnavailable, match=said):
             launch(ports)
     assert ec2(ports).asked == [ZONE_A, ZONE_B]
+
+
+def test_an_instance_with_copied_tags_is_no_attempt_of_the_run(ports: FakePorts) -> None:
+    """Somebody launched more like the one that the run launched without an answer: its tags are the same."""
+    ec2(ports).lost = 1
+    with pytest.raises(TimeoutError):
+        launch(ports)
+    [ours] = ports.compute.instances_of_run(RUN_ID)
+    copied = replace(ours, instance_id="i-0fffffffffffffff1", client_token="of the console")
+    ports.compute.instances = {copied.instance_id: copied, **ports.compute.instances}
+    given = launch(ports)
+    [row] = rows(ports)
+    assert row.resource_id == ours.instance_id
+    job = TearDown(ports, holder_of(given), ports.clusters.settings("orders"), RUN_ID)
+    assert tear_down(job) == [ours.instance_id]
+    ports.compute.instances.pop(ours.instance_id)
+    ports.clock.advance(minutes=10)
+    with pytest.raises(errors.NotOwned, match="i-0fffffffffffffff1 is left alone"):
+        tear_down(job)
+    assert ports.compute.terminated == [ours.instance_id]
+
+
+def test_two_attempts_that_both_launched_are_told_apart(ports: FakePorts) -> None:
+    """Zone a refused and launched all the same, zone b launched: each instance has the row of its own zone."""
+    ports.compute.full_subnets = {ZONE_A}
+    given = launch(ports)
+    [second] = ports.compute.instances_of_run(RUN_ID)
+    token = client_token(RUN_ID, "LaunchReplica", "us-east-1a")
+    first = replace(second, instance_id="i-0fffffffffffffff1", zone="us-east-1a", client_token=token)
+    ports.compute.instances = {first.instance_id: first, **ports.compute.instances}
+    launch_replica(ports, given)
+    found = [getattr(attempt_of(rows(ports), one), "name", None) for one in (first, second)]
+    assert found == ["replica/us-east-1a", "replica/us-east-1b"]
 
 
 def test_the_undo_finds_what_was_launched_without_an_answer(ports: FakePorts) -> None:

@@ -34,6 +34,7 @@ from tests.support.builders import (
 )
 from tests.support.fakes import NOON, FakePorts, fake_ports
 
+OTHER_ATTEMPT = "the token of another zone"
 NEW, DOUBLE = "i-000000000000c0002", "i-000000000000c0003"
 TAGS = {OWNER_TAG: "local", RUN_TAG: RUN_ID}
 LOOK = timedelta(minutes=3)
@@ -90,6 +91,9 @@ def built(ports: FakePorts) -> FailedStep:
     for kind, name, resource_id, details in made:
         row = ports.ledger.intend(holder, kind, name, "Made", now, details)
         ports.ledger.made(holder, row, resource_id, now)
+    refused = {"zone": "us-east-1a", "client_token": OTHER_ATTEMPT}
+    row = ports.ledger.intend(holder, ResourceKind.INSTANCE, "replica/us-east-1a", "Made", now, refused)
+    ports.ledger.mark(holder, RUN_ID, row, ResourceState.UNDONE)
     ports.ledger.settle(holder, RunReplica(instance_id=NEW, builder=RUN_ID, running_since=now))
     ports.ledger.set_replica(holder, ReplicaRow("orders", NEW, RUN_ID, ReplicaState.BUILDING, now))
     return FailedStep(
@@ -320,10 +324,16 @@ class TestLedgerAndCloud:
         assert serving.ledger.replicas("orders")[NEW].parking == parking
 
     def test_a_second_instance_of_a_run_goes_and_its_replica_stays(self, serving: FakePorts) -> None:
-        serving.compute.add(instance(DOUBLE, tags={**TAGS, LOAD_TAG: "peak"}))
+        serving.compute.add(instance(DOUBLE, tags={**TAGS, LOAD_TAG: "peak"}, client_token=OTHER_ATTEMPT))
         swept(serving)
         assert serving.compute.terminated == [DOUBLE]
         assert serving.ledger.replicas("orders")[NEW].state is ReplicaState.IN_SERVICE
+
+    def test_an_instance_with_copied_tags_is_left_alone(self, serving: FakePorts) -> None:
+        """Launched in the console as more like the replica: the run recorded no such launch (I1)."""
+        serving.compute.add(instance(DOUBLE, tags={**TAGS, LOAD_TAG: "peak"}, client_token="of the console"))
+        assert "recorded no launch of it (I1)" in look(serving).text
+        assert serving.compute.terminated == []
 
     def test_a_volume_that_shows_after_its_runs_undo_goes(self, ports: FakePorts) -> None:
         recorded(ports, built(ports), "undo_incomplete", ReplicaState.BUILDING)

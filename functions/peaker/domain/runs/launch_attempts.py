@@ -1,0 +1,29 @@
+"""Which launch of a run an instance came from. Pure.
+
+A run has a row for each zone that it asked. Whoever launches more like a replica copies its tags; nobody copies the
+ClientToken of the launch, which is made of run, step and zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from peaker.domain.replicas.inventory import Instance
+from peaker.domain.runs.ledger import ResourceRow
+
+
+def attempt_of(rows: Sequence[ResourceRow], instance: Instance) -> ResourceRow | None:
+    """By the id; where the answer was lost by the ClientToken. None for an instance that no launch of the run made.
+
+    A row of the version before has no token, and a zone or none: needed for as long as `older_runs` is.
+    """
+    lost = [row for row in rows if row.resource_id is None]
+    by_id = [row for row in rows if row.resource_id == instance.instance_id]
+    by_token = [row for row in lost if row.details.get("client_token") in _tokens(instance)]
+    older = [row for row in lost if "client_token" not in row.details]
+    in_zone = [row for row in older if row.details.get("zone") in (None, instance.zone)]
+    return next(iter((*by_id, *by_token, *in_zone)), None)
+
+
+def _tokens(instance: Instance) -> tuple[str, ...]:
+    return () if instance.client_token is None else (instance.client_token,)
