@@ -32,7 +32,8 @@ def test_the_same_token_gives_the_same_instance(aws: Adapters) -> None:
     WorkflowCloud.eventually(
         lambda: first.instance_id in {one.instance_id for one in aws.compute.instances_of_run("run-1")}
     )
-    assert {one.tags[RUN_TAG] for one in aws.compute.instances_of_run("run-1")} == {"run-1"}
+    [found] = aws.compute.instances_of_run("run-1")
+    assert (found.tags[RUN_TAG], found.client_token) == ("run-1", "token-1")
     assert aws.compute.instances_of_run("run-2") == []
 
 
