@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.replicas.inventory import Snapshot, TargetState, Volume
-from peaker.domain.runs.launch_attempts import attempt_of
+from peaker.domain.replicas.launch_attempts import attempt_of
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run_memory import EndpointExit
 from peaker.ports import Ports

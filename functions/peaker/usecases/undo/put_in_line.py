@@ -8,8 +8,8 @@ from typing import assert_never
 
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
+from peaker.domain.replicas.launch_attempts import attempt_of
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.launch_attempts import attempt_of
 from peaker.domain.runs.ledger import Holder, ResourceKind, of_kind
 from peaker.domain.runs.run import FailedStep
 from peaker.domain.runs.run_memory import RunReplica

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
-from peaker.domain.runs.launch_attempts import attempt_of
+from peaker.domain.replicas.launch_attempts import attempt_of
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import PlanStep, StepInput, client_token
 from peaker.usecases.create.choose_donor import choose_donor
