@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
-from peaker.domain.replicas.launch_attempts import attempt_of
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, find, of_kind
 from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.domain.runs.run_memory import Placement, RunReplica
+from peaker.domain.service.launch_attempts import attempt_of
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.replicas.inventory import Snapshot, TargetState, Volume
-from peaker.domain.replicas.launch_attempts import attempt_of
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run_memory import EndpointExit
+from peaker.domain.service.launch_attempts import attempt_of
 from peaker.ports import Ports
 from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker.usecases.run.lost_answers import may_still_appear

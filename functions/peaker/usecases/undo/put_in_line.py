@@ -8,11 +8,11 @@ from typing import assert_never
 
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
-from peaker.domain.replicas.launch_attempts import attempt_of
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, ResourceKind, of_kind
 from peaker.domain.runs.run import FailedStep
 from peaker.domain.runs.run_memory import RunReplica
+from peaker.domain.service.launch_attempts import attempt_of
 from peaker.domain.service.leftovers import Leftover, Remedy
 from peaker.ports import Ports
 from peaker.usecases.leave.park_replica import stop_owned_instance

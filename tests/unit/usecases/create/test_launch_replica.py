@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from peaker.domain.replicas.inventory import Instance, InstanceSpec
-from peaker.domain.replicas.launch_attempts import attempt_of
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import PlanStep, StepInput, client_token
+from peaker.domain.service.launch_attempts import attempt_of
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
