@@ -136,6 +136,14 @@ class Host:
         assert (code == 0) is result["ok"]
         return result
 
+    def prove(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+        """The proof, asked for again while the noise of this machine leaves it open; so does the workflow."""
+        proofs = (self.call(capsys, "verify_storage", "--run-id", RUN_ID, *arguments) for _ in range(8))
+        proof = next(proofs)
+        while proof["verdict"] == "unknown" and (another := next(proofs, None)):
+            proof = another
+        return proof
+
 
 @contextlib.contextmanager
 def answering(server: HealthServer) -> Iterator[int]:

@@ -70,7 +70,7 @@ def test_what_is_missing_is_named_with_where_to_get_it(
 def from_wheels(wheelhouse: Path) -> dict[str, str]:
     """Packages come from wheels of what is installed here, which are packed again: not the files that are locked."""
     fill(wheelhouse, *requirements_in("requirements.in"))
-    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheelhouse), "PIP_NO_COMPILE": "1"}
+    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheelhouse)}
 
 
 def test_a_package_that_is_not_the_locked_file_is_refused(

@@ -193,7 +193,7 @@ def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
         warmed = host.call(capsys, "prewarm", *common)
         assert 0 < warmed["rate_mib_per_s"] <= 1.05 * 125
         before = cold_store.stat(restored).blocks_cold
-        warm = host.call(capsys, "verify_storage", *common, "--load-seconds", "2", "--knee-seconds", "6")
+        warm = host.prove(capsys, "--load-seconds", "2", "--knee-seconds", "6")
         assert warm["verdict"] == "warm", warm
         check_load(warm)
         after = cold_store.stat(restored)
