@@ -225,6 +225,15 @@ def test_what_its_target_refuses_again_stays(aws: Control, as_person: Any) -> No
     assert lying(aws, queue) == 1
 
 
+@pytest.mark.parametrize("code", ["AWS.SimpleQueueService.MessageNotInflight", "InvalidParameterValue"])
+def test_a_letter_that_shows_itself_while_somebody_looks_is_no_error(
+    aws: Control, as_person: Any, code: str
+) -> None:
+    queue = undelivered(aws, STOPPED, "aws.states", name="scale-out-3", status="FAILED")
+    aws.cloud.faults.add("sqs:ChangeMessageVisibility", code, "it is visible")
+    assert [one["outcome"] for one in as_person("operate", queue)] == ["would be sent"]
+
+
 def test_an_alarm_of_two_hours_ago_is_deleted_unsent(aws: Control, as_person: Any) -> None:
     queue = undelivered(aws, SHORTAGE, "aws.cloudwatch", alarmName=SHORTAGE, state={"value": "ALARM"})
     before = len(executions(aws, "scale_out"))

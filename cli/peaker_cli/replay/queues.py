@@ -15,6 +15,13 @@ from peaker_contract.names import failed_invocations, named, undelivered
 # Long enough to look at a queue and send what is in it; then others see again what was left.
 HIDDEN_SECONDS = 300
 AT_A_TIME = 10
+# SQS API, ChangeMessageVisibility; the last is its answer 12 hours after the first receive.
+NO_LONGER_HIDDEN = (
+    "AWS.SimpleQueueService.MessageNotInflight",
+    "MessageNotInflight",
+    "ReceiptHandleIsInvalid",
+    "InvalidParameterValue",
+)
 NO_QUEUE = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist")
 
 
@@ -91,10 +98,14 @@ class DeadLetterQueues:
                 )
 
     def put_back(self, letter: Letter) -> None:
-        """Others see it again at once."""
-        self._sqs.change_message_visibility(
-            QueueUrl=self._url(letter.queue), ReceiptHandle=letter.receipt, VisibilityTimeout=0
-        )
+        """Others see it again at once, or it was shown again, or deleted, while somebody looked at it for long."""
+        try:
+            self._sqs.change_message_visibility(
+                QueueUrl=self._url(letter.queue), ReceiptHandle=letter.receipt, VisibilityTimeout=0
+            )
+        except ClientError as error:
+            if error.response["Error"]["Code"] not in NO_LONGER_HIDDEN:
+                raise
 
     def delete(self, letter: Letter) -> None:
         """It is gone for good."""

@@ -74,6 +74,10 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     "moto.sns.models": {
         "Subscription.publish": "self message message_id ...",
     },
+    "moto.sqs.models": {
+        "SQSBackend.change_message_visibility": "self queue_name receipt_handle visibility_timeout",
+        "Message.had_receipt_handle": "self receipt_handle",
+    },
     "moto.sts.models": {
         "STSBackend.assume_role": "self region_name role_session_name role_arn policy duration external_id",
     },

@@ -66,6 +66,7 @@ CONTROL_EXTENSIONS = (
     "cloudwatch.alarms",
     "events.schedules",
     "sns",
+    "sqs",
     "cloudformation.stacks",
 )
 EventSender = Callable[[str, str, Mapping[str, Any], Sequence[str]], None]

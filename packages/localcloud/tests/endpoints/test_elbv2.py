@@ -292,8 +292,9 @@ def test_what_a_probe_found_is_told_late(reads: Reads) -> None:
 def test_a_terminated_target_drains_and_is_gone(reads: Reads) -> None:
     reads.attribute("deregistration_delay.timeout_seconds", "30")
     instance_id = reads.replica()
-    reads.aws.ec2.terminate_instances(InstanceIds=[instance_id])
-    assert reads.state(instance_id) == "draining"
+    with reads.aws.stopped_clock():
+        reads.aws.ec2.terminate_instances(InstanceIds=[instance_id])
+        assert reads.state(instance_id) == "draining"
     eventually(lambda: reads.health() == {})
     eventually(lambda: reads.endpoint.targets == ())
 
