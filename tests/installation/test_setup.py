@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from environments import reference
 from tests.installation.conftest import Person, copy_checkout
-from tests.installation.wheelhouse import REPOSITORY, fill, lock_to, requirements_in
+from tests.installation.wheelhouse import REPOSITORY
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -66,27 +67,24 @@ def test_what_is_missing_is_named_with_where_to_get_it(
     assert not (checkout / ".venv").exists()
 
 
-@pytest.fixture(scope="module")
-def from_wheels(wheelhouse: Path) -> dict[str, str]:
-    """Packages come from wheels of what is installed here, which are packed again: not the files that are locked."""
-    fill(wheelhouse, *requirements_in("requirements.in"))
-    return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheelhouse)}
-
-
-def test_a_package_that_is_not_the_locked_file_is_refused(
-    person: Person, checkout: Path, from_wheels: dict[str, str]
-) -> None:
-    run = person.run("scripts/setup", "deploy", cwd=checkout, variables=from_wheels)
+def test_a_package_that_is_not_the_locked_file_is_refused(person: Person, checkout: Path) -> None:
+    tampered = person.folder / "tampered"
+    shutil.copytree(checkout, tampered, symlinks=True)
+    locked = (tampered / "requirements.txt").read_text(encoding="utf-8")
+    first = re.sub(r"(?:sha256:)[0-9a-f]{64}", "sha256:" + 64 * "0", locked[: locked.index("\nattrs==")])
+    assert first != locked
+    (tampered / "requirements.txt").write_text(first + locked[len(first) :], encoding="utf-8")
+    person.give(tampered)
+    run = person.run("scripts/setup", "deploy", cwd=tampered)
     assert run.returncode == 1
     assert "DO NOT MATCH THE HASHES" in run.stderr
     assert run.stderr.splitlines()[-1].startswith("setup: pip could not install requirements.txt")
 
 
 @pytest.fixture(scope="module")
-def deployable(person: Person, checkout: Path, wheelhouse: Path, from_wheels: dict[str, str]) -> Path:
-    """The checkout after `scripts/setup deploy`, with those wheels locked."""
-    lock_to(wheelhouse, checkout / "requirements.txt")
-    run = person.run("scripts/setup", "deploy", cwd=checkout, variables=from_wheels)
+def deployable(person: Person, checkout: Path) -> Path:
+    """The checkout after `scripts/setup deploy`, from the package index."""
+    run = person.run("scripts/setup", "deploy", cwd=checkout)
     assert run.returncode == 0, run.stdout + run.stderr
     return checkout
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.util
-import re
 import subprocess
 import sys
 import zipfile
@@ -25,9 +24,6 @@ BUILD_BACKEND = "setuptools"
 # PEP 552: magic number, flags, then time and size or a hash of the source. With the flag it is taken as it is.
 _PYC_HEADER_BYTES = 16
 _TAKEN_AS_IT_IS = (0b01).to_bytes(4, "little")
-_LOCKED = re.compile(
-    r"^(?P<name>[\w.-]+)==(?P<rest>[^\n]*?)(?P<hashes>(?: \\\n    --hash=\S+)+)$", re.MULTILINE
-)
 
 
 def fill(wheelhouse: Path, *requirements: str) -> Path:
@@ -39,20 +35,6 @@ def fill(wheelhouse: Path, *requirements: str) -> Path:
     command = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps"]
     subprocess.run([*command, "--dest", str(wheelhouse), backend], check=True)
     return wheelhouse
-
-
-def lock_to(wheelhouse: Path, locked: Path) -> None:
-    """Give a file of hashed requirements the hashes of these wheels: packed again, they are other bytes."""
-    hashes = {
-        wheel.name.split("-")[0].lower(): hashlib.sha256(wheel.read_bytes()).hexdigest()
-        for wheel in wheelhouse.glob("*.whl")
-    }
-
-    def line(found: re.Match[str]) -> str:
-        known = hashes.get(canonicalize_name(found["name"]).replace("-", "_"))
-        return f"{found['name']}=={found['rest']} --hash=sha256:{known}" if known else found[0]
-
-    locked.write_text(_LOCKED.sub(line, locked.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def requirements_in(name: str) -> list[str]:
