@@ -13,8 +13,8 @@ from localcloud.command import DEFAULT_PORT, DEFAULT_STATE, Endpoint, State, gua
 from localcloud.server import LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane
 
-# The functions' ports bring the whole domain, which reads neither clock nor environment when it is imported.
-PURE = ("peaker.ports",)
+# These bring the whole domain and all adapters, which read neither clock nor environment when they are imported.
+PURE = ("peaker.runtime.wiring",)
 
 
 def install(cloud: LocalCloud) -> None:

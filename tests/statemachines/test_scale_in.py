@@ -176,10 +176,10 @@ def test_clients_that_stay_past_the_limit_bring_the_replica_back(cloud: Workflow
     ("handler", "when", "step"),
     [
         ("select_idle_replica", "before", "SelectIdleReplica"),
-        ("guard_retirement", "before", "GuardRetirement"),
-        ("deregister_replica", "before", "DeregisterReplica"),
+        pytest.param("guard_retirement", "before", "GuardRetirement", marks=pytest.mark.every_state),
+        pytest.param("deregister_replica", "before", "DeregisterReplica", marks=pytest.mark.every_state),
         ("deregister_replica", "after", "DeregisterReplica"),
-        ("drain_replica", "before", "DrainReplica"),
+        pytest.param("drain_replica", "before", "DrainReplica", marks=pytest.mark.every_state),
         ("retire_replica", "before", "RetireReplica"),
     ],
 )

@@ -125,18 +125,21 @@ def _install_clients(cloud: LocalCloud) -> None:
             cloud.patch(module, "boto_client_for", client_for)
 
 
+# By definition: the program, and the tree that only its validation reads. For all clouds of this process.
+_PARSED: dict[str, tuple[bytes, Any]] = {}
+
+
 def _install_parser(cloud: LocalCloud) -> None:
     """Parse each definition once: the grammar takes half a second for a large one, at every execution."""
     from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
     original = AmazonStateLanguageParser.parse
-    parsed: dict[str, tuple[bytes, Any]] = {}
 
     def parse(definition: str) -> tuple[Any, Any]:
-        if definition not in parsed:
+        if definition not in _PARSED:
             program, tree = original(definition)
-            parsed[definition] = (pickle.dumps(program), tree)
-        pristine, tree = parsed[definition]
+            _PARSED[definition] = (pickle.dumps(program), tree)
+        pristine, tree = _PARSED[definition]
         return pickle.loads(pristine), tree  # a copy each, because programs keep state while they run
 
     cloud.patch(AmazonStateLanguageParser, "parse", staticmethod(parse))
