@@ -71,8 +71,10 @@ def test_every_package_of_npm_has_its_integrity_and_is_installed_by_it() -> None
 
 def test_the_set_up_installs_nothing_without_a_hash_but_this_checkout() -> None:
     text = (ROOT / "scripts" / "setup").read_text(encoding="utf-8")
-    installs = re.findall(r"^.*-m pip install.*$", text, re.MULTILINE)
+    [by_pip] = re.findall(r"^.*-m pip install.*$", text, re.MULTILINE)
+    assert by_pip.endswith('"$@"')
+    installs = re.findall(r"^.*(?:install_with_pip --|uv pip install).*$", text, re.MULTILINE)
     assert [
         one for one in installs if "--require-hashes" not in one and "--no-build-isolation" not in one
     ] == []
-    assert len(installs) == 2
+    assert len(installs) == 4
