@@ -48,7 +48,7 @@ CASES += [(name, "after") for name in EFFECTS]
 # each state catches its error, bench/faults that each is undone; `make faults` tries the others here.
 TRIED = {
     ("ChooseDonor", "before"),
-    ("StartPrewarm", "before"),
+    ("VerifyStorage", "before"),
     ("RampTraffic", "before"),
     ("LaunchReplica", "after"),
 }
