@@ -1,7 +1,7 @@
 """Every function and every step: what it is for, where it belongs, what it may do, what it counts as.
 
-One row per module in functions/peaker/handlers, of the same name, in the room of its phase; one step per state of the
-workflows that calls it. Tests compare all three. Each row lists only the permissions that its step needs.
+One row per Lambda function, named as its use case in the room of its phase; one step per state of the workflows that
+calls it. Tests compare them. The handler is made of the row. Each row lists only the permissions that its step needs.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ COMMON = (
         "validate_request",
         "Checks an execution's input and names the run",
         (P.READ_CLUSTER_SETTINGS,),
+        recorded=False,
         steps=(S("ValidateRequest"),),
     ),
     F(
@@ -53,6 +54,7 @@ COMMON = (
         "release_lease",
         "Gives the cluster's lease back",
         RECORDED,
+        recorded=False,
         steps=(
             S("ReleaseLease"),
             S("ReleaseUnseenLease"),
@@ -91,6 +93,7 @@ COMMON = (
         "identify_stopped_run",
         "Finds the run that a stopped execution left half done",
         RECORDED,
+        recorded=False,
         steps=(S("IdentifyStoppedRun"),),
     ),
     F(

@@ -15,7 +15,7 @@ DEFAULT_TIMEOUT_SECONDS = 60
 
 
 class Phase(StrEnum):
-    """Where in a replica's life a function works: the room of its handler and of its use case."""
+    """Where in a replica's life a function works: the room of its use case."""
 
     RUN = "run"
     PLAN = "plan"
@@ -81,9 +81,10 @@ class Step:
 
 @dataclass(frozen=True)
 class FunctionDefinition:
-    """A Lambda function. `name` is its use case and the module of its handler, both in the room of its `phase`.
+    """A Lambda function. `name` is its use case, in the room of its `phase`.
 
     `documents`: the SSM documents it may send. `steps`: the states that call it; none where a schedule calls it.
+    `recorded`: the ledger has the step's start, end and numbers.
     """
 
     phase: Phase
@@ -94,6 +95,7 @@ class FunctionDefinition:
     steps: tuple[Step, ...] = ()
     memory_mib: int = DEFAULT_MEMORY_MIB
     timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS
+    recorded: bool = True
 
     @property
     def pascal_name(self) -> str:
@@ -107,4 +109,7 @@ class FunctionDefinition:
 
     @property
     def handler(self) -> str:
-        return f"peaker.handlers.{self.phase}.{self.name}.handler"
+        """What Lambda imports and calls."""
+        return (
+            f"peaker.handlers.{self.name}.handler" if not self.steps else f"peaker.handlers.steps.{self.name}"
+        )

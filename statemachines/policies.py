@@ -62,6 +62,8 @@ def _no_answer_of_the_function() -> Retrier:
             "Lambda.TooManyRequestsException",
             "Lambda.Unknown",
             "Runtime.ExitError",
+            "Runtime.HandlerNotFound",
+            "Runtime.ImportModuleError",
             "Sandbox.Timedout",
             "States.Timeout",
         ),
@@ -70,7 +72,8 @@ def _no_answer_of_the_function() -> Retrier:
         backoff_rate=2,
         max_delay_seconds=60,
         jitter=True,
-        reason="The call itself failed, or the function crashed or was late; every function may run twice (I10).",
+        reason="The call itself failed, the function crashed or was late, or a deployment is between its code and "
+        "its configuration; every function may run twice (I10).",
     )
 
 

@@ -25,7 +25,8 @@ _PLACEHOLDER = re.compile(r"\$\{([A-Za-z][A-Za-z0-9]*)\}")
 # What the role of a workflow may do: call functions, start workflows and wait for them.
 GRANTED_RESOURCES = frozenset({LAMBDA_INVOKE, START_EXECUTION_AND_WAIT})
 # What a call of a Lambda function may end in without a fault of its code (Step Functions guide, "Handle transient
-# Lambda service exceptions"), and how a crash or too little memory shows.
+# Lambda service exceptions"), how a crash or too little memory shows, and what is answered while a deployment has
+# replaced a function's code and not yet its configuration, or the reverse: they are two calls of AWS.
 TRANSIENT_LAMBDA_ERRORS = frozenset(
     {
         "Lambda.AWSLambdaException",
@@ -35,6 +36,8 @@ TRANSIENT_LAMBDA_ERRORS = frozenset(
         "Lambda.TooManyRequestsException",
         "Lambda.Unknown",
         "Runtime.ExitError",
+        "Runtime.HandlerNotFound",
+        "Runtime.ImportModuleError",
         "Sandbox.Timedout",
     }
 )

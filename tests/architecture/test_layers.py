@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import os
 import re
@@ -14,16 +15,19 @@ from typing import Any, get_args
 
 import pytest
 from peaker.domain.runs.execution_input import Operation
+from peaker.runtime.entry_points import entry_point
 from pydantic import BaseModel
 
 from environments import schema
 from peaker_contract import cluster, errors
+from peaker_contract.catalogue import FUNCTIONS
+from peaker_contract.steps import FunctionDefinition
 from statemachines import structure
 from tests.support.workflows import MACHINES
 
 ROOT = Path(__file__).resolve().parents[2]
 PEAKER = ROOT / "functions" / "peaker"
-HANDLERS = sorted((PEAKER / "handlers").glob("*/[a-z]*.py"))
+HANDLERS = sorted((PEAKER / "handlers").glob("[a-z]*.py"))
 OURS = (
     *(
         "functions",
@@ -82,9 +86,21 @@ def test_a_handler_is_short_and_decides_nothing(path: Path) -> None:
     assert len(text.splitlines()) <= 30
     branching = ast.If | ast.IfExp | ast.Match | ast.Try
     assert not [node for node in ast.walk(ast.parse(text)) if isinstance(node, branching)]
-    assert re.search(rf"from peaker\.usecases\.{path.parent.name}\.{path.stem} import ", text), (
-        "a handler is named after its use case"
-    )
+
+
+@pytest.mark.parametrize("definition", FUNCTIONS, ids=lambda definition: definition.name)
+def test_a_function_is_named_after_its_use_case(definition: FunctionDefinition) -> None:
+    """Lambda finds its handler by the name that the template has."""
+    use_case = importlib.import_module(f"peaker.usecases.{definition.phase}.{definition.name}")
+    assert callable(getattr(use_case, definition.name))
+    module, attribute = definition.handler.rsplit(".", 1)
+    handler = getattr(importlib.import_module(module), attribute)
+    assert len(inspect.signature(handler).parameters) == 2
+
+
+def test_a_function_that_is_no_step_has_no_entry_point_among_them() -> None:
+    with pytest.raises(AttributeError, match="no step of a workflow is called 'forecast_load'"):
+        entry_point("forecast_load")
 
 
 def test_no_module_is_named_after_nothing() -> None:

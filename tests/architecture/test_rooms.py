@@ -29,7 +29,7 @@ PACKAGES = (
     "bench",
 )
 MODULES_IN_A_ROOM = 15
-LAYERS_WITH_ROOMS = ("usecases", "handlers", "domain", "adapters")
+LAYERS_WITH_ROOMS = ("usecases", "domain", "adapters")
 # What the local cloud is made of has the open cloud in its signatures, and the open cloud has its parts.
 TYPE_CIRCLE_OVER = "localcloud.server"
 
@@ -65,14 +65,6 @@ def test_a_room_says_who_lives_there(room: str) -> None:
 def test_no_tool_passes_a_room_by(room: str) -> None:
     """git, ruff, pytest and setuptools leave out folders of these names, in silence."""
     assert not {"build", "dist", "venv", "node_modules", "site-packages"} & set(room.split("/"))
-
-
-def test_handlers_live_in_the_rooms_of_their_use_cases() -> None:
-    home = {path.stem: path.parent.name for path in (ROOT / "functions/peaker/usecases").rglob("[a-z]*.py")}
-    handlers = {
-        path.stem: path.parent.name for path in (ROOT / "functions/peaker/handlers").rglob("[a-z]*.py")
-    }
-    assert handlers == {name: home.get(name) for name in handlers}
 
 
 def test_no_module_imports_itself_over_others() -> None:

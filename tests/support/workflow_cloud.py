@@ -31,6 +31,7 @@ from lab.plugin import PURE
 from localcloud.extensions.stepfunctions.executions import executions
 from localcloud.server import CloudSettings, LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
+from peaker_contract.catalogue import FUNCTIONS
 from stacks.naming import Names
 from statemachines.expansion import as_text
 from tests.support.balanced_endpoint import make_balanced_endpoint
@@ -137,18 +138,18 @@ class WorkflowCloud:
     def _deploy_functions(self) -> dict[str, str]:
         code = _leading_package()
         arns = {}
-        for path in sorted((ROOT / "functions" / "peaker" / "handlers").glob("*/[a-z]*.py")):
+        for definition in FUNCTIONS:
             answer = self.client("lambda").create_function(
-                FunctionName=NAMES.function(path.stem),
+                FunctionName=NAMES.function(definition.name),
                 Runtime="python3.13",
-                Role=self.roles.function_role(path.stem),
-                Handler=f"peaker.handlers.{path.parent.name}.{path.stem}.handler",
+                Role=self.roles.function_role(definition.name),
+                Handler=definition.handler,
                 Code={"ZipFile": code},
                 Timeout=60,
                 MemorySize=256,
                 Environment={"Variables": _variables()},
             )
-            arns[_pascal(path.stem)] = answer["FunctionArn"]
+            arns[definition.pascal_name] = answer["FunctionArn"]
         return arns
 
     def _deploy_workflow(self, name: str, functions: dict[str, str]) -> str:
@@ -543,7 +544,3 @@ def _tags(resource_type: str, tags: dict[str, str]) -> dict[str, Any]:
         "ResourceType": resource_type,
         "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
     }
-
-
-def _pascal(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))

@@ -298,19 +298,21 @@ _FUNCTIONS = {one.name: one for one in FUNCTIONS}
 
 
 @cache
-def _handler(function: str) -> Any:
-    definition = _FUNCTIONS[function]
-    return importlib.import_module(f"peaker.handlers.{definition.phase.value}.{function}")
+def _handler(function: str) -> tuple[Any, Callable[[dict[str, Any], None], Any]]:
+    """Its module, and what Lambda calls in it."""
+    module, name = _FUNCTIONS[function].handler.rsplit(".", 1)
+    imported = importlib.import_module(module)
+    return imported, getattr(imported, name)
 
 
 def _body(function: str) -> Body:
-    module = _handler(function)
+    module, handler = _handler(function)
     if not hasattr(module, "ports"):
-        return lambda event: module.handler(event, None)
+        return lambda event: handler(event, None)
 
     def handled(event: dict[str, Any]) -> Any:
         with patch.object(module, "ports", wiring.ports):  # imported by its name
-            return module.handler(event, None)
+            return handler(event, None)
 
     return handled
 

@@ -1,4 +1,4 @@
-"""One module per Lambda function, in the room of its use case; its entry point is `handler`.
+"""What Lambda calls: `steps` has an entry point for each step of a workflow; a function of a schedule is a module.
 
 A handler holds no branch. It may import everything below it and is imported by nothing.
 """

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.runs.ledger import StepRow
-from peaker.domain.runs.run import ExecutionRequest, RecordStep, StepInput, StoppedExecution, Summary
+from peaker.domain.runs.run import RecordStep, StepInput, Summary
 from peaker.ports import Ports
 from peaker.runtime import wiring
 from peaker.runtime.telemetry import emit, emit_past, logger
@@ -28,7 +28,6 @@ from peaker_contract.errors import (
 from peaker_contract.metrics import Metric
 
 InputT = TypeVar("InputT", bound=StepInput)
-ExecutionT = TypeVar("ExecutionT", ExecutionRequest, StoppedExecution)
 ModelT = TypeVar("ModelT", bound=BaseModel)
 # A run that found nothing to do is neither a success nor a failure.
 _COUNTED_AS: Mapping[str, tuple[Metric, ...]] = {
@@ -52,39 +51,21 @@ def step(use_case: Callable[[Ports, InputT], Summary], model: type[InputT]) -> H
         with (
             told(),
             _parsed(event, model) as given,
-            logger.append_context_keys(
-                run_id=given.run_id, cluster=given.cluster, step=given.step, function=use_case.__name__
-            ),
+            logger.append_context_keys(function=use_case.__name__, **_identity(given)),
         ):
             return _reported(use_case, given)
 
     return handler
 
 
-def unrecorded(use_case: Callable[[Ports, InputT], Summary], model: type[InputT]) -> Handler:
-    """A handler whose step is not recorded: ReleaseLease gives away the right to write."""
+def unrecorded(use_case: Callable[[Ports, ModelT], Summary], model: type[ModelT]) -> Handler:
+    """A handler whose step is not recorded: there is no lease yet, or it gives away the right to write."""
 
     def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
         with (
             told(),
             _parsed(event, model) as given,
-            logger.append_context_keys(run_id=given.run_id, cluster=given.cluster, step=given.step),
-        ):
-            answer = use_case(wiring.ports(), given)
-            logger.info(answer.text)
-            return _public(answer)
-
-    return handler
-
-
-def identification(use_case: Callable[[Ports, ExecutionT], Summary], model: type[ExecutionT]) -> Handler:
-    """A handler that tells which run an execution is about; nothing is recorded, there is no lease yet."""
-
-    def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
-        with (
-            told(),
-            _parsed(event, model) as given,
-            logger.append_context_keys(function=use_case.__name__, execution=given.execution_name),
+            logger.append_context_keys(function=use_case.__name__, **_identity(given)),
         ):
             answer = use_case(wiring.ports(), given)
             logger.info(answer.text)
@@ -115,6 +96,12 @@ def told() -> Iterator[None]:
 @contextmanager
 def _parsed(event: dict[str, Any], model: type[ModelT]) -> Iterator[ModelT]:
     yield parse(event=event, model=model)
+
+
+def _identity(given: BaseModel) -> dict[str, str]:
+    """What the log calls it: the step of a run, or the execution that is to become one."""
+    names = {"run_id": "run_id", "cluster": "cluster", "step": "step", "execution_name": "execution"}
+    return {called: getattr(given, name) for name, called in names.items() if hasattr(given, name)}
 
 
 def _one_line(error: Exception) -> str:

@@ -18,10 +18,13 @@ _DEEPEST = 20
 _NO_ANSWER = (
     "The function ended without an answer, as it does without memory: read its log, then start again."
 )
+_HALF_DEPLOYED = "The function's code and configuration do not fit: deploy the stack again, then start again."
 _TOLD_BY_SERVICE = {
     "Lambda.TooManyRequestsException": "Ask AWS for more concurrent executions of functions, then start again.",
     "Lambda.Unknown": _NO_ANSWER,
     "Runtime.ExitError": _NO_ANSWER,
+    "Runtime.HandlerNotFound": _HALF_DEPLOYED,
+    "Runtime.ImportModuleError": _HALF_DEPLOYED,
     "Sandbox.Timedout": "The function took longer than its time limit: read its log, then start again.",
     "States.DataLimitExceeded": "The step's answer was too large for Step Functions. Report it with the log.",
     "States.Permissions": "The role of the workflow lacks a permission: deploy the stack again.",

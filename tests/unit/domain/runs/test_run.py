@@ -57,6 +57,11 @@ CAUSES_OF_SERVICES = {
         '{"errorType":"Sandbox.Timedout","errorMessage":"RequestId: 1 Error: Task timed out after 60.00 seconds"}',
         "Task timed out after 60.00 seconds. The function took longer",
     ),
+    "half-deployed-function": (
+        "Runtime.ImportModuleError",
+        '{"errorType":"Runtime.ImportModuleError","errorMessage":"No module named \'peaker.handlers.steps\'"}',
+        "No module named 'peaker.handlers.steps'. The function's code and configuration do not fit",
+    ),
     "no-answer": (
         "Lambda.Unknown",
         "The cause could not be determined because Lambda did not return an error type.",

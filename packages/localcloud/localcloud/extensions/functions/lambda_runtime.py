@@ -347,9 +347,9 @@ class LambdaRuntime:
 
 
 def handler_name(function: Any) -> str:
-    """The last part of the handler's module: `create_volumes` of `peaker.handlers.create.create_volumes.handler`."""
-    parts = str(function.handler).split(".")
-    return parts[-2] if len(parts) > 1 else parts[0]
+    """The handler's last word that tells it from others: `create_volumes` of `app.create_volumes.handler`."""
+    words = [word for word in str(function.handler).split(".") if word not in ("handler", "lambda_handler")]
+    return words[-1] if words else str(function.handler)
 
 
 def _fingerprint(function: Any) -> str:
