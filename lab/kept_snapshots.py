@@ -9,10 +9,10 @@ from localcloud.extensions.ec2.ebs import register_snapshot
 from peaker_contract.tags import VOLUME_TAG
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Register the seed's snapshots when this state directory holds a seed."""
     seed = load_seed(cloud.state_dir, Dataset())
     if cloud.dataplane is None or seed is None:

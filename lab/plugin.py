@@ -10,14 +10,14 @@ import typer
 from lab import kept_snapshots
 from lab.simulated_hosts import SimulatedAnswers
 from localcloud.command import DEFAULT_PORT, DEFAULT_STATE, Endpoint, State, guarded
-from localcloud.server import LocalCloud
+from localcloud.open_cloud import OpenCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane
 
 # These bring the whole domain and all adapters, which read neither clock nor environment when they are imported.
 PURE = ("peaker.runtime.wiring",)
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """The seed dataset's snapshots; on a simulated data plane, hosts that answer Peaker's documents.
 
     What every function imports is imported once for all of them.

@@ -20,7 +20,8 @@ from peaker.domain.runs.ledger import Holder
 from peaker.ports import Lease, Ledger
 
 from localcloud.extensions.elbv2.lateness import PROMPT
-from localcloud.server import CloudSettings, LocalCloud
+from localcloud.open_cloud import CloudSettings
+from localcloud.server import LocalCloud
 from localcloud.simulated_dataplane import SimulatedBlockStore, simulated_dataplane
 from peaker_contract import errors
 from peaker_contract.tags import RUN_TAG

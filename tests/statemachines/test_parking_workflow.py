@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.extensions.cloudwatch.metrics import metric_key
+from localcloud.extensions.cloudwatch.metric_store import metric_key
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.steps import Method
 from statemachines import structure

@@ -21,7 +21,8 @@ from lab.plugin import PURE
 from lab.simulated_hosts import Pace, SimulatedAnswers
 from localcloud.deploy import deploy
 from localcloud.extensions.elbv2.lateness import PROMPT
-from localcloud.server import CloudSettings, LocalCloud
+from localcloud.open_cloud import CloudSettings
+from localcloud.server import LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
 from tests.support import ready_commands
 from tests.support.assembly import assembly

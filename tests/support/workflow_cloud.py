@@ -29,7 +29,8 @@ from peaker.domain.runs.ledger import ResourceKind, RunRow
 from environments.schema import load_environment
 from lab.plugin import PURE
 from localcloud.extensions.stepfunctions.executions import executions
-from localcloud.server import CloudSettings, LocalCloud
+from localcloud.open_cloud import CloudSettings
+from localcloud.server import LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
 from peaker_contract.catalogue import FUNCTIONS
 from stacks.naming import Names

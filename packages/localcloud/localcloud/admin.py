@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from werkzeug.wrappers import Request, Response
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 PREFIX = "/_peaker/"
 
@@ -22,7 +22,7 @@ class BadRequest(ValueError):
     """The caller's input is wrong: the message names the field and the remedy."""
 
 
-def admin_application(cloud: LocalCloud) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
+def admin_application(cloud: OpenCloud) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
     """A WSGI application that answers the admin endpoints of one cloud."""
     routes: dict[tuple[str, str], Callable[[dict[str, Any]], Any]] = {
         ("GET", "health"): lambda _: {"status": "ready", "endpoint": cloud.endpoint_url},
@@ -32,7 +32,7 @@ def admin_application(cloud: LocalCloud) -> Callable[[dict[str, Any], Any], Iter
         ("POST", "faults"): lambda body: _add_fault(cloud, body),
         ("DELETE", "faults"): lambda _: _clear_faults(cloud),
         ("POST", "metrics/history"): lambda body: _load_history(cloud, body),
-        ("GET", "state"): lambda _: cloud.describe(),
+        ("GET", "state"): lambda _: described(cloud),
     }
 
     def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -48,6 +48,23 @@ def admin_application(cloud: LocalCloud) -> Callable[[dict[str, Any], Any], Iter
         return response(environ, start_response)
 
     return answer
+
+
+def described(cloud: OpenCloud) -> dict[str, Any]:
+    """What runs: for GET /_peaker/state and `localcloud status`."""
+    from localcloud.extensions.stepfunctions import executions as stepfunctions
+
+    return {
+        "endpoint": cloud.endpoint_url,
+        "host_endpoint_url": cloud.host_endpoint_url,
+        "dns": f"127.0.0.1:{cloud.dns_port}",
+        "state_dir": str(cloud.state_dir),
+        "clock": cloud.clock.as_dict(),
+        "dataplane": None if cloud.dataplane is None else cloud.dataplane.kind,
+        "faults": [fault.as_dict() for fault in cloud.faults.all()],
+        "metric_points": cloud.metrics.count(),
+        "running_executions": [item.exec_arn for item in stepfunctions.running()],
+    }
 
 
 def _json(document: Any, status: int) -> Response:
@@ -72,7 +89,7 @@ def _only(body: dict[str, Any], *allowed: str) -> None:
         raise BadRequest(f"{unknown[0]}: unknown field; there are {', '.join(allowed)}")
 
 
-def _set_clock(cloud: LocalCloud, body: dict[str, Any]) -> Any:
+def _set_clock(cloud: OpenCloud, body: dict[str, Any]) -> Any:
     _only(body, "scale", "now")
     if not body:
         raise BadRequest("body: give scale, now, or both")
@@ -80,15 +97,15 @@ def _set_clock(cloud: LocalCloud, body: dict[str, Any]) -> Any:
     return cloud.clock.as_dict()
 
 
-def _add_fault(cloud: LocalCloud, body: dict[str, Any]) -> Any:
+def _add_fault(cloud: OpenCloud, body: dict[str, Any]) -> Any:
     return cloud.faults.add_from(body).as_dict()
 
 
-def _clear_faults(cloud: LocalCloud) -> Any:
+def _clear_faults(cloud: OpenCloud) -> Any:
     return {"cleared": cloud.faults.clear()}
 
 
-def _load_history(cloud: LocalCloud, body: dict[str, Any]) -> Any:
+def _load_history(cloud: OpenCloud, body: dict[str, Any]) -> Any:
     from localcloud.extensions.cloudwatch.metrics import load_history
 
     _only(body, "namespace", "name", "dimensions", "points", "unit")

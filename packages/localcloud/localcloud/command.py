@@ -60,8 +60,8 @@ def serve(
     from localcloud.cleanup import clean as remove_leftovers
     from localcloud.dataplane import DataPlaneError
     from localcloud.hosts.state_lock import StateLock
+    from localcloud.open_cloud import LocalCloudError
     from localcloud.selftest import HookMoved
-    from localcloud.server import LocalCloudError
 
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     stop = threading.Event()
@@ -81,7 +81,8 @@ def serve(
 
 
 def _run(port: int, state: Path, kind: DataPlaneKind, clock_scale: float, stop: threading.Event) -> None:
-    from localcloud.server import CloudSettings, LocalCloud
+    from localcloud.open_cloud import CloudSettings
+    from localcloud.server import LocalCloud
 
     settings = CloudSettings(plugins=named_plugins(Path.cwd()))
     plane, addresses = _data_plane(kind, state)

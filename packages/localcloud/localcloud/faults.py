@@ -9,15 +9,12 @@ A target is `<service>:<Action>` as botocore names them (`ec2:CreateVolume`, `el
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
-
-from moto.core.exceptions import ServiceException
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    pass
 
 When = Literal["before", "after", "duplicate"]
 FIELDS = ("target", "error", "message", "times", "when")
@@ -36,10 +33,6 @@ class Fault:
 
     def as_dict(self) -> dict[str, Any]:
         return {field: getattr(self, field) for field in FIELDS}
-
-
-class InjectedFailure(ServiceException):
-    """An AWS error that was asked for. Defined here, so that moto serialises codes that no model names."""
 
 
 class Faults:
@@ -106,26 +99,3 @@ class Faults:
         with self._lock:
             self._faults.clear()
         return pending
-
-
-def install(cloud: LocalCloud) -> None:
-    """Look for a failure around every API action that moto answers (Lambda invocations have their own)."""
-    from moto.core.responses import ActionResult, BaseResponse
-
-    # An injected code need not be one that the service's model names.
-    warnings.filterwarnings("ignore", message=r"Exception\(InjectedFailure\)")
-    original = cast(Callable[[Any], Any], BaseResponse.call_action)
-
-    def call_action(self: Any) -> Any:
-        fault = cloud.faults.take(f"{self.boto3_service_name}:{self._get_action()}")
-        if fault is None:
-            return original(self)
-        if fault.when == "after":
-            original(self)
-        status, headers, body = self.serialized(ActionResult(InjectedFailure(fault.error, fault.message)))
-        headers["status"] = status
-        status, headers, body = self._transform_response(self.response_headers, (body, headers))
-        headers, body = self._enrich_response(headers, body)
-        return status, headers, body
-
-    cloud.patch(BaseResponse, "call_action", call_action)

@@ -14,7 +14,7 @@ from localcloud.extensions.pricing import is_for_pricing, pricing_application
 from localcloud.iam.gateway import guarded
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 WsgiApplication = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
@@ -25,7 +25,7 @@ def moto_application() -> DomainDispatcherApplication:
     return DomainDispatcherApplication(create_backend_app)
 
 
-def application(cloud: LocalCloud) -> WsgiApplication:
+def application(cloud: OpenCloud) -> WsgiApplication:
     """Route a request to the admin endpoints, or past access control to moto."""
     admin = admin_application(cloud)
     moto = guarded(cloud, moto_application())

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import typer
 
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 VARIABLE = "LOCALCLOUD_PLUGINS"
 
@@ -55,7 +55,7 @@ def named_plugins(folder: Path, variables: Mapping[str, str] = os.environ) -> tu
     return tuple(names)
 
 
-def install(cloud: LocalCloud, names: Sequence[str]) -> None:
+def install(cloud: OpenCloud, names: Sequence[str]) -> None:
     """Let each plugin add to a cloud that starts. Raises PluginError."""
     for plugin in map(_module, names):
         if hasattr(plugin, "install"):

@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 # moto makes an item before it has checked the condition of an update, so readers wait as well.
 WAITING = ("put_item", "update_item", "delete_item", "get_item", "query", "scan")
@@ -34,7 +34,7 @@ class Kept:
     item: Any
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Replace moto's transactions and make single reads and writes wait for them."""
     import moto.dynamodb.models as models
     from moto.dynamodb.models import DynamoDBBackend

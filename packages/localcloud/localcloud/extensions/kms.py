@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from moto.core.exceptions import JsonRESTError
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 DISABLED_STATES = frozenset({"Disabled"})
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Answer GenerateDataKeyWithoutPlaintext, the call that EBS makes for a new volume, as KMS does."""
     from moto.kms.responses import KmsResponse
 

@@ -10,12 +10,12 @@ from localcloud.iam.access import Refused
 from localcloud.iam.need import Need
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 ACTIONS = ("Encrypt", "Decrypt", "GenerateDataKey")
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Try the key as the service when a group is made with one, as CreateLogGroup does."""
     from moto.logs.models import LogsBackend
 
@@ -29,7 +29,7 @@ def install(cloud: LocalCloud) -> None:
     cloud.patch(LogsBackend, "create_log_group", create_log_group)
 
 
-def _try(cloud: LocalCloud, key: str, name: str) -> None:
+def _try(cloud: OpenCloud, key: str, name: str) -> None:
     place = f"{cloud.settings.region}:{cloud.settings.account_id}"
     group = f"arn:aws:logs:{place}:log-group:{name}"
     context = {"kms:encryptioncontext:aws:logs:arn": (group,)}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from localcloud.clock import CloudClock
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 # Modules that read the clock themselves (grep for datetime.now in moto 5.2.5) and whose times users see.
 MODULES = (
@@ -49,7 +49,7 @@ def _datetime_class(clock: CloudClock) -> type:
     return CloudDatetime
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Put every listed module on the cloud clock."""
     cloud_datetime = _datetime_class(cloud.clock)
     module_proxy = ModuleType("datetime")

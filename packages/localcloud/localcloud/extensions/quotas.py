@@ -1,13 +1,11 @@
-"""Service Quotas of EC2 and EBS, which moto does not have: AWS's defaults, and what an account was given instead.
+"""Service Quotas of EC2 and EBS, which moto does not have.
 
 As on AWS, GetServiceQuota knows a quota only once the account has a value of its own; the default is another call's.
-Defaults: Service Quotas console of a new account, EC2 and EBS in us-east-1.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from moto.servicequotas.exceptions import NoSuchResource
@@ -15,42 +13,10 @@ from moto.servicequotas.models import ServiceQuotasBackend
 from moto.servicequotas.responses import ServiceQuotasResponse
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
-
-DEFAULTS: Mapping[tuple[str, str], tuple[str, float]] = {
-    ("ec2", "L-1216C47A"): ("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", 5.0),
-    ("ec2", "L-7295265B"): ("Running On-Demand X instances", 0.0),
-    ("ec2", "L-43DA4232"): ("Running On-Demand High Memory instances", 0.0),
-    ("ebs", "L-7A658B76"): ("Storage for General Purpose SSD (gp3) volumes, in TiB", 50.0),
-    ("ebs", "L-09BD8365"): ("Storage for Provisioned IOPS SSD (io2) volumes, in TiB", 20.0),
-    ("ebs", "L-8D977E7E"): ("IOPS for Provisioned IOPS SSD (io2) volumes", 100_000.0),
-}
-# A working account was given more processors than a new one has.
-GIVEN: Mapping[tuple[str, str], float] = {("ec2", "L-1216C47A"): 64.0}
+    from localcloud.open_cloud import OpenCloud
 
 
-class LocalQuotas:
-    """The values that this account was given; `give` changes one."""
-
-    def __init__(self) -> None:
-        self._given = dict(GIVEN)
-
-    def give(self, service: str, code: str, value: float) -> None:
-        """From now on this is the account's value."""
-        self._given[service, code] = value
-
-    def applied(self, service: str, code: str) -> dict[str, Any] | None:
-        """As GetServiceQuota answers; None without a value of the account's own."""
-        value = self._given.get((service, code))
-        return None if value is None else _described(service, code, value)
-
-    def default(self, service: str, code: str) -> dict[str, Any] | None:
-        """As GetAWSDefaultServiceQuota answers."""
-        known = DEFAULTS.get((service, code))
-        return None if known is None else _described(service, code, known[1])
-
-
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Answer both calls for EC2 and EBS; the rest is moto's."""
 
     def get_service_quota(self: Any, service_code: str, quota_code: str) -> dict[str, Any]:
@@ -66,8 +32,3 @@ def install(cloud: LocalCloud) -> None:
 
     original = cloud.patch(ServiceQuotasBackend, "get_service_quota", get_service_quota)
     cloud.add_action(ServiceQuotasResponse, "get_aws_default_service_quota", get_aws_default_service_quota)
-
-
-def _described(service: str, code: str, value: float) -> dict[str, Any]:
-    name = DEFAULTS.get((service, code), (code, 0.0))[0]
-    return {"ServiceCode": service, "QuotaCode": code, "QuotaName": name, "Value": value, "Adjustable": True}

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 # Strings, numbers as strings, booleans and null; binary values and what holds other values are converted.
 PLAIN_VALUES = {"S", "N", "BOOL", "NULL"}
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Remember actions per backend class and names per shape; look a resource's tags and an instance up."""
     from moto.core import responses
     from moto.core.serialize import AttributePicker, BaseJSONSerializer, XFormedAttributePicker

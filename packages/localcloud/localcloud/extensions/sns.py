@@ -9,7 +9,7 @@ from localcloud.iam.access import Refused
 from localcloud.iam.need import Need
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ SNS = "sns.amazonaws.com"
 ACTIONS = {"sqs": ("sqs:SendMessage", "queue"), "lambda": ("lambda:InvokeFunction", "function")}
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Ask the policy of a queue or a function before a message goes there; a refused one is lost, as on AWS."""
     from moto.sns.models import Subscription
 

@@ -30,7 +30,7 @@ from localcloud.iam.access import Access, Refused, error_of
 from localcloud.iam.identities import ADMINISTRATOR_KEY, Identity, NotAuthenticated
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 # botocore's service by the name that requests are signed with, where the two differ.
 SIGNED_AS = {
@@ -77,7 +77,7 @@ class Signed:
     service: str
 
 
-def guarded(cloud: LocalCloud, application: WsgiApplication) -> WsgiApplication:
+def guarded(cloud: OpenCloud, application: WsgiApplication) -> WsgiApplication:
     """`application` behind this cloud's access control."""
     # AccessDenied and its like are common to all services; no model of one names them.
     warnings.filterwarnings("ignore", message=r"Exception\(RefusalAnswer\)")

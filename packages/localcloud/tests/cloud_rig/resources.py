@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from localcloud.extensions.elbv2.lateness import PROMPT, BalancerLateness
-from localcloud.server import CloudSettings, LocalCloud
+from localcloud.open_cloud import CloudSettings
+from localcloud.server import LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
 
 IMAGE = "ami-0a770000000000097"

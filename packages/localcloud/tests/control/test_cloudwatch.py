@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cloud_rig.control import Control, control, unique
-from localcloud.extensions.cloudwatch.metrics import Sample, statistic
+from localcloud.extensions.cloudwatch.metric_store import Sample, statistic
 
 DAY = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -25,8 +25,9 @@ from cloud_rig.resources import SUBNET_A, eventually
 from localcloud.dataplane import DataPlane
 from localcloud.extensions.ec2.instances import VPC_ID
 from localcloud.extensions.elbv2.lateness import PROMPT
+from localcloud.open_cloud import CloudSettings
 from localcloud.read_endpoint import HaproxyReadEndpoints
-from localcloud.server import CloudSettings, LocalCloud
+from localcloud.server import LocalCloud
 from localcloud.simulated_dataplane import simulated_dataplane
 
 pytestmark = pytest.mark.real

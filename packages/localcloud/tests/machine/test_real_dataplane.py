@@ -16,8 +16,9 @@ from localcloud.blockstore import ColdBlockStore, cleanup
 from localcloud.dataplane import DataPlane
 from localcloud.extensions.elbv2.lateness import PROMPT
 from localcloud.hosts import NamespaceHosts
+from localcloud.open_cloud import CloudSettings
 from localcloud.read_endpoint import HaproxyReadEndpoints
-from localcloud.server import CloudSettings, LocalCloud
+from localcloud.server import LocalCloud
 
 MIB = 1024 * 1024
 pytestmark = [

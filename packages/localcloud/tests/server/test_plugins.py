@@ -9,8 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from localcloud.open_cloud import CloudSettings
 from localcloud.plugins import PluginError, add_commands, named_plugins
-from localcloud.server import CloudSettings, LocalCloud
+from localcloud.server import LocalCloud
 
 PLUGIN = """
 def install(cloud):

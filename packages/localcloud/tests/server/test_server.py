@@ -19,8 +19,9 @@ import pytest
 
 from cloud_rig.control import control, eventually
 from localcloud import selftest
+from localcloud.open_cloud import LocalCloudError
 from localcloud.selftest import HookMoved
-from localcloud.server import LocalCloud, LocalCloudError
+from localcloud.server import LocalCloud
 
 PACKAGE = Path(__file__).resolve().parents[2]
 

@@ -19,7 +19,7 @@ from botocore.model import ListShape, MapShape, Shape, StructureShape
 from localcloud.extensions.cloudformation.template import TemplateError
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 INERT = frozenset(
     {
@@ -35,7 +35,7 @@ INERT = frozenset(
 class Request:
     """What a type's functions get: the resource's place and its resolved properties."""
 
-    cloud: LocalCloud
+    cloud: OpenCloud
     stack_name: str
     logical_id: str
     properties: Mapping[str, Any]

@@ -29,7 +29,7 @@ from localcloud.extensions.cloudformation.template import (
 )
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Stack:
 class Stacks:
     """The stacks of one cloud."""
 
-    def __init__(self, cloud: LocalCloud) -> None:
+    def __init__(self, cloud: OpenCloud) -> None:
         self._cloud = cloud
         self._stacks: dict[str, Stack] = {}
         self._lock = threading.Lock()
@@ -419,7 +419,7 @@ def parse_template(body: str) -> dict[str, Any]:
 
 
 def _error(code: str, message: str) -> Exception:
-    from localcloud.faults import InjectedFailure
+    from localcloud.extensions.injected_failures import InjectedFailure
 
     return InjectedFailure(code, message)
 
@@ -431,7 +431,7 @@ def _validation(message: str) -> Exception:
 # -- the API ------------------------------------------------------------------------------------------------
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Answer CloudFormation's API with these stacks."""
     from moto.cloudformation.responses import CloudFormationResponse
     from moto.core.responses import ActionResult, EmptyResult

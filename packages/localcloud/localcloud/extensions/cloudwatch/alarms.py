@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from localcloud.extensions.cloudwatch.metrics import MetricKey, MetricStore, metric_key, statistic
+from localcloud.extensions.cloudwatch.metric_store import MetricKey, MetricStore, metric_key, statistic
 from localcloud.extensions.events.eventbridge import Delivery, deliver
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ def reason_of(rule: AlarmRule, verdict: Verdict) -> str:
 class AlarmEvaluator:
     """Evaluates every alarm once a cloud minute, and acts on transitions."""
 
-    def __init__(self, cloud: LocalCloud) -> None:
+    def __init__(self, cloud: OpenCloud) -> None:
         self._cloud = cloud
         self._unsupported: set[str] = set()
 
@@ -203,7 +203,7 @@ def _stamp(epoch: float) -> str:
     return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "+0000"
 
 
-def _alarms(cloud: LocalCloud) -> list[Any]:
+def _alarms(cloud: OpenCloud) -> list[Any]:
     from moto.cloudwatch.models import cloudwatch_backends
 
     return list(cloudwatch_backends[cloud.settings.account_id][cloud.settings.region].alarms.values())
@@ -265,7 +265,7 @@ def _actions(alarm: Any) -> list[str]:
     return list(by_state[alarm.state_value] or []) if alarm.actions_enabled else []
 
 
-def _act(cloud: LocalCloud, alarm: Any, detail: dict[str, Any], old_state: str) -> None:
+def _act(cloud: OpenCloud, alarm: Any, detail: dict[str, Any], old_state: str) -> None:
     for arn in _actions(alarm):
         service = arn.split(":")[2]
         if service == "sns":
@@ -286,7 +286,7 @@ def _act(cloud: LocalCloud, alarm: Any, detail: dict[str, Any], old_state: str) 
             log.error("alarm %s: the local cloud has no action %s", alarm.name, arn)
 
 
-def _sns_message(cloud: LocalCloud, alarm: Any, detail: dict[str, Any], old_state: str) -> dict[str, Any]:
+def _sns_message(cloud: OpenCloud, alarm: Any, detail: dict[str, Any], old_state: str) -> dict[str, Any]:
     return {
         "AlarmName": alarm.name,
         "AlarmDescription": alarm.description,
@@ -311,7 +311,7 @@ def _sns_message(cloud: LocalCloud, alarm: Any, detail: dict[str, Any], old_stat
     }
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Evaluate alarms; announce and act on every change of state, SetAlarmState's included."""
     from moto.cloudwatch.models import Alarm, CloudWatchBackend
     from moto.cloudwatch.responses import CloudWatchResponse

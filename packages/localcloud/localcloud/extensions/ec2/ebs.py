@@ -32,7 +32,7 @@ from localcloud.extensions.ec2.volume_spec import VolumeSpec, volume_spec
 from localcloud.iam.gateway import REFUSED_LATER
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 log = logging.getLogger(__name__)
 
@@ -353,7 +353,7 @@ def _copied_bytes(state: Ec2State, snapshot: EbsSnapshot, earlier_id: str | None
 
 
 def register_snapshot(
-    cloud: LocalCloud,
+    cloud: OpenCloud,
     snapshot_id: str,
     size_gib: int,
     description: str = "",
@@ -836,7 +836,7 @@ class DirectError(ServiceException):
         self.Reason = reason
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Answer EBS's actions from the data plane. Without a data plane moto's own records stay in charge."""
     from moto.ebs.responses import EBSResponse
     from moto.ec2.responses.elastic_block_store import ElasticBlockStore

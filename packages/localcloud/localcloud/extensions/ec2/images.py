@@ -14,7 +14,7 @@ from moto.ec2.models.amis import Ami
 from localcloud.extensions.ec2.state import ec2_state
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 AWS_KEY = "alias/aws/ebs"
 
@@ -31,7 +31,7 @@ def boots_as(backend: Any, image_id: str) -> str:
     return str(getattr(backend.amis.get(image_id), "copy_of", image_id))
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Answer CopyImage with its key, and DescribeImages with what is encrypted."""
     from moto.ec2.responses.amis import AmisResponse
 

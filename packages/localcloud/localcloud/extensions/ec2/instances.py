@@ -35,7 +35,7 @@ from localcloud.extensions.ec2.volume_spec import volume_spec
 from localcloud.iam.gateway import REFUSED_LATER
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ INSTANCE_ID = re.compile(r"i-[0-9a-f]{8,17}")
 # -- the fixed network and images ----------------------------------------------------------------------------
 
 
-def seed_network_and_images(cloud: LocalCloud) -> None:
+def seed_network_and_images(cloud: OpenCloud) -> None:
     """Make the VPC, subnets, security group and images whose ids the local environment names."""
     backend = ec2_backends[cloud.settings.account_id][cloud.settings.region]
     with _next_id("vpcs.random_vpc_id", VPC_ID):
@@ -557,7 +557,7 @@ def _install_instance_hooks(state: Ec2State, instances: Instances) -> None:
         cloud.patch(Instance, name, property(instances.status_check))
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Seed the fixed ids; with a data plane, make instances real."""
     from moto.ec2.responses.instances import InstanceResponse
 

@@ -17,7 +17,7 @@ from moto.ec2.models import EC2Backend, ec2_backends
 from localcloud.dataplane import DataPlane
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 NOT_PART_OF_THE_REQUEST = ("ClientToken", "DryRun")
 
@@ -36,7 +36,7 @@ class _Answered:
 class Ec2State:
     """The EC2 of one open cloud. `lock` guards moto's records; slow data plane calls are made without it."""
 
-    def __init__(self, cloud: LocalCloud, dataplane: DataPlane) -> None:
+    def __init__(self, cloud: OpenCloud, dataplane: DataPlane) -> None:
         self.cloud = cloud
         self.dataplane = dataplane
         self.lock = threading.RLock()
@@ -114,7 +114,7 @@ class Ec2State:
 
     def add_action(self, owner: Any, name: str, action: Callable[[Any], Any]) -> None:
         """Answer an API action that moto has not; should moto learn it, we learn of that here."""
-        from localcloud.server import LocalCloudError
+        from localcloud.open_cloud import LocalCloudError
 
         if hasattr(owner, name):
             raise LocalCloudError(f"moto now has {owner.__name__}.{name}: is it moto 5.2.5?")
@@ -126,10 +126,10 @@ class Ec2State:
         self.cloud.on_close(lambda: delattr(owner, name))
 
 
-_states: WeakKeyDictionary[LocalCloud, Ec2State] = WeakKeyDictionary()
+_states: WeakKeyDictionary[OpenCloud, Ec2State] = WeakKeyDictionary()
 
 
-def ec2_state(cloud: LocalCloud) -> Ec2State:
+def ec2_state(cloud: OpenCloud) -> Ec2State:
     """The EC2 of this cloud, made on first use. The cloud must have a data plane."""
     if cloud not in _states:
         if cloud.dataplane is None:

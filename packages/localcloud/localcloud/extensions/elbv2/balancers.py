@@ -35,7 +35,7 @@ from localcloud.extensions.elbv2.lateness import WeightsInEffect
 from localcloud.extensions.elbv2.routing import ForwardedGroup, GroupMember, Standing, route
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class Member:
 class Balancers:
     """The network load balancers of one cloud."""
 
-    def __init__(self, cloud: LocalCloud, dataplane: DataPlane) -> None:
+    def __init__(self, cloud: OpenCloud, dataplane: DataPlane) -> None:
         self.cloud = cloud
         self.dataplane = dataplane
         settings = cloud.settings
@@ -604,7 +604,7 @@ def _check_weights(actions: Iterable[Mapping[str, Any]] | None) -> None:
 # -- hooks ---------------------------------------------------------------------------------------------------
 
 
-def _install_group_hooks(cloud: LocalCloud, balancers: Balancers) -> None:
+def _install_group_hooks(cloud: OpenCloud, balancers: Balancers) -> None:
     def mine(group: Any) -> bool:
         return group.arn in balancers.backend.target_groups
 
@@ -624,7 +624,7 @@ def _install_group_hooks(cloud: LocalCloud, balancers: Balancers) -> None:
     cloud.patch(FakeTargetGroup, "deregister_terminated_instances", deregister_terminated_instances)
 
 
-def _install_backend_hooks(cloud: LocalCloud, balancers: Balancers) -> None:
+def _install_backend_hooks(cloud: OpenCloud, balancers: Balancers) -> None:
     def describe_target_health(self: Any, target_group_arn: str, targets: Any) -> Any:
         group = self.target_groups.get(target_group_arn)
         if self is not balancers.backend or group is None:
@@ -677,7 +677,7 @@ def _install_backend_hooks(cloud: LocalCloud, balancers: Balancers) -> None:
         _apply_after(cloud, balancers, name)
 
 
-def _apply_after(cloud: LocalCloud, balancers: Balancers, name: str) -> None:
+def _apply_after(cloud: OpenCloud, balancers: Balancers, name: str) -> None:
     def changed(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
         if self is balancers.backend:
@@ -687,7 +687,7 @@ def _apply_after(cloud: LocalCloud, balancers: Balancers, name: str) -> None:
     original: Callable[..., Any] = cloud.patch(ELBv2Backend, name, changed)
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Make network load balancers real. Without a data plane moto's records stay in charge."""
     if cloud.dataplane is None:
         return

@@ -25,7 +25,7 @@ from localcloud.iam.need import Need
 from localcloud.iam.service_needs import key_of_message
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ class Delivery:
         return float(self.options.get("RetryPolicy", {}).get("MaximumEventAgeInSeconds", DEFAULT_AGE_SECONDS))
 
 
-def deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str = "") -> None:
+def deliver(cloud: OpenCloud, delivery: Delivery, fault_target: str = "") -> None:
     """Deliver in the background, with retries and dead-letter queue."""
 
     def work() -> None:
@@ -131,7 +131,7 @@ def deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str = "") -> No
     cloud.background(f"deliver-{fault_target or delivery.target_arn}", work)
 
 
-def _deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None:
+def _deliver(cloud: OpenCloud, delivery: Delivery, fault_target: str) -> None:
     expires = cloud.clock.epoch() + delivery.age_seconds
     pause = 1.0
     for attempt in range(delivery.retries + 1):
@@ -155,13 +155,13 @@ def _deliver(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None:
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
-def _pause(cloud: LocalCloud, seconds: float) -> bool:
+def _pause(cloud: OpenCloud, seconds: float) -> bool:
     """False when the cloud closes meanwhile."""
     with cloud.deliveries.paused():
         return cloud.clock.sleep(seconds, stop=cloud.closing.is_set)
 
 
-def _send_once(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None:
+def _send_once(cloud: OpenCloud, delivery: Delivery, fault_target: str) -> None:
     authorize(cloud, delivery)
     fault = cloud.faults.take(fault_target) if fault_target else None
     if fault is not None and fault.when == "before":
@@ -173,17 +173,17 @@ def _send_once(cloud: LocalCloud, delivery: Delivery, fault_target: str) -> None
         raise ClientError({"Error": {"Code": fault.error, "Message": fault.message}}, "Deliver")
 
 
-def authorize(cloud: LocalCloud, delivery: Delivery) -> None:
+def authorize(cloud: OpenCloud, delivery: Delivery) -> None:
     """Whether the sender may reach its target. Raises ClientError and InvalidTarget."""
     _authorize(cloud, delivery, delivery.target_arn, delivery.role)
 
 
-def authorize_dead_letter(cloud: LocalCloud, delivery: Delivery, queue_arn: str) -> None:
+def authorize_dead_letter(cloud: OpenCloud, delivery: Delivery, queue_arn: str) -> None:
     """Whether it may reach the dead-letter queue: EventBridge as itself, Scheduler as the role. Raises ClientError."""
     _authorize(cloud, delivery, queue_arn, None if delivery.service == EVENTBRIDGE else delivery.role)
 
 
-def _authorize(cloud: LocalCloud, delivery: Delivery, arn: str, role: str | None) -> None:
+def _authorize(cloud: OpenCloud, delivery: Delivery, arn: str, role: str | None) -> None:
     """By the role, else by the policy of the target itself."""
     service = arn.split(":")[2]
     if service not in ACTIONS:
@@ -206,7 +206,7 @@ def _authorize(cloud: LocalCloud, delivery: Delivery, arn: str, role: str | None
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": str(error)}}, "Deliver") from error
 
 
-def _send(cloud: LocalCloud, delivery: Delivery) -> None:
+def _send(cloud: OpenCloud, delivery: Delivery) -> None:
     arn, payload = delivery.target_arn, delivery.payload
     parts = arn.split(":", 5)
     service, resource = parts[2], parts[5]
@@ -239,7 +239,7 @@ def _send(cloud: LocalCloud, delivery: Delivery) -> None:
         raise InvalidTarget(f"the local cloud cannot deliver to {arn}")
 
 
-def _call_sdk(cloud: LocalCloud, delivery: Delivery, resource: str) -> None:
+def _call_sdk(cloud: OpenCloud, delivery: Delivery, resource: str) -> None:
     """EventBridge Scheduler's universal target: arn:aws:scheduler:::aws-sdk:<service>:<apiAction>."""
     from localcloud.extensions.stepfunctions.executions import BOTO_SERVICE
 
@@ -257,7 +257,7 @@ def _call_sdk(cloud: LocalCloud, delivery: Delivery, resource: str) -> None:
     method(**json.loads(delivery.payload))
 
 
-def _send_to_log_group(cloud: LocalCloud, group: str, payload: str) -> None:
+def _send_to_log_group(cloud: OpenCloud, group: str, payload: str) -> None:
     logs, stream = cloud.client("logs"), str(uuid.uuid4())
     logs.create_log_stream(logGroupName=group, logStreamName=stream)
     event = {"timestamp": int(cloud.clock.epoch() * 1000), "message": payload}
@@ -269,7 +269,7 @@ def _code(error: Exception) -> str:
 
 
 def _give_up(
-    cloud: LocalCloud, delivery: Delivery, code: str, message: str, retries: int, exhausted: str | None = None
+    cloud: OpenCloud, delivery: Delivery, code: str, message: str, retries: int, exhausted: str | None = None
 ) -> None:
     log.warning("%s could not deliver to %s: %s %s", delivery.source_arn, delivery.target_arn, code, message)
     queue_arn = delivery.options.get("DeadLetterConfig", {}).get("Arn")
@@ -379,7 +379,7 @@ def iso_time(epoch: float) -> str:
     return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def send_to_targets(cloud: LocalCloud, rule: Any, event: Mapping[str, Any]) -> None:
+def send_to_targets(cloud: OpenCloud, rule: Any, event: Mapping[str, Any]) -> None:
     """Deliver an event to each target of a rule."""
     whole = json.dumps(event)
     for target in rule.targets:
@@ -388,7 +388,7 @@ def send_to_targets(cloud: LocalCloud, rule: Any, event: Mapping[str, Any]) -> N
         deliver(cloud, delivery, f"events:{rule.name}")
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Deliver what rules match, and give AWS services' own events (`put_event`) to the default bus."""
     from moto.events.models import Rule, events_backends
 

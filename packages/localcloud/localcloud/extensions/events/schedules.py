@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from localcloud.extensions.events.eventbridge import Delivery, deliver, iso_time, send_to_targets
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +188,7 @@ class Scheduler:
     Times that a jump of the clock skipped fire once, and so do times at which the machine was behind with deliveries.
     """
 
-    def __init__(self, cloud: LocalCloud) -> None:
+    def __init__(self, cloud: OpenCloud) -> None:
         self._cloud = cloud
         self._entries: dict[str, _Entry] = {}
 
@@ -274,7 +274,7 @@ def _moment(value: Any) -> datetime | None:
     return aware
 
 
-def _rule_firing(cloud: LocalCloud, rule: Any) -> Callable[[datetime], None]:
+def _rule_firing(cloud: OpenCloud, rule: Any) -> Callable[[datetime], None]:
     def fire(due: datetime) -> None:
         event = {
             "version": "0",
@@ -292,7 +292,7 @@ def _rule_firing(cloud: LocalCloud, rule: Any) -> Callable[[datetime], None]:
     return fire
 
 
-def _schedule_firing(cloud: LocalCloud, group: Any, schedule: Any) -> Callable[[datetime], None]:
+def _schedule_firing(cloud: OpenCloud, group: Any, schedule: Any) -> Callable[[datetime], None]:
     def fire(due: datetime) -> None:
         payload = schedule.target.get("Input") or "{}"
         context = {
@@ -312,7 +312,7 @@ def _schedule_firing(cloud: LocalCloud, group: Any, schedule: Any) -> Callable[[
     return fire
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Start firing schedules."""
     scheduler = Scheduler(cloud)
     cloud.when_ready(lambda: cloud.background("scheduler", scheduler.run))

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from localcloud.extensions.functions.embedded_metrics import metrics_in
-from localcloud.faults import InjectedFailure
+from localcloud.extensions.injected_failures import InjectedFailure
 from localcloud.hosts.state_lock import process_mark
 from localcloud.iam.access import Refused
 from localcloud.iam.identities import CannotAssume
@@ -38,7 +38,7 @@ from localcloud.iam.need import Need
 from localcloud.iam.service_needs import key_of_message
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class ForkServer:
 class LambdaRuntime:
     """Runs functions for one cloud. Safe to use from many threads; concurrent calls get workers of their own."""
 
-    def __init__(self, cloud: LocalCloud) -> None:
+    def __init__(self, cloud: OpenCloud) -> None:
         self._cloud = cloud
         self._root = cloud.state_dir / "lambda"
         self._logs = cloud.state_dir / "logs"
@@ -388,13 +388,13 @@ def _injected(fault: Any) -> Outcome:
     return _failure(fault.error, fault.message, "")
 
 
-def _put_metric(cloud: LocalCloud, namespace: str, datum: dict[str, Any]) -> None:
+def _put_metric(cloud: OpenCloud, namespace: str, datum: dict[str, Any]) -> None:
     from moto.cloudwatch.models import cloudwatch_backends
 
     cloudwatch_backends[cloud.settings.account_id][cloud.settings.region].put_metric_data(namespace, [datum])
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Give moto's Lambda this runtime."""
     from moto.awslambda_simple.models import LambdaSimpleBackend
     from moto.core.config import default_user_config
@@ -448,7 +448,7 @@ def install(cloud: LocalCloud) -> None:
     cloud.patch(LambdaSimpleBackend, "delete_function", delete)
 
 
-def _invoke_later(cloud: LocalCloud, runtime: LambdaRuntime, function: Any, body: Any) -> None:
+def _invoke_later(cloud: OpenCloud, runtime: LambdaRuntime, function: Any, body: Any) -> None:
     """An asynchronous invocation: tried again after one and after two minutes of cloud time, as AWS does.
 
     What fails for the last time goes to the function's destination, if it has one and its role may send there.
@@ -470,7 +470,7 @@ def _invoke_later(cloud: LocalCloud, runtime: LambdaRuntime, function: Any, body
 
 
 def _tell_destination(
-    cloud: LocalCloud, function: Any, queue_arn: str, body: Any, outcome: Outcome, attempts: int
+    cloud: OpenCloud, function: Any, queue_arn: str, body: Any, outcome: Outcome, attempts: int
 ) -> None:
     """Send the record of a failed invocation (Lambda guide, "Retaining records of asynchronous invocations")."""
     account = cloud.access.account

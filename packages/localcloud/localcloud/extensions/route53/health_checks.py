@@ -17,7 +17,7 @@ from moto.route53.models import HealthCheck, Route53Backend, route53_backends
 from moto.route53.responses import Route53
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 ON_ALARM = "CLOUDWATCH_METRIC"
 
@@ -25,7 +25,7 @@ ON_ALARM = "CLOUDWATCH_METRIC"
 class HealthChecks:
     """What moto does not keep of health checks, and how they stand."""
 
-    def __init__(self, cloud: LocalCloud) -> None:
+    def __init__(self, cloud: OpenCloud) -> None:
         self._cloud = cloud
         self._backend: Route53Backend = route53_backends[cloud.settings.account_id]["aws"]
         self._asked: dict[str, Mapping[str, Any]] = {}  # by CallerReference, of deleted ones too
@@ -91,7 +91,7 @@ class HealthChecks:
             raise Route53ClientError("InvalidInput", f"The CloudWatch alarm {name} does not exist.")
 
 
-def install(cloud: LocalCloud) -> HealthChecks:
+def install(cloud: OpenCloud) -> HealthChecks:
     """Make health checks on alarms, in moto's place."""
     checks = HealthChecks(cloud)
 

@@ -32,7 +32,7 @@ from localcloud.extensions.route53.health_checks import HealthChecks
 from localcloud.extensions.route53.health_checks import install as install_health_checks
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 LOOPBACK = "127.0.0.1"
 PENDING_SECONDS = (20.0, 60.0)  # cloud time
@@ -55,7 +55,7 @@ class Change:
 class Zones:
     """The records as DNS answers them, a while behind moto's."""
 
-    def __init__(self, cloud: LocalCloud, checks: HealthChecks) -> None:
+    def __init__(self, cloud: OpenCloud, checks: HealthChecks) -> None:
         self.cloud = cloud
         self.checks = checks
         self.backend: Route53Backend = route53_backends[cloud.settings.account_id]["aws"]
@@ -156,7 +156,7 @@ class _Resolver(BaseResolver):  # type: ignore[misc]
         return reply
 
 
-def _install_actions(cloud: LocalCloud, zones: Zones) -> None:
+def _install_actions(cloud: OpenCloud, zones: Zones) -> None:
     def change(self: Any) -> ActionResult:
         if self.current_account != cloud.settings.account_id:
             return original_change(self)
@@ -193,7 +193,7 @@ def _namesakes(records: Sequence[Any], batch: Sequence[Any]) -> list[Any]:
     ]
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Delay changes, and answer DNS on a free port of loopback until the cloud closes."""
     zones = Zones(cloud, install_health_checks(cloud))
     _install_actions(cloud, zones)
@@ -209,7 +209,7 @@ def install(cloud: LocalCloud) -> None:
     cloud.on_close(stop)
 
 
-def _install_zone_ids(cloud: LocalCloud) -> None:
+def _install_zone_ids(cloud: OpenCloud) -> None:
     """The id of a hosted zone begins with Z, as all do on AWS."""
     from moto.route53 import models
 

@@ -34,7 +34,7 @@ from localcloud.extensions.ssm.command_document import (
 )
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 log = logging.getLogger(__name__)
 
@@ -623,7 +623,7 @@ def _page(response: Any, items: Sequence[Any]) -> tuple[Sequence[Any], str | Non
     return items[start:end], str(end) if end < len(items) else None
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Answer Run Command from the data plane's hosts. Without a data plane moto stays in charge."""
     from moto.ssm.responses import SimpleSystemManagerResponse
 

@@ -11,14 +11,14 @@ from moto.ssm.exceptions import ValidationException
 from moto.ssm.models import SimpleSystemManagerBackend, ssm_backends
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 STANDARD_BYTES = 4_096
 ADVANCED_BYTES = 8_192
 BOOTSTRAP_PARAMETER, BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version", "28"
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Refuse a value that is too large for its tier; Intelligent-Tiering takes what either tier takes."""
 
     def put_parameter(self: Any, name: str, description: str, value: str, *args: Any, **kwargs: Any) -> Any:
@@ -38,7 +38,7 @@ def install(cloud: LocalCloud) -> None:
     cloud.when_ready(lambda: _bootstrap(cloud))
 
 
-def _bootstrap(cloud: LocalCloud) -> None:
+def _bootstrap(cloud: OpenCloud) -> None:
     """The account went through `cdk bootstrap`, which leaves its version in a parameter."""
     settings = cloud.settings
     ssm_backends[settings.account_id][settings.region].put_parameter(

@@ -25,7 +25,7 @@ from localcloud.extensions.stepfunctions import jsonata
 from localcloud.iam.identities import CannotAssume
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 # aws-sdk service names whose botocore name differs (Step Functions guide, "Supported AWS SDK integrations").
 BOTO_SERVICE = {
@@ -66,7 +66,7 @@ SYNC_POLL_SECONDS = 0.1
 LONGEST_TEXTS_OF_EVENT = 248 * 1024
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Put the interpreter to work on this cloud: its clock, its endpoint, its events."""
     from moto.core.config import default_user_config
 
@@ -82,7 +82,7 @@ def install(cloud: LocalCloud) -> None:
     cloud.on_close(lambda: _abort_running(cloud))
 
 
-def _install_clients(cloud: LocalCloud) -> None:
+def _install_clients(cloud: OpenCloud) -> None:
     """Tasks call this cloud's endpoint, with one shared client per service and role."""
     import moto.stepfunctions.parser.asl.utils.boto_client as boto_client
     import moto.stepfunctions.parser.models  # noqa: F401  loads the interpreter's modules, to be patched
@@ -129,7 +129,7 @@ def _install_clients(cloud: LocalCloud) -> None:
 _PARSED: dict[str, tuple[bytes, Any]] = {}
 
 
-def _install_parser(cloud: LocalCloud) -> None:
+def _install_parser(cloud: OpenCloud) -> None:
     """Parse each definition once: the grammar takes half a second for a large one, at every execution."""
     from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
 
@@ -145,7 +145,7 @@ def _install_parser(cloud: LocalCloud) -> None:
     cloud.patch(AmazonStateLanguageParser, "parse", staticmethod(parse))
 
 
-def _install_waits(cloud: LocalCloud) -> None:
+def _install_waits(cloud: OpenCloud) -> None:
     from moto.stepfunctions.parser.asl.component.common.retry.max_attempts_decl import MaxAttemptsOutcome
     from moto.stepfunctions.parser.asl.component.common.retry.retrier_decl import RetrierDecl
     from moto.stepfunctions.parser.asl.component.common.retry.retrier_outcome import RetrierOutcome
@@ -192,7 +192,7 @@ def _install_waits(cloud: LocalCloud) -> None:
     cloud.patch(state_task_service_callback, "_DELAY_SECONDS_SYNC_CONDITION_CHECK", SYNC_POLL_SECONDS)
 
 
-def _install_integrations(cloud: LocalCloud) -> None:
+def _install_integrations(cloud: OpenCloud) -> None:
     from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service import (
         StateTaskService,
     )
@@ -298,7 +298,7 @@ def _dates_to_text(value: Any) -> Any:
     return value
 
 
-def _install_executions(cloud: LocalCloud) -> None:
+def _install_executions(cloud: OpenCloud) -> None:
     from moto.core.responses import ActionResult
     from moto.stepfunctions.parser.api import ExecutionStatus, InvalidExecutionInput
     from moto.stepfunctions.parser.backend.execution import BaseExecutionWorkerCommunication, Execution
@@ -405,12 +405,12 @@ def running() -> list[Any]:
     return [execution for execution in executions() if execution.status == "RUNNING"]
 
 
-def _abort_running(cloud: LocalCloud) -> None:
+def _abort_running(cloud: OpenCloud) -> None:
     for execution in running():
         execution.stop(cloud.clock.now(), "LocalCloudClosed", "The local cloud was closed.")
 
 
-def _announce(cloud: LocalCloud, execution: Any, *, ended: bool = True) -> None:
+def _announce(cloud: OpenCloud, execution: Any, *, ended: bool = True) -> None:
     """The `Step Functions Execution Status Change` event, shaped as AWS shapes it."""
     if cloud.closing.is_set():
         return

@@ -22,7 +22,7 @@ from jsonata.jsonata import Jsonata
 from jsonata.utils import Utils
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 HASHES = {"MD5": "md5", "SHA-1": "sha1", "SHA-256": "sha256", "SHA-384": "sha384", "SHA-512": "sha512"}
 LARGEST_EXACT_INTEGER = 2**53
@@ -144,7 +144,7 @@ def _no_eval(*_: Any) -> Any:
     raise EvaluationError("$eval is not supported by Step Functions; use $parse")
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Evaluate every `{% ... %}` of a state machine here."""
     from moto.stepfunctions.parser.api import EvaluationFailedEventDetails, HistoryEventType
     from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (

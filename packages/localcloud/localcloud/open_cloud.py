@@ -1,0 +1,223 @@
+"""The local cloud as its extensions know it: the parts they share, clients, and patches that end with it.
+
+Everything that is changed in moto while it is open goes through `patch` and is put back when it closes.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from localcloud.clock import CloudClock
+from localcloud.dataplane import DataPlane
+from localcloud.extensions.account_quotas import LocalQuotas
+from localcloud.extensions.cloudwatch.metric_store import MetricStore
+from localcloud.extensions.elbv2.lateness import BalancerLateness
+from localcloud.extensions.events.deliveries import DeliveriesAtWork
+from localcloud.extensions.price_list import LocalPriceList
+from localcloud.faults import Faults
+from localcloud.iam.access import Access
+from localcloud.iam.account import Account
+from localcloud.iam.identities import ADMINISTRATOR_KEY, Credentials
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+EventSender = Callable[[str, str, Mapping[str, Any], Sequence[str]], None]
+
+
+class LocalCloudError(Exception):
+    """The local cloud cannot start or go on: says what failed and what to do."""
+
+
+@dataclass(frozen=True)
+class CloudSettings:
+    """What is fixed for one run of the local cloud."""
+
+    account_id: str = "123456789012"
+    region: str = "us-east-1"
+    seed: int = 77
+    describe_delay_seconds: float = 0.3  # real seconds that a describe may lag behind a create (EC2)
+    snapshot_seconds: float = 1.0  # real seconds that a snapshot stays pending at least
+    # And what it copies: all blocks at first, then those written since (cloud seconds, per volume). 0: at once.
+    snapshot_mib_per_s: float = 100.0
+    bridge_address: str = "10.77.0.1"
+    balancer_lateness: BalancerLateness = field(default_factory=BalancerLateness)
+    # Modules of a deployment package that do nothing on import; imported once for all functions of the package.
+    lambda_preload: tuple[str, ...] = ()
+    # Modules of the project that uses it, each with `install(cloud)` (plugins.py).
+    plugins: tuple[str, ...] = ()
+
+
+class OpenCloud:
+    """A cloud from its start to its end: its parts, its addresses and clients, and what it takes back at its end.
+
+    For extensions: `dataplane`, `clock`, `state_dir`, `settings`, `closing`, `endpoint_url`, `client()`,
+    `client_as()`, `faults`, `deliveries`, `access`, `metrics`, `price_list`, `quotas`, `patch()`, `add_action()`,
+    `on_close()`, `when_ready()`, `background()`, `put_event()`.
+    """
+
+    def __init__(
+        self,
+        dataplane: DataPlane | None,
+        state_dir: Path,
+        port: int = 0,
+        clock_scale: float = 1.0,
+        *,
+        extra_addresses: Sequence[str] = (),
+        settings: CloudSettings | None = None,
+    ) -> None:
+        if any(address in ("0.0.0.0", "::", "") for address in extra_addresses):
+            raise LocalCloudError(
+                "The administrator's key is no secret here: the local cloud listens on named addresses only."
+            )
+        self.dataplane = dataplane
+        self.state_dir = Path(state_dir).resolve()
+        self.settings = settings or CloudSettings()
+        self.closing = threading.Event()
+        self.state_dir.mkdir(parents=True, exist_ok=True)
+        self.clock = CloudClock(self.state_dir / "clock.json", clock_scale)
+        self.faults = Faults()
+        self.deliveries = DeliveriesAtWork()
+        self.access = Access(Account(self.settings.account_id, self.settings.region), self.clock.now)
+        self.metrics = MetricStore()
+        self.price_list = LocalPriceList()
+        self.quotas = LocalQuotas()
+        self.port = port
+        self.dns_port = 0  # UDP on loopback, once Route 53 is installed
+        self._addresses = (LOOPBACK, *extra_addresses)
+        self._callbacks: list[Callable[[], None]] = []
+        self._threads: list[threading.Thread] = []
+        self._event_sender: EventSender | None = None
+        self._ready: list[Callable[[], Any]] = []
+        self._clients: dict[tuple[str, str], Any] = {}
+        self._clients_lock = threading.Lock()
+
+    @property
+    def endpoint_url(self) -> str:
+        """Where the AWS API is, e.g. http://127.0.0.1:4566."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    @property
+    def host_endpoint_url(self) -> str:
+        """Where hosts can reach it: the bridge's address when we listen there and it exists, else loopback."""
+        for address in self._addresses[1:]:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                try:
+                    probe.bind((address, 0))
+                except OSError:
+                    continue
+            return f"http://{address}:{self.port}"
+        return self.endpoint_url
+
+    def client(self, service: str) -> Any:
+        """The administrator's boto3 client, made once per service; safe to share between threads."""
+        return self._client_with(service, Credentials(ADMINISTRATOR_KEY, ADMINISTRATOR_KEY, None))
+
+    def client_as(self, role_arn: str, session_name: str, principal: str, service: str) -> Any:
+        """A boto3 client of a service that acts as a role, e.g. states.amazonaws.com; made once per role.
+
+        Raises CannotAssume when the role is not there or does not trust the principal.
+        """
+        return self._client_with(
+            service, self.access.identities.credentials(role_arn, session_name, principal, self.clock.now())
+        )
+
+    def _client_with(self, service: str, credentials: Credentials) -> Any:
+        with self._clients_lock:
+            known = self._clients.get((service, credentials.access_key_id))
+            if known is None:
+                known = boto3.client(  # type: ignore[call-overload]
+                    service,
+                    endpoint_url=self.endpoint_url,
+                    region_name=self.settings.region,
+                    aws_access_key_id=credentials.access_key_id,
+                    aws_secret_access_key=credentials.secret_access_key,
+                    aws_session_token=credentials.session_token,
+                    config=_client_config(service),
+                )
+                self._clients[service, credentials.access_key_id] = known
+            return known
+
+    def patch(self, owner: Any, name: str, replacement: Any) -> Any:
+        """Replace an attribute of moto until the cloud closes; returns the original.
+
+        Raises LocalCloudError when the attribute does not exist: moto has moved.
+        """
+        if name not in vars(owner) and not hasattr(owner, name):
+            raise LocalCloudError(
+                f"moto has no {getattr(owner, '__name__', owner)}.{name}: is it moto 5.2.5?"
+            )
+        raw = vars(owner).get(name, _ABSENT)
+        original = getattr(owner, name)
+        setattr(owner, name, replacement)
+
+        def restore() -> None:
+            if raw is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, raw)
+
+        self.on_close(restore)
+        return original
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Call this when the cloud closes; the last one registered goes first."""
+        self._callbacks.append(callback)
+
+    def background(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        """Run `work` in a daemon thread; it should return soon after `closing` is set. Its errors are logged."""
+
+        def guarded() -> None:
+            try:
+                work()
+            except Exception:  # top boundary of the thread: report, or nobody hears of it
+                if not self.closing.is_set():
+                    log.exception("background work %s failed", name)
+
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = threading.Thread(target=guarded, name=f"peaker-{name}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return thread
+
+    def put_event(
+        self, source: str, detail_type: str, detail: Mapping[str, Any], resources: Sequence[str] = ()
+    ) -> None:
+        """Put an AWS service event on the default bus; rules see it as they see the real one."""
+        if self._event_sender is None:
+            raise LocalCloudError("events are not installed yet")
+        self._event_sender(source, detail_type, detail, resources)
+
+    def deliver_events_with(self, sender: EventSender) -> None:
+        """Called by the EventBridge extension: how `put_event` reaches the bus."""
+        self._event_sender = sender
+
+    def when_ready(self, callback: Callable[[], Any]) -> None:
+        """Call this when every extension is installed and the server is about to listen."""
+        self._ready.append(callback)
+
+    def add_action(self, response_class: Any, name: str, action: Callable[..., Any]) -> None:
+        """Give moto an API action that it lacks (or replace one it has) until the cloud closes."""
+        if hasattr(response_class, name):
+            self.patch(response_class, name, action)
+        else:
+            setattr(response_class, name, action)
+            self.on_close(lambda: delattr(response_class, name))
+
+
+_ABSENT = object()
+
+
+def _client_config(service: str) -> Config:
+    # S3's presigned addresses are of Signature Version 2 otherwise, which S3 takes no more.
+    signature = {"signature_version": "s3v4"} if service == "s3" else {}
+    return Config(retries={"total_max_attempts": 1}, max_pool_connections=32, **signature)  # type: ignore[arg-type]
