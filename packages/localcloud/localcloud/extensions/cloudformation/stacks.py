@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from botocore.exceptions import BotoCoreError, ClientError
 
-from localcloud.extensions.cloudformation.resources import RESOURCE_TYPES, Made, Request
+from localcloud.extensions.cloudformation.resource_type import Made, Request
+from localcloud.extensions.cloudformation.resources import RESOURCE_TYPES
 from localcloud.extensions.cloudformation.template import (
     Scope,
     TemplateError,
