@@ -34,7 +34,7 @@ IP_FREEBIND = 15  # linux/in.h; lets us listen on the hosts' bridge address befo
 RESOURCE_EXTENSIONS = (
     "ec2.instances",
     "ec2.images",
-    "ec2.ebs",
+    "ec2.ebs_actions",
     "kms",
     "logs",
     "ssm.commands",

@@ -1,0 +1,123 @@
+"""The EBS direct APIs: which blocks a snapshot holds, and what is in them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from moto.core.exceptions import ServiceException
+from moto.core.responses import ActionResult
+
+from localcloud.dataplane import DataPlaneError
+from localcloud.extensions.ec2.ebs import BLOCK_BYTES
+from localcloud.extensions.ec2.ebs_records import EbsSnapshot
+from localcloud.extensions.ec2.state import Ec2State
+
+BLOCK_TOKEN_LIFE = timedelta(days=7)
+
+
+# -- EBS direct APIs -----------------------------------------------------------------------------------------
+
+
+class DirectActions:
+    """ebs:ListSnapshotBlocks, ListChangedBlocks and GetSnapshotBlock over EC2's snapshots."""
+
+    def __init__(self, state: Ec2State) -> None:
+        self.state = state
+        self._changed: dict[tuple[str, str], Sequence[int]] = {}
+
+    def list_snapshot_blocks(self, response: Any) -> ActionResult:
+        snapshot = self._snapshot(response._get_param("SnapshotId"))
+        indices, token = self._page(response, self._indices(snapshot))
+        blocks = [{"BlockIndex": index, "BlockToken": _block_token(snapshot.id, index)} for index in indices]
+        return ActionResult({"Blocks": blocks, "NextToken": token, **self._about(snapshot)})
+
+    def list_changed_blocks(self, response: Any) -> ActionResult:
+        first = self._snapshot(response._get_param("FirstSnapshotId"))
+        second = self._snapshot(response._get_param("SecondSnapshotId"))
+        if first.volume_id != second.volume_id:
+            raise DirectError(
+                "ValidationException", "UNRELATED_SNAPSHOTS", "The snapshots are not of the same volume."
+            )
+        before, after = set(self._indices(first)), set(self._indices(second))
+        changed = self._changed.get((first.id, second.id))
+        if changed is None:
+            changed = self.state.dataplane.volumes.changed_blocks(first.id, second.id)
+            self._changed[first.id, second.id] = changed
+        indices, token = self._page(response, changed)
+        blocks = [
+            {
+                "BlockIndex": index,
+                "FirstBlockToken": _block_token(first.id, index) if index in before else None,
+                "SecondBlockToken": _block_token(second.id, index) if index in after else None,
+            }
+            for index in indices
+        ]
+        return ActionResult({"ChangedBlocks": blocks, "NextToken": token, **self._about(second)})
+
+    def get_snapshot_block(self, response: Any) -> ActionResult:
+        snapshot = self._snapshot(response._get_param("SnapshotId"))
+        index = int(response._get_param("BlockIndex"))
+        if response._get_param("BlockToken") != _block_token(snapshot.id, index):
+            raise DirectError("ValidationException", "INVALID_BLOCK_TOKEN", "The block token is not valid.")
+        try:
+            content = self.state.dataplane.volumes.read_snapshot_block(snapshot.id, index)
+        except DataPlaneError as error:
+            raise DirectError("ResourceNotFoundException", "SNAPSHOT_BLOCK_NOT_FOUND", str(error)) from error
+        return ActionResult(
+            {
+                "DataLength": len(content),
+                "BlockData": content,
+                "Checksum": base64.b64encode(hashlib.sha256(content).digest()).decode(),
+                "ChecksumAlgorithm": "SHA256",
+            }
+        )
+
+    def _snapshot(self, snapshot_id: str) -> EbsSnapshot:
+        snapshot = self.state.backend.snapshots.get(snapshot_id)
+        if not isinstance(snapshot, EbsSnapshot):
+            raise DirectError(
+                "ResourceNotFoundException",
+                "SNAPSHOT_NOT_FOUND",
+                f"The snapshot {snapshot_id} does not exist.",
+            )
+        if snapshot.status != "completed":
+            raise DirectError(
+                "ValidationException", "INVALID_SNAPSHOT_ID", f"The snapshot {snapshot_id} is pending."
+            )
+        return snapshot
+
+    def _indices(self, snapshot: EbsSnapshot) -> Sequence[int]:
+        return self.state.dataplane.volumes.snapshot_blocks(snapshot.id)
+
+    def _page(self, response: Any, indices: Iterable[int]) -> tuple[list[int], str | None]:
+        size = int(response._get_param("MaxResults") or 10_000)
+        if not 100 <= size <= 10_000:
+            raise DirectError(
+                "ValidationException", "INVALID_PARAMETER_VALUE", "MaxResults must be between 100 and 10000."
+            )
+        start = int(response._get_param("NextToken") or response._get_param("StartingBlockIndex") or 0)
+        rest = [index for index in indices if index >= start]
+        return rest[:size], str(rest[size]) if len(rest) > size else None
+
+    def _about(self, snapshot: EbsSnapshot) -> dict[str, Any]:
+        return {
+            "ExpiryTime": self.state.cloud.clock.now() + BLOCK_TOKEN_LIFE,
+            "VolumeSize": snapshot.volume_size,
+            "BlockSize": BLOCK_BYTES,
+        }
+
+
+def _block_token(snapshot_id: str, index: int) -> str:
+    return base64.b64encode(hashlib.sha256(f"{snapshot_id}/{index}".encode()).digest()).decode()
+
+
+class DirectError(ServiceException):
+    """An error of the EBS direct APIs, which has a reason besides its code."""
+
+    def __init__(self, code: str, reason: str, message: str) -> None:
+        super().__init__(code, message)
+        self.Reason = reason
