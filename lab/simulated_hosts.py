@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from localcloud.dataplane import RunResult
-from localcloud.simulated_dataplane import After
+from localcloud.simulated.hosts import After
 
 # Stands for an id of the host itself.
 FROM_THE_HOST = "from the host"

@@ -22,7 +22,8 @@ from peaker.ports import Lease, Ledger
 from localcloud.extensions.elbv2.lateness import PROMPT
 from localcloud.open_cloud import CloudSettings
 from localcloud.server import LocalCloud
-from localcloud.simulated_dataplane import SimulatedBlockStore, simulated_dataplane
+from localcloud.simulated.volumes import SimulatedBlockStore
+from localcloud.simulated_dataplane import simulated_dataplane
 from peaker_contract import errors
 from peaker_contract.tags import RUN_TAG
 from tests.contract.run_parts import RUN

@@ -8,7 +8,7 @@ from typing import Any
 
 from lab.simulated_hosts import HEALTHY, SimulatedAnswers, as_run_result, document_of, own
 from localcloud.dataplane import RunResult
-from localcloud.simulated_dataplane import After
+from localcloud.simulated.hosts import After
 
 
 class HostAnswers:

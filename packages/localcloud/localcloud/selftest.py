@@ -182,7 +182,7 @@ def _jsonata_binds_values() -> None:
 
 
 def _templates_are_filled() -> None:
-    from localcloud.extensions.events.eventbridge import transform
+    from localcloud.extensions.events.target_payload import transform
 
     found = transform('{"a": "<x>", "b": <x>}', {"x": 'say "hi"'})
     if found != '{"a": "say \\"hi\\"", "b": "say \\"hi\\""}':

@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 
 IP_FREEBIND = 15  # linux/in.h; lets us listen on the hosts' bridge address before the bridge exists
 RESOURCE_EXTENSIONS = (
-    "ec2.instances",
+    "ec2.instance_actions",
     "ec2.images",
     "ec2.ebs_actions",
     "kms",
     "logs",
-    "ssm.commands",
+    "ssm.command_actions",
     "ssm.parameters",
-    "elbv2.balancers",
+    "elbv2.balancer_actions",
     "dynamodb",
     "route53.records",
     "quotas",
@@ -50,12 +50,12 @@ CONTROL_EXTENSIONS = (
     "cloudwatch.metrics",
     "events.eventbridge",
     "stepfunctions.executions",
-    "functions.lambda_runtime",
+    "functions.invocations",
     "cloudwatch.alarms",
     "events.schedules",
     "sns",
+    "cloudformation.stack_actions",
     "sqs",
-    "cloudformation.stacks",
 )
 
 

@@ -86,3 +86,8 @@ def arn(look: Lookup, service: str, resource: str, *, account: str | None = None
 
 def listed(value: Any) -> list[Any]:
     return [] if value is None else value if isinstance(value, list) else [value]
+
+
+def for_each(make: Callable[[str], Needs], actions: Sequence[str], service: str) -> dict[str, Needs]:
+    """What several actions of a service need, each made of its name."""
+    return {f"{service}:{action}": make(action) for action in actions}

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from localcloud.iam.administration_needs import ADMINISTRATION
+from localcloud.iam.dynamodb_needs import DYNAMODB
 from localcloud.iam.ec2_needs import EC2
-from localcloud.iam.need import Lookup, Need, Needs, Params, arn, listed
+from localcloud.iam.need import Lookup, Need, Needs, Params, arn, for_each, listed
+from localcloud.iam.s3_needs import S3
 
-TRANSACTED = {
-    "Put": "PutItem",
-    "Update": "UpdateItem",
-    "Delete": "DeleteItem",
-    "ConditionCheck": "ConditionCheckItem",
-}
 AWS_DOCUMENTS = ("AWS-", "AmazonCloudWatch-", "AmazonSSM-")
 
 
@@ -65,76 +60,6 @@ def _parameters(action: str, parameter: str) -> Needs:
     return lambda params, look: [
         Need(f"ssm:{action}", parameter_arn(look, name), "parameter") for name in listed(params[parameter])
     ]
-
-
-# -- DynamoDB -------------------------------------------------------------------------------------------------
-
-
-def _table(look: Lookup, name: str) -> str:
-    return name if name.startswith("arn:") else arn(look, "dynamodb", f"table/{name}")
-
-
-def _item(action: str, params: Params, look: Lookup) -> Need:
-    table = str(params["TableName"])
-    keys: dict[str, Sequence[str] | None] = {}
-    holder = params.get("Key") or params.get("Item")
-    hash_key = look.hash_key(table.rsplit("/", 1)[-1])
-    if holder and hash_key in holder:
-        keys["dynamodb:leadingkeys"] = (str(next(iter(holder[hash_key].values()))),)
-    return Need(f"dynamodb:{action}", _table(look, table), "table", keys)
-
-
-def _on_item(action: str) -> Needs:
-    return lambda params, look: [_item(action, params, look)]
-
-
-def _query(action: str) -> Needs:
-    def needs(params: Params, look: Lookup) -> list[Need]:
-        table = _table(look, str(params["TableName"]))
-        index = params.get("IndexName")
-        if index:
-            return [Need(f"dynamodb:{action}", f"{table}/index/{index}", "index")]
-        return [Need(f"dynamodb:{action}", table, "table")]
-
-    return needs
-
-
-def _transact_write(params: Params, look: Lookup) -> Iterator[Need]:
-    for item in params["TransactItems"]:
-        for part, action in TRANSACTED.items():
-            if part in item:
-                yield _item(action, item[part], look)
-
-
-def _transact_get(params: Params, look: Lookup) -> Iterator[Need]:
-    for item in params["TransactItems"]:
-        yield _item("GetItem", item["Get"], look)
-
-
-def _batch(action: str) -> Needs:
-    return lambda params, look: [
-        Need(f"dynamodb:{action}", _table(look, table), "table") for table in params["RequestItems"]
-    ]
-
-
-def _with_table_key(needs: Needs) -> Needs:
-    """DynamoDB opens the key of an encrypted table as whoever calls (its guide, "Encryption at rest: usage notes")."""
-
-    def with_key(params: Params, look: Lookup) -> Iterator[Need]:
-        tables: dict[str, None] = {}
-        for need in needs(params, look):
-            tables[need.resource] = None
-            yield need
-        for table in tables:
-            key = look.key_of_table(table)
-            via = {
-                "kms:viaservice": (f"dynamodb.{look.region}.amazonaws.com",),
-                "kms:calleraccount": (look.account_id,),
-            }
-            if key:
-                yield Need("kms:Decrypt", key, "key", via)
-
-    return with_key
 
 
 # -- CloudWatch, load balancing, Route 53 ---------------------------------------------------------------------
@@ -334,58 +259,6 @@ def _assume_role(params: Params, look: Lookup) -> list[Need]:
     return [Need("sts:AssumeRole", str(params["RoleArn"]), "role")]
 
 
-# -- S3 -------------------------------------------------------------------------------------------------------
-
-
-def _bucket(action: str) -> Needs:
-    def needs(params: Params, look: Lookup) -> list[Need]:
-        keys: dict[str, Sequence[str] | None] = {}
-        if action == "ListBucket":
-            keys["s3:prefix"] = (str(params["Prefix"]),) if params.get("Prefix") else None
-        return [Need(f"s3:{action}", f"arn:aws:s3:::{params['Bucket']}", "bucket", keys)]
-
-    return needs
-
-
-def _read_object(params: Params, look: Lookup) -> Iterator[Need]:
-    bucket, key = str(params["Bucket"]), str(params["Key"])
-    action = "GetObjectVersion" if params.get("VersionId") else "GetObject"
-    yield Need(f"s3:{action}", f"arn:aws:s3:::{bucket}/{key}", "object")
-    customer_key = look.key_of_object(bucket, key)
-    if customer_key:
-        yield Need("kms:Decrypt", customer_key, "key", _via_s3(look))
-
-
-def _write_object(params: Params, look: Lookup) -> Iterator[Need]:
-    bucket = str(params["Bucket"])
-    yield Need("s3:PutObject", f"arn:aws:s3:::{bucket}/{params['Key']}", "object")
-    given = params.get("SSEKMSKeyId")
-    customer_key = look.customer_key(given) if given else look.key_of_bucket(bucket)
-    if customer_key:
-        yield Need("kms:GenerateDataKey", customer_key, "key", _via_s3(look))
-
-
-def _via_s3(look: Lookup) -> Mapping[str, Sequence[str] | None]:
-    return {"kms:viaservice": (f"s3.{look.region}.amazonaws.com",), "kms:calleraccount": (look.account_id,)}
-
-
-def _object(action: str) -> Needs:
-    return lambda params, look: [
-        Need(f"s3:{action}", f"arn:aws:s3:::{params['Bucket']}/{params['Key']}", "object")
-    ]
-
-
-def _delete_objects(params: Params, look: Lookup) -> list[Need]:
-    return [
-        Need("s3:DeleteObject", f"arn:aws:s3:::{params['Bucket']}/{one['Key']}", "object")
-        for one in listed(params["Delete"]["Objects"])
-    ]
-
-
-def _list_objects(params: Params, look: Lookup) -> list[Need]:
-    return list(_bucket("ListBucket")(params, look))
-
-
 # -- all of them ----------------------------------------------------------------------------------------------
 
 
@@ -430,60 +303,47 @@ def _quota(params: Params, look: Lookup) -> list[Need]:
     return [Need("servicequotas:GetServiceQuota", quota, "quota", keys)]
 
 
-def _with(make: Any, actions: Sequence[str], service: str) -> dict[str, Needs]:
-    return {f"{service}:{action}": make(action) for action in actions}
-
-
 # By botocore's service and operation; the action that it needs may have another prefix.
 NEEDS: dict[str, Needs] = {
     **EC2,
     **ADMINISTRATION,
+    **DYNAMODB,
+    **S3,
     "ssm:SendCommand": _send_command,
     "ssm:GetParameter": _parameters("GetParameter", "Name"),
     "ssm:GetParameters": _parameters("GetParameters", "Names"),
     "ssm:GetParametersByPath": _parameters("GetParametersByPath", "Path"),
     "ssm:PutParameter": _parameters("PutParameter", "Name"),
     "ssm:DeleteParameter": _parameters("DeleteParameter", "Name"),
-    **{
-        name: _with_table_key(needs)
-        for name, needs in {
-            **_with(_on_item, ("GetItem", "PutItem", "UpdateItem", "DeleteItem"), "dynamodb"),
-            **_with(_query, ("Query", "Scan"), "dynamodb"),
-            **_with(_batch, ("BatchGetItem", "BatchWriteItem"), "dynamodb"),
-            "dynamodb:TransactWriteItems": _transact_write,
-            "dynamodb:TransactGetItems": _transact_get,
-        }.items()
-    },
-    **_with(_query, ("DescribeTable",), "dynamodb"),
     "cloudwatch:PutMetricData": _put_metric_data,
     "cloudwatch:PutMetricAlarm": _put_metric_alarm,
     "cloudwatch:SetAlarmState": _set_alarm_state,
     "cloudwatch:DescribeAlarms": _alarms("DescribeAlarms", all_without_names=True),
-    **_with(_alarms, ("DeleteAlarms", "DisableAlarmActions", "EnableAlarmActions"), "cloudwatch"),
+    **for_each(_alarms, ("DeleteAlarms", "DisableAlarmActions", "EnableAlarmActions"), "cloudwatch"),
     "cloudwatch:DescribeAlarmHistory": lambda params, look: [
         Need("cloudwatch:DescribeAlarmHistory", _alarm(look, params.get("AlarmName") or "*"), "alarm")
     ],
-    **_with(
+    **for_each(
         lambda action: _on_arn(f"elasticloadbalancing:{action}", "targetgroup", "TargetGroupArn"),
         ("RegisterTargets", "DeregisterTargets", "ModifyTargetGroup", "DeleteTargetGroup"),
         "elbv2",
     ),
-    **_with(_listener, ("ModifyListener", "DeleteListener"), "elbv2"),
-    **_with(_in_zone, ("ListResourceRecordSets", "GetHostedZone"), "route53"),
+    **for_each(_listener, ("ModifyListener", "DeleteListener"), "elbv2"),
+    **for_each(_in_zone, ("ListResourceRecordSets", "GetHostedZone"), "route53"),
     "route53:ChangeResourceRecordSets": _change_records,
-    **_with(_health_check, ("GetHealthCheck", "UpdateHealthCheck", "DeleteHealthCheck"), "route53"),
-    **_with(_tag_route53, ("ChangeTagsForResource", "ListTagsForResource"), "route53"),
+    **for_each(_health_check, ("GetHealthCheck", "UpdateHealthCheck", "DeleteHealthCheck"), "route53"),
+    **for_each(_tag_route53, ("ChangeTagsForResource", "ListTagsForResource"), "route53"),
     "lambda:Invoke": _function("InvokeFunction"),
-    **_with(_function, ("GetFunction", "GetFunctionConfiguration", "GetPolicy"), "lambda"),
-    **_with(_machine, ("StartExecution", "ListExecutions", "DescribeStateMachine"), "stepfunctions"),
-    **_with(_execution, ("DescribeExecution", "StopExecution", "GetExecutionHistory"), "stepfunctions"),
+    **for_each(_function, ("GetFunction", "GetFunctionConfiguration", "GetPolicy"), "lambda"),
+    **for_each(_machine, ("StartExecution", "ListExecutions", "DescribeStateMachine"), "stepfunctions"),
+    **for_each(_execution, ("DescribeExecution", "StopExecution", "GetExecutionHistory"), "stepfunctions"),
     "stepfunctions:DescribeStateMachineForExecution": _execution("DescribeStateMachineForExecution"),
     "events:PutEvents": _put_events,
-    **_with(_rule, ("PutRule", "DescribeRule", "EnableRule", "DisableRule"), "events"),
+    **for_each(_rule, ("PutRule", "DescribeRule", "EnableRule", "DisableRule"), "events"),
     "events:PutTargets": _rule("PutTargets", "Rule"),
     "events:ListTargetsByRule": _rule("ListTargetsByRule", "Rule"),
     "sns:Publish": _publish,
-    **_with(
+    **for_each(
         _queue,
         (
             *("SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility"),
@@ -491,23 +351,15 @@ NEEDS: dict[str, Needs] = {
         ),
         "sqs",
     ),
-    **_with(_log_stream, ("CreateLogStream", "PutLogEvents", "GetLogEvents"), "logs"),
-    **_with(_log_group, ("CreateLogGroup", "FilterLogEvents", "DescribeLogStreams", "StartQuery"), "logs"),
+    **for_each(_log_stream, ("CreateLogStream", "PutLogEvents", "GetLogEvents"), "logs"),
+    **for_each(_log_group, ("CreateLogGroup", "FilterLogEvents", "DescribeLogStreams", "StartQuery"), "logs"),
     "sts:AssumeRole": _assume_role,
-    "s3:GetObject": _read_object,
-    "s3:HeadObject": _read_object,
-    "s3:PutObject": _write_object,
-    "s3:DeleteObject": _object("DeleteObject"),
-    "s3:DeleteObjects": _delete_objects,
-    **{f"s3:{operation}": _list_objects for operation in ("ListObjects", "ListObjectsV2", "HeadBucket")},
-    "s3:GetBucketLocation": _bucket("GetBucketLocation"),
-    "s3:ListBuckets": lambda params, look: [Need("s3:ListAllMyBuckets")],
-    **_with(_key, ("Encrypt", "Decrypt", "GenerateDataKey", "DescribeKey", "CreateGrant"), "kms"),
+    **for_each(_key, ("Encrypt", "Decrypt", "GenerateDataKey", "DescribeKey", "CreateGrant"), "kms"),
     "kms:GenerateDataKeyWithoutPlaintext": _key("GenerateDataKeyWithoutPlaintext"),
-    **_with(_role, ("GetRole", "ListRolePolicies", "GetRolePolicy"), "iam"),
+    **for_each(_role, ("GetRole", "ListRolePolicies", "GetRolePolicy"), "iam"),
     "iam:GetInstanceProfile": _instance_profile,
     "sns:ListSubscriptionsByTopic": _on_arn("sns:ListSubscriptionsByTopic", "topic", "TopicArn"),
     "service-quotas:GetServiceQuota": _quota,
-    **_with(_stack, ("DescribeStacks", "DescribeStackEvents", "DescribeStackResources"), "cloudformation"),
+    **for_each(_stack, ("DescribeStacks", "DescribeStackEvents", "DescribeStackResources"), "cloudformation"),
 }
 IAM_PREFIX = {"elbv2": "elasticloadbalancing", "service-quotas": "servicequotas", "stepfunctions": "states"}

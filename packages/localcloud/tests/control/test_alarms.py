@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cloud_rig.control import ROLE, Control, control, eventually, unique
-from localcloud.extensions.cloudwatch.alarms import AlarmRule, judge
+from localcloud.extensions.cloudwatch.alarm_rules import AlarmRule, judge
 
 SCALE = 600
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cloud_rig.control import ROLE, Control, control, eventually, unique
-from localcloud.extensions.events.eventbridge import target_payload, transform
+from localcloud.extensions.events.target_payload import target_payload, transform
 
 EVENT = {
     "version": "0",

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from cloud_rig.resources import SUBNET_A, ResourceCloud, eventually
 from localcloud.dataplane import ReadEndpointSpec
-from localcloud.extensions.ec2.instances import VPC_ID
+from localcloud.extensions.ec2.network import VPC_ID
 
 HEALTH_PORT = 9200
 

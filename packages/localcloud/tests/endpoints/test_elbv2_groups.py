@@ -23,7 +23,7 @@ import pytest
 from cloud_rig.real_machine import free_port
 from cloud_rig.resources import SUBNET_A, eventually
 from localcloud.dataplane import DataPlane
-from localcloud.extensions.ec2.instances import VPC_ID
+from localcloud.extensions.ec2.network import VPC_ID
 from localcloud.extensions.elbv2.lateness import PROMPT
 from localcloud.open_cloud import CloudSettings
 from localcloud.read_endpoint import HaproxyReadEndpoints

@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from cloud_rig.resources import IMAGE, SUBNET_B, ResourceCloud, eventually
-from localcloud.extensions.ec2.instances import SECURITY_GROUP_ID, SUBNETS, VPC_ID
+from localcloud.extensions.ec2.network import SECURITY_GROUP_ID, SUBNETS, VPC_ID
 
 
 def code_of(error: pytest.ExceptionInfo[ClientError]) -> str:

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from cloud_rig.control import OPEN_QUEUE
 from cloud_rig.resources import ResourceCloud, eventually
 from localcloud.dataplane import RunResult
-from localcloud.simulated_dataplane import After
+from localcloud.simulated.hosts import After
 
 ENDED = ("Success", "Failed", "TimedOut", "Cancelled")
 

@@ -12,8 +12,6 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -21,6 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from localcloud.extensions.cloudformation.resource_type import Made, Request
 from localcloud.extensions.cloudformation.resources import RESOURCE_TYPES
+from localcloud.extensions.cloudformation.stack_records import Stack, StackFailed, StackResource
 from localcloud.extensions.cloudformation.template import (
     Scope,
     TemplateError,
@@ -38,64 +37,8 @@ DELETE_PASSES = 3
 # Deletion policies that keep a resource, and those that keep it also when the operation that made it is rolled back.
 RETAINED = frozenset({"Retain", "RetainExceptOnCreate"})
 RETAINED_AT_CREATION = frozenset({"Retain"})
-# CloudFormation's quotas for a template: in the request, and in S3.
-LONGEST_INLINE_TEMPLATE_BYTES = 51_200
-LONGEST_TEMPLATE_BYTES = 1_048_576
 # Such a stack can only be deleted.
 CREATED_IN_VAIN = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED"})
-ACTIONS = (
-    "create_stack",
-    "update_stack",
-    "delete_stack",
-    "describe_stacks",
-    "describe_stack_events",
-    "describe_stack_resource",
-    "describe_stack_resources",
-    "list_stack_resources",
-    "list_stacks",
-    "list_exports",
-    "get_template",
-)
-# Moto's other actions work on moto's own stacks, which do not exist here.
-REFUSED = ("create_change_set", "execute_change_set", "describe_change_set", "create_stack_set")
-
-
-class StackFailed(Exception):
-    """A resource could not be made, changed or deleted."""
-
-
-@dataclass
-class StackResource:
-    """One resource of a stack, as it was made."""
-
-    logical_id: str
-    type: str
-    made: Made | None = None
-    template: Mapping[str, Any] = field(default_factory=dict)
-    status: str = ""
-    reason: str = ""
-    properties: Mapping[str, Any] = field(default_factory=dict)
-    at: datetime | None = None
-
-
-@dataclass
-class Stack:
-    """A stack and its history."""
-
-    name: str
-    id: str
-    template: dict[str, Any]
-    body: str
-    parameters: dict[str, str]
-    tags: list[dict[str, str]]
-    created: datetime
-    status: str = ""
-    reason: str = ""
-    updated: datetime | None = None
-    deleted: datetime | None = None
-    resources: dict[str, StackResource] = field(default_factory=dict)
-    outputs: list[dict[str, str]] = field(default_factory=list)
-    events: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Stacks:
@@ -127,10 +70,10 @@ class Stacks:
     def update(self, name: str, body: str, parameters: dict[str, str], tags: list[dict[str, str]]) -> Stack:
         stack = self.get(name)
         if not stack.status.endswith("_COMPLETE") or stack.status in CREATED_IN_VAIN:
-            raise _validation(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
+            raise validation_error(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
         template = parse_template(body) if body else stack.template
         if template == stack.template and parameters == stack.parameters:
-            raise _validation("No updates are to be performed.")
+            raise validation_error("No updates are to be performed.")
         self._set_status(stack, "UPDATE_IN_PROGRESS", "User Initiated")
         self._work(stack, "UPDATE", lambda: self._update(stack, template, body, parameters))
         stack.tags = tags or stack.tags
@@ -156,7 +99,7 @@ class Stacks:
                 (item for item in self._stacks.values() if item.name == name and not item.deleted), None
             )
         if stack is None:
-            raise _validation(f"Stack with id {name} does not exist")
+            raise validation_error(f"Stack with id {name} does not exist")
         return stack
 
     def all(self) -> list[Stack]:
@@ -320,7 +263,7 @@ class Stacks:
         parameters |= {name: value for name, value in stack.parameters.items() if name in declared}
         missing = sorted(set(declared) - set(parameters))
         if missing:
-            raise _validation(f"Parameters: [{', '.join(missing)}] must have values")
+            raise validation_error(f"Parameters: [{', '.join(missing)}] must have values")
         pseudo = {
             "AWS::AccountId": settings.account_id,
             "AWS::Partition": "aws",
@@ -406,16 +349,16 @@ def parse_template(body: str) -> dict[str, Any]:
     try:
         template = json.loads(body) if body.lstrip().startswith("{") else yaml.safe_load(body)
     except (ValueError, yaml.YAMLError) as error:
-        raise _validation(f"Template format error: {error}") from error
+        raise validation_error(f"Template format error: {error}") from error
     if not isinstance(template, dict) or not template.get("Resources"):
-        raise _validation("Template format error: At least one Resources member must be defined.")
+        raise validation_error("Template format error: At least one Resources member must be defined.")
     unknown = sorted({resource["Type"] for resource in template["Resources"].values()} - set(RESOURCE_TYPES))
     if unknown:
-        raise _validation(f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]")
+        raise validation_error(f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]")
     try:
         creation_order(template["Resources"])
     except TemplateError as error:
-        raise _validation(f"Template format error: {error}") from error
+        raise validation_error(f"Template format error: {error}") from error
     return template
 
 
@@ -425,147 +368,5 @@ def _error(code: str, message: str) -> Exception:
     return InjectedFailure(code, message)
 
 
-def _validation(message: str) -> Exception:
+def validation_error(message: str) -> Exception:
     return _error("ValidationError", message)
-
-
-# -- the API ------------------------------------------------------------------------------------------------
-
-
-def install(cloud: OpenCloud) -> None:
-    """Answer CloudFormation's API with these stacks."""
-    from moto.cloudformation.responses import CloudFormationResponse
-    from moto.core.responses import ActionResult, EmptyResult
-
-    stacks = Stacks(cloud)
-
-    def body_of(self: Any) -> str:
-        url = self._get_param("TemplateURL")
-        body = str(self._get_stack_from_s3_url(url) if url else self._get_param("TemplateBody") or "")
-        parameter, limit = (
-            ("templateURL", LONGEST_TEMPLATE_BYTES)
-            if url
-            else ("templateBody", LONGEST_INLINE_TEMPLATE_BYTES)
-        )
-        if len(body.encode()) > limit:
-            raise _validation(
-                f"1 validation error detected: Value at '{parameter}' failed to satisfy constraint: "
-                f"Member must have length less than or equal to {limit}"
-            )
-        return body
-
-    def parameters_of(self: Any) -> dict[str, str]:
-        given = self._get_param("Parameters", []) or []
-        return {item["ParameterKey"]: item.get("ParameterValue", "") for item in given}
-
-    def arguments(self: Any) -> tuple[str, str, dict[str, str], list[dict[str, str]]]:
-        return (
-            self._get_param("StackName"),
-            body_of(self),
-            parameters_of(self),
-            self._get_param("Tags", []) or [],
-        )
-
-    def create_stack(self: Any) -> Any:
-        return ActionResult({"StackId": stacks.create(*arguments(self)).id})
-
-    def update_stack(self: Any) -> Any:
-        return ActionResult({"StackId": stacks.update(*arguments(self)).id})
-
-    def delete_stack(self: Any) -> Any:
-        stacks.delete(self._get_param("StackName"))
-        return EmptyResult()
-
-    def describe_stacks(self: Any) -> Any:
-        name = self._get_param("StackName")
-        chosen = [stacks.get(name)] if name else [stack for stack in stacks.all() if not stack.deleted]
-        return ActionResult({"Stacks": [_stack(stack) for stack in chosen]})
-
-    def describe_stack_events(self: Any) -> Any:
-        return ActionResult({"StackEvents": stacks.get(self._get_param("StackName")).events[::-1]})
-
-    def resources_of(self: Any) -> list[dict[str, Any]]:
-        stack = stacks.get(self._get_param("StackName"))
-        wanted = self._get_param("LogicalResourceId")
-        return [
-            _resource(stack, entry)
-            for entry in stack.resources.values()
-            if wanted in (None, entry.logical_id)
-        ]
-
-    def describe_stack_resource(self: Any) -> Any:
-        found = resources_of(self)
-        if not found:
-            raise _validation(f"Resource {self._get_param('LogicalResourceId')} does not exist")
-        return ActionResult(
-            {"StackResourceDetail": {**found[0], "LastUpdatedTimestamp": found[0]["Timestamp"]}}
-        )
-
-    def describe_stack_resources(self: Any) -> Any:
-        return ActionResult({"StackResources": resources_of(self)})
-
-    def list_stack_resources(self: Any) -> Any:
-        summaries = [{**entry, "LastUpdatedTimestamp": entry["Timestamp"]} for entry in resources_of(self)]
-        return ActionResult({"StackResourceSummaries": summaries})
-
-    def list_stacks(self: Any) -> Any:
-        wanted = self._get_param("StackStatusFilter", []) or []
-        chosen = [stack for stack in stacks.all() if not wanted or stack.status in wanted]
-        return ActionResult({"StackSummaries": [_stack(stack) for stack in chosen]})
-
-    def list_exports(self: Any) -> Any:
-        exports = [
-            {"ExportingStackId": stack.id, "Name": output["ExportName"], "Value": output["OutputValue"]}
-            for stack in stacks.all()
-            for output in stack.outputs
-            if "ExportName" in output and not stack.deleted
-        ]
-        return ActionResult({"Exports": exports})
-
-    def get_template(self: Any) -> Any:
-        return ActionResult({"TemplateBody": stacks.get(self._get_param("StackName")).body})
-
-    made_here = locals()
-    for action in ACTIONS:
-        cloud.add_action(CloudFormationResponse, action, made_here[action])
-    for action in REFUSED:
-        cloud.add_action(CloudFormationResponse, action, _refuse)
-
-
-def _refuse(self: Any) -> Any:
-    raise _validation("The local cloud has no change sets and stack sets: use CreateStack and UpdateStack.")
-
-
-def _stack(stack: Stack) -> dict[str, Any]:
-    description: dict[str, Any] = {
-        "StackId": stack.id,
-        "StackName": stack.name,
-        "CreationTime": stack.created,
-        "StackStatus": stack.status,
-        "Outputs": stack.outputs,
-        "Parameters": [
-            {"ParameterKey": key, "ParameterValue": value} for key, value in stack.parameters.items()
-        ],
-        "Tags": {tag["Key"]: tag["Value"] for tag in stack.tags},  # moto turns it into the API's list
-        "Description": stack.template.get("Description", ""),
-        "DisableRollback": False,
-    }
-    optional = {
-        "StackStatusReason": stack.reason or None,
-        "LastUpdatedTime": stack.updated,
-        "DeletionTime": stack.deleted,
-    }
-    return {**description, **{key: value for key, value in optional.items() if value is not None}}
-
-
-def _resource(stack: Stack, entry: StackResource) -> dict[str, Any]:
-    return {
-        "StackId": stack.id,
-        "StackName": stack.name,
-        "LogicalResourceId": entry.logical_id,
-        "PhysicalResourceId": entry.made.physical_id if entry.made else "",
-        "ResourceType": entry.type,
-        "ResourceStatus": entry.status,
-        "ResourceStatusReason": entry.reason,
-        "Timestamp": entry.at,
-    }

@@ -19,9 +19,6 @@ from localcloud.extensions.ec2.state import Ec2State
 BLOCK_TOKEN_LIFE = timedelta(days=7)
 
 
-# -- EBS direct APIs -----------------------------------------------------------------------------------------
-
-
 class DirectActions:
     """ebs:ListSnapshotBlocks, ListChangedBlocks and GetSnapshotBlock over EC2's snapshots."""
 

@@ -52,9 +52,6 @@ def _instance(state: Ec2State, instance_id: str) -> Any:
     return instance
 
 
-# -- API actions ---------------------------------------------------------------------------------------------
-
-
 class EbsActions:
     """The EC2 API's volume and snapshot actions."""
 

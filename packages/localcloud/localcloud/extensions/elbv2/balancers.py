@@ -19,20 +19,32 @@ from __future__ import annotations
 
 import logging
 import random
-import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moto.elbv2.exceptions import ELBClientError
-from moto.elbv2.models import ELBv2Backend, FakeAction, FakeHealthStatus, FakeTargetGroup, elbv2_backends
+from moto.elbv2.models import FakeHealthStatus, elbv2_backends
 
 from localcloud.dataplane import DataPlane, DataPlaneError, ReadEndpointSpec
 from localcloud.extensions.elbv2.lateness import WeightsInEffect
 from localcloud.extensions.elbv2.routing import ForwardedGroup, GroupMember, Standing, route
+from localcloud.extensions.elbv2.targets import (
+    CHECKING,
+    DRAINING,
+    HEALTHY,
+    NOT_IN_USE,
+    REGISTERING,
+    STOPPED,
+    Member,
+    Verdict,
+    attribute,
+    forward_weights,
+    matches,
+    not_registered,
+)
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
@@ -41,67 +53,10 @@ log = logging.getLogger(__name__)
 
 SHORTEST_PROBE_INTERVAL_SECONDS = 0.5  # real
 TICK_SECONDS = 0.2  # real: how often a target's watcher looks at the clock
-WEIGHT_RANGE = (0, 999)
 # How long connections outlive their group's weight, in cloud time. AWS says "a short time" and no number.
 SILENCED_SECONDS = (20.0, 60.0)
 TERMINATE_UNHEALTHY = "target_health_state.unhealthy.connection_termination.enabled"
 TERMINATE_DRAINED = "deregistration_delay.connection_termination.enabled"
-MATCHER = re.compile(r"(\d{3})(?:-(\d{3}))?")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """ELBv2's state of a target, with the reason and description that it gives."""
-
-    state: str
-    reason: str | None = None
-    description: str | None = None
-
-
-REGISTERING = Verdict("initial", "Elb.RegistrationInProgress", "Target registration is in progress")
-CHECKING = Verdict("initial", "Elb.InitialHealthChecking", "Initial health checks in progress")
-HEALTHY = Verdict("healthy")
-DRAINING = Verdict("draining", "Target.DeregistrationInProgress", "Target deregistration is in progress")
-NOT_IN_USE = Verdict(
-    "unused",
-    "Target.NotInUse",
-    "Target group is not configured to receive traffic from the load balancer",
-)
-STOPPED = Verdict("unused", "Target.InvalidState", "Target is in the stopped state")
-
-
-@dataclass
-class Member:
-    """A target of a group: the verdict that the load balancer acts on, and what Describe shows from when."""
-
-    group_arn: str
-    target_id: str
-    port: int
-    verdict: Verdict = REGISTERING
-    told: list[tuple[float, Verdict]] = field(default_factory=lambda: [(0.0, REGISTERING)])
-    passes: int = 0
-    failures: int = 0
-    enters_at_epoch: float = 0.0  # cloud time until which its registration is in progress
-    entered: bool = False
-    drained_at_epoch: float | None = None  # cloud time; set while draining
-    taking_until_epoch: float = 0.0  # cloud time until which it is given new connections although it drains
-    taking: Standing = "leaving"  # as what it is given them
-    gone: bool = False  # out of the group; kept while the endpoint still has connections to it
-
-    @property
-    def leaving(self) -> bool:
-        return self.gone or self.drained_at_epoch is not None
-
-    def judge(self, verdict: Verdict, told_at: float) -> None:
-        """Act on this verdict from now on; Describe shows it from `told_at` (monotonic seconds)."""
-        self.verdict = verdict
-        self.told.append((told_at, verdict))
-
-    def shown(self, now: float) -> Verdict:
-        """What Describe shows at this (monotonic) time."""
-        while len(self.told) > 1 and self.told[1][0] <= now:
-            self.told.pop(0)
-        return self.told[0][1]
 
 
 class Balancers:
@@ -194,7 +149,7 @@ class Balancers:
             return [
                 self._status(group, members[str(t["Id"])])
                 if str(t["Id"]) in members
-                else _not_registered(group, t)
+                else not_registered(group, t)
                 for t in targets
             ]
         return [self._status(group, member) for member in members.values()]
@@ -310,7 +265,7 @@ class Balancers:
 
     def _passes(self, group: Any, status: int | None) -> bool:
         codes = (getattr(group, "matcher", None) or {}).get("HttpCode", "200-399")
-        return status is not None and _matches(str(codes), status)
+        return status is not None and matches(str(codes), status)
 
     def _probe(self, group: Any, member: Member) -> None:
         status = self._probed(group, member)
@@ -323,7 +278,7 @@ class Balancers:
         if after.state == before.state:
             return
         self.apply_all()
-        if after.state == "unhealthy" and _attribute(group, TERMINATE_UNHEALTHY, "true"):
+        if after.state == "unhealthy" and attribute(group, TERMINATE_UNHEALTHY, "true"):
             self._close_to(member, unless=self._is_used_by_another)
 
     def _judge(self, group: Any, member: Member, status: int | None) -> None:
@@ -350,7 +305,7 @@ class Balancers:
 
     def _drained(self, group: Any, member: Member) -> None:
         """The deregistration delay is over: out of the group, connections cut only if the group says so."""
-        if _attribute(group, TERMINATE_DRAINED, "false"):
+        if attribute(group, TERMINATE_DRAINED, "false"):
             self._close_to(member, unless=self._is_kept_by_another)
         member.gone = True
 
@@ -442,7 +397,7 @@ class Balancers:
         listeners = self._known_listeners()
         with self._lock:
             for arn, listener in listeners.items():
-                due = self._weights_in_effect.ask(arn, _forward_weights(listener.default_actions), now)
+                due = self._weights_in_effect.ask(arn, forward_weights(listener.default_actions), now)
                 if due is not None:
                     self.cloud.background(f"weights-{arn[-8:]}", partial(self._apply_at, due))
             self._weights_in_effect.keep(listeners)
@@ -554,143 +509,3 @@ class Balancers:
     def _endpoint_name(self, listener: Any) -> str:
         """`<load balancer>-<listener id>`: stays the same when the port changes."""
         return f"{listener.load_balancer_arn.split('/')[-2]}-{listener.arn.rsplit('/', 1)[-1]}"
-
-
-def _forward_weights(actions: Iterable[Any]) -> dict[str, int]:
-    for action in actions:
-        config = action.data.get("ForwardConfig")
-        if config and config.get("TargetGroups"):
-            return {g["TargetGroupArn"]: int(g.get("Weight", 1)) for g in config["TargetGroups"]}
-        if action.data.get("TargetGroupArn"):
-            return {action.data["TargetGroupArn"]: 1}
-    return {}
-
-
-def _attribute(group: Any, key: str, default: str) -> bool:
-    return str(group.attributes.get(key, default)).lower() == "true"
-
-
-def _matches(codes: str, status: int) -> bool:
-    """True when a status fits a matcher such as 200, 200-399 or 200,404."""
-    for match in MATCHER.finditer(codes):
-        low = int(match[1])
-        if low <= status <= int(match[2] or low):
-            return True
-    return False
-
-
-def _not_registered(group: Any, target: Mapping[str, Any]) -> FakeHealthStatus:
-    return FakeHealthStatus(
-        str(target["Id"]),
-        str(target.get("Port") or group.port),
-        None,
-        "unused",
-        "Target.NotRegistered",
-        "Target is not registered to the target group",
-    )
-
-
-def _check_weights(actions: Iterable[Mapping[str, Any]] | None) -> None:
-    low, high = WEIGHT_RANGE
-    for action in actions or []:
-        for group in (action.get("ForwardConfig") or {}).get("TargetGroups", []):
-            weight = group.get("Weight")
-            if weight is not None and not low <= int(weight) <= high:
-                raise ELBClientError(
-                    "ValidationError", f"The weight '{weight}' must be between {low} and {high}, inclusive"
-                )
-
-
-# -- hooks ---------------------------------------------------------------------------------------------------
-
-
-def _install_group_hooks(cloud: OpenCloud, balancers: Balancers) -> None:
-    def mine(group: Any) -> bool:
-        return group.arn in balancers.backend.target_groups
-
-    def register(self: Any, targets: list[dict[str, Any]]) -> None:
-        (balancers.register if mine(self) else original_register)(self, targets)
-
-    def deregister(self: Any, targets: list[dict[str, Any]]) -> None:
-        (balancers.deregister if mine(self) else original_deregister)(self, targets)
-
-    def deregister_terminated_instances(self: Any, instance_ids: list[str]) -> None:
-        targets = [{"Id": target_id} for target_id in list(self.targets) if target_id in instance_ids]
-        if targets:
-            deregister(self, targets)
-
-    original_register = cloud.patch(FakeTargetGroup, "register", register)
-    original_deregister = cloud.patch(FakeTargetGroup, "deregister", deregister)
-    cloud.patch(FakeTargetGroup, "deregister_terminated_instances", deregister_terminated_instances)
-
-
-def _install_backend_hooks(cloud: OpenCloud, balancers: Balancers) -> None:
-    def describe_target_health(self: Any, target_group_arn: str, targets: Any) -> Any:
-        group = self.target_groups.get(target_group_arn)
-        if self is not balancers.backend or group is None:
-            return original_health(self, target_group_arn, targets)
-        return balancers.health(group, targets or [])
-
-    def create_target_group(self: Any, name: str, **kwargs: Any) -> Any:
-        network = kwargs.get("protocol") in ("TCP", "TLS")
-        if self is balancers.backend and network and kwargs.get("healthcheck_protocol") not in ("HTTP",):
-            raise ELBClientError(
-                "InvalidConfigurationRequest",
-                "The local cloud probes health over HTTP only: set HealthCheckProtocol to HTTP and "
-                "HealthCheckPort to the port of the health responder.",
-            )
-        return original_create_group(self, name, **kwargs)
-
-    def create_listener(
-        self: Any, load_balancer_arn: str, protocol: str, port: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        actions = kwargs.get("actions") or next((a for a in args if isinstance(a, list)), None)
-        _check_weights(actions)
-        balancer = self.load_balancers.get(load_balancer_arn)
-        if balancer and any(str(x.port) == str(port) for x in balancer.listeners.values()):
-            raise ELBClientError("DuplicateListener", "A listener with the specified port already exists.")
-        listener = original_create_listener(self, load_balancer_arn, protocol, port, *args, **kwargs)
-        if self is balancers.backend:
-            try:
-                balancers.apply_for_caller()
-            except ELBClientError:
-                self.delete_listener(listener.arn)
-                raise
-        return listener
-
-    def modify_listener(self: Any, *args: Any, **kwargs: Any) -> Any:
-        actions = kwargs.get("actions") or (args[5] if len(args) > 5 else None)
-        _check_weights(actions)
-        self._validate_actions([FakeAction(action) for action in actions or []])
-        listener = original_modify_listener(self, *args, **kwargs)
-        for arn in _forward_weights(listener.default_actions):
-            group = self.target_groups[arn]
-            if listener.load_balancer_arn not in group.load_balancer_arns:
-                group.load_balancer_arns.append(listener.load_balancer_arn)
-        return listener
-
-    original_health = cloud.patch(ELBv2Backend, "describe_target_health", describe_target_health)
-    original_create_group = cloud.patch(ELBv2Backend, "create_target_group", create_target_group)
-    original_create_listener = cloud.patch(ELBv2Backend, "create_listener", create_listener)
-    original_modify_listener = cloud.patch(ELBv2Backend, "modify_listener", modify_listener)
-    for name in ("modify_listener", "delete_listener", "delete_load_balancer", "modify_target_group"):
-        _apply_after(cloud, balancers, name)
-
-
-def _apply_after(cloud: OpenCloud, balancers: Balancers, name: str) -> None:
-    def changed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, *args, **kwargs)
-        if self is balancers.backend:
-            balancers.apply_for_caller()
-        return result
-
-    original: Callable[..., Any] = cloud.patch(ELBv2Backend, name, changed)
-
-
-def install(cloud: OpenCloud) -> None:
-    """Make network load balancers real. Without a data plane moto's records stay in charge."""
-    if cloud.dataplane is None:
-        return
-    balancers = Balancers(cloud, cloud.dataplane)
-    _install_group_hooks(cloud, balancers)
-    _install_backend_hooks(cloud, balancers)

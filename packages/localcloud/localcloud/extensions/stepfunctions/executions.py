@@ -11,55 +11,20 @@ import pickle
 import sys
 import threading
 import uuid
-from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
 import boto3
-from botocore import xform_name
 from botocore.config import Config
-from botocore.exceptions import ClientError, UnknownServiceError
-from botocore.model import ServiceModel
+from botocore.exceptions import ClientError
 
 from localcloud.extensions.stepfunctions import jsonata
+from localcloud.extensions.stepfunctions.integrations import install_integrations
 from localcloud.iam.identities import CannotAssume
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
-
-# aws-sdk service names whose botocore name differs (Step Functions guide, "Supported AWS SDK integrations").
-BOTO_SERVICE = {
-    "sfn": "stepfunctions",
-    "states": "stepfunctions",
-    "elasticloadbalancingv2": "elbv2",
-    "elasticloadbalancing": "elb",
-    "eventbridge": "events",
-    "cloudwatchlogs": "logs",
-    "cloudwatchevents": "events",
-}
-# The service part of an aws-sdk error name: Ec2.Ec2Exception, Ssm.InvalidInstanceIdException.
-ERROR_SERVICE = {
-    "cloudformation": "CloudFormation",
-    "cloudwatch": "CloudWatch",
-    "cloudwatchlogs": "CloudWatchLogs",
-    "dynamodb": "DynamoDb",
-    "ebs": "Ebs",
-    "ec2": "Ec2",
-    "elasticloadbalancing": "ElasticLoadBalancing",
-    "elasticloadbalancingv2": "ElasticLoadBalancingV2",
-    "eventbridge": "EventBridge",
-    "iam": "Iam",
-    "lambda": "Lambda",
-    "s3": "S3",
-    "scheduler": "Scheduler",
-    "sfn": "Sfn",
-    "sns": "Sns",
-    "sqs": "Sqs",
-    "ssm": "Ssm",
-    "sts": "Sts",
-}
 LONGEST_TASK_SECONDS = 3600
-NO_ERROR_TYPE = "The cause could not be determined because Lambda did not return an error type."
 SESSION_NAME = "state-machine"
 SYNC_POLL_SECONDS = 0.1
 # Step Functions guide, "Automating Step Functions event delivery with EventBridge": 248 KiB.
@@ -77,7 +42,7 @@ def install(cloud: OpenCloud) -> None:
     _install_clients(cloud)
     _install_parser(cloud)
     _install_waits(cloud)
-    _install_integrations(cloud)
+    install_integrations(cloud)
     _install_executions(cloud)
     cloud.on_close(lambda: _abort_running(cloud))
 
@@ -190,112 +155,6 @@ def _install_waits(cloud: OpenCloud) -> None:
     cloud.patch(Timestamp, "_get_wait_seconds", wait_for_timestamp)
     cloud.patch(RetrierDecl, "_eval_body", retry)
     cloud.patch(state_task_service_callback, "_DELAY_SECONDS_SYNC_CONDITION_CHECK", SYNC_POLL_SECONDS)
-
-
-def _install_integrations(cloud: OpenCloud) -> None:
-    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service import (
-        StateTaskService,
-    )
-    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_aws_sdk import (
-        StateTaskServiceAwsSdk,
-    )
-    from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_lambda import (
-        StateTaskServiceLambda,
-    )
-
-    def service_name(self: Any, boto_service_name: str | None = None) -> str:
-        name = (boto_service_name or self.resource.api_name).lower()
-        return BOTO_SERVICE.get(name, name)
-
-    def action_name(self: Any, service_action_name: str | None = None) -> str:
-        name = service_action_name or self.resource.api_action
-        return name if "_" in name else xform_name(name[:1].upper() + name[1:])
-
-    def normalise_parameters(
-        self: Any,
-        parameters: dict[str, Any],
-        boto_service_name: str | None = None,
-        service_action_name: str | None = None,
-    ) -> None:
-        operation = _operation(
-            self._get_boto_service_name(boto_service_name), self._get_boto_service_action(service_action_name)
-        )
-        if operation is not None and operation.input_shape is not None:
-            self._to_boto_request(parameters, operation.input_shape)
-
-    def normalise_response(
-        self: Any, response: Any, boto_service_name: str | None = None, service_action_name: str | None = None
-    ) -> None:
-        operation = _operation(
-            self._get_boto_service_name(boto_service_name), self._get_boto_service_action(service_action_name)
-        )
-        if operation is not None and operation.output_shape is not None:
-            self._from_boto_response(response, operation.output_shape)
-        _dates_to_text(response)
-
-    def error_service(service: str) -> str:
-        return ERROR_SERVICE.get(service.lower(), service[:1].upper() + service[1:])
-
-    cloud.patch(StateTaskServiceLambda, "_from_error", _typed_errors(StateTaskServiceLambda._from_error))
-    cloud.patch(StateTaskService, "_get_boto_service_name", service_name)
-    cloud.patch(StateTaskService, "_get_boto_service_action", action_name)
-    cloud.patch(StateTaskService, "_normalise_parameters", normalise_parameters)
-    cloud.patch(StateTaskService, "_normalise_response", normalise_response)
-    cloud.patch(StateTaskServiceAwsSdk, "_normalise_service_error_name", staticmethod(error_service))
-
-
-def _typed_errors(original: Callable[[Any, Any, Exception], Any]) -> Callable[[Any, Any, Exception], Any]:
-    """A function's error without a type is Lambda.Unknown, whatever Lambda gave with it; moto says Exception."""
-    from moto.stepfunctions.parser.asl.component.common.error_name.custom_error_name import CustomErrorName
-    from moto.stepfunctions.parser.asl.component.state.exec.state_task.lambda_eval_utils import (
-        LambdaFunctionErrorException,
-    )
-
-    def from_error(self: Any, env: Any, ex: Exception) -> Any:
-        event = original(self, env, ex)
-        if isinstance(ex, LambdaFunctionErrorException) and not _has_error_type(ex.payload):
-            event.error_name = CustomErrorName("Lambda.Unknown")
-            event.event_details["taskFailedEventDetails"] |= {
-                "error": "Lambda.Unknown",
-                "cause": f"{NO_ERROR_TYPE} Returned payload: {ex.payload}",
-            }
-        return event
-
-    return from_error
-
-
-def _has_error_type(payload: str) -> bool:
-    try:
-        answer = json.loads(payload)
-    except ValueError:
-        return False
-    return isinstance(answer, dict) and "errorType" in answer
-
-
-def _operation(service: str, action: str) -> Any:
-    """botocore's model of an action, or None when botocore does not know the service or the action."""
-    from moto.core.utils import get_service_model
-
-    try:
-        model: ServiceModel = get_service_model(service)
-    except UnknownServiceError:
-        return None
-    name = next((name for name in model.operation_names if xform_name(name) == action), None)
-    return None if name is None else model.operation_model(name)
-
-
-def _dates_to_text(value: Any) -> Any:
-    """Times in an integration's result as ISO 8601 text, in place, as AWS gives them."""
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if isinstance(value, dict):
-        for key in value:
-            value[key] = _dates_to_text(value[key])
-    elif isinstance(value, list):
-        value[:] = [_dates_to_text(item) for item in value]
-    elif isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return value
 
 
 def _install_executions(cloud: OpenCloud) -> None:

@@ -1,0 +1,263 @@
+"""Instances in EC2's API: the actions on them, and moto's instances tied to hosts."""
+
+from __future__ import annotations
+
+import copy
+import ipaddress
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from moto.core.responses import ActionResult
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.instances import Instance
+
+from localcloud.extensions.ec2 import ebs
+from localcloud.extensions.ec2.instances import IMAGE_GIB, Instances, as_volume_request
+from localcloud.extensions.ec2.network import SUBNETS, seed_network_and_images
+from localcloud.extensions.ec2.resource_hooks import check_resource_hooks
+from localcloud.extensions.ec2.state import Ec2State, ec2_error, ec2_state
+from localcloud.extensions.ec2.volume_spec import volume_spec
+
+if TYPE_CHECKING:
+    from localcloud.open_cloud import OpenCloud
+
+
+def _check_address(subnet: Any, address: str | None) -> None:
+    """A wanted private address must be one of the subnet's that nobody has."""
+    if address is None:
+        return
+    if ipaddress.ip_address(address) not in subnet.cidr:
+        raise ec2_error("InvalidParameterValue", f"Address {address} does not fall within the subnet's range")
+    if address in subnet._subnet_ips:
+        raise ec2_error("InvalidIPAddress.InUse", f"Address {address} is in use.")
+
+
+class Ec2Actions:
+    """The EC2 API's instance actions, where they differ from moto's."""
+
+    def __init__(self, state: Ec2State, instances: Instances) -> None:
+        self.state = state
+        self.instances = instances
+        self.original_run: Callable[[Any], ActionResult] | None = None
+        self.original_describe: Callable[[Any], ActionResult] | None = None
+        self.original_status: Callable[[Any], ActionResult] | None = None
+        self.original_modify: Callable[[Any], ActionResult] | None = None
+        self.original_stop: Callable[[Any], ActionResult] | None = None
+        self.original_start: Callable[[Any], ActionResult] | None = None
+
+    def run_instances(self, response: Any) -> ActionResult:
+        request = response.params
+        result: ActionResult = self.state.once(
+            "RunInstances", request, request.get("ClientToken"), lambda: self._run(response)
+        )
+        launched = result.result.instances  # type: ignore[attr-defined]
+        if all(instance.state == "terminated" for instance in launched):
+            raise ec2_error(
+                "IdempotentInstanceTerminated",
+                "The request to launch an instance uses the same client token as a previous request for "
+                "which the instance has been terminated.",
+            )
+        return result
+
+    def _run(self, response: Any) -> ActionResult:
+        self._check_launch(response)
+        assert self.original_run is not None
+        return self.original_run(response)
+
+    def _check_launch(self, response: Any) -> None:
+        request, backend = response.params, self.state.backend
+        image_id = request.get("ImageId")
+        if not image_id and not request.get("LaunchTemplate"):
+            raise ec2_error("MissingParameter", "The request must contain the parameter ImageId")
+        if image_id and image_id not in backend.amis:
+            raise ec2_error("InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist")
+        kind = request.get("InstanceType")
+        if kind and not any(known.name == kind for known in backend.instance_types):
+            raise ec2_error("InvalidParameterValue", f"Invalid value '{kind}' for InstanceType.")
+        interfaces = request.get("NetworkInterfaces", [])
+        subnet_id = request.get("SubnetId") or next((n.get("SubnetId") for n in interfaces), None)
+        subnet = backend.get_subnet(subnet_id) if subnet_id else None
+        if subnet is None or subnet.vpc_id == backend.default_vpc.id:
+            raise ec2_error(
+                "UnsupportedOperation",
+                f"The local cloud has no hosts in a default VPC: name a SubnetId, {' or '.join(SUBNETS)}.",
+            )
+        _check_address(subnet, request.get("PrivateIpAddress"))
+        for mapping in self.mappings(response):
+            self._check_mapping(mapping, image_id)
+
+    def _check_mapping(self, mapping: Mapping[str, Any], image_id: str | None) -> None:
+        request = as_volume_request(mapping["Ebs"])
+        image = self.state.backend.amis.get(image_id or "")
+        is_root = image is not None and mapping["DeviceName"] == image.root_device_name
+        if is_root:
+            request.setdefault("Size", IMAGE_GIB)
+            request.pop("SnapshotId", None)
+        snapshot_id = request.get("SnapshotId")
+        snapshot = ebs._restorable(self.state, snapshot_id) if snapshot_id else None
+        volume_spec(request, snapshot.volume_size if snapshot else None)
+
+    def mappings(self, response: Any) -> list[dict[str, Any]]:
+        """The request's block device mappings, whole (moto drops Iops, Throughput and the rate)."""
+        mappings = []
+        for mapping in response._get_param("BlockDeviceMappings", []):
+            if "NoDevice" in mapping:
+                continue
+            if not mapping.get("DeviceName") or not mapping.get("Ebs"):
+                raise ec2_error("MissingParameter", "A block device mapping needs DeviceName and Ebs")
+            mappings.append(dict(mapping))
+        devices = [mapping["DeviceName"] for mapping in mappings]
+        if len(set(devices)) != len(devices):
+            raise ec2_error("InvalidBlockDeviceMapping", f"A device name is used twice in {devices}")
+        return mappings
+
+    def describe_instances(self, response: Any) -> ActionResult:
+        ebs.settle(self.state)
+        self.instances.require_visible(response._get_param("InstanceIds", []))
+        assert self.original_describe is not None
+        result = self.original_describe(response)
+        document: dict[str, Any] = result.result  # type: ignore[assignment]
+        reservations = []
+        for reservation in document["Reservations"]:
+            shown = copy.copy(reservation)
+            shown.instances = [
+                self.instances.as_seen(i) for i in reservation.instances if self.instances.visible(i)
+            ]
+            if shown.instances:
+                reservations.append(shown)
+        return ActionResult({**document, "Reservations": reservations})
+
+    def describe_instance_status(self, response: Any) -> ActionResult:
+        self.instances.require_visible(response._get_param("InstanceIds", []))
+        assert self.original_status is not None
+        result = self.original_status(response)
+        document: dict[str, Any] = result.result  # type: ignore[assignment]
+        shown = [i for i in document["InstanceStatuses"] if self.instances.visible(i)]
+        return ActionResult({"InstanceStatuses": shown})
+
+    def stop_instances(self, response: Any) -> ActionResult:
+        if response._get_bool_param("Hibernate"):
+            raise ec2_error(
+                "UnsupportedHibernationConfiguration", "The local cloud's instances cannot hibernate."
+            )
+        allowed = ("running", "stopping", "stopped")
+        found = self._all_in_state(response, "stopped", allowed)
+        forced = {i.id for i in found} if response._get_bool_param("Force") else set()
+        self.instances.to_kill.update(forced)
+        try:
+            return self._with_states(response, self.original_stop, "StoppingInstances")
+        finally:
+            self.instances.to_kill -= forced
+
+    def start_instances(self, response: Any) -> ActionResult:
+        self._all_in_state(response, "started", ("stopped", "pending", "running"))
+        return self._with_states(response, self.original_start, "StartingInstances")
+
+    def _all_in_state(self, response: Any, verb: str, allowed: Sequence[str]) -> list[Any]:
+        response.error_on_dryrun()
+        instance_ids = response._get_param("InstanceIds", [])
+        self.instances.require_visible(instance_ids)
+        found = [self.state.backend.get_instance(instance_id) for instance_id in instance_ids]
+        self.instances.require_state(found, verb, allowed)
+        return found
+
+    def _with_states(
+        self, response: Any, original: Callable[[Any], ActionResult] | None, key: str
+    ) -> ActionResult:
+        """moto's answer with the states that the instances are in: a repeated call changes nothing."""
+        assert original is not None
+        result = original(response)
+        document: dict[str, Any] = result.result  # type: ignore[assignment]
+        for entry in document[key]:
+            state = self.state.backend.get_instance(entry["InstanceId"])._state
+            entry["CurrentState"] = {"Code": state.code, "Name": state.name}
+        return ActionResult(document)
+
+    def modify_instance_attribute(self, response: Any) -> ActionResult:
+        instance = self.state.backend.get_instance(response._get_param("InstanceId"))
+        for mapping in response._get_param("BlockDeviceMappings", []):
+            if mapping.get("DeviceName") not in instance.block_device_mapping:
+                raise ec2_error(
+                    "InvalidInstanceAttributeValue",
+                    f"No device is currently mapped at {mapping.get('DeviceName')}",
+                )
+        assert self.original_modify is not None
+        return self.original_modify(response)
+
+
+def _install_instance_hooks(state: Ec2State, instances: Instances) -> None:
+    cloud = state.cloud
+
+    def stop(self: Any) -> Any:
+        if not instances.owns(self):
+            return original_stop(self)
+        return instances.stop(self, original_stop, force=self.id in instances.to_kill)
+
+    def start(self: Any) -> Any:
+        return instances.start(self, original_start) if instances.owns(self) else original_start(self)
+
+    def terminate(self: Any) -> Any:
+        return instances.terminate(self) if instances.owns(self) else original_terminate(self)
+
+    def reboot(self: Any) -> None:
+        if instances.owns(self):
+            instances.reboot(self)
+        else:
+            original_reboot(self)
+
+    def run_instances(backend: Any, *args: Any, **kwargs: Any) -> Any:
+        if backend is not state.backend:
+            return original_run(backend, *args, **kwargs)
+        mappings = kwargs.pop("block_device_mappings", None) or []
+        tags = (kwargs.get("tags") or {}).get("volume", {})
+        reservation = original_run(backend, *args, **kwargs, block_device_mappings=[])
+        for instance in reservation.instances:
+            instances.launch(instance, mappings, tags)
+        return reservation
+
+    original_stop = cloud.patch(Instance, "stop", stop)
+    original_start = cloud.patch(Instance, "start", start)
+    instances.original_terminate = original_terminate = cloud.patch(Instance, "terminate", terminate)
+    original_reboot = cloud.patch(Instance, "reboot", reboot)
+    original_run = cloud.patch(EC2Backend, "run_instances", run_instances)
+    for name in ("instance_status", "system_status"):
+        cloud.patch(Instance, name, property(instances.status_check))
+
+
+def install(cloud: OpenCloud) -> None:
+    """Seed the fixed ids; with a data plane, make instances real."""
+    from moto.ec2.responses.instances import InstanceResponse
+
+    check_resource_hooks()
+    os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"  # 650 images that no host could start from
+    seed_network_and_images(cloud)
+    if cloud.dataplane is None:
+        return
+    state = ec2_state(cloud)
+    instances = Instances(state)
+    state.running_seconds = instances.running_seconds
+    actions = Ec2Actions(state, instances)
+    _install_instance_hooks(state, instances)
+    actions.original_run = state.replace_action(InstanceResponse, "run_instances", actions.run_instances)
+    actions.original_stop = state.replace_action(InstanceResponse, "stop_instances", actions.stop_instances)
+    actions.original_start = state.replace_action(
+        InstanceResponse, "start_instances", actions.start_instances
+    )
+    actions.original_describe = state.replace_action(
+        InstanceResponse, "describe_instances", actions.describe_instances
+    )
+    actions.original_status = state.replace_action(
+        InstanceResponse, "describe_instance_status", actions.describe_instance_status
+    )
+    actions.original_modify = state.replace_action(
+        InstanceResponse, "modify_instance_attribute", actions.modify_instance_attribute
+    )
+
+    def mappings(response: Any) -> list[dict[str, Any]]:
+        if state.answers(response):
+            return actions.mappings(response)
+        parsed: list[dict[str, Any]] = original_mappings(response)
+        return parsed
+
+    original_mappings = cloud.patch(InstanceResponse, "_parse_block_device_mapping", mappings)

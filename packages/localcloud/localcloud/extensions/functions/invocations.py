@@ -1,0 +1,131 @@
+"""Lambda's API: a function is invoked at once, or later with its retries and destinations."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from localcloud.extensions.functions.lambda_runtime import LambdaRuntime, Outcome, log
+from localcloud.iam.access import Refused
+from localcloud.iam.identities import CannotAssume
+from localcloud.iam.need import Need
+from localcloud.iam.service_needs import key_of_message
+
+if TYPE_CHECKING:
+    from localcloud.open_cloud import OpenCloud
+
+
+ASYNC_RETRY_CLOUD_SECONDS = (
+    60,
+    120,
+)  # the Lambda guide, "How Lambda handles errors with asynchronous invocation"
+TAIL_BYTES = 4096
+
+
+def install(cloud: OpenCloud) -> None:
+    """Give moto's Lambda this runtime."""
+    from moto.awslambda_simple.models import LambdaSimpleBackend
+    from moto.core.config import default_user_config
+
+    runtime = LambdaRuntime(cloud)
+    cloud.on_close(runtime.close)
+    before = dict(default_user_config["lambda"])
+    default_user_config["lambda"] = {"use_docker": False}
+    cloud.on_close(lambda: default_user_config["lambda"].update(before))  # type: ignore[typeddict-item]
+
+    original_code = LambdaSimpleBackend.update_function_code
+    original_configuration = LambdaSimpleBackend.update_function_configuration
+    original_delete = LambdaSimpleBackend.delete_function
+
+    def invoke(
+        self: Any, function_name: str, qualifier: str | None, body: Any, headers: Any, response_headers: Any
+    ) -> bytes | None:
+        function = self.get_function(function_name, qualifier)
+        kind = headers.get("X-Amz-Invocation-Type") or "RequestResponse"
+        if kind == "DryRun":
+            return b""
+        if kind == "Event":
+            cloud.background(
+                f"invoke-{function.function_name}", lambda: _invoke_later(cloud, runtime, function, body)
+            )
+            return b""
+        outcome = runtime.invoke(function, body)
+        response_headers["x-amz-executed-version"] = "$LATEST"
+        if outcome.error:
+            response_headers["x-amz-function-error"] = outcome.error
+        if headers.get("X-Amz-Log-Type") == "Tail":
+            tail = outcome.log_tail.encode()[-TAIL_BYTES:]
+            response_headers["x-amz-log-result"] = base64.b64encode(tail).decode()
+        return outcome.payload
+
+    def update_code(self: Any, function_name: str, *rest: Any, **named: Any) -> Any:
+        runtime.prune(self.get_function(function_name).function_name)
+        return original_code(self, function_name, *rest, **named)
+
+    def update_configuration(self: Any, function_name: str, *rest: Any, **named: Any) -> Any:
+        runtime.prune(self.get_function(function_name).function_name)
+        return original_configuration(self, function_name, *rest, **named)
+
+    def delete(self: Any, function_name: str, *rest: Any, **named: Any) -> Any:
+        runtime.prune(function_name.rsplit(":", 1)[-1])
+        return original_delete(self, function_name, *rest, **named)
+
+    cloud.patch(LambdaSimpleBackend, "invoke", invoke)
+    cloud.patch(LambdaSimpleBackend, "update_function_code", update_code)
+    cloud.patch(LambdaSimpleBackend, "update_function_configuration", update_configuration)
+    cloud.patch(LambdaSimpleBackend, "delete_function", delete)
+
+
+def _invoke_later(cloud: OpenCloud, runtime: LambdaRuntime, function: Any, body: Any) -> None:
+    """An asynchronous invocation: tried again after one and after two minutes of cloud time, as AWS does.
+
+    What fails for the last time goes to the function's destination, if it has one and its role may send there.
+    """
+    given = [one.config for one in function.event_invoke_config]
+    config: Mapping[str, Any] = given[0] if given else {}
+    pauses = ASYNC_RETRY_CLOUD_SECONDS[: config.get("MaximumRetryAttempts", 2)]
+    for attempt, pause in enumerate((*pauses, None), start=1):
+        outcome = runtime.invoke(function, body)
+        if outcome.error is None:
+            return
+        if pause is None:
+            queue = config.get("DestinationConfig", {}).get("OnFailure", {}).get("Destination")
+            if queue:
+                _tell_destination(cloud, function, queue, body, outcome, attempt)
+            return
+        if not cloud.clock.sleep(pause, stop=cloud.closing.is_set):
+            return
+
+
+def _tell_destination(
+    cloud: OpenCloud, function: Any, queue_arn: str, body: Any, outcome: Outcome, attempts: int
+) -> None:
+    """Send the record of a failed invocation (Lambda guide, "Retaining records of asynchronous invocations")."""
+    account = cloud.access.account
+    needs = [Need("sqs:SendMessage", queue_arn, "queue")]
+    needs += key_of_message(account.key_of_queue(queue_arn), "sqs", account)
+    try:
+        for need in needs:
+            cloud.access.check_role(function.role, function.function_name, "lambda.amazonaws.com", need)
+    except (Refused, CannotAssume) as error:
+        log.error("a failed invocation of %s is lost: %s", function.function_name, error)
+        return
+    record = {
+        "version": "1.0",
+        "timestamp": cloud.clock.now().strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+        "requestContext": {
+            "requestId": str(uuid.uuid4()),
+            "functionArn": f"{function.function_arn}:$LATEST",
+            "condition": "RetriesExhausted",
+            "approximateInvokeCount": attempts,
+        },
+        "requestPayload": json.loads(body or b"{}"),
+        "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": outcome.error},
+        "responsePayload": json.loads(outcome.payload),
+    }
+    sqs = cloud.client("sqs")
+    url = sqs.get_queue_url(QueueName=queue_arn.rsplit(":", 1)[-1])["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody=json.dumps(record))

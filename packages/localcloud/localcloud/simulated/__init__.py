@@ -1,0 +1,1 @@
+"""A data plane in memory, by what it stands for: volumes, hosts, read endpoints."""
