@@ -45,7 +45,7 @@ from peaker.domain.runs.ledger import (
 from peaker.domain.runs.run_execution import BegunRun, RunExecution
 from peaker.domain.service.read_shares import shares_of_groups
 from peaker.domain.storage.block_list import BlockRuns, runs_of
-from peaker.domain.storage.io_diagnosis import InstancePromise
+from peaker.domain.storage.io_findings import InstancePromise
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports import Ports
 

@@ -11,8 +11,10 @@ from typing import Annotated, Any
 
 import typer
 from peaker.domain.storage.device_load import IostatReport, since_boot_left_out
-from peaker.domain.storage.io_diagnosis import ADVICE, ANY_DEVICE, DeviceDiagnosis, Limits, Verdict, diagnose
-from peaker.domain.storage.iostat_text import IostatFormatError, read_iostat
+from peaker.domain.storage.io_diagnosis import diagnose
+from peaker.domain.storage.io_findings import ADVICE, ANY_DEVICE, DeviceDiagnosis, Limits, Verdict
+from peaker.domain.storage.iostat_columns import IostatFormatError
+from peaker.domain.storage.iostat_text import read_iostat
 from rich.table import Table
 from rich.text import Text
 

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 from peaker.domain.storage.device_load import DeviceLoad, IostatReport
-from peaker.domain.storage.io_diagnosis import (
+from peaker.domain.storage.io_diagnosis import against_plan, diagnose
+from peaker.domain.storage.io_findings import (
     ADVICE,
     DeviceDiagnosis,
     Finding,
@@ -20,8 +21,6 @@ from peaker.domain.storage.io_diagnosis import (
     PlanComparison,
     Verdict,
     VolumePromise,
-    against_plan,
-    diagnose,
 )
 from peaker.domain.storage.storage_judgement import exceeded_during
 from peaker_host.machine.errors import DeviceInUse, HostError

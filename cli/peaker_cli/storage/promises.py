@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import typer
-from peaker.domain.storage.io_diagnosis import ANY_DEVICE, InstancePromise, VolumePromise
+from peaker.domain.storage.io_findings import ANY_DEVICE, InstancePromise, VolumePromise
 
 
 def parse_volumes(words: Sequence[str]) -> dict[str, VolumePromise]:

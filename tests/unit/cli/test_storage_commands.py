@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peaker.domain.storage.io_diagnosis import Limits, Verdict
+from peaker.domain.storage.io_findings import Limits, Verdict
 from peaker_cli.app import app
 from peaker_cli.storage import knee
 from peaker_cli.storage.knee_plot import plot_knee

@@ -15,7 +15,7 @@ from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.storage.io_diagnosis import InstancePromise
+from peaker.domain.storage.io_findings import InstancePromise
 from peaker.domain.storage.storage_judgement import judge_loads, together_against_plan
 from peaker.domain.storage.storage_looks import (
     Look,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from peaker.domain.storage.device_load import IostatReport, since_boot_left_out
-from peaker.domain.storage.io_diagnosis import DeviceDiagnosis, Limits, ReportDiagnosis, diagnose
+from peaker.domain.storage.io_diagnosis import diagnose
+from peaker.domain.storage.io_findings import DeviceDiagnosis, Limits, ReportDiagnosis
 from peaker.domain.storage.iostat_text import parse_iostat
 
 FOLDER = Path(__file__).parent / "fixtures" / "iostat"

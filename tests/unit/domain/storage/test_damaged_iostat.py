@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from peaker.domain.storage.iostat_text import IostatFormatError, read_iostat
+from peaker.domain.storage.iostat_columns import IostatFormatError
+from peaker.domain.storage.iostat_text import read_iostat
 
 HEADING = (
     "Device r/s rkB/s rrqm/s %rrqm r_await rareq-sz w/s wkB/s wrqm/s %wrqm w_await wareq-sz aqu-sz %util"

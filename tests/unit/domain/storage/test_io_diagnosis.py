@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from iostat_fixtures import FOLDER, NAMES, diagnosed, recorded, report
 from peaker.domain.storage.device_load import CpuShares, DeviceLoad, IostatReport
-from peaker.domain.storage.io_diagnosis import (
+from peaker.domain.storage.io_diagnosis import against_plan, diagnose
+from peaker.domain.storage.io_findings import (
     ANY_DEVICE,
     ExceededTime,
     Finding,
@@ -15,8 +16,6 @@ from peaker.domain.storage.io_diagnosis import (
     Limits,
     Verdict,
     VolumePromise,
-    against_plan,
-    diagnose,
 )
 from peaker.domain.storage.iostat_text import parse_iostat
 

@@ -7,7 +7,8 @@ import json
 import pytest
 from iostat_fixtures import NAMES, recorded
 from peaker.domain.storage.device_load import DeviceLoad, since_boot_left_out
-from peaker.domain.storage.iostat_text import IostatFormatError, parse_iostat
+from peaker.domain.storage.iostat_columns import IostatFormatError
+from peaker.domain.storage.iostat_text import parse_iostat
 
 OLD_SECTORS = """\
 Linux 2.6.18 (db1)  11/21/2009

@@ -1,0 +1,160 @@
+"""What may be said of a device: verdicts with their advice, promises to compare with, findings and their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from peaker.domain.storage.device_load import DeviceLoad
+
+ANY_DEVICE = "*"
+
+
+class Verdict(StrEnum):
+    """What limits the device."""
+
+    IOPS_LIMITED = "IOPS-limited"
+    BANDWIDTH_LIMITED = "bandwidth-limited"
+    QUEUEING = "queueing"
+    SHARED_STORAGE_CONTENTION = "shared-storage contention"
+    INSTANCE_LIMITED = "instance-limited"
+    APPLICATION_LIMITED = "application-limited"
+    IDLE = "idle"
+    UNKNOWN = "unknown"
+
+
+ADVICE: Mapping[Verdict, str] = {
+    Verdict.IOPS_LIMITED: (
+        "Raise the volume's IOPS or stripe over more volumes; fewer, larger requests help as well "
+        "(a larger buffer pool, fewer random reads)."
+    ),
+    Verdict.BANDWIDTH_LIMITED: "Raise the volume's throughput or stripe over more volumes; more IOPS do not help.",
+    Verdict.QUEUEING: "Stripe over more volumes (RAID 0 or LVM), or let fewer threads ask at a time.",
+    Verdict.SHARED_STORAGE_CONTENTION: (
+        "Not the load's doing. Prewarm blocks that were never touched (restored volume: read them; empty one: write "
+        "them). If it stays: compare day and night, look at VolumeStalledIOCheck and `nvme amzn stats`, move the "
+        "data to another volume, or one with promised IOPS."
+    ),
+    Verdict.INSTANCE_LIMITED: (
+        "Choose an instance type with a higher EBS baseline; IOPS provisioned above it are paid for and not delivered."
+    ),
+    Verdict.APPLICATION_LIMITED: (
+        "The storage is not what limits. If it is too slow all the same: more requests in parallel, fewer round "
+        "trips, look at processors and locks."
+    ),
+    Verdict.IDLE: "Nothing to do.",
+    Verdict.UNKNOWN: "Run iostat -x -y for longer, or give the volume's and the instance's limits.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VolumePromise:
+    """What a volume is provisioned for; None where unknown."""
+
+    iops: float | None = None
+    mib_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstancePromise:
+    """What an instance type delivers to all its volumes: always (baseline), and at best (30 minutes a day)."""
+
+    baseline_iops: float | None = None
+    baseline_mib_per_s: float | None = None
+    maximum_iops: float | None = None
+    maximum_mib_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExceededTime:
+    """How long demand was above a limit during `seconds`, from the NVMe statistics of the volume (seconds)."""
+
+    seconds: float
+    volume_iops: float = 0.0
+    volume_throughput: float = 0.0
+    instance_iops: float = 0.0
+    instance_throughput: float = 0.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is known beside iostat. Volumes by device name; ANY_DEVICE stands for all others."""
+
+    volumes: Mapping[str, VolumePromise] = field(default_factory=dict)
+    instance: InstancePromise | None = None
+    exceeded: Mapping[str, ExceededTime] = field(default_factory=dict)
+
+    def volume(self, device: str) -> VolumePromise:
+        """The promise of one device; an empty one when nothing is known."""
+        return self.volumes.get(device) or self.volumes.get(ANY_DEVICE) or VolumePromise()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One verdict with its reason, the numbers behind it, and what to do."""
+
+    verdict: Verdict
+    reason: str
+    evidence: Mapping[str, float]
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return ADVICE[self.verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDiagnosis:
+    """The findings about one device in one report; the first decides."""
+
+    report: int
+    load: DeviceLoad
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The first finding's verdict."""
+        return self.findings[0].verdict
+
+    @property
+    def verdicts(self) -> frozenset[Verdict]:
+        """All findings' verdicts."""
+        return frozenset(finding.verdict for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Consecutive reports with the same verdict. The finding is that of the report with the median wait."""
+
+    first_report: int
+    last_report: int
+    reports: int
+    verdict: Verdict
+    also: tuple[Verdict, ...]
+    finding: Finding
+    evidence: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDiagnosis:
+    """What was found about one device. `headline` is what most of the reports with any load say."""
+
+    device: str
+    headline: Verdict
+    counts: Mapping[Verdict, int]
+    phases: tuple[Phase, ...]
+    reports: tuple[ReportDiagnosis, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanComparison:
+    """Delivered against promised, one quantity. `verdict`: below, delivered, burst or unknown."""
+
+    quantity: str
+    delivered: float
+    promised: float | None
+    promised_by: str
+    share: float | None
+    verdict: str
+    reason: str
