@@ -27,15 +27,21 @@ from typing import TypeVar
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from numpy.typing import NDArray
 from peaker.domain.forecasting import LoadSeries, forecast_demand
-from peaker.domain.forecasting.forecaster import rolling_forecasts, utilisation_reasons
-from peaker.domain.forecasting.record import pinball
-from peaker.domain.forecasting.windows import trailing_mean
+from peaker.domain.forecasting.forecaster import rolling_forecasts
 from rich.console import Console
 from rich.table import Table
 
-from peaker_backtest.load_input import read_load
+from bench.forecast_accuracy import (
+    BUCKET_ENDS_MINUTES,
+    Accuracy,
+    accuracy_of,
+    geometric,
+    kind_of,
+    pooled_coverage,
+    ratios_at,
+    trace_series,
+)
 from peaker_backtest.simulation import (
     Scenario,
     oracle_forecasts,
@@ -45,31 +51,15 @@ from peaker_backtest.simulation import (
     simulate_static,
 )
 
-Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACES = ROOT / "data" / "traces"
 RESULT = ROOT / "build" / "bench" / "forecast.json"
-BUCKET_ENDS_MINUTES = (30, 60, 180, 360, 1440)
-LEVELS = (0.9, 0.95)
 LEAD_MINUTES = (30, 70, 180)
 REACTIVE_TARGETS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4)
 REPLICAS_AT_PEAK = 10
-# Correlation of a load with itself a day or a week earlier, from which on it has a rhythm.
-RHYTHM = 0.5
 PROCESSES = 2
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """One trace: per bucket the mean pinball of ours and of last week, coverage, points."""
-
-    trace: str
-    ours: dict[str, list[float]]
-    last_week: dict[str, list[float]]
-    coverage: dict[str, list[float]]
-    points: list[int]
 
 
 @dataclass(frozen=True)
@@ -101,8 +91,10 @@ def main(arguments: Sequence[str]) -> int:
     os.nice(5)
     console.print(f"[bold]Forecast bench[/bold]: {len(names)} traces in {folder}")
     with get_context("spawn").Pool(PROCESSES) as pool:
-        accuracy = _collect(console, "accuracy", pool.imap(_accuracy_of, [(folder, name) for name in names]))
-        long_enough = [(folder, name) for name in names if _test_start(_load(folder, name)) is not None]
+        accuracy = _collect(console, "accuracy", pool.imap(accuracy_of, [(folder, name) for name in names]))
+        long_enough = [
+            (folder, name) for name in names if _test_start(trace_series(folder, name)) is not None
+        ]
         nested = _collect(console, "operations", pool.imap(_operations_of, long_enough))
     operations = [one for part in nested for one in part]
     figures = _figures(accuracy, operations) | _cost_figures(folder, names)
@@ -123,132 +115,6 @@ def _collect(console: Console, what: str, results: Iterable[T]) -> list[T]:
     return done
 
 
-def _load(folder: Path, name: str) -> LoadSeries:
-    return read_load(folder / f"{name}.csv").series()
-
-
-def kind_of(series: LoadSeries) -> str:
-    """What a trace is, by its values alone; so it can be said of any CSV.
-
-    `utilisation`: never above 100 and often at it, so scaling itself shapes it. `load`: it has a rhythm, that is,
-    the log of its hourly mean, less the mean of the day before, correlates by 0.5 or more with itself 24 hours or
-    7 days earlier. That is what demand from people and schedules looks like, and the group by which the decisions
-    are judged. `other`: the rest (a percentage, a latency, bytes in bursts); shown, not judged.
-    """
-    if utilisation_reasons(series):
-        return "utilisation"
-    size = max(1, 3600 // series.step_seconds)
-    day = series.steps_per_day // size
-    count = len(series.values) // size
-    blocks = series.values[: count * size].reshape(count, size)
-    seen = np.isfinite(blocks)
-    hourly = np.where(seen, blocks, 0.0).sum(axis=1) / np.maximum(1, seen.sum(axis=1))
-    hourly[~seen.any(axis=1)] = np.nan
-    z = np.log(hourly + 0.05 * np.nanmean(hourly) + 1e-12)
-    z = (z - trailing_mean(z, day))[day:]
-    return "load" if max(_correlation(z, day), _correlation(z, 7 * day)) >= RHYTHM else "other"
-
-
-def _correlation(values: Floats, lag: int) -> float:
-    """With itself `lag` steps earlier; -1 when fewer than a day of pairs were seen or nothing changes."""
-    if len(values) <= lag:
-        return -1.0
-    now, then = values[lag:], values[:-lag]
-    seen = np.isfinite(now) & np.isfinite(then)
-    if seen.sum() < 24 or min(now[seen].std(), then[seen].std()) < 1e-9:
-        return -1.0
-    return float(np.corrcoef(now[seen], then[seen])[0, 1])
-
-
-# --- accuracy ----------------------------------------------------------------------------------------------
-
-
-def scored_origins(series: LoadSeries) -> list[int]:
-    """Every second of 48 evenly spaced origins (the last known step of each)."""
-    day = series.steps_per_day
-    days = len(series.values) / day
-    first_day = 56 if days > 150 else 28 if days >= 40 else 14 if days >= 20 else 8
-    first, last = first_day * day - 1, len(series.values) - 1 - day
-    return [int(first + (last - first) * i / 47) for i in range(48)][::2]
-
-
-def _accuracy_of(task: tuple[Path, str]) -> Accuracy:
-    folder, name = task
-    series = _load(folder, name)
-    day = series.steps_per_day
-    origins = scored_origins(series)
-    horizons = np.arange(1, day + 1)
-    buckets = np.searchsorted(BUCKET_ENDS_MINUTES, horizons * series.step_seconds / 60, side="left")
-    values = series.values
-    mean = float(np.nanmean(values[origins[0] + 1 :]))
-    offset = 0.05 * float(np.nanmean(values[: origins[0] + 1]))
-    errors: list[list[Floats]] = [[] for _ in BUCKET_ENDS_MINUTES]
-    ours: dict[tuple[int, float], list[Floats]] = {}
-    theirs: dict[tuple[int, float], list[Floats]] = {}
-    covered: dict[tuple[int, float], list[Floats]] = {}
-    for number, origin in enumerate(origins):
-        actual = values[origin + horizons]
-        week = values[origin + horizons - 7 * day]
-        fallback = _mean_before(values, origin, day)
-        week_z = np.log(np.where(np.isfinite(week), week, fallback) + offset)
-        if number >= len(origins) // 3:
-            issued = forecast_demand(series.until(_end_of(series, origin)).last_days(63), 70 * 60.0)
-            for bucket in range(len(BUCKET_ENDS_MINUTES)):
-                at = (buckets == bucket) & np.isfinite(actual)
-                if not at.any():
-                    continue
-                pool = np.concatenate(errors[bucket])
-                for level in LEVELS:
-                    band = np.exp(week_z[at] + np.quantile(pool, level)) - offset
-                    quantile = issued.quantile(level)[at]
-                    key = (bucket, level)
-                    ours.setdefault(key, []).append(pinball(actual[at], quantile, level) / mean)
-                    theirs.setdefault(key, []).append(pinball(actual[at], np.maximum(0, band), level) / mean)
-                    covered.setdefault(key, []).append((actual[at] <= quantile * (1 + 1e-9)).astype(float))
-        error = np.log(actual + offset) - week_z
-        for bucket in range(len(BUCKET_ENDS_MINUTES)):
-            errors[bucket].append(error[(buckets == bucket) & np.isfinite(error)])
-    present = sorted({bucket for bucket, _ in ours})
-
-    def means(parts: dict[tuple[int, float], list[Floats]]) -> dict[str, list[float]]:
-        return {
-            str(level): [float(np.concatenate(parts[bucket, level]).mean()) for bucket in present]
-            for level in LEVELS
-        }
-
-    points = [sum(len(part) for part in ours[bucket, LEVELS[0]]) for bucket in present]
-    return Accuracy(name, means(ours), means(theirs), means(covered), points)
-
-
-def _mean_before(values: Floats, origin: int, day: int) -> float:
-    """Mean of the last day, or of all history when that day was not seen."""
-    last_day = values[max(0, origin - day) : origin + 1]
-    known = last_day if np.isfinite(last_day).any() else values[: origin + 1]
-    return float(np.nanmean(known))
-
-
-def _end_of(series: LoadSeries, step: int) -> float:
-    return series.start_seconds + (step + 1) * series.step_seconds
-
-
-def _ratios(one: Accuracy, level: float) -> list[float]:
-    pairs = zip(one.ours[str(level)], one.last_week[str(level)], strict=True)
-    return [mine / other for mine, other in pairs if mine > 0 and other > 0]
-
-
-def _geometric(ratios: Sequence[float]) -> float:
-    return float(np.exp(np.mean(np.log(np.maximum(ratios, 1e-3))))) if ratios else float("nan")
-
-
-def _pooled_coverage(accuracy: Sequence[Accuracy], level: float) -> float:
-    hits = sum(
-        share * points
-        for one in accuracy
-        for share, points in zip(one.coverage[str(level)], one.points, strict=True)
-    )
-    return hits / sum(sum(one.points) for one in accuracy)
-
-
 # --- operations --------------------------------------------------------------------------------------------
 
 
@@ -264,7 +130,7 @@ def _test_start(series: LoadSeries) -> int | None:
 
 def _operations_of(task: tuple[Path, str]) -> list[Operation]:
     folder, name = task
-    series = _load(folder, name)
+    series = trace_series(folder, name)
     first, last = _test_start(series), len(series.values)
     assert first is not None
     every = max(1, 900 // series.step_seconds)
@@ -317,8 +183,8 @@ def _figure(value: float, must: str, holds: bool) -> dict[str, object]:
 
 
 def _figures(accuracy: list[Accuracy], operations: list[Operation]) -> dict[str, dict[str, object]]:
-    pinball95 = _geometric([ratio for one in accuracy for ratio in _ratios(one, 0.95)])
-    cover95, cover90 = _pooled_coverage(accuracy, 0.95), _pooled_coverage(accuracy, 0.9)
+    pinball95 = geometric([ratio for one in accuracy for ratio in ratios_at(one, 0.95)])
+    cover95, cover90 = pooled_coverage(accuracy, 0.95), pooled_coverage(accuracy, 0.9)
     figures = {
         "p95_pinball_to_last_week": _figure(pinball95, "<= 0.50", pinball95 <= 0.50),
         "pooled_coverage_p95": _figure(cover95, "0.93 to 0.97", 0.93 <= cover95 <= 0.97),
@@ -329,8 +195,8 @@ def _figures(accuracy: list[Accuracy], operations: list[Operation]) -> dict[str,
     ):
         group = [o for o in operations if o.lead_minutes == minutes and o.kind == "load"]
         if group:
-            short = _geometric([o.ratio for o in group])
-            hours = _geometric([o.hours_to_oracle for o in group])
+            short = geometric([o.ratio for o in group])
+            hours = geometric([o.hours_to_oracle for o in group])
             key = f"short_to_reactive_at_equal_cost_{minutes}_min"
             figures[key] = _figure(short, f"<= {short_must}", short <= short_must)
             figures[f"replica_hours_to_oracle_{minutes}_min"] = _figure(
@@ -345,7 +211,7 @@ def _figures(accuracy: list[Accuracy], operations: list[Operation]) -> dict[str,
 
 def _cost_figures(folder: Path, names: Sequence[str]) -> dict[str, dict[str, object]]:
     """CPU and memory of one fit and forecast of 28 days of 5-minute data, in a process of its own."""
-    name = next((name for name in names if _load(folder, name).step_seconds == 300), None)
+    name = next((name for name in names if trace_series(folder, name).step_seconds == 300), None)
     if name is None:
         return {}
     command = [sys.executable, "-m", "bench.forecast", "--cost", str(folder / f"{name}.csv")]
@@ -411,11 +277,11 @@ def _print_accuracy(console: Console, accuracy: list[Accuracy]) -> None:
     table.add_column("trace")
     for column in ("all", "30 min", "1 h", "3 h", "6 h", "24 h", "p95 covered", "p90 covered"):
         table.add_column(column, justify="right")
-    for one in sorted(accuracy, key=lambda each: _geometric(_ratios(each, 0.95))):
-        ratios = _ratios(one, 0.95)
+    for one in sorted(accuracy, key=lambda each: geometric(ratios_at(each, 0.95))):
+        ratios = ratios_at(one, 0.95)
         blank = [""] * (len(BUCKET_ENDS_MINUTES) - len(ratios))
-        cover = [_pooled_coverage([one], level) for level in (0.95, 0.9)]
-        cells = [f"{_geometric(ratios):.2f}", *blank, *(f"{ratio:.2f}" for ratio in ratios)]
+        cover = [pooled_coverage([one], level) for level in (0.95, 0.9)]
+        cells = [f"{geometric(ratios):.2f}", *blank, *(f"{ratio:.2f}" for ratio in ratios)]
         table.add_row(one.trace, *cells, *(f"{share:.1%}" for share in cover))
     console.print(table)
 

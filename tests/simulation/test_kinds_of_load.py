@@ -9,7 +9,7 @@ import pytest
 from peaker.domain.forecasting import Forecast, LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 
-from bench.forecast import kind_of
+from bench.forecast_accuracy import kind_of
 from peaker_backtest.simulation import (
     Scenario,
     oracle_forecasts,

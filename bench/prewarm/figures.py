@@ -1,0 +1,106 @@
+"""The bench's figures, each with what it must be."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+from bench.prewarm.database import (
+    FEW,
+    TimeToWarmReads,
+)
+from bench.prewarm.engine import CpuCost, KillCost, Verdicts
+from bench.prewarm.methods import Warming
+
+CAP_MIB_PER_S = 125
+PROVISIONED_MIB_PER_S = 250
+
+Figures = dict[str, dict[str, object]]
+Warmings = Mapping[str, Sequence[Warming]]
+
+
+def figure_of(value: float, must: str, holds: bool, **more: object) -> dict[str, object]:
+    return {"value": round(value, 4), "must": must, "holds": holds, **more}
+
+
+def at_most(value: float, limit: float, **more: object) -> dict[str, object]:
+    return figure_of(value, f"<= {limit:.4g}", value <= limit, **more)
+
+
+def median_seconds(found: Iterable[Warming]) -> float:
+    return statistics.median(one.seconds for one in found)
+
+
+def headline_figures(found: Warmings, used_bytes: int) -> Figures:
+    used = median_seconds(found["used only"])
+    rate = statistics.median(one.engine_mib_per_s or 0.0 for one in found["used only"])
+    read = statistics.median(one.bytes_read for one in found["used only"])
+    share = rate / CAP_MIB_PER_S
+    return {
+        "used only against dd direct": at_most(used / median_seconds(found["dd direct"]), 1 / 12),
+        "used only against dd buffered": at_most(used / median_seconds(found["dd buffered"]), 1 / 12),
+        "used only against fio line": at_most(used / median_seconds(found["fio line"]), 1 / 3.5),
+        "throughput against the cap": figure_of(share, ">= 0.95", share >= 0.95),
+        "bytes read against used and present": at_most(read / used_bytes, 1.05),
+    }
+
+
+def provisioned_figures(found: Warmings) -> Figures:
+    """At the baseline the cap holds the engine back, and dd, which waits for two blocks at a time, hardly."""
+    ratio = median_seconds(found["used only"]) / median_seconds(found["dd direct"])
+    return {
+        f"the same at {PROVISIONED_MIB_PER_S} MiB/s provisioned: against dd direct": at_most(ratio, 1 / 12)
+    }
+
+
+def cpu_figures(cost: CpuCost) -> Figures:
+    rate = min(cost.engine_gb_per_s, cost.fio_gb_per_s)
+    return {
+        "engine CPU against fio": at_most(
+            cost.ratio, 1.5, includes="process starts", gb_per_s=round(rate, 2)
+        ),
+    }
+
+
+def kill_figures(cost: KillCost) -> Figures:
+    return {f"blocks read twice after {cost.kills} kills": at_most(cost.share, 0.02)}
+
+
+def verdict_figures(found: Verdicts) -> Figures:
+    name = f"called warm although cold, of {found.volumes} volumes"
+    return {
+        name: at_most(
+            found.wrongly_warm,
+            0,
+            cold=found.cold,
+            rightly_not_warm=found.rightly_not_warm,
+            warm=found.warm,
+            unknown=found.unknown,
+        )
+    }
+
+
+def database_figures(times: Mapping[str, Sequence[TimeToWarmReads]]) -> Figures:
+    median = {name: statistics.median(one.warm_seconds for one in found) for name, found in times.items()}
+    rate = {name: statistics.median(one.warm_rate for one in found) for name, found in times.items()}
+    hot, few = median["hot first"], (f"hot first{FEW}", f"no prewarm{FEW}")
+    figures = (
+        {}
+        if few[0] not in times
+        else {
+            "the same with few clients: hot first against no prewarm": at_most(
+                median[few[0]] / median[few[1]], 0.6
+            )
+        }
+    )
+    if "warm volume" in times:
+        beside = rate["hot first"] / rate["warm volume"]
+        figures["reads beside the background prewarm against a warm volume"] = figure_of(
+            beside, ">= 0.9", beside >= 0.9
+        )
+    return {
+        **figures,
+        "create to warm reads: hot first against used first": at_most(hot / median["used first"], 0.5),
+        "create to warm reads: hot first against no prewarm": at_most(hot / median["no prewarm"], 0.6),
+        "create to warm reads: hot first against fio first": at_most(hot / median["fio first"], 0.35),
+    }
