@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
-.PHONY: help demo test check model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
+.PHONY: help demo test check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
 	settings-reference aws-names requirements sbom
 
 PYTHON := .venv/bin/python
@@ -26,6 +26,9 @@ model: setup-all  ## the lease and ledger protocol in every order of events (mod
 
 check: lint  ## what needs neither root nor Debian: linters, types, and the tests of decisions, documents and templates
 	$(PYTHON) -m pytest tests/unit tests/architecture tests/ssm_documents tests/infrastructure tests/simulation
+
+coverage: setup-dev  ## how much of each room the cheap tests run, lines and branches (build/coverage/html has each line)
+	$(PYTHON) -m tests.coverage_by_room
 
 lint: setup-dev  ## ruff, mypy, import-linter
 	.venv/bin/ruff check .

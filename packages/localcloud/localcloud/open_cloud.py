@@ -74,6 +74,7 @@ class OpenCloud:
         *,
         extra_addresses: Sequence[str] = (),
         settings: CloudSettings | None = None,
+        owns_dataplane: bool = True,
     ) -> None:
         if any(address in ("0.0.0.0", "::", "") for address in extra_addresses):
             raise LocalCloudError(
@@ -94,6 +95,7 @@ class OpenCloud:
         self.port = port
         self.dns_port = 0  # UDP on loopback, once Route 53 is installed
         self._addresses = (LOOPBACK, *extra_addresses)
+        self._owns_dataplane = owns_dataplane
         self._callbacks: list[Callable[[], None]] = []
         self._threads: list[threading.Thread] = []
         self._event_sender: EventSender | None = None

@@ -13,9 +13,7 @@ import importlib
 import logging
 import socket
 import threading
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import ClassVar
 
@@ -24,9 +22,8 @@ from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
 from localcloud import plugins, selftest
 from localcloud.clock import CloudClock
-from localcloud.dataplane import DataPlane
 from localcloud.extensions import injected_failures
-from localcloud.open_cloud import LOOPBACK, CloudSettings, LocalCloudError, OpenCloud
+from localcloud.open_cloud import LOOPBACK, LocalCloudError, OpenCloud
 
 log = logging.getLogger(__name__)
 
@@ -68,23 +65,8 @@ class LocalCloud(OpenCloud):
 
     _open: ClassVar[LocalCloud | None] = None
 
-    def __init__(
-        self,
-        dataplane: DataPlane | None,
-        state_dir: Path,
-        port: int = 0,
-        clock_scale: float = 1.0,
-        *,
-        extra_addresses: Sequence[str] = (),
-        settings: CloudSettings | None = None,
-        owns_dataplane: bool = True,
-    ) -> None:
-        super().__init__(
-            dataplane, state_dir, port, clock_scale, extra_addresses=extra_addresses, settings=settings
-        )
-        self._owns_dataplane = owns_dataplane
-        self._servers: list[BaseWSGIServer] = []
-        self._serving = False
+    _servers: tuple[BaseWSGIServer, ...] = ()
+    _serving = False
 
     def __enter__(self) -> LocalCloud:
         self.start()
@@ -186,7 +168,7 @@ class LocalCloud(OpenCloud):
                     fd=listener.fileno(),
                 )
             server.daemon_threads = True  # type: ignore[attr-defined]
-            self._servers.append(server)
+            self._servers += (server,)
 
 
 def _handler_on(clock: CloudClock) -> type[WSGIRequestHandler]:

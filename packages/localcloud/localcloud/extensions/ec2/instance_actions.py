@@ -95,7 +95,7 @@ class Ec2Actions:
             request.setdefault("Size", IMAGE_GIB)
             request.pop("SnapshotId", None)
         snapshot_id = request.get("SnapshotId")
-        snapshot = ebs._restorable(self.state, snapshot_id) if snapshot_id else None
+        snapshot = ebs.restorable_snapshot(self.state, snapshot_id) if snapshot_id else None
         volume_spec(request, snapshot.volume_size if snapshot else None)
 
     def mappings(self, response: Any) -> list[dict[str, Any]]:
