@@ -500,7 +500,7 @@ def _storage() -> Iterator[EntryPoint]:
     text: Form = TEXT
     yield EntryPoint(
         "iostat, text", text, parse_iostat, (IOSTAT_TEXT, OLD_IOSTAT, IOSTAT_TEXT * 3), own,
-        (f"{room}.parse_iostat", f"{room}.read_iostat", f"{room}._TextReader.read", f"{room}._load"), weight=1.5,
+        (f"{room}.parse_iostat", f"{room}.read_iostat", f"{room}._TextReader.read", "peaker.domain.storage.iostat_columns.device_load"), weight=1.5,
     )  # fmt: skip
     from tests.hostile.of_hosts import IOSTAT
 
