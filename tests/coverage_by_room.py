@@ -32,7 +32,8 @@ class Share:
         return Share(self.there + other.there, self.run + other.run)
 
     def __str__(self) -> str:
-        return f"{self.run / self.there:6.1%}  {self.there - self.run:6,} of {self.there:6,}" if self.there else "   none"
+        share = f"{self.run / self.there:6.1%}" if self.there else "  none"
+        return f"{share}  {self.there - self.run:6,} of {self.there:6,}"
 
 
 def rooms(report: Mapping[str, Any]) -> dict[str, Share]:
