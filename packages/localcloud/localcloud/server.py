@@ -51,8 +51,8 @@ CONTROL_EXTENSIONS = (
     "cloudwatch.alarms",
     "events.schedules",
     "sns",
-    "cloudformation.stack_actions",
     "sqs",
+    "cloudformation.stack_actions",
 )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from localcloud.server import LocalCloud
+    from localcloud.open_cloud import OpenCloud
 
 
-def install(cloud: LocalCloud) -> None:
+def install(cloud: OpenCloud) -> None:
     """Count the 12 hours from the first receive (SQS API, ChangeMessageVisibility); moto counts from the sending."""
     from moto.sqs.models import SQSBackend
 
