@@ -40,8 +40,7 @@ def register_base_command(
     try:
         settings = ParameterClusters(control.client("ssm"), control.environment).settings(cluster)
         instance = Ec2Compute(control.client("ec2"), control.environment).instance(instance_id)
-        client = control.client
-        router = read_endpoints(client("elbv2"), client("route53"), client("ec2"), client("cloudwatch"))
+        router = read_endpoints(control.client)
         register_base(router, settings, instance)
     except PeakerError as error:
         raise ControlPlaneError(reason(error)) from error

@@ -151,8 +151,7 @@ class Inquiry:
 
     def endpoint(self) -> EndpointFacts:
         """The read endpoint by its kind."""
-        names = ("elbv2", "route53", "ec2", "cloudwatch")
-        router = read_endpoints(*(self._client(one) for one in names))
+        router = read_endpoints(self._client)
         match self._settings.read_endpoint:
             case NlbEndpointSettings() as endpoint:
                 return self._balanced(endpoint, router)

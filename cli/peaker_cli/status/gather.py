@@ -150,7 +150,7 @@ class StatusReader:
 
     @cached_property
     def _endpoint(self) -> TrafficRouter:
-        return read_endpoints(*(self._client(one) for one in ("elbv2", "route53", "ec2", "cloudwatch")))
+        return read_endpoints(self._client)
 
     @cached_property
     def _readings(self) -> CloudWatchReadings:

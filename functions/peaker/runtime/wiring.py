@@ -45,7 +45,7 @@ def ports() -> Ports:
         compute=Ec2Compute(ec2, settings.environment),
         storage=Ec2Storage(ec2, lazy_client("ec2", SINGLE_TRY_CONFIG), settings.environment),
         commands=SsmCommands(ssm, lazy_client("ssm", SINGLE_TRY_CONFIG), settings.environment),
-        endpoint=read_endpoints(lazy_client("elbv2"), lazy_client("route53"), ec2, cloudwatch),
+        endpoint=read_endpoints(lazy_client),
         package=S3HostPackage(
             lazy_client("s3"),
             settings.package_bucket,

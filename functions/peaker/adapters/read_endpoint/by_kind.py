@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Callable
+from typing import Any, assert_never
 
 from peaker.adapters.read_endpoint.elb import ElbReadEndpoint
 from peaker.adapters.read_endpoint.health_checks import ReplicaHealthChecks
@@ -12,22 +13,12 @@ from peaker.ports import TrafficRouter
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.endpoint_settings import NlbEndpointSettings, Route53EndpointSettings
 
-if TYPE_CHECKING:
-    from mypy_boto3_cloudwatch import CloudWatchClient
-    from mypy_boto3_ec2 import EC2Client
-    from mypy_boto3_elbv2 import ElasticLoadBalancingv2Client
-    from mypy_boto3_route53 import Route53Client
 
-
-def read_endpoints(
-    elbv2: ElasticLoadBalancingv2Client,
-    route53: Route53Client,
-    ec2: EC2Client,
-    cloudwatch: CloudWatchClient,
-) -> ReadEndpointByKind:
-    """The read endpoints of an environment, whatever kinds its clusters have."""
-    by_name = Route53ReadEndpoint(route53, ec2, ReplicaHealthChecks(route53, cloudwatch))
-    return ReadEndpointByKind(ElbReadEndpoint(elbv2), by_name)
+def read_endpoints(client: Callable[[str], Any]) -> ReadEndpointByKind:
+    """The read endpoints of an environment, of whatever kinds; `client` gives the client of a service by its name."""
+    route53 = client("route53")
+    by_name = Route53ReadEndpoint(route53, client("ec2"), ReplicaHealthChecks(route53, client("cloudwatch")))
+    return ReadEndpointByKind(ElbReadEndpoint(client("elbv2")), by_name)
 
 
 class ReadEndpointByKind:
