@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
-.PHONY: help demo test check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-prewarm bench-traffic \
+.PHONY: help demo test check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-plan bench-prewarm bench-traffic \
 	settings-reference aws-names requirements sbom
 
 PYTHON := .venv/bin/python
@@ -45,13 +45,16 @@ bench-aws: setup-all  ## where AWS is hard, alone and on a busy machine, figures
 bench-backtest: setup-all  ## a second look at the backtest's headlines, figures in build/bench/backtest.json
 	$(PYTHON) -m bench.backtest
 
+bench-plan: setup-dev  ## methods, times and dollars of a plan against a search of everything, figures in build/bench/plan.json
+	$(PYTHON) -m bench.plan
+
 bench-prewarm: setup-all  ## prewarm methods on cold volumes, figures in build/bench/prewarm.json
 	$(PYTHON) -m bench.prewarm
 
 bench-traffic: setup-all  ## joins, retirements and faults under load, figures in build/bench/traffic.json
 	$(PYTHON) -m bench.traffic
 
-bench: bench-backtest bench-forecast bench-prewarm bench-traffic  ## all of them (about an hour and a half)
+bench: bench-backtest bench-forecast bench-plan bench-prewarm bench-traffic  ## all of them (about an hour and a half)
 
 settings-reference: setup-dev  ## docs/settings.md from the models of the settings
 	mkdir -p build

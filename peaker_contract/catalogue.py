@@ -124,6 +124,7 @@ SCALE_OUT = (
             *FLEET,
             P.DESCRIBE_SNAPSHOTS,
             P.DESCRIBE_IMAGES,
+            P.DESCRIBE_INSTANCE_TYPES,
             P.READ_METRICS,
             P.FETCH_PRICES,
             P.CHECK_VOLUME_KEYS,

@@ -29,7 +29,7 @@ PAGES = sorted(
 IN_CODE_FONT = re.compile(r"`([A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+)`")
 # Words of AWS: calls, error codes, fields of the States Language, a policy.
 OF_AWS = {
-    "AdministratorAccess", "ErrorEquals", "HeartbeatSeconds", "LambdaInvoke", "ListChangedBlocks",
+    "AdministratorAccess", "BandwidthWeighting", "ErrorEquals", "HeartbeatSeconds", "LambdaInvoke", "ListChangedBlocks",
     "SampleCount", "TimeoutSeconds", "UnauthorizedOperation",
 }  # fmt: skip
 TYPED = {

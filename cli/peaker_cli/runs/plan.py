@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from peaker.domain.decoding import understood
+from peaker.domain.instants import from_iso, to_iso
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
@@ -16,21 +17,38 @@ from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import console, echo
+from peaker_cli.runs.comparison import choice_lines, effect_lines, render_checks, render_methods
 from peaker_cli.runs.receipt import duration
 
 PLAN_LIMIT_SECONDS = 180
-EPILOG = "Example: peaker plan orders --env prod --region eu-west-1"
+EPILOG = (
+    "Examples: peaker plan orders --env prod; "
+    "peaker plan orders --ready-by 2026-11-27T06:00+01:00; "
+    "peaker plan orders --json | jq .comparison"
+)
 
 
 def plan_command(
     cluster: str,
     deployment: DeploymentOptions,
+    ready_by: Annotated[
+        str | None,
+        typer.Option(
+            help="When the replica is to serve, ISO 8601 with a zone: the cheapest method that is in time is taken.",
+            metavar="TIME",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the document itself.")] = False,
 ) -> None:
-    """Show what a scale_out of CLUSTER would do now, when, at what price; nothing is touched."""
+    """Show what a scale_out of CLUSTER would do now, when, at what price; nothing is touched.
+
+    The page compares every method by time and price, those that no run carries out too (`not built`), and checks the
+    settings with numbers.
+    """
+    wanted = {} if ready_by is None else {"ready_by": _instant(ready_by)}
     control = ControlPlane.of(deployment)
     execution = control.wait(
-        control.start("scale_out", {"cluster": cluster, "mode": "plan"}), PLAN_LIMIT_SECONDS
+        control.start("scale_out", {"cluster": cluster, "mode": "plan", **wanted}), PLAN_LIMIT_SECONDS
     )
     if execution.failure is not None:
         raise ControlPlaneError(execution.failure_text)
@@ -40,6 +58,16 @@ def plan_command(
         echo(json.dumps(execution.output, indent=1))
     else:
         console().print(plan_panel(execution.output))
+
+
+def _instant(text: str) -> str:
+    try:
+        return to_iso(from_iso(text))
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text[:60]!r} is not a time with its zone, such as 2026-11-27T06:00:00Z",
+            param_hint="--ready-by",
+        ) from error
 
 
 def plan_panel(plan: Any) -> RenderableType:
@@ -68,20 +96,31 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
         table.add_row(f"volume {volume['name']}", _volume(volume))
     table.add_row("lead time", duration(lead["seconds"]) if lead else "unknown")
     if lead:
-        parts = sorted(lead["parts"].items(), key=lambda part: -part[1])
-        table.add_row("", ", ".join(f"{name} {duration(seconds)}" for name, seconds in parts[:5]))
+        longest = sorted(lead["parts"].items(), key=lambda part: -part[1])[:5]
+        table.add_row("", ", ".join(f"{name} {duration(seconds)}" for name, seconds in longest))
     table.add_row("ready at", plan["ready_at"] or "unknown")
     table.add_row("price", _price(price))
     table.add_row("", f"by {price['source']}")
     if price.get("snapshots_gib"):
         table.add_row("snapshots", _snapshots(price))
-    if plan.get("method"):
+    comparison = plan.get("comparison")
+    if plan.get("method") and not (comparison and comparison["ready_by"]):
         table.add_row("way", _way(plan["method"]))
+    for name, text in choice_lines(comparison) if comparison else ():
+        table.add_row(name, text)
     for note in plan.get("notes", ()):
         table.add_row("note", note)
     refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
     verdict = Text("would be returned" if returned else "would be built", style="green")
-    return Panel(Group(table, *(refusals or [verdict])), title=f"plan for {plan['cluster']}", padding=(0, 1))
+    parts: list[RenderableType] = [table]
+    if comparison:
+        parts += [Text(), render_methods(comparison, plan["planned_at"])]
+        parts += [Text(line, style="dim") for line in effect_lines(comparison)]
+    if plan.get("checks"):
+        parts += [Text(), render_checks(plan["checks"])]
+    return Panel(
+        Group(*parts, Text(), *(refusals or [verdict])), title=f"plan for {plan['cluster']}", padding=(0, 1)
+    )
 
 
 def _returns(plan: dict[str, Any]) -> bool:

@@ -31,6 +31,8 @@ _ISSUED = "forecast#issued#"
 _REPORT = "forecast#report"
 _KEPT_FOR = timedelta(days=14)
 _PAST_RUNS = 20
+# InnoDB's default page, which the page lists are counted in.
+_PAGE_BYTES = 16384
 _STATE_NUMBERS = (
     "shift_seen_seconds", "first_check_seconds", "failover_seconds", "safe_rate", "safe_rate_seconds",
 )  # fmt: skip
@@ -130,6 +132,7 @@ class DynamoForecastRecords:
         hydrated: list[float] = []
         shares: list[float] = []
         copies: list[CopiedBytes] = []
+        pools: list[float] = []
         for run_id in self._recent_runs(cluster):
             run = self._ledger.run(run_id)
             if run.operation != "scale_out" or run.outcome != "succeeded" or not _built(run):
@@ -143,10 +146,13 @@ class DynamoForecastRecords:
                 size = step.numbers.get("bytes_read")
                 if step.step == "ReportPrewarm" and _is_amount(size):
                     hydrated.append(float(size))
+                pages = step.numbers.get("buffer_pool_pages")
+                if step.step == "PrepareDonor" and _is_amount(pages):
+                    pools.append(float(pages) * _PAGE_BYTES)
                 share = knee_share(step.numbers.get("limits"))
                 if step.step == "VerifyStorage" and share is not None:
                     shares.append(share)
-        return PastSteps(seconds, hydrated, shares, copies)
+        return PastSteps(seconds, hydrated, shares, copies, pools)
 
     def _recent_runs(self, cluster: str) -> list[str]:
         """Ids of the newest runs, the newest last."""

@@ -128,14 +128,15 @@ class LeadTime:
 @dataclass(frozen=True)
 class PastSteps:
     """Durations of past runs in seconds per state name, newest last; the bytes that each prewarm brought in; of every
-    storage proof that reached a volume's knee, the IOPS delivered there over those promised; and what each snapshot set
-    copied, as far as it was measured.
+    storage proof that reached a volume's knee, the IOPS delivered there over those promised; what each snapshot set
+    copied, as far as it was measured; and the bytes in each donor's buffer pool.
     """
 
     seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
     hydrated_bytes: Sequence[float] = ()
     knee_shares: Sequence[float] = ()
     copies: Sequence[CopiedBytes] = ()
+    pool_bytes: Sequence[float] = ()
 
 
 _SIDE_BY_SIDE = (Part.SNAPSHOT, Part.INSTANCE)

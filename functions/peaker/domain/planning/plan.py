@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from peaker.domain.instants import require_utc, to_iso
+from peaker.domain.planning.checks.verdict import Check
+from peaker.domain.planning.methods.choice import MethodChoice
 from peaker.domain.planning.parking import Method, volumes_hourly
 from peaker.domain.planning.prices import HOURS_PER_MONTH, PriceTable, total, usd
 from peaker.domain.reading import Known, Reading, Unknown
@@ -28,6 +31,7 @@ RefusalCode = Literal[
     "layout",
     "key",
     "image",
+    "check",
 ]
 
 
@@ -113,6 +117,7 @@ class ScaleOutPlan(RunPart):
 
     What is built is built by this document, whatever the settings are by then. Plans are read for as long as their
     replicas live, which may be parked for weeks: a new field has a default. `build` is None where it was not planned.
+    `comparison` has the figures of every method, and why this one.
     """
 
     ledger_name = "plan"
@@ -137,6 +142,8 @@ class ScaleOutPlan(RunPart):
     method: Method | None = None
     notes: tuple[str, ...] = ()
     build: PlannedBuild | None = None
+    comparison: MethodChoice | None = None
+    checks: tuple[Check, ...] = ()
 
     @property
     def returns(self) -> str | None:
@@ -159,16 +166,18 @@ def plan_scale_out(
     lead_time: LeadTimeEstimate | None = None,
     method: Method | None = None,
     kept_gib: float = 0.0,
+    rates: Mapping[str, int | None] | None = None,
 ) -> ScaleOutPlan:
     """The plan, with refusals instead of exceptions, so that plan mode shows all of them at once.
 
     `lease` is another run's lease, if one is held. `lead_time` is None when there is nothing to estimate from.
     With a `method` that returns a parked replica, layout and price are that replica's, and no donor is needed.
-    `kept_gib` is what the cluster's kept snapshot sets store when the run has ended.
+    `kept_gib` is what the cluster's kept snapshot sets store when the run has ended. `rates` are the initialization
+    rates by volume name; without them, the settings' for all.
     """
     choice = choose_donor(fleet, settings)
     returned = _returned(fleet, method)
-    volumes = _layout(returned or choice.donor, settings)
+    volumes = _layout(returned or choice.donor, settings, rates or {})
     if returned is not None:
         volumes = tuple(
             volume.model_copy(update={"initialization_rate_mib_per_s": None}) for volume in volumes
@@ -244,16 +253,18 @@ def spread_zones(fleet: FleetState, settings: ClusterSettings) -> tuple[tuple[st
     return zones, f"fewest replicas first: {shown}"
 
 
-def _layout(like: Replica | None, settings: ClusterSettings) -> tuple[PlannedVolume, ...]:
+def _layout(
+    like: Replica | None, settings: ClusterSettings, rates: Mapping[str, int | None]
+) -> tuple[PlannedVolume, ...]:
     if like is None:
         return ()
     sizes = {name: volume.size_gib for name, volume in data_volumes(like, settings).items()}
     wanted = [volume for volume in settings.volumes if volume.name in sizes]
-    return tuple(_planned(volume, sizes[volume.name], settings) for volume in wanted)
+    usual = settings.initialization_rate_mib_per_s
+    return tuple(_planned(one, sizes[one.name], rates.get(one.name, usual)) for one in wanted)
 
 
-def _planned(volume: VolumeSettings, size_gib: int, settings: ClusterSettings) -> PlannedVolume:
-    rate = settings.initialization_rate_mib_per_s
+def _planned(volume: VolumeSettings, size_gib: int, rate: int | None) -> PlannedVolume:
     return PlannedVolume(**dict(volume), size_gib=size_gib, initialization_rate_mib_per_s=rate)
 
 

@@ -20,9 +20,13 @@ LONGEST_REASON = 256
 # CloudWatch's state reason has up to 1,023 characters.
 LONGEST_TRIGGER_TEXT = 2048
 _LONGEST_SHOWN = 60
-_OF_ONE_WORKFLOW = {
-    "scale_in": ("count", "scale_in takes one replica away per execution"),
-    "scale_out": ("replica", "only scale_in takes a replica"),
+# By operation: the fields that belong to the other one, and why.
+_OF_THE_OTHER: Mapping[Operation, Mapping[str, str]] = {
+    "scale_in": {
+        "count": "scale_in takes one replica away per execution",
+        "ready_by": "only scale_out makes a replica ready",
+    },
+    "scale_out": {"replica": "only scale_in takes a replica"},
 }
 
 
@@ -50,12 +54,13 @@ class Trigger(Contract):
 
 
 class ExecutionInput(Contract):
-    """What a person or a rule gives to the state machine."""
+    """What a person or a rule gives to the state machine. `ready_by`: when the replica is to serve (ISO 8601)."""
 
     cluster: ClusterName
     mode: Mode = "act"
     count: Annotated[int, Field(ge=1, strict=True)] = 1
     replica: Annotated[str, Field(pattern=r"^i-([0-9a-f]{8}|[0-9a-f]{17})$")] | None = None
+    ready_by: Annotated[str, AfterValidator(_instant)] | None = None
     reason: Annotated[Line, Field(max_length=LONGEST_REASON)] | None = None
     trigger: Trigger = Trigger()
 
@@ -71,6 +76,7 @@ _ALLOWED = {
     "mode": '"act" or "plan"',
     "count": "a whole number from 1 to the cluster's max_replicas",
     "replica": 'an instance id such as "i-0123456789abcdef0"',
+    "ready_by": 'a time with its zone such as "2026-11-27T06:00:00Z"',
     "reason": f"one line of text of at most {LONGEST_REASON} characters",
     "trigger": 'an object such as {"kind": "manual"}',
     "trigger.kind": '"alarm", "schedule" or "manual"',
@@ -132,8 +138,11 @@ def shown(value: Any) -> str:
 def _of_the_other_workflow(given: Mapping[Any, Any], operation: Operation | None) -> dict[str, str]:
     if operation is None:
         return {}
-    field, why = _OF_ONE_WORKFLOW[operation]
-    return {field: f"given {shown(given[field])}; {why}: leave the field out"} if field in given else {}
+    return {
+        field: f"given {shown(given[field])}; {why}: leave the field out"
+        for field, why in _OF_THE_OTHER[operation].items()
+        if field in given
+    }
 
 
 def _nulls(given: Mapping[Any, Any]) -> list[str]:
@@ -161,8 +170,8 @@ def _not_allowed(field: str, value: Any) -> str:
 def _unknown(field: str, operation: Operation | None) -> str:
     prefix, _, name = field.rpartition(".")
     model = Trigger if prefix == "trigger" else ExecutionInput
-    foreign = _OF_ONE_WORKFLOW[operation][0] if operation else ""
-    known = [one for one in model.model_fields if one != foreign]
+    foreign = _OF_THE_OTHER[operation] if operation else {}
+    known = [one for one in model.model_fields if one not in foreign]
     near = get_close_matches(name.lower(), known, 1)
     meant = f"did you mean {near[0]}? " if near else ""
     return f"no such field; {meant}Allowed are {', '.join(known)}"

@@ -110,6 +110,7 @@ class PlanStep(StepInput):
 
     count: int = 1
     trigger: Trigger = Trigger()
+    ready_by: datetime | None = None
 
 
 class Measurement(BaseModel):

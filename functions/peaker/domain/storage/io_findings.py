@@ -58,12 +58,17 @@ class VolumePromise:
 
 @dataclass(frozen=True, slots=True)
 class InstancePromise:
-    """What an instance type delivers to all its volumes: always (baseline), and at best (30 minutes a day)."""
+    """What an instance type delivers to all its volumes: always (baseline), and at best (30 minutes a day).
+
+    `bandwidth_weightings` are EC2's words for the ways to share bandwidth between network and volumes that it has.
+    """
 
     baseline_iops: float | None = None
     baseline_mib_per_s: float | None = None
     maximum_iops: float | None = None
     maximum_mib_per_s: float | None = None
+    memory_mib: float | None = None
+    bandwidth_weightings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,7 +11,7 @@ from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, Pas
 from peaker.domain.replicas.donor import choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Snapshot
-from peaker.domain.storage.snapshot_sets import ExpectedCopy, expected_copy
+from peaker.domain.storage.snapshot_sets import ExpectedCopy, expected_copy, newest_completed
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
@@ -24,7 +26,8 @@ def lead_time_inputs(
     past: PastSteps,
     snapshots: SnapshotHistory | None = None,
 ) -> LeadTimeInputs:
-    """What the lead time depends on: the bytes of the last prewarm, else the sizes of a replica's volumes.
+    """What the lead time depends on: the bytes of the last prewarm, else what the donor's snapshots hold, else
+    the sizes of a replica's volumes.
 
     Without the snapshots of the donor's volumes all that is used is taken to be copied.
     """
@@ -33,16 +36,17 @@ def lead_time_inputs(
     newest = past.hydrated_bytes[-1] if past.hydrated_bytes else None
     whole = sum(sizes.values())
     share = min(1.0, newest / whole) if newest is not None and whole > 0 else 1.0
+    held = {} if snapshots is None else snapshots.held_bytes
     volumes = tuple(
         VolumeToHydrate(
             volume.name,
-            sizes.get(volume.name, 0.0) * share,
-            # Without a provisioned rate the prewarm reads as fast as the volume gives.
-            float(rate or volume.throughput_mib_per_s) * MIB,
+            min(sizes.get(volume.name, 0.0) * share, held.get(volume.name, math.inf)),
+            # The prewarm reads through the volume: no rate brings more than that gives.
+            float(min(rate or math.inf, volume.throughput_mib_per_s)) * MIB,
         )
         for volume in settings.volumes
     )
-    used = sum(volume.data_bytes for volume in volumes)
+    used = sum(sizes.get(volume.name, 0.0) for volume in settings.volumes) * share
     copy = ExpectedCopy(used, "full copy") if snapshots is None else snapshots.expected_copy(used, past)
     late = float(settings.read_endpoint.clients_follow_within_seconds)
     return LeadTimeInputs(
@@ -60,18 +64,29 @@ def lead_time_inputs(
 
 @dataclass(frozen=True)
 class SnapshotHistory:
-    """The snapshots that the likely donor's data volumes have at `now`, whoever made them."""
+    """The snapshots that the likely donor's data volumes have at `now`, whoever made them; volume ids by name."""
 
-    volume_ids: tuple[str, ...]
+    volumes: Mapping[str, str]
     snapshots: tuple[Snapshot, ...]
     now: datetime
 
+    @property
+    def held_bytes(self) -> dict[str, float]:
+        """What the newest completed snapshot of each volume holds, by the volume's name, where EC2 says."""
+        newest = newest_completed(self.snapshots)
+        found = {name: newest.get(volume_id) for name, volume_id in self.volumes.items()}
+        return {
+            name: float(one.full_size_bytes) for name, one in found.items() if one and one.full_size_bytes
+        }
+
     def expected_copy(self, used_bytes: float, past: PastSteps) -> ExpectedCopy:
         """What a set of these volumes, which hold so much together, would copy now."""
-        if not self.volume_ids:
+        if not self.volumes:
             return ExpectedCopy(used_bytes, "full copy: no donor is known")
-        each = used_bytes / len(self.volume_ids)
-        return expected_copy(dict.fromkeys(self.volume_ids, each), self.snapshots, past.copies, self.now)
+        each = used_bytes / len(self.volumes)
+        return expected_copy(
+            dict.fromkeys(self.volumes.values(), each), self.snapshots, past.copies, self.now
+        )
 
 
 def snapshot_history(
@@ -81,9 +96,9 @@ def snapshot_history(
     choice = None if fleet is None else choose_donor(fleet, settings)
     if choice is None or choice.donor is None:
         return None
-    ids = tuple(volume.volume_id for volume in data_volumes(choice.donor, settings).values())
+    ids = {name: volume.volume_id for name, volume in data_volumes(choice.donor, settings).items()}
     try:
-        found = ports.storage.snapshots_of_volumes(ids)
+        found = ports.storage.snapshots_of_volumes(tuple(ids.values()))
     except PeakerError:
         return None
     return SnapshotHistory(ids, tuple(found), ports.clock.now())

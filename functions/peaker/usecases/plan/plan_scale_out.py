@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from peaker.domain.planning.first_snapshots import first_set_note
@@ -12,6 +14,9 @@ from peaker.domain.planning.lead_time import (
     predict_lead_time,
     predict_return,
 )
+from peaker.domain.planning.methods.choice import MethodChoice, by_settings, choose
+from peaker.domain.planning.methods.situation import MethodEstimate, MethodName
+from peaker.domain.planning.methods.timing import LeadTimeFrame
 from peaker.domain.planning.parking import Method, choose_method, parked_seconds
 from peaker.domain.planning.plan import LeadTimeEstimate, Refusal, ScaleOutPlan, as_document
 from peaker.domain.planning.plan import plan_scale_out as decide_plan
@@ -26,10 +31,13 @@ from peaker.usecases.plan.check_shortage import why_not_short
 from peaker.usecases.plan.cluster_prices import prices_for_plan
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
+from peaker.usecases.plan.method_situation import instance_promise, method_situation
+from peaker.usecases.plan.plan_checks import plan_checks
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NoShortage, ResourceNotFound, ScaleOutRefused
 from peaker_contract.metrics import Metric
+from peaker_contract.steps import Part
 
 
 class Planned(Summary):
@@ -59,14 +67,66 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
 
 def _decide(ports: Ports, step: PlanStep, settings: ClusterSettings, fleet: FleetState) -> ScaleOutPlan:
     past = ports.past_runs.past_steps(settings.name)
-    inputs = lead_time_inputs(settings, fleet, past, snapshot_history(ports, settings, fleet))
+    history = snapshot_history(ports, settings, fleet)
+    # What started the run has passed when it is planned.
+    inputs = replace(lead_time_inputs(settings, fleet, past, history), trigger_seconds=0.0)
     prices = prices_for_plan(ports, settings)
-    build = _plan(ports, step, settings, fleet, predict_lead_time(inputs, past), None, prices)
+    lead = predict_lead_time(inputs, past)
+    build = _plan(ports, step, settings, fleet, _estimated(lead), None, prices)
     method = _method(ports, fleet, inputs, past, build, prices)
-    if method.action == "build":
-        return build.model_copy(update={"method": method})
-    back = predict_return(inputs, _behind(fleet, method, ports), past)
-    return _plan(ports, step, settings, fleet, back, method, prices)
+    build = build.model_copy(update={"method": method})
+    promise = instance_promise(ports, settings.instance_type)
+    situation = method_situation(
+        ports, settings, fleet, inputs, past, build, prices, promise, history, step.ready_by
+    )
+    if step.ready_by is None:
+        choice = by_settings(situation, method.replica if method.action == "return" else None)
+    else:
+        choice = choose(situation)
+        method = _as_chosen(method, choice, fleet, ports)
+    taken = choice.taken
+    if method.action == "return":
+        back = predict_return(inputs, _behind(fleet, method, ports), past)
+        plan = _plan(ports, step, settings, fleet, _estimated(back), method, prices)
+    elif step.ready_by is None or taken is None:
+        plan = build
+    else:
+        estimate = _estimated(lead, situation.frame, taken)
+        rates = taken.rates_mib_per_s
+        plan = _plan(ports, step, settings, fleet, estimate, None, prices, rates)
+        plan = plan.model_copy(update={"method": method})
+    plan = plan.model_copy(update={"comparison": choice})
+    checks = plan_checks(ports, settings, fleet, plan, past, prices, promise)
+    refused = [
+        Refusal(code="check", reason=f"{one.name}: {one.detail}; {one.remedy}")
+        for one in checks
+        if one.refuses
+    ]
+    return plan.model_copy(update={"checks": checks, "refusals": (*plan.refusals, *refused)})
+
+
+def _as_chosen(method: Method, choice: MethodChoice, fleet: FleetState, ports: Ports) -> Method:
+    """Build or return, as the choice says; the figures of the other way stay."""
+    taken = choice.taken
+    if taken is None or taken.name is not MethodName.RETURN or taken.replica is None:
+        return method.model_copy(update={"action": "build", "reason": choice.reason})
+    back = method.model_copy(update={"action": "return", "reason": choice.reason, "replica": taken.replica})
+    hours = round(_behind(fleet, back, ports) / 3600, 2)
+    seconds = None if taken.p50_seconds is None else round(taken.p50_seconds, 1)
+    usd = None if taken.usd is None else round(taken.usd, 4)
+    return back.model_copy(update={"return_seconds": seconds, "return_usd": usd, "parked_hours": hours})
+
+
+def _estimated(
+    lead: LeadTime, frame: LeadTimeFrame | None = None, taken: MethodEstimate | None = None
+) -> LeadTimeEstimate:
+    """The prediction as the plan carries it; of a method that was chosen, with its own hydration and catch-up."""
+    parts = {part.name: round(part.p50_seconds, 1) for part in lead.components}
+    if frame is None or taken is None or taken.warm_seconds is None or taken.p50_seconds is None:
+        return LeadTimeEstimate(seconds=round(lead.p50_seconds, 1), parts=parts)
+    parts[Part.HYDRATION] = round(taken.warm_seconds, 1)
+    parts[Part.CATCH_UP] = round(frame.catch_up(taken.warm_seconds), 1)
+    return LeadTimeEstimate(seconds=round(taken.p50_seconds, 1), parts=parts)
 
 
 def _with_keys(
@@ -121,9 +181,10 @@ def _plan(
     step: PlanStep,
     settings: ClusterSettings,
     fleet: FleetState,
-    lead: LeadTime,
+    lead: LeadTimeEstimate,
     method: Method | None,
     prices: PriceTable,
+    rates: Mapping[str, int | None] | None = None,
 ) -> ScaleOutPlan:
     now = ports.clock.now()
     lease = ports.lease.current(step.cluster, now)
@@ -134,12 +195,10 @@ def _plan(
         now,
         count=step.count,
         lease=None if lease is None or lease.run_id == step.run_id else lease,
-        lead_time=LeadTimeEstimate(
-            seconds=round(lead.p50_seconds, 1),
-            parts={part.name: round(part.p50_seconds, 1) for part in lead.components},
-        ),
+        lead_time=lead,
         method=method,
         kept_gib=_kept_gib(ports, settings, fleet),
+        rates=rates,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from peaker.domain.instants import from_iso, to_iso
 from peaker.domain.runs.execution_input import ExecutionInput, Mode, as_lines, execution_input_problems, shown
 from peaker.domain.runs.run import ExecutionRequest, Summary, run_id
 from peaker.ports import Ports
@@ -57,6 +58,9 @@ def _checked(ports: Ports, given: ExecutionRequest) -> tuple[ExecutionInput, Clu
             f"given {shown(count)}; allowed is a whole number from 1 to {settings.max_replicas}, "
             f"max_replicas of {settings.name}"
         )
+    ready_by = given.input.get("ready_by")
+    if ready_by is not None and "ready_by" not in problems and from_iso(ready_by) <= given.started_at:
+        problems["ready_by"] = f"given {shown(ready_by)}; allowed is a time after {to_iso(given.started_at)}"
     if problems:
         raise InvalidRequest(as_lines(problems))
     return ExecutionInput.model_validate(given.input), settings

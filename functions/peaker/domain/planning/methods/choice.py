@@ -1,0 +1,180 @@
+"""Which method a run takes: the cheapest that is in time with a margin, or else the quickest.
+
+Only methods that a run can carry out are chosen. The others are estimated beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from pydantic import BaseModel, ConfigDict
+
+from peaker.domain.instants import to_iso
+from peaker.domain.planning.methods import copying, snapshot_reading
+from peaker.domain.planning.methods.rates import MARGIN, in_time, rank
+from peaker.domain.planning.methods.situation import MethodEstimate, MethodName, Situation, estimate
+from peaker.domain.reading import Known, Unknown
+
+
+class MethodChoice(BaseModel):
+    """The method that a run takes now, why, and the figures of all.
+
+    `chosen` is None when a run can carry out none. `in_time` is None without a deadline. `by_then` says what can be
+    ready where nothing makes the deadline.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    chosen: MethodName | None
+    reason: str
+    ready_by: datetime | None = None
+    margin_share: float = MARGIN
+    in_time: bool | None = None
+    by_then: str | None = None
+    methods: tuple[MethodEstimate, ...] = ()
+
+    def estimate(self, name: MethodName) -> MethodEstimate:
+        """The figures of one method."""
+        return next(one for one in self.methods if one.name is name)
+
+    @property
+    def taken(self) -> MethodEstimate | None:
+        """The figures of the chosen one."""
+        return None if self.chosen is None else self.estimate(self.chosen)
+
+
+def choose(situation: Situation) -> MethodChoice:
+    """The choice and its table; methods in the order of MethodName."""
+    methods = tuple(ESTIMATED[name](situation) for name in MethodName)
+    usable = [one for one in methods if one.carried_out and one.possible]
+    left = situation.seconds_left
+    if not usable:
+        return MethodChoice(
+            chosen=None,
+            reason="no method that a run can carry out is possible",
+            ready_by=situation.ready_by,
+            methods=methods,
+        )
+    best = min(usable, key=lambda one: _rank(one, left))
+    makes_it = None if left is None else in_time(best.p90_seconds or 0.0, left)
+    return MethodChoice(
+        chosen=best.name,
+        reason=_reason(best, usable, left),
+        ready_by=situation.ready_by,
+        in_time=makes_it,
+        by_then=_by_then(situation, methods, usable) if makes_it is False else None,
+        methods=methods,
+    )
+
+
+def by_settings(situation: Situation, returned: str | None) -> MethodChoice:
+    """Without a deadline a run takes what the settings say, or the parked replica that it found to be back sooner."""
+    shown = {one.name: one for one in (ESTIMATED[name](situation) for name in MethodName)}
+    chosen = MethodName.HOT_FIRST if situation.serve_when == "hot" else MethodName.USED_BLOCKS
+    if returned is not None:
+        chosen = MethodName.RETURN
+    elif situation.rate_ceiling_mib_per_s is not None and not situation.local_zones:
+        chosen = MethodName.PROVISIONED_RATE
+        shown[chosen] = snapshot_reading.at_the_settings_rate(situation)
+    way = f"{returned} is back sooner than a new one" if returned is not None else "as the settings say"
+    return MethodChoice(
+        chosen=chosen, reason=f"{chosen}, {way}; no deadline was given", methods=tuple(shown.values())
+    )
+
+
+def _rank(one: MethodEstimate, seconds_left: float | None) -> tuple[bool, float, float]:
+    usd = Unknown("no price is known") if one.usd is None else Known(one.usd)
+    return rank(one.p90_seconds or 0.0, usd, seconds_left)
+
+
+def _reason(best: MethodEstimate, usable: Sequence[MethodEstimate], left: float | None) -> str:
+    price = "an unknown price" if best.usd is None else f"${best.usd:.2f}"
+    shown = f"{best.name} for {price}, ready in {_minutes(best.p90_seconds)} in 9 of 10 cases"
+    if left is None:
+        return f"{shown}: the cheapest of {len(usable)} that a run can carry out; no deadline was given"
+    fit = [one for one in usable if in_time(one.p90_seconds or 0.0, left)]
+    if not fit:
+        return f"{shown}: the quickest; none is ready within {_minutes(left)} with {MARGIN:.0%} to spare"
+    return f"{shown}: the cheapest of {len(fit)} that are ready within {_minutes(left)} with {MARGIN:.0%} to spare"
+
+
+def _by_then(
+    situation: Situation, methods: Sequence[MethodEstimate], usable: Sequence[MethodEstimate]
+) -> str:
+    """What can be ready: the quickest of a run, what other settings would give, what is not carried out."""
+    quickest = min(usable, key=lambda one: one.p90_seconds or 0.0)
+    told = [f"{quickest.name} is ready at {_at(situation, quickest.p90_seconds)}"]
+    left = situation.seconds_left
+    for one in methods:
+        if one.p90_seconds is None or not in_time(one.p90_seconds, left):
+            continue
+        if one.why_not is not None:
+            told.append(f"{one.name} would be in time: {one.why_not}")
+        elif not one.carried_out:
+            told.append(f"{one.name} would be in time; no run carries it out")
+    return "; ".join(told)
+
+
+def _at(situation: Situation, seconds: float | None) -> str:
+    if situation.now is None or seconds is None:
+        return "an unknown time"
+    return to_iso(situation.now + timedelta(seconds=seconds))
+
+
+def _minutes(seconds: float | None) -> str:
+    return "an unknown time" if seconds is None else f"{seconds / 60:.0f} min"
+
+
+def _returned(situation: Situation) -> MethodEstimate:
+    """The parked replica whose return is the best: another one may be back sooner, or cost less until then."""
+    if not situation.parked:
+        return estimate(MethodName.RETURN, why_not=situation.why_none_parked)
+    left = situation.seconds_left
+    best = min(
+        situation.parked, key=lambda one: (rank(one.return_p90_seconds, one.usd, left), one.instance_id)
+    )
+    return estimate(
+        MethodName.RETURN,
+        p50=best.return_p50_seconds,
+        p90=best.return_p90_seconds,
+        usd=best.usd,
+        replica=best.instance_id,
+        basis=f"{best.instance_id} starts and catches up; its volumes are warm",
+        on_donor="none",
+        on_source="sends the log since it stopped",
+    )
+
+
+def _returned_expired(situation: Situation) -> MethodEstimate:
+    """A parked replica that the source can no longer bring up to date, by the blocks that have changed."""
+    name, expired = MethodName.RETURN_EXPIRED, situation.expired
+    if expired is None:
+        return estimate(name, why_not="no parked replica has expired")
+    if isinstance(expired.changed_bytes, Unknown):
+        return estimate(name, why_not=expired.changed_bytes.why, replica=expired.instance_id)
+    share = expired.changed_bytes.value / max(1.0, sum(one.used_bytes for one in situation.volumes))
+    changed = tuple(
+        replace(one, snapshot_bytes=one.used_bytes * share, used_bytes=one.used_bytes * share, hot_bytes=None)
+        for one in situation.volumes
+    )
+    found = copying.direct_fill(replace(situation, volumes=changed))
+    basis = (
+        f"{expired.changed_bytes.value / 1e9:.1f} GB that changed since its volumes and the donor's were one"
+    )
+    return found.model_copy(update={"name": name, "replica": expired.instance_id, "basis": basis})
+
+
+ESTIMATED: dict[MethodName, Callable[[Situation], MethodEstimate]] = {
+    MethodName.FULL_READ: snapshot_reading.full_read,
+    MethodName.USED_BLOCKS: snapshot_reading.used_blocks,
+    MethodName.HOT_FIRST: snapshot_reading.hot_first,
+    MethodName.PROVISIONED_RATE: snapshot_reading.provisioned_rate,
+    MethodName.FAST_RESTORE: copying.fast_restore,
+    MethodName.COPY_VOLUMES: copying.copy_volumes,
+    MethodName.DIRECT_FILL: copying.direct_fill,
+    MethodName.CLONE: copying.clone,
+    MethodName.RETURN: _returned,
+    MethodName.RETURN_EXPIRED: _returned_expired,
+}

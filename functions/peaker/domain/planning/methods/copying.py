@@ -1,0 +1,180 @@
+"""What the methods take that no run carries out: for comparison, by AWS's documented limits. Pure.
+
+Sources: EBS user guide (fast snapshot restore and its volume creation credits, volume clones, direct APIs, quotas),
+EBS pricing page, MySQL 8.4 manual (the clone plugin). Each figure with its page is in docs/plan.md.
+"""
+
+from __future__ import annotations
+
+import re
+
+from peaker.domain.planning.methods.rates import running
+from peaker.domain.planning.methods.situation import GIB, MIB, MethodEstimate, MethodName, Situation, estimate
+from peaker.domain.planning.prices import total
+from peaker.domain.reading import Known, Reading, Unknown
+
+# Fast snapshot restore: an hour for each started TiB until it is optimized; 16 TiB at most; one credit an hour for
+# 1 TiB, ten at most. USD per snapshot and zone and hour, an hour at least.
+FAST_RESTORE_GIB_PER_HOUR = 1024.0
+FAST_RESTORE_LARGEST_GIB = 16 * 1024
+FAST_RESTORE_USD_HOUR = 0.75
+# Volume clones: until it is initialized, 125 MiB/s; up to six hours for the first TiB and 1.2 for each further one.
+COPY_MIB_PER_S = 125.0
+COPY_FIRST_TIB_SECONDS, COPY_TIB_SECONDS = 6 * 3600.0, 1.2 * 3600.0
+COPY_USD_PER_GIB = 0.0008
+# GetSnapshotBlock: 1,000 requests a second and snapshot, 5,000 an account and region, 512 KiB each.
+DIRECT_MIB_PER_S, DIRECT_ACCOUNT_MIB_PER_S = 500.0, 2500.0
+DIRECT_BLOCK_BYTES = 512 * 1024
+DIRECT_USD_PER_GET, DIRECT_BLOCKS_PER_LIST, DIRECT_USD_PER_LIST = 0.003 / 1000, 10_000, 0.0006 / 1000
+DIRECT_SPREAD, CLONE_SPREAD, FAST_RESTORE_SPREAD = 0.3, 0.5, 0.5
+_CLONE_SINCE = (8, 0, 17)
+
+
+def fast_restore(situation: Situation) -> MethodEstimate:
+    """The snapshots are made fast first: no hydration after that, a paid hour for each snapshot at least."""
+    name = MethodName.FAST_RESTORE
+    largest = max((one.size_gib for one in situation.volumes), default=0)
+    if largest > FAST_RESTORE_LARGEST_GIB:
+        return estimate(
+            name, why_not=f"a volume of {largest} GiB: {FAST_RESTORE_LARGEST_GIB} GiB are the most"
+        )
+    if len(situation.volumes) > situation.fast_restores_free:
+        return estimate(
+            name,
+            why_not=f"{len(situation.volumes)} snapshots, the region's quota has {situation.fast_restores_free:g} left",
+        )
+    if not situation.volumes:
+        return _no_volumes(name)
+    # The bucket of a new snapshot is empty; the first credit comes after 1 / MIN(10, 1024 / GiB) hours.
+    credit = max(3600 / min(10.0, 1024 / one.size_gib) for one in situation.volumes)
+    optimized = largest / FAST_RESTORE_GIB_PER_HOUR * 3600
+    p50 = optimized + credit
+    hours = max(1.0, p50 / 3600)
+    paid = Known(FAST_RESTORE_USD_HOUR * hours * len(situation.volumes))
+    return _estimated(
+        situation,
+        name,
+        p50,
+        p50 * (1 + FAST_RESTORE_SPREAD),
+        paid,
+        basis=f"{optimized / 60:.0f} min to optimize {largest} GiB and {credit / 60:.0f} min to the first credit",
+        on_donor="one snapshot of its volumes",
+    )
+
+
+def copy_volumes(situation: Situation) -> MethodEstimate:
+    """A clone of the donor's volume in its own zone, without a snapshot."""
+    name, count = MethodName.COPY_VOLUMES, len(situation.volumes)
+    if count > 1:
+        return estimate(
+            name, why_not=f"{count} data volumes: each copy has an instant of its own, together they are torn"
+        )
+    if situation.copies_free < 1:
+        return estimate(name, why_not="the region's quota of copies at one time is used up")
+    if situation.zone != situation.donor_zone:
+        return estimate(
+            name, why_not=f"the donor is in {situation.donor_zone}, the replica would be in {situation.zone}"
+        )
+    if not situation.volumes:
+        return _no_volumes(name)
+    volume = situation.volumes[0]
+    tib = volume.size_gib / 1024
+    p50 = situation.awaited_bytes(volume) / MIB / min(COPY_MIB_PER_S, volume.throughput_mib_per_s)
+    at_most = COPY_FIRST_TIB_SECONDS + COPY_TIB_SECONDS * max(0.0, tib - 1)
+    return _estimated(
+        situation,
+        name,
+        p50,
+        max(p50, at_most),
+        Known(COPY_USD_PER_GIB * volume.snapshot_bytes / GIB),
+        basis=f"read at {COPY_MIB_PER_S:g} MiB/s; EBS promises it within {at_most / 3600:.1f} h",
+        on_donor="none that EBS names; no further copy of that volume meanwhile",
+        without_snapshot=True,
+    )
+
+
+def direct_fill(situation: Situation) -> MethodEstimate:
+    """Empty volumes, written with what GetSnapshotBlock gives."""
+    name = MethodName.DIRECT_FILL
+    if not situation.volumes:
+        return _no_volumes(name)
+    bound = min(DIRECT_ACCOUNT_MIB_PER_S, _baseline(situation))
+    awaited = [situation.awaited_bytes(one) for one in situation.volumes]
+    each = [
+        amount / MIB / min(DIRECT_MIB_PER_S, one.throughput_mib_per_s)
+        for amount, one in zip(awaited, situation.volumes, strict=True)
+    ]
+    p50 = max(*each, sum(awaited) / MIB / bound)
+    blocks = sum(one.snapshot_bytes for one in situation.volumes) / DIRECT_BLOCK_BYTES
+    paid = blocks * DIRECT_USD_PER_GET + blocks / DIRECT_BLOCKS_PER_LIST * DIRECT_USD_PER_LIST
+    return _estimated(
+        situation,
+        name,
+        p50,
+        p50 * (1 + DIRECT_SPREAD),
+        Known(paid),
+        basis=f"{blocks:,.0f} requests, {DIRECT_MIB_PER_S:g} MiB/s a snapshot at most",
+        on_donor="one snapshot of its volumes",
+    )
+
+
+def clone(situation: Situation) -> MethodEstimate:
+    """MySQL's clone plugin, from the donor over the network."""
+    name = MethodName.CLONE
+    if situation.engine != "mysql":
+        return estimate(name, why_not=f"{situation.engine} has no clone plugin")
+    if situation.server_version is None:
+        return estimate(name, why_not="the donor's server version is unknown; both must be of one series")
+    numbers = tuple(int(part) for part in re.findall(r"\d+", situation.server_version)[:3])
+    if numbers < _CLONE_SINCE:
+        return estimate(name, why_not=f"MySQL {situation.server_version} has no clone plugin: since 8.0.17")
+    if not situation.volumes:
+        return _no_volumes(name)
+    amount = sum(one.used_bytes for one in situation.volumes)
+    speed = min(sum(one.throughput_mib_per_s for one in situation.volumes), _baseline(situation))
+    p50 = amount / MIB / speed
+    return _estimated(
+        situation,
+        name,
+        p50,
+        p50 * (1 + CLONE_SPREAD),
+        Known(0.0),
+        basis=f"{amount / 1e9:.1f} GB at {speed:g} MiB/s, InnoDB tables alone",
+        on_donor=f"reads all its data at {speed:g} MiB/s while it serves; no other clone meanwhile",
+        without_snapshot=True,
+    )
+
+
+def _estimated(
+    situation: Situation,
+    name: MethodName,
+    p50: float,
+    p90: float,
+    paid: Reading,
+    *,
+    basis: str,
+    on_donor: str,
+    without_snapshot: bool = False,
+) -> MethodEstimate:
+    saved = situation.frame.snapshot_seconds if without_snapshot else 0.0
+    seconds = situation.frame.p50(p50) - saved
+    return estimate(
+        name,
+        p50=seconds,
+        p90=situation.frame.p90(p50, p90) - saved,
+        warm=p50,
+        usd=total((paid, running(situation, seconds))),
+        basis=basis,
+        on_donor=on_donor,
+        on_source="sends the log from the copy's instant on",
+    )
+
+
+def _baseline(situation: Situation) -> float:
+    """The instance's baseline in MiB/s; where it is not known, nothing bounds."""
+    known = situation.instance_mib_per_s
+    return float("inf") if isinstance(known, Unknown) or known.value <= 0 else known.value
+
+
+def _no_volumes(name: MethodName) -> MethodEstimate:
+    return estimate(name, why_not="no replica shows how large the volumes are")

@@ -1,0 +1,204 @@
+"""What is known of a cluster when a method is chosen, and what is said of each method. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, field_serializer
+
+from peaker.domain.instants import seconds_between
+from peaker.domain.planning.methods.timing import LeadTimeFrame
+from peaker.domain.planning.prices import US_EAST_1, PriceTable
+from peaker.domain.reading import Known, Reading, Unknown
+
+GIB = 1024.0**3
+MIB = 1024.0**2
+# botocore, ec2:CreateVolume: VolumeInitializationRate.
+LEAST_RATE, MOST_RATE = 100, 300
+# EBS user guide, "Quotas for Amazon EBS": cumulative initialization rate of a region, in MiB/s (L-A37D9CF3).
+RATE_QUOTA_MIB_PER_S = 5_000.0
+FAST_RESTORE_QUOTA = 5.0
+COPIES_QUOTA = 5.0
+
+
+class MethodName(StrEnum):
+    """How the data gets onto the new replica's volumes."""
+
+    FULL_READ = "full_read"
+    USED_BLOCKS = "used_blocks"
+    HOT_FIRST = "hot_first"
+    PROVISIONED_RATE = "provisioned_rate"
+    FAST_RESTORE = "fast_snapshot_restore"
+    COPY_VOLUMES = "copy_volumes"
+    DIRECT_FILL = "direct_fill"
+    CLONE = "mysql_clone"
+    RETURN = "return_parked"
+    RETURN_EXPIRED = "return_expired"
+
+
+# What a run can carry out. The others are computed for comparison alone.
+CARRIED_OUT = frozenset(
+    {MethodName.USED_BLOCKS, MethodName.HOT_FIRST, MethodName.PROVISIONED_RATE, MethodName.RETURN}
+)
+
+
+@dataclass(frozen=True)
+class DataVolume:
+    """One data volume of the donor. Sizes in bytes, throughput in MiB/s as the new volume will have it.
+
+    `snapshot_bytes` is what its snapshot holds, `used_bytes` what the filesystem has allocated of that, `hot_bytes`
+    what the donor's page list covers, None where no prewarm has told.
+    """
+
+    name: str
+    size_gib: int
+    snapshot_bytes: float
+    used_bytes: float
+    throughput_mib_per_s: float
+    hot_bytes: float | None = None
+
+
+@dataclass(frozen=True)
+class ParkedReplica:
+    """A parked replica that is up for a return. `return_p50_seconds` from the decision to serving."""
+
+    instance_id: str
+    return_p50_seconds: float
+    return_p90_seconds: float
+    usd: Reading
+
+
+@dataclass(frozen=True)
+class ExpiredReplica:
+    """A parked replica whose binary logs are gone at the source. `changed_bytes` since its volumes and the donor's
+    were one; Unknown where no snapshot of the common lineage is left.
+    """
+
+    instance_id: str
+    changed_bytes: Reading
+
+
+@dataclass(frozen=True)
+class ReadingRate:
+    """How a prewarm's reading compares with its first principles: by past runs, or as AWS promises.
+
+    `factor` on the time, `spread` from the median to the p90 as a share of the median.
+    """
+
+    factor: float
+    spread: float
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that the choice depends on. Rates in MiB/s, sizes in bytes, times in seconds.
+
+    `serve_when` is the settings' prewarm.serve_when. `rate_ceiling_mib_per_s` is their initialization rate: None pays
+    for none. `rate_free_mib_per_s` is what the region's quota has left. `instance_mib_per_s` is the baseline of the
+    instance type to all its volumes. `local_zones`: the zone is no regular one of the region.
+    """
+
+    frame: LeadTimeFrame
+    volumes: tuple[DataVolume, ...]
+    hourly_usd: Reading
+    prices: PriceTable = US_EAST_1
+    now: datetime | None = None
+    ready_by: datetime | None = None
+    serve_when: str = "all"
+    default_rate: ReadingRate = ReadingRate(1.0, 0.5)
+    provisioned_rate: ReadingRate = ReadingRate(1.0, 0.06)
+    rate_ceiling_mib_per_s: int | None = None
+    rate_free_mib_per_s: float = RATE_QUOTA_MIB_PER_S
+    instance_mib_per_s: Reading = field(default_factory=lambda: Unknown("EC2 was not asked"))
+    local_zones: bool = False
+    zone: str | None = None
+    donor_zone: str | None = None
+    engine: str = "mysql"
+    server_version: str | None = None
+    parked: tuple[ParkedReplica, ...] = ()
+    why_none_parked: str = "no replica is parked"
+    expired: ExpiredReplica | None = None
+    fast_restores_free: float = FAST_RESTORE_QUOTA
+    copies_free: float = COPIES_QUOTA
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the replica is to serve; None where nobody said."""
+        if self.now is None or self.ready_by is None:
+            return None
+        return seconds_between(self.now, self.ready_by)
+
+    def awaited_bytes(self, volume: DataVolume) -> float:
+        """What a build waits for by the settings."""
+        if self.serve_when == "hot" and volume.hot_bytes is not None:
+            return volume.hot_bytes
+        return volume.used_bytes
+
+
+class MethodEstimate(BaseModel):
+    """What one method would take now, as the plan carries it. Times from the decision to serving, in seconds.
+
+    `warm_seconds` is the median of the part in which the volumes become warm. `why_not` names what forbids it; None
+    where it is possible. `carried_out` is False of a method that no run can take: it is shown for comparison. `usd` is
+    what is paid until it serves, None where a price is not known.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: MethodName
+    carried_out: bool
+    why_not: str | None = None
+    p50_seconds: float | None = None
+    p90_seconds: float | None = None
+    warm_seconds: float | None = None
+    usd: float | None = None
+    usd_unknown: str | None = None
+    replica: str | None = None
+    rates_mib_per_s: dict[str, int | None] = {}
+    basis: str = ""
+    on_donor: str = ""
+    on_source: str = ""
+
+    @field_serializer("p50_seconds", "p90_seconds", "warm_seconds", "usd")
+    def _rounded(self, value: float | None) -> float | None:
+        """In documents alone: what is compared is not rounded."""
+        return None if value is None else round(value, 4)
+
+    @property
+    def possible(self) -> bool:
+        """Nothing that is known forbids it, and its time is known."""
+        return self.why_not is None and self.p90_seconds is not None
+
+
+def estimate(
+    name: MethodName,
+    *,
+    why_not: str | None = None,
+    p50: float | None = None,
+    p90: float | None = None,
+    warm: float | None = None,
+    usd: Reading | None = None,
+    basis: str = "",
+    on_donor: str = "",
+    on_source: str = "",
+    rates: dict[str, int | None] | None = None,
+    replica: str | None = None,
+) -> MethodEstimate:
+    """An estimate; a price that is unknown keeps its reason."""
+    return MethodEstimate(
+        name=name,
+        carried_out=name in CARRIED_OUT,
+        why_not=why_not,
+        p50_seconds=p50,
+        p90_seconds=p90,
+        warm_seconds=warm,
+        usd=usd.value if isinstance(usd, Known) else None,
+        usd_unknown=usd.why if isinstance(usd, Unknown) else None,
+        replica=replica,
+        rates_mib_per_s=rates or {},
+        basis=basis,
+        on_donor=on_donor,
+        on_source=on_source,
+    )

@@ -1,0 +1,168 @@
+"""What the choice of a method depends on, gathered from the plan's own inputs, EC2 and the ledger."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import datetime
+
+from peaker.domain.planning.lead_time import (
+    Component,
+    Hydration,
+    LeadTimeInputs,
+    PastSteps,
+    measured_apply_speed,
+    predict_lead_time,
+    predict_return,
+)
+from peaker.domain.planning.methods.situation import (
+    DataVolume,
+    ExpiredReplica,
+    ParkedReplica,
+    ReadingRate,
+    Situation,
+)
+from peaker.domain.planning.methods.timing import frame_of
+from peaker.domain.planning.parking import parked_seconds, returnable, why_expired
+from peaker.domain.planning.plan import ScaleOutPlan, spread_zones
+from peaker.domain.planning.prices import PriceTable
+from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.replicas.donor import choose_donor
+from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.storage.io_diagnosis import InstancePromise
+from peaker.ports import Ports
+from peaker.usecases.plan.lead_time_inputs import GIB, SnapshotHistory
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import PeakerError, Retryable
+from peaker_contract.steps import Part
+
+
+def instance_promise(ports: Ports, instance_type: str) -> InstancePromise | Unknown:
+    """What the type carries. Raises Retryable errors only."""
+    try:
+        return ports.compute.ebs_promise(instance_type)
+    except Retryable:
+        raise
+    except PeakerError as error:
+        return Unknown(f"EC2 does not say what {instance_type} carries: {error}")
+
+
+def method_situation(
+    ports: Ports,
+    settings: ClusterSettings,
+    fleet: FleetState,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+    build: ScaleOutPlan,
+    prices: PriceTable,
+    promise: InstancePromise | Unknown,
+    history: SnapshotHistory | None,
+    ready_by: datetime | None,
+) -> Situation:
+    """`build` is the plan of a build by the settings; the rest is what it was made from."""
+    now = ports.clock.now()
+    lead = predict_lead_time(inputs, past)
+    hourly = build.price.hourly
+    donor = choose_donor(fleet, settings).donor
+    zones, _ = spread_zones(fleet, settings)
+    default, provisioned = _reading_rates(settings, inputs, past, lead.component(Part.HYDRATION))
+    rejected = build.method.rejected if build.method is not None else {}
+    return Situation(
+        frame=frame_of(lead, 1 / (measured_apply_speed(past, inputs.apply_speed) - 1)),
+        volumes=_volumes(settings, inputs, build, history),
+        hourly_usd=Unknown("; ".join(build.price.unknown) or "no price is known")
+        if hourly is None
+        else Known(hourly),
+        prices=prices,
+        now=now,
+        ready_by=ready_by,
+        serve_when=settings.prewarm.serve_when,
+        default_rate=default,
+        provisioned_rate=provisioned,
+        rate_ceiling_mib_per_s=settings.initialization_rate_mib_per_s,
+        instance_mib_per_s=_baseline(promise),
+        local_zones=any(not re.fullmatch(rf"{re.escape(settings.region)}[a-z]", zone) for zone in zones),
+        zone=zones[0] if zones else None,
+        donor_zone=None if donor is None else donor.instance.zone,
+        engine=settings.engine,
+        parked=_parked(ports, fleet, inputs, past, prices, now),
+        why_none_parked="; ".join(f"{name} {why}" for name, why in rejected.items())
+        or "no replica is parked",
+        expired=_expired(fleet, now),
+    )
+
+
+def _volumes(
+    settings: ClusterSettings, inputs: LeadTimeInputs, build: ScaleOutPlan, history: SnapshotHistory | None
+) -> tuple[DataVolume, ...]:
+    """With serve_when hot, the last prewarm told how much is hot, and what is used is at most what is held."""
+    sizes = {one.name: one.size_gib for one in build.volumes}
+    awaited = {one.name: one.data_bytes for one in inputs.volumes}
+    held = {} if history is None else history.held_bytes
+    waits_for_hot = settings.prewarm.serve_when == "hot"
+    found = []
+    for volume in build.volumes:
+        whole = held.get(volume.name, sizes[volume.name] * GIB)
+        expected = min(whole, awaited.get(volume.name, whole))
+        found.append(
+            DataVolume(
+                volume.name,
+                volume.size_gib,
+                whole,
+                whole if waits_for_hot else expected,
+                float(volume.throughput_mib_per_s),
+                expected if waits_for_hot and expected < whole else None,
+            )
+        )
+    return tuple(found)
+
+
+def _reading_rates(
+    settings: ClusterSettings, inputs: LeadTimeInputs, past: PastSteps, learned: Component
+) -> tuple[ReadingRate, ReadingRate]:
+    """Past prewarms teach the kind of rate that the settings use; the other one is as AWS promises."""
+    default, provisioned = ReadingRate(1.0, 0.5), ReadingRate(1.0, 0.06)
+    first = predict_lead_time(inputs).component(Part.HYDRATION)
+    if first.p50_seconds <= 0 or learned.p50_seconds <= 0 or not past.hydrated_bytes:
+        return default, provisioned
+    factor = learned.p50_seconds / first.p50_seconds
+    measured = ReadingRate(factor, max(0.0, learned.p90_seconds / learned.p50_seconds - 1))
+    if inputs.hydration is Hydration.PROVISIONED_RATE:
+        return default, measured
+    return measured, provisioned
+
+
+def _baseline(promise: InstancePromise | Unknown) -> Reading:
+    if isinstance(promise, Unknown):
+        return promise
+    if promise.baseline_mib_per_s is None:
+        return Unknown("EC2 names no baseline of the type")
+    return Known(promise.baseline_mib_per_s)
+
+
+def _parked(
+    ports: Ports,
+    fleet: FleetState,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+    prices: PriceTable,
+    now: datetime,
+) -> tuple[ParkedReplica, ...]:
+    found = []
+    for one in returnable(fleet, ports.environment, now):
+        back = predict_return(inputs, parked_seconds(one, now), past)
+        hour = prices.instance_hour(one.instance.instance_type)
+        usd = replace(hour, value=hour.value * back.p50_seconds / 3600) if isinstance(hour, Known) else hour
+        found.append(ParkedReplica(one.instance_id, back.p50_seconds, back.p90_seconds, usd))
+    return tuple(found)
+
+
+def _expired(fleet: FleetState, now: datetime) -> ExpiredReplica | None:
+    """It has written blocks of its own since it was built: no snapshots of one volume tell what differs."""
+    for one in fleet.parked:
+        parking = None if one.ledger_row is None else one.ledger_row.parking
+        why = None if parking is None else why_expired(parking, now)
+        if why is not None:
+            text = f"{one.instance_id} {why}; ListChangedBlocks compares snapshots of one volume, not of two"
+            return ExpiredReplica(one.instance_id, Unknown(text))
+    return None

@@ -1,0 +1,74 @@
+"""The plan's checks with numbers; doctor has those that ask the account and the network."""
+
+from __future__ import annotations
+
+from peaker.domain.planning.checks.bandwidth import SizedVolume, look_at_bandwidth
+from peaker.domain.planning.checks.headroom import (
+    binary_logs,
+    buffer_pool,
+    initialization_quota,
+    zones_in_order,
+)
+from peaker.domain.planning.checks.verdict import Check
+from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.methods.situation import RATE_QUOTA_MIB_PER_S
+from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.planning.prices import PriceTable
+from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.storage.io_diagnosis import InstancePromise
+from peaker.ports import Ports
+from peaker_contract.cluster import ClusterSettings
+
+
+def plan_checks(
+    ports: Ports,
+    settings: ClusterSettings,
+    fleet: FleetState,
+    plan: ScaleOutPlan,
+    past: PastSteps,
+    prices: PriceTable,
+    promise: InstancePromise | Unknown,
+) -> tuple[Check, ...]:
+    """In the order in which they are shown. Nothing is asked of the hosts."""
+    volumes = [
+        SizedVolume(one.name, one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
+        for one in plan.volumes
+    ]
+    found = look_at_bandwidth(volumes, settings.instance_type, promise, prices) if volumes else []
+    found.append(buffer_pool(_pool(past), _memory(promise), settings.instance_type))
+    if plan.returns is None:
+        taken = None if plan.comparison is None else plan.comparison.taken
+        found.append(
+            binary_logs(None if taken is None else taken.p90_seconds, _binary_logs_kept(ports, settings))
+        )
+        rates = {one.name: one.initialization_rate_mib_per_s for one in plan.volumes}
+        found.append(initialization_quota(rates, RATE_QUOTA_MIB_PER_S))
+        found.append(zones_in_order(plan.zones, fleet.by_zone))
+    return tuple(found)
+
+
+def _pool(past: PastSteps) -> Reading:
+    if not past.pool_bytes:
+        return Unknown("no run has told yet how much a donor holds in its buffer pool")
+    return Known(past.pool_bytes[-1])
+
+
+def _memory(promise: InstancePromise | Unknown) -> Reading:
+    if isinstance(promise, Unknown):
+        return promise
+    return (
+        Unknown("EC2 names no memory of the type")
+        if promise.memory_mib is None
+        else Known(promise.memory_mib)
+    )
+
+
+def _binary_logs_kept(ports: Ports, settings: ClusterSettings) -> Reading:
+    """As the source said when a replica was parked last."""
+    parked = [row.parking for row in ports.ledger.replicas(settings.name).values() if row.parking is not None]
+    told = [one for one in parked if one.binlog_expire_seconds is not None]
+    if not told:
+        return Unknown("how long the source keeps binary logs is not known before a replica was parked once")
+    newest = max(told, key=lambda one: one.parked_at)
+    return Known(newest.binlog_expire_seconds or 0.0, newest.parked_at)

@@ -1,0 +1,224 @@
+"""Which method is taken, for which reason, and what is said of those that are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from peaker.domain.planning.lead_time import LeadTimeInputs, VolumeToHydrate, predict_lead_time
+from peaker.domain.planning.methods.choice import by_settings, choose
+from peaker.domain.planning.methods.rates import MARGIN, cheapest_rates
+from peaker.domain.planning.methods.situation import (
+    CARRIED_OUT,
+    GIB,
+    MIB,
+    DataVolume,
+    ExpiredReplica,
+    MethodName,
+    ParkedReplica,
+    Situation,
+)
+from peaker.domain.planning.methods.timing import LeadTimeFrame, frame_of
+from peaker.domain.reading import Known, Unknown
+
+from bench.plan_search import compared
+from peaker_contract.steps import Part
+from tests.support.fakes import NOON
+
+TIB = 1024 * GIB
+# Ten minutes around the hydration, nothing to catch up: times can be checked by hand.
+PLAIN = LeadTimeFrame(rest_seconds=600, spread_squared=0, snapshot_seconds=120)
+
+
+def situation(**changes: object) -> Situation:
+    """1 TiB on one volume of 500 MiB/s, at most 300 MiB/s paid; an instance and its volumes for a dollar an hour."""
+    volume = DataVolume("data", 1024, TIB, TIB, 500)
+    plain = Situation(PLAIN, (volume,), Known(1.0), now=NOON, rate_ceiling_mib_per_s=300, zone="us-east-1a",
+                      donor_zone="us-east-1a", server_version="8.4.8")  # fmt: skip
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def within(minutes: float, **changes: object) -> Situation:
+    return situation(ready_by=NOON + timedelta(minutes=minutes), **changes)
+
+
+def test_the_article_waits_more_than_an_hour_for_200_gb_at_50_mb_a_second() -> None:
+    lead = predict_lead_time(LeadTimeInputs((VolumeToHydrate("data", 200e9, 50e6),)))
+    assert lead.component(Part.HYDRATION).p50_seconds == 4000
+
+
+def test_the_cheapest_that_is_in_time_is_taken() -> None:
+    """The default takes 35 min and half as much again at worst: 62 min in all, and 69 with the margin."""
+    choice = choose(within(70))
+    assert (choice.chosen, choice.in_time) == (MethodName.USED_BLOCKS, True)
+    assert choice.taken is not None
+    assert choice.taken.p90_seconds == pytest.approx(600 + 1.5 * 1024 * 1024 / 500)
+    assert "the cheapest of" in choice.reason
+
+
+def test_a_parked_replica_that_is_back_in_time_and_costs_less_is_taken() -> None:
+    back = ParkedReplica("i-parked", 900, 1200, Known(0.1))
+    choice = choose(within(70, parked=(back,)))
+    assert choice.taken is not None
+    assert (choice.chosen, choice.taken.replica) == (MethodName.RETURN, "i-parked")
+
+
+def test_a_rate_is_paid_where_the_default_is_too_uncertain() -> None:
+    """A volume of 200 MiB/s: the default takes 87 min and 131 at worst, 200 MiB/s 87 and 93 at worst."""
+    slow = (DataVolume("data", 1024, TIB, TIB, 200),)
+    choice = choose(within(115, volumes=slow))
+    assert choice.chosen is MethodName.PROVISIONED_RATE
+    assert choice.taken is not None
+    assert choice.taken.rates_mib_per_s == {"data": pytest.approx(198, abs=2)}
+
+
+def test_no_rate_is_paid_that_the_volume_cannot_deliver() -> None:
+    slow = (DataVolume("data", 1024, TIB, TIB, 125),)
+    found = cheapest_rates(within(1, volumes=slow))
+    assert found is not None
+    assert found.rates == (125,)
+
+
+def test_a_small_log_volume_is_left_to_the_default() -> None:
+    two = (DataVolume("data", 1024, TIB, TIB, 250), DataVolume("log", 50, 5 * GIB, 5 * GIB, 125))
+    choice = choose(within(100, volumes=two))
+    assert choice.taken is not None
+    assert choice.taken.rates_mib_per_s["log"] is None
+
+
+def test_a_dearer_rate_is_the_cheaper_build_where_the_instance_costs_more() -> None:
+    cheap, dear = (cheapest_rates(situation(hourly_usd=Known(price))) for price in (0.2, 5.0))
+    assert cheap is not None
+    assert dear is not None
+    assert (cheap.rates, dear.rates) == ((100,), (300,))
+
+
+def test_without_a_rate_in_the_settings_none_is_paid() -> None:
+    choice = choose(within(45, rate_ceiling_mib_per_s=None))
+    assert choice.chosen is MethodName.USED_BLOCKS
+    assert "is not set" in str(choice.estimate(MethodName.PROVISIONED_RATE).why_not)
+
+
+def test_where_nothing_is_in_time_the_quickest_is_taken_and_what_could_be_is_said() -> None:
+    choice = choose(within(30))
+    assert choice.in_time is False
+    assert choice.chosen is not None
+    assert "none is ready within 30 min" in choice.reason
+    assert str(choice.by_then).startswith(f"{choice.chosen} is ready at 2026-11-21T1")
+
+
+def test_the_hot_set_could_be_ready_where_the_settings_wait_for_all() -> None:
+    hot = (DataVolume("data", 1024, TIB, TIB, 500, hot_bytes=50 * GIB),)
+    choice = choose(within(20, volumes=hot))
+    assert "hot_first would be in time: prewarm.serve_when is all" in str(choice.by_then)
+
+
+def test_what_no_run_carries_out_is_never_taken_however_good_it_looks() -> None:
+    """CLONE at 500 MiB/s and nothing paid beats every build here."""
+    choice = choose(within(60, hourly_usd=Known(0.01)))
+    assert choice.estimate(MethodName.CLONE).possible
+    assert choice.chosen in CARRIED_OUT
+    assert {one.name for one in choice.methods if one.carried_out} == CARRIED_OUT
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "why"),
+    [
+        (MethodName.FAST_RESTORE, {"fast_restores_free": 0.0}, "quota has 0 left"),
+        (MethodName.FAST_RESTORE, {"volumes": (DataVolume("data", 20_000, TIB, TIB, 500),)}, "16384 GiB are the most"),
+        (MethodName.COPY_VOLUMES, {"donor_zone": "us-east-1b"}, "the donor is in us-east-1b"),
+        (MethodName.COPY_VOLUMES, {"copies_free": 0.0}, "quota of copies"),
+        (MethodName.CLONE, {"engine": "mariadb"}, "mariadb has no clone plugin"),
+        (MethodName.CLONE, {"server_version": "8.0.15"}, "since 8.0.17"),
+        (MethodName.CLONE, {"server_version": None}, "unknown"),
+        (MethodName.PROVISIONED_RATE, {"rate_free_mib_per_s": 99.0}, "99 MiB/s left"),
+        (MethodName.PROVISIONED_RATE, {"local_zones": True}, "local and Wavelength"),
+        (MethodName.RETURN, {}, "no replica is parked"),
+        (MethodName.RETURN_EXPIRED, {"expired": ExpiredReplica("i-1", Unknown("no lineage"))}, "no lineage"),
+    ],
+)  # fmt: skip
+def test_what_is_not_possible_says_why(name: MethodName, changes: dict[str, object], why: str) -> None:
+    found = choose(situation(**changes)).estimate(name)
+    assert not found.possible
+    assert why in str(found.why_not)
+
+
+def test_copies_of_several_volumes_have_no_common_instant() -> None:
+    two = (DataVolume("data", 100, GIB, GIB, 125), DataVolume("log", 10, GIB, GIB, 125))
+    assert "torn" in str(choose(situation(volumes=two)).estimate(MethodName.COPY_VOLUMES).why_not)
+
+
+def test_figures_of_the_documentation() -> None:
+    """1 TiB: FSR an hour and the first credit an hour; a full direct read 6.29 USD; a clone within 6 h, 0.82 USD."""
+    methods = choose(situation(hourly_usd=Known(0.0)))
+    fast = methods.estimate(MethodName.FAST_RESTORE)
+    assert (fast.warm_seconds, fast.usd) == (7200, 1.5)
+    assert methods.estimate(MethodName.DIRECT_FILL).usd == pytest.approx(6.29, abs=0.01)
+    copied = methods.estimate(MethodName.COPY_VOLUMES)
+    assert copied.usd == pytest.approx(0.82, abs=0.01)
+    assert copied.p90_seconds == pytest.approx(600 - 120 + 6 * 3600)
+    assert methods.estimate(MethodName.PROVISIONED_RATE).usd == pytest.approx(1024 * 0.0012, abs=0.01)
+
+
+def test_changed_blocks_are_filled_and_no_others() -> None:
+    expired = ExpiredReplica("i-1", Known(0.05 * TIB))
+    found = choose(situation(expired=expired))
+    whole, part = (found.estimate(name) for name in (MethodName.DIRECT_FILL, MethodName.RETURN_EXPIRED))
+    assert whole.warm_seconds is not None
+    assert part.warm_seconds == pytest.approx(0.05 * whole.warm_seconds)
+
+
+def test_reads_cannot_be_faster_than_the_instance() -> None:
+    found = choose(situation(instance_mib_per_s=Known(75.0))).estimate(MethodName.USED_BLOCKS)
+    assert found.warm_seconds == pytest.approx(TIB / MIB / 75)
+
+
+def test_without_a_deadline_a_run_does_what_the_settings_say() -> None:
+    found = by_settings(situation(), None)
+    assert found.chosen is MethodName.PROVISIONED_RATE
+    assert found.taken is not None
+    assert found.taken.rates_mib_per_s == {"data": 300}
+    assert by_settings(situation(rate_ceiling_mib_per_s=None), None).chosen is MethodName.USED_BLOCKS
+    assert (
+        by_settings(situation(serve_when="hot", rate_ceiling_mib_per_s=None), None).chosen
+        is MethodName.HOT_FIRST
+    )
+
+
+def test_an_unknown_price_is_never_the_cheapest() -> None:
+    back = ParkedReplica("i-parked", 3000, 3100, Unknown("nobody said"))
+    choice = choose(within(200, parked=(back,)))
+    assert choice.chosen is MethodName.USED_BLOCKS
+
+
+def test_no_volumes_no_method() -> None:
+    choice = choose(situation(volumes=()))
+    assert (choice.chosen, choice.taken) == (None, None)
+
+
+def test_the_frame_gives_the_figures_that_the_prediction_gives() -> None:
+    lead = predict_lead_time(
+        LeadTimeInputs((VolumeToHydrate("data", TIB, 250 * MIB),), snapshot_copied_bytes=TIB)
+    )
+    frame, part = frame_of(lead, 1 / 3), lead.component(Part.HYDRATION)
+    assert frame.p50(part.p50_seconds) == pytest.approx(lead.p50_seconds)
+    assert frame.p90(part.p50_seconds, part.p90_seconds) == pytest.approx(lead.p90_seconds)
+    longer = predict_lead_time(
+        LeadTimeInputs((VolumeToHydrate("data", 2 * TIB, 250 * MIB),), snapshot_copied_bytes=TIB)
+    )
+    assert frame.p50(2 * part.p50_seconds) == pytest.approx(longer.p50_seconds)
+
+
+def test_no_choice_is_dearer_or_later_than_the_best_of_everything() -> None:
+    """A sample; `make bench-plan` compares 10,000."""
+    assert compared(60) == []
+
+
+def test_the_margin_counts() -> None:
+    exact = choose(situation()).estimate(MethodName.USED_BLOCKS).p90_seconds
+    assert exact is not None
+    least = exact * (1 + MARGIN) / 60
+    slow = {"rate_ceiling_mib_per_s": None}
+    assert choose(within(least + 0.01, **slow)).in_time is True
+    assert choose(within(least - 0.01, **slow)).in_time is False

@@ -1,0 +1,152 @@
+"""A plan with a deadline: what is chosen is what is planned, priced and built."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
+from peaker.domain.runs.run import ExecutionRequest, PlanStep
+from peaker.domain.storage.io_diagnosis import InstancePromise
+from peaker.usecases.plan.plan_scale_out import plan_scale_out
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.validate_request import validate_request
+from peaker_cli.runs.plan import render_plan
+from rich.console import Console
+
+from peaker_contract.errors import AwsCallRejected, InvalidRequest, ScaleOutRefused
+from tests.support.builders import BASE, RUN_ID, data_volumes_of, leased, orders, with_cluster
+from tests.support.fakes import NOON, FakePorts, fake_ports
+
+VOLUMES = [
+    {"name": name, "device": device, "mount_point": place, "filesystem": "xfs", "volume_type": "gp3",
+     "iops": 3000, "throughput_mib_per_s": 250}
+    for name, device, place in (("data", "/dev/sdf", "/var/lib/mysql"), ("log", "/dev/sdg", "/var/lib/mysql-log"))
+]  # fmt: skip
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    """200 GiB of data and of log; at most 300 MiB/s are paid."""
+    made = fake_ports(orders(initialization_rate_mib_per_s=300, volumes=VOLUMES))
+    with_cluster(made)
+    for volume in data_volumes_of(BASE, size_gib=200):
+        made.storage.add(volume)
+    return made
+
+
+def planned(ports: FakePorts, hours: float | None = None, held: bool = False) -> ScaleOutPlan:
+    """The plan of a run that is to serve in so many hours."""
+    given: dict[str, Any] = {"ready_by": None if hours is None else NOON + timedelta(hours=hours)}
+    if held:
+        step = PlanStep(**leased(ports, "PlanScaleOut").model_dump(), **given)
+    else:
+        step = PlanStep(run_id=RUN_ID, cluster="orders", operation="scale_out", step="PlanOnly", **given)
+    return ScaleOutPlan.model_validate(plan_scale_out(ports, step).plan)
+
+
+def rates(plan: ScaleOutPlan) -> list[int | None]:
+    return [volume.initialization_rate_mib_per_s for volume in plan.volumes]
+
+
+def test_without_a_deadline_the_settings_rate_is_paid(ports: FakePorts) -> None:
+    plan = planned(ports)
+    assert rates(plan) == [300, 300]
+    assert plan.comparison is not None
+    assert (plan.comparison.chosen, plan.comparison.in_time) == ("provisioned_rate", None)
+
+
+def test_with_time_enough_nothing_is_paid_for_a_rate(ports: FakePorts) -> None:
+    plan = planned(ports, hours=24)
+    assert plan.comparison is not None
+    assert (plan.comparison.chosen, plan.comparison.in_time) == ("used_blocks", True)
+    assert (rates(plan), plan.price.once) == ([None, None], 0)
+    assert plan.lead_time is not None
+    taken = plan.comparison.taken
+    assert taken is not None
+    assert plan.lead_time.seconds == pytest.approx(taken.p50_seconds, abs=0.1)
+
+
+def test_a_run_is_built_by_what_was_chosen(ports: FakePorts) -> None:
+    plan = planned(ports, hours=24, held=True)
+    written = ports.ledger.run(RUN_ID).required(ScaleOutPlan, "CreateVolumes")
+    assert rates(written) == rates(plan) == [None, None]
+
+
+def test_a_deadline_that_cannot_be_met_is_said_and_refuses_nothing(ports: FakePorts) -> None:
+    plan = planned(ports, hours=0.1)
+    assert plan.comparison is not None
+    assert plan.comparison.in_time is False
+    assert plan.comparison.by_then is not None
+    assert plan.refusals == ()
+
+
+def test_the_page_shows_every_method_with_its_standing(ports: FakePorts) -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(render_plan(json.loads(planned(ports, hours=1).model_dump_json())))
+    page = console.export_text()
+    for words in (
+        "deadline",
+        "used blocks",
+        "taken",
+        "fast snapshot restore",
+        "not built",
+        "MiB/s of the volumes",
+    ):
+        assert words in page
+
+
+def test_an_instance_type_that_ec2_does_not_explain_is_unknown_not_fine(ports: FakePorts) -> None:
+    def refused(instance_type: str) -> InstancePromise:
+        raise AwsCallRejected(f"ec2:DescribeInstanceTypes: UnauthorizedOperation {instance_type}")
+
+    ports.compute.ebs_promise = refused  # type: ignore[method-assign]
+    checks = {one.name: one.verdict for one in planned(ports).checks}
+    assert checks["bandwidth"] == "unknown"
+
+
+def test_binary_logs_that_do_not_last_refuse_the_run(ports: FakePorts) -> None:
+    """As the source said when a replica was parked: it keeps ten minutes."""
+    gone = "i-0000000000000d0e1"
+    row = ReplicaRow("orders", gone, RUN_ID, ReplicaState.RETIRED, NOON, Parking(NOON, None, 600.0, None, ""))
+    ports.ledger.set_replica(holder_of(leased(ports, "PlanScaleOut")), row)
+    with pytest.raises(ScaleOutRefused, match=r"binary logs: .*raise binlog_expire_logs_seconds"):
+        planned(ports, held=True)
+
+
+def request(**given: Any) -> ExecutionRequest:
+    operation = given.pop("operation", "scale_out")
+    return ExecutionRequest(operation=operation, execution_name="e", started_at=NOON, input=given)
+
+
+def test_a_deadline_in_the_past_is_wrong(ports: FakePorts) -> None:
+    with pytest.raises(InvalidRequest, match=r"ready_by: given .*allowed is a time after 2026-11-21T12:00"):
+        validate_request(ports, request(cluster="orders", ready_by="2026-11-21T12:00:00Z"))
+
+
+@pytest.mark.parametrize("wrong", ["tomorrow", "2026-11-21T14:00:00", 17, None])
+def test_a_deadline_is_a_time_with_its_zone(ports: FakePorts, wrong: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"ready_by: given .*a time with its zone"):
+        validate_request(ports, request(cluster="orders", ready_by=wrong))
+
+
+def test_only_a_scale_out_has_a_deadline(ports: FakePorts) -> None:
+    asked = request(cluster="orders", ready_by="2026-11-21T14:00:00Z", operation="scale_in")
+    with pytest.raises(InvalidRequest, match=r"ready_by: .*only scale_out"):
+        validate_request(ports, asked)
+
+
+def test_unknown_prices_choose_the_quickest(ports: FakePorts) -> None:
+    other = fake_ports(orders(initialization_rate_mib_per_s=300, volumes=VOLUMES, region="eu-west-1",
+                              subnets={"eu-west-1a": "subnet-0a77000000000001a"}))  # fmt: skip
+    with_cluster(other)
+    assert isinstance(other.stored_prices.prices, Unknown)
+    plan = planned(other, hours=24)
+    assert plan.comparison is not None
+    assert plan.comparison.chosen is not None
+    assert all(one.usd is None for one in plan.comparison.methods)
