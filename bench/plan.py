@@ -21,6 +21,7 @@ from peaker.domain.storage.io_diagnosis import InstancePromise
 from rich.console import Console
 from rich.table import Table
 
+from bench.plan_month import compared_month
 from bench.plan_search import compared
 from peaker_contract.steps import Part
 
@@ -29,6 +30,7 @@ RESULT = ROOT / "build" / "bench" / "plan.json"
 SITUATIONS = 10_000
 _AT_ONCE = 100
 _PROCESSES = 2
+_MONTHS = 100
 # A gigabit a second, in MiB/s.
 _GIGABIT = 1e9 / 8 / 1024**2
 
@@ -75,7 +77,20 @@ def chooser(situations: int) -> Figures:
     return {name: _figure(len(worse), "0", not worse and situations > 0)}
 
 
-PARTS: Mapping[str, Callable[[int], Figures]] = {"articles": articles, "chooser": chooser}
+def month(_: int) -> Figures:
+    """`peaker month` over simulated months: against the receipts' sum, and against what the hours truly cost."""
+    found = [compared_month(seed) for seed in range(_MONTHS)]
+    told = max(one.from_receipts_cents for one in found)
+    truth = max(max(one.from_truth_cents, one.parked_cents) for one in found)
+    return {
+        f"report against receipts, cents apart, most of {_MONTHS} months": _figure(told, "0", told == 0),
+        f"report against the true cost, cents apart, most of {_MONTHS} months": _figure(
+            truth, "<= 1", truth <= 1
+        ),
+    }
+
+
+PARTS: Mapping[str, Callable[[int], Figures]] = {"articles": articles, "chooser": chooser, "month": month}
 
 
 def main(words: Sequence[str]) -> int:

@@ -27,6 +27,7 @@ COMMANDS = {
     "watch": "status.watch",
     "runs": "runs.command",
     "receipt": "runs.receipt_command",
+    "month": "month.command",
     "replay": "replay.command",
     "iostat": "storage.iostat",
     "knee": "storage.knee",

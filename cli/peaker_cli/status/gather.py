@@ -18,6 +18,7 @@ from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.domain.planning.fetched_prices import price_table
+from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.ledger import LeaseRow
@@ -75,8 +76,12 @@ class StatusReader:
             load=_reading(lambda: self._readings.load(settings, now)),
             alarms=_known(lambda: self._alarms(cluster)),
             snapshot_sets=_known(lambda: tuple(self.ledger.snapshot_sets(cluster))),
-            prices=_known(lambda: price_table(settings, self._stored_prices.read(), now)),
+            prices=self.prices(settings),
         )
+
+    def prices(self, settings: ClusterSettings) -> PriceTable | Unknown:
+        """The prices that hold for the cluster now."""
+        return _known(lambda: price_table(settings, self._stored_prices.read(), self._control.clock.now()))
 
     def at_work(self, cluster: str) -> RunAtWork | None:
         """The run that holds the lease, or None."""

@@ -126,7 +126,7 @@ def _assemble(
         ports.ledger.resources(step.run_id),
         outcome=step.outcome,
         failure=failure,
-        price=_price(builder),
+        price=_price(builder, run),
         replica_since=_running_since(run),
         load_crossed_at=_load_crossed_at(ports, run),
         notes=notes,
@@ -145,9 +145,15 @@ def _builder(ports: Ports, run: RunRow) -> RunRow:
     return run if run.part(ScaleOutPlan) else ports.ledger.run(builder_of(run))
 
 
-def _price(builder: RunRow) -> Price | None:
-    plan = builder.part(ScaleOutPlan)
-    return None if plan is None else plan.price
+def _price(builder: RunRow, run: RunRow) -> Price | None:
+    """What is paid once was paid when the replica was built: a start after that run's end has no part of it."""
+    plan, replica = builder.part(ScaleOutPlan), run.part(RunReplica)
+    if plan is None:
+        return None
+    ended = builder.finished_at
+    if builder.run_id != run.run_id and replica is not None and ended and replica.running_since > ended:
+        return plan.price.model_copy(update={"once": 0.0})
+    return plan.price
 
 
 def _running_since(run: RunRow) -> datetime | None:

@@ -1,0 +1,232 @@
+"""A month's bill of a cluster: base and peak, parked and idle, and what would have been cheaper. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from peaker.domain.instants import seconds_between, to_iso
+
+from peaker_cli.month.stretches import ParkedTime, Stretch
+
+Load = Sequence[tuple[datetime, float]]
+
+
+@dataclass(frozen=True)
+class BaseReplica:
+    """A base replica as EC2 has it now; `hourly` in USD, None where no price is known."""
+
+    instance_id: str
+    since: datetime
+    hourly: float | None
+
+
+@dataclass(frozen=True)
+class Month:
+    """What a bill is made of. `until` is the month's end, or now while it lasts.
+
+    `load` and `capacity` are in units of the load metric, of which `per_second` makes units per second.
+    """
+
+    cluster: str
+    start: datetime
+    until: datetime
+    stretches: Sequence[Stretch]
+    parked: Sequence[ParkedTime]
+    base: Sequence[BaseReplica]
+    load: Load
+    capacity: float
+    per_second: float = 1.0
+
+    @property
+    def hours(self) -> float:
+        """Hours of the month so far."""
+        return max(0.0, seconds_between(self.start, self.until) / 3600)
+
+    def running(self, at: datetime) -> list[Stretch]:
+        """The peak replicas that ran at this time, those that never served left out."""
+        return [
+            one
+            for one in self.stretches
+            if not one.failed and one.since <= at and (one.until or self.until) > at
+        ]
+
+
+def bill(month: Month) -> dict[str, Any]:
+    """The document. Dollars are rounded to the cent at the end alone; None where a price was not known."""
+    start, until = month.start, month.until
+    seen = [one for one in month.stretches if one.hours(start, until) > 0]
+    peaks = [_peak(month, one) for one in seen]
+    served = [one for one in seen if not one.failed]
+    receipts = [
+        one.usd for one in seen if one.until is not None and start <= one.since and one.until <= until
+    ]
+    open_ones = [
+        one.cost(start, until) for one in seen if one.until is None or one.since < start or one.until > until
+    ]
+    peak_usd = _sum(one.cost(start, until) for one in seen)
+    parked_usd = _sum(_times(one.hourly, one.hours(start, until)) for one in month.parked)
+    base_usd = _sum(_times(one.hourly, _base_hours(one, month)) for one in month.base)
+    return {
+        "cluster": month.cluster,
+        "from": to_iso(start),
+        "until": to_iso(until),
+        "base": {
+            "replicas": len(month.base),
+            "replica_hours": round(sum(_base_hours(one, month) for one in month.base), 2),
+            "usd": _cents(base_usd),
+        },
+        "peak": {
+            "stretches": len(served),
+            "replica_hours": round(sum(one.hours(start, until) for one in seen), 2),
+            "usd": _cents(peak_usd),
+            "failed_usd": _cents(_sum(one.cost(start, until) for one in seen if one.failed)),
+        },
+        "parked": {
+            "replica_hours": round(sum(one.hours(start, until) for one in month.parked), 2),
+            "usd": _cents(parked_usd),
+        },
+        "idle": _idle(month),
+        "total_usd": _cents(_sum((base_usd, peak_usd, parked_usd))),
+        "always_on": _always_on(month, served),
+        "mismatch_usd": _cents(sum(one.wasted_hourly * one.hours(start, until) for one in seen)),
+        "peaks": peaks,
+        "cheaper": _cheaper(month, seen),
+        "receipts": {
+            "stretches": len(receipts),
+            "usd": _cents(_sum(receipts)),
+            "open_or_across_the_month_usd": _cents(_sum(open_ones)),
+        },
+    }
+
+
+def _peak(month: Month, one: Stretch) -> dict[str, Any]:
+    usd = one.cost(month.start, month.until)
+    queries = _queries(month, one)
+    return {
+        "replica": one.replica,
+        "run_id": one.run_id,
+        "since": to_iso(one.since),
+        "until": None if one.until is None else to_iso(one.until),
+        "returned": one.returned,
+        "failed": one.failed,
+        "hours": round(one.hours(month.start, month.until), 2),
+        "usd": _cents(usd),
+        "thousand_queries": None if queries is None else round(queries / 1000, 3),
+        "usd_per_thousand_queries": round(1000 * usd / queries, 6) if usd is not None and queries else None,
+    }
+
+
+def _queries(month: Month, one: Stretch) -> float | None:
+    """What this replica served by an even share of the load; None without load in its time."""
+    if one.failed or one.served_from is None:
+        return None
+    total, seen = 0.0, False
+    for (at, load), seconds in _steps(month):
+        if one.served_from <= at and at < (one.until or month.until):
+            seen = True
+            total += load * month.per_second * seconds / max(1, len(month.base) + len(month.running(at)))
+    return total if seen else None
+
+
+def _idle(month: Month) -> dict[str, Any]:
+    """Hours in which peak replicas ran and the load would have fitted on fewer; unknown without load."""
+    if not month.load or month.capacity <= 0:
+        return {"replica_hours": None, "usd": None}
+    hours, usd = 0.0, 0.0
+    for (at, load), seconds in _steps(month):
+        running = month.running(at)
+        needed = max(0, math.ceil(load / month.capacity - 1e-9) - len(month.base))
+        idle = max(0, len(running) - needed)
+        if idle:
+            hours += idle * seconds / 3600
+            mean = sum(one.hourly or 0.0 for one in running) / len(running)
+            usd += idle * mean * seconds / 3600
+    return {"replica_hours": round(hours, 2), "usd": _cents(usd)}
+
+
+def _always_on(month: Month, served: Sequence[Stretch]) -> dict[str, Any]:
+    """As many replicas as the highest peak had, all month long, at their mean price; rates and snapshots left out."""
+    marks = sorted({max(one.since, month.start) for one in served})
+    most = max((len(month.running(at)) for at in marks), default=0)
+    prices = [one.hourly for one in served if one.hourly is not None]
+    hourly = sum(prices) / len(prices) if prices else None
+    usd = 0.0 if most == 0 else _times(hourly, most * month.hours)
+    return {"peak_replicas": most, "usd": _cents(usd)}
+
+
+def _cheaper(month: Month, seen: Sequence[Stretch]) -> list[dict[str, Any]]:
+    """What another setting would have saved, the most first. Only what the figures of the month show."""
+    found = []
+    wasted = sum(one.wasted_hourly * one.hours(month.start, month.until) for one in seen)
+    if wasted >= 0.005:
+        why = "volumes with what the instance carries, as the plan's checks say"
+        found.append({"setting": "volumes: iops, throughput_mib_per_s", "usd": _cents(wasted), "why": why})
+    saved: dict[str, list[float]] = {}
+    for one in seen:
+        better = _cheaper_method(one)
+        if better is not None:
+            saved.setdefault(better[0], []).append(better[1])
+    for name, amounts in saved.items():
+        why = (
+            f"{len(amounts)} builds were needed later than {name.replace('_', ' ')} is ready in 9 of 10 cases"
+        )
+        setting = "prewarm.serve_when" if name == "hot_first" else "initialization_rate_mib_per_s"
+        found.append({"setting": setting, "usd": _cents(sum(amounts)), "why": why})
+    return sorted(found, key=lambda each: -float(str(each["usd"])))
+
+
+def _cheaper_method(one: Stretch) -> tuple[str, float] | None:
+    """The method of a run that was cheaper than the one taken and in time for the load's crossing, and by how much."""
+    comparison = (one.plan or {}).get("comparison")
+    if one.failed or one.returned or not comparison or one.needed_at is None or not one.plan:
+        return None
+    left = seconds_between(_instant(one.plan["planned_at"]), one.needed_at)
+    methods = {each["name"]: each for each in comparison["methods"]}
+    taken = methods.get(str(comparison["chosen"]))
+    if taken is None or taken["usd"] is None:
+        return None
+    fit = [
+        (taken["usd"] - each["usd"], name)
+        for name, each in methods.items()
+        if each["carried_out"] and name != "return_parked" and each["usd"] is not None
+        and each["p90_seconds"] is not None and each["p90_seconds"] <= left and each["usd"] < taken["usd"]
+    ]  # fmt: skip
+    saved, name = max(fit, default=(0.0, ""))
+    return (name, saved) if saved > 0 else None
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def _steps(month: Month) -> list[tuple[tuple[datetime, float], float]]:
+    """Each point of the load within the month and the seconds until the next one; a gap counts as one usual step."""
+    points = [(at, load) for at, load in month.load if month.start <= at < month.until]
+    if not points:
+        return []
+    gaps = [seconds_between(one[0], other[0]) for one, other in pairwise(points)]
+    usual = sorted(gaps)[len(gaps) // 2] if gaps else 0.0
+    return [(point, min(gap, usual)) for point, gap in zip(points, [*gaps, usual], strict=True)]
+
+
+def _base_hours(one: BaseReplica, month: Month) -> float:
+    return max(0.0, seconds_between(max(one.since, month.start), month.until) / 3600)
+
+
+def _times(hourly: float | None, hours: float) -> float | None:
+    return None if hourly is None else hourly * hours
+
+
+def _sum(amounts: Any) -> float | None:
+    """None as soon as one is unknown: a part is no sum."""
+    found = list(amounts)
+    return None if any(one is None for one in found) else math.fsum(found)
+
+
+def _cents(usd: float | None) -> float | None:
+    return None if usd is None else round(usd, 2)

@@ -1,0 +1,98 @@
+"""What a month's bill is made of, read from the ledger, EC2 and CloudWatch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from peaker.adapters.cloudwatch.readings import CloudWatchReadings
+from peaker.adapters.ec2.compute import Ec2Compute
+from peaker.adapters.ec2.storage import Ec2Storage
+from peaker.domain.decoding import understood
+from peaker.domain.planning.parking import volumes_hourly
+from peaker.domain.planning.prices import PriceTable, total, usd
+from peaker.domain.reading import Unknown
+from peaker.domain.replicas.inventory import Instance
+
+from peaker_cli.control_plane import ControlPlane
+from peaker_cli.failures import ControlPlaneError
+from peaker_cli.month.bill import BaseReplica, Load, Month
+from peaker_cli.month.stretches import parked_times, stretches_of
+from peaker_cli.status.gather import StatusReader
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.tags import LOAD_TAG, ROLE_TAG
+
+# A replica that runs on the first of the month may have been built so much earlier.
+_LOOKS_BACK = timedelta(days=62)
+_RUNS_AT_MOST = 20_000
+_GONE = {"terminated", "shutting-down"}
+
+
+def read_month(
+    control: ControlPlane, cluster: str, start: datetime, end: datetime, say: Callable[[str], None]
+) -> Month:
+    """Raises ControlPlaneError and PeakerError. Base replicas are those of now: EC2 forgets the earlier ones."""
+    reader = StatusReader(control)
+    settings = reader.settings(cluster)
+    until = min(end, control.clock.now())
+    if until <= start:
+        raise ControlPlaneError(f"{start:%Y-%m} has not begun yet")
+    say("the receipts")
+    receipts = list(_receipts(reader, control, cluster, start - _LOOKS_BACK, end))
+    with understood(ControlPlaneError, "a receipt"):
+        stretches = stretches_of(receipts)
+        parked = parked_times(receipts, stretches, reader.ledger.replicas(cluster))
+    say("the base replicas")
+    base = list(_base(control, reader, settings))
+    say("the load")
+    return Month(
+        cluster=cluster,
+        start=start,
+        until=until,
+        stretches=stretches,
+        parked=parked,
+        base=base,
+        load=_load(control, settings, start, until),
+        capacity=settings.capacity_per_replica,
+        per_second=1 / settings.load_metric.period_seconds
+        if settings.load_metric.statistic == "Sum"
+        else 1.0,
+    )
+
+
+def _receipts(
+    reader: StatusReader, control: ControlPlane, cluster: str, since: datetime, end: datetime
+) -> Iterator[dict[str, Any]]:
+    """The receipts of runs that began between the two, the newest first."""
+    for row in control.runs(cluster, _RUNS_AT_MOST):
+        began = datetime.fromisoformat(str(row["sk"]).split("#")[1])
+        if began < since:
+            return
+        receipt = reader.ledger.receipt(str(row["run_id"])) if began < end else None
+        if receipt is not None:
+            yield receipt
+
+
+def _base(control: ControlPlane, reader: StatusReader, settings: ClusterSettings) -> Iterator[BaseReplica]:
+    prices = reader.prices(settings)
+    ec2 = control.client("ec2")
+    compute, storage = Ec2Compute(ec2, control.environment), Ec2Storage(ec2, control.environment)
+    for one in compute.instances_of_cluster(settings.name):
+        if (
+            one.tags.get(ROLE_TAG) == "replica"
+            and one.tags.get(LOAD_TAG) != "peak"
+            and one.state not in _GONE
+        ):
+            yield BaseReplica(one.instance_id, one.launched_at, _hourly(one, storage, prices))
+
+
+def _hourly(one: Instance, storage: Ec2Storage, prices: PriceTable | Unknown) -> float | None:
+    if isinstance(prices, Unknown):
+        return None
+    standing = volumes_hourly(storage.volumes_of_instance(one.instance_id), prices)
+    return usd(total((prices.instance_hour(one.instance_type), standing)), 6)
+
+
+def _load(control: ControlPlane, settings: ClusterSettings, start: datetime, until: datetime) -> Load:
+    return CloudWatchReadings(control.client("cloudwatch")).load_points(settings, start, until)

@@ -1,0 +1,47 @@
+"""The month's rows, as page and terminal show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PEAK_HEAD = ("peak replica", "from", "until", "hours", "USD", "USD per 1,000 queries", "how")
+
+
+def summary_rows(document: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Name, replica-hours, dollars."""
+    peak, idle, always = document["peak"], document["idle"], document["always_on"]
+    return [
+        ("base", _hours(document["base"]["replica_hours"]), as_usd(document["base"]["usd"])),
+        ("peak", _hours(peak["replica_hours"]), as_usd(peak["usd"])),
+        ("of these idle", _hours(idle["replica_hours"]), as_usd(idle["usd"])),
+        ("of these builds that failed", "", as_usd(peak["failed_usd"])),
+        ("of these above what the instance carries", "", as_usd(document["mismatch_usd"])),
+        ("parked", _hours(document["parked"]["replica_hours"]), as_usd(document["parked"]["usd"])),
+        ("in all", "", as_usd(document["total_usd"])),
+        (f"instead {always['peak_replicas']} peak replicas always on", "", as_usd(always["usd"])),
+    ]
+
+
+def peak_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Each stretch of each peak replica, under PEAK_HEAD."""
+    return [
+        (
+            one["replica"],
+            one["since"][:16],
+            (one["until"] or "runs")[:16],
+            f"{one['hours']:.2f}",
+            as_usd(one["usd"]),
+            as_usd(one["usd_per_thousand_queries"], 6),
+            "failed" if one["failed"] else "returned" if one["returned"] else "built",
+        )
+        for one in document["peaks"]
+    ]
+
+
+def _hours(hours: float | None) -> str:
+    return "unknown" if hours is None else f"{hours:,.2f}"
+
+
+def as_usd(amount: float | None, digits: int = 2) -> str:
+    """`$1,234.50`, or unknown."""
+    return "unknown" if amount is None else f"${amount:,.{digits}f}"

@@ -1,0 +1,166 @@
+"""A month's bill: equal to its receipts, each hour and dollar by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker_cli.month.bill import BaseReplica, Month, bill
+from peaker_cli.month.command import _span, render
+from peaker_cli.month.stretches import parked_times, stretches_of
+from rich.console import Console
+from typer import BadParameter
+
+from bench.plan_month import END, START, compared_month, simulated
+
+EIGHT = datetime(2026, 11, 3, 8, tzinfo=UTC)
+
+
+def receipt(operation: str, hours: float, at: float, **more: Any) -> dict[str, Any]:
+    """Of i-1 at a dollar an hour and two dollars once, `at` hours after eight, when it had run for so many."""
+    return {
+        "operation": operation, "run_id": more.pop("run_id", "run-1"), "outcome": "succeeded",
+        "finished_at": (EIGHT + timedelta(hours=at)).isoformat(),
+        "replica": {"instance_id": "i-1", "built_by": "run-1"},
+        "cost": {"replica_hours": hours, "hourly": 1.0, "once": 2.0, "so_far": round(hours + 2.0, 4)},
+        **more,
+    }  # fmt: skip
+
+
+def parked_after(hours: float, at: float) -> dict[str, Any]:
+    return receipt("scale_in", hours, at, run_id="in", parking={"action": "park", "parked_hourly_usd": 0.1})
+
+
+def month(*receipts: dict[str, Any], **changes: Any) -> Month:
+    stretches = stretches_of(receipts)
+    parked = parked_times(receipts, stretches, changes.pop("rows", {}))
+    base = (BaseReplica("i-base", START, 0.5),)
+    return replace(Month("orders", START, END, stretches, parked, base, (), 100.0), **changes)
+
+
+def load(*values: float) -> Iterator[tuple[datetime, float]]:
+    """An hour each from eight on."""
+    return ((EIGHT + timedelta(hours=number), value) for number, value in enumerate(values))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_month_is_equal_to_its_receipts_and_to_the_truth_to_the_cent(seed: int) -> None:
+    found = compared_month(seed)
+    assert (found.from_receipts_cents, found.from_truth_cents, found.parked_cents) == (0, 0, 0)
+    assert found.hours <= 0.01
+
+
+def test_the_hours_of_a_replica_count_once_though_two_receipts_have_them() -> None:
+    found = bill(month(receipt("scale_out", 1, 1), receipt("scale_in", 5, 5, run_id="in")))
+    assert found["peak"] == {"stretches": 1, "replica_hours": 5, "usd": 7.0, "failed_usd": 0.0}
+    assert found["receipts"]["usd"] == 7.0
+
+
+def test_a_replica_that_still_runs_is_paid_until_the_months_end() -> None:
+    found = bill(month(receipt("scale_out", 1, 1), until=EIGHT + timedelta(hours=4)))
+    assert found["peak"]["usd"] == 6.0
+    assert found["receipts"] == {"stretches": 0, "usd": 0.0, "open_or_across_the_month_usd": 6.0}
+
+
+def test_of_a_replica_that_began_before_the_month_only_this_months_hours_count() -> None:
+    receipts = (receipt("scale_out", 1, 1), receipt("scale_in", 5, 5, run_id="in"))
+    assert bill(month(*receipts, start=EIGHT + timedelta(hours=2)))["peak"]["usd"] == 3.0
+
+
+def test_a_build_that_failed_costs_and_serves_nobody() -> None:
+    found = bill(month(receipt("scale_out", 1.5, 1.5, outcome="rolled_back")))
+    assert (found["peak"]["usd"], found["peak"]["failed_usd"], found["peak"]["stretches"]) == (3.5, 3.5, 0)
+    assert found["always_on"]["peak_replicas"] == 0
+
+
+def test_it_stands_parked_until_it_returns_or_is_retired() -> None:
+    built, parked = receipt("scale_out", 1, 1), parked_after(2, 2)
+    back = receipt("scale_out", 0.2, 10.2, run_id="back")
+    assert bill(month(built, parked, back))["parked"] == {"replica_hours": 8.0, "usd": 0.8}
+    gone = ReplicaRow("orders", "i-1", "run-1", ReplicaState.RETIRED, EIGHT + timedelta(hours=7))
+    assert bill(month(built, parked, rows={"i-1": gone}))["parked"]["replica_hours"] == 5.0
+    assert bill(month(built, parked, until=EIGHT + timedelta(hours=3)))["parked"]["replica_hours"] == 1.0
+
+
+def test_idle_is_what_fewer_replicas_would_have_carried() -> None:
+    """One base and one peak replica of 100 each from eight to twelve; only at nine and ten the load takes both."""
+    ran = (receipt("scale_out", 0.1, 0.1), receipt("scale_in", 4, 4, run_id="in"))
+    found = bill(month(*ran, load=tuple(load(80, 150, 150, 80, 80))))
+    assert found["idle"] == {"replica_hours": 2.0, "usd": 2.0}
+    assert bill(month(*ran))["idle"] == {"replica_hours": None, "usd": None}
+
+
+def test_a_peak_has_its_price_per_thousand_queries() -> None:
+    """It serves half of 100 a second from eight on, for four hours: 720 thousand, for six dollars."""
+    ran = (receipt("scale_out", 0, 0), receipt("scale_in", 4, 4, run_id="in"))
+    (peak,) = bill(month(*ran, load=tuple(load(100, 100, 100, 100, 100))))["peaks"]
+    assert peak["thousand_queries"] == 720
+    assert peak["usd_per_thousand_queries"] == pytest.approx(6 / 720, abs=1e-6)
+
+
+def test_always_on_is_the_most_that_ran_at_one_time_all_month() -> None:
+    other = receipt("scale_out", 1, 2, run_id="run-2", replica={"instance_id": "i-2", "built_by": "run-2"})
+    found = bill(month(receipt("scale_out", 1, 1), other))
+    assert found["always_on"] == {"peak_replicas": 2, "usd": 2 * 720.0}
+
+
+def test_what_the_instance_cannot_carry_is_wasted_by_the_hour_and_a_cheaper_setting_says_so() -> None:
+    checks = [{"numbers": {"wasted_usd_month": 73.0}}]
+    found = bill(
+        month(receipt("scale_out", 1, 1, plan={"checks": checks}), receipt("scale_in", 5, 5, run_id="in"))
+    )
+    assert found["mismatch_usd"] == 0.5
+    assert found["cheaper"] == [
+        {"setting": "volumes: iops, throughput_mib_per_s", "usd": 0.5,
+         "why": "volumes with what the instance carries, as the plan's checks say"}
+    ]  # fmt: skip
+
+
+def test_a_cheaper_method_that_was_in_time_for_the_load_is_named() -> None:
+    def method(name: str, usd: float, p90: float, carried_out: bool = True) -> dict[str, Any]:
+        return {"name": name, "usd": usd, "p90_seconds": p90, "carried_out": carried_out}
+
+    methods = [
+        method("provisioned_rate", 5, 600),
+        method("used_blocks", 2, 3000),
+        method("mysql_clone", 1, 60, False),
+    ]
+    plan = {"planned_at": EIGHT.isoformat(), "comparison": {"chosen": "provisioned_rate", "methods": methods}}
+    needed = {"serving_at": None, "load_crossed_at": (EIGHT + timedelta(hours=1)).isoformat()}
+    (found,) = bill(month(receipt("scale_out", 1, 1, plan=plan, forecast_lead=needed)))["cheaper"]
+    assert (found["setting"], found["usd"]) == ("initialization_rate_mib_per_s", 3.0)
+    needed["load_crossed_at"] = (EIGHT + timedelta(minutes=40)).isoformat()
+    assert bill(month(receipt("scale_out", 1, 1, plan=plan, forecast_lead=needed)))["cheaper"] == []
+
+
+def test_an_unknown_price_is_no_zero() -> None:
+    cost = {"replica_hours": 1, "hourly": None, "once": None, "so_far": None}
+    found = bill(month(receipt("scale_out", 1, 1, cost=cost)))
+    assert (found["peak"]["usd"], found["total_usd"]) == (None, None)
+
+
+def test_what_is_no_month_is_refused_with_one_that_is() -> None:
+    now = datetime(2026, 11, 23, tzinfo=UTC)
+    assert _span("2026-12", now) == (datetime(2026, 12, 1, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC))
+    for wrong in ("2026-13", "november", "2026-1", "1999-01"):
+        with pytest.raises(BadParameter, match="such as 2026-11"):
+            _span(wrong, now)
+
+
+def test_page_and_terminal_show_the_same_rows() -> None:
+    page = pytest.importorskip("peaker_cli.month.page")
+    read = simulated(1).as_month()
+    document = bill(read)
+    text = page.render_page(read, document)
+    console = Console(width=160, record=True, quiet=True)
+    console.quiet = False
+    with console.capture() as captured:
+        console.print(render(document))
+    for shown in (f"${document['peak']['usd']:,.2f}", f"${document['total_usd']:,.2f}"):
+        assert shown in text
+        assert shown in captured.get()
+    assert text.count("<svg") == 2
