@@ -11,6 +11,7 @@ from tests.support.deployed_product import DeployedProduct, Said, peaker
 EVERY_COMMAND = [
     ("plan", "orders"),
     ("runs", "orders"),
+    ("month", "orders"),
     ("receipt", "scale-out-orders-20261121T014000-9f3a"),
     ("register-base", "orders", "i-0123456789abcdef0"),
     ("prepare-base", "orders", "i-0123456789abcdef0"),

@@ -37,7 +37,7 @@ def cost_of_leaving(ports: FakePorts, started_after_hours: float) -> dict[str, A
     since = ports.clock.now() + timedelta(hours=started_after_hours)
     holder: Holder = holder_of(step)
     ports.ledger.settle(holder, RunReplica(instance_id="i-1", builder=RUN_ID, running_since=since))
-    ports.clock.advance(6 * 3600)
+    ports.clock.advance(hours=6)
     record_receipt(ports, RecordStep(**step.model_dump(), outcome="succeeded"))
     receipt = ports.ledger.receipt(AWAY)
     assert receipt is not None
