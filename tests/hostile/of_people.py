@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import yaml
+from peaker.domain.decoding import understood
 from peaker.domain.reading import Unknown
 from peaker_cli import backtest, deployment
 from peaker_cli.aws_time import AwsClock
@@ -21,6 +22,9 @@ from peaker_cli.control_plane import ControlPlane
 from peaker_cli.doctor import gather_account
 from peaker_cli.doctor.host_look import host_steps
 from peaker_cli.failures import ControlPlaneError
+from peaker_cli.month import bill as month_bill
+from peaker_cli.month import command as month_command
+from peaker_cli.month.stretches import parked_times, stretches_of
 from peaker_cli.plain_text import plain
 from peaker_cli.printing import console
 from peaker_cli.replay.dead_letter import Letter, Rule, verdict
@@ -31,6 +35,7 @@ from peaker_cli.storage.promises import parse_instance, parse_volumes
 from rich.console import RenderableType
 from typer import BadParameter
 
+from bench import plan_month
 from environments.faults import EnvironmentFileError
 from environments.schema import Environment, load_environment
 from environments.yaml_text import plain_value
@@ -285,6 +290,10 @@ def _shown() -> Iterator[EntryPoint]:
         (f"{room}.receipt_panel",), _terminal_is_safe, 0.4,
     )  # fmt: skip
     yield EntryPoint(
+        "receipts of a month", DOCUMENT, _month, (plan_month.simulated(1).receipts[:3],), own,
+        ("peaker_cli.month.stretches.stretches_of",), _terminal_is_safe, 0.3,
+    )  # fmt: skip
+    yield EntryPoint(
         "a status on the terminal", DOCUMENT, _status, ({"report": REPORT, "names": ["orders", "reason", "why"]},), own,
         ("peaker_cli.status.document._is_readable",), _terminal_is_safe, 0.3,
     )  # fmt: skip
@@ -297,6 +306,15 @@ def _shown() -> Iterator[EntryPoint]:
         ("peaker_cli.control_plane.ControlPlane.describe",),
     )  # fmt: skip
     yield EntryPoint("text on a terminal", TEXT, plain, ("a reason", "orders"), (), ("peaker_cli.plain_text.plain",), _terminal_is_safe)  # fmt: skip
+
+
+def _month(case: Any) -> str:
+    """As `peaker month` reads them."""
+    with understood(ControlPlaneError, "a receipt"):
+        stretches = stretches_of(case)
+        parked = parked_times(case, stretches, {})
+    month = month_bill.Month("orders", plan_month.START, plan_month.END, stretches, parked, (), (), 1000.0)
+    return _printed(month_command.render(month_bill.bill(month)))
 
 
 def _printed(*shown: RenderableType) -> str:

@@ -44,6 +44,7 @@ NOT_OF_OTHERS = {
     "peaker.adapters.read_endpoint.by_kind.read_endpoints": "makes adapters",
     "peaker.adapters.read_endpoint.elb.ElbReadEndpoint.read_shares": "AWS's answer, whose form botocore checks",
     "peaker.adapters.read_endpoint.route53.Route53ReadEndpoint.read_shares": "AWS's answer, whose form botocore checks",
+    "peaker_cli.month.gather.read_month": "asks the adapters; the receipts are an entry point",
     "peaker_cli.runs.command.read_runs": "asks the ledger's adapter",
     "peaker_cli.runs.receipt_command.read_unfinished": "asks the ledger's adapter",
     "peaker_cli.status.command.read_statuses": "asks the adapters",

@@ -168,9 +168,8 @@ def _cheaper(month: Month, seen: Sequence[Stretch]) -> list[dict[str, Any]]:
         found.append({"setting": "volumes: iops, throughput_mib_per_s", "usd": _cents(wasted), "why": why})
     saved: dict[str, list[float]] = {}
     for one in seen:
-        better = _cheaper_method(one)
-        if better is not None:
-            saved.setdefault(better[0], []).append(better[1])
+        if one.cheaper is not None:
+            saved.setdefault(one.cheaper[0], []).append(one.cheaper[1])
     for name, amounts in saved.items():
         why = (
             f"{len(amounts)} builds were needed later than {name.replace('_', ' ')} is ready in 9 of 10 cases"
@@ -178,30 +177,6 @@ def _cheaper(month: Month, seen: Sequence[Stretch]) -> list[dict[str, Any]]:
         setting = "prewarm.serve_when" if name == "hot_first" else "initialization_rate_mib_per_s"
         found.append({"setting": setting, "usd": _cents(sum(amounts)), "why": why})
     return sorted(found, key=lambda each: -float(str(each["usd"])))
-
-
-def _cheaper_method(one: Stretch) -> tuple[str, float] | None:
-    """The method of a run that was cheaper than the one taken and in time for the load's crossing, and by how much."""
-    comparison = (one.plan or {}).get("comparison")
-    if one.failed or one.returned or not comparison or one.needed_at is None or not one.plan:
-        return None
-    left = seconds_between(_instant(one.plan["planned_at"]), one.needed_at)
-    methods = {each["name"]: each for each in comparison["methods"]}
-    taken = methods.get(str(comparison["chosen"]))
-    if taken is None or taken["usd"] is None:
-        return None
-    fit = [
-        (taken["usd"] - each["usd"], name)
-        for name, each in methods.items()
-        if each["carried_out"] and name != "return_parked" and each["usd"] is not None
-        and each["p90_seconds"] is not None and each["p90_seconds"] <= left and each["usd"] < taken["usd"]
-    ]  # fmt: skip
-    saved, name = max(fit, default=(0.0, ""))
-    return (name, saved) if saved > 0 else None
-
-
-def _instant(text: str) -> datetime:
-    return datetime.fromisoformat(text)
 
 
 def _steps(month: Month) -> list[tuple[tuple[datetime, float], float]]:

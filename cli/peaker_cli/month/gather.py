@@ -10,6 +10,7 @@ from peaker.adapters.cloudwatch.readings import CloudWatchReadings
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.domain.decoding import understood
+from peaker.domain.instants import from_iso
 from peaker.domain.planning.parking import volumes_hourly
 from peaker.domain.planning.prices import PriceTable, total, usd
 from peaker.domain.reading import Unknown
@@ -66,7 +67,8 @@ def _receipts(
 ) -> Iterator[dict[str, Any]]:
     """The receipts of runs that began between the two, the newest first."""
     for row in control.runs(cluster, _RUNS_AT_MOST):
-        began = datetime.fromisoformat(str(row["sk"]).split("#")[1])
+        with understood(ControlPlaneError, "the index of runs"):
+            began = from_iso(str(row["sk"]).split("#")[1])
         if began < since:
             return
         receipt = reader.ledger.receipt(str(row["run_id"])) if began < end else None
@@ -77,7 +79,7 @@ def _receipts(
 def _base(control: ControlPlane, reader: StatusReader, settings: ClusterSettings) -> Iterator[BaseReplica]:
     prices = reader.prices(settings)
     ec2 = control.client("ec2")
-    compute, storage = Ec2Compute(ec2, control.environment), Ec2Storage(ec2, control.environment)
+    compute, storage = Ec2Compute(ec2, control.environment), Ec2Storage(ec2, ec2, control.environment)
     for one in compute.instances_of_cluster(settings.name):
         if (
             one.tags.get(ROLE_TAG) == "replica"

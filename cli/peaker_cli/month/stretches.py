@@ -24,8 +24,8 @@ class Stretch:
     """One time that a peak replica ran. `until` is None while it runs; `usd` is the last receipt's, None where unknown.
 
     `hourly` and `once` are USD; `served_from` is when it had its full share. `failed`: it never served.
-    `wasted_hourly` is what was provisioned above the instance's baseline. `run_id` is the run that began it, `plan`
-    that run's.
+    `wasted_hourly` is what was provisioned above the instance's baseline. `run_id` is the run that began it.
+    `cheaper` is a method that was in time for the load too, and by how many dollars it was cheaper.
     """
 
     replica: str
@@ -38,9 +38,8 @@ class Stretch:
     failed: bool = False
     returned: bool = False
     served_from: datetime | None = None
-    needed_at: datetime | None = None
     wasted_hourly: float = 0.0
-    plan: Mapping[str, Any] | None = None
+    cheaper: tuple[str, float] | None = None
 
     def hours(self, start: datetime, end: datetime) -> float:
         """Hours between these two, within the stretch."""
@@ -87,20 +86,20 @@ def _begun(receipt: Mapping[str, Any]) -> Stretch:
     cost, finished = receipt["cost"], from_iso(str(receipt["finished_at"]))
     plan, lead = receipt.get("plan") or {}, receipt.get("forecast_lead") or {}
     failed = receipt["outcome"] not in _SERVES
+    returned = receipt["replica"]["built_by"] != receipt["run_id"]
     return Stretch(
         replica=str(receipt["replica"]["instance_id"]),
         run_id=str(receipt["run_id"]),
         since=_since(receipt),
         until=finished if failed else None,
-        hourly=cost["hourly"],
-        once=cost["once"],
-        usd=cost["so_far"] if failed else None,
+        hourly=_amount(cost["hourly"]),
+        once=_amount(cost["once"]),
+        usd=_amount(cost["so_far"]) if failed else None,
         failed=failed,
-        returned=receipt["replica"]["built_by"] != receipt["run_id"],
+        returned=returned,
         served_from=None if failed else _instant(lead.get("serving_at")) or finished,
-        needed_at=_instant(lead.get("load_crossed_at")),
         wasted_hourly=_wasted_hourly(plan),
-        plan=plan,
+        cheaper=None if failed or returned else _cheaper_method(plan, _instant(lead.get("load_crossed_at"))),
     )
 
 
@@ -111,7 +110,7 @@ def _end(found: list[Stretch], receipt: Mapping[str, Any]) -> None:
     for index, one in enumerate(found):
         same = one.replica == replica and one.until is None
         if same and abs(seconds_between(one.since, since)) <= _SAME_START_SECONDS:
-            found[index] = replace(one, until=from_iso(str(finished)), usd=cost["so_far"])
+            found[index] = replace(one, until=from_iso(str(finished)), usd=_amount(cost["so_far"]))
             return
     found.append(
         Stretch(
@@ -119,9 +118,9 @@ def _end(found: list[Stretch], receipt: Mapping[str, Any]) -> None:
             run_id=str(receipt["replica"]["built_by"]),
             since=since,
             until=from_iso(str(finished)),
-            hourly=cost["hourly"],
-            once=cost["once"],
-            usd=cost["so_far"],
+            hourly=_amount(cost["hourly"]),
+            once=_amount(cost["once"]),
+            usd=_amount(cost["so_far"]),
             served_from=since,
         )
     )
@@ -143,12 +142,16 @@ def parked_times(
         row = rows.get(replica)
         if not later and row is not None and row.state is ReplicaState.RETIRED and row.changed_at >= since:
             later = [row.changed_at]
-        found.append(ParkedTime(replica, since, min(later, default=None), parking["parked_hourly_usd"]))
+        found.append(
+            ParkedTime(replica, since, min(later, default=None), _amount(parking["parked_hourly_usd"]))
+        )
     return found
 
 
 def _since(receipt: Mapping[str, Any]) -> datetime:
-    return from_iso(str(receipt["finished_at"])) - timedelta(hours=float(receipt["cost"]["replica_hours"]))
+    return from_iso(str(receipt["finished_at"])) - timedelta(
+        hours=_amount(receipt["cost"]["replica_hours"]) or 0.0
+    )
 
 
 def _instant(text: str | None) -> datetime | None:
@@ -156,5 +159,35 @@ def _instant(text: str | None) -> datetime | None:
 
 
 def _wasted_hourly(plan: Mapping[str, Any]) -> float:
-    wasted = [one["numbers"].get("wasted_usd_month") for one in plan.get("checks") or ()]
+    wasted = [_amount(one["numbers"].get("wasted_usd_month")) for one in plan.get("checks") or ()]
     return sum(one for one in wasted if one) / 730.0
+
+
+def _cheaper_method(plan: Mapping[str, Any], needed_at: datetime | None) -> tuple[str, float] | None:
+    """The method of a run that was cheaper than the one taken and in time for the load's crossing, and by how much."""
+    comparison = plan.get("comparison")
+    if not comparison or needed_at is None:
+        return None
+    left = seconds_between(from_iso(plan["planned_at"]), needed_at)
+    methods = {str(one["name"]): one for one in comparison["methods"]}
+    taken = methods.get(str(comparison["chosen"]))
+    paid = None if taken is None else _amount(taken["usd"])
+    if paid is None:
+        return None
+    best: tuple[str, float] | None = None
+    for name, one in methods.items():
+        usd, p90 = _amount(one["usd"]), _amount(one["p90_seconds"])
+        if not one["carried_out"] or name == "return_parked" or usd is None or p90 is None or p90 > left:
+            continue
+        if paid - usd > (best[1] if best else 0.0):
+            best = (name, paid - usd)
+    return best
+
+
+def _amount(value: Any) -> float | None:
+    """A number of dollars, hours or seconds. Raises ValueError for anything else but None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise ValueError(f"no amount: {value!r:.60}")
+    return float(value)
