@@ -17,7 +17,7 @@ from pathlib import Path
 from peaker.domain.planning.checks.bandwidth import SizedVolume, look_at_bandwidth
 from peaker.domain.planning.lead_time import LeadTimeInputs, VolumeToHydrate, predict_lead_time
 from peaker.domain.planning.prices import US_EAST_1
-from peaker.domain.storage.io_diagnosis import InstancePromise
+from peaker.domain.storage.io_findings import InstancePromise
 from rich.console import Console
 from rich.table import Table
 

@@ -68,8 +68,8 @@ def render(document: dict[str, Any]) -> RenderableType:
     peaks = Table(box=None, pad_edge=False, header_style="bold")
     for column in PEAK_HEAD:
         peaks.add_column(column, overflow="fold")
-    for row in peak_rows(document):
-        peaks.add_row(*row)
+    for peak in peak_rows(document):
+        peaks.add_row(*peak)
     cheaper = [
         Text(f"cheaper: {one['setting']}: ${one['usd']:.2f}; {one['why']}") for one in document["cheaper"]
     ]

@@ -14,7 +14,7 @@ from typing import Literal
 from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.prices import HOURS_PER_MONTH, PriceTable, total
 from peaker.domain.reading import Reading, Unknown
-from peaker.domain.storage.io_diagnosis import InstancePromise
+from peaker.domain.storage.io_findings import InstancePromise
 from peaker_contract.storage_settings import (
     GP3_IOPS,
     GP3_MIB_PER_S,
