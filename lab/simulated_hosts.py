@@ -77,6 +77,12 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
         "gtid_behind_at_start": 12,
         "caught_up_seconds": 2.5,
     },
+    "check_mounts": {
+        "mounts": [
+            {"name": "data", "mount_point": "/var/lib/mysql", "problem": ""},
+            {"name": "log", "mount_point": "/var/lib/mysql-log", "problem": ""},
+        ]
+    },
     "load_buffer_pool": {"pages": 812, "seconds": 0.4, "page_list_found": True},
     "drain_replica": {
         "connections": 0,

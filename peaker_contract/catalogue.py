@@ -286,6 +286,7 @@ SCALE_OUT = (
         "register_replica",
         "Puts the proven replica behind the read endpoint",
         (*STEP, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.REGISTER_TARGETS),
+        ("check_mounts",),
         steps=(S("RegisterReplica", Part.REGISTRATION, EITHER),),
     ),
     F(

@@ -43,7 +43,7 @@ MISTYPED = (
 DOCUMENTS_FOR_OWN_REPLICAS = frozenset(
     {
         *("assemble_storage", "start_prewarm", "report_prewarm", "verify_storage"),
-        *("load_buffer_pool", "stop_database"),
+        *("load_buffer_pool", "check_mounts", "stop_database"),
     }
 )
 UNKNOWN_UNTIL_RUN = "The id exists only once the run has made it; the condition on the owner tag narrows it."

@@ -21,7 +21,7 @@ from peaker_host.machine import devices, files, manifest
 from peaker_host.machine.errors import HostError, InvalidArgument
 from peaker_host.machine.settings import load_settings
 from peaker_host.prove import knee_meter, load_test
-from peaker_host.replicate import channel_record, identity, replication, source_login
+from peaker_host.replicate import channel_record, identity, mounts, replication, source_login
 from peaker_host.result_line import MAX_CHARACTERS, result_line
 from peaker_host.warm import cold_probe, control
 from peaker_host.warm.progress import logged_samples
@@ -267,6 +267,11 @@ def _files() -> Iterator[EntryPoint]:
     yield of(
         "prewarm.jsonl", lambda: logged_samples(str(folder() / run / "prewarm.jsonl")), f"{run}/prewarm.jsonl", SAMPLE_LOG,
         covers=("peaker_host.warm.progress.logged_samples",), form=TEXT,
+    )  # fmt: skip
+    yield of(
+        "mountinfo", lambda: mounts.read_mounts(str(folder() / "mountinfo")), "mountinfo",
+        "36 35 259:1 / /var/lib/mysql rw,noatime shared:1 - xfs /dev/nvme1n1 rw,attr2\n",
+        covers=("peaker_host.replicate.mounts.read_mounts",), form=TEXT,
     )  # fmt: skip
     yield of(
         "cold_probe.json", lambda: cold_probe.kept(settings, RUN), f"{run}/cold_probe.json",

@@ -46,6 +46,7 @@ def with_peak(ports: FakePorts, size_gib: int = 4) -> FakePorts:
     ports.ledger.set_replica(holder, ReplicaRow("orders", PEAK, RUN_ID, ReplicaState.IN_SERVICE, NOON))
     ports.endpoint.set(PEAK, TargetState.HEALTHY)
     release_lease(ports, built)
+    answers(ports, "check_mounts", mounts=[])
     ports.readings.measured = Known(50.0)
     ports.readings.metrics["RequiredReplicas"] = 1
     return ports

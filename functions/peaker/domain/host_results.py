@@ -70,6 +70,22 @@ class StorageProof(HostResult):
     reason: str | None = None
 
 
+class MountedVolume(BaseModel):
+    """A volume of the run, by its name in the settings; `problem` is empty where it is mounted and takes writes."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str
+    mount_point: str
+    problem: str
+
+
+class MountsChecked(HostResult):
+    """What the host has mounted where the proof was made."""
+
+    mounts: list[MountedVolume]
+
+
 class ServiceReport(HostResult):
     """How the server answered its clients in a window; `measurable` is false without statement statistics."""
 

@@ -61,7 +61,19 @@ def _stop_database(context: Context) -> Dict[str, Any]:
     return launch.stop_database(context.settings, context.processes, timeout_seconds, context.say)
 
 
+def _check_mounts(context: Context) -> Dict[str, Any]:
+    from peaker_host.replicate import mounts
+
+    return mounts.check_mounts(context.settings, context.arguments.run_id)
+
+
 COMMANDS = (
+    Command(
+        "check_mounts",
+        "Say whether each volume is mounted at its place and takes writes",
+        "--run-id R",
+        _check_mounts,
+    ),
     Command(
         "start_database",
         "Mount, take an own identity, start the server read-only",

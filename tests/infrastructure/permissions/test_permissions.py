@@ -177,7 +177,7 @@ def test_who_only_makes_replicas_or_ends_their_databases_reaches_no_base_replica
                 bound.add(definition.name)
     assert bound == {
         *("assemble_storage", "start_prewarm", "report_prewarm", "verify_storage", "load_buffer_pool"),
-        *("undo_run", "park_replica"),
+        *("register_replica", "undo_run", "park_replica"),
     }
 
 

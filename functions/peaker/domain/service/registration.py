@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from peaker.domain.host_results import MountsChecked
 from peaker.domain.instants import to_iso
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Instance, Volume
@@ -37,11 +38,21 @@ BOOT_STEPS = (VERIFIED, DATABASE_STARTED)
 
 @dataclass(frozen=True)
 class AtTheDoor:
-    """What is there right before the registration."""
+    """What is there right before the registration.
+
+    `mounts` says by the names of the proven volumes what is wrong with their mounts, nothing where all is as proven.
+    """
 
     source: Instance | Unknown
     replica: Instance
     volumes: tuple[Volume, ...]
+    mounts: Mapping[str, str] = field(default_factory=dict)
+
+
+def mounts_of(names: Collection[str], checked: MountsChecked) -> dict[str, str]:
+    """By the host's own word; a volume that it does not speak of is not known to be mounted (I4)."""
+    said = {one.name: one.problem for one in checked.mounts}
+    return {name: said.get(name, "its host does not say where it is mounted") for name in {*names, *said}}
 
 
 def changes_since_proof(
@@ -57,6 +68,7 @@ def changes_since_proof(
         *_source_changes(own_steps, door),
         *_boot_changes(own_steps, door),
         *_volume_changes(volumes, door),
+        *(f"volume {name}: {problem}" for name, problem in sorted(door.mounts.items()) if problem),
     ]
 
 

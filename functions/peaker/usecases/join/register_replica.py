@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from peaker.domain.host_results import MountsChecked, typed
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, StepRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.service.registration import AtTheDoor, changes_since_proof, missing_proofs
+from peaker.domain.service.registration import AtTheDoor, changes_since_proof, missing_proofs, mounts_of
 from peaker.ports import Ports
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of, host_id
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import RegistrationRefused, ReplicaChanged
@@ -22,7 +24,8 @@ PROVEN_BY_THE_BUILDER = states_passed(Method.BUILD) - states_passed(Method.RETUR
 def register_replica(ports: Ports, step: StepInput) -> Summary:
     """Raises RegistrationRefused and names each proof that is missing (I5); ReplicaChanged, and names what has changed.
 
-    A proof holds for the source that was followed, the start of the instance and the volumes that it was made on.
+    A proof holds for the source that was followed, the start of the instance and the volumes that it was made on, as
+    long as its host has them mounted where it was made. Raises HostCommandRunning until the host has said so.
     """
     settings = ports.clusters.settings(step.cluster)
     instance_id = host_id(ports, step, "replica")
@@ -48,16 +51,19 @@ def register_replica(ports: Ports, step: StepInput) -> Summary:
 
 def _changes(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str) -> list[str]:
     own_steps = {row.step: row for row in ports.ledger.steps(step.run_id)}
-    built = ports.ledger.resources(builder_of(ports.ledger.run(step.run_id)))
-    attached = {
-        str(row.details["volume_id"]): str(row.details["device"])
-        for row in of_kind(built, ResourceKind.ATTACHMENT)
+    builder = builder_of(ports.ledger.run(step.run_id))
+    attachments = [
+        row
+        for row in of_kind(ports.ledger.resources(builder), ResourceKind.ATTACHMENT)
         if row.state is not ResourceState.UNDONE
-    }
+    ]
+    attached = {str(row.details["volume_id"]): str(row.details["device"]) for row in attachments}
+    looked = run_host_command(ports, step, "check_mounts", instance_id, {"RunId": builder})
     door = AtTheDoor(
         source=source_of(ports, settings),
         replica=ports.compute.instance(instance_id),
         volumes=tuple(ports.storage.volumes_of_instance(instance_id)),
+        mounts=mounts_of([row.name for row in attachments], typed("check_mounts", MountsChecked, looked)),
     )
     return changes_since_proof(own_steps, attached, door)
 

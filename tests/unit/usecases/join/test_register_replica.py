@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from peaker.domain.instants import to_iso
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput
 from peaker.domain.runs.run_memory import RunReplica, Source
@@ -55,7 +57,17 @@ def ports() -> FakePorts:
     replica = RunReplica(instance_id=NEW, builder=RUN_ID, running_since=NOON)
     ports.ledger.settle(holder, replica, source)
     proven(ports, given)
+    answers(ports, "check_mounts", mounts=mounted())
     return ports
+
+
+def mounted(**problems: str) -> list[dict[str, str]]:
+    """What the host says of its mounts, by volume."""
+    places = {"data": "/var/lib/mysql", "log": "/var/lib/mysql-log"}
+    return [
+        {"name": name, "mount_point": place, "problem": problems.get(name, "")}
+        for name, place in places.items()
+    ]
 
 
 def register(ports: FakePorts) -> None:
@@ -93,6 +105,25 @@ def test_another_volume_in_the_place_of_the_proven_one_refuses_it(ports: FakePor
     taken = ports.storage.volumes.pop("vol-data-0002")
     ports.storage.add(replace(taken, volume_id="vol-cold"))
     refused(ports, "vol-cold is at /dev/sdf, where vol-data-0002 was proven")
+
+
+def test_a_volume_that_was_mounted_anew_since_its_proof_refuses_it(ports: FakePorts) -> None:
+    """EC2 shows it as it was; the host has it read-only, or nothing in its place."""
+    answers(ports, "check_mounts", mounts=mounted(data="/var/lib/mysql takes no writes"))
+    refused(ports, "volume data: /var/lib/mysql takes no writes")
+
+
+def test_a_host_that_does_not_speak_of_a_volume_is_no_proof(ports: FakePorts) -> None:
+    answers(ports, "check_mounts", mounts=mounted()[:1])
+    refused(ports, "volume log: its host does not say where it is mounted")
+
+
+def test_a_host_that_cannot_say_what_it_has_mounted_registers_nothing(ports: FakePorts) -> None:
+    failure = {"version": 1, "ok": False, "error": "StorageNotAssembled", "message": "no manifest"}
+    ports.commands.results["check_mounts"] = CommandOutcome(CommandStatus.FAILED, stdout=json.dumps(failure))
+    with pytest.raises(errors.HostCommandFailed, match="StorageNotAssembled"):
+        register(ports)
+    assert NEW not in ports.endpoint.warming
 
 
 def returned(ports: FakePorts) -> StepInput:
