@@ -1,0 +1,84 @@
+"""What the host says of its mounts before a replica is registered: none, read-only, covered, another volume (I5)."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from host_bench import MIB, RUN_ID, Host, Volume
+from peaker_host.replicate.mounts import Mount, read_mounts
+
+
+@pytest.fixture
+def assembled(host: Host, capsys: pytest.CaptureFixture[str]) -> Volume:
+    volume = host.volume(16 * MIB, "ext4")
+    request = host.request(volume, filesystem="ext4")
+    assert host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", request)["ok"]
+    return volume
+
+
+@contextlib.contextmanager
+def mounted(host: Host, device: str, *options: str) -> Iterator[Path]:
+    place = host.root / "place0"
+    place.mkdir(exist_ok=True)
+    subprocess.run(["mount", *options, device, str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def problem(host: Host, capsys: pytest.CaptureFixture[str]) -> str:
+    [said] = host.call(capsys, "check_mounts", "--run-id", RUN_ID)["mounts"]
+    assert said["name"] == "volume0"
+    return str(said["problem"])
+
+
+def test_a_volume_at_its_place_is_as_it_was_proven(
+    host: Host, assembled: Volume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with mounted(host, assembled.path):
+        assert problem(host, capsys) == ""
+    assert problem(host, capsys) == f"nothing is mounted at {host.root}/place0"
+
+
+def test_a_filesystem_that_became_read_only_takes_no_writes(
+    host: Host, assembled: Volume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with mounted(host, assembled.path) as place:
+        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+        assert problem(host, capsys) == f"{place} takes no writes"
+
+
+def test_another_volume_over_the_proven_one_is_seen(
+    host: Host, assembled: Volume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = host.volume(16 * MIB, "ext4")
+    with mounted(host, assembled.path) as place, mounted(host, other.path):
+        under = Path(other.path).name
+        assert problem(host, capsys) == f"{place} is on {under}, not on {assembled.volume_id}"
+
+
+def test_a_volume_that_was_detached_under_its_mount_is_seen(
+    host: Host, assembled: Volume, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with mounted(host, assembled.path):
+        next((host.root / "by-id").iterdir()).unlink()
+        assert "No such file or directory" in problem(host, capsys)
+
+
+def test_mounts_are_read_as_the_kernel_writes_them(tmp_path: Path) -> None:
+    path = tmp_path / "mountinfo"
+    path.write_text(
+        "36 35 259:1 / /var/lib/mysql rw,noatime shared:1 - xfs /dev/nvme1n1 rw,attr2\n"
+        "37 35 259:2 / /my\\040place rw,noatime - ext4 /dev/nvme2n1 ro,data=ordered\n"
+        "38 36 7:1 / /var/lib/mysql ro,noatime - ext4 /dev/loop1 rw\n"
+        "no mount\n"
+    )
+    assert read_mounts(str(path)) == {
+        "/var/lib/mysql": Mount("7:1", read_only=True),
+        "/my place": Mount("259:2", read_only=True),
+    }
