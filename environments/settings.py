@@ -6,6 +6,7 @@ Here stands each setting with its form and bounds; `rules.py` has what settings 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -267,7 +268,9 @@ def _good_settings(
         if (only is not None and name not in only) or any(loc[: len(place)] == place for loc in wrong):
             continue
         if name in block:
-            good[name] = TypeAdapter[Any](field.annotation or Any).validate_python(block[name])
+            # A key that is no text at all hides what else is wrong in its block: that is told once the key is gone.
+            with suppress(ValidationError):
+                good[name] = TypeAdapter[Any](field.annotation or Any).validate_python(block[name])
         elif not field.is_required():
             good[name] = field.get_default(call_default_factory=True)
     return good

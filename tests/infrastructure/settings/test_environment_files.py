@@ -155,6 +155,13 @@ def test_a_wrong_cluster_past_the_limit_of_clusters_is_told_too(tmp_path: Path) 
     assert f"clusters.orders-{limit}.capacity_per_replica: must be above 0, got -1" in said
 
 
+def test_a_key_that_is_no_text_hides_other_faults_and_ends_in_no_traceback() -> None:
+    document = shop()
+    document["clusters"][0] |= {"\udfff\ud800": 1, "load_metric": {"dimensions": 5}}
+    with pytest.raises(EnvironmentFileError, match=r"clusters\.orders: "):
+        Environment.parse(document, "shop.yaml")
+
+
 def test_at_least_120_wrong_files_are_kept() -> None:
     cases = [*WRONG_FILES, *WRONG_TEXTS, *WRONG_WHOLES]
     assert len({case.situation for case in cases}) == len(cases) >= 120
