@@ -82,12 +82,6 @@ class ReadLoad(threading.Thread):
         self._stopping.set()
         self.join(self._burst_seconds + 15)
 
-    def abort(self) -> None:
-        """Stop at once."""
-        self._stopping.set()
-        if self._process is not None:
-            self._process.kill()
-
     def _burst(self) -> Burst:
         asked = self._trace.at(self._now())
         started_at = self._now()

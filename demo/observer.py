@@ -69,14 +69,12 @@ class Observer(threading.Thread):
         self._published_until: datetime | None = None
         self.samples: list[Sample] = []
         self.trails: dict[str, ExecutionTrail] = {}
-        self.missed_looks = 0
 
     def run(self) -> None:
         while not self._stopping.wait(1.0):
             try:
                 self._look()
             except (BotoCoreError, ClientError) as error:
-                self.missed_looks += 1
                 self._say(f"(could not look: {error})")
 
     def stop(self) -> None:

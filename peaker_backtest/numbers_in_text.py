@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from peaker_backtest.errors import shown
 from peaker_backtest.points import CellError
 
-DECIMALS = ("point", "comma")
 _MISSING = {"", "null", "none", "\\n"}
 _EXPONENT = r"(?:[eE][+-]?\d{1,4})?"
 _STYLES = {

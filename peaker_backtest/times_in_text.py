@@ -39,7 +39,6 @@ _COMPACT = re.compile(
     re.ASCII,
 )
 _REMEDY = "write ISO 8601 (2026-11-21T01:40:00Z) or epoch seconds"
-DATE_ORDERS = ("dmy", "mdy")
 
 
 @dataclass(frozen=True)

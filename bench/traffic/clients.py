@@ -188,7 +188,6 @@ class ReaderProcess:
         self._process = context.Process(
             target=_read_all, args=(endpoint, pools, processors()[0], self._stopping, child_end), daemon=True
         )
-        self._traffic = Traffic()
 
     def __enter__(self) -> ReaderProcess:
         self._process.start()

@@ -11,8 +11,10 @@ import yaml
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
+from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import RequestedStep, StepInput
 from peaker.usecases.run.acquire_lease import acquire_lease
+from peaker.usecases.run.held_lease import holder_of
 
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.tags import (
@@ -30,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RUN_ID = "scale-out-orders-20261121T120000-9f3a"
 SOURCE = "i-0000000000000050a"
 BASE = "i-000000000000b0001"
+PEAK = "i-000000000000c0002"
 
 
 # A read endpoint by name; clients may act on an old answer for 60 + 30 s.
@@ -145,3 +148,25 @@ def leased(
     return StepInput(
         run_id=run_id, cluster="orders", operation=operation, step=step, fencing_token=lease.fencing_token,  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+def run_with_a_registered_replica(ports: FakePorts) -> StepInput:
+    """A build that got as far as a registered replica, PEAK, with volumes and snapshots; it holds the lease."""
+    step = leased(ports, "RegisterReplica")
+    holder, now = holder_of(step), ports.clock.now()
+    tags = {OWNER_TAG: "local", RUN_TAG: RUN_ID}
+    ports.compute.add(instance(PEAK, tags={**tags, LOAD_TAG: "peak"}))
+    volumes = [ports.storage.add(volume) for volume in data_volumes_of(PEAK, tags)]
+    snapshots = ports.storage.create_snapshots(BASE, ["vol-data-0001", "vol-log-0001"], tags)
+    ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    made = [(ResourceKind.INSTANCE, "replica", PEAK, {})]
+    made += [(ResourceKind.VOLUME, str(one.name), one.volume_id, {}) for one in volumes]
+    made += [
+        (ResourceKind.SNAPSHOT, name, one.snapshot_id, {"source_volume_id": one.source_volume_id})
+        for name, one in zip(("data", "log"), snapshots, strict=True)
+    ]
+    made += [(ResourceKind.TARGET, "read-endpoint", PEAK, {"instance_id": PEAK})]
+    for kind, name, resource_id, details in made:
+        row = ports.ledger.intend(holder, kind, name, "Made", now, details)
+        ports.ledger.made(holder, row, resource_id, now)
+    return step

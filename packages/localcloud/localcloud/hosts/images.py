@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -266,13 +266,3 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def sizes_mib(images_directory: Path, image_ids: Iterable[str]) -> dict[str, int]:
-    """Disk use of built images in MiB."""
-    sizes = {}
-    for image_id in image_ids:
-        root = image_root(images_directory, image_id)
-        output = subprocess.run(["du", "-sm", str(root)], capture_output=True, text=True, check=True).stdout
-        sizes[image_id] = int(output.split()[0])
-    return sizes

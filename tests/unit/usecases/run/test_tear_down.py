@@ -15,8 +15,17 @@ from peaker.usecases.run.tear_down import TearDown, remove_targets, tear_down
 from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract.errors import AwsCallRejected, NotOwned, UndoInProgress
-from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
-from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, leased, orders, with_cluster
+from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
+from tests.support.builders import (
+    BASE,
+    RUN_ID,
+    data_volumes_of,
+    instance,
+    leased,
+    orders,
+    run_with_a_registered_replica,
+    with_cluster,
+)
 from tests.support.fakes import FakePorts, fake_ports
 
 NEW = "i-000000000000c0002"
@@ -35,22 +44,7 @@ def failed(step: StepInput) -> FailedStep:
 
 def build(ports: FakePorts) -> FailedStep:
     """A run that got as far as a registered replica with volumes and snapshots."""
-    step = leased(ports, "RegisterReplica")
-    holder, now = holder_of(step), ports.clock.now()
-    ports.compute.add(instance(NEW, tags={**TAGS, LOAD_TAG: "peak"}))
-    volumes = [ports.storage.add(volume) for volume in data_volumes_of(NEW, TAGS)]
-    snapshots = ports.storage.create_snapshots(BASE, ["vol-data-0001", "vol-log-0001"], TAGS)
-    ports.endpoint.set(NEW, TargetState.HEALTHY)
-    made = [(ResourceKind.INSTANCE, "replica", NEW, {})]
-    made += [(ResourceKind.VOLUME, str(one.name), one.volume_id, {}) for one in volumes]
-    made += [
-        (ResourceKind.SNAPSHOT, name, one.snapshot_id, {"source_volume_id": one.source_volume_id})
-        for name, one in zip(("data", "log"), snapshots, strict=True)
-    ]
-    made += [(ResourceKind.TARGET, "read-endpoint", NEW, {"instance_id": NEW})]
-    for kind, name, resource_id, details in made:
-        row = ports.ledger.intend(holder, kind, name, "Made", now, details)
-        ports.ledger.made(holder, row, resource_id, now)
+    step = run_with_a_registered_replica(ports)
     return failed(step)
 
 

@@ -30,6 +30,7 @@ from tests.support.builders import (
     instance,
     leased,
     orders,
+    run_with_a_registered_replica,
     with_cluster,
 )
 from tests.support.fakes import NOON, FakePorts, fake_ports
@@ -75,22 +76,8 @@ def swept(ports: FakePorts, looks: int = 20) -> list[str]:
 
 def built(ports: FakePorts) -> FailedStep:
     """A build that got as far as a registered replica with volumes and snapshots; it holds the lease."""
-    step = leased(ports, "RegisterReplica")
+    step = run_with_a_registered_replica(ports)
     holder, now = holder_of(step), ports.clock.now()
-    ports.compute.add(instance(NEW, tags={**TAGS, LOAD_TAG: "peak"}))
-    volumes = [ports.storage.add(volume) for volume in data_volumes_of(NEW, TAGS)]
-    snapshots = ports.storage.create_snapshots(BASE, ["vol-data-0001", "vol-log-0001"], TAGS)
-    ports.endpoint.set(NEW, TargetState.HEALTHY)
-    made = [(ResourceKind.INSTANCE, "replica", NEW, {})]
-    made += [(ResourceKind.VOLUME, str(one.name), one.volume_id, {}) for one in volumes]
-    made += [
-        (ResourceKind.SNAPSHOT, name, one.snapshot_id, {"source_volume_id": one.source_volume_id})
-        for name, one in zip(("data", "log"), snapshots, strict=True)
-    ]
-    made += [(ResourceKind.TARGET, "read-endpoint", NEW, {"instance_id": NEW})]
-    for kind, name, resource_id, details in made:
-        row = ports.ledger.intend(holder, kind, name, "Made", now, details)
-        ports.ledger.made(holder, row, resource_id, now)
     refused = {"zone": "us-east-1a", "client_token": OTHER_ATTEMPT}
     row = ports.ledger.intend(holder, ResourceKind.INSTANCE, "replica/us-east-1a", "Made", now, refused)
     ports.ledger.mark(holder, RUN_ID, row, ResourceState.UNDONE)
