@@ -174,7 +174,7 @@ class Environment(Settings):
         "one of their own, peaker-ENVIRONMENT-boundary (docs/permissions.md).",
         examples=["arn:aws:iam::111111111111:policy/company-boundary"],
     )
-    # The control plane's stack has 261 resources and 29 for each cluster; a CloudFormation stack holds 500.
+    # The control plane's stack has 262 resources and 29 for each cluster; a CloudFormation stack holds 500.
     clusters: tuple[Cluster, ...] = Field(
         min_length=1,
         max_length=8,

@@ -23,7 +23,7 @@ from bench.faults.world.account import state_at
 from bench.faults.world.endpoint import SERVING, WARMING
 from bench.faults.world.world import World, settings
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable
-from peaker_contract.tags import RUN_TAG
+from peaker_contract.tags import ROLE_TAG, RUN_TAG
 
 MINUTE, HOUR = 60.0, 3600.0
 
@@ -342,3 +342,66 @@ def test_an_earlier_attempt_of_a_failed_retirement_lands_before_its_undo() -> No
         # Long enough for a target to leave, too short for the sweep to find that it has left.
         world.run_for(8 * MINUTE)
         settled(world, peaks=1)
+
+
+def failover(world: World) -> None:
+    """Another server is the source from now on, and nothing else has changed."""
+    old = next(one for one in world.account.instances.values() if one["tags"].get(ROLE_TAG) == "source")
+    new = world.compute.made(old["tags"], old["zone"], old["type"])
+    new["shown"] = world.time.seconds
+    old["tags"] = {name: text for name, text in old["tags"].items() if name != ROLE_TAG}
+
+
+def test_a_failover_during_a_build() -> None:
+    """It follows the old source: it is not registered, and what was built goes."""
+    with a_world() as world:
+        world.workflows.on_enter = lambda _, state: failover(world) if state == "LoadBufferPool" else None
+        execution = world.run("scale_out")
+        assert execution.states[-1] == "ScaleOutRolledBack"
+        assert "AwaitHealthy" not in execution.states
+        world.run_for(HOUR)
+        settled(world)
+
+
+def test_a_volume_that_is_mounted_nowhere_any_more_at_the_door() -> None:
+    with a_world() as world:
+        gone = [
+            {"name": "data", "mount_point": "/var/lib/mysql", "problem": "nothing is mounted there"},
+            {"name": "log", "mount_point": "/var/lib/mysql-log", "problem": ""},
+        ]
+        world.commands.scripts["check_mounts", None] = [{"mounts": gone}]
+        execution = world.run("scale_out")
+        assert execution.states[-1] == "ScaleOutRolledBack"
+        assert "AwaitHealthy" not in execution.states
+        world.run_for(HOUR)
+        settled(world)
+
+
+def test_a_registration_of_a_stopped_build_that_lands_late() -> None:
+    """It stands still right before the endpoint is told: nobody unproven stays registered."""
+    with a_world() as world:
+        execution = world.start("scale_out")
+        world.functions.interfere = at(
+            "RegisterReplica",
+            lambda: LandsLate(
+                at="endpoint.register", seconds=55, functions=world.functions, hit=stop_soon(world, execution)
+            ),
+            range(1, 99),
+        )
+        world.finish(execution)
+        world.run_for(HOUR)
+        settled(world)
+
+
+def test_a_stop_whose_event_came_without_the_input() -> None:
+    with a_world() as world:
+        told = world.workflows.detail
+        without = {"input": None, "inputDetails": {"included": False}}
+        world.workflows.detail = lambda execution: {**told(execution), **without}  # type: ignore[method-assign]
+        execution = world.start("scale_out")
+        stopped_at(world, ("scale_out", "AttachVolumes"))
+        world.finish(execution)
+        world.run_for(HOUR)
+        settled(world)
+        [undo] = [one for one in world.workflows.executions if one.workflow == "roll_back"]
+        assert undo.states[-1] == "RolledBack"
