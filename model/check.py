@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -58,6 +58,12 @@ MUTATIONS = tuple(
 )
 
 
+# What comes to pass in every story in which whoever can move does so at some time (weak fairness). Each is false
+# without the sweep. The searches have one undoer at a time, so that they end.
+LIVENESS = ("a_stop_is_followed_by_a_free_lease", "converges")
+FAIR = ("LIVENESS", "UNDOERS=1")
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What the checker found: states stored, the invariant that is broken, and whether it has seen all states."""
@@ -73,14 +79,23 @@ class CheckerMissing(Exception):
 
 def check(*defines: str, troubles: int = 1, limit_seconds: float = LIMIT_SECONDS) -> Verdict:
     """Search all states. Raises CheckerMissing, and RuntimeError for a model that spin cannot read."""
-    with _verifier((*defines, f"TROUBLES={troubles}")) as place:
+    return _searched((*defines, f"TROUBLES={troubles}"), [], limit_seconds)
+
+
+def check_liveness(
+    formula: str, *defines: str, troubles: int = 1, limit_seconds: float = LIMIT_SECONDS
+) -> Verdict:
+    """Search all fair cycles for one on which the LTL formula is false; `broken` is then the formula's name."""
+    found = _searched((*FAIR, *defines, f"TROUBLES={troubles}"), ["-a", "-f", "-N", formula], limit_seconds)
+    return replace(found, broken=formula) if found.broken else found
+
+
+def _searched(defines: Sequence[str], options: Sequence[str], limit_seconds: float) -> Verdict:
+    with _verifier(defines) as place:
+        command = ["./pan", "-m300000", "-w22", "-n", *options]
         try:
             said = subprocess.run(
-                ["./pan", "-m200000", "-w22", "-n"],
-                cwd=place,
-                capture_output=True,
-                text=True,
-                timeout=limit_seconds,
+                command, cwd=place, capture_output=True, text=True, timeout=limit_seconds
             ).stdout
         except subprocess.TimeoutExpired:
             return Verdict(0, None, complete=False)
@@ -115,7 +130,8 @@ def _verifier(defines: Sequence[str]) -> Iterator[Path]:
             raise RuntimeError(f"spin cannot read the model:\n{written.stdout}{written.stderr}")
         # A small search takes less than a compiler that optimises.
         speed = ["-O0"] if "TROUBLES=1" in defines else ["-O1", "-DCOLLAPSE"]
-        options = [*speed, "-w", "-DSAFETY", "-DVECTORSZ=2048", "-o", "pan"]
+        kind = ["-DNFAIR=3"] if "LIVENESS" in defines else ["-DSAFETY"]
+        options = [*speed, "-w", *kind, "-DVECTORSZ=2048", "-o", "pan"]
         subprocess.run(["gcc", *options, "pan.c"], cwd=place, check=True, capture_output=True)
         yield place
 
@@ -129,7 +145,9 @@ def _read(said: str) -> Verdict:
     if states is None:
         raise RuntimeError(f"the checker ended early:\n{said}")
     broken = re.search(r"assertion violated.*?waived_(I\d+)", said)
-    other = re.search(r"^pan:\d*:? (?!elapsed|rate|wrote|resizing)(.*)$", said, flags=re.MULTILINE)
+    other = re.search(
+        r"^pan:\d*:? (?!elapsed|rate|wrote|resizing|ltl formula)(.*)$", said, flags=re.MULTILINE
+    )
     name = broken.group(1) if broken else (other.group(1) if other else None)
     return Verdict(int(states.group(1)), name, complete="Search not completed" not in said and other is None)
 
@@ -174,6 +192,17 @@ def every_order_of_events(most: int = 2) -> dict[str, dict[str, object]]:
         broken += [found.broken] if found.broken else []
         unfinished += [] if found.complete or found.broken else [troubles]
         print(f"troubles {troubles}: {found.states:,} states, broken: {found.broken or 'none'}", flush=True)
+    comes, lively = 0, 0
+    for formula in LIVENESS:
+        for troubles in range(1, most + 1):
+            found = check_liveness(formula, troubles=troubles)
+            lively = max(lively, found.states)
+            comes += found.complete
+            said = "holds" if found.complete else ("IS FALSE" if found.broken else "is not decided")
+            print(f"{formula}, troubles {troubles}: {found.states:,} states, {said}", flush=True)
+        without = check_liveness(formula, "WITHOUT_SWEEP")
+        comes += without.broken is not None
+        print(f"{formula} without the sweep: {'is false' if without.broken else 'HOLDS'}", flush=True)
     caught = 0
     for one in MUTATIONS:
         seen = check(one.name, troubles=one.troubles)
@@ -182,6 +211,12 @@ def every_order_of_events(most: int = 2) -> dict[str, dict[str, object]]:
     return {
         "model: states explored": {"value": states, "must": "stated", "holds": not unfinished},
         "model: properties broken": {"value": len(broken), "must": 0, "holds": not broken},
+        "model: liveness states explored": {"value": lively, "must": "stated", "holds": lively > 0},
+        "model: liveness searches that end as they must": {
+            "value": comes,
+            "must": len(LIVENESS) * (most + 1),
+            "holds": comes == len(LIVENESS) * (most + 1),
+        },
         "model: mutations that break a property": {
             "value": caught,
             "must": len(MUTATIONS),

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
 from bench.faults.workflows.virtual_time import START
-from bench.faults.world.account import Account, Record, attachment_at, state_at
+from bench.faults.world.account import Account, Record, attachment_at, source_at, state_at
 from peaker_contract.tags import CLUSTER_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, RUN_TAG
 
 LEASE_SECONDS = 900.0
 # A host answers the load balancer's probe so long before it gets reads.
 PROBED_SECONDS = 30.0
+# Between a look and the call that it was for: a function that stands still goes on to its own end.
+IN_FLIGHT_SECONDS = 65.0
 ENDED = ("shutting-down", "terminated")
 
 
@@ -54,6 +57,28 @@ def audit(account: Account, now: float, bounds: Bounds, stops: list[float]) -> l
         *_rows(account, now),
         *_lease(account, now, bounds.cluster, stops),
     ]
+
+
+def of_cluster(whole: Account, cluster: str) -> Account:
+    """What an account holds of this cluster alone."""
+    account = copy(whole)
+    account.instances = {
+        key: one for key, one in account.instances.items() if one["tags"].get(CLUSTER_TAG) == cluster
+    }
+    account.volumes = {
+        key: one for key, one in account.volumes.items() if one["tags"].get(CLUSTER_TAG, cluster) == cluster
+    }
+    account.snapshots = {
+        key: one for key, one in account.snapshots.items() if one["tags"].get(CLUSTER_TAG, cluster) == cluster
+    }
+    account.targets = {key: one for key, one in account.targets.items() if key == cluster}
+    account.past_targets = [one for one in account.past_targets if one["instance"] in account.instances]
+    account.table = {
+        key: rows
+        for key, rows in account.table.items()
+        if key == f"cluster#{cluster}" or rows.get("run", {}).get("cluster") == cluster
+    }
+    return account
 
 
 def seconds_to_free_lease(account: Account, cluster: str, stops: list[float]) -> float:
@@ -168,6 +193,12 @@ def _unproven(account: Account, now: float) -> Iterator[Finding]:
         if OWNER_TAG not in account.instances[instance_id]["tags"]:
             continue
         end = min(one for one in (now, target["draining"], target["gone"]) if one is not None)
+        astray = _follows_another(account, instance_id, target["registered"])
+        if astray and (instance_id, astray) not in said:
+            said.add((instance_id, astray))
+            yield Finding(
+                "unproven", f"{instance_id} is registered at {target['registered']:.0f} s: {astray}"
+            )
         for start in _reads_from(account, instance_id, target, end):
             why = _missing_proof(account, instance_id, start)
             if why and (instance_id, why) not in said:
@@ -186,6 +217,17 @@ def _reads_from(account: Account, instance_id: str, target: Record, end: float) 
     ]
     up = [one for one in moments if one < end]
     return [one for one in up if (standing := account.on_host(instance_id, "database", one)) and standing[1]]
+
+
+def _follows_another(account: Account, instance_id: str, second: float) -> str:
+    """Why it does not follow the source of that moment, or of a call in flight's look."""
+    cluster = account.instances[instance_id]["tags"][CLUSTER_TAG]
+    follows = account.on_host(instance_id, "follows", second)
+    sources = [source_at(account, cluster, one) for one in (second, second - IN_FLIGHT_SECONDS)]
+    addresses = {account.instances[one]["private_ip"] for one in sources if one is not None}
+    if follows is not None and follows[1] in addresses:
+        return ""
+    return f"it follows {follows[1] if follows else 'nobody'}, the source is {sources[0]}"
 
 
 def _missing_proof(account: Account, instance_id: str, second: float) -> str:
@@ -216,7 +258,6 @@ def _bounds(account: Account, bounds: Bounds) -> Iterator[Finding]:
 
 def _base(account: Account, now: float, cluster: str) -> Iterator[Finding]:
     foreign = [one for one in account.instances.values() if OWNER_TAG not in one["tags"]]
-    sources = {one["id"] for one in foreign if one["tags"].get(ROLE_TAG) == "source"}
     for one in foreign:
         if len(one["history"]) != 2 or state_at(one, now) != "running":
             yield Finding("base", f"{one['id']}, which is not Peaker's, went through {one['history']}")
@@ -235,18 +276,19 @@ def _base(account: Account, now: float, cluster: str) -> Iterator[Finding]:
         for instance_id in sorted(base):
             if instance_id not in group or group[instance_id]["draining"] is not None:
                 yield Finding("base", f"base replica {instance_id} left the {name} group")
-    of_source = {
-        key
-        for key, one in account.volumes.items()
-        for held in one["attachments"]
-        if held["instance"] in sources
-    }
     for one in account.snapshots.values():
-        if one["volume"] in of_source:
+        holders = {held["instance"] for held in account.volumes[one["volume"]]["attachments"]}
+        if any(_was_source(account, cluster, holder, one["started"]) for holder in holders):
             yield Finding("base", f"{one['id']} is a snapshot of the source")
     for one in account.commands.values():
-        if one["instance"] in sources:
+        if _was_source(account, cluster, one["instance"], one["sent"]):
             yield Finding("base", f"{one['document']} ran on the source")
+
+
+def _was_source(account: Account, cluster: str, instance_id: str, second: float) -> bool:
+    """Then, and long enough to be known."""
+    moments = (second, second - IN_FLIGHT_SECONDS)
+    return all(source_at(account, cluster, one) == instance_id for one in moments)
 
 
 def _rows(account: Account, now: float) -> Iterator[Finding]:

@@ -1,6 +1,8 @@
 """The matrix: every task state of the workflows, every fault that applies to it, and what comes with the fault.
 
-A cell's name is all that it takes to run it again: `scale_out/RegisterReplica/endpoint.register/late/stop`.
+A cell's name is all that it takes to run it again: `scale_out/RegisterReplica/endpoint.register/late/stop`. A fault of
+the read endpoint comes to a DNS name too, `.../stop/route53`, and one of each state while another cluster is at work,
+`.../stop/beside`.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
-from bench.faults.situations import SITUATIONS
+from bench.faults.situations import SITUATIONS, Situation, beside_another, by_dns_name
 from bench.faults.workflows.functions import Interference
 from bench.faults.workflows.interferences import (
     DiesAfter,
@@ -40,11 +43,15 @@ OF_A_FUNCTION = ("crash before", "crash in the middle", "crash after")
 # For one try of the state or for all of them, or with a stop at that moment, whose event comes once, twice or never.
 MODES = ("once", "for good", "stop", "duplicate", "unheard")
 SEED = 20261122
+DNS, BESIDE = "route53", "beside"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """`call` is the port's method that the fault is for; of a fault of the function it is one in its middle."""
+    """`call` is the port's method that the fault is for; of a fault of the function it is one in its middle.
+
+    `variant` says what is there besides: a DNS name as the read endpoint, or another cluster at work.
+    """
 
     situation: str
     workflow: str
@@ -52,10 +59,18 @@ class Cell:
     call: str
     fault: str
     mode: str
+    variant: str | None = None
 
     @property
     def name(self) -> str:
-        return "/".join((self.workflow, self.state, self.call, self.fault, self.mode))
+        more = () if self.variant is None else (self.variant,)
+        return "/".join((self.workflow, self.state, self.call, self.fault, self.mode, *more))
+
+    @property
+    def begun(self) -> Situation:
+        """What its fault comes into."""
+        situation = SITUATIONS[self.situation]
+        return {None: situation, DNS: by_dns_name(situation), BESIDE: beside_another(situation)}[self.variant]
 
     @property
     def seed(self) -> int:
@@ -129,12 +144,13 @@ def cells() -> Iterator[Cell]:
     """All of them, in the order of the situations."""
     for (workflow, state), (situation, calls) in reached().items():
         for call in targets(calls):
-            for fault in OF_A_CALL:
-                for mode in MODES:
-                    yield Cell(situation, workflow, state, call, fault, mode)
-        for fault in OF_A_FUNCTION:
-            for mode in MODES:
-                yield Cell(situation, workflow, state, calls[len(calls) // 2], fault, mode)
+            for variant in (None, DNS) if call.startswith("endpoint.") else (None,):
+                for fault, mode in product(OF_A_CALL, MODES):
+                    yield Cell(situation, workflow, state, call, fault, mode, variant)
+        middle = calls[len(calls) // 2]
+        for fault, mode in product(OF_A_FUNCTION, MODES):
+            yield Cell(situation, workflow, state, middle, fault, mode)
+        yield Cell(situation, workflow, state, middle, "crash after", "stop", BESIDE)
 
 
 def named(name: str) -> Cell:

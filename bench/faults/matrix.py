@@ -6,9 +6,8 @@ import multiprocessing
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from bench.faults.audit import Bounds, Finding, audit, seconds_to_free_lease
+from bench.faults.audit import Bounds, Finding, audit, of_cluster, seconds_to_free_lease
 from bench.faults.cells import Cell
-from bench.faults.situations import SITUATIONS
 from bench.faults.workflows.executions import Execution
 from bench.faults.workflows.functions import Interference, Invocation
 from bench.faults.world.world import World
@@ -55,6 +54,8 @@ class _Fault:
             self._cell.state,
         ):
             return None
+        if invocation.payload.get("cluster", CLUSTER) != CLUSTER:
+            return None
         return self._at if self._execution in (None, execution) else None
 
     def _hit(self) -> None:
@@ -87,7 +88,7 @@ class _Fault:
 
 def run_cell(cell: Cell) -> Result:
     """Begin its situation, let its fault come, and look at what is left within the hour after."""
-    situation = SITUATIONS[cell.situation]
+    situation = cell.begun
     world = situation.world(cell.seed)
     try:
         fault = _Fault(cell, world)
@@ -128,18 +129,23 @@ def _story(world: World) -> Iterator[str]:
 
 
 def _let_go_on(world: World) -> tuple[Finding, ...]:
-    settings = world.clusters.settings(CLUSTER)
-    bounds = Bounds(CLUSTER, settings.min_replicas, settings.max_replicas)
     world.run_for(AT_LEAST)
     passed = AT_LEAST
     while True:
         running = [one.workflow for one in world.workflows.executions if one.running]
-        findings = audit(world.account, world.time.seconds, bounds, world.stops)
+        findings = [one for name in world.clusters.names() for one in _audited(world, name)]
         findings += [Finding("lease", f"{one} still runs") for one in running]
         if not findings or passed >= AN_HOUR:
             return tuple(findings)
         world.run_for(LOOKED_AT)
         passed += LOOKED_AT
+
+
+def _audited(world: World, cluster: str) -> list[Finding]:
+    rules = world.clusters.settings(cluster)
+    bounds = Bounds(cluster, rules.min_replicas, rules.max_replicas)
+    stops = world.stops if cluster == CLUSTER else []
+    return audit(of_cluster(world.account, cluster), world.time.seconds, bounds, stops)
 
 
 def run_cells(chosen: Iterable[Cell], processes: int = 1) -> Iterator[Result]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.faults.workflows.executions import Execution
 from bench.faults.workflows.functions import Interference, Invocation
 from bench.faults.workflows.interferences import AtCall, Raises, Watches
 from bench.faults.workflows.walker import Walk
-from bench.faults.world.world import World, settings
+from bench.faults.world.world import World, by_name, settings
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.tags import RUN_TAG
 
@@ -25,6 +25,7 @@ class Situation:
     """`given` is the input; `refused` the calls that are refused for good, by state; `stopped_at` a state.
 
     `heard_again_after`: so many seconds later the event of an end comes a second time, where it comes twice.
+    `neighbour` is another cluster, which builds a replica at the same time.
     """
 
     workflow: str
@@ -38,10 +39,16 @@ class Situation:
     stopped_after: tuple[str, str] | None = None
     instances_end_within: tuple[float, float] = (15.0, 120.0)
     heard_again_after: tuple[float, ...] = (0.0, 1.0, 20.0, 300.0)
+    neighbour: str | None = None
 
     def world(self, seed: int) -> World:
         """All that stands before the start."""
-        world = World(seed, settings(**{**LIMITS, **self.changes}))
+        others = (
+            []
+            if self.neighbour is None
+            else [settings(self.neighbour, read_endpoint=by_name(self.neighbour))]
+        )
+        world = World(seed, settings(**{**LIMITS, **self.changes}), *others)
         self.prepare(world)
         return world
 
@@ -56,6 +63,9 @@ class Situation:
         if given.get("replica") == "peak":
             given["replica"] = peak(world)
         execution = world.start(self.workflow, **given)
+        if self.neighbour is not None:
+            world.load(250, 2, cluster=self.neighbour)
+            world.start("scale_out", self.neighbour)
         refusals = {
             state: Raises(at=call, error=AwsCallRejected(f"{call}: {DENIED}"), always=True)
             for state, call in self.refused.items()
@@ -83,6 +93,16 @@ class Situation:
         world.functions.interfere = interfere
         world.workflows.on_enter = entered
         return execution
+
+
+def by_dns_name(situation: Situation) -> Situation:
+    """The same with a read endpoint that is a DNS name."""
+    return replace(situation, changes={**situation.changes, "read_endpoint": by_name()})
+
+
+def beside_another(situation: Situation) -> Situation:
+    """The same while another cluster builds a replica."""
+    return replace(situation, neighbour="carts")
 
 
 def peak(world: World) -> str:

@@ -19,6 +19,9 @@ from peaker.domain.replicas.inventory import Instance, InstanceSpec
 from peaker.domain.runs.ledger import Holder
 from peaker.ports import Lease, Ledger
 
+from bench.faults.workflows.virtual_time import VirtualTime
+from bench.faults.world.account import Account
+from bench.faults.world.table import MemoryTable
 from localcloud.extensions.elbv2.lateness import PROMPT
 from localcloud.open_cloud import CloudSettings
 from localcloud.server import LocalCloud
@@ -132,13 +135,14 @@ def ledger_table(ledger_cloud: LocalCloud) -> LedgerTable:
     return LedgerTable(client, name)
 
 
-@pytest.fixture(params=["fake", "dynamodb"])
+@pytest.fixture(params=["fake", "hostile", "dynamodb"])
 def store(request: pytest.FixtureRequest) -> tuple[Lease, Ledger]:
     """An empty lease and ledger."""
     if request.param == "fake":
         lease = FakeLease()
         return lease, FakeLedger(lease)
-    table = request.getfixturevalue("ledger_table")
+    hostile = request.param == "hostile"
+    table = MemoryTable(Account(), VirtualTime()) if hostile else request.getfixturevalue("ledger_table")
     return DynamoDbLease(table), DynamoDbLedger(table)
 
 

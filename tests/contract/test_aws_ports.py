@@ -15,56 +15,19 @@ from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.s3.run_files import S3RunFiles
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.domain.reading import Known, Unknown
-from peaker.domain.replicas.inventory import CommandStatus, VolumeSpec
 from peaker.domain.storage.block_list import BlockRuns
 
 from peaker_contract import errors
 from peaker_contract.metrics import Metric
-from peaker_contract.tags import RUN_TAG
 from tests.contract.conftest import RUN_TAGS, Adapters
 from tests.support.builders import orders
 from tests.support.workflow_cloud import WorkflowCloud
-
-
-def test_the_same_token_gives_the_same_instance(aws: Adapters) -> None:
-    first = aws.compute.launch(aws.spec(), "token-1")
-    assert aws.compute.launch(aws.spec(), "token-1").instance_id == first.instance_id
-    WorkflowCloud.eventually(
-        lambda: first.instance_id in {one.instance_id for one in aws.compute.instances_of_run("run-1")}
-    )
-    [found] = aws.compute.instances_of_run("run-1")
-    assert (found.tags[RUN_TAG], found.client_token) == ("run-1", "token-1")
-    assert aws.compute.instances_of_run("run-2") == []
-
-
-def test_terminating_what_is_gone_or_unknown_is_no_error(aws: Adapters) -> None:
-    launched = aws.running("token-2")
-    aws.compute.terminate(launched.instance_id)
-    aws.compute.terminate(launched.instance_id)
-    aws.compute.terminate("i-0123456789abcdef0")
-    with pytest.raises(errors.ResourceNotFound):
-        aws.compute.instance("i-0123456789abcdef0")
 
 
 def test_an_instance_type_says_what_it_delivers_to_its_volumes(aws: Adapters) -> None:
     promise = aws.compute.ebs_promise("r6i.large")
     assert (promise.baseline_iops, promise.baseline_mib_per_s) == (3600, 77.49)
     assert (promise.maximum_iops, promise.maximum_mib_per_s) == (40_000, 1192.09)
-
-
-def test_a_stopped_instance_keeps_its_volumes_and_address_and_starts_again(aws: Adapters) -> None:
-    before = aws.running("token-stop")
-    data = aws.data_volume(before.instance_id, "/dev/sdf")
-    aws.compute.stop(before.instance_id)
-    aws.compute.stop(before.instance_id)
-    WorkflowCloud.eventually(lambda: aws.compute.instance(before.instance_id).state == "stopped")
-    assert data in {one.volume_id for one in aws.storage.volumes_of_instance(before.instance_id)}
-    aws.compute.start(before.instance_id)
-    aws.compute.start(before.instance_id)
-    WorkflowCloud.eventually(lambda: aws.compute.instance(before.instance_id).state == "running")
-    assert aws.compute.instance(before.instance_id).private_ip == before.private_ip
-    with pytest.raises(errors.ResourceNotFound):
-        aws.compute.stop("i-0123456789abcdef0")
 
 
 def test_no_room_to_start_is_a_matter_of_capacity(aws: Adapters) -> None:
@@ -74,24 +37,6 @@ def test_no_room_to_start_is_a_matter_of_capacity(aws: Adapters) -> None:
     aws.cloud.faults.add("ec2:StartInstances", "InsufficientInstanceCapacity")
     with pytest.raises(errors.CapacityUnavailable):
         aws.compute.start(host)
-
-
-def test_snapshots_hold_exactly_the_wanted_volumes_of_one_instant(aws: Adapters) -> None:
-    host = aws.running("token-3").instance_id
-    data, log, other = (aws.data_volume(host, device) for device in ("/dev/sdf", "/dev/sdg", "/dev/sdh"))
-    made = aws.storage.create_snapshots(host, [data, log], {**RUN_TAGS, RUN_TAG: "run-3"})
-    assert {one.source_volume_id for one in made} == {data, log}
-    assert other not in {one.source_volume_id for one in made}
-    aws.storage.name_snapshot(made[0].snapshot_id, "data")
-    WorkflowCloud.eventually(
-        lambda: {one.state for one in aws.storage.snapshots_of_run("run-3")} == {"completed"}
-    )
-    found = {one.snapshot_id: one for one in aws.storage.snapshots_of_run("run-3")}
-    assert found.keys() <= {one.snapshot_id for one in aws.storage.snapshots_of_environment()}
-    assert found[made[0].snapshot_id].tags["peaker:volume"] == "data"
-    aws.storage.delete_snapshot(made[0].snapshot_id)
-    aws.storage.delete_snapshot(made[0].snapshot_id)
-    WorkflowCloud.eventually(lambda: len(aws.storage.snapshots_of_run("run-3")) == 1)
 
 
 def test_the_blocks_of_a_snapshot_are_listed_over_all_pages(aws: Adapters) -> None:
@@ -136,43 +81,6 @@ def test_a_run_s_file_is_fetched_without_credentials_and_may_be_replaced(aws: Ad
     url = files.publish("run-1", "blocks.json", "new")
     with urllib.request.urlopen(url, timeout=10) as answer:
         assert answer.read() == b"new"
-
-
-def test_volumes_are_made_once_per_token_attached_once_and_deleted_when_free(aws: Adapters) -> None:
-    host = aws.running("token-4").instance_id
-    source = aws.data_volume(host, "/dev/sdf")
-    snapshot = aws.storage.create_snapshots(host, [source], {**RUN_TAGS, RUN_TAG: "run-4"})[0]
-    WorkflowCloud.eventually(
-        lambda: [one.state for one in aws.storage.snapshots_of_run("run-4")] == ["completed"]
-    )
-    spec = VolumeSpec(snapshot.snapshot_id, "us-east-1a", 1, "gp3", 3000, 125, 300, {RUN_TAG: "run-4"})
-    volume_id = aws.storage.create_volume(spec, "token-v").volume_id
-    assert aws.storage.create_volume(spec, "token-v").volume_id == volume_id
-    aws.await_volume(volume_id, "available")
-    aws.storage.attach(volume_id, host, "/dev/sdg")
-    aws.storage.attach(volume_id, host, "/dev/sdg")
-    aws.await_volume(volume_id, "in-use")
-    with pytest.raises(errors.UndoInProgress):
-        aws.storage.delete_volume(volume_id)
-    with pytest.raises(errors.VolumeFailed):
-        aws.storage.attach(volume_id, aws.running("token-5").instance_id, "/dev/sdg")
-    aws.storage.delete_volume("vol-0123456789abcdef0")
-
-
-def test_a_host_command_is_found_by_its_comment(aws: Adapters) -> None:
-    document(aws, "nothing", "true")
-    host = aws.running("token-6").instance_id
-    WorkflowCloud.eventually(lambda: aws.commands.is_online(host))
-    asked_at = aws.cloud.clock.now()
-    assert aws.commands.find(host, "run-1 Step#1", asked_at) is None
-    command_id = aws.commands.send("nothing", host, {}, "run-1 Step#1")
-    assert aws.commands.find(host, "run-1 Step#1", asked_at) == command_id
-    assert aws.commands.find(host, "run-1 Step#2", asked_at) is None
-    WorkflowCloud.eventually(lambda: aws.commands.outcome(command_id, host).status is CommandStatus.SUCCESS)
-    assert aws.commands.outcome("12345678-1234-1234-1234-123456789012", host).status is CommandStatus.MISSING
-    aws.commands.cancel("12345678-1234-1234-1234-123456789012", host)
-    assert not aws.commands.is_online("i-0123456789abcdef0")
-    assert aws.commands.find(host, "run-1 Step#1", asked_at + timedelta(minutes=6)) is None
 
 
 def test_a_host_runs_the_newest_version_of_a_document_also_where_an_older_one_is_the_default(

@@ -20,6 +20,10 @@ from peaker_cli.doctor.endpoint import HostedZone
 from peaker_cli.doctor.gather import Inquiry
 from peaker_cli.failures import ControlPlaneError
 
+from bench.faults.world.endpoint import SERVING
+from bench.faults.world.world import World
+from bench.faults.world.world import by_name as dns_name
+from bench.faults.world.world import settings as of_the_world
 from peaker_contract import errors
 from peaker_contract.cluster import ClusterSettings
 from tests.contract.conftest import NUMBERS, Adapters
@@ -76,6 +80,21 @@ def by_balancer(aws: Adapters, balanced: dict[str, str], host: str) -> Endpoint:
     )
 
 
+def in_the_hostile_cloud(has_a_name: bool) -> Endpoint:
+    """A cluster whose base replica has left its endpoint, and the host of that replica."""
+    changes = {"read_endpoint": dns_name()} if has_a_name else {}
+    world = World(1, of_the_world(**changes))
+    groups = world.account.targets["orders"]
+    [host] = groups[SERVING]
+    for group in groups.values():
+        group.clear()
+
+    def drain() -> None:
+        world.time.seconds += 600.0
+
+    return Endpoint(world.endpoint, world.clusters.settings("orders"), host, drain)
+
+
 @pytest.fixture
 def by_name(aws: Adapters, host: str) -> Endpoint:
     """A hosted zone and a cluster of its own, so that no test sees the alarms of another one."""
@@ -91,10 +110,12 @@ def by_name(aws: Adapters, host: str) -> Endpoint:
     return Endpoint(router, orders(name=f"c{number}", read_endpoint=endpoint), host, lambda: None)
 
 
-@pytest.fixture(params=["fake", "nlb", "route53"])
+@pytest.fixture(params=["fake", "hostile", "hostile route53", "nlb", "route53"])
 def endpoint(request: pytest.FixtureRequest) -> Endpoint:
     if request.param == "route53":
         return request.getfixturevalue("by_name")
+    if request.param.startswith("hostile"):
+        return in_the_hostile_cloud(request.param == "hostile route53")
     if request.param == "nlb":
         given = (request.getfixturevalue(name) for name in ("aws", "balanced", "host"))
         return by_balancer(*given)

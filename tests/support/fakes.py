@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
 from peaker.domain.instants import to_iso
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
 from peaker.domain.planning.lead_time import PastSteps
@@ -51,6 +52,8 @@ from peaker.ports import Ports
 
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import (
+    AwsCallRejected,
+    AwsUnavailable,
     CapacityUnavailable,
     LeaseHeld,
     LeaseLost,
@@ -58,7 +61,9 @@ from peaker_contract.errors import (
     LedgerInconsistent,
     ResourceNotFound,
     Throttled,
+    UndoInProgress,
     UnknownCluster,
+    VolumeFailed,
 )
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
@@ -197,6 +202,7 @@ class FakeStorage:
     undeletable: dict[str, Exception] = field(default_factory=dict)
     now: Callable[[], datetime] = lambda: NOON
     specs: list[VolumeSpec] = field(default_factory=list)
+    _asked: dict[str, VolumeSpec] = field(default_factory=dict)
     _by_token: dict[str, str] = field(default_factory=dict)
 
     def add(self, volume: Volume) -> Volume:
@@ -257,6 +263,8 @@ class FakeStorage:
     def create_volume(self, spec: VolumeSpec, client_token: str) -> Volume:
         if self.rate_refusal is not None and spec.initialization_rate_mib_per_s is not None:
             raise self.rate_refusal
+        if self._asked.setdefault(client_token, spec) != spec:
+            raise AwsCallRejected("ec2:CreateVolume: IdempotentParameterMismatch")
         if client_token not in self._by_token:
             volume_id = f"vol-{len(self._by_token) + 0x100:017x}"
             self._by_token[client_token] = volume_id
@@ -269,6 +277,11 @@ class FakeStorage:
         return self.volumes[self._by_token[client_token]]
 
     def attach(self, volume_id: str, instance_id: str, device: str) -> None:
+        held_by = self.volumes[volume_id].instance_id
+        if held_by == instance_id:
+            return
+        if held_by is not None:
+            raise VolumeFailed(f"ec2:AttachVolume: VolumeInUse: {volume_id} is at {held_by}")
         self.volumes[volume_id] = replace(
             self.volumes[volume_id],
             state="in-use",
@@ -293,6 +306,8 @@ class FakeStorage:
     def delete_volume(self, volume_id: str) -> None:
         if volume_id in self.undeletable:
             raise self.undeletable[volume_id]
+        if volume_id in self.volumes and self.volumes[volume_id].instance_id is not None:
+            raise UndoInProgress(f"{volume_id} is still attached")
         if self.volumes.pop(volume_id, None) is not None:
             self.deleted.append(volume_id)
 
@@ -320,7 +335,8 @@ def refuse_parameters(document: str, parameters: Mapping[str, str]) -> None:
 
 @dataclass
 class FakeCommands:
-    """Commands end with what `results` says of their document; without an entry they go on running.
+    """Commands end with what `results` says of their document; without an entry they go on running. `silent` hosts
+    refuse them.
 
     Parameters are refused that SSM would refuse: unknown to the document, missing, or not as its pattern says.
     """
@@ -330,13 +346,19 @@ class FakeCommands:
     sent: list[tuple[str, str, str]] = field(default_factory=list)
     parameters: list[dict[str, str]] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
+    sent_at: dict[int, datetime] = field(default_factory=dict)
+    silent: set[str] = field(default_factory=set)
+    now: Callable[[], datetime] = lambda: NOON
 
     def is_online(self, instance_id: str) -> bool:
         return instance_id in self.online
 
     def send(self, document: str, instance_id: str, parameters: Mapping[str, str], comment: str) -> str:
         refuse_parameters(document, parameters)
+        if instance_id in self.silent:
+            raise AwsUnavailable(f"ssm:SendCommand: InvalidInstanceId: {instance_id} does not answer")
         self.sent.append((document, instance_id, comment))
+        self.sent_at[len(self.sent)] = self.now()
         self.parameters.append(dict(parameters))
         return f"command-{len(self.sent)}"
 
@@ -345,11 +367,15 @@ class FakeCommands:
             f"command-{number}"
             for number, (_, host, said) in enumerate(self.sent, 1)
             if (host, said) == (instance_id, comment)
+            and self.sent_at.get(number, since) >= since - CLOCK_DIFFERENCE
         ]
         return found[-1] if found else None
 
     def outcome(self, command_id: str, instance_id: str) -> CommandOutcome:
-        document = self.sent[int(command_id.rsplit("-", 1)[1]) - 1][0]
+        number = command_id.removeprefix("command-")
+        if not number.isdigit():
+            return CommandOutcome(CommandStatus.MISSING)
+        document = self.sent[int(number) - 1][0]
         return self.results.get(document, CommandOutcome(CommandStatus.RUNNING))
 
     def cancel(self, command_id: str, instance_id: str) -> None:
@@ -727,7 +753,7 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
         clusters=FakeClusters(*settings),
         compute=FakeCompute(zones=subnets, now=clock.now),
         storage=FakeStorage(),
-        commands=FakeCommands(),
+        commands=FakeCommands(now=clock.now),
         endpoint=FakeEndpoint(),
         package=FakePackage(),
         snapshot_blocks=FakeSnapshotBlocks(),

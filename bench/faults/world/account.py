@@ -20,7 +20,7 @@ class Account:
     """Each record has a `history`: (second, state) in order, also of what is still to come.
 
     hosts: what happened on a host, (second, what, value). targets: by cluster, group and instance;
-    past_targets: those that are gone, each with its instance.
+    past_targets: those that are gone, each with its instance. sources: by cluster, (second, instance) from when on.
     table: items by partition and sort key. log: every call that had an effect.
     """
 
@@ -31,6 +31,7 @@ class Account:
     hosts: dict[str, list[tuple[float, str, Any]]] = field(default_factory=dict)
     targets: dict[str, dict[str, dict[str, Record]]] = field(default_factory=dict)
     past_targets: list[Record] = field(default_factory=list)
+    sources: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     shares: dict[str, float] = field(default_factory=dict)
     table: dict[str, dict[str, Record]] = field(default_factory=dict)
     leases: list[Record] = field(default_factory=list)
@@ -53,6 +54,12 @@ class Account:
         """When and to what it last changed."""
         found = [(at, value) for at, kind, value in self.hosts.get(host, []) if kind == what and at <= second]
         return found[-1] if found else None
+
+
+def source_at(account: Account, cluster: str, second: float) -> str | None:
+    """Who was the cluster's source then."""
+    found = [instance for since, instance in account.sources.get(cluster, []) if since <= second]
+    return found[-1] if found else None
 
 
 def state_at(record: Record, second: float) -> str:

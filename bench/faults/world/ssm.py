@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
+from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 
 from bench.faults.workflows.virtual_time import VirtualTime
@@ -31,6 +32,7 @@ NEEDS_DATABASE = (
     "measure_service",
     "drain_replica",
 )
+NEEDS_STORAGE = ("assemble_storage", "start_prewarm", "report_prewarm", "verify_storage", "start_database")
 
 
 @cache
@@ -98,7 +100,9 @@ class HostileCommands:
         found = [
             one
             for one in self._account.commands.values()
-            if (one["instance"], one["comment"]) == (instance_id, comment) and one["listed"] <= now
+            if (one["instance"], one["comment"]) == (instance_id, comment)
+            and one["listed"] <= now
+            and self._time.datetime_of(one["sent"]) >= since - CLOCK_DIFFERENCE
         ]
         return max(found, key=lambda one: one["sent"])["id"] if found else None
 
@@ -151,6 +155,8 @@ class HostileCommands:
         for key in ((document, instance_id), (document, None)):
             if self.scripts.get(key):
                 return took, {**envelope, **HEALTHY[document], **self.scripts[key].pop(0)}
+        if document in NEEDS_STORAGE and self._account.on_host(instance_id, "lost_volume", now):
+            return took, {**envelope, "ok": False, "error": "DeviceMissing", "message": "a volume is gone"}
         database = self._account.on_host(instance_id, "database", now)
         if document in NEEDS_DATABASE and not (database and database[1]):
             return took, {**envelope, "ok": False, "error": "ServerDown", "message": "no server answers"}
@@ -181,6 +187,8 @@ class HostileCommands:
         state = state_at(self._account.instances[host], self._time.seconds)
         if state == "running":
             self._account.happened(host, done, *happens)
+        if state == "running" and happens[0] == "replication":
+            self._account.happened(host, done, "follows", record["parameters"]["SourceHost"])
 
 
 def _require_parameters(document: str, parameters: Mapping[str, str]) -> None:

@@ -257,6 +257,7 @@ class World:
             for what in ("up", "database", "package", "verified", "caught_up"):
                 self.account.happened(record["id"], -86_400.0 * 8, what, True)
             self._data_volumes(record, cluster)
+        self.account.sources[cluster.name] = [(-86_400.0 * 9, source["id"])]
         groups = self.account.targets.setdefault(cluster.name, {SERVING: {}, WARMING: {}})
         for group in groups.values():
             long_ago: Record = {"registered": -9.0, "healthy": -8.0, "draining": None, "gone": None}

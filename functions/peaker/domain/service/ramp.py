@@ -46,6 +46,11 @@ class Ramp(RunPart):
     history: tuple[dict[str, Any], ...] = ()
 
 
+def share_now(policy: RampSettings, ramp: Ramp) -> float:
+    """The share of the step that it has reached; of settings that have fewer steps by now, the last."""
+    return policy.shares[min(ramp.index, len(policy.shares) - 1)]
+
+
 @dataclass(frozen=True)
 class Service:
     """How a replica answered clients in one window: statements, failed statements, mean latency in ms.

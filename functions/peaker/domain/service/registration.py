@@ -65,22 +65,22 @@ def changes_since_proof(
     id at which the run that built it attached them. A step of the version before does not say its start.
     """
     return [
-        *_source_changes(own_steps, door),
+        *source_changes(own_steps, door.source),
         *_boot_changes(own_steps, door),
         *_volume_changes(volumes, door),
         *(f"volume {name}: {problem}" for name, problem in sorted(door.mounts.items()) if problem),
     ]
 
 
-def _source_changes(steps: Mapping[str, StepRow], door: AtTheDoor) -> list[str]:
-    if isinstance(door.source, Unknown):
-        return [f"the source is unknown: {door.source.why}; what is unknown is held (I4)"]
+def source_changes(steps: Mapping[str, StepRow], source: Instance | Unknown) -> list[str]:
+    """Whether it follows another one than the source of now, as a sentence."""
+    if isinstance(source, Unknown):
+        return [f"the source is unknown: {source.why}; what is unknown is held (I4)"]
     follows = _numbers(steps, REPLICATION_STARTED).get("source_host")
-    if follows in (None, door.source.private_ip):
+    if follows in (None, source.private_ip):
         return []
     return [
-        f"it follows {follows}, and the source is {door.source.instance_id} ({door.source.private_ip}) now: there was "
-        "a failover"
+        f"it follows {follows}, and the source is {source.instance_id} ({source.private_ip}) now: there was a failover"
     ]
 
 

@@ -9,6 +9,7 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor
 from peaker.ports import Ports
+from peaker.usecases.create.choose_donor import require_donor
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_answers import may_still_appear
 from peaker.usecases.run.resource_tags import resource_tags
@@ -20,7 +21,8 @@ from peaker_contract.tags import DONOR_TAG
 def create_snapshots(ports: Ports, step: StepInput) -> Summary:
     """CreateSnapshots has no ClientToken: the run's tag is looked for before it is called (I10).
 
-    Raises SnapshotsPending while an earlier call without an answer may have made them.
+    Raises SnapshotsPending while an earlier call without an answer may have made them, NoDonor where a failover made
+    the donor the source.
     """
     donor = settled(ports, step, Donor)
     earlier = of_kind(ports.ledger.resources(step.run_id), ResourceKind.SNAPSHOT)
@@ -33,6 +35,7 @@ def create_snapshots(ports: Ports, step: StepInput) -> Summary:
     if not snapshots:
         if any(may_still_appear(row, ports.clock.now()) for row in earlier):
             raise SnapshotsPending("an earlier call's answer was lost; its snapshots may still show")
+        require_donor(ports, step)
         ports.ledger.require_lease(holder_of(step))
         snapshots = ports.storage.create_snapshots(
             donor.instance_id, list(donor.volumes.values()), _tags(ports, step, donor.instance_id)

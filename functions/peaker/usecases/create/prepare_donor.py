@@ -5,15 +5,19 @@ from __future__ import annotations
 from peaker.domain.host_results import DonorPrepared, typed
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
+from peaker.usecases.create.choose_donor import require_donor
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import approved_plan, host_id
+from peaker.usecases.run.run_memory import approved_plan
 from peaker_contract.errors import DonorLagging
 
 
 def prepare_donor(ports: Ports, step: StepInput) -> Summary:
-    """Raises DonorLagging when the donor is further behind than the gate, or does not know (I4)."""
+    """Raises DonorLagging when the donor is further behind than the gate, or does not know (I4).
+
+    Raises NoDonor where a failover made it the source.
+    """
     gate = ports.clusters.settings(step.cluster).gates.lag_seconds
-    instance_id = host_id(ports, step, "donor")
+    instance_id = require_donor(ports, step).instance_id
     mount_points = ",".join(volume.mount_point for volume in approved_plan(ports, step).volumes)
     parameters = {"RunId": step.run_id, "MountPoints": mount_points}
     numbers = run_host_command(ports, step, "prepare_donor", instance_id, parameters)

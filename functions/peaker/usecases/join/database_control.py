@@ -35,9 +35,14 @@ def bring_database_back(
     )
     numbers: Numbers = {}
     for document, parameters in documents:
-        part = step.model_copy(update={"step": f"{step.step}.{document}"})
+        part = step.model_copy(update={"step": database_step(step, document)})
         numbers = run_host_command(ports, part, document, instance_id, parameters)
     return numbers
+
+
+def database_step(step: StepInput, document: str) -> str:
+    """The name under which a step of a database that is brought back is recorded."""
+    return f"{step.step}.{document}"
 
 
 def catch_up_parameters(settings: ClusterSettings, run_id: str) -> dict[str, str]:

@@ -19,9 +19,12 @@ from peaker.domain.service.ramp import (
     Service,
     judge_share,
     judge_step,
+    share_now,
 )
+from peaker.domain.service.registration import source_changes
 from peaker.ports import Ports
 from peaker.usecases.join.await_healthy import require_healthy
+from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import host_id
@@ -32,6 +35,7 @@ from peaker_contract.errors import (
     HostCommandRunning,
     RampInProgress,
     RampUndecided,
+    ReplicaChanged,
     ReplicaWorseThanPeers,
     ResourceNotFound,
 )
@@ -42,7 +46,8 @@ COMPARED_PEERS = 2
 def ramp_traffic(ports: Ports, step: StepInput) -> Summary:
     """Raises RampInProgress until the replica is one of the proven ones and in service.
 
-    Raises ReplicaWorseThanPeers after ramp.attempts times, RampUndecided after ramp.holds windows without an answer.
+    Raises ReplicaWorseThanPeers after ramp.attempts times, RampUndecided after ramp.holds windows without an answer,
+    ReplicaChanged after a failover.
     """
     settings = ports.clusters.settings(step.cluster)
     instance_id = host_id(ports, step, "replica")
@@ -89,7 +94,7 @@ def _runs(ports: Ports, instance_id: str) -> bool:
 
 def _set(ports: Ports, step: StepInput, settings: ClusterSettings, ramp: Ramp, why: str) -> Ramp:
     """Set the share, remember it, and come again after ramp_step_seconds."""
-    share = settings.ramp.shares[ramp.index]
+    share = share_now(settings.ramp, ramp)
     ports.ledger.require_lease(holder_of(step))
     ports.endpoint.set_share(settings, share)
     ports.ledger.settle(holder_of(step), ramp)
@@ -97,15 +102,28 @@ def _set(ports: Ports, step: StepInput, settings: ClusterSettings, ramp: Ramp, w
 
 
 def _climb(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str, ramp: Ramp) -> Ramp:
-    share = settings.ramp.shares[ramp.index]
+    share = share_now(settings.ramp, ramp)
     waited = seconds_between(ramp.since, ports.clock.now())
     if waited < settings.ramp_step_seconds:
         raise RampInProgress(f"share {share:g} for {waited:.0f} of {settings.ramp_step_seconds} s")
+    _require_followed_source(ports, step, settings, instance_id)
     verdict = _compare(ports, step, settings, instance_id, ramp)
     window = {"share": share, "action": verdict.action.value, "reason": verdict.reason, **verdict.numbers}
     now = ports.clock.now()
     ramp = ramp.model_copy(update={"since": now, "round": ramp.round + 1, "history": (*ramp.history, window)})
     return _after(ports, step, settings, instance_id, ramp, verdict)
+
+
+def _require_followed_source(
+    ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str
+) -> None:
+    """A failover may come after the registration; it is asked for again before each larger share."""
+    source = source_of(ports, settings)
+    if isinstance(source, Unknown):
+        raise RampInProgress(f"{instance_id} waits: {source.why}; what is unknown is held (I4)")
+    changes = source_changes({row.step: row for row in ports.ledger.steps(step.run_id)}, source)
+    if changes:
+        raise ReplicaChanged(f"{instance_id} gets no more reads: {'; '.join(changes)}")
 
 
 def _after(
@@ -164,7 +182,7 @@ def _compare(
 
 
 def _expected(ports: Ports, settings: ClusterSettings, ramp: Ramp, peers: int) -> Expected:
-    ratio = settings.read_endpoint.expected_ratio(settings.ramp.shares[ramp.index], peers)
+    ratio = settings.read_endpoint.expected_ratio(share_now(settings.ramp, ramp), peers)
     waited = seconds_between(ramp.share_since, ports.clock.now())
     return Expected(ratio, waited, 2.0 * settings.ramp_step_seconds)
 

@@ -8,12 +8,14 @@ from typing import Literal
 from pydantic import computed_field
 
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import FailedStep, StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
 from peaker.usecases.join.await_healthy import require_healthy
-from peaker.usecases.join.database_control import bring_database_back
+from peaker.usecases.join.database_control import bring_database_back, database_step
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.leave.stop_database import stop_commands
 from peaker.usecases.run.held_lease import holder_of
@@ -41,8 +43,9 @@ class Restored(Summary):
 def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     """Raises TargetNotHealthy until the replica serves again; InstanceNotOnline and HostCommandRunning before that.
 
-    A replica whose database or instance was stopped already is started and catches up first. One that is parked stays
-    so: parking was what the run was to do.
+    A replica whose database or instance was stopped already is started and catches up first; so is one that the
+    endpoint finds unhealthy: its host may have booted anew. One that is parked stays so: parking was what the run was
+    to do.
     """
     failure = step.failure.innermost()
     chosen = ports.ledger.run(step.run_id).part(RunReplica)
@@ -61,7 +64,7 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
             text=f"{instance_id} was never taken out", restored=True, standing="in_service", failure=failure
         )
     settings = ports.clusters.settings(step.cluster)
-    if stop_commands(ports, step.run_id) or not _ran_all_the_time(ports, row):
+    if _may_be_down(ports, step, settings, row):
         _wake(ports, step, settings, instance_id)
     for enter in (ports.endpoint.register, ports.endpoint.promote):
         ports.ledger.require_lease(holder_of(step))
@@ -70,6 +73,26 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     serving = replace(row, state=ReplicaState.IN_SERVICE, changed_at=ports.clock.now())
     ports.ledger.set_replica(holder_of(step), serving)
     return Restored(text=f"{instance_id} serves again", restored=True, standing="in_service", failure=failure)
+
+
+def _may_be_down(ports: Ports, step: StepInput, settings: ClusterSettings, row: ReplicaRow) -> bool:
+    """Whether its database has to be started. One that the endpoint still has leaves it before that (I5)."""
+    if stop_commands(ports, step.run_id) or _is_being_woken(ports, step) or not _ran_all_the_time(ports, row):
+        return True
+    health = ports.endpoint.health(settings).get(row.instance_id)
+    if health is None or health.state is not TargetState.UNHEALTHY:
+        return False
+    if not ports.commands.is_online(row.instance_id):
+        return False
+    ports.ledger.require_lease(holder_of(step))
+    ports.endpoint.deregister(settings, row.instance_id)
+    return True
+
+
+def _is_being_woken(ports: Ports, step: StepInput) -> bool:
+    """An earlier look began to: by now the endpoint has nothing to say of it."""
+    commands = of_kind(ports.ledger.resources(step.run_id), ResourceKind.COMMAND)
+    return any(row.step == database_step(step, "start_database") for row in commands)
 
 
 def _ran_all_the_time(ports: Ports, row: ReplicaRow) -> bool:

@@ -1,0 +1,237 @@
+"""The events of a plan, as they come about in a world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bench.faults.plans import CLUSTERS, FAULTS, SWEEP_FAULTS, Event
+from bench.faults.workflows.functions import Interference, Invocation
+from bench.faults.workflows.interferences import (
+    DiesAfter,
+    DiesAtTheEnd,
+    DiesBefore,
+    LandsLate,
+    LosesAnswer,
+    Raises,
+)
+from bench.faults.workflows.versions import next_version
+from bench.faults.world import outside
+from bench.faults.world.endpoint import SERVING
+from bench.faults.world.world import World
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable, Throttled
+
+SWEEP = "sweep_orphans"
+# The ports of one service of AWS, which are down together.
+SERVICES = (
+    ("compute", "storage"),
+    ("lease", "ledger"),
+    ("commands",),
+    ("endpoint",),
+    ("readings",),
+    ("executions",),
+    ("clusters",),
+    ("run_files", "package"),
+)
+# What a new version of the settings says differently.
+CHANGES: tuple[Mapping[str, Mapping[str, Any]], ...] = (
+    {"ramp": {"step_seconds": 90}},
+    {"ramp": {"shares": (1.0,)}},
+    {"ramp": {"shares": (0.1, 0.3, 0.6, 1.0)}},
+    {"gates": {"lag_samples": 5}},
+    {"drain": {"limit_seconds": 600}},
+    {"retirement": {"park": "always"}},
+    {"retirement": {"park": "never", "idle_seconds": 120}},
+    {"limits": {"minimum_lifetime_minutes": 1}},
+)
+
+
+@dataclass
+class Down(Interference):
+    """Every call of these ports is refused, for as long as it lasts."""
+
+    ports: tuple[str, ...]
+    error: Exception
+
+    def before(self, invocation: Invocation, call: str) -> None:
+        if call.split(".")[0] in self.ports:
+            raise self.error
+
+
+class Happening:
+    """Takes over the world's functions and events; `stops` are (second, cluster, who held the lease)."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._due: dict[str, list[Event]] = {name: [] for name in CLUSTERS}
+        self._deliveries: list[Event] = []
+        self._stopped: list[tuple[float, str, str]] = []
+        self._of_sweeps: list[Event] = []
+        self._down: list[tuple[float, Down]] = []
+        self._silent_until = 0.0
+        world.functions.interfere = self._interfere
+        world.deliveries = lambda _: self._delivered()
+
+    def happens(self, event: Event) -> None:
+        if event.what in FAULTS:
+            self._due[event.cluster].append(event)
+        elif event.what in SWEEP_FAULTS:
+            getattr(self, f"_{event.what}", self._of_sweeps.append)(event)
+        elif event.what in ("lost_event", "double_event"):
+            self._deliveries.append(event)
+        else:
+            getattr(self, f"_{event.what}")(event)
+
+    def longest_until_free(self) -> float:
+        """From each stop until the lease of that cluster was first another's or nobody's."""
+        return max((self._until_free(*one) for one in self._stopped), default=0.0)
+
+    def _until_free(self, at: float, cluster: str, holder: str) -> float:
+        later = [
+            one for one in self._world.account.leases if one["pk"] == f"cluster#{cluster}" and one["at"] > at
+        ]
+        freed = next((one["at"] for one in later if one["run_id"] != holder), None)
+        return 0.0 if holder == "-" else (self._world.time.seconds if freed is None else freed) - at
+
+    def _scale_out(self, event: Event) -> None:
+        self._world.load(250, 3, cluster=event.cluster)
+        self._world.start("scale_out", event.cluster)
+
+    def _scale_in(self, event: Event) -> None:
+        self._world.load(10, 1, 1, cluster=event.cluster)
+        self._world.start("scale_in", event.cluster)
+
+    def _automatic_out(self, event: Event) -> None:
+        self._world.load(250, 3, cluster=event.cluster)
+        self._world.start("scale_out", event.cluster, trigger={"kind": "schedule"})
+
+    def _automatic_in(self, event: Event) -> None:
+        self._world.load(10, 1, 1, cluster=event.cluster)
+        self._world.start("scale_in", event.cluster, trigger={"kind": "schedule"})
+
+    def _stop(self, event: Event) -> None:
+        self._stop_one(event, ("scale_out", "scale_in"))
+
+    def _stop_undo(self, event: Event) -> None:
+        self._stop_one(event, ("roll_back",))
+
+    def _stop_one(self, event: Event, workflows: tuple[str, ...]) -> None:
+        running = [
+            one for one in self._world.workflows.executions if one.running and one.workflow in workflows
+        ]
+        mine = [one for one in running if event.cluster in one.input]
+        if not mine:
+            return
+        lease = self._world.account.table.get(f"cluster#{event.cluster}", {}).get("lease", {})
+        self._stopped.append((self._world.time.seconds, event.cluster, str(lease.get("run_id", "-"))))
+        self._world.stop(mine[event.number % len(mine)])
+
+    def _terminate(self, event: Event) -> None:
+        mine = self._peak(event.cluster)
+        if mine:
+            self._world.compute.terminate(mine[event.number % len(mine)])
+
+    def _deregister(self, event: Event) -> None:
+        mine = self._peak(event.cluster)
+        if mine:
+            rules = self._world.clusters.settings(event.cluster)
+            self._world.endpoint.deregister(rules, mine[event.number % len(mine)])
+
+    def _restart(self, event: Event) -> None:
+        mine = self._peak(event.cluster)
+        if mine:
+            outside.restart(self._world, mine[event.number % len(mine)])
+
+    def _detach(self, event: Event) -> None:
+        """Of a replica that does not serve yet."""
+        serving = self._world.account.targets[event.cluster][SERVING]
+        mine = [one for one in self._peak(event.cluster) if one not in serving]
+        if mine:
+            outside.detach(self._world, mine[event.number % len(mine)])
+
+    def _fail_over(self, event: Event) -> None:
+        ways = (outside.fail_over_to_standby, outside.fail_over_to_base)
+        ways[event.number % 2](self._world, event.cluster)
+
+    def _outage(self, event: Event) -> None:
+        text = "down on purpose"
+        error = Throttled(text) if event.number % 2 else AwsUnavailable(text)
+        down = Down(SERVICES[event.number % len(SERVICES)], error)
+        self._down.append((self._world.time.seconds + 60.0 + event.number % 420, down))
+
+    def _full_zone(self, event: Event) -> None:
+        zone = ("us-east-1a", "us-east-1b")[event.number % 2]
+        self._world.account.full_zones.add(zone)
+        self._world.time.after(
+            60.0 * (event.number % 60), lambda: self._world.account.full_zones.discard(zone)
+        )
+
+    def _deploy(self, event: Event) -> None:
+        by_name = self._world.clusters.by_name
+        by_name[event.cluster] = changed(by_name[event.cluster], CHANGES[event.number % len(CHANGES)])
+
+    def _deploy_workflows(self, event: Event) -> None:
+        """What runs goes on in the version that it began in."""
+        machines = self._world.workflows.machines
+        self._world.workflows.machines = {name: next_version(one) for name, one in machines.items()}
+
+    def _sweep_twice(self, event: Event) -> None:
+        for seconds in (0.0, event.number % 40):
+            self._world.time.after(seconds, self._sweep)
+
+    def _sweep(self) -> None:
+        self._world.functions.invoke(None, "", SWEEP, {})
+
+    def _sweep_silent(self, event: Event) -> None:
+        self._silent_until = self._world.time.seconds + 60.0 * (event.number % 20)
+
+    def _peak(self, cluster: str) -> list[str]:
+        return outside.peaks(self._world, cluster)
+
+    def _delivered(self) -> tuple[float, ...]:
+        seconds = self._world.random.uniform(0.5, 8)
+        if not self._deliveries:
+            return (seconds,)
+        event = self._deliveries.pop(0)
+        return () if event.what == "lost_event" else (seconds, seconds + event.number % 300)
+
+    def _interfere(self, invocation: Invocation) -> Interference | None:
+        now = self._world.time.seconds
+        if invocation.function == SWEEP:
+            if now < self._silent_until:
+                return DiesBefore(at=0)
+            due = self._of_sweeps
+        else:
+            due = self._due.get(str(invocation.payload.get("cluster")), [])
+        down = [one for until, one in self._down if now < until]
+        return self._fault(due.pop(0)) if due else (down[-1] if down else None)
+
+    def _fault(self, event: Event) -> Interference:
+        call, text = event.number % 6, "on purpose"
+        match event.what.removeprefix("sweep_"):
+            case "throttled":
+                return Raises(at=call, error=Throttled(text))
+            case "unavailable":
+                return Raises(at=call, error=AwsUnavailable(text))
+            case "refused":
+                return Raises(at=call, error=AwsCallRejected(text))
+            case "lost":
+                return LosesAnswer(at=call, error=AwsUnavailable(text))
+            case "crash":
+                return DiesBefore(at=call)
+            case "crash_after":
+                return DiesAfter(at=call)
+            case "crash_at_end":
+                return DiesAtTheEnd()
+            case _:
+                unheard = "Lambda.SdkClientException" if event.what == "late_unheard" else None
+                late = 5.0 + event.number % 50
+                return LandsLate(at=call, functions=self._world.functions, seconds=late, error=unheard)
+
+
+def changed(rules: ClusterSettings, change: Mapping[str, Mapping[str, Any]]) -> ClusterSettings:
+    """The settings with these fields of these parts."""
+    parts = {name: getattr(rules, name).model_copy(update=dict(fields)) for name, fields in change.items()}
+    return rules.model_copy(update=parts)

@@ -1,0 +1,89 @@
+"""What others do to a cluster while Peaker works: a failover, a restarted host, a volume that is taken away.
+
+None of it goes through a port, so that no record of calls has it.
+"""
+
+from __future__ import annotations
+
+from bench.faults.world.account import Record, attachment_at, state_at
+from bench.faults.world.endpoint import SERVING, WARMING
+from bench.faults.world.world import World
+from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG
+
+BOOT_SECONDS = 60.0
+
+
+def fail_over_to_standby(world: World, cluster: str) -> None:
+    """The source is replaced by a host that no reader knew; it stays, out of every role."""
+    was = _source(world, cluster)
+    settings = world.clusters.settings(cluster)
+    tags = {CLUSTER_TAG: cluster, ENVIRONMENT_TAG: "local", ROLE_TAG: "source"}
+    record = world.compute.made(tags, "us-east-1a", settings.instance_type)
+    now = world.time.seconds
+    record["shown"], record["history"] = now, [(now, "pending"), (now, "running")]
+    was["tags"].pop(ROLE_TAG)
+    _leads(world, cluster, record)
+
+
+def fail_over_to_base(world: World, cluster: str) -> None:
+    """A base replica becomes the source, and the source a base replica that is read from."""
+    was = _source(world, cluster)
+    base = next(one for one in _of(world, cluster) if one["tags"].get(LOAD_TAG) == "base")
+    base["tags"] = {**base["tags"], ROLE_TAG: "source"}
+    base["tags"].pop(LOAD_TAG)
+    was["tags"] = {**was["tags"], ROLE_TAG: "replica", LOAD_TAG: "base"}
+    for name in (SERVING, WARMING):
+        group = world.account.targets[cluster][name]
+        gone = group.pop(base["id"])
+        world.account.past_targets.append({**gone, "gone": world.time.seconds, "instance": base["id"]})
+        now = world.time.seconds
+        group[was["id"]] = {"registered": now, "healthy": now, "draining": None, "gone": None}
+    _leads(world, cluster, base)
+
+
+def restart(world: World, instance_id: str) -> None:
+    """The host boots anew: its database is down, its commands are lost. EC2's LaunchTime stays, as at a reboot."""
+    now, account = world.time.seconds, world.account
+    if state_at(account.instances[instance_id], now) != "running":
+        return
+    for what in ("up", "database"):
+        account.happened(instance_id, now, what, False)
+    account.happened(instance_id, now + BOOT_SECONDS, "up", True)
+
+
+def detach(world: World, instance_id: str) -> None:
+    """Somebody detaches a data volume by force; a database on it ends."""
+    now = world.time.seconds
+    for volume in world.account.volumes.values():
+        held = attachment_at(volume, now)
+        if held is None or held["instance"] != instance_id or held["deleted_with_it"]:
+            continue
+        for one in volume["attachments"]:
+            if one["instance"] == instance_id and one["until"] is None:
+                one["until"] = now
+        world.account.happened(instance_id, now, "database", False)
+        world.account.happened(instance_id, now, "lost_volume", True)
+        return
+
+
+def peaks(world: World, cluster: str) -> list[str]:
+    """Ids of the replicas that Peaker made and that are there."""
+    ended = ("shutting-down", "terminated")
+    there = [one for one in _of(world, cluster) if OWNER_TAG in one["tags"]]
+    return sorted(one["id"] for one in there if state_at(one, world.time.seconds) not in ended)
+
+
+def _leads(world: World, cluster: str, source: Record) -> None:
+    """What serves follows the new source, as the tool of a failover sees to; what is being built is unknown to it."""
+    now, account = world.time.seconds, world.account
+    account.sources.setdefault(cluster, []).append((now, source["id"]))
+    for instance_id in account.targets[cluster][SERVING]:
+        account.happened(instance_id, now, "follows", source["private_ip"])
+
+
+def _source(world: World, cluster: str) -> Record:
+    return next(one for one in _of(world, cluster) if one["tags"].get(ROLE_TAG) == "source")
+
+
+def _of(world: World, cluster: str) -> list[Record]:
+    return [one for one in world.account.instances.values() if one["tags"].get(CLUSTER_TAG) == cluster]

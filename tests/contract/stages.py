@@ -1,0 +1,164 @@
+"""Where the ports on hosts and volumes are tried: the fake, the hostile cloud in memory, and the adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance, InstanceSpec, VolumeSpec
+from peaker.ports import CommandRunner, Compute, Storage
+
+from bench.faults.world.world import ENVIRONMENT, World, settings
+from peaker_contract.errors import ResourceNotFound
+from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, OWNER_TAG, RUN_TAG
+from tests.contract.conftest import Adapters
+from tests.support.fakes import NOON, FakeCommands, FakeCompute, FakeStorage
+from tests.support.workflow_cloud import WorkflowCloud
+
+DOCUMENT = "install_host_package"
+PARAMETERS: Mapping[str, str] = {"PackageUrl": "https://packages.test/p.pyz", "PackageSha256": "ab" * 32}
+LONGEST_SECONDS = 900
+UNKNOWN_HOST, UNKNOWN_VOLUME = "i-0123456789abcdef0", "vol-0123456789abcdef0"
+
+
+class Stage(Protocol):
+    """The three ports, a spec that fits them, and time that passes."""
+
+    compute: Compute
+    storage: Storage
+    commands: CommandRunner
+    spec: InstanceSpec
+    document: tuple[str, Mapping[str, str]]
+
+    def now(self) -> datetime:
+        """The stage's time."""
+
+    def eventually(self, holds: Callable[[], bool]) -> None:
+        """Let time pass until it holds; fails when it never does."""
+
+    def data_volume(self, instance_id: str, device: str) -> str:
+        """A volume that nobody's tags name, attached."""
+
+
+def running(stage: Stage, token: str, run: str = "run-1") -> Instance:
+    """An instance of that run; its agent answers."""
+    made = stage.compute.launch(spec_of(stage, run), token)
+    stage.eventually(lambda: state_of(stage, made.instance_id) == "running")
+    stage.eventually(lambda: stage.commands.is_online(made.instance_id))
+    return stage.compute.instance(made.instance_id)
+
+
+def spec_of(stage: Stage, run: str) -> InstanceSpec:
+    one = stage.spec
+    return InstanceSpec(
+        one.image_id, one.instance_type, one.subnet_id, one.security_group_ids, None, tags_of(run)
+    )
+
+
+def tags_of(run: str) -> dict[str, str]:
+    return {
+        RUN_TAG: run, CLUSTER_TAG: "orders", OWNER_TAG: ENVIRONMENT, ENVIRONMENT_TAG: ENVIRONMENT,
+    }  # fmt: skip
+
+
+def state_of(stage: Stage, instance_id: str) -> str:
+    """EC2 shows a new instance late."""
+    try:
+        return stage.compute.instance(instance_id).state
+    except ResourceNotFound:
+        return ""
+
+
+class FakeStage:
+    """What begins is done by the next look."""
+
+    document = (DOCUMENT, PARAMETERS)
+
+    def __init__(self) -> None:
+        self.compute = FakeCompute()
+        self.storage = FakeStorage()
+        self.commands = FakeCommands(
+            results={DOCUMENT: CommandOutcome(CommandStatus.SUCCESS, "Success", "{}")}
+        )
+        self.commands.silent.add(UNKNOWN_HOST)
+        self.spec = InstanceSpec("ami-1", "r6i.large", "subnet-1", (), None, {})
+
+    def now(self) -> datetime:
+        return NOON
+
+    def eventually(self, holds: Callable[[], bool]) -> None:
+        self.compute.finish_stopping()
+        self.storage.finish_attaching()
+        self.storage.complete()
+        self.commands.online |= {key for key, one in self.compute.instances.items() if one.state == "running"}
+        assert holds()
+
+    def data_volume(self, instance_id: str, device: str) -> str:
+        number = len(self.storage.volumes)
+        spec = VolumeSpec("snap-1", "us-east-1a", 1, "gp3", 3000, 125, None, {})
+        made = self.storage.create_volume(spec, f"data-{number}").volume_id
+        self.storage.attach(made, instance_id, device)
+        self.storage.finish_attaching()
+        return made
+
+
+class HostileStage:
+    """Time passes only here."""
+
+    document = (DOCUMENT, PARAMETERS)
+
+    def __init__(self) -> None:
+        self._world = World(1, settings())
+        self.compute = self._world.compute
+        self.storage = self._world.storage
+        self.commands = self._world.commands
+        one = settings()
+        self.spec = InstanceSpec(one.image_id, one.instance_type, one.subnets["us-east-1a"], (), None, {})
+
+    def now(self) -> datetime:
+        return self._world.time.now()
+
+    def eventually(self, holds: Callable[[], bool]) -> None:
+        until = self._world.time.seconds + LONGEST_SECONDS
+        while not holds():
+            assert self._world.time.seconds < until, "it never came"
+            self._world.time.seconds += 1.0
+
+    def data_volume(self, instance_id: str, device: str) -> str:
+        made = self.storage.made(self._world.account.next_id("vol"), "us-east-1a", 1, {}, None)["id"]
+        self.eventually(lambda: self._try_to_attach(made, instance_id, device))
+        return str(made)
+
+    def _try_to_attach(self, volume_id: str, instance_id: str, device: str) -> bool:
+        found = [one for one in self.storage.volumes_of_instance(instance_id) if one.volume_id == volume_id]
+        if not found and self._world.time.seconds >= self._available_from(volume_id):
+            self.storage.attach(volume_id, instance_id, device)
+        return any(one.attachment_state == "attached" for one in found)
+
+    def _available_from(self, volume_id: str) -> float:
+        return float(self._world.account.volumes[volume_id]["history"][-1][0])
+
+
+@dataclass
+class AwsStage:
+    """The adapters on the local cloud."""
+
+    aws: Adapters
+    document: tuple[str, Mapping[str, str]] = ("nothing", {})
+
+    def __post_init__(self) -> None:
+        self.compute = self.aws.compute
+        self.storage = self.aws.storage
+        self.commands = self.aws.commands
+        self.spec = self.aws.spec()
+
+    def now(self) -> datetime:
+        return self.aws.cloud.clock.now()
+
+    def eventually(self, holds: Callable[[], bool]) -> None:
+        WorkflowCloud.eventually(holds)
+
+    def data_volume(self, instance_id: str, device: str) -> str:
+        return self.aws.data_volume(instance_id, device)

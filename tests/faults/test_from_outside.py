@@ -1,0 +1,103 @@
+"""Named situations in which others change a cluster while Peaker works on it: failovers, reboots, detached volumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bench.faults.audit import Bounds, audit
+from bench.faults.world import outside
+from bench.faults.world.world import World, by_name
+from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, settled
+
+BOUNDS = Bounds("orders", min_replicas=1, max_replicas=3)
+
+
+def happens_at(world: World, state: str, what: Callable[[], None], after_seconds: float = 0.5) -> None:
+    """Once, so long after an execution has entered the state; 0: before its function begins."""
+    left = [what]
+
+    def entered(_: Any, name: str) -> None:
+        if name == state and left and not after_seconds:
+            left.pop()()
+        elif name == state and left:
+            world.time.after(after_seconds, left.pop())
+
+    world.workflows.on_enter = entered
+
+
+def audited(world: World) -> list[str]:
+    return [one.text for one in audit(world.account, world.time.seconds, BOUNDS, world.stops)]
+
+
+@pytest.mark.parametrize("endpoint", ["nlb", "route53"])
+def test_a_failover_after_the_registration_keeps_the_newcomer_out_of_service(endpoint: str) -> None:
+    """It was registered while it followed the source; its reads grow no more, and it goes."""
+    changes = {"read_endpoint": by_name()} if endpoint == "route53" else {}
+    with a_world(**changes) as world:
+        happens_at(world, "RampTraffic", lambda: outside.fail_over_to_standby(world, "orders"))
+        execution = world.run("scale_out")
+        assert (execution.states[-1], execution.error) == ("ScaleOutRolledBack", "ReplicaChanged")
+        world.run_for(HOUR)
+        settled(world)
+        assert audited(world) == []
+
+
+@pytest.mark.parametrize("state", ["PrepareDonor", "CreateSnapshots"])
+def test_a_donor_that_becomes_the_source_is_not_used(state: str) -> None:
+    """I2: the only base replica is promoted after it was chosen."""
+    with a_world() as world:
+        donor = next(iter(world.account.targets["orders"]["serving"]))
+        happens_at(world, state, lambda: outside.fail_over_to_base(world, "orders"), after_seconds=0.0)
+        execution = world.run("scale_out")
+        assert execution.error == "NoDonor"
+        sent_before = [one for one in world.account.commands.values() if one["document"] == "prepare_donor"]
+        assert [one["instance"] for one in sent_before] == ([donor] if state == "CreateSnapshots" else [])
+        assert world.account.snapshots == {}
+        world.run_for(HOUR)
+        assert alive(world) == []
+        assert audited(world) == []
+
+
+def test_a_serving_replica_that_booted_anew_is_brought_back_by_a_retirement_that_fails() -> None:
+    """Its database is down: nobody can ask it who is connected, and to wait for its health is to wait for ever."""
+    with a_world() as world:
+        world.run("scale_out")
+        world.run_for(15 * MINUTE)
+        outside.restart(world, alive(world)[0])
+        world.run_for(10 * MINUTE)
+        world.load(measured=20, required=1, surplus=1)
+        assert world.run("scale_in").status == "FAILED"
+        world.run_for(HOUR)
+        settled(world, peaks=1)
+        assert audited(world) == []
+
+
+@pytest.mark.parametrize("state", ["Prewarm", "VerifyStorage", "LoadBufferPool", "AwaitHealthy"])
+def test_a_volume_that_somebody_detaches_from_a_replica_in_the_making(state: str) -> None:
+    with a_world() as world:
+        happens_at(world, state, lambda: outside.detach(world, alive(world)[0]))
+        assert world.run("scale_out").status == "FAILED"
+        world.run_for(HOUR)
+        settled(world)
+        assert audited(world) == []
+
+
+def test_a_deploy_with_fewer_shares_in_the_middle_of_a_ramp() -> None:
+    with a_world() as world:
+        world.clusters.by_name["orders"] = ramped(world, (0.2, 0.5, 1.0))
+        fewer = ramped(world, (1.0,))
+
+        def deployed() -> None:
+            world.clusters.by_name["orders"] = fewer
+
+        happens_at(world, "RampTraffic", deployed, after_seconds=160)
+        assert world.run("scale_out").status == "SUCCEEDED"
+        settled(world, peaks=1)
+
+
+def ramped(world: World, shares: tuple[float, ...]) -> Any:
+    rules = world.clusters.settings("orders")
+    return rules.model_copy(update={"ramp": rules.ramp.model_copy(update={"shares": shares})})
