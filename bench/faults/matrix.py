@@ -77,7 +77,7 @@ class _Fault:
             return ()
         first = chance.uniform(0.5, 8)
         if self._cell.mode == "duplicate":
-            return (first, first + chance.choice(SITUATIONS[self._cell.situation].heard_again_after))
+            return (first, first + chance.choice(self._cell.begun.heard_again_after))
         return (first,)
 
     def _stopped(self) -> Execution | None:
