@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    BeforeValidator,
     Field,
     SerializerFunctionWrapHandler,
     StrictBool,
@@ -23,6 +24,22 @@ GP3_MIB_PER_S = (125, 2_000)
 GP3_MIB_PER_S_PER_IOPS = 0.25
 IO2_MIB_PER_S_PER_IOPS = 0.256
 IO2_MOST_MIB_PER_S = 4_000
+
+_FILESYSTEMS_THAT_CANNOT_BE = {
+    "jfs": "nothing says which of its blocks are in use, and current kernels of Amazon Linux and RHEL are without it",
+    "reiserfs": "Linux 6.13 removed it, and nothing says which of its blocks are in use",
+    "ext3": "it has no extents, by which files are found on the volume",
+    "btrfs": "it manages its devices itself, and nothing here reads its maps",
+    "zfs": "it manages its devices itself, and nothing here reads its maps",
+}
+
+
+def _known_filesystem(given: object) -> object:
+    why = _FILESYSTEMS_THAT_CANNOT_BE.get(given) if isinstance(given, str) else None
+    if why is not None:
+        raise ValueError(f"must be xfs or ext4: {why}")
+    return given
+
 
 # A volume that is mounted over one of these hides what the machine runs on; below them it hides nothing of use.
 _TAKEN_WHOLE = (
@@ -130,7 +147,7 @@ class VolumeSettings(Settings):
         description="Where it is mounted. Not a directory of the system, and not inside another volume's.",
         examples=["/var/lib/mysql"],
     )
-    filesystem: Literal["xfs", "ext4"] = Field(
+    filesystem: Annotated[Literal["xfs", "ext4"], BeforeValidator(_known_filesystem)] = Field(
         description="Filesystem that the snapshots hold.", examples=["xfs"]
     )
     volume_type: Literal["gp3", "io2"] = Field(description="EBS volume type.", examples=["gp3"])

@@ -151,7 +151,10 @@ _VOLUMES = [
         _wrong(f"mount point {path!r}", "c.volumes.0.mount_point", path, "must be an absolute path without")
         for path in ("/", "var/lib/mysql", "/var/lib/../mysql", "/var//lib", "/var/lib/mysql/", "/data/.", "/da ta", "")
     ],
-    _wrong("unknown filesystem", "c.volumes.0.filesystem", "btrfs", "must be xfs or ext4, got 'btrfs'"),
+    _wrong("unknown filesystem", "c.volumes.0.filesystem", "fat", "must be xfs or ext4, got 'fat'"),
+    _wrong("JFS", "c.volumes.0.filesystem", "jfs", "must be xfs or ext4: nothing says which of its blocks are in use"),
+    _wrong("ReiserFS", "c.volumes.0.filesystem", "reiserfs", "must be xfs or ext4: Linux 6.13 removed it"),
+    _wrong("btrfs", "c.volumes.0.filesystem", "btrfs", "must be xfs or ext4: it manages its devices itself"),
     _wrong("old volume type", "c.volumes.0.volume_type", "gp2", "must be gp3 or io2, got 'gp2'"),
     _wrong("IOPS below gp3's own", "c.volumes.0.iops", 1000, "must be 3000 to 80000 for gp3, got 1000"),
     _wrong("IOPS above gp3's", "c.volumes.0.iops", 90000, "must be 3000 to 80000 for gp3, got 90000"),
