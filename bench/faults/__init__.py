@@ -11,10 +11,11 @@ ones; the ports on AWS are those of `bench.faults.world`.
     world.load(measured=250, required=3)                # what the load metric and the forecast say
     execution = world.start("scale_out", count=1)       # as a person does; world.run(...) also finishes it
 
+    stop = lambda: world.time.after(0, lambda: world.stop(execution))
+    late = LandsLate(at="endpoint.register", seconds=50, functions=world.functions, hit=stop)
+
     def once(invocation):                               # asked at every invocation; None: nothing happens to it
-        if invocation.state == "RegisterReplica" and invocation.attempt == 1:
-            stop = lambda: world.time.after(0, lambda: world.stop(execution))
-            return LandsLate(at="endpoint.register", seconds=50, functions=world.functions, hit=stop)
+        return late if invocation.state == "RegisterReplica" else None
 
     world.functions.interfere = once
     world.finish(execution)                             # until it has ended: SUCCEEDED, FAILED, ABORTED or TIMED_OUT
