@@ -68,7 +68,8 @@ def simulated(seed: int) -> SimulatedMonth:
                 replica, hourly = f"i-{day:02d}{number}", round(dice.uniform(0.2, 2.4), 4)
                 run = builder = f"run-build-{day}-{number}"
                 once = round(dice.choice((0.0, dice.uniform(0.1, 4))), 4)
-            ends = begins + timedelta(seconds=dice.uniform(3600, 25_000))
+            # What lies across the end of the month is counted by its hours, not by its receipt.
+            ends = min(begins + timedelta(seconds=dice.uniform(3600, 25_000)), END)
             _served(
                 month, replica, builder, run, begins, ends, hourly, once, park=(parks := dice.random() < 0.6)
             )
