@@ -92,7 +92,7 @@ COMMON = (
         Phase.UNDO,
         "identify_stopped_run",
         "Finds the run that a stopped execution left half done",
-        RECORDED,
+        (*RECORDED, P.LIST_CLUSTERS),
         recorded=False,
         steps=(S("IdentifyStoppedRun"),),
     ),

@@ -14,6 +14,8 @@ from peaker_cli.control_plane import ControlPlane
 
 from tests.support.deployed_product import peaker_environment, synthesize
 
+pytestmark = pytest.mark.timeout(900)
+
 
 class Person:
     """Runs commands as a user without rights, in a directory of their own."""
@@ -34,7 +36,7 @@ class Person:
             self.command(*arguments),
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=600,
             env=self.environment,
             cwd=self.home,
         )

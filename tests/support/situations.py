@@ -80,7 +80,7 @@ class Person:
     def waits_for_calm(self) -> None:
         """Until no run holds the cluster's lease; what a page started may go on for an hour of the cloud's time."""
         with fast(self.product):
-            eventually(self.product.lease_is_free, seconds=180)
+            eventually(self.product.lease_is_free, seconds=600)
 
     def types(self, script: str) -> subprocess.CompletedProcess[str]:
         """Run lines as one bash script that ends at the first command that fails, and names it."""

@@ -9,6 +9,9 @@ import pytest
 from tests.support.pages import RUNBOOKS, blocks
 from tests.support.situations import SITUATIONS, Person
 
+# What a page starts may go on after it; on a busy machine that takes minutes.
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
 def test_the_lines_of_a_runbook_run(calm: Person, page: Path) -> None:

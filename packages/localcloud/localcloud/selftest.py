@@ -76,6 +76,8 @@ HOOKS: Mapping[str, Mapping[str, str]] = {
     },
     "moto.sqs.models": {
         "SQSBackend.change_message_visibility": "self queue_name receipt_handle visibility_timeout",
+        "SQSBackend.receive_message": "self queue_name ...",
+        "SQSBackend.is_message_valid_based_on_retention_period": "self queue_name message",
         "Message.had_receipt_handle": "self receipt_handle",
     },
     "moto.sts.models": {

@@ -1,4 +1,4 @@
-"""SQS: a message may be hidden for 12 hours from when it was first received, however old it is."""
+"""SQS: what is older than its queue keeps is gone; a message may be hidden for 12 hours from its first receive."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ if TYPE_CHECKING:
 
 
 def install(cloud: OpenCloud) -> None:
-    """Count the 12 hours from the first receive (SQS API, ChangeMessageVisibility); moto counts from the sending."""
+    """Mend two things of moto.
+
+    It counts the 12 hours from the sending (SQS API, ChangeMessageVisibility: from the first receive). And it stops at
+    the first message that is too old, so that nothing behind it is ever received.
+    """
     from moto.sqs.models import SQSBackend
 
-    original = SQSBackend.change_message_visibility
+    original, receive = SQSBackend.change_message_visibility, SQSBackend.receive_message
+
+    def receive_message(self: Any, queue_name: str, *given: Any, **named: Any) -> Any:
+        queue = self.get_queue(queue_name)
+        for message in list(queue._messages):
+            if not self.is_message_valid_based_on_retention_period(queue_name, message):
+                queue._messages.remove(message)
+        return receive(self, queue_name, *given, **named)
 
     def change_message_visibility(
         self: Any, queue_name: str, receipt_handle: str, visibility_timeout: int
@@ -29,3 +40,4 @@ def install(cloud: OpenCloud) -> None:
                 message.sent_timestamp = at
 
     cloud.patch(SQSBackend, "change_message_visibility", change_message_visibility)
+    cloud.patch(SQSBackend, "receive_message", receive_message)

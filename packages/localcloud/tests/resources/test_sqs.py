@@ -1,4 +1,4 @@
-"""A message that was received may be hidden longer, or shown again, within 12 hours of its first receive."""
+"""What becomes of messages with time: hidden, shown again, and gone."""
 
 from __future__ import annotations
 
@@ -43,3 +43,14 @@ def test_an_old_message_may_be_shown_again_until_12_hours_after_its_first_receiv
         sqs.change_message_visibility(
             QueueUrl=url, ReceiptHandle=again["ReceiptHandle"], VisibilityTimeout=60
         )
+
+
+def test_a_message_that_is_too_old_is_gone_and_hides_none_behind_it(cloud: LocalCloud) -> None:
+    sqs = cloud.client("sqs")
+    url = sqs.create_queue(QueueName="letters")["QueueUrl"]
+    sqs.send_message(QueueUrl=url, MessageBody="old")
+    cloud.clock.set(now=cloud.clock.now() + timedelta(days=5))
+    sqs.send_message(QueueUrl=url, MessageBody="new")
+    assert [one["Body"] for one in sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]] == [
+        "new"
+    ]
