@@ -9,19 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.support.service_models import remember_service_models
-
 if TYPE_CHECKING:
     from tests.support.deployed_product import DeployedProduct
 
 # A case that is slow says how busy the machine is; speed is measured by the benches.
 settings.register_profile("peaker", deadline=None)
 settings.load_profile("peaker")
-
-
-def pytest_configure() -> None:
-    """Read each service model once: every person with a profile of their own reads them anew, for half a second."""
-    remember_service_models()
 
 
 def pytest_collection_finish() -> None:

@@ -87,15 +87,15 @@ def serve() -> None:
 
 def _prepare() -> None:
     """Import what the commands import and read the service models: every fork has them then."""
-    from botocore.loaders import Loader
+    from botocore.loaders import JSONFileLoader, Loader
     from peaker_cli.app import COMMANDS
-
-    from tests.support.service_models import remember_service_models
 
     for module in (*COMMANDS.values(), "deployment"):
         importlib.import_module(f"peaker_cli.{module}")
     importlib.import_module("awscli.clidriver")
-    remember_service_models()
+    read = JSONFileLoader.load_file
+    remembered = functools.cache(lambda path: read(JSONFileLoader(), path))
+    JSONFileLoader.load_file = lambda _, path: remembered(path)  # type: ignore[method-assign]
     loader = Loader()
     loader.load_data("endpoints")
     for service in SERVICES:
