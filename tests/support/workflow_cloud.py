@@ -481,7 +481,7 @@ class WorkflowCloud:
         return dict(json.loads(found[0]["document"]))
 
     @staticmethod
-    def eventually(look: Any, seconds: float = 15.0) -> None:
+    def eventually(look: Any, seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while not look():
             assert time.monotonic() < deadline, f"not true within {seconds} s"

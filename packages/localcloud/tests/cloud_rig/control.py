@@ -42,7 +42,7 @@ def unique(stem: str) -> str:
     return f"{stem}-{next(_numbers)}"
 
 
-def eventually(look: Callable[[], Any], seconds: float = 15.0) -> Any:
+def eventually(look: Callable[[], Any], seconds: float = 60.0) -> Any:
     """The first truthy answer; fails with the last one when there is none in time."""
     deadline = time.monotonic() + seconds
     while not (answer := look()):
