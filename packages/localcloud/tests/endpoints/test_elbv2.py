@@ -111,6 +111,14 @@ def test_a_listener_is_a_port_and_goes_away_with_it(reads: Reads) -> None:
     assert not reads.aws.plane.endpoints.specs
 
 
+def test_the_arns_of_a_network_load_balancer_say_so(reads: Reads) -> None:
+    """A role's rights on `listener/net/orders-*` are rights on nothing else."""
+    assert ":loadbalancer/net/orders-reads/" in reads.balancer
+    assert ":listener/net/orders-reads/" in reads.listener
+    [told] = reads.aws.elbv2.describe_load_balancers(LoadBalancerArns=[reads.balancer])["LoadBalancers"]
+    assert (told["LoadBalancerArn"], told["Type"]) == (reads.balancer, "network")
+
+
 def test_a_listener_on_a_taken_port_is_refused_with_the_port(reads: Reads) -> None:
     reads.aws.plane.endpoints.taken_ports.add(13307)
     request = {

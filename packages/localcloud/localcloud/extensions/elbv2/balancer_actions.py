@@ -96,6 +96,17 @@ def _install_backend_hooks(cloud: OpenCloud, balancers: Balancers) -> None:
                 group.load_balancer_arns.append(listener.load_balancer_arn)
         return listener
 
+    def create_load_balancer(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """The ARN of a network load balancer says so, and a role's rights with it; moto calls all of them `app`."""
+        made = original_create_balancer(self, *args, **kwargs)
+        if made.type == "network":
+            moto_arn, made.arn = made.arn, made.arn.replace(":loadbalancer/app/", ":loadbalancer/net/")
+            self.load_balancers[made.arn] = self.load_balancers.pop(moto_arn)
+            self.tagging_service.copy_tags(moto_arn, made.arn)
+            self.tagging_service.delete_all_tags_for_resource(moto_arn)
+        return made
+
+    original_create_balancer = cloud.patch(ELBv2Backend, "create_load_balancer", create_load_balancer)
     original_health = cloud.patch(ELBv2Backend, "describe_target_health", describe_target_health)
     original_create_group = cloud.patch(ELBv2Backend, "create_target_group", create_target_group)
     original_create_listener = cloud.patch(ELBv2Backend, "create_listener", create_listener)
