@@ -36,7 +36,7 @@ lint: setup-dev  ## ruff, mypy, import-linter
 	.venv/bin/mypy
 	PYTHONPATH=functions:host:packages/localcloud .venv/bin/lint-imports
 
-bench-forecast: setup-dev  ## the forecast against the reference protocol, figures in build/bench/forecast.json
+bench-forecast: setup-dev  ## the forecast and its decisions, and drawn loads (about an hour); figures in build/bench/forecast.json
 	$(PYTHON) -m bench.forecast
 
 bench-aws: setup-all  ## where AWS is hard, alone and on a busy machine, figures in build/bench/aws.json (about six hours)

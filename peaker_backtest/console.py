@@ -44,7 +44,7 @@ def _say(console: Console, text: str, style: str = "") -> None:
 def table_policies(report: BacktestReport) -> list[list[str]]:
     """Rows of the table of policies; the reactive run shown is the best one."""
     rows = []
-    for one in (report.peaker, report.static_peak, report.best_reactive, report.oracle):
+    for one in (report.peaker, report.static_peak, report.aws, report.best_reactive, report.oracle):
         figures = one.compared
         dollars = report.dollars(figures.replica_hours)
         rows.append(

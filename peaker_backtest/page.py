@@ -54,7 +54,7 @@ def _cards(report: BacktestReport) -> Iterable[str]:
     if report.worth is None:
         return
     peaker = report.peaker.compared
-    for one in (report.peaker, report.static_peak, report.best_reactive):
+    for one in (report.peaker, report.static_peak, report.aws, report.best_reactive):
         figures = one.compared
         dollars = report.dollars(figures.replica_hours)
         cost = "" if dollars is None else f" (${dollars:,.0f})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,8 +12,10 @@ from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.forecasting.record import pinball
+from peaker.domain.planning.scaling import horizon_needed_seconds
 from peaker.domain.planning.worth import Course, Worth, judge_worth, short_weight
 
+from peaker_backtest.aws_predictive import simulate_aws_predictive
 from peaker_backtest.scenario import Options
 from peaker_backtest.simulation import (
     Outcome,
@@ -56,6 +59,7 @@ class BacktestReport:
     peaker: Outcome
     reactive: tuple[Outcome, ...]
     static_peak: Outcome
+    aws: Outcome
     oracle: Outcome
     worth: Worth | None
     accuracy: tuple[HorizonAccuracy, ...]
@@ -67,7 +71,7 @@ class BacktestReport:
     @property
     def policies(self) -> tuple[Outcome, ...]:
         """All of them, in the order of the tables."""
-        return (self.peaker, self.static_peak, *self.reactive, self.oracle)
+        return (self.peaker, self.static_peak, self.aws, *self.reactive, self.oracle)
 
     @property
     def best_reactive(self) -> Outcome:
@@ -118,8 +122,10 @@ class _Tap:
         p50, p90, p95 = (forecast.quantile(level) for level in (0.5, 0.9, 0.95))
         for ahead in range(scenario.lead_steps, scenario.lead_steps + scenario.decide_every_steps):
             at = step + 1 + ahead - scenario.first
-            if at < len(self.lead_p50) and ahead < len(p50):
-                self.lead_p50[at], self.lead_p95[at] = p50[ahead], p95[ahead]
+            seconds = (ahead + 0.5) * scenario.step_seconds
+            if at < len(self.lead_p50) and seconds < forecast.reach_seconds:
+                self.lead_p50[at] = forecast.highest(0.5, seconds, seconds)
+                self.lead_p95[at] = forecast.highest(0.95, seconds, seconds)
         if (step + 1) % max(1, _SCORED_EVERY_SECONDS // scenario.step_seconds):
             return
         for minutes in HORIZON_MINUTES:
@@ -141,12 +147,13 @@ def run_backtest(
     """Run every policy; `tick` is called once per decision of Peaker."""
     tap = _Tap(scenario, tick)
     day = scenario.series.steps_per_day
+    reach = horizon_needed_seconds(scenario.lead_time(), scenario.policy().period_seconds)
     rolling = rolling_forecasts(
-        scenario.series, list(scenario.decision_steps()), [scenario.lead_seconds], day
+        scenario.series, list(scenario.decision_steps()), [scenario.lead_seconds], day, reach
     )
     peaker = simulate_forecasts("Peaker", scenario, tap.listen(rolling))
     reactive = tuple(simulate_reactive(scenario, target) for target in REACTIVE_TARGETS)
-    static = simulate_static_peak(scenario)
+    static, aws = simulate_static_peak(scenario), simulate_aws_predictive(scenario)
     worth = None
     if scenario.compare_from is not None:
         rivals = [_course(scenario, one) for one in (static, *reactive)]
@@ -162,7 +169,10 @@ def run_backtest(
         peaker=peaker,
         reactive=reactive,
         static_peak=static,
-        oracle=simulate_forecasts("oracle", scenario, oracle_forecasts(scenario, day)),
+        aws=aws,
+        oracle=simulate_forecasts(
+            "oracle", scenario, oracle_forecasts(scenario, max(day, math.ceil(reach / scenario.step_seconds)))
+        ),
         worth=worth,
         accuracy=tuple(_accuracy(scenario, tap)),
         lead_p50=tap.lead_p50,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from peaker.domain.forecasting import LoadSeries
+from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
 
 from peaker_backtest.errors import BadInput
@@ -17,6 +18,8 @@ LEAST_HISTORY_DAYS = 4.0
 DEFAULT_REPLICAS_AT_PEAK = 10
 DEFAULT_LEAD_MINUTES = 70.0
 DEFAULT_DAYS = 28
+# Twice that and a few hours is what the forecast reaches.
+MOST_LEAD_MINUTES = (LONGEST_REACH_DAYS - 1) * 1440 // 2
 PEAK_QUANTILE = 0.999
 NEEDED = (
     f"{WARM_UP_DAYS + LEAST_COMPARED_DAYS:.0f} are needed ({WARM_UP_DAYS:.0f} to warm up, in which nothing may be "
@@ -56,8 +59,9 @@ def check_options(options: Options) -> None:
         (capacity is None or 0 < capacity < math.inf, "--capacity", capacity, "above 0"),
         (0.5 < options.quantile <= 0.99, "--quantile", options.quantile, "above 0.5, up to 0.99"),
         (
-            0 < options.lead_minutes <= 1440, "--lead-minutes", options.lead_minutes,
-            "above 0, up to 1440: the forecast reaches one day ahead",
+            0 < options.lead_minutes <= MOST_LEAD_MINUTES, "--lead-minutes", options.lead_minutes,
+            f"above 0, up to {MOST_LEAD_MINUTES}: the forecast reaches two lead times ahead, {LONGEST_REACH_DAYS} days "
+            "at most",
         ),
         (1 <= least <= 10_000, "--min-replicas", least, "from 1 to 10,000"),
         (least <= most <= 10_000, "--max-replicas", most, f"from --min-replicas ({least}) to 10,000"),

@@ -6,6 +6,7 @@ with the same lead time, static fleets, and an oracle: Peaker's rules with a for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -27,6 +28,9 @@ from peaker.domain.planning.scaling import (
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 STATIC_LOOK_BACK_DAYS = 28
+_DRAWN_FROM = 20_260_101
+# Standard deviations from the median to the 90th percentile of a normal distribution.
+_NORMAL_P90 = 1.2816
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,10 @@ class Scenario:
     low_checks_needed: int = 3
     minimum_lifetime_seconds: float = 3600.0
     builds_at_once: int | None = None
+    # p90 over median of the lead times: 1 is a lead time that never differs. Each build draws its own.
+    lead_spread: float = 1.0
+    # Replicas that every policy but the static one starts with; None: what the hour before took, and a tenth more.
+    start_with: int | None = None
     # Steps before this one are warm-up: replayed, told apart, left out of every comparison. None: no warm-up.
     compare_from: int | None = None
 
@@ -59,7 +67,32 @@ class Scenario:
 
     @property
     def lead_seconds(self) -> float:
-        return float(self.lead_steps * self.step_seconds)
+        """The lead time that is planned with: the p90 of those that come."""
+        return float(self.lead_steps * self.step_seconds) * self.lead_spread
+
+    def lead_time(self) -> LeadTime:
+        return LeadTime(self.lead_seconds, self.lead_seconds, (), "given")
+
+    def drawn_lead_steps(self) -> Iterator[int]:
+        """Lead times in whole steps, lognormal around the median; the same ones for every policy."""
+        random = np.random.default_rng(_DRAWN_FROM)
+        deviation = math.log(self.lead_spread) / _NORMAL_P90
+        while True:
+            drawn = self.lead_steps * math.exp(deviation * float(random.normal()))
+            yield max(1, math.ceil(drawn - 1e-9))
+
+    def policy(self) -> ScalingPolicy:
+        """Peaker's rules with the scenario's figures."""
+        return ScalingPolicy(
+            min_replicas=self.min_replicas,
+            max_replicas=self.max_replicas,
+            capacity=Capacity(self.capacity_per_replica, "given"),
+            quantile=self.quantile,
+            period_seconds=float(self.decide_every_steps * self.step_seconds),
+            minimum_lifetime_seconds=self.minimum_lifetime_seconds,
+            low_checks_needed=self.low_checks_needed,
+            builds_at_once=self.builds_at_once,
+        )
 
     def decision_steps(self) -> range:
         """Steps at whose end a decision is made."""
@@ -80,7 +113,6 @@ class Scenario:
         )
 
     def at_end_of(self, step: int) -> float:
-        """Epoch seconds at the end of a step."""
         return self.series.start_seconds + (step + 1) * self.step_seconds
 
 
@@ -144,6 +176,10 @@ class _FleetInTime:
     serving: int
     arrivals: list[int] = field(default_factory=list)
     births: list[float] = field(default_factory=list)
+    leads: Iterator[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.leads = self.scenario.drawn_lead_steps()
 
     def arrive(self, step: int) -> None:
         """Put into service what is ready at the beginning of `step`."""
@@ -157,7 +193,7 @@ class _FleetInTime:
         """Start building at the end of `step`; returns how many builds the limit allows."""
         limit = self.scenario.builds_at_once
         allowed = count if limit is None else max(0, min(count, limit - len(self.arrivals)))
-        self.arrivals += [step + 1 + self.scenario.lead_steps] * allowed
+        self.arrivals += [step + 1 + next(self.leads) for _ in range(allowed)]
         return allowed
 
     def retire(self, count: int) -> None:
@@ -211,6 +247,8 @@ def _outcome(name: str, scenario: Scenario, serving: Ints, paid: Ints, events: t
 
 def starting_replicas(scenario: Scenario) -> int:
     """Every policy starts with what the load of the last hour takes, with room for a tenth more."""
+    if scenario.start_with is not None:
+        return scenario.start_with
     before = scenario.series.values[max(0, scenario.first - 12) : scenario.first]
     before = before[np.isfinite(before)]
     load = float(before.max()) if len(before) else 0.0
@@ -218,19 +256,15 @@ def starting_replicas(scenario: Scenario) -> int:
     return min(scenario.max_replicas, max(scenario.min_replicas, wanted))
 
 
-def simulate_forecasts(name: str, scenario: Scenario, forecasts: Iterable[tuple[int, Forecast]]) -> Outcome:
+def simulate_forecasts(
+    name: str,
+    scenario: Scenario,
+    forecasts: Iterable[tuple[int, Forecast]],
+    policy: ScalingPolicy | None = None,
+) -> Outcome:
     """Peaker's decisions on the given forecasts: (step, forecast issued at its end), ascending."""
-    policy = ScalingPolicy(
-        min_replicas=scenario.min_replicas,
-        max_replicas=scenario.max_replicas,
-        capacity=Capacity(scenario.capacity_per_replica, "given"),
-        quantile=scenario.quantile,
-        period_seconds=float(scenario.decide_every_steps * scenario.step_seconds),
-        minimum_lifetime_seconds=scenario.minimum_lifetime_seconds,
-        low_checks_needed=scenario.low_checks_needed,
-        builds_at_once=scenario.builds_at_once,
-    )
-    lead = LeadTime(scenario.lead_seconds, scenario.lead_seconds, (), "given")
+    policy = scenario.policy() if policy is None else policy
+    lead = scenario.lead_time()
     source: Iterator[tuple[int, Forecast]] = iter(forecasts)
     state = CheckState()
 
@@ -268,8 +302,8 @@ def oracle_forecasts(scenario: Scenario, horizon_steps: int) -> Iterator[tuple[i
     filled = values[np.maximum(np.maximum.accumulate(known), 0)]
     for step in scenario.decision_steps():
         future = filled[step + 1 : step + 1 + horizon_steps]
-        if not len(future):
-            future = filled[step : step + 1]
+        # Beyond the end of what is known the last load goes on.
+        future = np.concatenate([future, np.full(horizon_steps - len(future), filled[-1])])
         yield (
             step,
             Forecast(
@@ -289,6 +323,11 @@ def oracle_forecasts(scenario: Scenario, horizon_steps: int) -> Iterator[tuple[i
 
 def simulate_reactive(scenario: Scenario, target: float) -> Outcome:
     """Launch what the load of now takes at `target` utilisation; retire after max(60 min, L) below."""
+    return react(f"reactive at {target:.0%}", scenario, target, lambda _: 0.0)
+
+
+def react(name: str, scenario: Scenario, target: float, floor_at: Callable[[int], float]) -> Outcome:
+    """Reactive scaling at `target`, never below what the load that `floor_at` a step foresees takes."""
     values = scenario.series.values
     patience = max(3600.0, scenario.lead_seconds)
     low_since: float | None = None
@@ -297,8 +336,11 @@ def simulate_reactive(scenario: Scenario, target: float) -> Outcome:
         nonlocal low_since
         load = values[step]
         if not np.isfinite(load):
+            # An alarm without data is no alarm, and its low periods are counted from the beginning.
+            low_since = None
             return None
-        wanted = replicas_for(float(load) / target, scenario.capacity_per_replica)
+        least = replicas_for(floor_at(step), scenario.capacity_per_replica)
+        wanted = max(least, replicas_for(float(load) / target, scenario.capacity_per_replica))
         wanted = min(scenario.max_replicas, max(scenario.min_replicas, wanted))
         now = scenario.at_end_of(step)
         coming = fleet.serving + len(fleet.arrivals)
@@ -317,7 +359,7 @@ def simulate_reactive(scenario: Scenario, target: float) -> Outcome:
         low_since = None
         return Event(step, "scale_in", count, f"load {load:g} for {patience / 60:.0f} min")
 
-    return _run(f"reactive at {target:.0%}", scenario, starting_replicas(scenario), decide_at)
+    return _run(name, scenario, starting_replicas(scenario), decide_at)
 
 
 def simulate_static(scenario: Scenario) -> Outcome:

@@ -53,8 +53,8 @@ def replayed(load_file: Path) -> Replayed:
 def test_the_json_has_every_policy_with_shortage_hours_and_dollars(replayed: Replayed) -> None:
     document = replayed[1]
     names = [policy["name"] for policy in document["policies"]]
-    assert names[:2] == ["Peaker", "static peak"]
-    assert names[2:-1] == [f"reactive at {target}%" for target in (100, 85, 70, 60, 50, 40)]
+    assert names[:3] == ["Peaker", "static peak", "AWS predictive"]
+    assert names[3:-1] == [f"reactive at {target}%" for target in (100, 85, 70, 60, 50, 40)]
     assert names[-1] == "oracle"
     for policy in document["policies"]:
         assert policy["dollars"] == pytest.approx(0.5 * policy["replica_hours"], abs=0.01)

@@ -9,7 +9,8 @@ import pytest
 from peaker.domain.forecasting import Forecast, LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 
-from bench.forecast_accuracy import kind_of
+from bench.forecast.rhythms import DAYS, KINDS, STEP_SECONDS, load_of
+from bench.forecast.traces import kind_of
 from peaker_backtest.simulation import (
     Scenario,
     oracle_forecasts,
@@ -17,7 +18,6 @@ from peaker_backtest.simulation import (
     simulate_forecasts,
     simulate_reactive,
 )
-from tests.support.load_kinds import DAYS, KINDS, STEP_SECONDS, load_of
 from tests.unit.domain.forecasting.loads import START
 
 LEAD_SECONDS = 5400.0

@@ -1,16 +1,20 @@
 """Load forecasts with honest error bands, on numpy alone.
 
 series: history on an even grid; forecaster: the entry point; blend, ridge, smoothing, experts: the models;
-intervals: split-conformal bands; record: rolling-origin scores.
+intervals: split-conformal bands; control: their width, learned online; days_ahead: from the second day on;
+record: rolling-origin scores; forecast: what is issued.
 """
 
-from .forecaster import LEVELS, Forecast, Standing, forecast_demand
+from .forecast import LEVELS, BeyondHorizon, Forecast, Rise, Standing
+from .forecaster import forecast_demand
 from .series import LoadSeries, UnusableSeries, series_from_points
 
 __all__ = [
     "LEVELS",
+    "BeyondHorizon",
     "Forecast",
     "LoadSeries",
+    "Rise",
     "Standing",
     "UnusableSeries",
     "forecast_demand",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .control import Controlled
 from .experts import DSR, HOLT_WINTERS, SHAPE_LEVEL, Expert, fitted_experts, naive_experts
 from .intervals import BandSettings, ErrorBands, PastGrid, interpolate_knots
 from .panel import Panel
@@ -60,6 +61,8 @@ class FittedModels:
         padded = np.concatenate([panel.z, np.full(day + 1, np.nan)])
         self._actual = padded[self.grid.origins[:, None] + self.grid.knots[None, :]]
         self._bands: dict[str, ErrorBands] = {}
+        # By model, knot and newest step, so that lead times share what they have in common.
+        self.controls: dict[tuple[str, int, int], Controlled] = {}
         self.weights = self._expert_weights()
         self._past_blend = np.einsum("mgk,mgk->gk", self.weights, self._past)
 

@@ -12,95 +12,43 @@ What it does with hard input, in one place (each has a test):
 - a series of zeros or of one value: that value, with a band as wide as its past errors (none).
 - clock changes: times are seconds since the epoch, so no hour is lost or doubled; the shape's jump by one
   hour is a deviation that the level views absorb, and a week later it is the shape.
+- bands that cover too little: their width follows what came (control.py), so cost grows in proportion. What still
+  falls short of it takes trust away bit by bit (`wary`); `degraded` is left for what cannot be forecast at all.
+- growth: no band reaches above the highest load of four weeks by more than a week's growth, once it is measured.
 - a utilisation instead of a demand: said in the reasons, and `degraded`, because scaling itself changes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .blend import BLEND, FittedModels
+from .control import Controlled, controlled, interpolated, widened
+from .days_ahead import SHORTEST_REACH_DAYS, DaysAhead
 from .experts import HOLT_WINTERS, LAST_WEEK, LAST_WEEK_TREND, PERSISTENCE, YESTERDAY
+from .forecast import LEVELS, Forecast, Rise, Standing, rises
 from .intervals import interpolate_knots
-from .panel import Panel, build_panel
-from .record import SCORED_LEVELS, Record, band_stretch, knot_for, recent_error, trailing_record
-from .series import KEPT_HISTORY_DAYS, Floats, Ints, LoadSeries
-from .windows import trailing_mean
+from .panel import Panel, believable, build_panel, highest_loads, hour_deviation
+from .record import Record, knot_for, recent_error, trailing_record
+from .series import DAY_SECONDS, KEPT_HISTORY_DAYS, Floats, Ints, LoadSeries
 
-LEVELS = (0.5, 0.75, 0.9, 0.95, 0.975, 0.99)
 REACTIVE_ONLY_BELOW_DAYS = 3.0
 SCALE_OUT_ONLY_BELOW_DAYS = 14.0
 LATE_SECONDS = 900.0
 STALE_SECONDS = 3600.0
-GATE_SHIFT_BELOW = 0.88
-GATE_DEGRADED_BELOW = 0.85
+# Share of the week's loads under p95 at the lead time, as the bands were then: full trust, and none.
+TRUSTED_COVERAGE = 0.88
+UNFORECASTABLE_COVERAGE = 0.65
 SWITCH_GAIN = 0.03
 _GUARDED_FROM = 0.9
-_WIDEST_EXCESS = 1.0
+_CONTROLLED_MINUTES = (60, 240, 1440)
 _WORTH_SCORING = 1.5
 _SATURATED_SHARE = 0.002
 CHALLENGERS = (HOLT_WINTERS, LAST_WEEK_TREND, LAST_WEEK, YESTERDAY, PERSISTENCE)
-
-
-class Standing(StrEnum):
-    """What the forecast may be used for, from nothing to everything."""
-
-    REACTIVE_ONLY = "reactive_only"
-    DEGRADED = "degraded"
-    SCALE_OUT_ONLY = "scale_out_only"
-    NORMAL = "normal"
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Load quantiles for the day ahead of `issued_at_seconds`, and how far they may be trusted.
-
-    quantiles[h, i] is the load under which the step ending at issued_at + (h + 1) * step stays with
-    probability levels[i]; None when there is no forecast (reactive_only). coverage is the trailing week's p95
-    coverage at the lead time; age_seconds is how old the newest point is beyond its own step.
-    """
-
-    issued_at_seconds: float
-    step_seconds: int
-    levels: tuple[float, ...]
-    quantiles: Floats | None
-    standing: Standing
-    model: str
-    reasons: tuple[str, ...]
-    coverage: float | None = None
-    age_seconds: float | None = None
-    last_load: float | None = None
-    shifted: bool = False
-    stale: bool = True
-    numbers: Mapping[str, float] = field(default_factory=dict)
-
-    def quantile(self, level: float) -> Floats:
-        """The curve of one level, interpolated between the issued levels.
-
-        Raises ValueError when there is none.
-        """
-        if self.quantiles is None:
-            raise ValueError(f"there is no forecast: {'; '.join(self.reasons)}")
-        if not self.levels[0] <= level <= self.levels[-1]:
-            raise ValueError(f"level {level} is outside {self.levels[0]} to {self.levels[-1]}")
-        if level in self.levels:
-            return self.quantiles[:, self.levels.index(level)]
-        right = int(np.searchsorted(self.levels, level))
-        low, high = self.levels[right - 1], self.levels[right]
-        part = (level - low) / (high - low)
-        return (1 - part) * self.quantiles[:, right - 1] + part * self.quantiles[:, right]
-
-    def highest(self, level: float, from_seconds: float, until_seconds: float) -> float:
-        """The highest quantile over the steps that overlap [from, until], seconds from the time of issue."""
-        curve = self.quantile(level)
-        first = int(min(max(from_seconds // self.step_seconds, 0), len(curve) - 1))
-        last = int(min(max(-(-until_seconds // self.step_seconds), first + 1), len(curve)))
-        return float(curve[first:last].max())
 
 
 @dataclass(frozen=True)
@@ -115,18 +63,21 @@ class FittedForecaster:
     record: Record | None
     naive_record: Record | None
     standing: Standing
-    excess: float
+    trust: float
+    coverage: float | None
     guard_limit: float
-    stretch: Floats
+    factors: Floats
     reasons: tuple[str, ...]
 
     def issue(self, origins: Ints, horizons: Ints, levels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """(load quantiles [origin, horizon, level], level shift seen [origin])."""
         models, panel = self.models, self.models.panel
         wanted = np.concatenate([[0.5], levels])
-        offsets = self._stretched(models.bands(self.model).offsets(origins, wanted), wanted)[:, :, 1:]
+        offsets = widened(models.bands(self.model).offsets(origins, wanted), self.factors, wanted)[:, :, 1:]
         spread = interpolate_knots(horizons, models.grid.knots, offsets)
-        z = models.points(self.model, origins, horizons)[:, :, None] + spread
+        middle = models.points(self.model, origins, horizons)[:, :, None]
+        highest = np.maximum(highest_loads(panel)[origins][:, None, None], middle)
+        z = np.minimum(middle + spread, highest)
         deviation = hour_deviation(panel)[origins]
         shifted = np.nan_to_num(deviation, nan=0.0) > self.guard_limit
         if shifted.any():
@@ -136,23 +87,6 @@ class FittedForecaster:
             z = np.where(levels >= _GUARDED_FROM, np.maximum(z, floor[:, :, None]), z)
         z = np.minimum(np.maximum.accumulate(z, axis=2), models.highest)
         return panel.load(z), shifted
-
-    def _stretched(self, offsets: Floats, levels: Floats) -> Floats:
-        """Bands as wide as they would have had to be lately; offsets[..., 0] is the median's."""
-        factor = np.stack(
-            [np.interp(levels, (0.5, *SCORED_LEVELS), (1.0, *at_knot)) for at_knot in self.stretch]
-        )
-        factor = np.where(
-            levels > 0.5, np.maximum(factor, 1.0 + self.excess if self.excess > 0 else 0.0), 1.0
-        )
-        middle = offsets[:, :, :1]
-        return np.asarray(middle + (offsets - middle) * factor[None], dtype=float)
-
-
-def hour_deviation(panel: Panel) -> Floats:
-    """How far the last hour was above the profile, in z."""
-    deviation = panel.believed - panel.profile_ahead[: len(panel.believed)]
-    return trailing_mean(deviation, panel.steps(60))
 
 
 def fit_models(series: LoadSeries, fit_steps: int | None = None) -> FittedModels:
@@ -174,26 +108,48 @@ def judge_models(models: FittedModels, lead_seconds: float) -> FittedForecaster:
         if record is not None:
             records[name] = record
     model, reasons = _choose(records)
-    record = records.get(model)
     naive = [records[name] for name in (LAST_WEEK_TREND, LAST_WEEK, PERSISTENCE) if name in records]
     best_naive = min(naive, key=lambda each: each.pinball95) if naive else None
-    excess = 0.0
-    standing = Standing.NORMAL
-    if record is not None and record.coverage95 < GATE_SHIFT_BELOW:
-        excess = min(_WIDEST_EXCESS, record.excess95)
-        reasons.append(f"p95 covered {record.coverage95:.0%} of the week: bands widened by {excess:.0%}")
-    if record is not None and record.coverage95 < GATE_DEGRADED_BELOW:
-        standing = Standing.DEGRADED
-        reasons.append(f"coverage {record.coverage95:.0%} is below {GATE_DEGRADED_BELOW:.0%}")
+    factors, lead = _control(models, model, knot, newest)
+    coverage = None if lead.coverage is None else float(lead.coverage[-1])
+    trust = _trust(coverage)
+    standing = Standing.NORMAL if trust >= 1 else Standing.WARY
+    if lead.factors[-1] > 1.1:
+        reasons.append(f"p95 is {lead.factors[-1] - 1:.0%} wider than past errors, so that it covers again")
+    if coverage is not None and trust < 1:
+        reasons.append(f"p95 covered {coverage:.0%} of the week: {trust:.0%} of the usual trust")
     if utilisation_reasons(series.until(series.start_seconds + panel.fit_steps * series.step_seconds)):
+        trust = 0.0
+    if trust <= 0:
         standing = Standing.DEGRADED
     recent = hour_deviation(panel)[max(0, panel.fit_steps - 28 * panel.day) : panel.fit_steps]
     recent = recent[np.isfinite(recent)]
     guard = float(np.quantile(recent, 0.99)) if len(recent) > 24 else np.inf
-    stretch = band_stretch(models, model, newest)
     return FittedForecaster(
-        models, model, record, best_naive, standing, excess, guard, stretch, tuple(reasons)
-    )
+        models, model, records.get(model), best_naive, standing, trust, coverage, guard, factors,
+        tuple(reasons),
+    )  # fmt: skip
+
+
+def _control(models: FittedModels, model: str, lead_knot: int, newest: int) -> tuple[Floats, Controlled]:
+    """(factors on the bands' width [knot, level], the control at the lead time)."""
+    found = models.controls
+    anchors = {knot_for(models, models.panel.steps(minutes)) for minutes in _CONTROLLED_MINUTES}
+    for knot in anchors | {lead_knot}:
+        if (model, knot, newest) not in found:
+            found[model, knot, newest] = controlled(models.bands(model), knot, newest)
+    at = sorted(anchors | {lead_knot})
+    each = [found[model, knot, newest] for knot in at]
+    factors = interpolated(models.grid.knots[at], each, models.grid.knots)
+    return factors, found[model, lead_knot, newest]
+
+
+def _trust(coverage: float | None) -> float:
+    """From 1 where p95 covers what it should to 0 where it covers next to nothing of what it promises."""
+    if coverage is None:
+        return 1.0
+    share = (coverage - UNFORECASTABLE_COVERAGE) / (TRUSTED_COVERAGE - UNFORECASTABLE_COVERAGE)
+    return min(1.0, max(0.0, share))
 
 
 def forecast_demand(
@@ -203,8 +159,12 @@ def forecast_demand(
     levels: Sequence[float] = LEVELS,
     metric_name: str = "",
     metric_unit: str = "",
+    reach_seconds: float = SHORTEST_REACH_DAYS * DAY_SECONDS,
 ) -> Forecast:
-    """The forecast issued at the end of `series`, judged at `lead_seconds` (the lead time that triggers)."""
+    """The forecast issued at the end of `series`, judged at `lead_seconds` (the lead time that triggers).
+
+    It reaches `reach_seconds` ahead, a day at least: in steps of the series for a day, then of an hour.
+    """
     wanted = tuple(sorted(levels))
     issued_at = series.end_seconds
     seen = np.flatnonzero(np.isfinite(series.values))
@@ -216,7 +176,7 @@ def forecast_demand(
             (*reasons, "the metric has no points: nothing is known about the load"),
         )  # fmt: skip
     age = float(len(series.values) - 1 - seen[-1]) * series.step_seconds
-    last_load = float(series.values[seen[-1]])
+    last_load = newest_load(series, believable(series.values, len(series.values)), len(series.values) - 1)[1]
     stale = age > STALE_SECONDS
     if age > LATE_SECONDS:
         reasons.append(f"metric_{'stale' if stale else 'late'}: the newest point is {age / 60:.0f} min late")
@@ -236,11 +196,13 @@ def forecast_demand(
         )  # fmt: skip
     fitted = judge_models(fit_models(trimmed), lead_seconds)
     horizons = np.arange(1, trimmed.steps_per_day + 1)
-    loads, shifted = fitted.issue(np.array([len(trimmed.values) - 1]), horizons, np.array(wanted))
+    newest = np.array([len(trimmed.values) - 1])
+    loads, shifted = fitted.issue(newest, horizons, np.array(wanted))
+    later, later_step = _later(fitted.models.panel, newest, np.array(wanted), reach_seconds)
     standing = Standing.DEGRADED if utilisation else fitted.standing
     if days < SCALE_OUT_ONLY_BELOW_DAYS:
         reasons.append(f"{days:.1f} days of history: it may add replicas, it may not remove any")
-        if standing is Standing.NORMAL:
+        if standing in {Standing.NORMAL, Standing.WARY}:
             standing = Standing.SCALE_OUT_ONLY
     if shifted[0]:
         reasons.append(
@@ -248,23 +210,36 @@ def forecast_demand(
         )
     return Forecast(
         issued_at, series.step_seconds, wanted, loads[0], standing, fitted.model, (*reasons, *fitted.reasons),
-        coverage=fitted.record.coverage95 if fitted.record else None,
-        age_seconds=age, last_load=last_load, shifted=bool(shifted[0]), stale=stale,
-        numbers=_numbers(fitted, days),
+        coverage=fitted.coverage, age_seconds=age, last_load=last_load, shifted=bool(shifted[0]), stale=stale,
+        numbers=_numbers(fitted, days), later_quantiles=None if later is None else later[0],
+        later_step_seconds=later_step, trust=fitted.trust, rise=rises(trimmed, newest)[0],
     )  # fmt: skip
 
 
+def _later(panel: Panel, origins: Ints, levels: Floats, reach_seconds: float) -> tuple[Floats | None, int]:
+    """(quantiles [origin, hour, level] from the second day on, the seconds of an hour of the grid)."""
+    if reach_seconds <= DAY_SECONDS:
+        return None, panel.series.step_seconds
+    days_ahead = DaysAhead(panel, reach_seconds)
+    return days_ahead.issue(origins, levels, highest_loads(panel)[origins]), days_ahead.step_seconds
+
+
 def rolling_forecasts(
-    series: LoadSeries, origins: Sequence[int], lead_seconds: Sequence[float], horizon_steps: int
+    series: LoadSeries,
+    origins: Sequence[int],
+    lead_seconds: Sequence[float],
+    horizon_steps: int,
+    reach_seconds: float = 0.0,
 ) -> Iterator[tuple[int, tuple[Forecast, ...]]]:
     """What would have been issued at each origin (the last step then known), one forecast per lead time.
 
     The models are fitted once a day on what was known by then; loads are taken in at every origin. Origins must
-    ascend. The first 3 days of history give `reactive_only`.
+    ascend. The first 3 days of history give `reactive_only`. A forecast reaches `horizon_steps` of the first day
+    ahead, or, where `reach_seconds` is more than a day, so far.
     """
     day = series.steps_per_day
     position = 0
-    horizons = np.arange(1, min(horizon_steps, day) + 1)
+    horizons = np.arange(1, (day if reach_seconds > DAY_SECONDS else min(horizon_steps, day)) + 1)
     while position < len(origins):
         fitted_at = origins[position]
         chunk = [one for one in origins[position : position + day] if one < fitted_at + day]
@@ -274,9 +249,11 @@ def rolling_forecasts(
         part = LoadSeries(series.start_seconds + first * series.step_seconds, series.step_seconds, known)
         fit_steps = fitted_at + 1 - first
         days = LoadSeries(0.0, series.step_seconds, known[:fit_steps]).span_days()
+        believed = believable(known, fit_steps)
         if days < REACTIVE_ONLY_BELOW_DAYS:
             for origin in chunk:
-                yield origin, tuple(_without_models(part, origin - first, days) for _ in lead_seconds)
+                without = _without_models(part, believed, origin - first, days)
+                yield origin, tuple(without for _ in lead_seconds)
             continue
         models = fit_models(part, fit_steps)
         inside = np.array(chunk) - first
@@ -284,41 +261,42 @@ def rolling_forecasts(
             (judged := judge_models(models, lead), judged.issue(inside, horizons, np.array(LEVELS)))
             for lead in lead_seconds
         ]
+        later, later_step = _later(models.panel, inside, np.array(LEVELS), reach_seconds)
+        rise = rises(part, inside)
         for row, origin in enumerate(chunk):
+            plain = _past_forecast(part, believed, int(inside[row]), days, rise[row])
+            if later is not None:
+                plain = replace(plain, later_quantiles=later[row], later_step_seconds=later_step)
             yield (
                 origin,
                 tuple(
-                    _past_forecast(part, int(inside[row]), judged, loads[row], bool(shifted[row]), days)
+                    _judged(plain, judged, loads[row], bool(shifted[row]))
                     for judged, (loads, shifted) in issued
                 ),
             )
 
 
+def _judged(plain: Forecast, judged: FittedForecaster, loads: Floats, shifted: bool) -> Forecast:
+    standing = plain.standing
+    if standing is Standing.NORMAL or judged.standing is Standing.DEGRADED:
+        standing = judged.standing
+    return replace(
+        plain, quantiles=loads, standing=standing, model=judged.model, reasons=judged.reasons,
+        coverage=judged.coverage, shifted=shifted, trust=judged.trust,
+    )  # fmt: skip
+
+
 def _past_forecast(
-    series: LoadSeries, origin: int, judged: FittedForecaster, loads: Floats, shifted: bool, days: float
+    series: LoadSeries, believed: Floats, origin: int, days: float, rise: Rise | None
 ) -> Forecast:
-    standing = judged.standing
-    if days < SCALE_OUT_ONLY_BELOW_DAYS and standing is Standing.NORMAL:
-        standing = Standing.SCALE_OUT_ONLY
-    age, last = _newest_load(series, origin)
-    return Forecast(
-        issued_at_seconds=series.start_seconds + (origin + 1) * series.step_seconds,
-        step_seconds=series.step_seconds,
-        levels=LEVELS,
-        quantiles=loads,
-        standing=standing,
-        model=judged.model,
-        reasons=judged.reasons,
-        coverage=judged.record.coverage95 if judged.record else None,
-        age_seconds=age,
-        last_load=last,
-        shifted=shifted,
-        stale=age is None or age > STALE_SECONDS,
-    )
+    """What is known at the origin whatever the lead time is."""
+    young = days < SCALE_OUT_ONLY_BELOW_DAYS
+    plain = _without_models(series, believed, origin, days)
+    return replace(plain, standing=Standing.SCALE_OUT_ONLY if young else Standing.NORMAL, rise=rise)
 
 
-def _without_models(series: LoadSeries, origin: int, days: float) -> Forecast:
-    age, last = _newest_load(series, origin)
+def _without_models(series: LoadSeries, believed: Floats, origin: int, days: float) -> Forecast:
+    age, last = newest_load(series, believed, origin)
     return Forecast(
         issued_at_seconds=series.start_seconds + (origin + 1) * series.step_seconds,
         step_seconds=series.step_seconds,
@@ -333,13 +311,21 @@ def _without_models(series: LoadSeries, origin: int, days: float) -> Forecast:
     )
 
 
-def _newest_load(series: LoadSeries, origin: int) -> tuple[float | None, float | None]:
-    """(age in seconds beyond its own step, value) of the newest point at `origin`; None when there is none."""
-    for back in range(min(origin, series.steps_per_day) + 1):
-        value = series.values[origin - back]
-        if np.isfinite(value):
-            return float(back * series.step_seconds), float(value)
-    return None, None
+def newest_load(series: LoadSeries, believed: Floats, origin: int) -> tuple[float | None, float | None]:
+    """(age in seconds beyond its own step of the newest point, the newest value that is believed) at `origin`.
+
+    None when there is none within a day. `believed` is the series without lone spikes; a point of half an hour and more
+    is a mean of many, and believed as it is.
+    """
+    if series.step_seconds > LATE_SECONDS:
+        believed = series.values
+    first = max(0, origin - series.steps_per_day)
+    seen = np.flatnonzero(np.isfinite(series.values[first : origin + 1]))
+    if not len(seen):
+        return None, None
+    good = np.flatnonzero(np.isfinite(believed[first : origin + 1]))
+    age = float(origin - first - seen[-1]) * series.step_seconds
+    return age, float(believed[first + good[-1]]) if len(good) else None
 
 
 def _choose(records: Mapping[str, Record]) -> tuple[str, list[str]]:
@@ -355,7 +341,7 @@ def _choose(records: Mapping[str, Record]) -> tuple[str, list[str]]:
 
 
 def _numbers(fitted: FittedForecaster, days: float) -> dict[str, float]:
-    numbers = {"history_days": days, "band_excess": fitted.excess}
+    numbers = {"history_days": days, "trust": fitted.trust}
     if fitted.record:
         numbers |= {
             "coverage90": fitted.record.coverage90,

@@ -29,6 +29,9 @@ _FOURIER_DAYS = 28
 _DAILY_HARMONICS = 8
 _WEEKLY_HARMONICS = 3
 _WEEKLY_NEEDS_DAYS = 14
+_HIGHEST_DAYS = 28
+# Above the highest load of a history in which no growth can be measured yet.
+_YOUNG_MARGIN = float(np.log(1.5))
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,13 @@ class Panel:
     def steps(self, minutes: float) -> int:
         """Whole steps in `minutes`, at least one."""
         return max(1, round(minutes * 60 / self.series.step_seconds))
+
+    def hour_steps(self) -> int:
+        """Steps of an hour, or of the longest part of one of which a day is a whole number."""
+        size = self.steps(60)
+        while self.day % size:
+            size -= 1
+        return size
 
     def load(self, z: Floats) -> Floats:
         """Back from z to load; never negative."""
@@ -97,7 +107,7 @@ def build_panel(series: LoadSeries, fit_steps: int | None = None) -> Panel:
     with all_missing_is_nan():
         by_week = np.asarray(np.nanmedian(np.stack(weekly), axis=0), dtype=float)
         by_day = np.asarray(np.nanmedian(np.stack(daily), axis=0), dtype=float)
-    shape = _seasonal_shape(series, believed, fitted, length)
+    shape = seasonal_shape(series, believed, fitted, length)
     profile = first_known(by_week, by_day, shape)
     return Panel(
         series=series,
@@ -130,7 +140,7 @@ def level_views(panel: Panel, base_ahead: Floats) -> list[Floats]:
     return [first_known(quick, hour_view), hour_view, three_view, day_view]
 
 
-def _seasonal_shape(series: LoadSeries, z: Floats, fitted: int, length: int) -> Floats:
+def seasonal_shape(series: LoadSeries, z: Floats, fitted: int, length: int) -> Floats:
     """A robust Fourier fit of the last four weeks: the daily (and weekly) course, continued over the grid."""
     first = max(0, fitted - _FOURIER_DAYS * series.steps_per_day)
     stride = max(1, round(900 / series.step_seconds))
@@ -168,3 +178,33 @@ def _harmonics(series: LoadSeries, index: np.ndarray, span_days: float) -> Float
         for k in range(1, _WEEKLY_HARMONICS + 1):
             columns += [np.sin(2 * np.pi * k * days / 7), np.cos(2 * np.pi * k * days / 7)]
     return np.stack(columns, axis=1)
+
+
+def highest_loads(panel: Panel) -> Floats:
+    """The highest z of the last four weeks at each step, and a week's growth on top: no band reaches above it.
+
+    A band above everything that was ever seen covers next to nothing and costs replicas.
+    """
+    fit, day = panel.fit_steps, panel.day
+    recent = panel.believed[max(0, fit - _HIGHEST_DAYS * day) : fit]
+    best = float(np.nanmax(recent)) if np.isfinite(recent).any() else np.inf
+    later = np.fmax.accumulate(np.concatenate([[best], panel.believed[fit:]]))[1:]
+    return np.concatenate([np.full(fit, best), later]) + _weekly_growth(panel)
+
+
+def _weekly_growth(panel: Panel) -> float:
+    """By how much the load grew from week to week, in z; 0 where it did not grow in each of the last weeks."""
+    week = 7 * panel.day
+    ends = range(panel.fit_steps, week - 1, -week)
+    weeks = [panel.believed[end - week : end] for end in ends][:4]
+    means = [float(np.nanmean(one)) for one in weeks if np.isfinite(one).mean() > 0.5]
+    if len(means) < 2:
+        return _YOUNG_MARGIN
+    growth = -np.diff(means)
+    return float(growth.mean()) if (growth > 0).all() else 0.0
+
+
+def hour_deviation(panel: Panel) -> Floats:
+    """How far the last hour was above the profile, in z."""
+    deviation = panel.believed - panel.profile_ahead[: len(panel.believed)]
+    return trailing_mean(deviation, panel.steps(60))

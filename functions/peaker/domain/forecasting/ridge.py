@@ -9,7 +9,7 @@ import numpy as np
 from .panel import Panel, level_views
 from .series import Floats, Ints
 
-_HALF_LIFE_DAYS = 14.0
+HALF_LIFE_DAYS = 14.0
 _STRENGTH = 4.0
 _HUBER = 1.345
 _ROUNDS = 3
@@ -74,10 +74,10 @@ def fit_ridge(panel: Panel, features: Features, origins: Ints, folds: Ints, knot
         target = panel.believed[rows + knot] - features.profile[rows + knot]
         good = np.isfinite(target) & np.isfinite(design).all(axis=1)
         design, target, rows, fold = design[good], target[good], rows[good], folds[use][good]
-        decay = 0.5 ** ((panel.fit_steps - rows) / (_HALF_LIFE_DAYS * panel.day))
-        full.append(_robust_ridge(design, target, decay, strength))
-        first.append(_robust_ridge(design[fold == 1], target[fold == 1], decay[fold == 1], strength))
-        second.append(_robust_ridge(design[fold == 0], target[fold == 0], decay[fold == 0], strength))
+        decay = 0.5 ** ((panel.fit_steps - rows) / (HALF_LIFE_DAYS * panel.day))
+        full.append(robust_ridge(design, target, decay, strength))
+        first.append(robust_ridge(design[fold == 1], target[fold == 1], decay[fold == 1], strength))
+        second.append(robust_ridge(design[fold == 0], target[fold == 0], decay[fold == 0], strength))
     return RidgeModel(knots, np.stack(full), (np.stack(first), np.stack(second)))
 
 
@@ -93,7 +93,8 @@ def ridge_forecast(
     return np.asarray(features.profile[target] + moved, dtype=float)
 
 
-def _robust_ridge(design: Floats, target: Floats, decay: Floats, strength: float) -> Floats:
+def robust_ridge(design: Floats, target: Floats, decay: Floats, strength: float) -> Floats:
+    """Coefficients by ridge regression with Huber weights on top of `decay`; the last column is the constant."""
     width = design.shape[1]
     solution: Floats = np.zeros(width)
     if len(target) < width:

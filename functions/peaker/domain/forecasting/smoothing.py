@@ -71,7 +71,7 @@ class SmoothedStates:
 
 def smooth_panel(panel: Panel) -> SmoothedStates:
     """Filter the panel's history; the rates are those with the least error over its fitted part."""
-    size = panel.steps(60)
+    size = panel.hour_steps()
     blocks = len(panel.believed) // size
     with all_missing_is_nan():
         means = np.nanmean(panel.believed[: blocks * size].reshape(blocks, size), axis=1)

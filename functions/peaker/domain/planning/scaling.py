@@ -2,8 +2,9 @@
 alarm.
 
 A pure function of what is known now, a forecast, a lead time, a policy and the state of earlier checks.
-Invariants: I3 (never below min_replicas), I4 (unknown means hold), I8 (a forecast adds, never removes;
-removal needs measured low load and a forecast that stays below), I12 (max_replicas is a ceiling).
+Invariants: I3 (never below min_replicas), I4 (unknown means hold), I8 (a forecast adds, never removes; removal needs
+measured low load and a forecast that stays below, or, where nothing can be forecast, low load for a lead time), I12
+(max_replicas is a ceiling).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from enum import StrEnum
 from peaker.domain.forecasting import Forecast, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
+from peaker.domain.planning.reaction import patient_checks, react
 from peaker_contract.load_settings import ForecastSettings
 
 
@@ -37,6 +39,7 @@ class Outcome(StrEnum):
 
 
 DEFAULT_QUANTILE = 0.95
+KEEP_LEAD_TIMES = 2.0
 
 
 @dataclass(frozen=True)
@@ -123,11 +126,10 @@ class ScalingPolicy:
     low_checks_needed: int = 3
     hysteresis: float = 0.05
     # A replica given up and needed again within twice the lead time was not worth giving up.
-    keep_lead_times: float = 2.0
+    keep_lead_times: float = KEEP_LEAD_TIMES
     keep_quantile: float = 0.75
     # How many replicas can be built side by side; None: any number. A cluster's lease lets one run build at a time.
     builds_at_once: int | None = None
-    degraded_headroom: float = 0.7
     hold_after_trouble_seconds: float = 1800.0
     # A day's hold costs 8 to 24 % more replica-hours on real traces and saves nothing at equal cost; an hour does.
     hold_after_shift_seconds: float = 3600.0
@@ -256,14 +258,15 @@ def _need(inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, polic
     wanted: list[tuple[int, str]] = [(policy.min_replicas, "the floor min_replicas")]
     if inputs.load_now is not None:
         numbers["load_now"] = inputs.load_now
-        blind = forecast.standing in {Standing.DEGRADED, Standing.REACTIVE_ONLY}
-        headroom = policy.degraded_headroom if blind else 1.0
-        floor = replicas_for(inputs.load_now / headroom, capacity)
-        how = f"the load of {inputs.load_now:g} now" + (f" at {headroom:.0%} headroom" if blind else "")
-        wanted.append((floor, how))
-    if forecast.quantiles is not None:
-        # The forecast is issued at the end of the last full step; the decision may come later.
-        start = lead + max(0.0, inputs.now_seconds - forecast.issued_at_seconds)
+        reaction = react(inputs.load_now, forecast, lead)
+        if reaction.is_burst:
+            numbers["burst_load"] = reaction.load
+        wanted.append((replicas_for(reaction.load, capacity), reaction.text))
+    # The forecast is issued at the end of the last full step; the decision may come later.
+    start = lead + _passed(inputs, forecast)
+    if _is_beyond(forecast, start + policy.period_seconds):
+        numbers["horizon_seconds"] = forecast.reach_seconds
+    elif forecast.quantiles is not None:
         upper = forecast.highest(policy.quantile, start, start + policy.period_seconds)
         middle = forecast.highest(0.5, start, start + policy.period_seconds)
         factor = _factor(inputs, lead, lead + policy.period_seconds)
@@ -277,7 +280,8 @@ def _need(inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, polic
         if factor > 1:
             numbers["calendar_factor"] = factor
             name += f" with the calendar's factor {factor:g}"
-        wanted.append((replicas_for(upper * factor, capacity), name))
+        if forecast.standing is not Standing.DEGRADED:
+            wanted.append((replicas_for(upper * factor, capacity), name))
     coming = (inputs.fleet.serving or 0) + inputs.fleet.building
     for later in _needed_later(inputs, forecast, lead_time, policy):
         if (due := min(later.replicas - later.built_before - coming, policy.builds_at_once or 0)) > 0:
@@ -290,6 +294,10 @@ def _need(inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, polic
     unlimited, by = max(wanted, key=lambda each: each[0])
     numbers["unlimited"] = float(unlimited)
     return _Need(min(unlimited, policy.max_replicas), unlimited, by, numbers)
+
+
+def _is_beyond(forecast: Forecast, until_seconds: float) -> bool:
+    return forecast.quantiles is not None and until_seconds > forecast.reach_seconds
 
 
 @dataclass(frozen=True)
@@ -312,8 +320,10 @@ def _needed_later(
     lead = lead_time.p90_seconds
     if policy.builds_at_once is None or forecast.quantiles is None or lead <= 0:
         return []
-    passed = max(0.0, inputs.now_seconds - forecast.issued_at_seconds)
-    reach = len(forecast.quantiles) * forecast.step_seconds - passed
+    if forecast.standing is Standing.DEGRADED:
+        return []
+    passed = _passed(inputs, forecast)
+    reach = forecast.reach_seconds - passed - policy.period_seconds
     most = min(int(reach // lead), policy.max_replicas)
     found = []
     for number in range(2, most + 1):
@@ -350,6 +360,12 @@ def _scale_in(
     need: _Need,
 ) -> ScalingDecision:
     serving = inputs.fleet.serving or 0
+    if "horizon_seconds" in need.numbers:
+        reason = (
+            f"the lead time of {lead_time.p90_seconds / 3600:.1f} h is beyond the forecast, which reaches "
+            f"{forecast.reach_seconds / 3600:.1f} h ahead: nothing is removed, and only the load of now adds"
+        )
+        return _decision(Action.NONE, Outcome.ALARM, reason, need, 0, 0, replace(state, low_checks=0))
     if need.unlimited > policy.max_replicas:
         reason = f"{need.by}, takes {need.unlimited} replicas, above max_replicas {policy.max_replicas} (I12)"
         return _decision(Action.NONE, Outcome.ALARM, reason, need, 0, 0, replace(state, low_checks=0))
@@ -358,7 +374,7 @@ def _scale_in(
             Action.NONE, Outcome.HOLD, f"{serving} replicas serve, as needed by {need.by}", need, 0, 0,
             replace(state, low_checks=0),
         )  # fmt: skip
-    objection = _objection(inputs, forecast, policy, state)
+    objection = _objection(inputs, forecast, lead_time, policy, state)
     if objection:
         return _decision(
             Action.NONE, Outcome.HOLD, f"no scale-in: {objection}", need, 0, 0, replace(state, low_checks=0)
@@ -373,37 +389,74 @@ def _scale_in(
         )  # fmt: skip
     checks = state.low_checks + 1
     state = replace(state, low_checks=checks)
-    if checks < policy.low_checks_needed:
-        reason = (
-            f"{keep} replicas would do ({why}), seen {checks} of {policy.low_checks_needed} times in a row"
-        )
+    checks_needed = policy.low_checks_needed
+    if forecast.standing is Standing.DEGRADED:
+        checks_needed = patient_checks(lead_time.p90_seconds, policy.period_seconds, checks_needed)
+    if checks < checks_needed:
+        reason = f"{keep} replicas would do ({why}), seen {checks} of {checks_needed} times in a row"
         return _decision(Action.NONE, Outcome.HOLD, reason, need, 0, 0, state)
     if surplus <= 0:
         lifetime = policy.minimum_lifetime_seconds / 60
         reason = f"{keep} replicas would do, but no peak replica has lived {lifetime:.0f} min"
         return _decision(Action.NONE, Outcome.HOLD, reason, need, 0, 0, state)
     reason = f"{keep} replicas do ({why}) in {checks} checks in a row; {serving} serve"
+    if forecast.standing is Standing.DEGRADED and surplus == serving - keep:
+        # As reactive scaling does: a fleet that has just become as small as the load waits for its patience again.
+        state = replace(state, low_checks=0)
     return _decision(Action.SCALE_IN, Outcome.ACT, reason, need, 0, surplus, state)
 
 
 def _objection(
-    inputs: DecisionInputs, forecast: Forecast, policy: ScalingPolicy, state: CheckState
+    inputs: DecisionInputs,
+    forecast: Forecast,
+    lead_time: LeadTime,
+    policy: ScalingPolicy,
+    state: CheckState,
 ) -> str | None:
     """The first thing that forbids scale-in, or None."""
     if inputs.load_now is None or forecast.stale:
         return "the load metric is missing or stale (I4)"
     if inputs.fleet.draining:
         return f"{inputs.fleet.draining} replicas are draining"
-    if forecast.standing is not Standing.NORMAL:
+    if forecast.standing in {Standing.REACTIVE_ONLY, Standing.SCALE_OUT_ONLY}:
         return f"the forecast is {forecast.standing}"
+    if _is_beyond(forecast, _keep_until(inputs, forecast, lead_time, policy)):
+        hours = policy.keep_lead_times * lead_time.p90_seconds / 3600
+        return f"the next {hours:.1f} h count, and the forecast reaches {forecast.reach_seconds / 3600:.1f} h"
     shift = state.shift_seen_seconds
-    if shift is not None and inputs.now_seconds - shift < policy.hold_after_shift_seconds:
+    foreseen = forecast.standing is not Standing.DEGRADED
+    if foreseen and shift is not None and inputs.now_seconds - shift < policy.hold_after_shift_seconds:
         return f"a level shift was seen {(inputs.now_seconds - shift) / 3600:.1f} h ago"
     for trouble in inputs.troubles:
         age = inputs.now_seconds - trouble.at_seconds
         if 0 <= age < policy.hold_after_trouble_seconds:
             return f"{trouble.kind} {age / 60:.0f} min ago: low load proves nothing"
     return None
+
+
+def _passed(inputs: DecisionInputs, forecast: Forecast) -> float:
+    """Seconds since the forecast was issued."""
+    return max(0.0, inputs.now_seconds - forecast.issued_at_seconds)
+
+
+def _keep_seconds(lead_time: LeadTime, policy: ScalingPolicy) -> float:
+    return max(policy.keep_lead_times * lead_time.p90_seconds, 3600.0)
+
+
+def horizon_needed_seconds(lead_time: LeadTime, period_seconds: float) -> float:
+    """How far a forecast must reach for decisions until a period after its issue: the lead time and the keep window.
+
+    An hour more, for the step that has not ended at the time of issue.
+    """
+    keep = max(KEEP_LEAD_TIMES * lead_time.p90_seconds, 3600.0)
+    return keep + 2 * period_seconds + 3600.0
+
+
+def _keep_until(
+    inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy
+) -> float:
+    """Seconds from the issue to the end of what a replica is kept for."""
+    return _passed(inputs, forecast) + _keep_seconds(lead_time, policy)
 
 
 def _keep(
@@ -413,13 +466,17 @@ def _keep(
 
     For the load now and for the forecast until a replica given up could be rebuilt twice.
     """
-    lead = lead_time.p90_seconds
-    look_seconds = max(policy.keep_lead_times * lead, 3600.0)
-    soon_seconds = min(look_seconds, lead + policy.period_seconds)
-    start = max(0.0, inputs.now_seconds - forecast.issued_at_seconds)
+    if forecast.standing is Standing.DEGRADED or forecast.quantiles is None:
+        return need.wanted, need.by
+    start = _passed(inputs, forecast)
+    look_seconds = _keep_seconds(lead_time, policy)
+    soon_seconds = min(look_seconds, lead_time.p90_seconds + policy.period_seconds)
+    # Less trust in the bands keeps for less likely loads: by degrees, up to what is served.
+    doubt = (1 - forecast.trust) * max(0.0, policy.quantile - policy.keep_quantile)
+    keep_quantile = policy.keep_quantile + doubt
     factor = _factor(inputs, 0.0, look_seconds)
     soon = factor * forecast.highest(policy.quantile, start, start + soon_seconds)
-    later = factor * forecast.highest(policy.keep_quantile, start, start + look_seconds)
+    later = factor * forecast.highest(keep_quantile, start, start + look_seconds)
     slack = 1 + policy.hysteresis
     capacity = policy.capacity.per_replica
     by_load = replicas_for((inputs.load_now or 0.0) * slack, capacity)
@@ -433,7 +490,7 @@ def _keep(
     choices = [
         *in_turn,
         (by_soon, f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {soon:.4g}"),
-        (by_later, f"p{policy.keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {later:.4g}"),
+        (by_later, f"p{keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {later:.4g}"),
         (by_load, f"the load is {inputs.load_now:g}"),
         (by_calendar, "the calendar"),
         (need.wanted, need.by),

@@ -16,8 +16,9 @@ from peaker.domain.forecasting import (
     forecast_demand,
     series_from_points,
 )
+from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS, SHORTEST_REACH_DAYS
 from peaker.domain.forecasting.scoring import LEAST_SCORED, Score, score_issued
-from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS, empty_series
+from peaker.domain.forecasting.series import DAY_SECONDS, KEPT_HISTORY_DAYS, empty_series
 from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.lead_time import (
@@ -37,6 +38,7 @@ from peaker.domain.planning.scaling import (
     ScalingDecision,
     ScalingPolicy,
     decide,
+    horizon_needed_seconds,
     minimum_lifetime_minutes,
     served_quantile,
 )
@@ -123,7 +125,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     lead_inputs = lead_time_inputs(settings, fleet, past, snapshot_history(ports.common, settings, fleet))
     lead_time = predict_lead_time(lead_inputs, past)
     series = _history(ports, settings, now)
-    forecast = forecast_demand(series, lead_time.p90_seconds, metric_name=settings.load_metric.name)
+    forecast = _forecast(series, lead_time, settings)
     trouble = troubles(ports, settings, state, now)
     inputs = DecisionInputs(
         now_seconds=now.timestamp(),
@@ -138,7 +140,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     decision = decide(inputs, forecast, lead_time, policy, state)
     back = return_lead_time(ports.common.environment, fleet, decision.shortage, lead_inputs, past, now)
     if back is not None and back.p90_seconds < lead_time.p90_seconds:
-        nearer = forecast_demand(series, back.p90_seconds, metric_name=settings.load_metric.name)
+        nearer = _forecast(series, back, settings)
         later = decide(inputs, nearer, back, policy, state)
         # A nearer look may let a return wait; it is no reason to take a replica away (I8).
         if later.surplus == 0:
@@ -196,6 +198,15 @@ def scaling_policy(
         minimum_lifetime_seconds=60.0 * minutes,
         hold_after_trouble_seconds=60.0 * settings.holds.minutes,
         builds_at_once=1,
+    )
+
+
+def _forecast(series: LoadSeries, lead_time: LeadTime, settings: ClusterSettings) -> Forecast:
+    """The forecast as far ahead as the decision looks: a week at least, two weeks at most."""
+    needed = horizon_needed_seconds(lead_time, 60.0 * settings.forecast.schedule_minutes)
+    reach = min(LONGEST_REACH_DAYS * DAY_SECONDS, max(SHORTEST_REACH_DAYS * DAY_SECONDS, needed))
+    return forecast_demand(
+        series, lead_time.p90_seconds, metric_name=settings.load_metric.name, reach_seconds=reach
     )
 
 
@@ -277,7 +288,9 @@ def _publish(ports: ForecastPorts, check: _Check) -> None:
         Metric.REPLICA_SHORTAGE: float(decision.shortage if acts else 0),
         Metric.REPLICA_SURPLUS: float(decision.surplus if acts else 0),
         Metric.SCALING_DECISION: float(decision.shortage - decision.surplus),
-        Metric.DECISION_ALARM: float(decision.outcome is Outcome.ALARM),
+        Metric.DECISION_ALARM: float(
+            decision.outcome is Outcome.ALARM or "horizon_seconds" in decision.numbers
+        ),
         Metric.LEAD_TIME_SECONDS: check.lead_time.p90_seconds,
         Metric.FORECAST_DEGRADED: float(_is_degraded(forecast)),
         Metric.OBSERVING: float(check.observation.observing),
@@ -310,13 +323,15 @@ def _remember(
     ports.records.save_check_state(cluster, state)
     if forecast.quantiles is None:
         return
-    ahead = max(1, round(lead_time.p90_seconds / forecast.step_seconds))
-    ahead = min(ahead, len(forecast.quantiles))
+    ahead = max(1, round(lead_time.p90_seconds / forecast.step_seconds)) * forecast.step_seconds
+    if ahead > forecast.reach_seconds:
+        return
+    middle = ahead - forecast.step_seconds / 2
     issued = IssuedForecast(
         issued_at_seconds=forecast.issued_at_seconds,
-        target_seconds=forecast.issued_at_seconds + ahead * forecast.step_seconds,
-        p50=float(forecast.quantile(0.5)[ahead - 1]),
-        p95=float(forecast.quantile(0.95)[ahead - 1]),
+        target_seconds=forecast.issued_at_seconds + ahead,
+        p50=forecast.highest(0.5, middle, middle),
+        p95=forecast.highest(0.95, middle, middle),
         model=forecast.model,
         required=decision.required,
     )

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peaker.domain.forecasting import LEVELS, LoadSeries, Standing, forecast_demand
-from peaker.domain.forecasting.blend import BLEND
-from peaker.domain.forecasting.forecaster import fit_models, rolling_forecasts
-from peaker.domain.forecasting.record import band_stretch
+from peaker.domain.forecasting import LEVELS, BeyondHorizon, LoadSeries, Standing, forecast_demand
+from peaker.domain.forecasting.forecaster import rolling_forecasts
 
 from tests.unit.domain.forecasting.loads import START, daily, series
 
@@ -60,6 +58,70 @@ def test_the_highest_load_of_a_window_and_a_level_between_two() -> None:
     between = forecast.quantile(0.93)
     assert (between >= forecast.quantile(0.9) - 1e-9).all()
     assert (between <= curve + 1e-9).all()
+
+
+def test_the_week_ahead_keeps_its_weekend() -> None:
+    """28 days from a Thursday: the weekend is two to four days ahead, at 70 % of a working day."""
+    forecast = forecast_demand(series(daily(28)), HOUR)
+    assert forecast.reach_seconds == 7 * 24 * HOUR
+    days = [forecast.highest(0.5, day * 24 * HOUR, (day + 1) * 24 * HOUR) for day in range(7)]
+    assert days[2] < 0.85 * days[0]
+    assert days[3] < 0.85 * days[0]
+    assert days[5] == pytest.approx(days[0], rel=0.1)
+
+
+def test_the_days_ahead_are_covered_as_they_promise() -> None:
+    values = daily(70, noise=0.1)
+    inside = []
+    for day in (42, 49, 58):
+        forecast = forecast_demand(series(values[: day * DAY]), HOUR)
+        assert forecast.later_quantiles is not None
+        later = values[(day + 1) * DAY : (day + 7) * DAY].reshape(-1, 4)
+        inside.append((later <= forecast.later_quantiles[:, LEVELS.index(0.95)][:, None]).mean())
+    assert 0.92 <= np.mean(inside) <= 0.99
+
+
+def test_beyond_its_end_a_forecast_says_nothing() -> None:
+    forecast = forecast_demand(series(daily(28)), HOUR, reach_seconds=24 * HOUR)
+    with pytest.raises(BeyondHorizon, match=r"reaches 24\.0 h ahead, not 30\.0 h"):
+        forecast.highest(0.95, 29 * HOUR, 30 * HOUR)
+
+
+def test_growth_without_an_end_stays_covered_and_trusted() -> None:
+    """A clear rhythm that grows by a fifth a week: last week is always too little."""
+    values = daily(45) * 1.2 ** (np.arange(45 * DAY) / (7 * DAY))
+    inside = []
+    for origin, (forecast,) in rolling_forecasts(
+        series(values), list(range(36 * DAY, 42 * DAY, 12)), [HOUR], DAY
+    ):
+        inside += (values[origin + 1 : origin + 1 + DAY] <= forecast.quantile(0.95)).tolist()
+        assert forecast.standing in {Standing.NORMAL, Standing.WARY}
+    assert np.mean(inside) >= 0.9
+
+
+def test_no_band_reaches_above_all_that_was_seen_where_nothing_grows() -> None:
+    values = daily(42, noise=0.2)
+    forecast = forecast_demand(series(values), HOUR)
+    assert forecast.quantile(0.99).max() <= values[-28 * DAY :].max() * 1.001
+
+
+def test_a_wild_point_is_not_the_load_of_now() -> None:
+    values = daily(28, 300)
+    calm = values[-2]
+    values[-1] *= 50
+    assert forecast_demand(series(values, 300), HOUR).last_load == calm
+    ((_, (rolled,)),) = rolling_forecasts(series(values, 300), [len(values) - 1], [HOUR], DAY)
+    assert rolled.last_load == calm
+
+
+def test_the_steepest_rise_in_four_weeks_is_a_burst() -> None:
+    values = daily(28, 300)
+    assert forecast_demand(series(values, 300), HOUR).rise.is_burst is False  # type: ignore[union-attr]
+    values[-3:] += [200.0, 400.0, 600.0]
+    rise = forecast_demand(series(values, 300), HOUR).rise
+    assert rise is not None
+    assert rise.is_burst
+    assert rise.per_second == pytest.approx(400 / 900, rel=0.2)
 
 
 def test_a_level_that_was_not_issued_is_refused() -> None:
@@ -271,26 +333,4 @@ def test_the_band_follows_the_hour_of_the_day_whose_errors_it_has_seen() -> None
     ahead = (np.arange(1, 97) / 4) % 24
     evening, night = width[(ahead > 18) & (ahead < 22)].mean(), width[(ahead > 1) & (ahead < 14)].mean()
     assert evening > 0.2
-    assert night < 0.25 * evening
-
-
-@pytest.mark.parametrize(("spread", "narrower"), [(0.5, True), (2.0, False)])
-def test_bands_that_were_too_wide_for_weeks_are_narrowed_and_too_narrow_ones_widened(
-    spread: float, narrower: bool
-) -> None:
-    models = fit_models(series(daily(35)))
-    usual = band_stretch(models, BLEND, len(models.panel.believed) - 1)
-    models = fit_models(series(daily(35)))
-    bands = models.bands(BLEND)
-    offsets = bands.offsets
-    # The same errors against bands that are `spread` times as far from the median.
-    bands.offsets = lambda *given: offsets(*given) / spread  # type: ignore[method-assign]
-    changed = band_stretch(models, BLEND, len(models.panel.believed) - 1)
-    assert changed.shape == (len(models.grid.knots), 2)
-    assert ((changed < usual) == narrower).all()
-    assert ((changed >= 0.6) & (changed <= 1.5)).all()
-
-
-def test_bands_of_a_young_history_are_left_as_they_are() -> None:
-    models = fit_models(series(daily(5)))
-    assert (band_stretch(models, BLEND, len(models.panel.believed) - 1) == 1).all()
+    assert night < 0.35 * evening

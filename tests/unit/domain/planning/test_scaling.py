@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peaker.domain.forecasting import LEVELS, Forecast, Standing
+from peaker.domain.forecasting import LEVELS, Forecast, Rise, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.scaling import (
@@ -22,6 +22,7 @@ from peaker.domain.planning.scaling import (
     ScalingPolicy,
     Trouble,
     decide,
+    horizon_needed_seconds,
     measured_capacity,
     minimum_lifetime_minutes,
     newsvendor_quantile,
@@ -117,12 +118,84 @@ def test_a_forecast_issued_before_now_is_read_at_the_right_time() -> None:
     assert check(late, forecast([150.0, 150.0, 150.0, 250.0])).shortage == 1
 
 
-@pytest.mark.parametrize("standing", [Standing.DEGRADED, Standing.REACTIVE_ONLY])
-def test_without_a_trusted_forecast_the_load_is_served_with_headroom(standing: Standing) -> None:
-    quantiles = None if standing is Standing.REACTIVE_ONLY else forecast().quantiles
-    decision = check(known_now(load=190.0), forecast(standing=standing, quantiles=quantiles))
+def test_a_young_history_serves_the_load_with_headroom() -> None:
+    decision = check(known_now(load=190.0), forecast(standing=Standing.REACTIVE_ONLY, quantiles=None))
     assert decision.required == 3
     assert "70% headroom" in decision.reason
+
+
+def test_what_cannot_be_forecast_is_served_as_it_comes_and_no_dearer() -> None:
+    """The bands of such a load ask for anything; they neither add nor keep."""
+    decision = check(known_now(load=190.0), forecast(900.0, standing=Standing.DEGRADED))
+    assert (decision.action, decision.required) == (Action.NONE, 2)
+
+
+def test_what_cannot_be_forecast_is_given_back_after_a_lead_time_of_low_load() -> None:
+    """Two hours of lead time, a check every five minutes: 25 checks, as reactive scaling waits."""
+    degraded = forecast(900.0, standing=Standing.DEGRADED)
+    waiting = check(known_now(load=90.0, serving=3), degraded, CheckState(low_checks=23))
+    assert (waiting.action, waiting.outcome) == (Action.NONE, Outcome.HOLD)
+    patient = check(known_now(load=90.0, serving=3), degraded, CheckState(low_checks=24))
+    assert (patient.action, patient.surplus) == (Action.SCALE_IN, 2)
+    assert patient.state.low_checks == 0
+
+
+def test_less_trust_keeps_for_less_likely_loads_by_degrees() -> None:
+    likely = forecast([90.0] * 3 + [190.0])
+    assert likely.quantiles is not None
+    curves = likely.quantiles.copy()
+    curves[36:] = np.array([90.0, 90.0, 150.0, 290.0, 290.0, 290.0])
+    low = known_now(load=90.0, serving=3)
+    kept = [
+        3 - check(low, replace(likely, quantiles=curves, trust=trust), CheckState(low_checks=2)).surplus
+        for trust in (1.0, 0.6, 0.0)
+    ]
+    assert kept == [1, 2, 3]
+
+
+def test_a_burst_asks_for_what_it_will_have_reached_in_a_lead_time_and_says_so() -> None:
+    """15 a minute, where no rise in four weeks was steeper than 6: 190 more in two hours, were it not bounded."""
+    burst = forecast(rise=Rise(15 / 60, 6 / 60))
+    decision = check(known_now(load=190.0), burst)
+    assert decision.required == 4
+    assert decision.numbers["burst_load"] == 380.0
+    assert "the burst: 190 now rises by 15 a minute" in decision.reason
+    small = check(known_now(load=190.0), forecast(rise=Rise(1 / 60, 0.5 / 60)))
+    assert small.numbers["burst_load"] == pytest.approx(310.0)
+
+
+def test_a_rise_as_in_memory_is_no_burst() -> None:
+    decision = check(known_now(load=190.0), forecast(rise=Rise(15 / 60, 20 / 60)))
+    assert "burst_load" not in decision.numbers
+    assert decision.required == 2
+
+
+def test_a_lead_time_beyond_the_forecast_is_an_alarm_with_its_number() -> None:
+    """Its last step says nothing of the hour in which the replica would serve."""
+    far = LeadTime(20 * HOUR, 30 * HOUR, (), "given")
+    decision = decide(known_now(serving=3), forecast([150.0] * 23 + [900.0]), far, POLICY, CheckState())
+    assert (decision.action, decision.outcome) == (Action.NONE, Outcome.ALARM)
+    assert "lead time of 30.0 h is beyond the forecast, which reaches 24.0 h" in decision.reason
+    assert decision.numbers["horizon_seconds"] == 24 * HOUR
+    adding = decide(known_now(load=350.0), forecast(), far, POLICY, CheckState())
+    assert (adding.action, adding.shortage) == (Action.SCALE_OUT, 2)
+
+
+def test_a_lead_time_of_days_reads_the_later_part_of_the_forecast() -> None:
+    far = LeadTime(20 * HOUR, 30 * HOUR, (), "given")
+    later = np.full((144, len(LEVELS)), 150.0)
+    later[6:8] = 450.0
+    week = forecast(later_quantiles=later, later_step_seconds=3600)
+    decision = decide(known_now(), week, far, POLICY, CheckState())
+    assert (decision.action, decision.required) == (Action.SCALE_OUT, 5)
+    assert horizon_needed_seconds(far, 300.0) <= week.reach_seconds
+
+
+def test_nothing_is_removed_where_the_forecast_ends_before_what_a_replica_is_kept_for() -> None:
+    far = LeadTime(10 * HOUR, 15 * HOUR, (), "given")
+    decision = decide(known_now(load=90.0, serving=3), forecast(90.0), far, POLICY, CheckState(low_checks=9))
+    assert decision.outcome is Outcome.HOLD
+    assert "the next 30.0 h count, and the forecast reaches 24.0 h" in decision.reason
 
 
 def test_a_known_event_multiplies_the_forecast() -> None:

@@ -1,4 +1,7 @@
-"""How near the forecast comes: pinball loss by horizon against last week's value, and coverage."""
+"""Bands against what came: 48 rolling origins per trace, evenly spaced from day 8, 14, 28 or 56 (by length) to a day
+before the end; the last two thirds of every second one are scored in five horizon buckets, p95 pinball loss against
+last week's value with online conformal bands.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.forecasting import LoadSeries, forecast_demand
-from peaker.domain.forecasting.forecaster import utilisation_reasons
 from peaker.domain.forecasting.record import pinball
-from peaker.domain.forecasting.windows import trailing_mean
+from peaker.domain.forecasting.series import DAY_SECONDS
 
-from peaker_backtest.load_input import read_load
+from bench.forecast.traces import load_trace
 
 Floats = NDArray[np.float64]
 BUCKET_ENDS_MINUTES = (30, 60, 180, 360, 1440)
 LEVELS = (0.9, 0.95)
-# Correlation of a load with itself a day or a week earlier, from which on it has a rhythm.
-RHYTHM = 0.5
 
 
 @dataclass(frozen=True)
@@ -33,43 +33,6 @@ class Accuracy:
     points: list[int]
 
 
-def trace_series(folder: Path, name: str) -> LoadSeries:
-    return read_load(folder / f"{name}.csv").series()
-
-
-def kind_of(series: LoadSeries) -> str:
-    """What a trace is, by its values alone; so it can be said of any CSV.
-
-    `utilisation`: never above 100 and often at it, so scaling itself shapes it. `load`: it has a rhythm, that is,
-    the log of its hourly mean, less the mean of the day before, correlates by 0.5 or more with itself 24 hours or
-    7 days earlier. That is what demand from people and schedules looks like, and the group by which the decisions
-    are judged. `other`: the rest (a percentage, a latency, bytes in bursts); shown, not judged.
-    """
-    if utilisation_reasons(series):
-        return "utilisation"
-    size = max(1, 3600 // series.step_seconds)
-    day = series.steps_per_day // size
-    count = len(series.values) // size
-    blocks = series.values[: count * size].reshape(count, size)
-    seen = np.isfinite(blocks)
-    hourly = np.where(seen, blocks, 0.0).sum(axis=1) / np.maximum(1, seen.sum(axis=1))
-    hourly[~seen.any(axis=1)] = np.nan
-    z = np.log(hourly + 0.05 * np.nanmean(hourly) + 1e-12)
-    z = (z - trailing_mean(z, day))[day:]
-    return "load" if max(_correlation(z, day), _correlation(z, 7 * day)) >= RHYTHM else "other"
-
-
-def _correlation(values: Floats, lag: int) -> float:
-    """With itself `lag` steps earlier; -1 when fewer than a day of pairs were seen or nothing changes."""
-    if len(values) <= lag:
-        return -1.0
-    now, then = values[lag:], values[:-lag]
-    seen = np.isfinite(now) & np.isfinite(then)
-    if seen.sum() < 24 or min(now[seen].std(), then[seen].std()) < 1e-9:
-        return -1.0
-    return float(np.corrcoef(now[seen], then[seen])[0, 1])
-
-
 def scored_origins(series: LoadSeries) -> list[int]:
     """Every second of 48 evenly spaced origins (the last known step of each)."""
     day = series.steps_per_day
@@ -81,7 +44,7 @@ def scored_origins(series: LoadSeries) -> list[int]:
 
 def accuracy_of(task: tuple[Path, str]) -> Accuracy:
     folder, name = task
-    series = trace_series(folder, name)
+    series = load_trace(folder, name)
     day = series.steps_per_day
     origins = scored_origins(series)
     horizons = np.arange(1, day + 1)
@@ -99,7 +62,9 @@ def accuracy_of(task: tuple[Path, str]) -> Accuracy:
         fallback = _mean_before(values, origin, day)
         week_z = np.log(np.where(np.isfinite(week), week, fallback) + offset)
         if number >= len(origins) // 3:
-            issued = forecast_demand(series.until(_end_of(series, origin)).last_days(63), 70 * 60.0)
+            issued = forecast_demand(
+                series.until(_end_of(series, origin)).last_days(63), 70 * 60.0, reach_seconds=DAY_SECONDS
+            )
             for bucket in range(len(BUCKET_ENDS_MINUTES)):
                 at = (buckets == bucket) & np.isfinite(actual)
                 if not at.any():
@@ -138,7 +103,7 @@ def _end_of(series: LoadSeries, step: int) -> float:
     return series.start_seconds + (step + 1) * series.step_seconds
 
 
-def ratios_at(one: Accuracy, level: float) -> list[float]:
+def ratios(one: Accuracy, level: float) -> list[float]:
     pairs = zip(one.ours[str(level)], one.last_week[str(level)], strict=True)
     return [mine / other for mine, other in pairs if mine > 0 and other > 0]
 
@@ -154,3 +119,58 @@ def pooled_coverage(accuracy: Sequence[Accuracy], level: float) -> float:
         for share, points in zip(one.coverage[str(level)], one.points, strict=True)
     )
     return hits / sum(sum(one.points) for one in accuracy)
+
+
+DECILES = tuple(round(0.1 * k, 1) for k in range(1, 10))
+_TWO_DAYS_HOURS = 48
+
+
+@dataclass(frozen=True)
+class TwoDays:
+    """One trace's hourly means 48 h ahead: mean weighted quantile loss over the deciles, ours and seasonal naive's."""
+
+    trace: str
+    ours: float
+    naive: float
+
+
+def two_days_of(task: tuple[Path, str]) -> TwoDays:
+    """Every sixth hour of the last third is an origin. The naive one repeats last week, with its own past errors'
+    deciles by horizon day."""
+    folder, name = task
+    series = hourly_means(load_trace(folder, name))
+    values, week = series.values, 168
+    first = max(21 * 24, 2 * len(values) // 3)
+    ahead = np.arange(1, _TWO_DAYS_HOURS + 1)
+    change = values[week:first] - values[: first - week]
+    spread = np.quantile(change[np.isfinite(change)], DECILES)
+    ours, naive, size = 0.0, 0.0, 0.0
+    for origin in range(first, len(values) - _TWO_DAYS_HOURS, 6):
+        actual = values[origin + ahead]
+        seen = np.isfinite(actual) & np.isfinite(values[origin + ahead - week])
+        issued = forecast_demand(
+            LoadSeries(series.start_seconds, 3600, values[: origin + 1]).last_days(63), 3600.0,
+            levels=(*DECILES[:4], 0.5, *DECILES[5:]), reach_seconds=2 * DAY_SECONDS,
+        )  # fmt: skip
+        assert issued.quantiles is not None
+        assert issued.later_quantiles is not None
+        both = np.concatenate([issued.quantiles, issued.later_quantiles])
+        for i, level in enumerate(DECILES):
+            ours += float(pinball(actual[seen], both[seen, i], level).sum())
+            last_week = np.maximum(0.0, values[origin + ahead - week] + spread[i])
+            naive += float(pinball(actual[seen], last_week[seen], level).sum())
+        size += float(np.abs(actual[seen]).sum()) * len(DECILES) / 2
+    return TwoDays(name, ours / size, naive / size) if size else TwoDays(name, np.nan, np.nan)
+
+
+def hourly_means(series: LoadSeries) -> LoadSeries:
+    """The series in steps of an hour; an hour without a point is missing."""
+    size = max(1, 3600 // series.step_seconds)
+    count = len(series.values) // size
+    blocks = series.values[: count * size].reshape(count, size)
+    seen = np.isfinite(blocks)
+    total = np.where(seen, blocks, 0.0).sum(axis=1)
+    return LoadSeries(
+        series.start_seconds, size * series.step_seconds,
+        np.where(seen.any(axis=1), total / np.maximum(1, seen.sum(axis=1)), np.nan),
+    )  # fmt: skip

@@ -1,0 +1,166 @@
+"""A forecast as it is issued: quantiles of the load over the time ahead, and how far they may be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+
+from .series import Floats, Ints, LoadSeries
+from .windows import trailing_median_of_three
+
+LEVELS = (0.5, 0.75, 0.9, 0.95, 0.975, 0.99)
+# Minutes over which a rise is measured, and the days in which it is looked for another one as steep.
+_RISE_MINUTES = 15
+_RISE_MEMORY_DAYS = 28
+# A rise below this share of the highest load in memory is no burst, however still the load was before.
+_LEAST_RISE_SHARE = 0.1
+
+
+class Standing(StrEnum):
+    """What the forecast may be used for, from nothing to everything."""
+
+    REACTIVE_ONLY = "reactive_only"
+    DEGRADED = "degraded"
+    SCALE_OUT_ONLY = "scale_out_only"
+    WARY = "wary"
+    NORMAL = "normal"
+
+
+class BeyondHorizon(ValueError):
+    """The forecast was asked for a time that it does not reach; both in seconds from the time of issue."""
+
+    def __init__(self, wanted_seconds: float, reach_seconds: float) -> None:
+        super().__init__(
+            f"the forecast reaches {reach_seconds / 3600:.1f} h ahead, not {wanted_seconds / 3600:.1f} h"
+        )
+        self.wanted_seconds = wanted_seconds
+        self.reach_seconds = reach_seconds
+
+
+@dataclass(frozen=True)
+class Rise:
+    """How fast the load rises now, and the steepest rise in memory; both in load units per second."""
+
+    per_second: float
+    steepest_per_second: float
+
+    @property
+    def is_burst(self) -> bool:
+        """Steeper than any rise in memory: what the shape of the days says of the next hours is no guide."""
+        return self.per_second > self.steepest_per_second > 0
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Load quantiles for the time after `issued_at_seconds`, and how far they may be trusted.
+
+    quantiles[h, i] is the load under which the step ending at issued_at + (h + 1) * step stays with
+    probability levels[i], for the first day; None when there is no forecast (reactive_only). later_quantiles[k, i]
+    is the same for the steps of `later_step_seconds` that follow, None when only the first day was asked for.
+    coverage is the trailing week's p95 coverage at the lead time, of the bands as they were then; trust falls from 1
+    to 0 with it. age_seconds is how old the newest point is beyond its own step.
+    """
+
+    issued_at_seconds: float
+    step_seconds: int
+    levels: tuple[float, ...]
+    quantiles: Floats | None
+    standing: Standing
+    model: str
+    reasons: tuple[str, ...]
+    coverage: float | None = None
+    age_seconds: float | None = None
+    last_load: float | None = None
+    shifted: bool = False
+    stale: bool = True
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    later_quantiles: Floats | None = None
+    later_step_seconds: int = 3600
+    trust: float = 1.0
+    rise: Rise | None = None
+
+    @property
+    def reach_seconds(self) -> float:
+        """How far ahead of the time of issue the forecast says something; 0 when there is none."""
+        if self.quantiles is None:
+            return 0.0
+        later = 0 if self.later_quantiles is None else len(self.later_quantiles)
+        return float(len(self.quantiles) * self.step_seconds + later * self.later_step_seconds)
+
+    def quantile(self, level: float) -> Floats:
+        """The first day's curve of one level, interpolated between the issued levels.
+
+        Raises ValueError when there is none.
+        """
+        if self.quantiles is None:
+            raise ValueError(f"there is no forecast: {'; '.join(self.reasons)}")
+        return self._between(self.quantiles, level)
+
+    def highest(self, level: float, from_seconds: float, until_seconds: float) -> float:
+        """The highest quantile over the steps that overlap [from, until], seconds from the time of issue.
+
+        Raises BeyondHorizon when the forecast ends before `until`.
+        """
+        near = self.quantile(level)
+        if until_seconds > self.reach_seconds + 1e-6:
+            raise BeyondHorizon(until_seconds, self.reach_seconds)
+        parts = [_overlapping(near, self.step_seconds, from_seconds, until_seconds)]
+        if self.later_quantiles is not None:
+            border = len(near) * self.step_seconds
+            later = self._between(self.later_quantiles, level)
+            parts.append(
+                _overlapping(later, self.later_step_seconds, from_seconds - border, until_seconds - border)
+            )
+        return float(max(part.max() for part in parts if len(part)))
+
+    def _between(self, curves: Floats, level: float) -> Floats:
+        if not self.levels[0] <= level <= self.levels[-1]:
+            raise ValueError(f"level {level} is outside {self.levels[0]} to {self.levels[-1]}")
+        if level in self.levels:
+            return curves[:, self.levels.index(level)]
+        right = int(np.searchsorted(self.levels, level))
+        low, high = self.levels[right - 1], self.levels[right]
+        part = (level - low) / (high - low)
+        return np.asarray((1 - part) * curves[:, right - 1] + part * curves[:, right], dtype=float)
+
+
+def _overlapping(curve: Floats, step_seconds: int, from_seconds: float, until_seconds: float) -> Floats:
+    """The steps of the curve that overlap [from, until]; a moment is the step in which it lies."""
+    if until_seconds < 0:
+        return curve[:0]
+    first = int(max(0.0, from_seconds // step_seconds))
+    last = int(max(-(-until_seconds // step_seconds), first + 1))
+    return curve[first:last]
+
+
+def rises(series: LoadSeries, origins: Ints) -> list[Rise | None]:
+    """How fast the load rose in the quarter of an hour before each origin, against the four weeks before the first.
+
+    Rises since then count too, up to the one that is measured. By the median of three points, so that one wild point
+    is no rise. None where the newest points are missing.
+    """
+    width = max(1, round(_RISE_MINUTES * 60 / series.step_seconds))
+    began, ended = int(origins.min()), int(origins.max())
+    first = max(0, began + 1 - _RISE_MEMORY_DAYS * series.steps_per_day)
+    known = series.values[first : ended + 1]
+    if began + 1 - first < series.steps_per_day + 2 * width:
+        return [None] * len(origins)
+    calm = trailing_median_of_three(known) if series.step_seconds <= 900 else known
+    rise = np.full(len(known), np.nan)
+    rise[width:] = calm[width:] - calm[:-width]
+    steepest = np.fmax.accumulate(rise)
+    highest = np.fmax.accumulate(known)
+    seconds = width * series.step_seconds
+    found: list[Rise | None] = []
+    for at in origins - first:
+        before = int(at) - 2 * width
+        now, memory = float(rise[at]), float(steepest[before])
+        if not (np.isfinite(now) and np.isfinite(memory)):
+            found.append(None)
+            continue
+        least = _LEAST_RISE_SHARE * float(highest[before])
+        found.append(Rise(now / seconds, max(memory, least) / seconds))
+    return found
