@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.forecasting.record import pinball
-from peaker.domain.planning.scaling import horizon_needed_seconds
+from peaker.domain.planning.scaling_policy import horizon_needed_seconds
 from peaker.domain.planning.worth import Course, Worth, judge_worth, short_weight
 
 from peaker_backtest.aws_predictive import simulate_aws_predictive

@@ -15,15 +15,9 @@ from numpy.typing import NDArray
 from peaker.domain.forecasting import LEVELS, Forecast, LoadSeries, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
-from peaker.domain.planning.scaling import (
-    Action,
-    Capacity,
-    DecisionInputs,
-    FleetCounts,
-    ScalingPolicy,
-    decide,
-    replicas_for,
-)
+from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts, replicas_for
+from peaker.domain.planning.scaling import Action, decide
+from peaker.domain.planning.scaling_policy import Capacity, ScalingPolicy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -19,7 +19,7 @@ import numpy as np
 from peaker.domain.forecasting import Forecast, LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.planning.prices import US_EAST_1
-from peaker.domain.planning.scaling import Capacity, ScalingPolicy
+from peaker.domain.planning.scaling_policy import Capacity, ScalingPolicy
 from peaker.usecases.forecast.forecast_load import scaling_policy
 
 from bench.forecast.rhythms import STEP_SECONDS, load_of

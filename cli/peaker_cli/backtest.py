@@ -17,7 +17,7 @@ from peaker.domain.contract import misfits
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import PriceTable
-from peaker.domain.planning.scaling import served_quantile
+from peaker.domain.planning.scaling_policy import served_quantile
 from peaker.domain.reading import Known, Reading, Unknown
 from pydantic import ValidationError
 from rich.console import Console

@@ -14,7 +14,8 @@ from statistics import median
 
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import PastSteps
-from peaker.domain.planning.scaling import CalendarOverride, Capacity, Trouble, measured_capacity
+from peaker.domain.planning.needed_replicas import CalendarOverride, Trouble
+from peaker.domain.planning.scaling_policy import Capacity, measured_capacity
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Instance
 from peaker.ports import ForecastPorts

@@ -28,16 +28,13 @@ from peaker.domain.planning.lead_time import (
     predict_lead_time,
     predict_return,
 )
+from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts
 from peaker.domain.planning.parking import parked_seconds, returnable
 from peaker.domain.planning.prices import PriceTable, usd
-from peaker.domain.planning.scaling import (
+from peaker.domain.planning.scaling import Outcome, ScalingDecision, decide
+from peaker.domain.planning.scaling_policy import (
     Capacity,
-    DecisionInputs,
-    FleetCounts,
-    Outcome,
-    ScalingDecision,
     ScalingPolicy,
-    decide,
     horizon_needed_seconds,
     minimum_lifetime_minutes,
     served_quantile,

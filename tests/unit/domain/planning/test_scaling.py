@@ -11,22 +11,21 @@ from hypothesis import strategies as st
 from peaker.domain.forecasting import LEVELS, Forecast, Rise, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
-from peaker.domain.planning.scaling import (
-    Action,
+from peaker.domain.planning.needed_replicas import (
     CalendarOverride,
-    Capacity,
     DecisionInputs,
     FleetCounts,
-    Outcome,
-    ScalingDecision,
-    ScalingPolicy,
     Trouble,
-    decide,
+    replicas_for,
+)
+from peaker.domain.planning.scaling import Action, Outcome, ScalingDecision, decide
+from peaker.domain.planning.scaling_policy import (
+    Capacity,
+    ScalingPolicy,
     horizon_needed_seconds,
     measured_capacity,
     minimum_lifetime_minutes,
     newsvendor_quantile,
-    replicas_for,
     served_quantile,
 )
 

@@ -1,0 +1,252 @@
+"""How many replicas are needed in time: for the load of now, the forecast at the lead time, and known events.
+
+A forecast adds to the need, it never lowers it (I8); max_replicas is a ceiling (I12).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from peaker.domain.forecasting import Forecast, Standing
+from peaker.domain.planning.lead_time import LeadTime
+from peaker.domain.planning.reaction import react
+from peaker.domain.planning.scaling_policy import ScalingPolicy
+
+
+@dataclass(frozen=True)
+class FleetCounts:
+    """Replicas now. `serving` includes the base replicas; None means that it is not known (I4)."""
+
+    serving: int | None
+    building: int = 0
+    draining: int = 0
+    peak_in_service_since: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something after which low load proves nothing: an error spike, a failover, a deploy."""
+
+    kind: str
+    at_seconds: float
+
+
+@dataclass(frozen=True)
+class CalendarOverride:
+    """A known event: the forecast is multiplied, or a load or a number of replicas is foreseen, from start to end."""
+
+    start_seconds: float
+    end_seconds: float
+    reason: str
+    factor: float = 1.0
+    replicas: int = 0
+    load: float = 0.0
+
+    def asked(self, capacity_per_replica: float) -> int:
+        """Replicas that the event takes, 0 when it only multiplies the forecast."""
+        return max(self.replicas, replicas_for(self.load, capacity_per_replica))
+
+
+@dataclass(frozen=True)
+class DecisionInputs:
+    """What is known now, beside the forecast. load_now None means that the metric is missing or stale."""
+
+    now_seconds: float
+    load_now: float | None
+    fleet: FleetCounts
+    troubles: Sequence[Trouble] = ()
+    overrides: Sequence[CalendarOverride] = ()
+
+
+def replicas_for(load: float, capacity_per_replica: float) -> int:
+    """Whole replicas that serve `load`; a hair above a whole number is that number."""
+    if capacity_per_replica <= 0:
+        raise ValueError(f"capacity per replica must be positive, got {capacity_per_replica}")
+    return max(0, math.ceil(load / capacity_per_replica - 1e-9))
+
+
+@dataclass(frozen=True)
+class Need:
+    """Replicas wanted in time, before and after the limits, and the loads behind them."""
+
+    wanted: int
+    unlimited: int
+    by: str
+    numbers: dict[str, float]
+
+
+def need_of(inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy) -> Need:
+    """The most that anything asks for, and what asks for it."""
+    numbers = {
+        "lead_time_p90_seconds": lead_time.p90_seconds,
+        "capacity_per_replica": policy.capacity.per_replica,
+        "quantile": policy.quantile,
+        "serving": float(inputs.fleet.serving if inputs.fleet.serving is not None else -1),
+        "building": float(inputs.fleet.building),
+    }
+    wanted = [
+        (policy.min_replicas, "the floor min_replicas"),
+        *_by_load(inputs, forecast, lead_time, policy, numbers),
+        *_by_forecast(inputs, forecast, lead_time, policy, numbers),
+        *_by_turn(inputs, forecast, lead_time, policy, numbers),
+        *_by_calendar(inputs, lead_time, policy, numbers),
+    ]
+    unlimited, by = max(wanted, key=lambda each: each[0])
+    numbers["unlimited"] = float(unlimited)
+    return Need(min(unlimited, policy.max_replicas), unlimited, by, numbers)
+
+
+_Wanted = list[tuple[int, str]]
+
+
+def _by_load(
+    inputs: DecisionInputs,
+    forecast: Forecast,
+    lead_time: LeadTime,
+    policy: ScalingPolicy,
+    numbers: dict[str, float],
+) -> _Wanted:
+    """What the load of now takes; in a known event that multiplies a load that cannot be forecast, so many times it."""
+    if inputs.load_now is None:
+        return []
+    capacity, lead = policy.capacity.per_replica, lead_time.p90_seconds
+    numbers["load_now"] = inputs.load_now
+    reaction = react(inputs.load_now, forecast, lead)
+    if reaction.is_burst:
+        numbers["burst_load"] = reaction.load
+    wanted = [(replicas_for(reaction.load, capacity), reaction.text)]
+    factor = calendar_factor(inputs, 0.0, lead + policy.period_seconds)
+    if forecast.standing is Standing.DEGRADED and factor > 1:
+        numbers["calendar_factor"] = factor
+        load = factor * inputs.load_now
+        text = f"the load of {inputs.load_now:g} now with the calendar's factor {factor:g}, {load:.4g}"
+        wanted.append((replicas_for(load, capacity), text))
+    return wanted
+
+
+def _by_forecast(
+    inputs: DecisionInputs,
+    forecast: Forecast,
+    lead_time: LeadTime,
+    policy: ScalingPolicy,
+    numbers: dict[str, float],
+) -> _Wanted:
+    """What the forecast says for the time when a replica begun now would serve."""
+    if forecast.quantiles is None:
+        return []
+    lead = lead_time.p90_seconds
+    # The forecast is issued at the end of the last full step; the decision may come later.
+    start = lead + passed_seconds(inputs, forecast)
+    until = start + policy.period_seconds
+    if is_beyond(forecast, until):
+        numbers["horizon_seconds"] = forecast.reach_seconds
+        return []
+    factor = calendar_factor(inputs, lead, lead + policy.period_seconds)
+    upper = factor * forecast.highest(policy.quantile, start, until)
+    numbers |= {
+        "forecast_p50": factor * forecast.highest(0.5, start, until),
+        "forecast_p95": factor * forecast.highest(0.95, start, until),
+        "forecast_upper": upper,
+    }
+    name = f"p{policy.quantile * 100:g} of the load in {lead / 60:.0f} min, {upper:.4g}"
+    if factor > 1:
+        numbers["calendar_factor"] = factor
+        name += f" with the calendar's factor {factor:g}"
+    if forecast.standing is Standing.DEGRADED:
+        return []
+    return [(replicas_for(upper, policy.capacity.per_replica), name)]
+
+
+def _by_turn(
+    inputs: DecisionInputs,
+    forecast: Forecast,
+    lead_time: LeadTime,
+    policy: ScalingPolicy,
+    numbers: dict[str, float],
+) -> _Wanted:
+    """What must be begun now, because later builds wait for earlier ones."""
+    coming = (inputs.fleet.serving or 0) + inputs.fleet.building
+    wanted = []
+    for later in needed_later(inputs, forecast, lead_time, policy):
+        if (due := min(later.replicas - later.built_before - coming, policy.builds_at_once or 0)) > 0:
+            numbers["needed_later"] = max(numbers.get("needed_later", 0.0), float(later.replicas))
+            wanted.append((coming + due, later.text))
+    return wanted
+
+
+def _by_calendar(
+    inputs: DecisionInputs, lead_time: LeadTime, policy: ScalingPolicy, numbers: dict[str, float]
+) -> _Wanted:
+    """What known events ask for by themselves until a replica begun now would serve."""
+    wanted = []
+    for override in active_overrides(inputs, 0.0, lead_time.p90_seconds + policy.period_seconds):
+        if asked := override.asked(policy.capacity.per_replica):
+            wanted.append((asked, f"the calendar: {override.reason}"))
+            numbers["calendar"] = max(numbers.get("calendar", 0.0), float(asked))
+    return wanted
+
+
+def is_beyond(forecast: Forecast, until_seconds: float) -> bool:
+    """Whether there is a forecast, and it ends before `until_seconds` after its issue."""
+    return forecast.quantiles is not None and until_seconds > forecast.reach_seconds
+
+
+@dataclass(frozen=True)
+class Later:
+    """Replicas needed in several lead times, and how many can be built before the last of them must be begun."""
+
+    replicas: int
+    built_before: int
+    text: str
+
+
+def needed_later(
+    inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, policy: ScalingPolicy
+) -> list[Later]:
+    """What is needed in 2, 3, ... lead times, as far as the forecast reaches.
+
+    Where replicas are built one after the other, the k-th one is ready in k lead times: a steep rise must be begun
+    before its foot is a lead time away.
+    """
+    lead = lead_time.p90_seconds
+    if policy.builds_at_once is None or forecast.quantiles is None or lead <= 0:
+        return []
+    if forecast.standing is Standing.DEGRADED:
+        return []
+    passed = passed_seconds(inputs, forecast)
+    reach = forecast.reach_seconds - passed - policy.period_seconds
+    most = min(int(reach // lead), policy.max_replicas)
+    found = []
+    for number in range(2, most + 1):
+        ahead = number * lead
+        # From one lead time earlier: what could not be begun while another was being built is begun now.
+        since, until = ahead - lead, ahead + policy.period_seconds
+        upper = forecast.highest(policy.quantile, passed + since, passed + until)
+        upper *= calendar_factor(inputs, since, until)
+        replicas = min(policy.max_replicas, replicas_for(upper, policy.capacity.per_replica))
+        text = (
+            f"p{policy.quantile * 100:g} of the load until {ahead / 60:.0f} min from now, {upper:.4g}, "
+            f"with {policy.builds_at_once} build at a time"
+        )
+        found.append(Later(replicas, (number - 1) * policy.builds_at_once, text))
+    return found
+
+
+def passed_seconds(inputs: DecisionInputs, forecast: Forecast) -> float:
+    """Seconds since the forecast was issued."""
+    return max(0.0, inputs.now_seconds - forecast.issued_at_seconds)
+
+
+def active_overrides(
+    inputs: DecisionInputs, from_seconds: float, until_seconds: float
+) -> list[CalendarOverride]:
+    """Known events that touch this stretch of time from now."""
+    start, end = inputs.now_seconds + from_seconds, inputs.now_seconds + until_seconds
+    return [each for each in inputs.overrides if each.start_seconds <= end and each.end_seconds >= start]
+
+
+def calendar_factor(inputs: DecisionInputs, from_seconds: float, until_seconds: float) -> float:
+    """The highest calendar factor in the window; an override can only raise the need."""
+    return max((1.0, *(each.factor for each in active_overrides(inputs, from_seconds, until_seconds))))
