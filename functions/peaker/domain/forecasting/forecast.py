@@ -81,6 +81,8 @@ class Forecast:
     later_step_seconds: int = 3600
     trust: float = 1.0
     rise: Rise | None = None
+    # The metric is a utilisation: scaling itself changes it, so a low one does not say how many replicas would do.
+    utilisation: bool = False
 
     @property
     def reach_seconds(self) -> float:

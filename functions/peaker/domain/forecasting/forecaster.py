@@ -15,7 +15,8 @@ What it does with hard input, in one place (each has a test):
 - bands that cover too little: their width follows what came (control.py), so cost grows in proportion. What still
   falls short of it takes trust away bit by bit (`wary`); `degraded` is left for what cannot be forecast at all.
 - growth: no band reaches above the highest load of four weeks by more than a week's growth, once it is measured.
-- a utilisation instead of a demand: said in the reasons, and `degraded`, because scaling itself changes it.
+- a utilisation instead of a demand: said in the reasons, and `degraded`, because scaling itself changes it; for the
+  same reason a low one removes nothing.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class FittedForecaster:
     guard_limit: float
     factors: Floats
     reasons: tuple[str, ...]
+    utilisation: bool = False
 
     def issue(self, origins: Ints, horizons: Ints, levels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """(load quantiles [origin, horizon, level], level shift seen [origin])."""
@@ -118,7 +120,9 @@ def judge_models(models: FittedModels, lead_seconds: float) -> FittedForecaster:
         reasons.append(f"p95 is {lead.factors[-1] - 1:.0%} wider than past errors, so that it covers again")
     if coverage is not None and trust < 1:
         reasons.append(f"p95 covered {coverage:.0%} of the week: {trust:.0%} of the usual trust")
-    if utilisation_reasons(series.until(series.start_seconds + panel.fit_steps * series.step_seconds)):
+    until = series.start_seconds + panel.fit_steps * series.step_seconds
+    utilisation = bool(utilisation_reasons(series.until(until)))
+    if utilisation:
         trust = 0.0
     if trust <= 0:
         standing = Standing.DEGRADED
@@ -127,7 +131,7 @@ def judge_models(models: FittedModels, lead_seconds: float) -> FittedForecaster:
     guard = float(np.quantile(recent, 0.99)) if len(recent) > 24 else np.inf
     return FittedForecaster(
         models, model, records.get(model), best_naive, standing, trust, coverage, guard, factors,
-        tuple(reasons),
+        tuple(reasons), utilisation,
     )  # fmt: skip
 
 
@@ -213,6 +217,7 @@ def forecast_demand(
         coverage=fitted.coverage, age_seconds=age, last_load=last_load, shifted=bool(shifted[0]), stale=stale,
         numbers=_numbers(fitted, days), later_quantiles=None if later is None else later[0],
         later_step_seconds=later_step, trust=fitted.trust, rise=rises(trimmed, newest)[0],
+        utilisation=bool(utilisation),
     )  # fmt: skip
 
 
@@ -282,7 +287,7 @@ def _judged(plain: Forecast, judged: FittedForecaster, loads: Floats, shifted: b
         standing = judged.standing
     return replace(
         plain, quantiles=loads, standing=standing, model=judged.model, reasons=judged.reasons,
-        coverage=judged.coverage, shifted=shifted, trust=judged.trust,
+        coverage=judged.coverage, shifted=shifted, trust=judged.trust, utilisation=judged.utilisation,
     )  # fmt: skip
 
 

@@ -3,8 +3,8 @@ alarm.
 
 A pure function of what is known now, a forecast, a lead time, a policy and the state of earlier checks.
 Invariants: I3 (never below min_replicas), I4 (unknown means hold), I8 (a forecast adds, never removes; removal needs
-measured low load and a forecast that stays below, or, where nothing can be forecast, low load for a lead time), I12
-(max_replicas is a ceiling).
+measured low load and a forecast that stays below; where nothing can be forecast, low load in every check of a lead
+time, and the forecast has no say), I12 (max_replicas is a ceiling).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from peaker.domain.forecasting import Forecast, Standing
+from peaker.domain.forecasting.forecaster import LATE_SECONDS
 from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.needed_replicas import (
@@ -171,6 +172,11 @@ def _objection(
     """The first thing that forbids scale-in, or None."""
     if inputs.load_now is None or forecast.stale:
         return "the load metric is missing or stale (I4)"
+    if forecast.utilisation:
+        return "the metric is a utilisation: a low one does not say how many replicas would do"
+    late = forecast.age_seconds or 0.0
+    if forecast.standing is Standing.DEGRADED and late > LATE_SECONDS:
+        return f"nothing can be forecast, and the newest load is {late / 60:.0f} min late: only a measured one is low"
     if inputs.fleet.draining:
         return f"{inputs.fleet.draining} replicas are draining"
     if forecast.standing in {Standing.REACTIVE_ONLY, Standing.SCALE_OUT_ONLY}:

@@ -268,6 +268,7 @@ def test_a_clock_change_loses_no_hour_and_is_followed_within_a_day() -> None:
 def test_a_utilisation_by_name_is_said_and_not_trusted(name: str) -> None:
     forecast = forecast_demand(series(daily(28)), HOUR, metric_name=name)
     assert forecast.standing is Standing.DEGRADED
+    assert forecast.utilisation
     assert any("is a utilisation" in reason for reason in forecast.reasons)
 
 
@@ -279,6 +280,7 @@ def test_a_utilisation_by_its_values_is_said_and_not_trusted() -> None:
 
 def test_a_demand_that_stays_below_100_is_no_utilisation() -> None:
     forecast = forecast_demand(series(daily(28) * 0.5), HOUR)
+    assert not forecast.utilisation
     assert not any("utilisation" in reason for reason in forecast.reasons)
 
 

@@ -139,6 +139,36 @@ def test_what_cannot_be_forecast_is_given_back_after_a_lead_time_of_low_load() -
     assert patient.state.low_checks == 0
 
 
+def test_what_cannot_be_forecast_is_kept_while_the_load_is_not_measured() -> None:
+    """Half an hour without a point: the last one before says nothing of the load since, and patience begins again."""
+    late = forecast(10.0, standing=Standing.DEGRADED, age_seconds=1800.0)
+    decision = check(known_now(load=90.0, serving=3), late, CheckState(low_checks=99))
+    assert (decision.action, decision.state.low_checks) == (Action.NONE, 0)
+    assert "the newest load is 30 min late" in decision.reason
+
+
+def test_a_low_utilisation_removes_nothing() -> None:
+    """30 % on each of three replicas is 90 % on one."""
+    low = forecast(30.0, standing=Standing.DEGRADED, utilisation=True)
+    decision = check(known_now(load=30.0, serving=3), low, CheckState(low_checks=99))
+    assert (decision.action, decision.outcome) == (Action.NONE, Outcome.HOLD)
+    assert "a utilisation" in decision.reason
+
+
+def test_a_low_forecast_removes_nothing_where_nothing_can_be_forecast() -> None:
+    degraded = forecast(10.0, standing=Standing.DEGRADED)
+    decision = check(known_now(load=290.0, serving=3), degraded, CheckState(low_checks=99))
+    assert (decision.action, decision.surplus) == (Action.NONE, 0)
+
+
+def test_a_known_event_multiplies_a_load_that_cannot_be_forecast() -> None:
+    sale = CalendarOverride(NOW, NOW + 5 * HOUR, "sale", factor=2.0)
+    inputs = replace(known_now(load=190.0), overrides=(sale,))
+    decision = check(inputs, forecast(standing=Standing.DEGRADED))
+    assert (decision.required, decision.numbers["calendar_factor"]) == (4, 2.0)
+    assert "the calendar's factor 2" in decision.reason
+
+
 def test_less_trust_keeps_for_less_likely_loads_by_degrees() -> None:
     likely = forecast([90.0] * 3 + [190.0])
     assert likely.quantiles is not None
