@@ -207,11 +207,12 @@ def _run(name: str, scenario: Scenario, start_serving: int, decide_at: Decide) -
     serving, paid = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     events = []
     for step in range(scenario.first, scenario.last):
+        # What is ready by now serves already when it is decided: the next build waits for no other step.
+        fleet.arrive(step)
         if step - 1 in decisions:
             event = decide_at(step - 1, fleet)
             if event is not None:
                 events.append(event)
-        fleet.arrive(step)
         serving[step - scenario.first] = fleet.serving
         paid[step - scenario.first] = fleet.serving + len(fleet.arrivals)
     return _outcome(name, scenario, serving, paid, tuple(events))

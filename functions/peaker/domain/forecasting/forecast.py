@@ -12,7 +12,8 @@ from .series import Floats, Ints, LoadSeries
 from .windows import trailing_median_of_three
 
 LEVELS = (0.5, 0.75, 0.9, 0.95, 0.975, 0.99)
-# Minutes over which a rise is measured, and the days in which it is looked for another one as steep.
+# Minutes over which a rise is measured, and the days in which it is looked for another one as steep. In longer steps
+# a jump that is over cannot be told from a rise that goes on.
 _RISE_MINUTES = 15
 _RISE_MEMORY_DAYS = 28
 # A rise below this share of the highest load in memory is no burst, however still the load was before.
@@ -145,12 +146,14 @@ def rises(series: LoadSeries, origins: Ints) -> list[Rise | None]:
     is no rise. None where the newest points are missing.
     """
     width = max(1, round(_RISE_MINUTES * 60 / series.step_seconds))
+    if series.step_seconds > _RISE_MINUTES * 60:
+        return [None] * len(origins)
     began, ended = int(origins.min()), int(origins.max())
     first = max(0, began + 1 - _RISE_MEMORY_DAYS * series.steps_per_day)
     known = series.values[first : ended + 1]
     if began + 1 - first < series.steps_per_day + 2 * width:
         return [None] * len(origins)
-    calm = trailing_median_of_three(known) if series.step_seconds <= 900 else known
+    calm = trailing_median_of_three(known)
     rise = np.full(len(known), np.nan)
     rise[width:] = calm[width:] - calm[:-width]
     steepest = np.fmax.accumulate(rise)

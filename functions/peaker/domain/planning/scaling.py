@@ -220,11 +220,10 @@ def _keep(
     factor = calendar_factor(inputs, 0.0, look_seconds)
     soon = factor * forecast.highest(policy.quantile, start, start + soon_seconds)
     later = factor * forecast.highest(keep_quantile, start, start + look_seconds)
-    slack = 1 + policy.hysteresis
     capacity = policy.capacity.per_replica
-    by_load = replicas_for((inputs.load_now or 0.0) * slack, capacity)
-    by_soon = replicas_for(soon * slack, capacity)
-    by_later = replicas_for(later * slack, capacity)
+    by_load = replicas_for(inputs.load_now or 0.0, capacity)
+    by_soon = replicas_for(soon, capacity)
+    by_later = replicas_for(later, capacity)
     by_calendar = max((o.asked(capacity) for o in active_overrides(inputs, 0.0, look_seconds)), default=0)
     in_turn = [
         (one.replicas - one.built_before, one.text)

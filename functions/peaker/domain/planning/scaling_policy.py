@@ -93,7 +93,6 @@ class ScalingPolicy:
     period_seconds: float = 300.0
     minimum_lifetime_seconds: float = 3600.0
     low_checks_needed: int = 3
-    hysteresis: float = 0.05
     # A replica given up and needed again within twice the lead time was not worth giving up.
     keep_lead_times: float = KEEP_LEAD_TIMES
     keep_quantile: float = 0.75
