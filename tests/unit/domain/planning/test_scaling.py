@@ -320,8 +320,10 @@ def test_base_replicas_are_never_surplus() -> None:
     assert check(base_only, forecast(90.0), READY).surplus == 0
 
 
-def test_hysteresis_keeps_a_replica_that_is_only_just_not_needed() -> None:
-    assert check(known_now(load=198.0, serving=3), forecast(198.0), READY).surplus == 0
+def test_the_band_is_all_the_room_that_is_kept() -> None:
+    """A load that never changes has a band without a width, and no replica to spare."""
+    assert check(known_now(load=198.0, serving=3), forecast(198.0), READY).surplus == 1
+    assert check(known_now(load=198.0, serving=3), forecast(202.0), READY).surplus == 0
 
 
 @pytest.mark.parametrize("kind", ["error spike", "failover", "deploy"])
