@@ -16,7 +16,7 @@ from peaker_contract.endpoint_settings import LONGEST_WAIT_SECONDS, AnyEndpoint,
 from peaker_contract.field_types import Fault
 from peaker_contract.limit_settings import LimitSettings
 from peaker_contract.load_settings import CalendarEvent, ForecastSettings
-from peaker_contract.storage_settings import VolumeSettings, lies_in
+from peaker_contract.storage_settings import VolumeSettings, fewest_members, lies_in
 
 Rule = Callable[..., Iterator[Fault]]
 
@@ -98,9 +98,41 @@ def _volumes_have_places_of_their_own(volumes: Sequence[VolumeSettings]) -> Iter
         taken = [str(getattr(volume, field)) for volume in volumes]
         for index, value in enumerate(taken):
             if value in taken[:index]:
-                other = volumes[taken.index(value)].name
-                message = f"must be another than that of the volume {other}, got {value} for both"
+                first = volumes[taken.index(value)]
+                if field == "mount_point" and "single" not in (first.layout, volumes[index].layout):
+                    continue
+                message = f"must be another than that of the volume {first.name}, got {value} for both"
+                remedy = (
+                    "; volumes of one filesystem need a layout, such as raid0"
+                    if field == "mount_point"
+                    else ""
+                )
+                yield Fault(("volumes", index, field), message + remedy)
+
+
+def _sets_are_of_one_kind(volumes: Sequence[VolumeSettings]) -> Iterator[Fault]:
+    first_of: dict[str, VolumeSettings] = {}
+    for index, volume in enumerate(volumes):
+        first = first_of.setdefault(volume.mount_point, volume)
+        if "single" in (first.layout, volume.layout):
+            continue
+        for field in ("layout", "filesystem"):
+            there, here = getattr(first, field), getattr(volume, field)
+            if there != here:
+                message = f"must be that of {first.name}, {there}, as they are one filesystem; got {here}"
                 yield Fault(("volumes", index, field), message)
+
+
+def _sets_are_large_enough(volumes: Sequence[VolumeSettings]) -> Iterator[Fault]:
+    places = [volume.mount_point for volume in volumes]
+    for index, volume in enumerate(volumes):
+        least, there = fewest_members(volume.layout), places.count(volume.mount_point)
+        if places.index(volume.mount_point) == index and there < least:
+            yield Fault(
+                ("volumes", index, "layout"),
+                f"{volume.layout} needs at least {least} volumes at {volume.mount_point}, got {there}: add them, or "
+                "take the layout single",
+            )
 
 
 def _mounts_are_not_nested(volumes: Sequence[VolumeSettings]) -> Iterator[Fault]:
@@ -117,8 +149,12 @@ def _mounts_are_not_nested(volumes: Sequence[VolumeSettings]) -> Iterator[Fault]
 
 
 def _a_volume_is_called_data(volumes: Sequence[VolumeSettings]) -> Iterator[Fault]:
-    if "data" not in {volume.name for volume in volumes}:
-        message = "must include the volume named data, which holds the datadir: add it or rename one"
+    in_sets = {volume.name.partition("-")[0] for volume in volumes if volume.layout != "single"}
+    if "data" not in {volume.name for volume in volumes} | in_sets:
+        message = (
+            "must include the volume named data, or in a set data-1 and so on, which holds the datadir: add it or "
+            "rename one"
+        )
         yield Fault(("volumes",), message)
 
 
@@ -158,6 +194,8 @@ CLUSTER_RULES: tuple[Rule, ...] = (
     _ramp_ends,
     _forecast_comes_before_it_is_too_late,
     _volumes_have_places_of_their_own,
+    _sets_are_of_one_kind,
+    _sets_are_large_enough,
     _mounts_are_not_nested,
     _a_volume_is_called_data,
     _security_groups_come_once,

@@ -263,6 +263,12 @@ class DonorLagging(Refused):
     remedy = "Start again when the donor has caught up, or raise gates.lag_seconds."
 
 
+class LayoutRefused(Refused):
+    """The donor's filesystems stand on other volumes, or in another way, than the settings say; nothing was made."""
+
+    remedy = "Name the donor's volumes and their layout in the cluster's `volumes`, or repair the donor's."
+
+
 # --- failed ------------------------------------------------------------------------------------------------
 
 

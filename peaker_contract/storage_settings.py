@@ -25,6 +25,21 @@ GP3_MIB_PER_S_PER_IOPS = 0.25
 IO2_MIB_PER_S_PER_IOPS = 0.256
 IO2_MOST_MIB_PER_S = 4_000
 
+Layout = Literal[
+    "single",
+    "raid0",
+    "raid1",
+    "raid5",
+    "raid10",
+    "lvm_linear",
+    "lvm_striped",
+    "raid0_lvm",
+    "raid1_lvm",
+    "raid5_lvm",
+    "raid10_lvm",
+]
+# mdadm(8): the fewest members of an array that is whole.
+_FEWEST_MEMBERS = {"raid0": 2, "raid1": 2, "raid5": 3, "raid10": 2, "lvm_striped": 2}
 _FILESYSTEMS_THAT_CANNOT_BE = {
     "jfs": "nothing says which of its blocks are in use, and current kernels of Amazon Linux and RHEL are without it",
     "reiserfs": "Linux 6.13 removed it, and nothing says which of its blocks are in use",
@@ -32,6 +47,11 @@ _FILESYSTEMS_THAT_CANNOT_BE = {
     "btrfs": "it manages its devices itself, and nothing here reads its maps",
     "zfs": "it manages its devices itself, and nothing here reads its maps",
 }
+
+
+def fewest_members(layout: str) -> int:
+    """How many volumes a filesystem of this layout has at least."""
+    return _FEWEST_MEMBERS.get(layout.removesuffix("_lvm"), 1)
 
 
 def _known_filesystem(given: object) -> object:
@@ -149,6 +169,14 @@ class VolumeSettings(Settings):
     )
     filesystem: Annotated[Literal["xfs", "ext4"], BeforeValidator(_known_filesystem)] = Field(
         description="Filesystem that the snapshots hold.", examples=["xfs"]
+    )
+    layout: Layout = Field(
+        default="single",
+        description="What the filesystem stands on. `single`: this volume. Otherwise all volumes with this mount point "
+        "are one set: an md array (`raid0`, `raid1`, `raid5`, `raid10`), a logical volume of LVM (`lvm_linear`, "
+        "`lvm_striped`), or one over arrays (`raid0_lvm`, ...). Chunks, order and ids are read from the donor; a donor "
+        "of another layout is refused before its snapshots.",
+        examples=["raid0"],
     )
     volume_type: Literal["gp3", "io2"] = Field(description="EBS volume type.", examples=["gp3"])
     iops: StrictInt = Field(

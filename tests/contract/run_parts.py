@@ -21,6 +21,7 @@ from peaker.domain.runs.run_memory import (
 from peaker.domain.service.draining import Quiet
 from peaker.domain.service.leftovers import TakenUp
 from peaker.domain.service.ramp import Ramp
+from peaker.domain.storage.set_manifest import SetManifest, Stack, StackVolume
 from peaker.domain.storage.storage_looks import Look, NextLook, StorageLooks
 
 from tests.support.fakes import NOON
@@ -83,4 +84,16 @@ ONE_OF_EACH: tuple[RunPart, ...] = (
     Quiet(since=NOON, client_statements=None),
     DatabaseStop(at=NOON),
     FirstSetSize(gib=12.5),
+    SetManifest(
+        stacks=[
+            Stack(
+                mount_point="/var/lib/mysql",
+                filesystem="xfs",
+                kind="single",
+                volumes=[StackVolume(volume_id="vol-1", size_bytes=4 << 30)],
+            )
+        ],
+        gtid_set="a:1-9",
+        volumes={"data": "vol-1"},
+    ),
 )

@@ -22,6 +22,7 @@ from peaker.domain.runs.run import FailedStep
 from peaker.domain.runs.run_memory import DatabaseStop, Donor, EndpointExit, Placement, RunReplica, Source
 from peaker.domain.service.leftovers import TakenUp
 from peaker.domain.service.ramp import Ramp
+from peaker.domain.storage.set_manifest import SetManifest
 from peaker.ports import Lease, Ledger
 from peaker.usecases.undo.undo_run import undo_run
 
@@ -193,7 +194,10 @@ class TestARunOfTheVersionBefore(OfDynamoDb):
         open_as_before(ledger_table, holder, {**FACTS, "replica": LAUNCHED}, PLAN.model_dump_json())
         run = ledger.run("run-1")
         at = datetime.fromisoformat(STARTED)
-        assert {type(one) for one in ONE_OF_EACH if run.part(type(one)) is None} == {TakenUp}
+        assert {type(one) for one in ONE_OF_EACH if run.part(type(one)) is None} == {
+            TakenUp,
+            SetManifest,
+        }
         assert run.part(Donor) == DONOR
         ramp = run.required(Ramp, "RampTraffic")
         assert (ramp.since, ramp.share_since, ramp.index) == (at, at, 2)

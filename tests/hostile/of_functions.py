@@ -35,6 +35,7 @@ from peaker.domain.storage import storage_judgement
 from peaker.domain.storage.iostat_columns import IostatFormatError
 from peaker.domain.storage.iostat_text import parse_iostat, read_iostat
 from peaker.domain.storage.prewarm_progress import noticed_after_seconds, pause_seconds
+from peaker.domain.storage.set_manifest import stacks_of
 from peaker.ports import ForecastPorts
 from peaker.usecases.forecast.forecast_load import forecast_load
 from peaker.usecases.run.run_host_command import _result
@@ -55,6 +56,7 @@ from peaker_contract.errors import (
 )
 from tests.contract.run_parts import ONE_OF_EACH, RUN
 from tests.hostile.entry_point import DOCUMENT, JSON_TEXT, TEXT, EntryPoint, Form, told_plainly
+from tests.hostile.of_hosts import STACK
 from tests.hostile.payloads import CANARY
 from tests.support.builders import BASE, RUN_ID, orders, with_cluster
 from tests.support.fakes import NOON, fake_ports
@@ -206,6 +208,10 @@ def _hosts() -> Iterator[EntryPoint]:
         ({"version": 1, "command": "d", "ok": False, "error": "BinlogsGone", "message": "purged"},), own,
         ("peaker.usecases.run.run_host_command._result",),
     )  # fmt: skip
+    yield EntryPoint(
+        "what the donor stands on", DOCUMENT, _layout, ([STACK],), own,
+        ("peaker.domain.storage.set_manifest.stacks_of",),
+    )  # fmt: skip
     report = host_results.PrewarmReport.model_validate
     yield EntryPoint(
         "a prewarm's remaining time", DOCUMENT, lambda case: _when(report({**PREWARM_NUMBERS, "eta_seconds": case["eta_seconds"]})),
@@ -219,6 +225,12 @@ def _hosts() -> Iterator[EntryPoint]:
         ),
         (PREWARM_NUMBERS,), (), ("peaker.domain.report.run_progress._report",),
     )  # fmt: skip
+
+
+def _layout(case: Any) -> Any:
+    numbers = {**HEALTHY["prepare_donor"], "layout": case}
+    prepared = host_results.typed("prepare_donor", host_results.DonorPrepared, numbers)
+    return stacks_of(prepared.layout or [])
 
 
 def _when(report: host_results.PrewarmReport) -> Any:

@@ -17,6 +17,7 @@ from peaker_host.database.client_statements import read_counters
 from peaker_host.donor import base_checks
 from peaker_host.health import policy, process, sample, serving_floor
 from peaker_host.health.server import HealthServer
+from peaker_host.layouts import lvm_reports, md_examine
 from peaker_host.machine import devices, files, manifest
 from peaker_host.machine.errors import HostError, InvalidArgument
 from peaker_host.machine.settings import load_settings
@@ -54,6 +55,29 @@ VOLUMES = [
         "mount_point": "/var/lib/mysql-log", "filesystem": "ext4",
     },
 ]  # fmt: skip
+STACK = {
+    "mount_point": "/var/lib/mysql", "filesystem": "xfs", "uuid": UUID, "size_bytes": 8 << 30, "kind": "raid0_lvm",
+    "volumes": [
+        {"volume_id": "vol-0a1b2c3d4e5f60718", "size_bytes": 4 << 30, "label": UUID},
+        {"volume_id": "vol-0a1b2c3d4e5f60719", "size_bytes": 4 << 30, "label": UUID},
+    ],
+    "arrays": [{
+        "uuid": "68ba530e:a5a8ae46:bae47bb8:8b2ca788", "level": "raid0", "algorithm": "", "chunk_bytes": 65536,
+        "member_bytes": 4 << 30, "metadata": "1.2",
+        "slots": [
+            {"slot": 0, "volume_id": "vol-0a1b2c3d4e5f60718", "data_offset_bytes": 1 << 20},
+            {"slot": 1, "volume_id": "vol-0a1b2c3d4e5f60719", "data_offset_bytes": 1 << 20},
+        ],
+    }],
+    "logical_volume": {
+        "uuid": "lv", "name": "data", "group_uuid": "vg", "group": "mysql",
+        "physical_volumes": [{"uuid": "pv", "on": "68ba530e:a5a8ae46:bae47bb8:8b2ca788"}],
+        "segments": [{
+            "start_bytes": 0, "length_bytes": 8 << 30, "stripe_bytes": 0,
+            "stripes": [{"physical_volume": "pv", "start_bytes": 1 << 20}],
+        }],
+    },
+}  # fmt: skip
 PEERS = [{"instance_id": "i-0a1b2c3d4e5f60718", "address": "10.77.2.11"}]
 POLICY = {
     "good_samples": 3, "bad_samples": 2, "lag_seconds": 5.0, "min_free_disk_percent": 5.0, "floor_replicas": 1,
@@ -150,6 +174,28 @@ NVME = {
     "ebs_volume_performance_exceeded_iops": 0,
     "ec2_instance_ebs_performance_exceeded_tp": 3,
 }
+EXAMINED = f"""/dev/nvme1n1:
+        Version : 1.2
+     Array UUID : 68ba530e:a5a8ae46:bae47bb8:8b2ca788
+     Raid Level : raid5
+   Raid Devices : 3
+ Avail Dev Size : 391168 sectors (191.00 MiB 200.28 MB)
+    Data Offset : 2048 sectors
+    Device UUID : {UUID}
+         Events : 20
+         Layout : left-symmetric
+     Chunk Size : 64K
+   Device Role : Active device 1
+   Array State : AAA ('A' == active, '.' == missing, 'R' == replacing)
+"""
+PVS = {"report": [{"pv": [{
+    "pv_name": "/dev/nvme1n1", "pv_uuid": "a", "vg_name": "g", "vg_uuid": "G", "pe_start": "1048576",
+    "vg_extent_size": "4194304", "vg_missing_pv_count": "0",
+}]}]}  # fmt: skip
+LVS = {"report": [{"seg": [{
+    "lv_name": "data", "lv_uuid": "L", "vg_name": "g", "vg_uuid": "G", "segtype": "linear", "seg_start": "0",
+    "seg_size": "16777216", "stripe_size": "0", "seg_pe_ranges": "/dev/nvme1n1:0-3",
+}]}]}  # fmt: skip
 BODY = {"state": "bad", "only_lag": True, "staleness_seconds": 7.5, "why": "lag 7.5 s is over 5 s"}
 DUMPE2FS = "Group 0: (Blocks 0-32767)\n  Free blocks: 9-77, 1000-32767\n  Free inodes: 12\n"
 DEBUGFS = (
@@ -175,6 +221,10 @@ def _arguments() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "volumes of assemble_storage", JSON_TEXT, manifest.parse_volumes, (VOLUMES,), refused,
         (f"{room}.parse_volumes",), _names_are_names,
+    )  # fmt: skip
+    yield EntryPoint(
+        "set manifest of assemble_storage", JSON_TEXT, manifest.parse_stacks, ([STACK],), refused,
+        (f"{room}.parse_stacks",), _sets_hold_together,
     )  # fmt: skip
     room = "peaker_host.health.policy"
     yield EntryPoint(
@@ -479,6 +529,15 @@ def _programs() -> Iterator[EntryPoint]:
         "nvme stats", JSON_TEXT, lambda case: load_test.nvme_counters(saying(case), "nvme1n1"), (NVME,), (),
         (f"{room}.load_test.nvme_counters",),
     )  # fmt: skip
+    yield EntryPoint(
+        "mdadm --examine", TEXT, lambda case: md_examine.parse_examine("/dev/nvme1n1", case), (EXAMINED,), own,
+        ("peaker_host.layouts.md_examine.parse_examine",),
+    )  # fmt: skip
+    room = "peaker_host.layouts.lvm_reports"
+    yield EntryPoint("pvs", JSON_TEXT, lvm_reports.parse_pvs, (PVS,), own, (f"{room}.parse_pvs",))
+    yield EntryPoint(
+        "lvs", JSON_TEXT, _logical_volume, (LVS,), own, (f"{room}.rows_of", f"{room}.logical_volume")
+    )
     room = "peaker_host.blocks.filesystem_maps"
     ext = file_with(_ext4(), "ext4")
     xfs = file_with(_xfs(), "xfs")
@@ -494,6 +553,11 @@ def _programs() -> Iterator[EntryPoint]:
         "xfs_db", TEXT, lambda case: _walked(filesystem_maps.XfsMap, xfs, case), (XFS_DB,), own,
         (f"{room}.XfsMap.entries", f"{room}.XfsMap.used_ranges"), _no_command_slipped_in,
     )  # fmt: skip
+
+
+def _logical_volume(case: str) -> Any:
+    places = {"vol-0a1b2c3d4e5f60718": lvm_reports.parse_pvs(json.dumps(PVS))[0]}
+    return lvm_reports.logical_volume("data", lvm_reports.rows_of(case, "seg"), places)
 
 
 def _walked(kind: Any, path: str, case: str) -> list[str]:
@@ -613,6 +677,15 @@ def _names_are_names(case: Any, answer: Any) -> None:
     if not isinstance(answer, Exception):
         assert all(one.volume_id.isascii() and one.volume_id.isprintable() for one in answer)
         assert all(one.mount_point.isprintable() and ".." not in one.mount_point.split("/") for one in answer)
+
+
+def _sets_hold_together(case: Any, answer: Any) -> None:
+    """No name is an option of mdadm's or LVM's, and the set can be moved to other volumes."""
+    told_plainly(case, answer)
+    if not isinstance(answer, Exception):
+        for stack in answer:
+            assert stack.with_volumes({one: one for one in stack.volume_ids}) == stack
+            assert not any(array.uuid.startswith("-") for array in stack.arrays)
 
 
 def _peers_are_names(case: Any, answer: Any) -> None:

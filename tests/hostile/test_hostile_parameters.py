@@ -23,7 +23,7 @@ GOOD = {"PackageUrl": VALUES["BlockListUrl"], "PackageSha256": "a" * 64, **VALUE
 OBEYED = set("`$\\\"'<>|;&(){}*?[]#~! \t\n\r\x00")
 # Parameters that hold JSON or a presigned address; in double quotes these are letters.
 WITH_SIGNS = {
-    "Volumes": '[]{}":', "Health": '{}":', "Peers": '[]{}":',
+    "Volumes": '[]{}":', "Layout": '[]{}":', "Health": '{}":', "Peers": '[]{}":',
     "BlockListUrl": "?#$&()*;!~", "PackageUrl": "?#$&()*;!~",
 }  # fmt: skip
 

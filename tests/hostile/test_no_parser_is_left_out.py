@@ -69,6 +69,7 @@ REACHED_OVER = {
     "peaker_host.database.replica_status.read_status": "numbers of a base",
     "peaker_host.health.serving_floor.read_health": "a peer's answer",
     "peaker_host.machine.devices._ext_size": "superblock",
+    "peaker_host.machine.devices._lvm_uuid": "superblock",
 }
 COVERED = {name for one in registry.entry_points() for name in one.covers}
 

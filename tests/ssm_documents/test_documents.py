@@ -39,6 +39,9 @@ VALUES = {
     "RunId": "scale-out-orders-20261121T0140-9f3a",
     "Volumes": '[{"name":"data","volume_id":"vol-0a1b2c3d4e5f60718","device":"/dev/sdf",'
     '"mount_point":"/var/lib/mysql","filesystem":"xfs"}]',
+    "Layout": '[{"mount_point":"/var/lib/mysql","filesystem":"xfs","uuid":"5a0e","size_bytes":9,"kind":"raid0",'
+    '"volumes":[{"volume_id":"vol-0a1b2c3d4e5f60718","size_bytes":5,"label":"68ba530e:a5a8ae46:bae47bb8:8b2ca788"}],'
+    '"arrays":[],"logical_volume":null}]',
     "MountPoints": "/var/lib/mysql,/var/lib/mysql-log",
     "Method": "used",
     "RateLimitMibPerS": "0",

@@ -183,7 +183,9 @@ def base_parameters(settings: ClusterSettings, wanted: Preparation) -> dict[str,
         "RunId": f"prepare-base-{settings.name}",
         "Engine": settings.engine,
         "HealthPort": str(settings.read_endpoint.health_port),
-        "Filesystems": ",".join(f"{one.mount_point}={one.filesystem}" for one in settings.volumes),
+        "Filesystems": ",".join(
+            dict.fromkeys(f"{one.mount_point}={one.filesystem}" for one in settings.volumes)
+        ),
         "LeastBinlogSeconds": str(settings.limits.prewarm_deadline_minutes * 60),
         "Health": health_policy(settings),
         "HealthAccount": "here" if wanted.account_here else "replicated",

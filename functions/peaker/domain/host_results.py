@@ -37,6 +37,8 @@ class DonorPrepared(HostResult):
     buffer_pool_pages: Count
     data_bytes: Count
     not_frozen: str = ""
+    # What each mount point stands on, as the host package says it; None of a host that does not say.
+    layout: list[dict[str, Any]] | None = None
 
 
 class PrewarmReport(HostResult):

@@ -8,17 +8,19 @@ knows is sampled like any other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import List, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 from peaker_host.blocks import block_list
 from peaker_host.blocks.filesystem_maps import used_or_all
 from peaker_host.blocks.log_replay import replay_log
 from peaker_host.blocks.ranges import Range, blocks_of_bytes, intersection, merged
+from peaker_host.blocks.stack_places import on_volumes
 from peaker_host.machine.devices import describe_device
 from peaker_host.machine.errors import ToolMissing
 from peaker_host.machine.manifest import Member
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.stacks import Stack
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,50 @@ def used_bytes(
 
 
 def live_blocks(settings: Settings, processes: Processes, run_id: str, member: Member) -> LiveBlocks:
-    """What a proof must be about. Raises LogNotReplayed like `used_bytes`."""
-    everything = blocks_of_bytes([(0, describe_device(member.path).size_bytes)])
+    """What a proof of a single volume must be about. Raises LogNotReplayed like `used_bytes`."""
+    held, listed = _held(settings, run_id, member, describe_device(member.path).size_bytes)
+    used, unreadable = _used_by_both(settings, processes, run_id, member)
+    if unreadable:
+        return LiveBlocks(held, unreadable, listed)
+    return LiveBlocks(intersection(blocks_of_bytes(used), held), "", True)
+
+
+def live_blocks_of_set(
+    settings: Settings,
+    processes: Processes,
+    run_id: str,
+    top: Member,
+    stack: Stack,
+    members: Sequence[Member],
+) -> Dict[str, LiveBlocks]:
+    """What a proof of each volume of a set must be about, by volume id; `top` is the filesystem on all of them."""
+    used, unreadable = _used_by_both(settings, processes, run_id, top)
+    places = {} if unreadable else on_volumes(stack, used)
+    found = {}
+    for member in members:
+        held, listed = _held(settings, run_id, member, member.size_bytes)
+        if unreadable:
+            found[member.volume_id] = LiveBlocks(held, unreadable, listed)
+        else:
+            blocks = intersection(blocks_of_bytes(places[member.volume_id]), held)
+            found[member.volume_id] = LiveBlocks(blocks, "", True)
+    return found
+
+
+def _held(settings: Settings, run_id: str, member: Member, size_bytes: int) -> Tuple[List[Range], bool]:
+    """Blocks that the snapshot holds, or all; and whether its list is known."""
+    everything = blocks_of_bytes([(0, size_bytes)])
     listed = block_list.of_volume(block_list.of_run(settings, run_id), member.volume_id, member.name)
-    held = everything if listed is None else intersection(listed, everything)
+    return (everything if listed is None else intersection(listed, everything)), listed is not None
+
+
+def _used_by_both(
+    settings: Settings, processes: Processes, run_id: str, member: Member
+) -> Tuple[List[Range], str]:
     by_kernel, unreadable = used_bytes(settings, processes, run_id, member)
     if unreadable:
-        return LiveBlocks(held, unreadable, listed is not None)
+        return by_kernel, unreadable
     by_debugger, debugger_unreadable = used_or_all(
         member.filesystem, member.path, member.size_bytes, processes
     )
-    used = by_kernel if debugger_unreadable else merged([*by_kernel, *by_debugger])
-    return LiveBlocks(intersection(blocks_of_bytes(used), held), "", True)
+    return (by_kernel if debugger_unreadable else merged([*by_kernel, *by_debugger])), ""

@@ -10,10 +10,12 @@ from peaker_host.database.data_paths import refuse_outside
 from peaker_host.database.mysql_client import MysqlClient, admin_client
 from peaker_host.database.page_list import dump_buffer_pool
 from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, read_status
+from peaker_host.layouts.discover import discover
 from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating
 from peaker_host.machine.freeze import freeze_all, freeze_for_a_moment
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.stacks import stack_document
 from peaker_host.replicate.channel_record import write_record
 
 __all__ = ["data_directories", "freeze_for_a_moment", "prepare_donor", "refuse_source"]
@@ -30,11 +32,12 @@ def prepare_donor(
     """Dump the buffer pool's page list, write the filesystem maps out, and report the donor's position.
 
     `volumes` are the mount points of what will be snapshotted. Raises DonorIsSource, DonorNotReplicating,
-    UnsupportedChannels, DataOutsideVolumes, BufferPoolTimeout.
+    UnsupportedChannels, DataOutsideVolumes, LayoutUnsupported, BufferPoolTimeout.
     """
     client = admin_client(settings, processes)
     status = refuse_source(client, settings.engine)
     refuse_outside(client, settings.engine, volumes)
+    layout = discover(settings, processes, volumes)
     pages = dump_buffer_pool(client, settings, dump_percent, timeout_seconds)
     say(f"page list dumped: {pages} pages")
     directories = data_directories(client, settings)
@@ -63,6 +66,7 @@ def prepare_donor(
         "data_bytes": sum(_used_bytes(path) for path in freezes),
         "frozen_seconds": {path: round(one.seconds or 0.0, 3) for path, one in freezes.items()},
         "not_frozen": not_frozen,
+        "layout": [stack_document(stack) for stack in layout],
     }
 
 

@@ -252,7 +252,7 @@ def free_disk_percents(settings: Settings) -> Dict[str, float]:
     """Free space for the server, in percent, on the volumes that this host's storage was assembled from; on the data
     directory where none was."""
     try:
-        mount_points = [member.mount_point for member in present_manifest(settings).members]
+        mount_points = present_manifest(settings).mount_points
     except HostError:
         mount_points = [settings.datadir]
     found = {}

@@ -93,6 +93,14 @@ def mount_points(device: BlockDevice) -> List[str]:
     return points
 
 
+def holders(device: BlockDevice) -> List[str]:
+    """Kernel names of the arrays and mapped devices that are built on the device."""
+    try:
+        return sorted(os.listdir(f"/sys/block/{device.kernel_name}/holders"))
+    except OSError:
+        return []
+
+
 def is_claimed(device: BlockDevice) -> bool:
     """True when the kernel has given the device to a mount (in any namespace), an array or a swap."""
     try:
@@ -144,11 +152,20 @@ def read_superblock(path: str) -> Superblock:
         incompatible = struct.unpack_from("<I", head, _EXT_INCOMPAT_OFFSET)[0]
         size = _ext_size(head[1024:], incompatible)
         return Superblock("ext4", _uuid(head[1024 + 104 : 1024 + 120]), size)
-    if any(head[sector * 512 : sector * 512 + 8] == b"LABELONE" for sector in range(4)):
-        return Superblock("lvm_member", "")
+    for sector in range(4):
+        if head[sector * 512 : sector * 512 + 8] == b"LABELONE":
+            return Superblock("lvm_member", _lvm_uuid(head[sector * 512 :]))
     if head[4096:4100] == b"\xfc\x4e\x2b\xa9":
         return Superblock("md_member", _uuid(head[4096 + 16 : 4096 + 32]))
     raise NoFilesystem(f"{path} carries no superblock of XFS, ext4, LVM or md")
+
+
+def _lvm_uuid(label: bytes) -> str:
+    """As LVM prints it: groups of 6, 4, 4, 4, 4, 4 and 6 (struct label_header, struct pv_header)."""
+    start = struct.unpack_from("<I", label, 20)[0]
+    text = label[start : start + 32].decode("ascii", "replace")
+    cuts = (0, 6, 10, 14, 18, 22, 26, 32)
+    return "-".join(text[low:high] for low, high in zip(cuts, cuts[1:]))
 
 
 def _ext_size(head: bytes, incompatible: int) -> int:

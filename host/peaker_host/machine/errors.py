@@ -53,6 +53,18 @@ class StorageNotAssembled(HostError):
     """No manifest of this run's volumes: assemble_storage has not succeeded on this host."""
 
 
+class LayoutUnsupported(HostError):
+    """The donor's filesystem stands on something that cannot be snapshotted and put together again; says what."""
+
+
+class SetRefused(HostError):
+    """The volumes are not the set that was snapshotted: one is missing, of another size, or of another set. Named."""
+
+
+class AssemblyFailed(HostError):
+    """mdadm or LVM did not bring the set up; the message carries what it said."""
+
+
 class UnreadableFilesystem(HostError):
     """The filesystem's free-space or file map could not be read or makes no sense."""
 

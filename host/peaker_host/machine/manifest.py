@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import time
-from dataclasses import asdict, dataclass
-from typing import Any, Callable, Dict, List
+from dataclasses import asdict, dataclass, field
+from typing import Any, Collection, Dict, List, Optional
 
 from peaker_host.machine.devices import (
     BlockDevice,
     by_id_path,
     describe_device,
+    holders,
+    mount_points,
     read_superblock,
     refuse_if_not_volume,
     refuse_if_used,
 )
 from peaker_host.machine.errors import (
-    DeviceNotFound,
+    DeviceInUse,
     FilesystemTruncated,
     InvalidArgument,
     NoFilesystem,
@@ -26,16 +27,21 @@ from peaker_host.machine.errors import (
 )
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.stacks import Stack, stack_document, stack_of
 from peaker_host.machine.understanding import parsed_json, understood
 
 FILESYSTEMS = ("xfs", "ext4")
 _VOLUME_ID = re.compile(r"vol-[0-9a-f]{8,40}")
 _FIELDS = ("name", "volume_id", "device", "mount_point", "filesystem")
+_OPTIONAL = ("source",)
 
 
 @dataclass(frozen=True)
 class Member:
-    """One volume: how it was asked for, and the node and size that were found."""
+    """One volume: how it was asked for, and the node and size that were found. `source` is the donor's volume.
+
+    `uuid` is that of the superblock on the volume itself: its filesystem's, or in a set its place's.
+    """
 
     name: str
     volume_id: str
@@ -45,18 +51,34 @@ class Member:
     path: str = ""
     size_bytes: int = 0
     uuid: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """All volumes of one run."""
+    """All volumes of one run, and what the filesystems that need several of them stand on (`stacks`)."""
 
     run_id: str
     members: List[Member]
+    stacks: List[Stack] = field(default_factory=list)
+
+    def stack_at(self, mount_point: str) -> Optional[Stack]:
+        """What the filesystem there stands on; None for one that lies on its volume itself."""
+        return next((one for one in self.stacks if one.mount_point == mount_point), None)
+
+    @property
+    def mount_points(self) -> List[str]:
+        """Each once, in the order of the volumes."""
+        return list(dict.fromkeys(member.mount_point for member in self.members))
+
+    def members_at(self, mount_point: str) -> List[Member]:
+        """The volumes of the filesystem there."""
+        return [member for member in self.members if member.mount_point == mount_point]
 
 
-def parse_volumes(text: str) -> List[Member]:
-    """The Volumes parameter: [{name, volume_id, device, mount_point, filesystem}]. Names the wrong field."""
+def parse_volumes(text: str, set_mount_points: Collection[str] = ()) -> List[Member]:
+    """The Volumes parameter: [{name, volume_id, device, mount_point, filesystem}], and `source` where it is of a set.
+    Names the wrong field. Several volumes may be of one of `set_mount_points`."""
     try:
         content = parsed_json(text)
     except ValueError as error:
@@ -64,29 +86,31 @@ def parse_volumes(text: str) -> List[Member]:
     if not isinstance(content, list) or not content:
         raise InvalidArgument("volumes: must be a list of at least one volume")
     members = [_member(entry, f"volumes[{index}]") for index, entry in enumerate(content)]
-    for field in ("name", "volume_id", "mount_point"):
-        if len({getattr(member, field) for member in members}) != len(members):
-            raise InvalidArgument(f"volumes: two volumes have the same {field}")
+    alone = [member for member in members if member.mount_point not in set_mount_points]
+    for name, those in (("name", members), ("volume_id", members), ("mount_point", alone)):
+        if len({getattr(member, name) for member in those}) != len(those):
+            raise InvalidArgument(f"volumes: two volumes have the same {name}")
     return members
 
 
-def assemble(
-    settings: Settings,
-    run_id: str,
-    members: List[Member],
-    wait_seconds: float,
-    progress: Callable[[str], None],
-) -> Manifest:
-    """Wait for every volume, check that it is the right one, free and formatted, and write the manifest."""
-    deadline = time.monotonic() + wait_seconds
-    found = []
-    for member in members:
-        path = _await_link(settings, member, deadline, progress)
-        found.append(_checked(settings, member, path))
-        progress(f"{member.name}: {member.volume_id} is {os.path.realpath(path)}")
-    manifest = Manifest(run_id, found)
-    write_json(settings.manifest_path, asdict(manifest))
-    return manifest
+def parse_stacks(text: str) -> List[Stack]:
+    """The Layout parameter: the set manifest, a list of stacks; empty text for none. Raises InvalidArgument."""
+    if not text:
+        return []
+    with understood(InvalidArgument, "layout"):
+        return [stack_of(entry) for entry in parsed_json(text)]
+
+
+def write_manifest(settings: Settings, manifest: Manifest) -> None:
+    """For the commands that follow."""
+    write_json(
+        settings.manifest_path,
+        {
+            "run_id": manifest.run_id,
+            "members": [asdict(member) for member in manifest.members],
+            "stacks": [stack_document(stack) for stack in manifest.stacks],
+        },
+    )
 
 
 def load_manifest(settings: Settings, run_id: str) -> Manifest:
@@ -103,15 +127,21 @@ def present_manifest(settings: Settings) -> Manifest:
     if content is None:
         raise StorageNotAssembled(f"{settings.manifest_path} does not exist: run assemble_storage first")
     with understood(StorageNotAssembled, settings.manifest_path, "run assemble_storage again"):
-        return Manifest(str(content.get("run_id")), [_stored(member) for member in content["members"]])
+        members = [_stored(member) for member in content["members"]]
+        stacks = [stack_of(stack) for stack in content.get("stacks", [])]
+        return Manifest(str(content.get("run_id")), members, stacks)
 
 
-def open_member(settings: Settings, member: Member) -> BlockDevice:
-    """The member's device, checked again: the volume asked for, not used elsewhere, with its filesystem."""
+def open_member(settings: Settings, member: Member, in_set: bool = False) -> BlockDevice:
+    """The member's device, checked again: the volume asked for, not used elsewhere, with its filesystem, or its place
+    in a set."""
     device = describe_device(by_id_path(settings.by_id_dir, member.volume_id))
     refuse_if_not_volume(device, member.volume_id, settings.by_id_dir)
+    if in_set:
+        refuse_if_used_outside_set(device)
+        return device
     refuse_if_used(device, member.mount_point)
-    uuid = _refuse_other_filesystem(device, member)
+    uuid = refuse_other_filesystem(device, member)
     if uuid != member.uuid:
         raise WrongDevice(f"{device.path} carries the filesystem {uuid}; {member.uuid} was assembled")
     return device
@@ -129,10 +159,10 @@ def _stored(entry: Dict[str, Any]) -> Member:
 def _member(entry: Any, place: str) -> Member:
     if not isinstance(entry, dict):
         raise InvalidArgument(f"{place}: must be an object")
-    for field in _FIELDS:
-        if not isinstance(entry.get(field), str) or not entry[field]:
-            raise InvalidArgument(f"{place}.{field}: must be a text that is not empty")
-    unknown = set(entry) - set(_FIELDS)
+    for name in (*_FIELDS, *(one for one in _OPTIONAL if one in entry)):
+        if not isinstance(entry.get(name), str) or not entry[name]:
+            raise InvalidArgument(f"{place}.{name}: must be a text that is not empty")
+    unknown = set(entry) - set(_FIELDS) - set(_OPTIONAL)
     if unknown:
         raise InvalidArgument(f"{place}: unknown field {sorted(unknown)[0]!r}")
     if not _VOLUME_ID.fullmatch(entry["volume_id"]):
@@ -144,33 +174,21 @@ def _member(entry: Any, place: str) -> Member:
         raise InvalidArgument(f"{place}.mount_point: must be an absolute path other than /")
     if not mount_point.isprintable() or ".." in mount_point.split("/"):
         raise InvalidArgument(f"{place}.mount_point: {mount_point!r} has .. or a control character")
-    return Member(**{field: entry[field] for field in _FIELDS})
+    return Member(**{name: entry[name] for name in (*_FIELDS, *_OPTIONAL) if name in entry})
 
 
-def _await_link(settings: Settings, member: Member, deadline: float, progress: Callable[[str], None]) -> str:
-    link = by_id_path(settings.by_id_dir, member.volume_id)
-    said = False
-    while not os.path.exists(link):
-        if time.monotonic() >= deadline:
-            raise DeviceNotFound(f"{member.name}: {link} did not appear; is {member.volume_id} attached?")
-        if not said:
-            progress(f"{member.name}: waiting for {link}")
-            said = True
-        time.sleep(0.2)
-    return link
+def refuse_if_used_outside_set(device: BlockDevice) -> None:
+    """Raise DeviceInUse for a member of a set that is mounted by itself."""
+    points = mount_points(device)
+    if points:
+        raise DeviceInUse(f"{device.path} is mounted at {', '.join(points)}; it is a member of a set")
+    foreign = [name for name in holders(device) if not name.startswith(("md", "dm-"))]
+    if foreign:
+        raise DeviceInUse(f"{device.path} is held by {', '.join(foreign)}, not by its set")
 
 
-def _checked(settings: Settings, member: Member, path: str) -> Member:
-    device = describe_device(path)
-    refuse_if_not_volume(device, member.volume_id, settings.by_id_dir)
-    refuse_if_used(device, member.mount_point)
-    uuid = _refuse_other_filesystem(device, member)
-    facts: Dict[str, Any] = asdict(member)
-    facts.update(path=path, size_bytes=device.size_bytes, uuid=uuid)
-    return Member(**facts)
-
-
-def _refuse_other_filesystem(device: BlockDevice, member: Member) -> str:
+def refuse_other_filesystem(device: BlockDevice, member: Member) -> str:
+    """The uuid of its filesystem. Raises NoFilesystem, FilesystemTruncated."""
     superblock = read_superblock(device.path)
     if superblock.kind != member.filesystem:
         raise NoFilesystem(

@@ -6,13 +6,14 @@ from __future__ import annotations
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from peaker_host.blocks.live_blocks import live_blocks
+from peaker_host.blocks.live_blocks import LiveBlocks, live_blocks, live_blocks_of_set
 from peaker_host.blocks.ranges import Range, difference, intersection
-from peaker_host.machine.devices import BlockDevice
+from peaker_host.layouts.mounts import Mount, open_mounts
+from peaker_host.machine.devices import BlockDevice, describe_device
 from peaker_host.machine.errors import CommandFailed, HostError, ToolMissing, UnreadableFilesystem
-from peaker_host.machine.manifest import Manifest, Member, load_manifest, open_member
+from peaker_host.machine.manifest import Member, load_manifest
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.prove import knee
@@ -68,8 +69,11 @@ class _Verification:
     def run(self) -> Dict[str, Any]:
         request = self._request
         made = load_manifest(self._settings, request.run_id)
-        urgent = self._urgent_blocks(made) if request.scope == "hot" else {}
-        proofs = [self._sample(member, urgent) for member in made.members]
+        mounts = open_mounts(self._settings, self._processes, made)
+        urgent = self._urgent_blocks(mounts) if request.scope == "hot" else {}
+        proofs = [
+            self._sample(member, live, urgent) for mount in mounts for member, live in self._live(mount)
+        ]
         slow = {proof.numbers["volume_id"]: proof.numbers.pop("slow_blocks") for proof in proofs}
         keep_slow_blocks(self._settings, request.run_id, slow)
         if request.load_seconds > 0:
@@ -81,18 +85,29 @@ class _Verification:
             proof.numbers["knee"] = self._knee(proof, request.knee_seconds / len(proofs))
         return combined([proof.numbers for proof in proofs])
 
-    def _urgent_blocks(self, made: Manifest) -> Dict[str, List[Range]]:
+    def _live(self, mount: Mount) -> Iterator[Tuple[Member, LiveBlocks]]:
+        """One volume after the other: a set's filesystem is looked at once."""
+        run_id = self._request.run_id
+        if mount.stack is None:
+            yield mount.top, live_blocks(self._settings, self._processes, run_id, mount.top)
+            return
+        found = live_blocks_of_set(
+            self._settings, self._processes, run_id, mount.top, mount.stack, mount.members
+        )
+        for member in mount.members:
+            yield member, found[member.volume_id]
+
+    def _urgent_blocks(self, mounts: List[Mount]) -> Dict[str, List[Range]]:
         """What a database needs before it may serve, by volume; nothing where the files cannot be found."""
         try:
-            return urgent_blocks(self._settings, self._processes, made)
+            return urgent_blocks(self._settings, self._processes, mounts)
         except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
             self._say(f"all that is used is proven, because the hot blocks cannot be found: {error}")
             return {}
 
-    def _sample(self, member: Member, urgent: Dict[str, List[Range]]) -> _Proof:
+    def _sample(self, member: Member, live: LiveBlocks, urgent: Dict[str, List[Range]]) -> _Proof:
         request = self._request
-        device = open_member(self._settings, member)
-        live = live_blocks(self._settings, self._processes, request.run_id, member)
+        device = describe_device(member.path)
         used = live.blocks
         if not live.map_unreadable:
             used = intersection(urgent.get(member.volume_id, []), used) or used

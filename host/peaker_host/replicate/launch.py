@@ -12,7 +12,8 @@ from peaker_host.database.replica_status import DIALECTS
 from peaker_host.health.account import ensure_health_account
 from peaker_host.health.policy import store_policy
 from peaker_host.health.unit import UNIT, install_health_service
-from peaker_host.machine.devices import describe_device, mount_points, refuse_if_used
+from peaker_host.layouts.mounts import Mount, let_resync, open_mounts, take_down
+from peaker_host.machine.devices import mount_points, refuse_if_used
 from peaker_host.machine.errors import (
     DatabaseStartFailed,
     DatabaseUnreachable,
@@ -21,7 +22,7 @@ from peaker_host.machine.errors import (
     TornSnapshot,
 )
 from peaker_host.machine.files import read_json, read_text, write_atomically, write_json
-from peaker_host.machine.manifest import Manifest, Member, open_member, present_manifest
+from peaker_host.machine.manifest import Manifest, present_manifest
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.replicate.identity import (
@@ -56,10 +57,10 @@ def start_database(
     marker = read_json(marker_path) or {}
     # A parked replica returns in another run than the one that assembled its storage.
     manifest = present_manifest(settings)
-    if not marker.get("taken") or not all(os.path.ismount(member.mount_point) for member in manifest.members):
+    if not marker.get("taken") or not all(os.path.ismount(point) for point in manifest.mount_points):
         stop_server(settings, processes, client)
-    for member in manifest.members:
-        say(mount_member(settings, processes, member))
+    for mount in open_mounts(settings, processes, manifest):
+        say(mount_at_its_place(processes, mount))
     _start_only_on_volumes(settings, processes, manifest)
     if not marker.get("taken"):
         marker = _take_identity_once(settings, marker_path, marker, server_id, say)
@@ -86,7 +87,8 @@ def start_database(
     install_health_service(settings, processes)
     seconds = marker.get("started_seconds", round(time.monotonic() - started, 3))
     write_json(marker_path, dict(marker, started_seconds=seconds))
-    return dict(facts, started_seconds=seconds, mounted=[member.mount_point for member in manifest.members])
+    let_resync(settings, processes, manifest)
+    return dict(facts, started_seconds=seconds, mounted=manifest.mount_points)
 
 
 def stop_database(
@@ -102,10 +104,12 @@ def stop_database(
     processes.run(["systemctl", "stop", UNIT], timeout_seconds=60, check=False)
     processes.run(["systemctl", "stop", settings.mysql_service], timeout_seconds=timeout_seconds)
     say("the server is down")
-    for member in reversed(present_manifest(settings).members):
-        if os.path.ismount(member.mount_point):
-            processes.run(["umount", member.mount_point], timeout_seconds=_MOUNT_TIMEOUT_SECONDS)
-            say(f"{member.name}: unmounted")
+    manifest = present_manifest(settings)
+    for point in reversed(manifest.mount_points):
+        if os.path.ismount(point):
+            processes.run(["umount", point], timeout_seconds=_MOUNT_TIMEOUT_SECONDS)
+            say(f"{manifest.members_at(point)[0].name}: unmounted")
+    take_down(settings, processes, manifest)
     return dict(facts, stopped_seconds=round(time.monotonic() - started, 3))
 
 
@@ -121,9 +125,9 @@ def _last_words(settings: Settings, processes: Processes) -> Dict[str, Any]:
     }
 
 
-def mount_member(settings: Settings, processes: Processes, member: Member) -> str:
-    """Mount a volume at its place unless it is there already. Refuses a place that holds something else."""
-    device = describe_device(open_member(settings, member).path)
+def mount_at_its_place(processes: Processes, mount: Mount) -> str:
+    """Mount a filesystem unless it is there already. Refuses a place that holds something else."""
+    member, device = mount.top, mount.device
     if member.mount_point in mount_points(device):
         return f"{member.name}: already mounted at {member.mount_point}"
     os.makedirs(member.mount_point, exist_ok=True)
@@ -161,7 +165,7 @@ def _start_only_on_volumes(settings: Settings, processes: Processes, manifest: M
     """A host that boots must not start the server on the empty places where its volumes belong."""
     unit = settings.mysql_service.rsplit(".service", 1)[0]
     path = os.path.join(settings.unit_dir, f"{unit}.service.d", "peaker-volumes.conf")
-    lines = [f"ConditionPathIsMountPoint={member.mount_point}" for member in manifest.members]
+    lines = [f"ConditionPathIsMountPoint={point}" for point in manifest.mount_points]
     text = "\n".join(["# Written by Peaker.", "[Unit]", *lines]) + "\n"
     if read_text(path) != text:
         write_atomically(path, text)

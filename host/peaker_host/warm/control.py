@@ -8,6 +8,7 @@ from typing import Any, Dict
 
 from peaker_host.blocks import block_list
 from peaker_host.blocks.log_replay import await_replays
+from peaker_host.layouts.mounts import open_mounts
 from peaker_host.machine.errors import (
     BlockListUnreadable,
     InvalidArgument,
@@ -15,7 +16,7 @@ from peaker_host.machine.errors import (
     UnreadableFile,
 )
 from peaker_host.machine.files import read_json
-from peaker_host.machine.manifest import load_manifest, open_member
+from peaker_host.machine.manifest import load_manifest
 from peaker_host.machine.processes import Processes, package_command
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.engine_lock import holder
@@ -40,10 +41,9 @@ def start(
     finished = read_json(settings.run_path(request.run_id, "prewarm.json"))
     if finished and _covers(finished, request):
         return {"pid": finished.get("pid"), "already_running": False, "already_done": True}
-    members = load_manifest(settings, request.run_id).members
+    manifest = load_manifest(settings, request.run_id)
     await_replays(settings)
-    for member in members:
-        open_member(settings, member)
+    open_mounts(settings, processes, manifest)
     missing = _fetch_block_list(settings, request, block_list_url)
     argv = [*package_command(), *(["--settings", settings_path] if settings_path else [])]
     argv += ["prewarm", "--run-id", request.run_id, "--method", request.method]

@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from peaker_host.blocks import block_list, live_blocks, log_replay
 from peaker_host.blocks.database_files import (
@@ -19,16 +19,19 @@ from peaker_host.blocks.database_files import (
 )
 from peaker_host.blocks.filesystem_maps import FileExtents, FilesystemMap, open_map
 from peaker_host.blocks.mount_blocks import mount_blocks
-from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, intersection, total
-from peaker_host.machine.devices import BlockDevice
+from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, intersection, merged, total
+from peaker_host.blocks.stack_places import block_orders, head_blocks, parity_blocks
+from peaker_host.layouts.mounts import Mount, open_mounts
+from peaker_host.machine.devices import BlockDevice, describe_device
 from peaker_host.machine.errors import CommandFailed, InvalidArgument, ToolMissing, UnreadableFilesystem
-from peaker_host.machine.manifest import Manifest, Member, open_member
+from peaker_host.machine.manifest import Manifest, Member
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
+from peaker_host.machine.stacks import Stack
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.progress import MIB
 from peaker_host.warm.reader_pool import RateLimiter, ReaderPool, requests_of
-from peaker_host.warm.reading_orders import READING_ORDERS, URGENT_TIERS, Tier, Volume, tiers_of
+from peaker_host.warm.reading_orders import READING_ORDERS, URGENT_TIERS, Tier, Volume, each_once, tiers_of
 from peaker_host.warm.request import PrewarmRequest
 
 PageList = Callable[[], Iterable[bytes]]
@@ -41,7 +44,8 @@ NO_PAGE_LIST = "no volume holds a page list (ib_buffer_pool): nothing is known t
 class PlannedVolume:
     """One volume: its tiers, and the journal of what has been read.
 
-    `untouched`: nothing had been read of it before this engine. `bytes_read` were read for the plan itself.
+    `untouched`: nothing had been read of it before this engine. `bytes_read` were read for the plan itself. `top` is
+    the device that is mounted: the volume's own, or that of its set.
     """
 
     member: Member
@@ -50,16 +54,30 @@ class PlannedVolume:
     untouched: bool
     listed: Optional[List[Range]]
     tiers: List[Tier]
+    top: BlockDevice
     note: str = ""
     bytes_read: int = 0
-    used: Optional[List[Range]] = None
-    filesystem: Optional[FilesystemMap] = None
-    files: Optional[DatabaseFiles] = None
 
     @property
     def knows_hot(self) -> bool:
         """Without a page list nothing is known to be hot."""
         return any(tier.name == "hot" and tier.ranges for tier in self.tiers)
+
+
+@dataclass
+class PlannedFilesystem:
+    """One filesystem: its volumes, and what was found out about it. Blocks of `used` are of the mounted device."""
+
+    mount: Mount
+    volumes: List[PlannedVolume]
+    used: Optional[List[Range]] = None
+    map: Optional[FilesystemMap] = None
+    files: Optional[DatabaseFiles] = None
+
+    def note(self, text: str) -> None:
+        """What the progress of each of its volumes says."""
+        for volume in self.volumes:
+            volume.note = text
 
 
 class Planner:
@@ -84,23 +102,32 @@ class Planner:
     def plan(self, manifest: Manifest) -> List[PlannedVolume]:
         """All volumes, in the manifest's order. Raises what the checks of a device raise, before any read."""
         log_replay.await_replays(self._settings)
-        devices = [open_member(self._settings, member) for member in manifest.members]
+        mounts = open_mounts(self._settings, self._processes, manifest)
         lists = block_list.of_run(self._settings, self._request.run_id)
-        volumes = [
-            self._volume(member, device, block_list.of_volume(lists, member.volume_id, member.name))
-            for member, device in zip(manifest.members, devices)
-        ]
+        filesystems = [self._filesystem(mount, lists) for mount in mounts]
         if self._needs.needs_map:
-            with ThreadPoolExecutor(len(volumes)) as each:
-                for done in [each.submit(self._recover, volume) for volume in volumes]:
+            with ThreadPoolExecutor(len(filesystems)) as each:
+                for done in [each.submit(self._recover, one) for one in filesystems]:
                     done.result()
-        self._order_all(volumes)
+        self._order_all(filesystems)
+        planned = {volume.member.volume_id: volume for one in filesystems for volume in one.volumes}
+        volumes = [planned[member.volume_id] for member in manifest.members]
         for volume in volumes:
             shown = ", ".join(f"{tier.name} {total(tier.ranges)}" for tier in volume.tiers)
             self._say(f"{volume.member.name}: {shown}")
         return volumes
 
-    def _volume(self, member: Member, device: BlockDevice, listed: Optional[List[Range]]) -> PlannedVolume:
+    def _filesystem(self, mount: Mount, lists: Dict[str, List[Range]]) -> PlannedFilesystem:
+        volumes = []
+        for member in mount.members:
+            device = mount.device if mount.stack is None else describe_device(member.path)
+            listed = block_list.of_volume(lists, member.volume_id, member.name)
+            volumes.append(self._volume(member, device, mount.device, listed))
+        return PlannedFilesystem(mount, volumes)
+
+    def _volume(
+        self, member: Member, device: BlockDevice, top: BlockDevice, listed: Optional[List[Range]]
+    ) -> PlannedVolume:
         if self._needs.needs_block_list and listed is None:
             raise InvalidArgument(
                 f"method {self._request.method}: the block list has nothing about {member.volume_id}"
@@ -108,27 +135,38 @@ class Planner:
         blocks = -(-device.size_bytes // BLOCK_BYTES)
         path = os.path.join(self._settings.state_dir, "journals", member.volume_id + ".journal")
         journal = Journal(path, member.volume_id, member.uuid, blocks)
-        return PlannedVolume(member, device, journal, journal.done.count == 0, listed, [])
+        return PlannedVolume(member, device, journal, journal.done.count == 0, listed, [], top)
 
-    def _recover(self, volume: PlannedVolume) -> None:
+    def _recover(self, filesystem: PlannedFilesystem) -> None:
         """Replay the log and learn what is used; what the mount needs is read beforehand."""
-        self._read_first(volume)
-        used, unreadable = live_blocks.used_bytes(
-            self._settings, self._processes, self._request.run_id, volume.member
-        )
-        volume.used, volume.note = blocks_of_bytes(used), unreadable
+        top = filesystem.mount.top
+        self._read_first(filesystem)
+        used, unreadable = live_blocks.used_bytes(self._settings, self._processes, self._request.run_id, top)
+        filesystem.used = blocks_of_bytes(used)
+        filesystem.note(unreadable)
         if unreadable:
-            self._say(f"{volume.member.name}: everything in the snapshot is read, because: {unreadable}")
+            self._say(f"{top.name}: everything in the snapshot is read, because: {unreadable}")
             return
         try:
-            volume.filesystem = open_map(volume.member.filesystem, volume.device.path, self._processes)
-            volume.files = find_database(volume.filesystem)
+            filesystem.map = open_map(top.filesystem, filesystem.mount.device.path, self._processes)
+            filesystem.files = find_database(filesystem.map)
         except (UnreadableFilesystem, CommandFailed, ToolMissing) as error:
-            self._in_plain_order(volume, error)
+            self._in_plain_order(filesystem, error)
 
-    def _read_first(self, volume: PlannedVolume) -> None:
+    def _read_first(self, filesystem: PlannedFilesystem) -> None:
+        mount = filesystem.mount
+        wanted = mount_blocks(mount.top.filesystem, mount.device.path, mount.device.size_bytes)
+        orders = {mount.top.volume_id: wanted} if mount.stack is None else block_orders(mount.stack, wanted)
+        with ThreadPoolExecutor(len(filesystem.volumes)) as each:
+            reads = [
+                each.submit(self._read, volume, orders[volume.member.volume_id])
+                for volume in filesystem.volumes
+            ]
+            for done in reads:
+                done.result()
+
+    def _read(self, volume: PlannedVolume, wanted: List[Range]) -> None:
         device, journal = volume.device, volume.journal
-        wanted = mount_blocks(volume.member.filesystem, device.path, device.size_bytes)
         if volume.listed is not None:
             wanted = intersection(wanted, volume.listed)
         limiter = RateLimiter(self._request.rate_limit_mib_per_s * MIB)
@@ -136,16 +174,16 @@ class Planner:
         pool.run(requests_of([wanted], journal.done.__contains__, pool.blocks_per_read))
         volume.bytes_read = pool.progress.bytes_read
 
-    def _order_all(self, volumes: List[PlannedVolume]) -> None:
-        page_list = self._page_list(volumes)
-        for volume in volumes:
-            volume.tiers = self._order(volume, page_list)
+    def _order_all(self, filesystems: List[PlannedFilesystem]) -> None:
+        page_list = self._page_list(filesystems)
+        for filesystem in filesystems:
+            self._order(filesystem, page_list)
 
-    def _page_list(self, volumes: List[PlannedVolume]) -> Optional[PageList]:
-        """The donor's list lies on one volume; its pages may lie on any."""
+    def _page_list(self, filesystems: List[PlannedFilesystem]) -> Optional[PageList]:
+        """The donor's list lies on one filesystem; its pages may lie on any."""
         if not self._needs.needs_page_list:
             return None
-        found = [(one.device.path, one.files.page_list) for one in volumes if one.files is not None]
+        found = [(one.mount.device.path, one.files.page_list) for one in filesystems if one.files is not None]
         page_list = _first_page_list(found)
         if page_list is not None:
             return page_list
@@ -153,20 +191,60 @@ class Planner:
         self._say(NO_PAGE_LIST)
         return None
 
-    def _order(self, volume: PlannedVolume, page_list: Optional[PageList]) -> List[Tier]:
-        known = Volume(volume.device.size_bytes, volume.listed, volume.used or ())
-        if volume.filesystem is not None and volume.files is not None:
-            known = with_files(known, volume.device.path, volume.files, self._settings.engine, page_list)
-            if volume.filesystem.unreadable:
-                volume.note = (
-                    f"files: {volume.filesystem.unreadable} answers are missing: the debugger is older than the "
+    def _order(self, filesystem: PlannedFilesystem, page_list: Optional[PageList]) -> None:
+        mount = filesystem.mount
+        listed = filesystem.volumes[0].listed if mount.stack is None else None
+        known = Volume(mount.device.size_bytes, listed, filesystem.used or ())
+        if filesystem.map is not None and filesystem.files is not None:
+            known = with_files(known, mount.device.path, filesystem.files, self._settings.engine, page_list)
+            if filesystem.map.unreadable:
+                filesystem.note(
+                    f"files: {filesystem.map.unreadable} answers are missing: the debugger is older than the "
                     "filesystem"
                 )
-        return tiers_of(self._request.method, known, self._request.with_remainder)
+        request = self._request
+        if mount.stack is None:
+            filesystem.volumes[0].tiers = tiers_of(request.method, known, request.with_remainder)
+            return
+        tiers = set_tiers(mount.stack, request.method, known)
+        for volume in filesystem.volumes:
+            volume.tiers = member_tiers(
+                tiers, volume.member.volume_id, volume.device.size_bytes, volume.listed, request
+            )
 
-    def _in_plain_order(self, volume: PlannedVolume, error: Exception) -> None:
-        volume.note = f"files: {error}"
-        self._say(f"{volume.member.name}: read in plain order, because its files cannot be found: {error}")
+    def _in_plain_order(self, filesystem: PlannedFilesystem, error: Exception) -> None:
+        filesystem.note(f"files: {error}")
+        self._say(
+            f"{filesystem.mount.top.name}: read in plain order, because its files cannot be found: {error}"
+        )
+
+
+SetTiers = List[Tuple[str, Dict[str, List[Range]]]]
+"""Names of tiers and, by volume id, blocks of the volumes."""
+
+
+def set_tiers(stack: Stack, method: str, known: Volume) -> SetTiers:
+    """An order of the filesystem on a set as orders of its volumes; the last is all that it uses, with the parity and
+    with what assembling reads: the first write into a stripe, or the first resync, must not wait for a cold block."""
+    order = READING_ORDERS[method]
+    if not order.needs_map:
+        return []
+    first = [(name, block_orders(stack, ranges)) for name, ranges in order.tiers(known)]
+    used = block_orders(stack, known.used)
+    parity, heads = parity_blocks(stack, known.used), head_blocks(stack)
+    whole = {key: merged([*ranges, *parity[key], *heads[key]]) for key, ranges in used.items()}
+    return [*first, ("used", whole)]
+
+
+def member_tiers(
+    tiers: SetTiers, volume_id: str, size_bytes: int, listed: Optional[List[Range]], request: PrewarmRequest
+) -> List[Tier]:
+    """One volume's part; without a map, what `method` reads of any volume."""
+    volume = Volume(size_bytes, listed)
+    if not tiers:
+        return tiers_of(request.method, volume, request.with_remainder)
+    own = [(name, by_volume[volume_id]) for name, by_volume in tiers]
+    return each_once(own[:-1], replace(volume, used=own[-1][1]), request.with_remainder)
 
 
 def with_files(
@@ -181,22 +259,24 @@ def with_files(
     )
 
 
-def urgent_blocks(settings: Settings, processes: Processes, manifest: Manifest) -> Dict[str, List[Range]]:
+def urgent_blocks(
+    settings: Settings, processes: Processes, mounts: Sequence[Mount]
+) -> Dict[str, List[Range]]:
     """By volume id, what a database needs before it may serve: hot and recovery blocks of all volumes."""
-    maps = {
-        member.volume_id: open_map(member.filesystem, member.path, processes) for member in manifest.members
-    }
-    files = {volume_id: find_database(one) for volume_id, one in maps.items()}
-    page_list = _first_page_list(
-        [(member.path, files[member.volume_id].page_list) for member in manifest.members]
-    )
+    maps = [open_map(mount.top.filesystem, mount.device.path, processes) for mount in mounts]
+    files = [find_database(one) for one in maps]
+    page_list = _first_page_list([(mount.device.path, one.page_list) for mount, one in zip(mounts, files)])
     found = {}
-    for member in manifest.members:
+    for mount, one in zip(mounts, files):
         known = with_files(
-            Volume(member.size_bytes), member.path, files[member.volume_id], settings.engine, page_list
+            Volume(mount.device.size_bytes), mount.device.path, one, settings.engine, page_list
         )
         tiers = READING_ORDERS["hot"].tiers(known)
-        found[member.volume_id] = [one for name, ranges in tiers if name in URGENT_TIERS for one in ranges]
+        urgent = [part for name, ranges in tiers if name in URGENT_TIERS for part in ranges]
+        if mount.stack is None:
+            found[mount.top.volume_id] = urgent
+        else:
+            found.update(block_orders(mount.stack, urgent))
     return found
 
 

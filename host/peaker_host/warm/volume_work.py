@@ -122,7 +122,7 @@ class VolumeWork:
     def _await_mount(self) -> bool:
         """So that the proof and the server's start have the volume to themselves. False when nobody mounts it."""
         deadline = time.monotonic() + _MOUNT_WAIT_SECONDS
-        while self.planned.member.mount_point not in mount_points(self.planned.device):
+        while self.planned.member.mount_point not in mount_points(self.planned.top):
             if time.monotonic() >= deadline or self._stop.wait(_MOUNT_POLL_SECONDS):
                 return False
         return True

@@ -1,70 +1,128 @@
-"""Arrays byte by byte against the definition of striping and concatenation."""
+"""Arrays byte by byte against the definition of striping, mirroring, parity and concatenation."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peaker_host.blocks.member_layout import Layout, MemberArea, member_block_orders, member_ranges
-from peaker_host.blocks.ranges import each_block
+from peaker_host.blocks.member_layout import (
+    LINEAR,
+    MIRRORED,
+    NEAR,
+    PARITY,
+    PARITY_ALGORITHMS,
+    STRIPED,
+    Layout,
+    MemberArea,
+    member_ranges,
+    ordered_blocks,
+    parity_ranges,
+)
+from peaker_host.blocks.ranges import Range, each_block
 
-STRIPE = Layout((MemberArea("a", 10, 8), MemberArea("b", 20, 9), MemberArea("c", 0, 8)), chunk_bytes=2)
-LINEAR = Layout((MemberArea("a", 10, 5), MemberArea("b", 0, 7)))
+STRIPE = Layout(STRIPED, (MemberArea("a", 10, 8), MemberArea("b", 20, 9), MemberArea("c", 0, 8)), 2)
+ROW = Layout(LINEAR, (MemberArea("a", 10, 5), MemberArea("b", 0, 7)))
+MIRROR = Layout(MIRRORED, (MemberArea("a", 4, 12), MemberArea("b", 0, 12)))
+
+
+def near(members: int, copies: int) -> Layout:
+    areas = tuple(MemberArea(f"{number}", 3, 12) for number in range(members))
+    return Layout(NEAR, areas, 2, copies=copies)
+
+
+def parity(members: int, algorithm: str) -> Layout:
+    areas = tuple(MemberArea(f"{number}", 3, 12) for number in range(members))
+    return Layout(PARITY, areas, 2, algorithm=algorithm)
+
+
+ALL = (
+    *(STRIPE, ROW, MIRROR, near(4, 2), near(3, 2), near(5, 3)),
+    *(parity(members, algorithm) for members in (3, 4) for algorithm in PARITY_ALGORITHMS),
+)
 
 
 def test_a_stripe_goes_round_the_members_chunk_by_chunk() -> None:
     assert STRIPE.size_bytes == 24
-    assert [STRIPE.locate(offset)[:2] for offset in range(8)] == [
-        *(("a", 10), ("a", 11)),
-        *(("b", 20), ("b", 21)),
-        *(("c", 0), ("c", 1)),
-        *(("a", 12), ("a", 13)),
+    assert [byte(STRIPE, offset) for offset in range(8)] == [
+        *({("a", 10)}, {("a", 11)}),
+        *({("b", 20)}, {("b", 21)}),
+        *({("c", 0)}, {("c", 1)}),
+        *({("a", 12)}, {("a", 13)}),
     ]
 
 
 def test_a_linear_array_fills_one_member_after_the_other() -> None:
-    assert LINEAR.size_bytes == 12
-    assert [LINEAR.locate(offset)[:2] for offset in (0, 4, 5, 11)] == [
-        ("a", 10),
-        ("a", 14),
-        ("b", 0),
-        ("b", 6),
+    assert ROW.size_bytes == 12
+    assert [byte(ROW, offset) for offset in (0, 4, 5, 11)] == [
+        *({("a", 10)}, {("a", 14)}, {("b", 0)}, {("b", 6)}),
     ]
 
 
-@given(
-    st.sampled_from([STRIPE, LINEAR]),
-    st.lists(st.tuples(st.integers(0, 11), st.integers(0, 12)), max_size=4),
+def test_a_mirror_has_every_byte_on_all_members() -> None:
+    assert byte(MIRROR, 5) == {("a", 9), ("b", 5)}
+
+
+def test_near_copies_of_three_members_go_on_in_the_next_row() -> None:
+    """drivers/md/raid10.c: copies follow each other through the members, a row may begin with a second copy."""
+    layout = near(3, 2)
+    assert layout.size_bytes == 18
+    assert [byte(layout, chunk * 2) for chunk in range(3)] == [
+        *({("0", 3), ("1", 3)}, {("2", 3), ("0", 5)}, {("1", 5), ("2", 5)}),
+    ]
+
+
+# Rows of three members with one data chunk per letter, P is the parity (mdadm(8), "--layout"; md(4)).
+@pytest.mark.parametrize(
+    ("algorithm", "rows"),
+    [
+        ("left-symmetric", ("abP", "dPc", "Pef")),
+        ("left-asymmetric", ("abP", "cPd", "Pef")),
+        ("right-symmetric", ("Pab", "dPc", "efP")),
+        ("right-asymmetric", ("Pab", "cPd", "efP")),
+    ],
 )
-def test_ranges_are_where_their_bytes_are(layout: Layout, ranges: list[tuple[int, int]]) -> None:
+def test_parity_moves_to_another_member_with_each_row(algorithm: str, rows: tuple[str, ...]) -> None:
+    layout = parity(3, algorithm)
+    for number, letter in enumerate("abcdef"):
+        row = next(row for row, letters in enumerate(rows) if letter in letters)
+        assert byte(layout, number * 2) == {(str(rows[row].index(letter)), 3 + row * 2)}
+    for row, letters in enumerate(rows):
+        found = parity_ranges(layout, [(row * 4, 4)])
+        assert {member for member, ranges in found.items() if ranges} == {str(letters.index("P"))}
+
+
+@given(
+    st.sampled_from(ALL),
+    st.lists(st.tuples(st.integers(0, 11), st.integers(0, 40)), max_size=4),
+)
+def test_ranges_are_where_their_bytes_are(layout: Layout, ranges: list[Range]) -> None:
+    """Whole turns are taken at once: they may bring parity, and nothing else than single bytes do."""
     inside = [(start, min(length, layout.size_bytes - start)) for start, length in ranges]
     expected: dict[str, set[int]] = {area.member: set() for area in layout.areas}
     for offset in each_block(inside):
-        member, position, _ = layout.locate(offset)
-        expected[member].add(position)
-    found = member_ranges(layout, inside)
-    assert {member: set(each_block(places)) for member, places in found.items()} == expected
+        for member, position in byte(layout, offset):
+            expected[member].add(position)
+    found = {member: set(each_block(places)) for member, places in member_ranges(layout, inside).items()}
+    beside = {member: set(each_block(places)) for member, places in parity_ranges(layout, inside).items()}
+    for member, positions in expected.items():
+        assert positions <= found[member] <= positions | beside[member]
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), max_size=4))
-def test_every_wanted_block_is_read_on_its_members_once_and_in_order(order: list[tuple[int, int]]) -> None:
-    layout = Layout((MemberArea("a", 3, 24), MemberArea("b", 8, 24)), chunk_bytes=6)
-    orders = member_block_orders(layout, order, block_bytes=4)
-    wanted: dict[str, list[int]] = {"a": [], "b": []}
-    for block in each_block(order):
-        for offset in range(block * 4, min(block * 4 + 4, layout.size_bytes)):
-            member, position, _ = layout.locate(offset)
-            if position // 4 not in wanted[member]:
-                wanted[member].append(position // 4)
-    for member, blocks in wanted.items():
-        assert sorted(each_block(orders[member])) == sorted(blocks)
-    if len(order) == 1:
-        assert {member: list(each_block(ranges)) for member, ranges in orders.items()} == wanted
+@given(st.sampled_from(ALL))
+def test_no_two_bytes_share_a_place_and_none_is_left(layout: Layout) -> None:
+    taken: list[tuple[str, int]] = []
+    for offset in range(layout.size_bytes):
+        taken += byte(layout, offset)
+    assert len(set(taken)) == len(taken)
+    for member, ranges in parity_ranges(layout, [(0, layout.size_bytes)]).items():
+        taken += [(member, position) for position in each_block(ranges)]
+    assert len(set(taken)) == len(taken)
 
 
 def test_a_hot_block_leads_on_every_member_it_lies_on() -> None:
-    layout = Layout((MemberArea("a", 0, 64), MemberArea("b", 0, 64)), chunk_bytes=8)
-    orders = member_block_orders(layout, [(9, 1), (0, 4)], block_bytes=4)
+    layout = Layout(STRIPED, (MemberArea("a", 0, 64), MemberArea("b", 0, 64)), 8)
+    ranges = member_ranges(layout, [(36, 4), (0, 16)])
+    orders = {member: ordered_blocks(places, 4) for member, places in ranges.items()}
     assert orders["a"][0] == (5, 1)
     assert list(each_block(orders["b"])) == [0, 1]
 
@@ -72,10 +130,23 @@ def test_a_hot_block_leads_on_every_member_it_lies_on() -> None:
 @pytest.mark.parametrize("areas", [(), (MemberArea("a", 0, 0),), (MemberArea("a", -1, 5),)])
 def test_an_impossible_layout_is_refused(areas: tuple[MemberArea, ...]) -> None:
     with pytest.raises(ValueError):
-        Layout(areas, 4)
+        Layout(LINEAR, areas)
 
 
-@pytest.mark.parametrize("offset", [-1, 12])
-def test_a_byte_outside_the_array_is_refused(offset: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "members", "copies", "algorithm"),
+    [(PARITY, 2, 1, "left-symmetric"), (NEAR, 2, 3, "left-symmetric"), (PARITY, 3, 1, "parity-last")],
+)
+def test_an_array_without_arithmetic_is_refused(kind: str, members: int, copies: int, algorithm: str) -> None:
+    areas = tuple(MemberArea(f"{number}", 0, 8) for number in range(members))
+    with pytest.raises(ValueError):
+        Layout(kind, areas, 2, copies, algorithm)
+
+
+def test_a_byte_outside_the_array_is_refused() -> None:
     with pytest.raises(ValueError, match="outside"):
-        LINEAR.locate(offset)
+        list(ROW.places(13, 1))
+
+
+def byte(layout: Layout, offset: int) -> set[tuple[str, int]]:
+    return {(member, position) for member, position, _ in layout.places(offset, 1)}

@@ -65,3 +65,7 @@ class TestPrepareDonor:
         )
         assert 0 < found["data_bytes"] < 300 * MIB
         assert 0 < found["frozen_seconds"][str(point)] < 5
+        [layout] = found["layout"]
+        assert (layout["kind"], layout["filesystem"], layout["size_bytes"]) == ("single", "xfs", 300 * MIB)
+        assert [one["volume_id"] for one in layout["volumes"]] == [volume.volume_id]
+        assert layout["volumes"][0]["label"] == layout["uuid"] != ""

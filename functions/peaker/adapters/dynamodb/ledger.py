@@ -315,6 +315,8 @@ def _snapshot_set(stored: Mapping[str, Any]) -> SnapshotSet:
             raise TypeError(f"{name} holds what is no id")
     if not all(isinstance(one, int | None) for one in found.full_bytes.values()):
         raise TypeError("full_bytes holds what is no number of bytes")
+    if not isinstance(found.manifest, dict):
+        raise TypeError("manifest is no document")
     return found
 
 

@@ -18,6 +18,7 @@ from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.ledger import LeaseRow, RunPart
 from peaker.domain.storage.prewarm_progress import ServeWhen
+from peaker.domain.storage.set_manifest import unequal_members
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.storage_settings import VolumeSettings
 
@@ -60,6 +61,7 @@ class PlannedVolume(PlanPart):
     iops: int
     throughput_mib_per_s: int
     initialization_rate_mib_per_s: int | None
+    layout: str = "single"
 
 
 class PlannedPrewarm(PlanPart):
@@ -208,6 +210,7 @@ def plan_scale_out(
                 _ceiling(fleet, settings, count),
                 _source(fleet),
                 None if returned is not None else _no_donor(choice),
+                None if returned is not None else _unequal(volumes),
                 *_budget(fleet, settings, price, count, _parked_hourly(fleet, returned, prices)),
             )
             if refusal is not None
@@ -345,6 +348,11 @@ def _no_donor(choice: DonorChoice) -> Refusal | None:
     return Refusal(
         code="no_donor", reason=f"no replica can be snapshotted: {choice.text}; the source never is (I2)"
     )
+
+
+def _unequal(volumes: tuple[PlannedVolume, ...]) -> Refusal | None:
+    reasons = unequal_members(volumes, {one.name: one.size_gib for one in volumes})
+    return Refusal(code="layout", reason="; ".join(reasons)) if reasons else None
 
 
 def _budget(

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import median
+from typing import Any
 
 from peaker.domain.replicas.inventory import Snapshot
 
@@ -21,6 +22,7 @@ class SnapshotSet:
     """A completed set of one run that is kept: the cluster's own row of the ledger, without an expiry.
 
     `snapshots` and `sources` are ids by the name of the volume; `full_bytes` is what the set stores by itself.
+    `manifest` says what the snapshots are together (SetManifest.document); empty for a set that was kept without.
     """
 
     cluster: str
@@ -30,6 +32,7 @@ class SnapshotSet:
     snapshots: Mapping[str, str]
     sources: Mapping[str, str]
     full_bytes: Mapping[str, int | None] = field(default_factory=dict)
+    manifest: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def gib(self) -> float | None:

@@ -6,14 +6,18 @@ import json
 
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.storage.set_manifest import SetManifest
 from peaker.ports import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_plan, host_id, made_id
 
 
 def assemble_storage(ports: Ports, step: StepInput) -> Summary:
-    """The volumes are named by id: device names on Nitro do not say which is which."""
+    """The volumes are named by id, and by the donor's that each is a copy of: device names on Nitro do not say which is
+    which. The set manifest says what they were on the donor."""
     rows = ports.ledger.resources(step.run_id)
+    manifest = ports.ledger.run(step.run_id).part(SetManifest)
+    sources = {} if manifest is None else manifest.volumes
     volumes = [
         {
             "name": volume.name,
@@ -21,10 +25,15 @@ def assemble_storage(ports: Ports, step: StepInput) -> Summary:
             "device": volume.device,
             "mount_point": volume.mount_point,
             "filesystem": volume.filesystem,
+            **({"source": sources[volume.name]} if volume.name in sources else {}),
         }
         for volume in approved_plan(ports, step).volumes
     ]
     instance_id = host_id(ports, step, "replica")
-    parameters = {"RunId": step.run_id, "Volumes": json.dumps(volumes, separators=(",", ":"))}
+    parameters = {
+        "RunId": step.run_id,
+        "Volumes": json.dumps(volumes, separators=(",", ":")),
+        "Layout": "[]" if manifest is None else json.dumps(manifest.stacks_document(), separators=(",", ":")),
+    }
     numbers = run_host_command(ports, step, "assemble_storage", instance_id, parameters)
     return Summary(text=f"{len(volumes)} volumes seen by {instance_id}", numbers=numbers)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.runs.ledger import Holder, ResourceKind, ResourceRow, ResourceState, RunRow, of_kind
 from peaker.domain.runs.run_memory import Donor
+from peaker.domain.storage.set_manifest import SetManifest
 from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
 from peaker.ports import Ports
 from peaker_contract.errors import AwsCallRejected, NotOwned
@@ -27,11 +29,20 @@ def keep_set(ports: Ports, holder: Holder, run: RunRow, rows: Sequence[ResourceR
         snapshots={row.name: str(row.resource_id) for row in mine},
         sources={row.name: str(row.details["source_volume_id"]) for row in mine},
         full_bytes={row.name: _full_bytes(found.get(str(row.resource_id))) for row in mine},
+        manifest=_manifest(run, mine),
     )
     ports.ledger.keep_snapshots(holder, kept)
     for row in mine:
         ports.ledger.mark(holder, run.run_id, row, ResourceState.KEPT)
     return kept
+
+
+def _manifest(run: RunRow, mine: Sequence[ResourceRow]) -> dict[str, Any]:
+    manifest = run.part(SetManifest)
+    if manifest is None:
+        return {}
+    made = {row.name: str(row.resource_id) for row in mine}
+    return manifest.model_copy(update={"snapshots": made}).document()
 
 
 def _full_bytes(snapshot: Snapshot | None) -> int | None:

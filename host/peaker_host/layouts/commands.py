@@ -1,0 +1,77 @@
+"""The commands about the host's volumes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Dict
+
+from peaker_host.machine.arguments import absolute_paths, positive
+from peaker_host.machine.command import Command, Context, Parameter
+from peaker_host.machine.stacks import stack_document
+
+
+def _assemble_storage(context: Context) -> Dict[str, Any]:
+    from peaker_host.layouts.assemble import assemble
+    from peaker_host.machine import manifest
+
+    arguments = context.arguments
+    stacks = manifest.parse_stacks(arguments.layout)
+    members = manifest.parse_volumes(arguments.volumes, {one.mount_point for one in stacks})
+    made = assemble(
+        context.settings,
+        context.processes,
+        arguments.run_id,
+        members,
+        stacks,
+        arguments.wait_seconds,
+        context.say,
+    )
+    return {
+        "members": [asdict(member) for member in made.members],
+        "bytes": sum(member.size_bytes for member in made.members),
+        "layouts": {point: kind_at(made, point) for point in made.mount_points},
+    }
+
+
+def kind_at(manifest: Any, mount_point: str) -> str:
+    """The layout of a filesystem as the settings call it."""
+    stack = manifest.stack_at(mount_point)
+    return "single" if stack is None else str(stack.kind)
+
+
+def _describe_storage(context: Context) -> Dict[str, Any]:
+    from peaker_host.layouts.discover import discover
+
+    found = discover(context.settings, context.processes, context.arguments.mount_points)
+    return {"layout": [stack_document(stack) for stack in found]}
+
+
+COMMANDS = (
+    Command(
+        "assemble_storage",
+        "Wait for the volumes and check that they are the right ones",
+        '--run-id R --volumes \'[{"name":"data","volume_id":"vol-0a1b2c3d4e5f60718",'
+        '"device":"/dev/sdf","mount_point":"/var/lib/mysql","filesystem":"xfs"}]\'',
+        _assemble_storage,
+        (
+            Parameter(
+                "--volumes",
+                "JSON list of name, volume_id, device, mount_point, filesystem, and in a set source",
+            ),
+            Parameter(
+                "--layout",
+                "the set manifest that prepare_donor gave, JSON; empty for single volumes",
+                default="",
+            ),
+            Parameter("--wait-seconds", "how long a volume may take to appear", positive, 120.0),
+        ),
+    ),
+    Command(
+        "describe_storage",
+        "Say what the filesystems of this host stand on: volumes, arrays, logical volumes",
+        "--mount-points /var/lib/mysql,/var/lib/mysql-log",
+        _describe_storage,
+        (Parameter("--mount-points", "where they are mounted, separated by commas", absolute_paths),),
+        of_a_run=False,
+    ),
+)

@@ -1,0 +1,251 @@
+"""What a filesystem stands on: volumes, md arrays of them, a logical volume over either. Data, and its JSON.
+
+A stack is the set manifest of one filesystem. It is read from the donor's devices before the snapshot, is kept with
+the snapshot set, and is what a restored set must be again. Volumes are named by their EBS ids: the donor's in the
+manifest of a snapshot set, the replica's own on the replica.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+# Ids, uuids, names of groups and volumes (lvm(8), "valid names"): no hyphen begins one, which would be an option.
+_NAME = re.compile(r"[0-9A-Za-z_+.][0-9A-Za-z_+.:-]{0,127}")
+
+
+@dataclass(frozen=True)
+class StackVolume:
+    """An EBS volume. `label` is the uuid that its own superblock gives: of the array's member, of LVM's physical
+    volume, of the filesystem."""
+
+    volume_id: str
+    size_bytes: int
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class ArraySlot:
+    """The place of a volume in its array, which its superblock names; the order of devices says nothing."""
+
+    slot: int
+    volume_id: str
+    data_offset_bytes: int
+
+
+@dataclass(frozen=True)
+class Array:
+    """An md array. `member_bytes` is what it uses of each member; `algorithm` is what mdadm calls the layout, such as
+    left-symmetric or near=2; `chunk_bytes` is 0 for mirrors."""
+
+    uuid: str
+    level: str
+    algorithm: str
+    chunk_bytes: int
+    member_bytes: int
+    metadata: str
+    slots: Tuple[ArraySlot, ...]
+
+
+@dataclass(frozen=True)
+class PhysicalVolume:
+    """LVM's physical volume; `on` is a volume id or the uuid of an array."""
+
+    uuid: str
+    on: str
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """Where one stripe of a segment begins on its physical volume."""
+
+    physical_volume: str
+    start_bytes: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a logical volume. One stripe and `stripe_bytes` 0: linear."""
+
+    start_bytes: int
+    length_bytes: int
+    stripe_bytes: int
+    stripes: Tuple[Stripe, ...]
+
+
+@dataclass(frozen=True)
+class LogicalVolume:
+    """A logical volume and all physical volumes of its group."""
+
+    uuid: str
+    name: str
+    group_uuid: str
+    group: str
+    physical_volumes: Tuple[PhysicalVolume, ...]
+    segments: Tuple[Segment, ...]
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One filesystem and everything below it. `kind` is the layout as the settings call it."""
+
+    mount_point: str
+    filesystem: str
+    uuid: str
+    size_bytes: int
+    kind: str
+    volumes: Tuple[StackVolume, ...]
+    arrays: Tuple[Array, ...] = ()
+    logical_volume: Optional[LogicalVolume] = None
+
+    @property
+    def is_single(self) -> bool:
+        """The filesystem lies on its one volume itself."""
+        return not self.arrays and self.logical_volume is None
+
+    @property
+    def volume_ids(self) -> List[str]:
+        """Of all volumes below the filesystem."""
+        return [one.volume_id for one in self.volumes]
+
+    def array_of(self, volume_id: str) -> Optional[Tuple[Array, ArraySlot]]:
+        """The array that the volume belongs to, and its place there."""
+        for array in self.arrays:
+            for slot in array.slots:
+                if slot.volume_id == volume_id:
+                    return array, slot
+        return None
+
+    def with_volumes(self, new_ids: Mapping[str, str]) -> "Stack":
+        """The same on other volumes: `new_ids` by the old ones. Raises KeyError with the id that it lacks."""
+        logical = self.logical_volume
+        if logical is not None:
+            moved = tuple(replace(one, on=new_ids.get(one.on, one.on)) for one in logical.physical_volumes)
+            logical = replace(logical, physical_volumes=moved)
+        return replace(
+            self,
+            volumes=tuple(replace(one, volume_id=new_ids[one.volume_id]) for one in self.volumes),
+            arrays=tuple(
+                replace(
+                    array,
+                    slots=tuple(replace(slot, volume_id=new_ids[slot.volume_id]) for slot in array.slots),
+                )
+                for array in self.arrays
+            ),
+            logical_volume=logical,
+        )
+
+
+def layout_kind(levels: List[str], segments: Tuple[Segment, ...]) -> str:
+    """The settings' name of a layout: `levels` are those of its arrays, `segments` those of its logical volume."""
+    if not segments:
+        return levels[0] if levels else "single"
+    if levels:
+        return f"{levels[0]}_lvm"
+    return "lvm_striped" if segments[0].stripe_bytes else "lvm_linear"
+
+
+def stack_document(stack: Stack) -> Dict[str, Any]:
+    """As it is written."""
+    return asdict(stack)
+
+
+def stack_of(entry: Any) -> Stack:
+    """As `stack_document` wrote it. Raises ValueError, TypeError or KeyError where it does not fit."""
+    found = dict(entry)
+    logical = found["logical_volume"]
+    stack = Stack(
+        mount_point=_text(found, "mount_point"),
+        filesystem=_text(found, "filesystem"),
+        uuid=_name(found, "uuid"),
+        size_bytes=_number(found, "size_bytes"),
+        kind=_text(found, "kind"),
+        volumes=tuple(
+            StackVolume(_name(one, "volume_id"), _number(one, "size_bytes"), _text(one, "label"))
+            for one in found["volumes"]
+        ),
+        arrays=tuple(_array(one) for one in found["arrays"]),
+        logical_volume=None if logical is None else _logical(logical),
+    )
+    _refuse_loose_ends(stack)
+    return stack
+
+
+def _refuse_loose_ends(stack: Stack) -> None:
+    """Whatever names a volume, an array or a physical volume names one of this stack."""
+    volumes = set(stack.volume_ids)
+    arrays = {array.uuid for array in stack.arrays}
+    named = [(slot.volume_id, volumes) for array in stack.arrays for slot in array.slots]
+    if stack.logical_volume is not None:
+        logical = stack.logical_volume
+        physical = {one.uuid for one in logical.physical_volumes}
+        named += [(one.on, volumes | arrays) for one in logical.physical_volumes]
+        named += [(one.physical_volume, physical) for each in logical.segments for one in each.stripes]
+        if not all(each.stripes for each in logical.segments):
+            raise ValueError("a segment lies nowhere")
+    unknown = sorted(name for name, known in named if name not in known)
+    if unknown or not volumes:
+        raise ValueError(
+            f"{', '.join(unknown) or 'no volume'} is not among the volumes of {stack.mount_point}"
+        )
+
+
+def _array(entry: Any) -> Array:
+    return Array(
+        uuid=_name(entry, "uuid"),
+        level=_text(entry, "level"),
+        algorithm=_text(entry, "algorithm"),
+        chunk_bytes=_number(entry, "chunk_bytes"),
+        member_bytes=_number(entry, "member_bytes"),
+        metadata=_text(entry, "metadata"),
+        slots=tuple(
+            ArraySlot(_number(one, "slot"), _name(one, "volume_id"), _number(one, "data_offset_bytes"))
+            for one in entry["slots"]
+        ),
+    )
+
+
+def _logical(entry: Any) -> LogicalVolume:
+    return LogicalVolume(
+        uuid=_name(entry, "uuid"),
+        name=_name(entry, "name"),
+        group_uuid=_name(entry, "group_uuid"),
+        group=_name(entry, "group"),
+        physical_volumes=tuple(
+            PhysicalVolume(_name(one, "uuid"), _name(one, "on")) for one in entry["physical_volumes"]
+        ),
+        segments=tuple(
+            Segment(
+                _number(one, "start_bytes"),
+                _number(one, "length_bytes"),
+                _number(one, "stripe_bytes"),
+                tuple(
+                    Stripe(_name(each, "physical_volume"), _number(each, "start_bytes"))
+                    for each in one["stripes"]
+                ),
+            )
+            for one in entry["segments"]
+        ),
+    )
+
+
+def _text(entry: Any, name: str) -> str:
+    value = entry[name]
+    if type(value) is not str:
+        raise TypeError(f"{name} is {value!r}, not a text")
+    return value
+
+
+def _name(entry: Any, name: str) -> str:
+    value = _text(entry, name)
+    if not _NAME.fullmatch(value):
+        raise ValueError(f"{name} is {value[:60]!r}, not a name or an id")
+    return value
+
+
+def _number(entry: Any, name: str) -> int:
+    value = entry[name]
+    if type(value) is not int or value < 0:
+        raise TypeError(f"{name} is {value!r}, not a whole number from 0")
+    return value
