@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
-.PHONY: help demo test check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-plan bench-prewarm bench-traffic \
+.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-plan bench-prewarm bench-traffic \
 	settings-reference aws-names requirements sbom
 
 PYTHON := .venv/bin/python
@@ -17,6 +17,9 @@ test: setup-all  ## the tests, linters and the type check
 
 faults: setup-all  ## every fault at every state of the workflows, figures in build/bench/faults.json (about half an hour)
 	$(PYTHON) -m bench.faults
+
+test-storage: setup-storage  ## md and LVM layouts on a kernel that has them, in a virtual machine (10 to 20 minutes; ONLY=raid5,raid10)
+	PEAKER_TEST_STORAGE=1 PYTHONPATH=tests/storage $(PYTHON) -m pytest tests/storage -x -s --timeout 0
 
 soak: setup-all  ## a thousand random plans over two clusters, audited (make soak SEED=17: one again, shortened if it fails)
 	$(PYTHON) -m bench.faults.soak $(if $(SEED),--seed $(SEED))
@@ -84,6 +87,9 @@ setup-local:
 
 setup-dev:
 	@scripts/setup dev
+
+setup-storage:
+	@scripts/setup dev local storage
 
 setup-all:
 	@scripts/setup dev local

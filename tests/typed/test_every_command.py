@@ -35,6 +35,7 @@ RUN_BY: dict[str, str] = {
     r"\.venv/bin/python -m model\.check --trace ": "needs spin and minutes; make model runs the same search",
     r"make sbom$": "tests/infrastructure/test_sbom.py",
     r"make (demo|check|faults|soak|model|bench(-\w+)?)\s*$": "takes minutes to hours; the target is looked at below",
+    r"make test-storage( ONLY=\S+)?$": "takes minutes and QEMU; the target is looked at below",
     r"\$EDITOR ": "a person's own editor",
     r"(curl .*prometheus|promtool)": "needs a Prometheus; its answers are read in tests/simulation",
 }
@@ -81,7 +82,7 @@ def accepted(line: str) -> tuple[int, ...]:
 
 @pytest.mark.parametrize(
     "target",
-    ["demo", "check", "faults", "soak", "model", "bench"]
+    ["demo", "check", "faults", "soak", "model", "bench", "test-storage"]
     + [f"bench-{name}" for name in ("aws", "backtest", "forecast", "prewarm", "traffic")],
 )
 def test_a_target_that_takes_long_is_there(target: str) -> None:
