@@ -28,6 +28,7 @@ def install(cloud: OpenCloud) -> None:
     if isinstance(plane, SimulatedDataPlane):
         answers = SimulatedAnswers(cloud.clock)
         plane.hosts.responder, plane.endpoints.responds = answers, answers.answers_probes
+        plane.hosts.when_down = answers.went_down
 
 
 def commands(app: typer.Typer) -> None:

@@ -102,6 +102,7 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
         "binlog_expire_seconds": 604_800,
         "stopped_seconds": 2.1,
     },
+    "report_work": {"at_work": True},
     "set_maintenance": {"maintenance": "off"},
     "report_health": {"http_status": 200, "state": "good", "why": "in time", "lag_seconds": 0.0},
 }
@@ -168,11 +169,20 @@ class SimulatedAnswers:
         self._bare = bare
         self._packages: set[str] = set()
         self._responders: set[str] = set()
+        # Documents that hosts had begun when they went down.
+        self._begun: set[tuple[str, str]] = set()
+        self._lost: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
     def answers_probes(self, instance_id: str) -> bool:
         """Whether the health responder was started on this host."""
         return instance_id in self._responders
+
+    def went_down(self, instance_id: str) -> None:
+        """The host goes down: nobody works on what it had begun, and its prewarm has ended."""
+        with self._lock:
+            self._lost |= {one for one in self._begun if one[0] == instance_id}
+            self._prewarms = {key: at for key, at in self._prewarms.items() if key[0] != instance_id}
 
     def __call__(
         self, instance_id: str, argv: Sequence[str], environment: Mapping[str, str]
@@ -183,15 +193,21 @@ class SimulatedAnswers:
         with self._lock:
             if document == "install_host_package":
                 self._packages.add(instance_id)
-            if self._bare and instance_id not in self._packages:
+            if document != "report_work" and self._bare and instance_id not in self._packages:
                 return NO_PACKAGE
         answer = self.answer(document, instance_id, environment)
+        with self._lock:
+            self._begun.add((instance_id, document))
+            self._lost.discard((instance_id, document))
         return After(self._clock.real_seconds(answer.after_seconds), as_run_result(document, answer.result))
 
     def answer(self, document: str, instance_id: str, environment: Mapping[str, str]) -> Answer:
         """What the host says to a document of Peaker's; parameters are the variables SSM_<name>."""
         with self._lock:
             run_id = environment.get("SSM_RunId", "")
+            if document == "report_work":
+                asked = (instance_id, environment.get("SSM_Command", ""))
+                return Answer({"at_work": asked not in self._lost})
             if document == "prepare_base":
                 return self._prepare_base(instance_id, environment.get("SSM_Mode", "prepare"))
             if document == "start_database":
@@ -298,4 +314,6 @@ def document_of(script: str) -> str | None:
     found = re.search(r"peaker_host\.pyz (?:\\\n\s*)?([a-z_]+)", script)
     if found and found.group(1) in HEALTHY:
         return found.group(1)
+    if "SSM_Command" in script:
+        return "report_work"
     return "install_host_package" if "SSM_PackageSha256" in script else None

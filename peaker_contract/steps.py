@@ -12,6 +12,8 @@ from peaker_contract.permissions import Permission
 
 DEFAULT_MEMORY_MIB = 256
 DEFAULT_TIMEOUT_SECONDS = 60
+# The document by which a host is asked whether it is at work on a command that does not end.
+REPORT_WORK = "report_work"
 
 
 class Phase(StrEnum):
@@ -101,6 +103,12 @@ class FunctionDefinition:
     def pascal_name(self) -> str:
         """`plan_scale_out` as `PlanScaleOut`: its construct id, and its ASL placeholder without `Arn`."""
         return "".join(part.capitalize() for part in self.name.split("_"))
+
+    @property
+    def sent_documents(self) -> tuple[str, ...]:
+        """What its role may send. Who keeps its commands in the ledger also asks whether a host is at work on them."""
+        waits = bool(self.documents) and Permission.WRITE_LEDGER in self.permissions
+        return (*self.documents, REPORT_WORK) if waits else self.documents
 
     @property
     def is_asynchronous(self) -> bool:

@@ -16,6 +16,7 @@ from environments.clusters_by_endpoint import by_endpoint
 from environments.schema import Cluster
 from peaker_contract.endpoint_settings import Route53EndpointSettings
 from peaker_contract.permissions import Permission
+from peaker_contract.steps import REPORT_WORK
 from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
 from stacks.naming import Names
 
@@ -43,7 +44,7 @@ MISTYPED = (
 DOCUMENTS_FOR_OWN_REPLICAS = frozenset(
     {
         *("assemble_storage", "start_prewarm", "report_prewarm", "verify_storage"),
-        *("load_buffer_pool", "check_mounts", "stop_database"),
+        *("load_buffer_pool", "check_mounts", "stop_database", REPORT_WORK),
     }
 )
 UNKNOWN_UNTIL_RUN = "The id exists only once the run has made it; the condition on the owner tag narrows it."
@@ -112,10 +113,14 @@ def statements(permission: Permission, deployment: Deployment) -> list[Statement
 
 
 def command_statements(documents: Sequence[str], deployment: Deployment) -> list[Statement]:
-    """Run exactly these SSM documents, on replicas of this environment's clusters, and read their results."""
+    """Run exactly these SSM documents, on replicas of this environment's clusters, and read their results.
+
+    Who asks whether a host is at work on a command takes back the one on which nobody is.
+    """
     if not documents:
         return []
-    return [*commands_on_replicas(documents, deployment.names), *_follow_commands(deployment)]
+    follow = [*commands_on_replicas(documents, deployment.names), *_follow_commands(deployment)]
+    return [*follow, *_cancel_commands(deployment)] if REPORT_WORK in documents else follow
 
 
 def commands_on_replicas(documents: Sequence[str], names: Names) -> list[Statement]:

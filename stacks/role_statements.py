@@ -38,7 +38,7 @@ def function_statements(definition: FunctionDefinition, deployment: Deployment) 
         *_own_failures(definition, deployment.names),
         *_own_logs_and_traces(deployment.names, deployment.names.function(definition.name)),
         *(s for permission in definition.permissions for s in statements(permission, deployment)),
-        *command_statements(definition.documents, deployment),
+        *command_statements(definition.sent_documents, deployment),
     ]
 
 

@@ -11,7 +11,7 @@ import random
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 from bench.faults.situations import SITUATIONS, Situation, beside_another, by_dns_name
@@ -20,10 +20,12 @@ from bench.faults.workflows.interferences import (
     DiesAfter,
     DiesAtTheEnd,
     DiesBefore,
+    Followed,
     LandsLate,
     LosesAnswer,
     Raises,
 )
+from bench.faults.world.outside import restart_at_work
 from bench.faults.world.world import EFFECTS, WRITES, World, machines
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, Throttled
 from statemachines import structure
@@ -38,6 +40,8 @@ OF_A_CALL = (
     "timed out after",
     "late",
 )
+# Of what a command is for.
+OF_A_COMMAND = ("host restarts",)
 # Of the function as a whole.
 OF_A_FUNCTION = ("crash before", "crash in the middle", "crash after")
 # For one try of the state or for all of them, or with a stop at that moment, whose event comes once, twice or never.
@@ -100,6 +104,8 @@ class Cell:
                 return DiesAfter(at=self.call, always=always)
             case "crash after":
                 return DiesAtTheEnd(always=always)
+            case "host restarts":
+                return Followed(at=self.call, always=always, then=partial(restart_at_work, world))
             case "late":
                 seconds = random.Random(self.seed).uniform(5, 58)
                 alone = self.mode in ("once", "for good")
@@ -145,7 +151,8 @@ def cells() -> Iterator[Cell]:
     for (workflow, state), (situation, calls) in reached().items():
         for call in targets(calls):
             for variant in (None, DNS) if call.startswith("endpoint.") else (None,):
-                for fault, mode in product(OF_A_CALL, MODES):
+                faults = (*OF_A_CALL, *(OF_A_COMMAND if call == "commands.send" else ()))
+                for fault, mode in product(faults, MODES):
                     yield Cell(situation, workflow, state, call, fault, mode, variant)
         middle = calls[len(calls) // 2]
         for fault, mode in product(OF_A_FUNCTION, MODES):

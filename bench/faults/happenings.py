@@ -144,6 +144,9 @@ class Happening:
         if mine:
             outside.restart(self._world, mine[event.number % len(mine)])
 
+    def _restart_in_command(self, event: Event) -> None:
+        outside.restart_in_command(self._world, event.cluster)
+
     def _detach(self, event: Event) -> None:
         """Of a replica that does not serve yet."""
         serving = self._world.account.targets[event.cluster][SERVING]

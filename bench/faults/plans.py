@@ -31,6 +31,7 @@ OTHERS = (
     "terminate",
     "deregister",
     "restart",
+    "restart_in_command",
     "detach",
     "fail_over",
     "fail_over",

@@ -170,14 +170,32 @@ def test_an_undo_or_a_release_that_crashes_for_good(state: str) -> None:
         settled(world, peaks=0 if fails else 1)
 
 
-def test_a_lease_that_runs_out_under_a_paused_run() -> None:
-    """Lambda does not answer for seven hours; meanwhile the lease has ended, and the run cannot write any more."""
+@pytest.mark.parametrize("by", ["UndoScaleOut", "UndoStoppedRun", "sweep_orphans"])
+def test_a_lease_that_runs_out_under_a_paused_run(by: str) -> None:
+    """Lambda does not answer for seven hours; meanwhile the lease has ended, and the run cannot write any more.
+
+    Its own undo takes a new token; roll_back does where that was stopped, and the sweep where nobody heard of the stop.
+    """
     with a_world() as world:
         execution = world.start("scale_out")
-        world.workflows.on_enter = lambda _, state: change_lease(world) if state == "AttachVolumes" else None
+        if by != "UndoScaleOut":
+            stopped_at(world, ("scale_out", "FenceScaleOut"))
+        if by == "sweep_orphans":
+            world.deliveries = lambda _: ()
+        stop = world.workflows.on_enter
+
+        def entered(walk: Any, state: str) -> None:
+            if state == "AttachVolumes":
+                change_lease(world)
+            if stop is not None:
+                stop(walk, state)
+
+        world.workflows.on_enter = entered
         world.finish(execution)
         world.run_for(HOUR)
         settled(world)
+        ended_by = {one["step"] for one in world.account.log if one["call"] == "compute.terminate"}
+        assert ended_by == {by}
 
 
 def change_lease(world: World) -> None:

@@ -128,6 +128,7 @@ OF_A_HOST: Mapping[str, tuple[type[host_results.HostResult], Any]] = {
     "prepare_donor": (host_results.DonorPrepared, HEALTHY["prepare_donor"]),
     "report_prewarm": (host_results.PrewarmReport, PREWARM_NUMBERS),
     "verify_storage": (host_results.StorageProof, HEALTHY["verify_storage"]),
+    "report_work": (host_results.WorkReport, HEALTHY["report_work"]),
     "check_mounts": (host_results.MountsChecked, HEALTHY["check_mounts"]),
     "measure_service": (host_results.ServiceReport, HEALTHY["measure_service"]),
     "report_health": (host_results.HealthReport, HEALTHY["report_health"]),

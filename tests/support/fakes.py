@@ -333,10 +333,14 @@ def refuse_parameters(document: str, parameters: Mapping[str, str]) -> None:
         raise ValueError(f"{document}: missing {missing}, unknown {unknown}, not as the pattern says {odd}")
 
 
+STILL_RUNNING = CommandOutcome(CommandStatus.RUNNING)
+AT_WORK = CommandOutcome(CommandStatus.SUCCESS, stdout='{"version": 1, "ok": true, "at_work": true}')
+
+
 @dataclass
 class FakeCommands:
-    """Commands end with what `results` says of their document; without an entry they go on running. `silent` hosts
-    refuse them.
+    """Commands end with what `results` says of their document; without an entry they go on running, and their host
+    says so. `silent` hosts refuse them.
 
     Parameters are refused that SSM would refuse: unknown to the document, missing, or not as its pattern says.
     """
@@ -376,7 +380,7 @@ class FakeCommands:
         if not number.isdigit():
             return CommandOutcome(CommandStatus.MISSING)
         document = self.sent[int(number) - 1][0]
-        return self.results.get(document, CommandOutcome(CommandStatus.RUNNING))
+        return self.results.get(document, AT_WORK if document == "report_work" else STILL_RUNNING)
 
     def cancel(self, command_id: str, instance_id: str) -> None:
         self.cancelled.append(command_id)

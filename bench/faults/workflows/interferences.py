@@ -117,6 +117,17 @@ class LandsLate(AtCall):
 
 
 @dataclass
+class Followed(AtCall):
+    """The call has its effect and its answer; `then` comes about after it."""
+
+    then: Callable[[], None] = field(default=_nothing)
+
+    def after(self, invocation: Invocation, call: str) -> None:
+        if self.is_it(invocation, call):
+            self.then()
+
+
+@dataclass
 class Watches(AtCall):
     """Nothing happens to the function; the moment is told."""
 

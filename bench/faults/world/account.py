@@ -50,6 +50,12 @@ class Account:
         self.hosts.setdefault(host, []).append((second, what, value))
         self.hosts[host].sort(key=lambda one: one[0])
 
+    def goes_down(self, host: str, second: float) -> None:
+        """What was still to come on the host does not come; its database is down until somebody starts it."""
+        self.hosts[host] = [one for one in self.hosts.get(host, []) if one[0] <= second]
+        for what in ("up", "database", "prewarm"):
+            self.happened(host, second, what, False)
+
     def on_host(self, host: str, what: str, second: float) -> tuple[float, Any] | None:
         """When and to what it last changed."""
         found = [(at, value) for at, kind, value in self.hosts.get(host, []) if kind == what and at <= second]

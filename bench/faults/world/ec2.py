@@ -88,8 +88,7 @@ class HostileCompute:
             return
         now, later = self._time.seconds, self._random.uniform(20, 150)
         change(record, now, (0, "stopping"), (later, "stopped"))
-        self._account.happened(instance_id, now, "up", False)
-        self._account.happened(instance_id, now, "database", False)
+        self._account.goes_down(instance_id, now)
 
     def start(self, instance_id: str) -> None:
         record, state = self._present(instance_id, "ec2:StartInstances")
@@ -108,8 +107,7 @@ class HostileCompute:
             return
         later = self._random.uniform(*self.ends_within)
         change(record, now, (0, "shutting-down"), (later, "terminated"))
-        for what in ("up", "database"):
-            self._account.happened(instance_id, now, what, False)
+        self._account.goes_down(instance_id, now)
         for volume in self._account.volumes.values():
             held = attachment_at(volume, now)
             if held is None or held["instance"] != instance_id:

@@ -11,6 +11,8 @@ from bench.faults.world.world import World
 from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, OWNER_TAG, ROLE_TAG
 
 BOOT_SECONDS = 60.0
+# How often a host is looked at that is to be met at work.
+LOOKED_AT_SECONDS = 2.0
 
 
 def fail_over_to_standby(world: World, cluster: str) -> None:
@@ -42,13 +44,36 @@ def fail_over_to_base(world: World, cluster: str) -> None:
 
 
 def restart(world: World, instance_id: str) -> None:
-    """The host boots anew: its database is down, its commands are lost. EC2's LaunchTime stays, as at a reboot."""
+    """The host boots anew: its database is down, its commands end as HostileCommands says.
+
+    EC2's LaunchTime stays, as at a reboot. A base replica starts its database by itself; one of Peaker's does not.
+    """
     now, account = world.time.seconds, world.account
     if state_at(account.instances[instance_id], now) != "running":
         return
-    for what in ("up", "database"):
-        account.happened(instance_id, now, what, False)
+    world.commands.host_restarts(instance_id, BOOT_SECONDS)
+    account.goes_down(instance_id, now)
     account.happened(instance_id, now + BOOT_SECONDS, "up", True)
+    if account.instances[instance_id]["tags"].get(LOAD_TAG) == "base":
+        account.happened(instance_id, now + BOOT_SECONDS, "database", True)
+
+
+def restart_at_work(world: World, after_seconds: float = 0.7) -> None:
+    """The host that was given the newest command boots anew, unless it was only asked what it does."""
+    newest = list(world.account.commands.values())[-1]
+    if newest["document"] != "report_work":
+        world.time.after(after_seconds, lambda: restart(world, newest["instance"]))
+
+
+def restart_in_command(world: World, cluster: str, patience_seconds: float = 3600.0) -> None:
+    """The first host of Peaker's in this cluster that has been at work on a command for a moment boots anew."""
+    for instance_id in peaks(world, cluster):
+        if world.commands.at_work(instance_id):
+            restart(world, instance_id)
+            return
+    if patience_seconds > 0:
+        left = patience_seconds - LOOKED_AT_SECONDS
+        world.time.after(LOOKED_AT_SECONDS, lambda: restart_in_command(world, cluster, left))
 
 
 def detach(world: World, instance_id: str) -> None:

@@ -7,7 +7,7 @@ import random
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
@@ -24,7 +24,17 @@ LISTED_WITHIN_SECONDS = 10.0
 KNOWN_WITHIN_SECONDS = 3.0
 # A host that goes away leaves its command to its document's time-out; this is that of one without (aws:runShellScript).
 LOST_AFTER_SECONDS = 3600.0
-SLOWEST: Mapping[str, float] = {"stop_database": 90.0, "start_database": 60.0, "install_host_package": 20.0}
+SLOWEST: Mapping[str, float] = {
+    "stop_database": 90.0,
+    "start_database": 60.0,
+    "install_host_package": 20.0,
+    "verify_storage": 120.0,
+    "load_buffer_pool": 60.0,
+}
+# How a command ends whose host boots anew: nobody works on it and it stays InProgress until its time-out; the agent,
+# back again, calls it killed; or it begins the document once more.
+AFTER_A_RESTART = ("silent", "killed", "begun again")
+KILLED = "failed to run commands: exit status 143"
 NEEDS_DATABASE = (
     "start_replication",
     "wait_for_catch_up",
@@ -56,6 +66,7 @@ class HostileCommands:
         self, account: Account, time: VirtualTime, chance: random.Random, pace: Pace | None = None
     ) -> None:
         self.scripts: dict[tuple[str, str | None], list[Mapping[str, Any]]] = {}
+        self.after_a_restart = AFTER_A_RESTART
         self.pace = pace or Pace(prewarm_mib=6000.0)
         self._account = account
         self._time = time
@@ -84,11 +95,13 @@ class HostileCommands:
             "comment": comment,
             "parameters": dict(parameters),
             "sent": now,
+            "begun": now,
             "listed": now + self._random.uniform(0, LISTED_WITHIN_SECONDS),
             "known": now + self._random.uniform(0, KNOWN_WITHIN_SECONDS),
             "done": now + took,
             "result": result,
             "cancelled": None,
+            "after a restart": None,
         }
         self._account.commands[command_id] = record
         if result.get("ok"):
@@ -114,6 +127,9 @@ class HostileCommands:
             return CommandOutcome(CommandStatus.CANCELLED, "Cancelled")
         died = self._died(record)
         if died is not None:
+            back = self._account.on_host(instance_id, "up", now)
+            if record["after a restart"] == "killed" and back is not None and back[1]:
+                return CommandOutcome(CommandStatus.FAILED, "Failed", "", KILLED)
             if now < record["sent"] + _lost_after(record["document"]):
                 return CommandOutcome(CommandStatus.RUNNING)
             return CommandOutcome(CommandStatus.TIMED_OUT, "ExecutionTimedOut")
@@ -136,11 +152,43 @@ class HostileCommands:
                 one for one in host if not (one[0] > now and one[0] == record["done"])
             ]
 
+    def at_work(self, instance_id: str) -> bool:
+        """Whether the host works on a command now."""
+        now = self._time.seconds
+        return any(self._runs(one, now) for one in self._of(instance_id))
+
+    def host_restarts(self, instance_id: str, boot_seconds: float) -> None:
+        """What becomes of the commands on which it was at work."""
+        now = self._time.seconds
+        for record in self._of(instance_id):
+            if not self._runs(record, now):
+                continue
+            record["after a restart"] = self._random.choice(self.after_a_restart)
+            if record["after a restart"] == "begun again":
+                again = partial(self._begins_again, record)
+                self._time.after(boot_seconds + self._random.uniform(1, 20), again)
+
+    def _begins_again(self, record: Record) -> None:
+        now, host = self._time.seconds, record["instance"]
+        if record["cancelled"] is not None or not self.is_online(host):
+            return
+        took, result = self._answer(record["document"], host, record["parameters"])
+        record.update(begun=now, done=now + took, result=result)
+        if result.get("ok"):
+            self._effects(record)
+
+    def _of(self, instance_id: str) -> list[Record]:
+        return [one for one in self._account.commands.values() if one["instance"] == instance_id]
+
+    def _runs(self, record: Record, now: float) -> bool:
+        working = record["cancelled"] is None and self._died(record) is None
+        return bool(_begun(record) < now < record["done"]) and working
+
     def _died(self, record: Record) -> float | None:
         """When the host went away under the command, if it did."""
         end = min(self._time.seconds, record["done"])
         for at, what, value in self._account.hosts.get(record["instance"], []):
-            if what == "up" and value is False and record["sent"] < at <= end:
+            if what == "up" and value is False and _begun(record) < at <= end:
                 return at
         return None
 
@@ -150,6 +198,10 @@ class HostileCommands:
         """How long it takes and what it prints; an empty result where the host has no package."""
         now, took = self._time.seconds, self._random.uniform(1, SLOWEST.get(document, 8.0))
         envelope = {"version": 1, "command": document, "ok": True}
+        if document == "report_work":
+            asked = parameters["Command"]
+            works = any(one["document"] == asked and self._runs(one, now) for one in self._of(instance_id))
+            return took, {**envelope, "at_work": works}
         if document != "install_host_package" and self._account.on_host(instance_id, "package", now) is None:
             return took, {}
         for key in ((document, instance_id), (document, None)):
@@ -164,12 +216,16 @@ class HostileCommands:
         if document == "report_prewarm":
             began = self._account.on_host(instance_id, "prewarm", now)
             dead = {"state": "dead", "message": "no engine was started for this run"}
-            result = dead if began is None else prewarm_report(self.pace, now - began[0])
+            result = dead if began is None or not began[1] else prewarm_report(self.pace, now - began[0])
         if document == "wait_for_catch_up":
             began = self._account.on_host(instance_id, "replication", now)
             applied = 0.0 if began is None else (now - began[0]) * (self.pace.apply_speed - 1)
             took += max(0.0, self.pace.behind_seconds - applied) / (self.pace.apply_speed - 1)
         return took, {**envelope, **result}
+
+    def _reads(self, host: str, second: float) -> bool:
+        began = self._account.on_host(host, "prewarm", second)
+        return began is not None and began[1] is True
 
     def _effects(self, record: Record) -> None:
         host, done = record["instance"], record["done"]
@@ -182,13 +238,18 @@ class HostileCommands:
             "start_replication": ("replication", True),
             "wait_for_catch_up": ("caught_up", True),
         }.get(record["document"])
-        if happens is None or (happens[0] == "prewarm" and self._account.on_host(host, "prewarm", done)):
+        if happens is None or (happens[0] == "prewarm" and self._reads(host, done)):
             return
         state = state_at(self._account.instances[host], self._time.seconds)
         if state == "running":
             self._account.happened(host, done, *happens)
         if state == "running" and happens[0] == "replication":
             self._account.happened(host, done, "follows", record["parameters"]["SourceHost"])
+
+
+def _begun(record: Record) -> float:
+    """When its host last began it."""
+    return float(record["begun"])
 
 
 def _require_parameters(document: str, parameters: Mapping[str, str]) -> None:

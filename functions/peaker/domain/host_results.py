@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from peaker.domain.contract import misfits
 from peaker.domain.decoding import measured_json
 from peaker_contract.errors import HostCommandFailed
 
 RESULT_VERSION = 1
+# It runs before the host package is there, not out of it, and ends itself within five minutes.
+NOT_OF_THE_PACKAGE = frozenset({"install_host_package"})
 _LONGEST_TEXT = 4000
 
 ResultT = TypeVar("ResultT", bound="HostResult")
@@ -70,6 +72,12 @@ class StorageProof(HostResult):
     cold_share_upper: float | None = None
     blocks_sampled: Count | None = None
     reason: str | None = None
+
+
+class WorkReport(HostResult):
+    """Whether the command that was asked for runs on the host."""
+
+    at_work: StrictBool
 
 
 class MountedVolume(BaseModel):

@@ -43,7 +43,7 @@ LEDGER = {
 def granted(definition: FunctionDefinition, kind: str) -> set[str]:
     deployment = DEPLOYMENTS[kind]
     found = [s for permission in definition.permissions for s in statements(permission, deployment)]
-    found += command_statements(definition.documents, deployment)
+    found += command_statements(definition.sent_documents, deployment)
     return {action for statement in found for action in statement.actions}
 
 
@@ -68,7 +68,7 @@ def test_function_may_do_exactly_what_its_step_does(definition: FunctionDefiniti
 @pytest.mark.parametrize("definition", FUNCTIONS, ids=lambda definition: definition.name)
 def test_function_may_send_exactly_the_documents_that_its_step_names(definition: FunctionDefinition) -> None:
     every = {path.stem for path in DOCUMENTS.glob("*.yaml")}
-    assert set(definition.documents) == reach_of_handler(definition.name).texts & every
+    assert set(definition.sent_documents) == reach_of_handler(definition.name).texts & every
 
 
 def test_every_port_is_read() -> None:

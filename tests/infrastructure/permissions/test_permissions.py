@@ -56,7 +56,7 @@ def all_statements() -> Iterator[Statement]:
     for permission in Permission:
         yield from statements(permission, DEPLOYMENT)
     for definition in FUNCTIONS:
-        yield from command_statements(definition.documents, DEPLOYMENT)
+        yield from command_statements(definition.sent_documents, DEPLOYMENT)
 
 
 def ec2_statements(actions: set[str]) -> list[Statement]:
@@ -172,7 +172,7 @@ def test_who_only_makes_replicas_or_ends_their_databases_reaches_no_base_replica
     """I1: a base replica is its owner's; what looks, or brings into service, may be sent to it."""
     bound = set()
     for definition in FUNCTIONS:
-        for statement in command_statements(definition.documents, DEPLOYMENT)[1:2]:
+        for statement in command_statements(definition.sent_documents, DEPLOYMENT)[1:2]:
             if statement.conditions["StringEquals"].get("ssm:resourceTag/peaker:owner") == "prod":
                 bound.add(definition.name)
     assert bound == {

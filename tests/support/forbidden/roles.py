@@ -41,7 +41,7 @@ class Role:
     @property
     def documents(self) -> tuple[str, ...]:
         """The SSM documents that it is its job to send."""
-        return self.definition.documents if self.definition else SENT_BY_PEOPLE.get(self.job, ())
+        return self.definition.sent_documents if self.definition else SENT_BY_PEOPLE.get(self.job, ())
 
     def holds(self, *permissions: Permission) -> bool:
         return self.definition is not None and bool(set(permissions) & set(self.definition.permissions))

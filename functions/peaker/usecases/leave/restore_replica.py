@@ -10,7 +10,7 @@ from pydantic import computed_field
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import ResourceKind, of_kind
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import FailedStep, StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
@@ -19,7 +19,8 @@ from peaker.usecases.join.database_control import bring_database_back, database_
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.leave.stop_database import stop_commands
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_host_command import RESEND_AFTER, sent_command
+from peaker.usecases.run.lost_commands import lost_in_silence
+from peaker.usecases.run.sent_commands import RESEND_AFTER, sent_command
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import HostCommandRunning, InstanceNotOnline
 
@@ -108,19 +109,20 @@ def _wake(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id:
         ports.compute.start(instance_id)
     if state != "running" or not ports.commands.is_online(instance_id):
         raise InstanceNotOnline(f"{instance_id} is {state}, it is being started again")
-    _await_running_stop(ports, step.run_id, instance_id)
+    _await_running_stop(ports, step, instance_id)
     bring_database_back(ports, step, settings, instance_id)
 
 
-def _await_running_stop(ports: Ports, run_id: str, instance_id: str) -> None:
+def _await_running_stop(ports: Ports, step: StepInput, instance_id: str) -> None:
     """A database that is still shutting down must not be started meanwhile. Raises HostCommandRunning.
 
-    A command whose answer was lost shows within RESEND_AFTER, if it was sent.
+    A command whose answer was lost shows within RESEND_AFTER, if it was sent; one on which
+    nobody works any more is over.
     """
-    for row in stop_commands(ports, run_id):
+    for row in stop_commands(ports, step.run_id):
         if not row.is_open:
             continue
-        command_id = sent_command(ports, run_id, row)
+        command_id = sent_command(ports, step.run_id, row)
         if command_id is None:
             if ports.clock.now() - row.intended_at < RESEND_AFTER:
                 raise HostCommandRunning(
@@ -128,5 +130,9 @@ def _await_running_stop(ports: Ports, run_id: str, instance_id: str) -> None:
                 )
             continue
         outcome = ports.commands.outcome(command_id, instance_id)
-        if not outcome.status.is_over:
+        if outcome.status.is_over:
+            continue
+        if lost_in_silence(ports, step, row) is None:
             raise HostCommandRunning(f"the database of {instance_id} is stopping: {outcome.status.value}")
+        ports.commands.cancel(command_id, instance_id)
+        ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.UNDONE)

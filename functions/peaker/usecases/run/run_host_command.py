@@ -2,12 +2,13 @@
 
 SendCommand has no ClientToken. The intent is in the ledger before it is sent, and the command carries run, step
 and number as its comment: a call that finds an intent without a command id looks for that comment first (I10).
+A command that was lost with its host is sent once more: every document may run twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from typing import NoReturn
 
 from peaker.domain.host_results import failure_text, last_json_line, parse_success
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Numbers
@@ -15,10 +16,12 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, 
 from peaker.domain.runs.run import StepInput
 from peaker.ports import Ports
 from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.lost_commands import was_lost
+from peaker.usecases.run.sent_commands import RESEND_AFTER, send_command, sent_command
 from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning
 
-# A command of a lost answer shows in ListCommands within seconds; documents may run twice, so this is enough.
-RESEND_AFTER = timedelta(minutes=1)
+# A host that loses one command after the other is not fit to serve.
+LOST_AT_MOST = 3
 
 
 def run_host_command(
@@ -39,9 +42,12 @@ def run_host_command(
     """
     row = _current_row(ports, step, document, instance_id, repeat)
     if row.resource_id is None:
-        row = _send(ports, step, row, parameters() if callable(parameters) else parameters)
+        row = send_command(ports, step, row, _values(parameters))
     assert row.resource_id is not None
     outcome = ports.commands.outcome(row.resource_id, instance_id)
+    lost = was_lost(ports, step, row, outcome) if row.is_open else None
+    if lost is not None:
+        _send_again(ports, step, row, lost, parameters)
     if not outcome.status.is_over:
         raise HostCommandRunning(f"{document} on {instance_id}: {outcome.status.value} ({row.resource_id})")
     if row.is_open:
@@ -49,34 +55,62 @@ def run_host_command(
     return _result(document, instance_id, outcome)
 
 
-def command_comment(run_id: str, row_name: str) -> str:
-    """The comment by which a command is found again; at most 100 characters (ssm:SendCommand)."""
-    return f"{run_id} {row_name}"[:100]
+def _values(parameters: Mapping[str, str] | Callable[[], Mapping[str, str]]) -> Mapping[str, str]:
+    return parameters() if callable(parameters) else parameters
 
 
-def sent_command(ports: Ports, run_id: str, row: ResourceRow) -> str | None:
-    """The id of the row's command, looked for by its comment where the answer was lost; None when none shows."""
-    return row.resource_id or ports.commands.find(
-        row.details["instance_id"], command_comment(run_id, row.name), row.intended_at
+def _send_again(
+    ports: Ports,
+    step: StepInput,
+    row: ResourceRow,
+    why: str,
+    parameters: Mapping[str, str] | Callable[[], Mapping[str, str]],
+) -> NoReturn:
+    """The new row comes before the old one is settled: whoever is interrupted in between goes on with the new one."""
+    assert row.resource_id is not None
+    document, instance_id = row.details["document"], row.details["instance_id"]
+    lost = int(row.details.get("lost_before", 0)) + 1
+    if lost > LOST_AT_MOST:
+        raise HostCommandFailed(f"{document} on {instance_id} was lost {lost} times, the last time: {why}")
+    ports.commands.cancel(row.resource_id, instance_id)
+    again = _intend(ports, step, document, instance_id, lost)
+    ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.UNDONE)
+    send_command(ports, step, again, _values(parameters))
+    raise HostCommandRunning(
+        f"{document} on {instance_id}: {row.name} is lost, {why}; sent again as {again.name}"
     )
 
 
 def _current_row(ports: Ports, step: StepInput, document: str, instance_id: str, repeat: bool) -> ResourceRow:
-    earlier = [
+    earlier = _rows(ports, step, instance_id)
+    if earlier and (earlier[-1].is_open or not repeat):
+        return _found_again(ports, step, earlier[-1])
+    return _intend(ports, step, document, instance_id)
+
+
+def _intend(
+    ports: Ports, step: StepInput, document: str, instance_id: str, lost_before: int = 0
+) -> ResourceRow:
+    """A new row for one more command of the step on this host."""
+    details: dict[str, object] = {"document": document, "instance_id": instance_id}
+    if lost_before:
+        details["lost_before"] = lost_before
+    return ports.ledger.intend(
+        holder_of(step),
+        ResourceKind.COMMAND,
+        f"{step.step}#{len(_rows(ports, step, instance_id)) + 1}",
+        step.step,
+        ports.clock.now(),
+        details,
+    )
+
+
+def _rows(ports: Ports, step: StepInput, instance_id: str) -> list[ResourceRow]:
+    return [
         row
         for row in of_kind(ports.ledger.resources(step.run_id), ResourceKind.COMMAND)
         if row.step == step.step and row.details.get("instance_id") == instance_id
     ]
-    if earlier and (earlier[-1].is_open or not repeat):
-        return _found_again(ports, step, earlier[-1])
-    return ports.ledger.intend(
-        holder_of(step),
-        ResourceKind.COMMAND,
-        f"{step.step}#{len(earlier) + 1}",
-        step.step,
-        ports.clock.now(),
-        {"document": document, "instance_id": instance_id},
-    )
 
 
 def _found_again(ports: Ports, step: StepInput, row: ResourceRow) -> ResourceRow:
@@ -84,25 +118,10 @@ def _found_again(ports: Ports, step: StepInput, row: ResourceRow) -> ResourceRow
         return row
     command_id = sent_command(ports, step.run_id, row)
     if command_id is not None:
-        return _made(ports, step, row, command_id, ports.clock.now())
+        return ports.ledger.made(holder_of(step), row, command_id, ports.clock.now())
     if ports.clock.now() - row.intended_at < RESEND_AFTER:
         raise HostCommandRunning(f"{row.name}: an earlier call's answer was lost; its command may still show")
     return row
-
-
-def _send(ports: Ports, step: StepInput, row: ResourceRow, parameters: Mapping[str, str]) -> ResourceRow:
-    ports.ledger.require_lease(holder_of(step))
-    command_id = ports.commands.send(
-        row.details["document"],
-        row.details["instance_id"],
-        parameters,
-        command_comment(step.run_id, row.name),
-    )
-    return _made(ports, step, row, command_id, ports.clock.now())
-
-
-def _made(ports: Ports, step: StepInput, row: ResourceRow, command_id: str, at: datetime) -> ResourceRow:
-    return ports.ledger.made(holder_of(step), row, command_id, at)
 
 
 def _result(document: str, instance_id: str, outcome: CommandOutcome) -> Numbers:

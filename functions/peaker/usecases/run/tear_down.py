@@ -18,7 +18,7 @@ from peaker.domain.service.launch_attempts import attempt_of
 from peaker.ports import Ports
 from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker.usecases.run.lost_answers import may_still_appear
-from peaker.usecases.run.run_host_command import RESEND_AFTER, sent_command
+from peaker.usecases.run.sent_commands import RESEND_AFTER, sent_command
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected, NotOwned, ResourceNotFound
 from peaker_contract.tags import OWNER_TAG, RUN_TAG

@@ -13,7 +13,7 @@ from peaker.domain.host_results import StorageProof, typed
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.inventory import Numbers
-from peaker.domain.runs.ledger import ResourceKind, of_kind
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.storage.io_findings import InstancePromise
 from peaker.domain.storage.storage_judgement import judge_loads, together_against_plan
@@ -93,7 +93,7 @@ def _commands_ended(ports: Ports, step: StepInput) -> int:
     return sum(
         1
         for row in of_kind(ports.ledger.resources(step.run_id), ResourceKind.COMMAND)
-        if row.step == step.step and not row.is_open
+        if row.step == step.step and row.state is ResourceState.KEPT
     )
 
 

@@ -87,6 +87,8 @@ class SimulatedHosts:
     def __init__(self, responder: Responder = succeed_silently) -> None:
         self.responder = responder
         self.unbootable_images: set[str] = set()
+        # Called with the instance id of a host that goes down or away.
+        self.when_down: Callable[[str], None] = lambda _: None
         self._hosts: dict[str, SimulatedHost] = {}
         self._lock = threading.RLock()
 
@@ -111,6 +113,7 @@ class SimulatedHosts:
                 host.stops.append("killed" if force else "in order")
             host.up = False
             self._kill(host)
+        self.when_down(instance_id)
 
     def start(self, instance_id: str) -> None:
         with self._lock:
@@ -121,6 +124,7 @@ class SimulatedHosts:
             host = self._hosts.pop(instance_id, None)
             if host is not None:
                 self._kill(host)
+        self.when_down(instance_id)
 
     def is_up(self, instance_id: str) -> bool:
         host = self._hosts.get(instance_id)

@@ -261,7 +261,9 @@ def test_cancel_kills_the_script(aws: ResourceCloud) -> None:
     assert aws.ssm.list_commands(CommandId=command_id)["Commands"][0]["Status"] == "Cancelled"
 
 
-def test_a_command_on_a_host_that_dies_stays_in_progress(aws: ResourceCloud) -> None:
+def test_a_command_on_a_host_that_dies_stays_in_progress_also_when_the_host_is_back(
+    aws: ResourceCloud,
+) -> None:
     aws.plane.hosts.responder = lambda *_: After(60, RunResult(0, "", ""))
     instance_id = aws.launched()
     command_id = send(aws, instance_id, document(aws, step("sleep 60")))
@@ -270,7 +272,21 @@ def test_a_command_on_a_host_that_dies_stays_in_progress(aws: ResourceCloud) -> 
     time.sleep(0.5)
     assert look(aws, command_id, instance_id)["Status"] == "InProgress"
     aws.plane.hosts.start(instance_id)
-    assert result(aws, command_id, instance_id)["Status"] == "Failed"
+    time.sleep(0.5)
+    assert look(aws, command_id, instance_id)["Status"] == "InProgress"
+    aws.ssm.cancel_command(CommandId=command_id)
+    assert result(aws, command_id, instance_id)["Status"] == "Cancelled"
+
+
+def test_a_command_whose_host_is_rebooted_stays_in_progress(aws: ResourceCloud) -> None:
+    aws.plane.hosts.responder = lambda *_: After(60, RunResult(0, "", ""))
+    instance_id = aws.launched()
+    command_id = send(aws, instance_id, document(aws, step("sleep 60")))
+    eventually(lambda: look(aws, command_id, instance_id)["Status"] == "InProgress")
+    aws.ec2.reboot_instances(InstanceIds=[instance_id])
+    eventually(lambda: not aws.plane.hosts.hosts[instance_id].running)
+    eventually(lambda: aws.agent(instance_id) == "Online")
+    assert look(aws, command_id, instance_id)["Status"] == "InProgress"
 
 
 def test_output_is_cut_at_the_limits_of_the_api(aws: ResourceCloud) -> None:

@@ -8,7 +8,8 @@ import pytest
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_host_command import command_comment, run_host_command
+from peaker.usecases.run.run_host_command import run_host_command
+from peaker.usecases.run.sent_commands import command_comment
 
 from peaker_contract.errors import BinlogsGone, HostCommandFailed, HostCommandRunning
 from tests.support.builders import BASE, leased, orders

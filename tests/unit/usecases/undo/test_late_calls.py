@@ -118,7 +118,19 @@ def test_a_database_is_not_started_while_it_stops_by_a_command_that_no_row_knows
     ports.clock.advance(minutes=5)
     with pytest.raises(errors.HostCommandRunning, match="is stopping"):
         restored(ports)
-    assert len(ports.commands.sent) == 1
+    assert [one[0] for one in ports.commands.sent] == ["stop_database", "report_work"]
+
+
+def test_a_database_whose_host_restarted_while_it_stopped_is_started(ports: FakePorts) -> None:
+    asked_to_stop(ports)
+    ports.commands.sent.append(("stop_database", PEAK, f"{IN_RUN} ParkReplica#1"))
+    answers(ports, "report_work", at_work=False)
+    for _ in range(2):
+        ports.clock.advance(minutes=3)
+        with pytest.raises(errors.HostCommandRunning):
+            restored(ports)
+    assert [one[0] for one in ports.commands.sent][-1] == "start_database"
+    assert ports.commands.cancelled == ["command-1"]
     answers(ports, "stop_database", gtid_set="uuid:1-9")
     with pytest.raises(errors.HostCommandRunning, match="start_database"):
         restored(ports)
@@ -161,7 +173,7 @@ def returned(ports: FakePorts) -> FailedStep:
 
 def test_a_parked_replica_never_stays_in_the_warming_group(ports: FakePorts) -> None:
     undo = returned(ports)
-    ports.commands.results["stop_database"] = CommandOutcome(CommandStatus.FAILED)
+    ports.commands.results["stop_database"] = CommandOutcome(CommandStatus.FAILED, stderr="no server")
     with pytest.raises(errors.UndoInProgress, match="waiting for it to stop"):
         undo_run(ports, undo)
     row = find(ports.ledger.resources(BACK_RUN), ResourceKind.TARGET, "read-endpoint")

@@ -171,6 +171,7 @@ class Instances:
 
         def work() -> None:
             with self.state.machine_lock(instance.id):
+                self._running_since.pop(instance.id, None)
                 self.state.dataplane.hosts.stop(instance.id)
                 self.state.dataplane.hosts.start(instance.id)
                 self._running_since[instance.id] = time.monotonic()

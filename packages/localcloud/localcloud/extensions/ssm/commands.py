@@ -201,6 +201,7 @@ class RunCommand:
             return
         try:
             script = command.document.script(run.step)
+            began = time.monotonic()
             started = self._start(command, invocation, script.argv())
         except (InvalidDocument, DataPlaneError) as error:
             self._end(run, "Failed", RunResult(1, "", f"{error}\n"))
@@ -209,8 +210,9 @@ class RunCommand:
             self._end(run, "Cancelled", RunResult(None, "", "", cancelled=True))
             return
         result = started.wait(script.timeout_seconds)
-        if not (result.timed_out or result.cancelled) and not self._agent_lives(command, invocation):
-            return
+        if not (result.timed_out or result.cancelled) and self._went_away(invocation.instance_id, began):
+            limit = began + script.timeout_seconds + command.delivery_seconds
+            result = self._lost(invocation, limit)
         self._end(run, _status(result), result)
         self._store_output(command, invocation, run)
 
@@ -223,17 +225,20 @@ class RunCommand:
             )
             return invocation.running
 
-    def _agent_lives(self, command: Command, invocation: Invocation) -> bool:
-        """A dead host reports nothing: the command is InProgress until it expires or the host is back."""
-        deadline = time.monotonic() + command.delivery_seconds
-        while not self.state.dataplane.hosts.is_up(invocation.instance_id):
-            if invocation.cancelled or time.monotonic() > deadline:
-                details = "Cancelled" if invocation.cancelled else "DeliveryTimedOut"
-                self._set(command, invocation, "Cancelled" if invocation.cancelled else "TimedOut", details)
-                return False
+    def _went_away(self, instance_id: str, since: float) -> bool:
+        """The host is down, or has come to `running` after that."""
+        up = self.state.dataplane.hosts.is_up(instance_id)
+        return not up or self.state.running_seconds(instance_id) < time.monotonic() - since
+
+    def _lost(self, invocation: Invocation, limit: float) -> RunResult:
+        """Nobody reports: it is InProgress until it expires or is cancelled, also when the host is back.
+
+        That is the hardest of what AWS's agent does (aws/amazon-ssm-agent issue 430).
+        """
+        while not invocation.cancelled and time.monotonic() < limit:
             if self.cloud.closing.wait(POLL_SECONDS):
-                return False
-        return True
+                break
+        return RunResult(None, "", "", timed_out=not invocation.cancelled, cancelled=invocation.cancelled)
 
     def _end(self, run: StepRun, status: str, result: RunResult) -> None:
         code = STOPPED_EARLY if result.exit_code is None else result.exit_code

@@ -1,0 +1,40 @@
+"""Host commands in the ledger: sent with run, step and number as their comment, found again by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from peaker.domain.runs.ledger import ResourceRow
+from peaker.domain.runs.run import StepInput
+from peaker.ports import Ports
+from peaker.usecases.run.held_lease import holder_of
+
+# A command of a lost answer shows in ListCommands within seconds; documents may run twice, so this is enough.
+RESEND_AFTER = timedelta(minutes=1)
+
+
+def command_comment(run_id: str, row_name: str) -> str:
+    """The comment by which a command is found again; at most 100 characters (ssm:SendCommand)."""
+    return f"{run_id} {row_name}"[:100]
+
+
+def sent_command(ports: Ports, run_id: str, row: ResourceRow) -> str | None:
+    """The id of the row's command, looked for by its comment where the answer was lost; None when none shows."""
+    return row.resource_id or ports.commands.find(
+        row.details["instance_id"], command_comment(run_id, row.name), row.intended_at
+    )
+
+
+def send_command(
+    ports: Ports, step: StepInput, row: ResourceRow, parameters: Mapping[str, str]
+) -> ResourceRow:
+    """Send the command of the row; returns the row with its id."""
+    ports.ledger.require_lease(holder_of(step))
+    command_id = ports.commands.send(
+        row.details["document"],
+        row.details["instance_id"],
+        parameters,
+        command_comment(step.run_id, row.name),
+    )
+    return ports.ledger.made(holder_of(step), row, command_id, ports.clock.now())

@@ -1,0 +1,170 @@
+"""A command on which nobody works any more is sent again; nobody waits hours for its time-out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
+from peaker.domain.runs.run import StepInput
+from peaker.usecases.run.run_host_command import LOST_AT_MOST, run_host_command
+
+from peaker_contract.errors import HostCommandFailed, HostCommandRunning
+from tests.support.builders import BASE, leased, orders
+from tests.support.fakes import FakePorts, fake_ports
+
+RUN = {"RunId": "scale-out-orders-1"}
+DOCUMENT = "load_buffer_pool"
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    return fake_ports(orders())
+
+
+@pytest.fixture
+def step(ports: FakePorts) -> StepInput:
+    return leased(ports, "LoadBufferPool")
+
+
+def ended(**result: object) -> CommandOutcome:
+    return CommandOutcome(CommandStatus.SUCCESS, stdout=json.dumps({"version": 1, "ok": True, **result}))
+
+
+def nobody_is_at_work(ports: FakePorts) -> None:
+    ports.commands.results["report_work"] = ended(at_work=False)
+
+
+def asked(ports: FakePorts, step: StepInput) -> Any:
+    """The state's function is called once more: what it says."""
+    with pytest.raises((HostCommandRunning, HostCommandFailed)) as said:
+        run_host_command(ports, step, DOCUMENT, BASE, RUN)
+    return said
+
+
+def sent(ports: FakePorts, document: str = DOCUMENT) -> int:
+    return sum(one[0] == document for one in ports.commands.sent)
+
+
+def waits(ports: FakePorts, step: StepInput, minutes: float) -> None:
+    """Called every half a minute, as the state's Retry does."""
+    for _ in range(int(minutes * 2)):
+        ports.clock.advance(seconds=30)
+        asked(ports, step)
+
+
+def test_a_host_is_not_asked_before_its_command_is_silent_for_two_minutes(
+    ports: FakePorts, step: StepInput
+) -> None:
+    asked(ports, step)
+    waits(ports, step, minutes=1.5)
+    assert sent(ports, "report_work") == 0
+
+
+def test_a_host_that_is_at_work_is_asked_again_every_two_minutes(ports: FakePorts, step: StepInput) -> None:
+    asked(ports, step)
+    waits(ports, step, minutes=10)
+    assert (sent(ports), sent(ports, "report_work"), ports.commands.cancelled) == (1, 5, [])
+    assert ports.commands.parameters[-1] == {"Command": DOCUMENT}
+
+
+def test_a_command_on_which_nobody_works_is_sent_again_within_three_minutes(
+    ports: FakePorts, step: StepInput
+) -> None:
+    asked(ports, step)
+    nobody_is_at_work(ports)
+    waits(ports, step, minutes=3)
+    assert (sent(ports), ports.commands.cancelled) == (2, ["command-1"])
+    ports.commands.results[DOCUMENT] = ended(pages=7)
+    assert run_host_command(ports, step, DOCUMENT, BASE, RUN) == {"pages": 7}
+
+
+def test_one_look_is_not_enough(ports: FakePorts, step: StepInput) -> None:
+    """It may have ended a moment ago: its result shows a little later."""
+    asked(ports, step)
+    nobody_is_at_work(ports)
+    waits(ports, step, minutes=2)
+    ports.commands.results[DOCUMENT] = ended(pages=7)
+    assert run_host_command(ports, step, DOCUMENT, BASE, RUN) == {"pages": 7}
+    assert sent(ports) == 1
+
+
+def test_a_host_that_does_not_answer_is_waited_for(ports: FakePorts, step: StepInput) -> None:
+    """It may be booting; what is unknown is not lost (I4)."""
+    asked(ports, step)
+    ports.commands.silent.add(BASE)
+    waits(ports, step, minutes=20)
+    assert sent(ports) == 1
+    ports.commands.silent.clear()
+    nobody_is_at_work(ports)
+    waits(ports, step, minutes=2.5)
+    assert sent(ports) == 2
+
+
+@pytest.mark.parametrize(
+    "stdout", ["", "[]", '{"version": 1, "ok": true}', '{"version": 1, "ok": true, "at_work": "no"}']
+)
+def test_an_answer_that_is_none_is_unknown(ports: FakePorts, step: StepInput, stdout: str) -> None:
+    asked(ports, step)
+    ports.commands.results["report_work"] = CommandOutcome(CommandStatus.SUCCESS, stdout=stdout)
+    waits(ports, step, minutes=12)
+    assert sent(ports) == 1
+
+
+def test_a_host_that_loses_one_command_after_the_other_fails_the_step(
+    ports: FakePorts, step: StepInput
+) -> None:
+    asked(ports, step)
+    nobody_is_at_work(ports)
+    waits(ports, step, minutes=2.5 * LOST_AT_MOST)
+    assert sent(ports) == LOST_AT_MOST + 1
+    waits(ports, step, minutes=2)
+    ports.clock.advance(seconds=30)
+    said = asked(ports, step)
+    assert said.type is HostCommandFailed
+    assert said.match(f"was lost {LOST_AT_MOST + 1} times")
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        CommandOutcome(CommandStatus.TIMED_OUT, "DeliveryTimedOut"),
+        CommandOutcome(CommandStatus.TIMED_OUT, "Delivery Timed Out"),
+        CommandOutcome(CommandStatus.FAILED, "Undeliverable"),
+        CommandOutcome(
+            CommandStatus.FAILED, "Failed", "progress\n", "failed to run commands: exit status 143"
+        ),
+        CommandOutcome(CommandStatus.FAILED, "Failed", "", "failed to run commands: signal: killed"),
+        CommandOutcome(CommandStatus.FAILED, "Failed"),
+    ],
+    ids=lambda outcome: f"{outcome.status_details} {outcome.stderr}".strip(),
+)
+def test_a_command_that_was_not_delivered_or_was_killed_is_sent_again(
+    ports: FakePorts, step: StepInput, outcome: CommandOutcome
+) -> None:
+    ports.commands.results[DOCUMENT] = outcome
+    assert asked(ports, step).type is HostCommandRunning
+    assert sent(ports) == 2
+    ports.commands.results[DOCUMENT] = ended(pages=7)
+    assert run_host_command(ports, step, DOCUMENT, BASE, RUN) == {"pages": 7}
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        CommandOutcome(CommandStatus.TIMED_OUT, "ExecutionTimedOut"),
+        CommandOutcome(CommandStatus.CANCELLED, "Cancelled"),
+        CommandOutcome(
+            CommandStatus.FAILED, "Failed", "", "No such file\nfailed to run commands: exit status 2"
+        ),
+        CommandOutcome(CommandStatus.FAILED, "Failed", '{"version": 1, "ok": false, "error": "DiskFull"}'),
+    ],
+    ids=lambda outcome: f"{outcome.status_details} {outcome.stdout}".strip(),
+)
+def test_a_command_that_ran_to_an_end_of_its_own_is_not(
+    ports: FakePorts, step: StepInput, outcome: CommandOutcome
+) -> None:
+    ports.commands.results[DOCUMENT] = outcome
+    assert asked(ports, step).type is HostCommandFailed
+    assert sent(ports) == 1
