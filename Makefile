@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
-.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-plan bench-prewarm bench-traffic \
+.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-plan bench-prewarm bench-scale bench-traffic \
 	settings-reference aws-names requirements sbom
 
 PYTHON := .venv/bin/python
@@ -57,7 +57,10 @@ bench-prewarm: setup-all  ## prewarm methods on cold volumes, figures in build/b
 bench-traffic: setup-all  ## joins, retirements and faults under load, figures in build/bench/traffic.json
 	$(PYTHON) -m bench.traffic
 
-bench: bench-backtest bench-forecast bench-plan bench-prewarm bench-traffic  ## all of them (about an hour and a half)
+bench-scale: setup-dev  ## 200 clusters in one environment, figures in build/bench/scale.json
+	$(PYTHON) -m bench.scale
+
+bench: bench-backtest bench-forecast bench-plan bench-prewarm bench-scale bench-traffic  ## all of them (about an hour and a half)
 
 settings-reference: setup-dev  ## docs/settings.md from the models of the settings
 	mkdir -p build

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from environments import aws_names
 from environments.clusters_by_endpoint import by_endpoint
+from environments.may_use import clusters_keep_to
 from peaker_contract.cluster import ClusterBlock, deployed_document
 from peaker_contract.cluster_rules import CLUSTER_RULES, Rule
 from peaker_contract.endpoint_settings import (
@@ -167,4 +168,5 @@ ENVIRONMENT_RULES: tuple[Rule, ...] = (
     _clusters_have_names_of_their_own,
     _target_groups_have_names_of_their_own,
     _clusters_have_dns_names_of_their_own,
+    clusters_keep_to,
 )

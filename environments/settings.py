@@ -22,6 +22,7 @@ from pydantic import (
 from environments import aws_names, rules
 from environments.calendar_settings import CalendarEvent
 from environments.faults import EnvironmentFileError, Lines, faults_of
+from environments.may_use import MayUse
 from environments.prewarm_settings import Prewarm
 from peaker_contract.cluster import ClusterBlock, KmsKeyArn
 from peaker_contract.cluster_rules import broken, given_twice
@@ -174,11 +175,15 @@ class Environment(Settings):
         "one of their own, peaker-ENVIRONMENT-boundary (docs/permissions.md).",
         examples=["arn:aws:iam::111111111111:policy/company-boundary"],
     )
-    # The control plane's stack has 262 resources and 29 for each cluster; a CloudFormation stack holds 500.
+    may_use: MayUse | None = Field(
+        default=None,
+        description="What the functions may use for any cluster, also for those that are added later.",
+    )
+    # Each is a stack of its own; an account has 2,000 stacks in a region (CloudFormation quotas).
     clusters: tuple[Cluster, ...] = Field(
         min_length=1,
-        max_length=8,
-        description="The clusters; CloudFormation's limit of resources allows eight. More go into another environment.",
+        max_length=500,
+        description="The clusters, each a stack of its own.",
     )
 
     @field_validator("region")
@@ -225,7 +230,11 @@ def _rules_that_are_broken_too(document: Any, error: ValidationError) -> Iterato
     if not isinstance(document, dict) or not isinstance(document.get("clusters"), list):
         return
     place = _good_settings(
-        Environment, document, (), wrong, only=("environment", "region", "data_key_arn", "clusters")
+        Environment,
+        document,
+        (),
+        wrong,
+        only=("environment", "account", "region", "data_key_arn", "may_use", "clusters"),
     )
     if () not in wrong:
         yield from broken(rules.ENVIRONMENT_RULES, place)

@@ -11,9 +11,10 @@ from aws_cdk import aws_lambda as lambda_
 from cdk_nag import AwsSolutionsChecks
 from constructs import Construct
 
-from environments.schema import Environment, load_environment
+from environments.schema import Cluster, Environment, load_environment
 from peaker_contract.names import FAMILY
 from peaker_contract.tags import ENVIRONMENT_TAG
+from stacks.cluster_stack import ClusterStack
 from stacks.constructs.local_bundling import bundle_functions, target_of
 from stacks.constructs.operator_alarm import RUNBOOK_URL
 from stacks.control_plane_stack import ControlPlaneStack
@@ -65,14 +66,27 @@ class PeakerStage(cdk.Stage):
             "Observability",
             names=names,
             state_machines=workflow_names(),
-            topic=control_plane.topic,
             synthesizer=_synthesizer(),
-            description=f"Peaker {settings.environment}: dashboard and alarms",
+            description=f"Peaker {settings.environment}: the dashboard over all clusters",
         )
         observability.add_stack_dependency(control_plane)
+        clusters = [self._cluster(names, one) for one in settings.clusters]
+        for cluster in clusters:
+            # Also of the dashboard's: in earlier releases it had the clusters' alarms, whose names are the same.
+            cluster.add_stack_dependency(observability)
         cdk.Tags.of(self).add(ENVIRONMENT_TAG, settings.environment)
-        for stack in (state, control_plane, observability):
+        for stack in (state, control_plane, observability, *clusters):
             stack.add_stack_tag(ENVIRONMENT_TAG, settings.environment)
+
+    def _cluster(self, names: Names, cluster: Cluster) -> ClusterStack:
+        return ClusterStack(
+            self,
+            cluster.name,
+            names=names,
+            cluster=cluster,
+            synthesizer=_synthesizer(),
+            description=f"Peaker {names.environment.environment}: the cluster {cluster.name}",
+        )
 
 
 def build_app(

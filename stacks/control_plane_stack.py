@@ -1,14 +1,14 @@
-"""What may be redeployed at any time: functions, workflows, documents, rules, and each cluster's settings."""
+"""What all clusters share and may be redeployed at any time: functions, workflows, documents, rules.
+
+It knows no cluster: what a cluster's stack calls, starts and tells is reached by the environment's name.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import assert_never
 
-from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
-from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -20,40 +20,37 @@ from aws_cdk import aws_ssm as ssm
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
-from environments.clusters_by_endpoint import by_endpoint
-from environments.schema import Cluster
 from peaker_contract.catalogue import FUNCTIONS
-from peaker_contract.cluster import deployed_document
-from peaker_contract.endpoint_settings import NlbEndpoint, Route53EndpointSettings
-from peaker_contract.metrics import CLUSTER_DIMENSION, SERVICE, Metric
+from peaker_contract.metrics import SERVICE
 from peaker_contract.names import failed_invocations
 from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
 from stacks.constructs.boundary import bound_all_roles
+from stacks.constructs.cluster_widgets import SWEEP_EVERY
 from stacks.constructs.dead_letters import dead_letter_queue
 from stacks.constructs.encryption import data_key
 from stacks.constructs.event_route import EventRoute
-from stacks.constructs.operator_alarm import runbook_description
 from stacks.constructs.python_function import PythonFunction
-from stacks.constructs.read_endpoint import ReadEndpoint
 from stacks.constructs.run_command_document import RunCommandDocument
 from stacks.constructs.workflow import Workflow
 from stacks.host_package import HostPackage
 from stacks.naming import Names
-from stacks.permissions import Deployment
-from stacks.role_statements import function_statements
+from stacks.rights.limits import refuse_what_is_too_long
+from stacks.rights.role_statements import function_statements
+from stacks.rights.statement import Deployment
 from statemachines.expansion import workflow_names
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCUMENTS = REPOSITORY / "ssm_documents"
 RUN_FILES_KEPT = Duration.days(4)
-SCHEDULED_CHECK = Duration.hours(1)
-SWEEP_EVERY = Duration.minutes(3)
 PRICES_LOOKED_AT = Duration.hours(1)
 SNAPSHOTS_LOOKED_AT = Duration.hours(1)
-# An alarm's event is still worth acting on after this long; the scheduled check covers the rest.
-LONGEST_ALARM_EVENT_AGE_SECONDS = 3600
 # What a stopped run left costs money until it is undone, however late that is: EventBridge's own limit.
 LONGEST_STOP_EVENT_AGE_SECONDS = 86_400
+
+
+# What the rules of clusters call and start; the rule's name ends so.
+CALLED_BY_CLUSTERS = {"forecast_load": "forecast", "check_replicas": "replica-check"}
+STARTED_BY_CLUSTERS = ("scale_out", "scale_in")
 
 
 def pascal_case(name: str) -> str:
@@ -78,10 +75,7 @@ class ControlPlaneStack(Stack):
         package = assets.Asset(
             self, "HostPackage", path=str(host_package.path), asset_hash=host_package.sha256
         )
-        endpoints = self._balanced_endpoints()
         self._prices()
-        for cluster in names.environment.clusters:
-            self._cluster_settings(cluster, endpoints.get(cluster.name))
         for path in sorted(DOCUMENTS.glob("*.yaml")):
             name = path.stem
             RunCommandDocument(self, f"{pascal_case(name)}Document", name=names.document(name), path=path)
@@ -89,13 +83,12 @@ class ControlPlaneStack(Stack):
         self._run_files_bucket()
         deployment = Deployment(
             names=names,
-            target_group_arns=[arn for endpoint in endpoints.values() for arn in endpoint.target_group_arns],
-            listener_arns=[endpoint.listener.listener_arn for endpoint in endpoints.values()],
             host_package_object_arn=(
                 f"arn:{names.environment.partition}:s3:::{package.s3_bucket_name}/{package.s3_object_key}"
             ),
             run_files_bucket_arn=names.run_files_bucket_arn,
         )
+        refuse_what_is_too_long(deployment)
         bound_all_roles(self, deployment)
         environment = {
             "PEAKER_ENVIRONMENT": names.environment.environment,
@@ -114,21 +107,7 @@ class ControlPlaneStack(Stack):
         self._roll_back_what_is_stopped()
         self._look_at_prices()
         self._look_at_snapshots()
-        for cluster in names.environment.clusters:
-            self._routes(cluster)
-
-    def _balanced_endpoints(self) -> dict[str, ReadEndpoint]:
-        """A load balancer for each cluster that asks for one; a DNS name needs nothing but its records."""
-        return {
-            cluster.name: ReadEndpoint(
-                self,
-                f"{pascal_case(cluster.name)}ReadEndpoint",
-                names=self._names,
-                cluster=cluster,
-                endpoint=endpoint,
-            )
-            for cluster, endpoint in by_endpoint(self._names.environment.clusters).balanced
-        }
+        self._let_clusters_call()
 
     def _operator_topic(self) -> sns.Topic | None:
         email = self._names.environment.alarm_email
@@ -137,7 +116,7 @@ class ControlPlaneStack(Stack):
         topic = sns.Topic(
             self,
             "OperatorAlarms",
-            topic_name=f"{self._names.prefix}-operator-alarms",
+            topic_name=self._names.operator_topic,
             enforce_ssl=True,
             master_key=self._key,
         )
@@ -174,47 +153,6 @@ class ControlPlaneStack(Stack):
             removal_policy=RemovalPolicy.DESTROY,
         )
         acknowledge_no_bucket_log(bucket)
-
-    def _cluster_settings(self, cluster: Cluster, balanced: ReadEndpoint | None) -> None:
-        environment = self._names.environment
-        settings = deployed_document(
-            cluster,
-            environment=environment.environment,
-            region=environment.region,
-            endpoint={} if balanced is None else balanced.deployed_settings,
-        )
-        ssm.StringParameter(
-            self,
-            f"{pascal_case(cluster.name)}Settings",
-            parameter_name=self._names.cluster_parameter(cluster.name),
-            description=f"Settings of {cluster.name}, from environments/{environment.environment}.yaml",
-            string_value=json.dumps(settings, sort_keys=True, separators=(",", ":")),
-            # A standard parameter ends at 4 KB, which a calendar and five trouble metrics exceed; 8 KB is the most.
-            tier=ssm.ParameterTier.INTELLIGENT_TIERING,
-        )
-        self._read_endpoint_outputs(cluster, balanced)
-
-    def _read_endpoint_outputs(self, cluster: Cluster, balanced: ReadEndpoint | None) -> None:
-        match cluster.read_endpoint:
-            case NlbEndpoint(listener_port=port):
-                name = balanced.dns_name if balanced else ""
-            case Route53EndpointSettings(port=port, record_name=name):
-                pass
-            case other:
-                assert_never(other)
-        CfnOutput(
-            self,
-            f"{pascal_case(cluster.name)}ReadEndpointName",
-            description=f"Where readers of {cluster.name} connect, on {port}",
-            value=name,
-        )
-        if balanced is not None:
-            CfnOutput(
-                self,
-                f"{pascal_case(cluster.name)}TargetGroup",
-                description=f"Where the base replicas of {cluster.name} have to be registered once",
-                value=balanced.target_group.target_group_arn,
-            )
 
     def _make_functions(
         self, code: lambda_.Code, environment: Mapping[str, str], deployment: Deployment
@@ -277,6 +215,7 @@ class ControlPlaneStack(Stack):
             "RefreshPricesOnSchedule",
             rule_name=f"{self._names.prefix}-prices",
             description="Asks the AWS Price List when the prices are a week old or lack an instance type",
+            names=self._names,
             target=self.functions["refresh_prices"],
             schedule=events.Schedule.rate(PRICES_LOOKED_AT),
             payload={},
@@ -291,6 +230,7 @@ class ControlPlaneStack(Stack):
             "TendSnapshotsOnSchedule",
             rule_name=f"{self._names.prefix}-kept-snapshots",
             description="Takes a first snapshot set while a cluster is observed, deletes sets that nobody needs",
+            names=self._names,
             target=self.functions["tend_snapshots"],
             schedule=events.Schedule.rate(SNAPSHOTS_LOOKED_AT),
             payload={},
@@ -305,6 +245,7 @@ class ControlPlaneStack(Stack):
             "RollBackOnStop",
             rule_name=f"{self._names.prefix}-execution-stopped",
             description="Starts roll_back when an execution of scale_out or scale_in failed, was stopped or timed out",
+            names=self._names,
             target=self.workflows["roll_back"],
             pattern=events.EventPattern(
                 source=["aws.states"],
@@ -327,6 +268,7 @@ class ControlPlaneStack(Stack):
             "SweepOrphansOnSchedule",
             rule_name=f"{self._names.prefix}-sweep-orphans",
             description="Takes up what nobody works on any more: the event of an execution's end is best effort",
+            names=self._names,
             target=self.functions["sweep_orphans"],
             schedule=events.Schedule.rate(SWEEP_EVERY),
             payload={},
@@ -335,119 +277,24 @@ class ControlPlaneStack(Stack):
             key=self._key,
         )
 
-    def _routes(self, cluster: Cluster) -> None:
-        self._act_on_alarm(
-            cluster,
-            "replica-shortage",
-            Metric.REPLICA_SHORTAGE,
-            "scale_out",
-            "fewer replicas than the load will need",
-        )
-        self._act_on_alarm(
-            cluster,
-            "replica-surplus",
-            Metric.REPLICA_SURPLUS,
-            "scale_in",
-            "more replicas than the load needs",
-        )
-        self._act_on_schedule(cluster)
-
-    def _act_on_alarm(
-        self, cluster: Cluster, alarm: str, metric: Metric, workflow: str, finding: str
-    ) -> None:
-        name = self._names.cluster_alarm(cluster.name, alarm)
-        period = Duration.minutes(cluster.forecast.schedule_minutes)
-        cloudwatch.Alarm(
-            self,
-            f"{pascal_case(cluster.name)}{metric}",
-            alarm_name=name,
-            alarm_description=runbook_description(
-                self, f"{cluster.name} has {finding}; starts {workflow}.", alarm
-            ),
-            metric=cloudwatch.Metric(
-                namespace=self._names.metric_namespace,
-                metric_name=metric.value,
-                dimensions_map={CLUSTER_DIMENSION: cluster.name},
-                statistic="Maximum",
-                period=period,
-            ),
-            threshold=0,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            evaluation_periods=1,
-            # I4: no answer from the forecast is no reason to add, and none to remove.
-            treat_missing_data=cloudwatch.TreatMissingData.MISSING,
-        )
-        EventRoute(
-            self,
-            f"{pascal_case(cluster.name)}{pascal_case(workflow)}OnAlarm",
-            rule_name=name,
-            description=f"Starts {workflow} when {cluster.name} has {finding}",
-            target=self.workflows[workflow],
-            pattern=events.EventPattern(
-                source=["aws.cloudwatch"],
-                detail_type=["CloudWatch Alarm State Change"],
-                # A muted alarm says so in muteDetail; mute rules exist to keep actions from starting. `exists` looks
-                # at leaves only: on the object itself it finds nothing, muted or not.
-                detail={
-                    "alarmName": [name],
-                    "state": {"value": ["ALARM"]},
-                    "muteDetail": {"mutedByArn": [{"exists": False}]},
-                },
-            ),
-            payload={
-                "cluster": cluster.name,
-                "trigger": {
-                    "kind": "alarm",
-                    "alarm": events.EventField.from_path("$.detail.alarmName"),
-                    "reason": events.EventField.from_path("$.detail.state.reason"),
-                    "at": events.EventField.time,
-                },
-            },
-            longest_age_seconds=LONGEST_ALARM_EVENT_AGE_SECONDS,
-            topic=self.topic,
-            key=self._key,
-        )
-
-    def _act_on_schedule(self, cluster: Cluster) -> None:
-        period = Duration.minutes(cluster.forecast.schedule_minutes)
-        EventRoute(
-            self,
-            f"{pascal_case(cluster.name)}ForecastOnSchedule",
-            rule_name=self._names.cluster_alarm(cluster.name, "forecast"),
-            description=f"Forecasts the load of {cluster.name}",
-            target=self.functions["forecast_load"],
-            schedule=events.Schedule.rate(period),
-            payload={"cluster": cluster.name},
-            longest_age_seconds=max(60, int(period.to_seconds())),
-            topic=self.topic,
-            key=self._key,
-        )
-        every = Duration.minutes(cluster.health.check_minutes)
-        EventRoute(
-            self,
-            f"{pascal_case(cluster.name)}ReplicaCheckOnSchedule",
-            rule_name=self._names.cluster_alarm(cluster.name, "replica-check"),
-            description=f"Tells the replicas of {cluster.name} their peers, and hears how they stand",
-            target=self.functions["check_replicas"],
-            schedule=events.Schedule.rate(every),
-            payload={"cluster": cluster.name},
-            longest_age_seconds=max(60, int(every.to_seconds())),
-            topic=self.topic,
-            key=self._key,
-        )
-        EventRoute(
-            self,
-            f"{pascal_case(cluster.name)}ScaleOutOnSchedule",
-            rule_name=self._names.cluster_alarm(cluster.name, "scheduled-check"),
-            description=f"Starts scale_out and scale_in for {cluster.name} hourly: alarms speak once",
-            target=self.workflows["scale_out"],
-            also=[self.workflows["scale_in"]],
-            schedule=events.Schedule.rate(SCHEDULED_CHECK),
-            payload={
-                "cluster": cluster.name,
-                "trigger": {"kind": "schedule", "at": events.EventField.time},
-            },
-            longest_age_seconds=int(SCHEDULED_CHECK.to_seconds()),
-            topic=self.topic,
-            key=self._key,
-        )
+    def _let_clusters_call(self) -> None:
+        """One permission and one role for the rules of all clusters: each has limits that single ones would reach."""
+        for function, rule in CALLED_BY_CLUSTERS.items():
+            lambda_.CfnPermission(
+                self,
+                f"{pascal_case(function)}CalledByClusters",
+                action="lambda:InvokeFunction",
+                function_name=self.functions[function].function_name,
+                principal="events.amazonaws.com",
+                source_account=self._names.environment.account,
+                source_arn=self._names.arn("events", f"rule/{self._names.cluster_alarm('*', rule)}"),
+            )
+        for workflow in STARTED_BY_CLUSTERS:
+            role = iam.Role(
+                self,
+                f"Starts{pascal_case(workflow)}",
+                role_name=self._names.starter_role(workflow),
+                assumed_by=iam.ServicePrincipal("events.amazonaws.com"),
+                description=f"The rules of all clusters start {workflow}",
+            )
+            self.workflows[workflow].grant_start_execution(role)

@@ -16,7 +16,7 @@ from typing import Any
 
 from environments.schema import EnvironmentFileError, load_environment
 from stacks.naming import Names
-from stacks.permissions import SEND
+from stacks.rights.data import SEND
 
 LOGS = ("Encrypt", "Decrypt", "ReEncryptFrom", "ReEncryptTo", "GenerateDataKey", "DescribeKey")
 

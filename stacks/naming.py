@@ -70,6 +70,27 @@ class Names:
     def hosted_zone_arn(self, hosted_zone_id: str) -> str:
         return f"arn:{self.environment.partition}:route53:::hostedzone/{hosted_zone_id}"
 
+    @property
+    def operator_topic(self) -> str:
+        return f"{self.prefix}-operator-alarms"
+
+    @property
+    def operator_topic_arn(self) -> str:
+        return self.arn("sns", self.operator_topic)
+
+    def starter_role(self, workflow: str) -> str:
+        """The role by which the rules of all clusters start a workflow."""
+        return f"{self.prefix}-starts-{workflow}"
+
+    def starter_role_arn(self, workflow: str) -> str:
+        environment = self.environment
+        role = self.starter_role(workflow)
+        return f"arn:{environment.partition}:iam::{environment.account}:role/{role}"
+
+    def dashboard(self, cluster: str) -> str:
+        """Of one cluster; that of all of them has the environment's own name."""
+        return f"{self.prefix}-{cluster}"
+
     def read_endpoint(self, cluster: str) -> str:
         return f"{self.prefix}-{cluster}"
 

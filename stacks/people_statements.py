@@ -16,23 +16,16 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
-from environments.clusters_by_endpoint import by_endpoint
 from environments.schema import EnvironmentFileError, load_environment
 from peaker_contract.catalogue import FUNCTIONS
-from peaker_contract.endpoint_settings import Route53EndpointSettings
 from peaker_contract.names import undelivered
 from stacks.naming import Names
-from stacks.permissions import (
-    MISTYPED,
-    NO_RESOURCE_LEVEL,
-    READ_TABLE,
-    RECEIVE,
-    Statement,
-    commands_on_replicas,
-    data_key_statements,
-    replica_alarms,
-)
-from stacks.role_statements import policy_document
+from stacks.rights.data import MISTYPED, READ_TABLE, RECEIVE, data_key_statements
+from stacks.rights.endpoint import MADE_BY_THE_STACKS, records_of_clusters, replica_alarms
+from stacks.rights.hosts import commands_on_replicas
+from stacks.rights.reach import reach_of
+from stacks.rights.role_statements import policy_document
+from stacks.rights.statement import NO_RESOURCE_LEVEL, Statement, listed
 
 WORKFLOWS_TO_START = ("scale_out", "scale_in")
 WORKFLOWS_OF_RULES = (*WORKFLOWS_TO_START, "roll_back")
@@ -40,7 +33,6 @@ BOOTSTRAP_QUALIFIER = "hnb659fds"  # CDK's own; another one is given to `cdk boo
 BOOTSTRAP_VERSION_PARAMETER = f"/cdk-bootstrap/{BOOTSTRAP_QUALIFIER}/version"
 BOOTSTRAP_ROLES = ("deploy", "file-publishing", "lookup")
 EVERY_EXECUTION = "An execution's name exists only once it was started; only this environment's workflows."
-MADE_BY_THE_STACK = "The load balancer's ARN ends in an id that AWS gives; its name is the environment's."
 
 
 def statements_for(who: str, names: Names) -> list[Statement]:
@@ -114,7 +106,7 @@ def _operate(names: Names) -> list[Statement]:
         Statement(
             ("elasticloadbalancing:RegisterTargets",),
             (names.arn("elasticloadbalancing", f"targetgroup/{names.prefix}-*/*"),),
-            wildcard_reason=MADE_BY_THE_STACK,
+            wildcard_reason=MADE_BY_THE_STACKS,
         ),
         *_prepare_base(names),
         *_doctor(names),
@@ -186,7 +178,7 @@ def _doctor(names: Names) -> list[Statement]:
         "servicequotas:GetAWSDefaultServiceQuota",
     )
     profiles = sorted({one.instance_profile for one in environment.clusters if one.instance_profile})
-    keys = sorted({arn for one in environment.clusters for arn in one.kms_key_arns})
+    keys = reach_of(names).kms_key_patterns
     granted = [
         Statement(looking, ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
         Statement(
@@ -208,40 +200,23 @@ def _doctor(names: Names) -> list[Statement]:
         arns = tuple(f"{in_account}:instance-profile/{profile}" for profile in profiles)
         granted.append(Statement(("iam:GetInstanceProfile",), arns))
     if keys:
-        granted.append(Statement(("kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"), tuple(keys)))
+        granted.append(listed(("kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"), keys))
     return granted
 
 
-def _by_name(names: Names) -> list[tuple[str, Route53EndpointSettings]]:
-    found = by_endpoint(names.environment.clusters).by_name
-    return [(cluster.name, endpoint) for cluster, endpoint in found]
-
-
 def _zones(names: Names, action: str) -> list[Statement]:
-    zones = {names.hosted_zone_arn(endpoint.hosted_zone_id) for _, endpoint in _by_name(names)}
-    return [Statement((action,), tuple(sorted(zones)))] if zones else []
+    zones = tuple(names.hosted_zone_arn(zone) for zone in reach_of(names).hosted_zones)
+    return [listed((action,), zones)] if zones else []
 
 
 def _records(names: Names) -> list[Statement]:
     """Base replicas behind a DNS name: their records, each with its alarm and its health check."""
-    if not _by_name(names):
+    reach = reach_of(names)
+    if not reach.by_name:
         return []
     return [
-        *(
-            Statement(
-                ("route53:ChangeResourceRecordSets",),
-                (names.hosted_zone_arn(endpoint.hosted_zone_id),),
-                {
-                    "ForAllValues:StringEquals": {
-                        "route53:ChangeResourceRecordSetsNormalizedRecordNames": [endpoint.record_name],
-                        "route53:ChangeResourceRecordSetsRecordTypes": ["A"],
-                        "route53:ChangeResourceRecordSetsActions": ["UPSERT"],
-                    }
-                },
-            )
-            for _, endpoint in _by_name(names)
-        ),
-        *replica_alarms(tuple(names.replica_alarm_arns(cluster) for cluster, _ in _by_name(names))),
+        records_of_clusters(names, reach, "UPSERT"),
+        *replica_alarms((names.replica_alarm_arns("*"),)),
         Statement(
             ("route53:CreateHealthCheck", "route53:ListHealthChecks"),
             ("*",),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from aws_cdk import Validations
 from constructs import IConstruct
 
-from stacks.permissions import Statement
+from stacks.rights.statement import Statement
 
 
 def acknowledge(construct: IConstruct, finding: str, reason: str) -> None:

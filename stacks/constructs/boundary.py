@@ -5,9 +5,9 @@ from __future__ import annotations
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
 
-from stacks.boundary import allowed_actions, boundary_document
 from stacks.constructs.acknowledgements import acknowledge
-from stacks.permissions import Deployment
+from stacks.rights.boundary import allowed_actions, boundary_document
+from stacks.rights.statement import Deployment
 
 GIVES_NOTHING = (
     "A boundary gives nothing: what a role may do, its own policies say, which name actions and resources."

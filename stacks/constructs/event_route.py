@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
@@ -16,9 +19,26 @@ from constructs import Construct
 
 from peaker_contract.names import undelivered
 from stacks.constructs.dead_letters import dead_letter_queue
+from stacks.naming import Names
 
-Target = stepfunctions.IStateMachine | lambda_.IFunction
 DELIVERY_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class SharedFunction:
+    """A function of the shared stack, which lets the rules of all clusters call it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class SharedWorkflow:
+    """A workflow of the shared stack, which has a role by which the rules of all clusters start it."""
+
+    name: str
+
+
+Target = stepfunctions.StateMachine | lambda_.Function | SharedFunction | SharedWorkflow
 
 
 class EventRoute(Construct):
@@ -34,6 +54,7 @@ class EventRoute(Construct):
         scope: Construct,
         construct_id: str,
         *,
+        names: Names,
         rule_name: str,
         description: str,
         target: Target,
@@ -46,6 +67,7 @@ class EventRoute(Construct):
         also: Sequence[Target] = (),
     ) -> None:
         super().__init__(scope, construct_id)
+        self._names = names
         queue = dead_letter_queue(
             self,
             name=undelivered(rule_name),
@@ -63,30 +85,56 @@ class EventRoute(Construct):
             event_pattern=pattern,
             schedule=schedule,
         )
-        for one in (target, *also):
-            self.rule.add_target(_target(one, queue, payload, Duration.seconds(longest_age_seconds)))
-
-
-def _target(
-    target: Target,
-    queue: sqs.IQueue,
-    payload: Mapping[str, object] | events.RuleTargetInput,
-    longest_age: Duration,
-) -> events.IRuleTarget:
-    message = events.RuleTargetInput.from_object(dict(payload)) if isinstance(payload, Mapping) else payload
-    if isinstance(target, lambda_.Function):
-        return targets.LambdaFunction(
-            target,
-            event=message,
-            dead_letter_queue=queue,
-            retry_attempts=DELIVERY_ATTEMPTS,
-            max_event_age=longest_age,
+        message = (
+            events.RuleTargetInput.from_object(dict(payload)) if isinstance(payload, Mapping) else payload
         )
-    assert isinstance(target, stepfunctions.StateMachine)
-    return targets.SfnStateMachine(
-        target,
-        input=message,
-        dead_letter_queue=queue,
-        retry_attempts=DELIVERY_ATTEMPTS,
-        max_event_age=longest_age,
-    )
+        for one in (target, *also):
+            self.rule.add_target(self._target(one, queue, message, Duration.seconds(longest_age_seconds)))
+
+    def _target(
+        self, target: Target, queue: sqs.IQueue, message: events.RuleTargetInput, longest_age: Duration
+    ) -> events.IRuleTarget:
+        called, role = _resolved(self, self._names, target)
+        options: dict[str, Any] = {
+            "dead_letter_queue": queue,
+            "retry_attempts": DELIVERY_ATTEMPTS,
+            "max_event_age": longest_age,
+        }
+        if isinstance(target, SharedFunction | lambda_.Function):
+            return targets.LambdaFunction(called, event=message, **options)
+        return targets.SfnStateMachine(called, input=message, role=role, **options)
+
+
+def _resolved(scope: Construct, names: Names, target: Target) -> tuple[Any, iam.IRole | None]:
+    """What is called, and by which role; what is shared, once in a stack."""
+    stack = Stack.of(scope)
+
+    def once(construct_id: str, make: Callable[[str], Any]) -> Any:
+        known = stack.node.try_find_child(construct_id)
+        return make(construct_id) if known is None else known
+
+    match target:
+        case SharedFunction(name):
+            # The shared stack's own permission lets the rules call it: a function's policy holds 20 KB, about 60 rules.
+            return once(
+                f"shared-{name}",
+                lambda at: lambda_.Function.from_function_attributes(
+                    stack,
+                    at,
+                    function_arn=names.function_arn(name),
+                    skip_permissions=True,
+                    same_environment=False,
+                ),
+            ), None
+        case SharedWorkflow(name):
+            return once(
+                f"shared-{name}",
+                lambda at: stepfunctions.StateMachine.from_state_machine_arn(
+                    stack, at, names.state_machine_arn(name)
+                ),
+            ), once(
+                f"starts-{name}",
+                lambda at: iam.Role.from_role_arn(stack, at, names.starter_role_arn(name), mutable=False),
+            )
+        case _:
+            return target, None

@@ -19,7 +19,7 @@ from stacks.constructs.acknowledgements import acknowledge_pinned_runtime, ackno
 from stacks.constructs.encryption import data_key
 from stacks.constructs.retention import kept_once_created
 from stacks.naming import Names
-from stacks.permissions import Statement
+from stacks.rights.statement import Statement
 
 # Lambda's own most, after one and two more minutes.
 INVOCATION_RETRIES = 2

@@ -16,7 +16,7 @@ from stacks.constructs.encryption import data_key
 from stacks.constructs.operator_alarm import OperatorAlarm
 from stacks.constructs.retention import kept_once_created
 from stacks.naming import Names
-from stacks.role_statements import workflow_statements
+from stacks.rights.role_statements import workflow_statements
 from statemachines import structure
 from statemachines.expansion import as_text, expand, write_asl
 

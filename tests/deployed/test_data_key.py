@@ -19,8 +19,8 @@ from stacks import data_key
 from stacks.data_key import key_policy
 from stacks.naming import Names
 from stacks.people_statements import statements_for
-from stacks.permissions import Deployment
-from stacks.role_statements import function_statements, policy_document
+from stacks.rights.role_statements import function_statements, policy_document
+from stacks.rights.statement import Deployment
 
 CLOUDWATCH = "cloudwatch.amazonaws.com"
 LAMBDA = "lambda.amazonaws.com"

@@ -7,21 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from cloud_rig.resources import open_cloud
-from localcloud.deploy import deploy, destroy
-from tests.support.assembly import assembly
+from cloud_rig.resources import ResourceCloud, open_cloud
+from localcloud.deploy import DeployFailed, deploy, destroy
+from tests.support.deployed_product import synthesize
 
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `cdk synth` writes for the local environment, functions without their dependencies."""
-    return assembly("local", tmp_path_factory.mktemp("product") / "cdk.out")
+    """What `cdk synth` writes for the local environment; its functions run from this checkout."""
+    return synthesize(tmp_path_factory.mktemp("product") / "cdk.out")
 
 
 def test_the_product_is_deployed_and_destroyed_without_a_rest(product: Path, tmp_path: Path) -> None:
     with open_cloud(tmp_path) as aws:
         names = [stack.name for stack in deploy(product, aws.cloud.endpoint_url)]
-        assert names == ["Peaker-local-State", "Peaker-local-ControlPlane", "Peaker-local-Observability"]
+        shared = ["Peaker-local-State", "Peaker-local-ControlPlane", "Peaker-local-Observability"]
+        assert names == [*shared, "Peaker-local-orders"]
         machines = aws.stepfunctions.list_state_machines()["stateMachines"]
         for machine in machines:
             definition = aws.stepfunctions.describe_state_machine(stateMachineArn=machine["stateMachineArn"])[
@@ -39,11 +40,40 @@ def test_the_product_is_deployed_and_destroyed_without_a_rest(product: Path, tmp
             aws.elbv2.describe_target_groups(TargetGroupArns=[group])["TargetGroups"][0]["Protocol"] == "TCP"
         )
 
+        _a_cluster_whose_replica_serves_is_not_removed(aws, product)
+
         destroy(product, aws.cloud.endpoint_url)
         assert not aws.cloudformation.describe_stacks()["Stacks"]
         assert not getattr(aws, "lambda").list_functions()["Functions"]
         assert not aws.stepfunctions.list_state_machines()["stateMachines"]
         assert not aws.iam.list_roles()["Roles"]
+
+
+def _a_cluster_whose_replica_serves_is_not_removed(aws: ResourceCloud, product: Path) -> None:
+    """CloudFormation is refused by the stack's guard, says why, and has deleted nothing."""
+    replica = {
+        "pk": "cluster#orders",
+        "sk": "replica#i-0123456789abcdef0",
+        "cluster": "orders",
+        "instance_id": "i-0123456789abcdef0",
+        "run_id": "scale-out-orders-1",
+        "state": "in_service",
+        "changed_at": "2026-11-21T10:00:00+00:00",
+    }
+    row = {"TableName": "peaker-local-ledger"}
+    aws.dynamodb.put_item(**row, Item={name: {"S": value} for name, value in replica.items()})
+    before = resources_of(aws)
+    with pytest.raises(DeployFailed, match=r"orders is not removed: 1 in service \(i-0123456789abcdef0\)"):
+        destroy(product, aws.cloud.endpoint_url)
+    assert resources_of(aws) == before
+    [rule] = aws.events.list_rules(NamePrefix="peaker-local-orders-forecast")["Rules"]
+    assert rule["State"] == "ENABLED"
+    aws.dynamodb.delete_item(**row, Key={name: {"S": replica[name]} for name in ("pk", "sk")})
+
+
+def resources_of(aws: ResourceCloud) -> set[str]:
+    found = aws.cloudformation.list_stack_resources(StackName="Peaker-local-orders")
+    return {one["PhysicalResourceId"] for one in found["StackResourceSummaries"]}
 
 
 def names_of(machines: list[dict[str, str]]) -> list[str]:

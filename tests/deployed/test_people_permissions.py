@@ -19,7 +19,7 @@ from environments.schema import load_environment
 from peaker_contract.cluster import ClusterSettings
 from stacks.naming import Names
 from stacks.people_statements import statements_for
-from stacks.role_statements import policy_document
+from stacks.rights.role_statements import policy_document
 
 NAMES = Names(load_environment("local"))
 PASS = {"StartAt": "End", "States": {"End": {"Type": "Pass", "End": True}}}

@@ -18,7 +18,7 @@ from cloud_rig.control import ROLE, TRUST, Control, control, eventually, packed
 from environments.schema import load_environment
 from stacks.naming import Names
 from stacks.people_statements import replay_statements, statements_for
-from stacks.role_statements import policy_document
+from stacks.rights.role_statements import policy_document
 
 NAMES = Names(load_environment("local"))
 SHORTAGE = NAMES.cluster_alarm("orders", "replica-shortage")

@@ -26,7 +26,7 @@ Resource = dict[str, Any]
 
 @dataclass(frozen=True)
 class Assembly:
-    """What one synth wrote: templates by stack (State, ControlPlane, Observability)."""
+    """What one synth wrote: templates by stack (State, ControlPlane, Observability, and each cluster by its name)."""
 
     environment: str
     directory: Path
@@ -36,7 +36,7 @@ class Assembly:
         stage = self.directory / f"assembly-Peaker-{self.environment}"
         artifacts = json.loads((stage / "manifest.json").read_text())["artifacts"]
         return {
-            artifact["properties"]["stackName"].rsplit("-", 1)[1]: stage
+            artifact["properties"]["stackName"].removeprefix(f"Peaker-{self.environment}-"): stage
             / artifact["properties"]["templateFile"]
             for artifact in artifacts.values()
             if artifact["type"] == "aws:cloudformation:stack"

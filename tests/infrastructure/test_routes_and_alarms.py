@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import aws_cdk as cdk
 import pytest
@@ -88,23 +89,35 @@ def test_every_rule_has_an_alarm_on_its_dead_letter_queue(assembly: Assembly) ->
 
 def test_a_function_that_a_rule_calls_keeps_what_failed_for_the_last_time(assembly: Assembly) -> None:
     """EventBridge has delivered once Lambda took the event: what the function then raises is lost, or kept here."""
+    functions = {
+        logical_id: function["Properties"]["FunctionName"]
+        for logical_id, function in assembly.resources("AWS::Lambda::Function")
+    }
     called = {
-        target["Arn"]["Fn::GetAtt"][0]
+        name
         for rule in rules(assembly).values()
         for target in rule["Targets"]
-        if "Fn::GetAtt" in target["Arn"]
+        if (name := called_function(target["Arn"], functions))
     }
     kept = {}
     for config in assembly.properties("AWS::Lambda::EventInvokeConfig"):
         assert (config["MaximumRetryAttempts"], config["Qualifier"]) == (2, "$LATEST")
         destination = config["DestinationConfig"]["OnFailure"]["Destination"]
-        kept[config["FunctionName"]["Ref"]] = destination["Fn::GetAtt"][0]
-    assert set(kept) == called
+        kept[functions[config["FunctionName"]["Ref"]]] = destination["Fn::GetAtt"][0]
+    # CloudFormation calls the guard of a cluster's stack without waiting, too.
+    assert set(kept) == called | {f"peaker-{assembly.environment}-guard_removal"}
     queues = {
         logical_id: queue["Properties"]["QueueName"]
         for logical_id, queue in assembly.resources("AWS::SQS::Queue")
     }
     assert {queues[one] for one in kept.values()} == {f"peaker-{assembly.environment}-failed-invocations"}
+
+
+def called_function(target: Any, functions: dict[str, str]) -> str | None:
+    """The name of the function that a rule calls; None for a workflow."""
+    if isinstance(target, str):
+        return target.rsplit(":", 1)[1] if ":function:" in target else None
+    return functions[target["Fn::GetAtt"][0]] if "Fn::GetAtt" in target else None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +136,7 @@ def test_trigger_alarm_watches_the_forecasts_metric(assembly: Assembly, alarm: s
 
 
 @pytest.mark.parametrize(
-    ("rule", "workflow"), [("replica-shortage", "ScaleOut"), ("replica-surplus", "ScaleIn")]
+    ("rule", "workflow"), [("replica-shortage", "scale_out"), ("replica-surplus", "scale_in")]
 )
 def test_alarm_event_starts_its_workflow_with_the_trigger_named(
     assembly: Assembly, rule: str, workflow: str
@@ -136,7 +149,7 @@ def test_alarm_event_starts_its_workflow_with_the_trigger_named(
         "muteDetail": {"mutedByArn": [{"exists": False}]},
     }
     [target] = properties["Targets"]
-    assert target["Arn"]["Ref"].startswith(f"{workflow}WorkflowStateMachine")
+    assert target["Arn"].endswith(f":stateMachine:peaker-{assembly.environment}-{workflow}")
     # Placeholders stand unquoted: EventBridge quotes and escapes strings itself.
     filled = re.sub(r"<[\w-]+>", '"text"', target["InputTransformer"]["InputTemplate"])
     assert json.loads(filled) == {
@@ -190,8 +203,8 @@ def test_a_replica_that_is_held_by_the_floor_wakes_a_person(assembly: Assembly) 
 def test_scale_out_and_scale_in_are_also_checked_every_hour(assembly: Assembly) -> None:
     rule = rules(assembly)[f"peaker-{assembly.environment}-orders-scheduled-check"]
     assert rule["ScheduleExpression"] == "rate(1 hour)"
-    started = [target["Arn"]["Ref"] for target in rule["Targets"]]
-    assert [re.sub(r"Workflow.*", "", arn) for arn in started] == ["ScaleOut", "ScaleIn"]
+    started = [target["Arn"].rsplit("-", 1)[1] for target in rule["Targets"]]
+    assert started == ["scale_out", "scale_in"]
     for target in rule["Targets"]:
         assert '"kind":"schedule"' in target["InputTransformer"]["InputTemplate"]
 
@@ -234,10 +247,15 @@ def test_missing_forecast_is_an_alarm(assembly: Assembly) -> None:
 
 
 def test_every_metric_of_ours_that_is_watched_is_published(assembly: Assembly) -> None:
-    [dashboard] = assembly.properties("AWS::CloudWatch::Dashboard")
-    ours = f"Peaker/{assembly.environment}"
-    body = json.dumps(dashboard["DashboardBody"]).replace("\\", "")
-    shown = set(re.findall(rf'"{ours}","(\w+)"', body))
+    dashboards = {one["DashboardName"]: one for one in assembly.properties("AWS::CloudWatch::Dashboard")}
+    ours, prefix = f"Peaker/{assembly.environment}", f"peaker-{assembly.environment}"
+    assert set(dashboards) == {prefix, f"{prefix}-orders"}
+    of_all, of_one = (
+        json.dumps(dashboards[name]["DashboardBody"]).replace("\\", "")
+        for name in (prefix, f"{prefix}-orders")
+    )
+    shown = set(re.findall(rf'"{ours}","(\w+)"', of_one))
+    shown |= set(re.findall(rf'{ours}",Cluster[^}}]*\}} MetricName="(\w+)"', of_all))
     watched = {a["MetricName"] for a in alarms(assembly).values() if a.get("Namespace") == ours}
     assert {"ReplicaShortage", "LeftoverSeconds", "Leftovers"} <= watched
     assert "LeadTimeSeconds" in shown

@@ -126,11 +126,46 @@ def test_cluster_settings_are_deployed_with_place_and_target_group(assembly: Ass
     settings = json.loads(resolved(parameter["Value"]))
     assert (settings.pop("environment"), settings.pop("region")) == (assembly.environment, "us-east-1")
     endpoint = settings["read_endpoint"]
-    assert endpoint.pop("target_group_arn").startswith("OrdersReadEndpointTargets")
-    assert endpoint.pop("warming_target_group_arn").startswith("OrdersReadEndpointWarmingTargets")
-    assert endpoint.pop("listener_arn").startswith("OrdersReadEndpointLoadBalancerReads")
+    assert endpoint.pop("target_group_arn").startswith("ReadEndpointTargets")
+    assert endpoint.pop("warming_target_group_arn").startswith("ReadEndpointWarmingTargets")
+    assert endpoint.pop("listener_arn").startswith("ReadEndpointLoadBalancerReads")
     [cluster] = load_environment(assembly.environment).clusters
     assert Cluster.model_validate(settings).model_dump() == cluster.model_dump()
+
+
+def test_the_shared_stacks_know_no_cluster(assembly: Assembly) -> None:
+    """A cluster that comes or goes, and names nothing of the account that no other names, does not change them."""
+    for stack in ("State", "ControlPlane", "Observability"):
+        assert "orders" not in json.dumps(assembly.templates[stack]), stack
+
+
+def test_a_clusters_stack_takes_nothing_by_reference(assembly: Assembly) -> None:
+    for template in assembly.templates.values():
+        assert "Fn::ImportValue" not in json.dumps(template)
+        assert not any("Export" in output for output in template.get("Outputs", {}).values())
+
+
+def test_everything_of_a_cluster_is_held_by_the_guard_of_its_removal(assembly: Assembly) -> None:
+    """CloudFormation deletes what nothing depends on: the guard first, which refuses while replicas are left."""
+    resources = assembly.templates["orders"]["Resources"]
+    [(guard, body)] = [(key, one) for key, one in resources.items() if one["Type"].startswith("Custom::")]
+    assert set(body["DependsOn"]) == set(resources) - {guard}
+    assert body["Properties"]["ServiceToken"].endswith(f":peaker-{assembly.environment}-guard_removal")
+    assert body["Properties"]["Cluster"] == "orders"
+
+
+def test_one_permission_and_one_role_serve_the_rules_of_all_clusters(assembly: Assembly) -> None:
+    """A function's policy holds 20 KB, which the rules of sixty clusters would fill."""
+    kinds = {one["Type"] for one in assembly.templates["orders"]["Resources"].values()}
+    assert not {"AWS::Lambda::Permission", "AWS::IAM::Role", "AWS::IAM::Policy"} & kinds
+    named = [
+        one["SourceArn"] for one in assembly.properties("AWS::Lambda::Permission") if "SourceAccount" in one
+    ]
+    prefix = f"peaker-{assembly.environment}"
+    assert {str(arn).rsplit("/", 1)[1] for arn in named} == {
+        f"{prefix}-*-forecast",
+        f"{prefix}-*-replica-check",
+    }
 
 
 def test_settings_fit_a_standard_parameter(assembly: Assembly) -> None:
@@ -163,4 +198,5 @@ def test_local_environment_has_only_what_the_local_cloud_knows(local: Assembly) 
         "AWS::SSM::Document",
         "AWS::SSM::Parameter",
         "AWS::StepFunctions::StateMachine",
+        "Custom::PeakerRemovalGuard",
     }

@@ -66,7 +66,7 @@ def stacks_of(construct: IConstruct) -> list[cdk.Stack]:
 def test_nag_finds_nothing(tmp_path: Path) -> None:
     app = build_app(environment="prod", output=tmp_path, context={"bundle": "sources"})
     stacks = stacks_of(app)
-    assert len(stacks) == 3
+    assert len(stacks) == 4
     for stack in stacks:
         report = AwsSolutionsChecks(app).validate_scope(stack)
         assert [violation.rule_name for violation in report.violations] == []

@@ -1,4 +1,4 @@
-"""The README's `npx cdk` lines, with the pinned command: each selects the three stacks of its environment's stage."""
+"""The README's `npx cdk` lines, with the pinned command: each selects all stacks, or one cluster's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import pytest
 from tests.installation.wheelhouse import REPOSITORY
 
 pytestmark = pytest.mark.timeout(900)
-STACKS = ["Peaker-prod/State", "Peaker-prod/ControlPlane", "Peaker-prod/Observability"]
+CLUSTER = "Peaker-prod/orders"
+STACKS = ["Peaker-prod/State", "Peaker-prod/ControlPlane", "Peaker-prod/Observability", CLUSTER]
 CDK = REPOSITORY / "node_modules" / "aws-cdk" / "bin" / "cdk"
 # Each flag that is not as the CDK recommends it, and why.
 DEPARTURES = {
@@ -26,7 +27,7 @@ DEPARTURES = {
     ),
     "@aws-cdk/core:defaultCrossStackReferences": (
         "strong",
-        "The topic that the alarms of Observability call is not deleted from under them.",
+        "No stack takes anything from another by reference; one that did would keep it from being deleted.",
     ),
     "@aws-cdk/core:enableAdditionalMetadataCollection": (False, "Nobody's use is measured."),
     "@aws-cdk/core:target-partitions": (["aws"], "Peaker is deployed to the partition aws."),
@@ -54,11 +55,12 @@ def cdk(folder: Path, *arguments: str, app: str | Path | None = None) -> subproc
     )
 
 
-def documented(command: str) -> list[str]:
-    """The arguments of the README's line for this command."""
+def documented(command: str, selects: str = "**") -> list[str]:
+    """The arguments of the README's line for this command and these stacks; `bootstrap` selects none."""
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    [line] = re.findall(rf"^npx cdk ({command} [^#\n]*)", readme, re.MULTILINE)
-    return shlex.split(line)
+    lines = [shlex.split(one) for one in re.findall(rf"^npx cdk ({command} [^#\n]*)", readme, re.MULTILINE)]
+    [line] = [one for one in lines if command == "bootstrap" or selects in one]
+    return line
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +94,17 @@ def test_every_feature_flag_is_decided_and_a_departure_has_its_reason(synthesize
     assert departures == {name: value for name, (value, _) in DEPARTURES.items()}
 
 
+@pytest.mark.parametrize(("selects", "stacks"), [("**", STACKS), (CLUSTER, [CLUSTER])])
 @pytest.mark.parametrize("command", ["deploy", "destroy"])
-def test_the_documented_line_selects_every_stack(
-    synthesized: Synthesized, tmp_path: Path, command: str
+def test_the_documented_line_selects_every_stack_or_one_clusters(
+    synthesized: Synthesized, tmp_path: Path, command: str, selects: str, stacks: list[str]
 ) -> None:
-    _, *arguments = documented(command)
-    listed = cdk(tmp_path, "ls", *arguments, app=synthesized[0])
-    assert [line.split()[0] for line in listed.stdout.splitlines()] == STACKS
+    _, *arguments = documented(command, selects)
+    # Only the commands that change something would take in what a stack depends on, or what depends on it.
+    wanted = [one for one in arguments if one != "--exclusively"]
+    assert (wanted != arguments) == (selects == CLUSTER)
+    listed = cdk(tmp_path, "ls", *wanted, app=synthesized[0])
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == stacks
 
 
 @pytest.mark.parametrize("command", ["deploy", "destroy"])
@@ -110,7 +116,7 @@ def test_the_documented_line_comes_as_far_as_the_credentials(
     assert run.returncode == 1
     assert "No stack" not in run.stdout + run.stderr
     assert "Need to perform AWS calls for account 222222222222" in run.stderr
-    assert command == "deploy" or "destroying... [1/3]" in run.stdout
+    assert command == "deploy" or "destroying... [1/4]" in run.stdout
 
 
 def test_bootstrap_takes_account_and_region_from_the_environments_file(

@@ -15,10 +15,10 @@ from pydantic import TypeAdapter
 from environments.schema import Cluster, Environment, load_environment
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.endpoint_settings import ReadEndpoint
-from stacks.boundary import boundary_document
 from stacks.naming import Names
-from stacks.permissions import Deployment, Statement
-from stacks.role_statements import function_statements, policy_document, workflow_statements
+from stacks.rights.boundary import boundary_document
+from stacks.rights.role_statements import function_statements, policy_document, workflow_statements
+from stacks.rights.statement import Deployment, Statement
 from statemachines.structure import placeholders
 from tests.support.workflows import MACHINES
 
@@ -43,8 +43,6 @@ class DeployedRoles:
     environment: Environment
     host_package_object_arn: str
     clusters: list[Cluster] = field(default_factory=list)
-    target_group_arns: list[str] = field(default_factory=list)
-    listener_arns: list[str] = field(default_factory=list)
     _written: dict[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -59,8 +57,6 @@ class DeployedRoles:
     def deployment(self) -> Deployment:
         return Deployment(
             names=self.names,
-            target_group_arns=self.target_group_arns,
-            listener_arns=self.listener_arns,
             host_package_object_arn=self.host_package_object_arn,
             run_files_bucket_arn=self.names.run_files_bucket_arn,
         )
@@ -118,19 +114,18 @@ class DeployedRoles:
     def join(self, settings: Mapping[str, Any]) -> None:
         """Add a cluster by its deployed settings, or its settings anew; the policies of all functions follow."""
         endpoint = dict(settings["read_endpoint"])
-        made = {key: endpoint.pop(key) for key in DEPLOYED_SETTINGS if key in endpoint}
+        for key in DEPLOYED_SETTINGS:
+            endpoint.pop(key, None)
         # Times that a test scales are beyond the schema's bounds; no policy speaks of them.
         named = {key: settings[key] for key in NAMED_BY_POLICIES if key in settings}
         read_endpoint = TypeAdapter(ReadEndpoint).validate_python(endpoint)
         cluster = self.environment.clusters[0].model_copy(update={**named, "read_endpoint": read_endpoint})
         self.clusters = [one for one in self.clusters if one.name != cluster.name] + [cluster]
-        self.target_group_arns += [arn for key, arn in made.items() if key.endswith("group_arn")]
-        self.listener_arns += [arn for key, arn in made.items() if key == "listener_arn"]
         self.write_function_policies()
 
     def forget_clusters(self) -> None:
         """From the next cluster on the policies name only those that join then, and stay short."""
-        self.clusters, self.target_group_arns, self.listener_arns = [], [], []
+        self.clusters = []
 
     def write_function_policies(self) -> None:
         deployment = self.deployment

@@ -20,6 +20,7 @@ RUN_BY: dict[str, str] = {
     r"scripts/setup (deploy|local)$": SETUP,
     r"scripts/synth (prod|local)$": "tests/infrastructure/test_synth.py",
     r"npx cdk (bootstrap|deploy|destroy) -c env=prod": "tests/installation/test_cdk_command.py",
+    r"npx cdk import -c env=prod": "needs an account with an earlier version",
     r"peaker watch orders": WATCH,
     r"peaker knee ": "tests/unit/cli/test_storage_commands.py",
     r"peaker --install-completion$": "tests/installation/test_wheel.py",
@@ -83,7 +84,7 @@ def accepted(line: str) -> tuple[int, ...]:
 @pytest.mark.parametrize(
     "target",
     ["demo", "check", "faults", "soak", "model", "bench", "test-storage"]
-    + [f"bench-{name}" for name in ("aws", "backtest", "forecast", "prewarm", "traffic")],
+    + [f"bench-{name}" for name in ("aws", "backtest", "forecast", "prewarm", "scale", "traffic")],
 )
 def test_a_target_that_takes_long_is_there(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

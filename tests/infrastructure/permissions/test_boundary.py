@@ -18,9 +18,9 @@ from localcloud.iam.context import CallContext
 from localcloud.iam.decision import Caller, Policies, decide
 from localcloud.iam.need import Need
 from localcloud.iam.policy import parse
-from stacks.boundary import boundary_document
 from stacks.constructs.boundary import bound_all_roles
 from stacks.naming import Names
+from stacks.rights.boundary import boundary_document
 from tests.infrastructure.conftest import Assembly
 from tests.infrastructure.permissions.test_permissions import BY_NAME, DEPLOYMENT, allowed, listed
 

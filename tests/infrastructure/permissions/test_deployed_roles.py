@@ -10,8 +10,8 @@ import pytest
 
 from environments.schema import load_environment
 from peaker_contract.catalogue import FUNCTIONS
-from stacks.boundary import boundary_document
-from stacks.role_statements import function_statements, policy_document
+from stacks.rights.boundary import boundary_document
+from stacks.rights.role_statements import function_statements, policy_document
 from tests.infrastructure.conftest import Assembly
 from tests.support.deployed_roles import DeployedRoles
 from tests.support.workflow_cloud import WORKFLOWS
@@ -64,7 +64,6 @@ def roles() -> DeployedRoles:
     """Of the local environment, its clusters joined as a test's cluster joins."""
     made = DeployedRoles(None, load_environment("local"), TOKEN)
     made.clusters = list(made.environment.clusters)
-    made.target_group_arns, made.listener_arns = [TOKEN], [TOKEN]
     return made
 
 

@@ -11,7 +11,8 @@ import pytest
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.steps import FunctionDefinition
 from stacks.control_plane_stack import DOCUMENTS
-from stacks.permissions import command_statements, statements
+from stacks.rights.hosts import command_statements
+from stacks.rights.permissions import statements
 from tests.infrastructure.permissions.step_calls import actions_of, reach_of_handler
 from tests.infrastructure.permissions.test_permissions import BY_NAME, DEPLOYMENT
 
@@ -37,6 +38,7 @@ LEDGER = {
     "check_replicas": set[str](),
     "refresh_prices": set[str](),
     "forecast_load": KEEP_FORECASTS,
+    "guard_removal": {"dynamodb:GetItem", "dynamodb:Query"},
 }
 
 

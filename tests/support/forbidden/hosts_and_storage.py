@@ -211,7 +211,6 @@ def _launched(role: Role, s: Setting) -> Iterator[Cell]:
     for key, value, what in (
         ("owner", OTHER, "another environment's owner tag"),
         ("environment", OTHER, "the look of another environment's replica"),
-        ("cluster", "not-in-the-file", "the look of another cluster's replica"),
         ("role", "source", "the look of a source"),
         ("load", "base", "the look of a base replica"),
     ):

@@ -14,7 +14,7 @@ from peaker_contract.permissions import Permission
 from peaker_contract.steps import FunctionDefinition
 from stacks.naming import Names
 from stacks.people_statements import SETS, statements_for
-from stacks.role_statements import policy_document
+from stacks.rights.role_statements import policy_document
 
 # Of a person or a host: in a test's account some service may act as the role.
 ACTS = "ec2.amazonaws.com"

@@ -85,7 +85,6 @@ def make_setting(aws: ResourceCloud, names: Names, before: BeforeDeployment, rec
             "owner": OTHER, "environment": OTHER, "cluster": "orders", "role": "replica", "load": "peak",
         },
         "another environment's base replica": {"environment": OTHER, "cluster": "orders", "role": "replica"},
-        "another cluster's": {"environment": own, "cluster": "not-in-the-file", "role": "replica"},
         "own": {**of_own, "owner": own, "role": "replica", "load": "peak"},
     }  # fmt: skip
     kept = {

@@ -10,14 +10,10 @@ from typing import Any
 
 from peaker_contract.steps import FunctionDefinition
 from stacks.naming import Names
-from stacks.permissions import (
-    SEND,
-    Deployment,
-    Statement,
-    command_statements,
-    data_key_statements,
-    statements,
-)
+from stacks.rights.data import SEND, data_key_statements
+from stacks.rights.hosts import command_statements
+from stacks.rights.permissions import statements
+from stacks.rights.statement import Deployment, Statement
 
 # What Step Functions needs to deliver its logs (AWS Step Functions developer guide, "Logging").
 _LOG_DELIVERY_ACTIONS = (

@@ -12,8 +12,8 @@ from typing import Any
 
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.tags import ENVIRONMENT_TAG, OWNER_TAG, ROLE_TAG, VOLUME_TAG
-from stacks.permissions import Deployment
-from stacks.role_statements import function_statements, workflow_statements
+from stacks.rights.role_statements import function_statements, workflow_statements
+from stacks.rights.statement import Deployment
 
 # What no step does: nobody gives rights, takes on other roles, reads secrets or administers keys and accounts.
 NEVER = (
@@ -120,8 +120,7 @@ def _elsewhere(deployment: Deployment) -> list[dict[str, Any]]:
 
     One statement for all: an ARN of one service is none of another's.
     """
-    names, environment = deployment.names, deployment.names.environment
-    zones = {names.hosted_zone_arn(endpoint.hosted_zone_id) for _, endpoint in deployment.clusters_by_name}
+    names, reach = deployment.names, deployment.reach
     own, balancing = f"{names.prefix}-*", "elasticloadbalancing"
     only: dict[tuple[str, ...], tuple[str, ...]] = {
         ("dynamodb:*",): (names.ledger_table_arn,),
@@ -140,13 +139,15 @@ def _elsewhere(deployment: Deployment) -> list[dict[str, Any]]:
             names.arn("cloudwatch", f"alarm:{own}-serves-i-*"),
         ),
         ("events:*",): (names.arn("events", f"rule/{MANAGED_RULE}"),),
-        ("route53:ChangeResourceRecordSets",): tuple(sorted(zones)),
+        ("route53:ChangeResourceRecordSets",): tuple(
+            names.hosted_zone_arn(one) for one in reach.hosted_zones
+        ),
         ("logs:CreateLogStream", "logs:PutLogEvents"): (names.arn("logs", f"log-group:/aws/lambda/{own}"),),
         tuple(f"{balancing}:{verb}" for verb in ("RegisterTargets", "DeregisterTargets", "ModifyListener")): (
             names.arn(balancing, f"targetgroup/{own}"),
             names.arn(balancing, f"listener/*/{own}"),
         ),
-        ("iam:*",): tuple(sorted({one for c in environment.clusters if (one := names.instance_role_arn(c))})),
+        ("iam:*",): reach.instance_role_patterns,
     }
     actions = [action for group in only for action in group]
     return [

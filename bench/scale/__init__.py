@@ -1,0 +1,1 @@
+"""How far one environment goes: many clusters. Figures in build/bench/scale.json."""

@@ -1,0 +1,103 @@
+"""What wakes a person for one cluster: what the forecast, the undo and the replicas themselves report."""
+
+from __future__ import annotations
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from environments.schema import Cluster
+from peaker_contract.metrics import Metric
+from stacks.constructs.cluster_widgets import forecast_metric, replica_metric, sweep_metric
+from stacks.constructs.operator_alarm import OperatorAlarm
+from stacks.naming import Names
+
+# A forecast is stale when this many scheduled ones in a row did not arrive.
+MISSED_FORECASTS = 3
+# Nobody looks for leftovers when this many looks in a row did not come: a quarter of an hour.
+MISSED_SWEEPS = 5
+# What drains, ends and is deleted in the ordinary way is gone in half of that.
+LEFTOVERS_MAY_LAST = Duration.hours(1)
+
+
+class ClusterAlarms(Construct):
+    """The operators' alarms of one cluster; they tell the topic, if there is one."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        names: Names,
+        cluster: Cluster,
+        topic: sns.ITopic | None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._names, self._topic = names, topic
+        period = Duration.minutes(cluster.forecast.schedule_minutes)
+        OperatorAlarm(
+            self,
+            "Degraded",
+            name=self._names.cluster_alarm(cluster.name, "forecast-degraded"),
+            summary=f"The forecast of {cluster.name} rests on too little or too old data.",
+            runbook="forecast-degraded",
+            metric=forecast_metric(self._names, cluster, Metric.FORECAST_DEGRADED, "Maximum", period),
+            topic=self._topic,
+        )
+        OperatorAlarm(
+            self,
+            "Stale",
+            name=self._names.cluster_alarm(cluster.name, "forecast-stale"),
+            summary=f"No forecast of {cluster.name} was published {MISSED_FORECASTS} times in a row.",
+            runbook="forecast-stale",
+            metric=forecast_metric(self._names, cluster, Metric.FORECAST_DEGRADED, "SampleCount", period),
+            threshold=1,
+            comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            evaluation_periods=MISSED_FORECASTS,
+            missing_data=cloudwatch.TreatMissingData.BREACHING,
+            topic=self._topic,
+        )
+        OperatorAlarm(
+            self,
+            "CannotBeMet",
+            name=self._names.cluster_alarm(cluster.name, "rules-cannot-be-met"),
+            summary=f"The load of {cluster.name} cannot be served within its rules, or cannot be read.",
+            runbook="rules-cannot-be-met",
+            metric=forecast_metric(self._names, cluster, Metric.DECISION_ALARM, "Maximum", period),
+            evaluation_periods=2,
+            topic=self._topic,
+        )
+        OperatorAlarm(
+            self,
+            "Undo",
+            name=self._names.cluster_alarm(cluster.name, "undo-incomplete"),
+            summary=f"What a run of {cluster.name} left behind resists since an hour; it is tried again and again.",
+            runbook="undo-incomplete",
+            metric=sweep_metric(self._names, cluster, Metric.LEFTOVER_SECONDS, "Maximum"),
+            threshold=LEFTOVERS_MAY_LAST.to_seconds(),
+            topic=self._topic,
+        )
+        OperatorAlarm(
+            self,
+            "Silent",
+            name=self._names.cluster_alarm(cluster.name, "sweep-silent"),
+            summary=f"Nobody looks for what stopped runs of {cluster.name} leave behind.",
+            runbook="sweep-silent",
+            metric=sweep_metric(self._names, cluster, Metric.LEFTOVERS, "SampleCount"),
+            threshold=1,
+            comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            evaluation_periods=MISSED_SWEEPS,
+            missing_data=cloudwatch.TreatMissingData.BREACHING,
+            topic=self._topic,
+        )
+
+        OperatorAlarm(
+            self,
+            "HeldByFloor",
+            name=self._names.cluster_alarm(cluster.name, "replicas-held-by-floor"),
+            summary=f"Too few replicas of {cluster.name} are good: some serve although they lag.",
+            runbook="replicas-held-by-floor",
+            metric=replica_metric(self._names, cluster, Metric.REPLICAS_HELD_BY_FLOOR, "Maximum"),
+            topic=self._topic,
+        )

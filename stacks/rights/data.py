@@ -1,0 +1,118 @@
+"""What Peaker keeps and reads: ledger, settings, prices, metrics, files, and the key that they are under."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stacks.naming import Names
+from stacks.rights.statement import NO_RESOURCE_LEVEL, Deployment, Statement
+
+# What a use of the environment's own key takes, where the settings name one.
+READ_TABLE = ("Decrypt", "DescribeKey")
+WRITE_TABLE = (*READ_TABLE, "Encrypt", "GenerateDataKey", "ReEncryptFrom", "ReEncryptTo")
+SEND = ("GenerateDataKey", "Decrypt")
+RECEIVE = ("Decrypt",)
+MISTYPED = (
+    "A name that is no cluster must be answered with not found, which AWS says only to who may read it."
+)
+
+
+def read_cluster_settings(deployment: Deployment) -> list[Statement]:
+    any_cluster = deployment.names.cluster_parameter_arn("*")
+    return [
+        Statement(("ssm:GetParameter",), (any_cluster,), wildcard_reason=MISTYPED),
+        *list_clusters(deployment),
+    ]
+
+
+def list_clusters(deployment: Deployment) -> list[Statement]:
+    # Listing by path is authorized on the path itself; with or without the slash at its end.
+    path = deployment.names.cluster_parameter_arn("")
+    return [Statement(("ssm:GetParametersByPath",), (path, path.rstrip("/")))]
+
+
+def read_prices(deployment: Deployment) -> list[Statement]:
+    return [Statement(("ssm:GetParameter",), (deployment.names.prices_parameter_arn,))]
+
+
+def fetch_prices(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(("pricing:GetProducts",), ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
+        Statement(("ssm:GetParameter", "ssm:PutParameter"), (deployment.names.prices_parameter_arn,)),
+    ]
+
+
+def data_key_statements(names: Names, service: str, actions: Sequence[str]) -> list[Statement]:
+    """What a role needs of the environment's own key to use it through one service; nothing where there is none."""
+    environment = names.environment
+    if environment.data_key_arn is None:
+        return []
+    through = {"StringEquals": {"kms:ViaService": f"{service}.{environment.region}.amazonaws.com"}}
+    return [Statement(tuple(f"kms:{one}" for one in actions), (environment.data_key_arn,), through)]
+
+
+def _ledger_statement(deployment: Deployment, *actions: str) -> list[Statement]:
+    writes = not {"GetItem", "Query"}.issuperset(actions)
+    return [
+        Statement(tuple(f"dynamodb:{action}" for action in actions), (deployment.names.ledger_table_arn,)),
+        *data_key_statements(deployment.names, "dynamodb", WRITE_TABLE if writes else READ_TABLE),
+    ]
+
+
+def write_ledger(deployment: Deployment) -> list[Statement]:
+    # A transaction is authorized by the actions of its parts.
+    actions = ("GetItem", "Query", "PutItem", "UpdateItem", "ConditionCheckItem")
+    return _ledger_statement(deployment, *actions)
+
+
+def read_ledger(deployment: Deployment) -> list[Statement]:
+    return _ledger_statement(deployment, "GetItem", "Query")
+
+
+def keep_forecasts(deployment: Deployment) -> list[Statement]:
+    return _ledger_statement(deployment, "GetItem", "Query", "PutItem")
+
+
+def follow_executions(deployment: Deployment) -> list[Statement]:
+    names = deployment.names
+    workflows = ("scale_out", "scale_in", "roll_back")
+    return [
+        Statement(("states:ListExecutions",), tuple(names.state_machine_arn(one) for one in workflows)),
+        Statement(
+            ("states:DescribeExecution",),
+            tuple(names.arn("states", f"execution:{names.state_machine(one)}:*") for one in workflows),
+            wildcard_reason="The executions of this environment's workflows, whose names are made as they start.",
+        ),
+    ]
+
+
+def publish_metrics(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("cloudwatch:PutMetricData",),
+            ("*",),
+            {"StringEquals": {"cloudwatch:namespace": deployment.names.metric_namespace}},
+            "PutMetricData has no resource; the condition narrows it to the environment's namespace.",
+        )
+    ]
+
+
+def read_host_package(deployment: Deployment) -> list[Statement]:
+    """The hosts fetch it by an address that the function signs, so the function's role needs the bucket's key too."""
+    environment = deployment.names.environment
+    granted = [Statement(("s3:GetObject",), (deployment.host_package_object_arn,))]
+    if environment.bootstrap_key_arn:
+        via_s3 = {"StringEquals": {"kms:ViaService": f"s3.{environment.region}.amazonaws.com"}}
+        granted.append(Statement(("kms:Decrypt",), (environment.bootstrap_key_arn,), via_s3))
+    return granted
+
+
+def publish_run_files(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("s3:PutObject", "s3:GetObject"),
+            (f"{deployment.run_files_bucket_arn}/runs/*",),
+            wildcard_reason="One folder per run, in a bucket for nothing else; its name exists once the run has begun.",
+        ),
+        *data_key_statements(deployment.names, "s3", SEND),
+    ]

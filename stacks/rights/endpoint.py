@@ -1,0 +1,151 @@
+"""Read endpoints: target groups and listeners by the environment's name, DNS records, health checks, their alarms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stacks.naming import Names
+from stacks.rights.reach import Reach
+from stacks.rights.statement import Deployment, Statement, listed, read_only
+
+NO_HEALTH_CHECK = "AWS offers no resource-level permission for making and listing health checks."
+UNTAGGED_CHECKS = "Route 53 gives a health check its id, and its permissions know no condition on tags."
+MADE_BY_THE_STACKS = "The load balancer's ARN ends in an id that AWS gives; its name is the environment's."
+ONE_PER_REPLICA = "One alarm per replica of these clusters, whose instance id ends its name."
+
+
+def describe_target_health(deployment: Deployment) -> list[Statement]:
+    described = read_only("elasticloadbalancing:DescribeTargetHealth")(deployment)
+    return [
+        *(described if deployment.reach.balanced else []),
+        *_read_records(deployment),
+        *_of_names(deployment, _describe_replica_alarms),
+    ]
+
+
+def register_targets(deployment: Deployment) -> list[Statement]:
+    return [
+        *_on_balancers(deployment, "RegisterTargets", "targetgroup"),
+        *_change_records(deployment, "UPSERT"),
+        *_of_names(deployment, _find_addresses, _make_health_checks),
+    ]
+
+
+def deregister_targets(deployment: Deployment) -> list[Statement]:
+    return [
+        *_on_balancers(deployment, "DeregisterTargets", "targetgroup"),
+        *_change_records(deployment, "DELETE"),
+        *_of_names(deployment, _delete_health_checks),
+    ]
+
+
+def set_weights(deployment: Deployment) -> list[Statement]:
+    return [
+        *_on_balancers(deployment, "ModifyListener", "listener"),
+        *_change_records(deployment, "UPSERT"),
+    ]
+
+
+def _on_balancers(deployment: Deployment, action: str, *kinds: str) -> list[Statement]:
+    """Of this environment's clusters: their stacks call everything of a load balancer by the environment's name."""
+    prefix = deployment.names.prefix
+    named = {"targetgroup": f"targetgroup/{prefix}-*", "listener": f"listener/net/{prefix}-*"}
+    arns = tuple(deployment.names.arn("elasticloadbalancing", named[kind]) for kind in kinds)
+    granted = Statement((f"elasticloadbalancing:{action}",), arns, wildcard_reason=MADE_BY_THE_STACKS)
+    return [granted] if deployment.reach.balanced else []
+
+
+def _of_names(deployment: Deployment, *parts: Callable[[Deployment], list[Statement]]) -> list[Statement]:
+    """What only environments with a cluster behind a DNS name need."""
+    return [statement for part in parts for statement in part(deployment)] if deployment.reach.by_name else []
+
+
+def _hosted_zone_arns(deployment: Deployment) -> tuple[str, ...]:
+    return tuple(deployment.names.hosted_zone_arn(zone) for zone in deployment.reach.hosted_zones)
+
+
+def _read_records(deployment: Deployment) -> list[Statement]:
+    zones = _hosted_zone_arns(deployment)
+    return [listed(("route53:ListResourceRecordSets",), zones)] if zones else []
+
+
+def _change_records(deployment: Deployment, action: str) -> list[Statement]:
+    """Only the clusters' own names, only their A records."""
+    if not deployment.reach.by_name:
+        return []
+    return [*_read_records(deployment), records_of_clusters(deployment.names, deployment.reach, action)]
+
+
+def records_of_clusters(names: Names, reach: Reach, action: str) -> Statement:
+    """Change A records of the names that clusters are read by, in their zones."""
+    return listed(
+        ("route53:ChangeResourceRecordSets",),
+        tuple(names.hosted_zone_arn(zone) for zone in reach.hosted_zones),
+        {
+            "ForAllValues:StringLike": {
+                "route53:ChangeResourceRecordSetsNormalizedRecordNames": list(reach.record_patterns)
+            },
+            "ForAllValues:StringEquals": {
+                "route53:ChangeResourceRecordSetsRecordTypes": ["A"],
+                "route53:ChangeResourceRecordSetsActions": [action],
+            },
+        },
+    )
+
+
+def _find_addresses(deployment: Deployment) -> list[Statement]:
+    return read_only("ec2:DescribeInstances")(deployment)
+
+
+def _replica_alarm_arns(deployment: Deployment) -> tuple[str, ...]:
+    return (deployment.names.replica_alarm_arns("*"),)
+
+
+def _describe_replica_alarms(deployment: Deployment) -> list[Statement]:
+    by_prefix = "Describing alarms by the beginning of their names is authorized on all alarms of the region."
+    return [
+        Statement(
+            ("cloudwatch:DescribeAlarms",),
+            (deployment.names.arn("cloudwatch", "alarm:*"),),
+            wildcard_reason=by_prefix,
+        )
+    ]
+
+
+def _make_health_checks(deployment: Deployment) -> list[Statement]:
+    return [
+        *replica_alarms(_replica_alarm_arns(deployment)),
+        Statement(
+            ("route53:CreateHealthCheck", "route53:ListHealthChecks"), ("*",), wildcard_reason=NO_HEALTH_CHECK
+        ),
+        Statement(
+            ("route53:ChangeTagsForResource",),
+            (_any_health_check(deployment),),
+            wildcard_reason=UNTAGGED_CHECKS,
+        ),
+    ]
+
+
+def replica_alarms(arns: tuple[str, ...]) -> list[Statement]:
+    """Alarms that act on nothing: an action of EC2's could stop or end a host."""
+    without_actions = {"Null": {"cloudwatch:AlarmActions": "true"}}
+    return [
+        Statement(("cloudwatch:PutMetricAlarm",), arns, without_actions, ONE_PER_REPLICA),
+        Statement(("cloudwatch:TagResource",), arns, wildcard_reason=ONE_PER_REPLICA),
+    ]
+
+
+def _delete_health_checks(deployment: Deployment) -> list[Statement]:
+    return [
+        Statement(
+            ("cloudwatch:DeleteAlarms",), _replica_alarm_arns(deployment), wildcard_reason=ONE_PER_REPLICA
+        ),
+        Statement(("route53:ListHealthChecks",), ("*",), wildcard_reason=NO_HEALTH_CHECK),
+        Statement(
+            ("route53:DeleteHealthCheck",), (_any_health_check(deployment),), wildcard_reason=UNTAGGED_CHECKS
+        ),
+    ]
+
+
+def _any_health_check(deployment: Deployment) -> str:
+    return f"arn:{deployment.names.environment.partition}:route53:::healthcheck/*"
