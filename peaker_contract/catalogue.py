@@ -450,15 +450,6 @@ CHECKS = (
     ),
 )
 
-REMOVAL = (
-    F(
-        Phase.LEAVE,
-        "guard_removal",
-        "Refuses to remove a cluster's stack while a replica that Peaker made is left, or a run is at work",
-        (P.READ_LEDGER, P.DESCRIBE_INSTANCES),
-    ),
-)
-
 SNAPSHOTS = (
     F(
         Phase.CREATE,
@@ -495,7 +486,6 @@ FUNCTIONS: tuple[FunctionDefinition, ...] = (
     *SCALE_IN,
     *FORECAST,
     *CHECKS,
-    *REMOVAL,
     *SNAPSHOTS,
     *PRICES,
 )

@@ -46,6 +46,11 @@ def document(environment: str, name: str) -> str:
     return f"{FAMILY}-{environment}-{name}"
 
 
+def cluster_stack(environment: str, cluster: str) -> str:
+    """The CloudFormation stack of a cluster: `Peaker-prod-orders`."""
+    return f"{FAMILY}-{environment}-{cluster}"
+
+
 def cluster_parameters(environment: str) -> str:
     """The folder of the clusters' settings in the Parameter Store, with a slash at its end."""
     return f"/peaker/{environment}/clusters/"

@@ -6,10 +6,9 @@ from enum import Enum, auto
 
 
 class Permission(Enum):
-    """One entry per narrow right; stacks/permissions.py writes its statements."""
+    """One entry per narrow right; stacks/rights/permissions.py writes its statements."""
 
     READ_CLUSTER_SETTINGS = auto()
-    READ_LEDGER = auto()
     WRITE_LEDGER = auto()
     LIST_CLUSTERS = auto()
     FOLLOW_EXECUTIONS = auto()

@@ -85,6 +85,8 @@ class PeakerStage(cdk.Stage):
             names=names,
             cluster=cluster,
             synthesizer=_synthesizer(),
+            # In every environment: whoever tends a replica whose settings and alarms are gone is nobody.
+            termination_protection=True,
             description=f"Peaker {names.environment.environment}: the cluster {cluster.name}",
         )
 

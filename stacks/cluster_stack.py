@@ -1,7 +1,8 @@
 """One cluster: its settings, alarms, routes, read endpoint and dashboard, deployed and removed alone.
 
 It names the shared stacks' functions, workflows, roles and topic by their fixed names and takes nothing from them by
-reference, so that neither stack changes for the other.
+reference, so that neither stack changes for the other. It is protected from deletion: `peaker allow-removal` lifts that
+where no replica of Peaker's is left.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import json
 from typing import assert_never
 
-from aws_cdk import CfnOutput, CustomResource, Duration, Stack
+from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_ssm as ssm
-from constructs import Construct, IConstruct
+from constructs import Construct
 
 from environments.clusters_by_endpoint import by_endpoint
 from environments.schema import Cluster
@@ -25,10 +26,6 @@ from stacks.constructs.cluster_widgets import cluster_widgets
 from stacks.constructs.encryption import data_key
 from stacks.constructs.read_endpoint import ReadEndpoint
 from stacks.naming import Names
-
-# guard_removal answers in seconds; Lambda tries a failed asynchronous call again after one and two more minutes.
-GUARD_ANSWERS_WITHIN = Duration.minutes(10)
-GUARD_TYPE = "Custom::PeakerRemovalGuard"
 
 
 class ClusterStack(Stack):
@@ -48,7 +45,6 @@ class ClusterStack(Stack):
         ClusterAlarms(self, "Alarms", names=names, cluster=cluster, topic=topic)
         dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=names.dashboard(cluster.name))
         dashboard.add_widgets(*cluster_widgets(names, cluster))
-        self._guard_removal(cluster, list(self.node.children))
         self._outputs(cluster, balanced)
 
     def _balanced_endpoint(self, cluster: Cluster) -> ReadEndpoint | None:
@@ -74,18 +70,6 @@ class ClusterStack(Stack):
             # A standard parameter ends at 4 KB, which a calendar and five trouble metrics exceed; 8 KB is the most.
             tier=ssm.ParameterTier.INTELLIGENT_TIERING,
         )
-
-    def _guard_removal(self, cluster: Cluster, everything: list[IConstruct]) -> None:
-        """Its deletion fails while replicas of Peaker's are left; what it depends on stays until it is gone."""
-        guard = CustomResource(
-            self,
-            "RemovalGuard",
-            service_token=self._names.function_arn("guard_removal"),
-            resource_type=GUARD_TYPE,
-            service_timeout=GUARD_ANSWERS_WITHIN,
-            properties={"Cluster": cluster.name},
-        )
-        guard.node.add_dependency(*everything)
 
     def _outputs(self, cluster: Cluster, balanced: ReadEndpoint | None) -> None:
         match cluster.read_endpoint:

@@ -87,6 +87,9 @@ class Names:
         role = self.starter_role(workflow)
         return f"arn:{environment.partition}:iam::{environment.account}:role/{role}"
 
+    def stack(self, cluster: str) -> str:
+        return names.cluster_stack(self.environment.environment, cluster)
+
     def dashboard(self, cluster: str) -> str:
         """Of one cluster; that of all of them has the environment's own name."""
         return f"{self.prefix}-{cluster}"

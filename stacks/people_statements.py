@@ -112,6 +112,7 @@ def _operate(names: Names) -> list[Statement]:
         *_doctor(names),
         *_records(names),
         *replay_statements(names),
+        *_allow_removal(names),
     ]
 
 
@@ -140,6 +141,18 @@ def replay_statements(names: Names) -> list[Statement]:
         *data_key_statements(names, "sqs", RECEIVE),
         Statement(("states:StartExecution",), started),
         Statement(("lambda:InvokeFunction",), called),
+    ]
+
+
+def _allow_removal(names: Names) -> list[Statement]:
+    """It lifts a protection and deletes nothing; the rules' states are `replay`'s to read."""
+    stacks = names.arn("cloudformation", f"stack/{names.stack('*')}/*")
+    return [
+        Statement(
+            ("cloudformation:DescribeStacks", "cloudformation:UpdateTerminationProtection"),
+            (stacks,),
+            wildcard_reason="Each cluster of the environment has a stack, whose ARN ends in an id that AWS gives.",
+        )
     ]
 
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "knee": "storage.knee",
     "prepare-base": "base_replica.prepare_base",
     "register-base": "base_replica.register_base",
+    "allow-removal": "removal.command",
 }
 
 

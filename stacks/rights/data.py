@@ -65,10 +65,6 @@ def write_ledger(deployment: Deployment) -> list[Statement]:
     return _ledger_statement(deployment, *actions)
 
 
-def read_ledger(deployment: Deployment) -> list[Statement]:
-    return _ledger_statement(deployment, "GetItem", "Query")
-
-
 def keep_forecasts(deployment: Deployment) -> list[Statement]:
     return _ledger_statement(deployment, "GetItem", "Query", "PutItem")
 

@@ -25,8 +25,6 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return data.list_clusters
         case Permission.FOLLOW_EXECUTIONS:
             return data.follow_executions
-        case Permission.READ_LEDGER:
-            return data.read_ledger
         case Permission.KEEP_FORECASTS:
             return data.keep_forecasts
         case Permission.DESCRIBE_INSTANCES:

@@ -36,8 +36,6 @@ LONGER = {
     "packages/localcloud/localcloud/extensions/elbv2/balancers.py",
     "packages/localcloud/localcloud/hosts/service_control.py",  # copied into images as one file
     "peaker_contract/catalogue.py",  # a table, a row per function
-    "stacks/control_plane_stack.py",
-    "stacks/permissions.py",
 }
 LAYERS_WITH_ROOMS = ("usecases", "domain", "adapters")
 

@@ -14,7 +14,6 @@ from peaker_contract.endpoint_settings import Route53EndpointSettings
 from stacks import application
 from stacks.application import build_app
 from stacks.naming import Names
-from tests.support.deployed_product import lead_bundles_here
 from tests.support.forbidden.roles import deployed_roles, make_bounded, make_people
 from tests.support.forbidden.setting import BeforeDeployment, make_setting
 from tests.support.forbidden.trial import Trial
@@ -50,7 +49,6 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(application, "load_environment", lambda _: environment)
             build_app(environment="local", output=folder / "cdk.out", context={"bundle": "sources"}).synth()
-        lead_bundles_here(folder / "cdk.out")
         deploy(folder / "cdk.out", aws.cloud.endpoint_url)
         names = Names(environment)
         roles = deployed_roles(aws.cloud, names)

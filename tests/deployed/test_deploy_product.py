@@ -9,13 +9,14 @@ import pytest
 
 from cloud_rig.resources import ResourceCloud, open_cloud
 from localcloud.deploy import DeployFailed, deploy, destroy
-from tests.support.deployed_product import synthesize
+from tests.support.assembly import assembly
+from tests.support.deployed_product import Said, peaker
 
 
 @pytest.fixture(scope="module")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `cdk synth` writes for the local environment; its functions run from this checkout."""
-    return synthesize(tmp_path_factory.mktemp("product") / "cdk.out")
+    """What `cdk synth` writes for the local environment, functions without their dependencies."""
+    return assembly("local", tmp_path_factory.mktemp("product") / "cdk.out")
 
 
 def test_the_product_is_deployed_and_destroyed_without_a_rest(product: Path, tmp_path: Path) -> None:
@@ -41,16 +42,23 @@ def test_the_product_is_deployed_and_destroyed_without_a_rest(product: Path, tmp
         )
 
         _a_cluster_whose_replica_serves_is_not_removed(aws, product)
+        _pause(aws)
+        allowed = allow_removal(aws)
+        assert (allowed.status, allowed.err) == (0, "")
+        assert "cdk destroy -c env=local --exclusively 'Peaker-local/orders'" in allowed.out
+        assert allow_removal(aws).status == 0
 
         destroy(product, aws.cloud.endpoint_url)
         assert not aws.cloudformation.describe_stacks()["Stacks"]
         assert not getattr(aws, "lambda").list_functions()["Functions"]
         assert not aws.stepfunctions.list_state_machines()["stateMachines"]
         assert not aws.iam.list_roles()["Roles"]
+        again = allow_removal(aws)
+        assert (again.status, "no stack Peaker-local-orders" in again.err) == (1, True)
 
 
 def _a_cluster_whose_replica_serves_is_not_removed(aws: ResourceCloud, product: Path) -> None:
-    """CloudFormation is refused by the stack's guard, says why, and has deleted nothing."""
+    """CloudFormation refuses before anything is gone, and `peaker allow-removal` says what is left."""
     replica = {
         "pk": "cluster#orders",
         "sk": "replica#i-0123456789abcdef0",
@@ -62,18 +70,32 @@ def _a_cluster_whose_replica_serves_is_not_removed(aws: ResourceCloud, product: 
     }
     row = {"TableName": "peaker-local-ledger"}
     aws.dynamodb.put_item(**row, Item={name: {"S": value} for name, value in replica.items()})
-    before = resources_of(aws)
-    with pytest.raises(DeployFailed, match=r"orders is not removed: 1 in service \(i-0123456789abcdef0\)"):
+    before = stack_of_orders(aws)
+    refused = allow_removal(aws)
+    assert refused.status == 1
+    assert "in service: i-0123456789abcdef0" in refused.err
+    assert "peaker-local-orders-replica-shortage" in refused.err
+    with pytest.raises(DeployFailed, match=r"Peaker-local-orders.* while TerminationProtection is enabled"):
         destroy(product, aws.cloud.endpoint_url)
-    assert resources_of(aws) == before
-    [rule] = aws.events.list_rules(NamePrefix="peaker-local-orders-forecast")["Rules"]
-    assert rule["State"] == "ENABLED"
+    assert stack_of_orders(aws) == before
     aws.dynamodb.delete_item(**row, Key={name: {"S": replica[name]} for name in ("pk", "sk")})
 
 
-def resources_of(aws: ResourceCloud) -> set[str]:
+def _pause(aws: ResourceCloud) -> None:
+    """As docs/runbooks/stop-everything.md has it."""
+    for rule in ("replica-shortage", "replica-surplus", "scheduled-check"):
+        aws.events.disable_rule(Name=f"peaker-local-orders-{rule}")
+
+
+def allow_removal(aws: ResourceCloud) -> Said:
+    return peaker("allow-removal", "orders", "--env", "local", "--endpoint", aws.cloud.endpoint_url)
+
+
+def stack_of_orders(aws: ResourceCloud) -> tuple[str, set[str]]:
+    """Its state, and what it holds."""
+    [stack] = aws.cloudformation.describe_stacks(StackName="Peaker-local-orders")["Stacks"]
     found = aws.cloudformation.list_stack_resources(StackName="Peaker-local-orders")
-    return {one["PhysicalResourceId"] for one in found["StackResourceSummaries"]}
+    return stack["StackStatus"], {one["PhysicalResourceId"] for one in found["StackResourceSummaries"]}
 
 
 def names_of(machines: list[dict[str, str]]) -> list[str]:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from environments.schema import Cluster, load_environment
+from peaker_contract.names import cluster_stack
 from tests.infrastructure.conftest import Assembly
 
 
@@ -145,13 +146,17 @@ def test_a_clusters_stack_takes_nothing_by_reference(assembly: Assembly) -> None
         assert not any("Export" in output for output in template.get("Outputs", {}).values())
 
 
-def test_everything_of_a_cluster_is_held_by_the_guard_of_its_removal(assembly: Assembly) -> None:
-    """CloudFormation deletes what nothing depends on: the guard first, which refuses while replicas are left."""
-    resources = assembly.templates["orders"]["Resources"]
-    [(guard, body)] = [(key, one) for key, one in resources.items() if one["Type"].startswith("Custom::")]
-    assert set(body["DependsOn"]) == set(resources) - {guard}
-    assert body["Properties"]["ServiceToken"].endswith(f":peaker-{assembly.environment}-guard_removal")
-    assert body["Properties"]["Cluster"] == "orders"
+def test_a_clusters_stack_is_protected_from_deletion_in_every_environment(assembly: Assembly) -> None:
+    """CloudFormation deletes what it can of a stack: only protection refuses before anything is gone."""
+    manifest = json.loads(
+        (assembly.directory / f"assembly-Peaker-{assembly.environment}" / "manifest.json").read_text()
+    )
+    [properties] = [
+        one["properties"]
+        for one in manifest["artifacts"].values()
+        if one.get("properties", {}).get("stackName") == cluster_stack(assembly.environment, "orders")
+    ]
+    assert properties["terminationProtection"] is True
 
 
 def test_one_permission_and_one_role_serve_the_rules_of_all_clusters(assembly: Assembly) -> None:
@@ -198,5 +203,4 @@ def test_local_environment_has_only_what_the_local_cloud_knows(local: Assembly) 
         "AWS::SSM::Document",
         "AWS::SSM::Parameter",
         "AWS::StepFunctions::StateMachine",
-        "Custom::PeakerRemovalGuard",
     }

@@ -86,8 +86,6 @@ def test_every_function_is_called_by_a_workflow_or_a_schedule() -> None:
         "sweep_orphans",
         "tend_snapshots",
         "check_replicas",
-        # CloudFormation calls it, before it removes a cluster's stack.
-        "guard_removal",
     }
 
 

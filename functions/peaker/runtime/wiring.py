@@ -19,7 +19,6 @@ from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.s3.host_package import S3HostPackage
 from peaker.adapters.s3.run_files import S3RunFiles
-from peaker.adapters.s3.stack_answers import SignedStackAnswers
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.commands import SsmCommands
 from peaker.adapters.ssm.prices import ParameterPrices
@@ -27,7 +26,6 @@ from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.ports import Ports
 from peaker.runtime.clock import clock_from_environment
 from peaker.runtime.settings import FunctionSettings
-from peaker.usecases.leave.guard_removal import StackAnswers
 
 
 @lru_cache(maxsize=1)
@@ -65,8 +63,3 @@ def ports() -> Ports:
         price_list=AwsPriceList(pricing_client),
         stored_prices=ParameterPrices(ssm, settings.environment),
     )
-
-
-def stack_answers() -> StackAnswers:
-    """Only guard_removal answers stacks."""
-    return SignedStackAnswers()

@@ -43,6 +43,7 @@ class StackArtifact:
     depends_on: tuple[str, ...]
     parameters: Mapping[str, str]
     tags: Mapping[str, str]
+    protected: bool
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def destroy(
         if current is None:
             continue
         progress(f"deleting stack {stack.name}")
-        clients.cloudformation.delete_stack(StackName=current["StackId"])
+        _delete(clients, current)
         status = _wait(clients, current["StackId"])
         if status["StackStatus"] != "DELETE_COMPLETE":
             raise DeployFailed(_explain(clients, current["StackId"], status))
@@ -139,6 +140,7 @@ def _stacks(folder: Path) -> Iterator[StackArtifact]:
                 ),
                 parameters=properties.get("parameters", {}),
                 tags=properties.get("tags", {}),
+                protected=bool(properties.get("terminationProtection")),
             )
 
 
@@ -234,7 +236,7 @@ def _deploy_stack(
     current = _describe(clients, stack.name)
     if current is not None and current["StackStatus"] in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED"):
         progress(f"deleting stack {stack.name}, which was never created")
-        clients.cloudformation.delete_stack(StackName=stack.name)
+        _delete(clients, current)
         gone = _wait(clients, current["StackId"])
         if gone["StackStatus"] != "DELETE_COMPLETE":
             raise DeployFailed(_explain(clients, current["StackId"], gone))
@@ -242,7 +244,8 @@ def _deploy_stack(
     progress(f"{'creating' if current is None else 'updating'} stack {stack.name}")
     try:
         if current is None:
-            stack_id = clients.cloudformation.create_stack(**arguments)["StackId"]
+            protection = {"EnableTerminationProtection": stack.protected}
+            stack_id = clients.cloudformation.create_stack(**arguments, **protection)["StackId"]
         else:
             stack_id = clients.cloudformation.update_stack(**arguments)["StackId"]
     except ClientError as error:
@@ -253,8 +256,19 @@ def _deploy_stack(
     status = _wait(clients, stack_id)
     if status["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
         raise DeployFailed(_explain(clients, stack_id, status))
+    if status.get("EnableTerminationProtection", False) != stack.protected:
+        clients.cloudformation.update_termination_protection(
+            StackName=stack.name, EnableTerminationProtection=stack.protected
+        )
     outputs = {output["OutputKey"]: output["OutputValue"] for output in status.get("Outputs", [])}
     return DeployedStack(stack.name, outputs, time.monotonic() - started)
+
+
+def _delete(clients: _Clients, stack: Mapping[str, Any]) -> None:
+    try:
+        clients.cloudformation.delete_stack(StackName=stack["StackId"])
+    except ClientError as error:
+        raise DeployFailed(f"stack {stack['StackName']}: {error.response['Error']['Message']}") from error
 
 
 def _describe(clients: _Clients, name: str) -> dict[str, Any] | None:

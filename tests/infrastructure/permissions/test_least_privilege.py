@@ -38,7 +38,6 @@ LEDGER = {
     "check_replicas": set[str](),
     "refresh_prices": set[str](),
     "forecast_load": KEEP_FORECASTS,
-    "guard_removal": {"dynamodb:GetItem", "dynamodb:Query"},
 }
 
 

@@ -176,7 +176,7 @@ ADMINISTRATION: dict[str, Needs] = {
     **_all_of(
         "cloudformation",
         "cloudformation",
-        ("DeleteStack", "UpdateStack"),
+        ("DeleteStack", "UpdateStack", "UpdateTerminationProtection"),
         "stack",
         "cloudformation:stack/{}/*",
         "StackName",

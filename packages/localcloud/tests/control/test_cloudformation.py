@@ -566,49 +566,16 @@ def test_the_weights_of_a_listener_and_a_groups_attributes_change_in_place(
     assert delete(aws, name)["StackStatus"] == "DELETE_COMPLETE"
 
 
-def answering(refused: str) -> str:
-    """Source of a custom resource's function that refuses requests of this kind."""
-    return f'''
-import json, urllib.request
-def handler(event, context):
-    status = "FAILED" if event["RequestType"] == "{refused}" else "SUCCESS"
-    answer = {{"Status": status, "Reason": "still in use", "PhysicalResourceId": "guard"}}
-    answer.update({{key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}})
-    body = json.dumps(answer).encode()
-    put = urllib.request.Request(event["ResponseURL"], body, {{"Content-Type": ""}}, method="PUT")
-    urllib.request.urlopen(put)
-'''
-
-
-def role_of_functions(aws: Control) -> str:
-    made = aws.iam.create_role(RoleName=unique("role"), AssumeRolePolicyDocument=json.dumps(TRUST))
-    return str(made["Role"]["Arn"])
-
-
-def test_what_a_custom_resource_depends_on_stays_while_it_refuses_to_go(aws: Control) -> None:
-    function = aws.function(answering("Delete"), Role=role_of_functions(aws))
-    kept = unique("kept")
-    guard = {
-        "Type": "Custom::Guard",
-        "DependsOn": ["Queue"],
-        "Properties": {"ServiceToken": function, "ServiceTimeout": "60"},
-    }
-    name = create(aws, {"Queue": queue(QueueName=kept), "Guard": guard})
+def test_a_protected_stack_is_not_deleted(aws: Control) -> None:
+    name, kept = unique("stack"), unique("kept")
+    body = json.dumps({"Resources": {"Queue": queue(QueueName=kept)}})
+    aws.cloudformation.create_stack(StackName=name, TemplateBody=body, EnableTerminationProtection=True)
+    assert settled(aws, name)["EnableTerminationProtection"]
+    with pytest.raises(
+        ClientError, match=rf"\[{name}\] cannot be deleted while TerminationProtection is enabled"
+    ):
+        aws.cloudformation.delete_stack(StackName=name)
     assert settled(aws, name)["StackStatus"] == "CREATE_COMPLETE"
-    refused = delete(aws, name)
-    assert refused["StackStatus"] == "DELETE_FAILED"
-    told = aws.cloudformation.describe_stack_events(StackName=name)["StackEvents"]
-    assert any("Message returned: still in use" in one.get("ResourceStatusReason", "") for one in told)
     assert aws.sqs.get_queue_url(QueueName=kept)["QueueUrl"]
-    aws.lambda_.update_function_code(FunctionName=function, ZipFile=packed(answering("nothing")))
+    aws.cloudformation.update_termination_protection(StackName=name, EnableTerminationProtection=False)
     assert delete(aws, name)["StackStatus"] == "DELETE_COMPLETE"
-    with pytest.raises(ClientError, match="NonExistentQueue"):
-        aws.sqs.get_queue_url(QueueName=kept)
-
-
-def test_a_custom_resource_that_refuses_to_be_made_fails_its_stack(aws: Control) -> None:
-    function = aws.function(answering("Create"), Role=role_of_functions(aws))
-    name = create(aws, {"Guard": {"Type": "Custom::Guard", "Properties": {"ServiceToken": function}}})
-    stack = settled(aws, name)
-    assert stack["StackStatus"] == "ROLLBACK_COMPLETE"
-    assert "Received response status [FAILED] from custom resource" in stack["StackStatusReason"]

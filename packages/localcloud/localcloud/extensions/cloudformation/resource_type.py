@@ -25,8 +25,6 @@ class Request:
     logical_id: str
     properties: Mapping[str, Any]
     random: str
-    kind: str = ""
-    stack_id: str = ""
 
     def client(self, service: str) -> Any:
         return self.cloud.client(service)
@@ -49,7 +47,6 @@ class Made:
 
     physical_id: str
     attributes: dict[str, Any] = field(default_factory=dict)
-    properties: Mapping[str, Any] = field(default_factory=dict)  # what a custom resource was last asked for
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from localcloud.extensions.cloudformation import (
     balancer_resources,
-    custom,
     event_resources,
     iam_resources,
     storage_resources,
@@ -39,9 +38,3 @@ for _name in INERT:
         lambda request, made: None,
         lambda request, made: made,
     )
-CUSTOM = ResourceType(custom.create, custom.delete, custom.update, ("ServiceToken",))
-
-
-def resource_type(kind: str) -> ResourceType:
-    """Raises KeyError for a type that the local cloud does not make."""
-    return CUSTOM if custom.is_custom(kind) else RESOURCE_TYPES[kind]

@@ -18,6 +18,7 @@ ACTIONS = (
     "create_stack",
     "update_stack",
     "delete_stack",
+    "update_termination_protection",
     "describe_stacks",
     "describe_stack_events",
     "describe_stack_resource",
@@ -66,7 +67,8 @@ def install(cloud: OpenCloud) -> None:
         )
 
     def create_stack(self: Any) -> Any:
-        return ActionResult({"StackId": stacks.create(*arguments(self)).id})
+        protected = self._get_bool_param("EnableTerminationProtection", False)
+        return ActionResult({"StackId": stacks.create(*arguments(self), protected).id})
 
     def update_stack(self: Any) -> Any:
         return ActionResult({"StackId": stacks.update(*arguments(self)).id})
@@ -74,6 +76,10 @@ def install(cloud: OpenCloud) -> None:
     def delete_stack(self: Any) -> Any:
         stacks.delete(self._get_param("StackName"))
         return EmptyResult()
+
+    def update_termination_protection(self: Any) -> Any:
+        protected = self._get_bool_param("EnableTerminationProtection", False)
+        return ActionResult({"StackId": stacks.protect(self._get_param("StackName"), protected).id})
 
     def describe_stacks(self: Any) -> Any:
         name = self._get_param("StackName")
@@ -150,6 +156,7 @@ def _stack(stack: Stack) -> dict[str, Any]:
         "Tags": {tag["Key"]: tag["Value"] for tag in stack.tags},  # moto turns it into the API's list
         "Description": stack.template.get("Description", ""),
         "DisableRollback": False,
+        "EnableTerminationProtection": stack.protected,
     }
     optional = {
         "StackStatusReason": stack.reason or None,

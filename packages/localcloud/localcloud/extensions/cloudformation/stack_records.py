@@ -39,6 +39,7 @@ class Stack:
     parameters: dict[str, str]
     tags: list[dict[str, str]]
     created: datetime
+    protected: bool = False
     status: str = ""
     reason: str = ""
     updated: datetime | None = None

@@ -17,16 +17,14 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from botocore.exceptions import BotoCoreError, ClientError
 
-from localcloud.extensions.cloudformation.custom import is_custom
 from localcloud.extensions.cloudformation.resource_type import Made, Request
-from localcloud.extensions.cloudformation.resources import RESOURCE_TYPES, resource_type
+from localcloud.extensions.cloudformation.resources import RESOURCE_TYPES
 from localcloud.extensions.cloudformation.stack_records import Stack, StackFailed, StackResource
 from localcloud.extensions.cloudformation.template import (
     Scope,
     TemplateError,
     condition,
     creation_order,
-    depends_on,
     resolve,
 )
 
@@ -53,7 +51,14 @@ class Stacks:
 
     # -- requests ------------------------------------------------------------------------------------------
 
-    def create(self, name: str, body: str, parameters: dict[str, str], tags: list[dict[str, str]]) -> Stack:
+    def create(
+        self,
+        name: str,
+        body: str,
+        parameters: dict[str, str],
+        tags: list[dict[str, str]],
+        protected: bool = False,
+    ) -> Stack:
         template = parse_template(body)
         with self._lock:
             if any(stack.name == name and not stack.deleted for stack in self._stacks.values()):
@@ -62,7 +67,7 @@ class Stacks:
             arn = (
                 f"arn:aws:cloudformation:{settings.region}:{settings.account_id}:stack/{name}/{uuid.uuid4()}"
             )
-            stack = Stack(name, arn, template, body, parameters, tags, self._cloud.clock.now())
+            stack = Stack(name, arn, template, body, parameters, tags, self._cloud.clock.now(), protected)
             self._scope(stack, template)
             self._stacks[arn] = stack
             self._set_status(stack, "CREATE_IN_PROGRESS", "User Initiated")
@@ -90,8 +95,18 @@ class Stacks:
             raise
         if stack.deleted:
             return
+        if stack.protected:
+            raise validation_error(
+                f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
+            )
         self._set_status(stack, "DELETE_IN_PROGRESS", "User Initiated")
         self._work(stack, "DELETE", lambda: self._delete(stack))
+
+    def protect(self, name: str, protected: bool) -> Stack:
+        """Raises ValidationError for a stack that is not there."""
+        stack = self.get(name)
+        stack.protected = protected
+        return stack
 
     def get(self, name: str) -> Stack:
         """By name (the live one) or by id (also a deleted one). Raises ValidationError."""
@@ -171,20 +186,20 @@ class Stacks:
         properties = resolve(resource.get("Properties", {}), scope)
         if known is not None and known.made is not None and known.type == resource["Type"]:
             if known.properties == properties:
-                known.template = resource
+                known.template = resource  # its deletion policy may be another
                 return
             self._change(stack, known, resource, properties)
             return
         entry = StackResource(name, resource["Type"], template=resource, properties=properties)
         stack.resources[name] = entry
         self._run(
-            stack, entry, "CREATE", lambda request: resource_type(entry.type).create(request), properties
+            stack, entry, "CREATE", lambda request: RESOURCE_TYPES[entry.type].create(request), properties
         )
 
     def _change(
         self, stack: Stack, entry: StackResource, resource: Mapping[str, Any], properties: Mapping[str, Any]
     ) -> None:
-        kind, made = resource_type(entry.type), entry.made
+        kind, made = RESOURCE_TYPES[entry.type], entry.made
         if made is None:
             raise StackFailed(f"{entry.logical_id} was never made")
         update = kind.update
@@ -223,18 +238,14 @@ class Stacks:
     def _delete_all(self, stack: Stack, names: list[str], kept_policies: frozenset[str]) -> list[str]:
         """Delete in reverse order, and again for what another held fast; returns what is left.
 
-        What has one of these deletion policies stays, and is the stack's no longer. What another one depends on goes
-        after that one, or not at all.
+        What has one of these deletion policies stays, and is the stack's no longer.
         """
         left = [name for name in reversed(names) if stack.resources[name].made is not None]
         for name in set(names) - set(left):
             stack.resources.pop(name)
-        waits_for = {name: depends_on(entry.template) for name, entry in stack.resources.items()}
         for _ in range(DELETE_PASSES):
             for name in list(left):
                 entry = stack.resources[name]
-                if any(name in waits_for[other] for other in stack.resources if other in waits_for):
-                    continue
                 if entry.template.get("DeletionPolicy") in kept_policies:
                     self._set_resource(stack, entry, "DELETE_SKIPPED")
                 elif not self._delete_one(stack, entry):
@@ -250,7 +261,7 @@ class Stacks:
             return True
         self._set_resource(stack, entry, "DELETE_IN_PROGRESS")
         try:
-            resource_type(entry.type).delete(self._request(stack, entry, entry.properties), entry.made)
+            RESOURCE_TYPES[entry.type].delete(self._request(stack, entry, entry.properties), entry.made)
         except (ClientError, BotoCoreError, TemplateError) as error:
             self._set_resource(stack, entry, "DELETE_FAILED", str(error))
             return False
@@ -261,7 +272,7 @@ class Stacks:
 
     def _request(self, stack: Stack, entry: StackResource, properties: Mapping[str, Any]) -> Request:
         random = uuid.uuid5(uuid.NAMESPACE_URL, f"{stack.id}/{entry.logical_id}").hex[:12].upper()
-        return Request(self._cloud, stack.name, entry.logical_id, properties, random, entry.type, stack.id)
+        return Request(self._cloud, stack.name, entry.logical_id, properties, random)
 
     def _scope(self, stack: Stack, template: dict[str, Any]) -> Scope:
         settings = self._cloud.settings
@@ -359,8 +370,7 @@ def parse_template(body: str) -> dict[str, Any]:
         raise validation_error(f"Template format error: {error}") from error
     if not isinstance(template, dict) or not template.get("Resources"):
         raise validation_error("Template format error: At least one Resources member must be defined.")
-    kinds = {resource["Type"] for resource in template["Resources"].values()}
-    unknown = sorted(kind for kind in kinds - set(RESOURCE_TYPES) if not is_custom(kind))
+    unknown = sorted({resource["Type"] for resource in template["Resources"].values()} - set(RESOURCE_TYPES))
     if unknown:
         raise validation_error(f"Template format error: Unrecognized resource types: [{', '.join(unknown)}]")
     try:

@@ -140,11 +140,13 @@ FUNCTIONS: dict[str, Callable[[Any, Scope], Any]] = {
 
 def creation_order(resources: Mapping[str, Any]) -> list[str]:
     """Logical ids, each after what it refers to or depends on. Raises TemplateError for a circle or a stranger."""
+    waits_for = {name: set(_references(resource)) & set(resources) for name, resource in resources.items()}
     for name, resource in resources.items():
-        for other in _named(resource):
+        depends = resource.get("DependsOn", [])
+        for other in [depends] if isinstance(depends, str) else depends:
             if other not in resources:
                 raise TemplateError(f"{name} depends on {other}, which is not in the template")
-    waits_for = {name: depends_on(resource) & set(resources) for name, resource in resources.items()}
+            waits_for[name].add(other)
     order: list[str] = []
     while waits_for:
         ready = [name for name, others in waits_for.items() if not others - set(order)]
@@ -154,16 +156,6 @@ def creation_order(resources: Mapping[str, Any]) -> list[str]:
         for name in ready:
             del waits_for[name]
     return order
-
-
-def depends_on(resource: Mapping[str, Any]) -> set[str]:
-    """Logical ids (and names of parameters) that the resource refers to, or waits for."""
-    return {*_references(resource), *_named(resource)}
-
-
-def _named(resource: Mapping[str, Any]) -> list[str]:
-    depends = resource.get("DependsOn", [])
-    return [depends] if isinstance(depends, str) else list(depends)
 
 
 def _references(value: Any) -> Iterator[str]:

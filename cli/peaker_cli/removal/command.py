@@ -1,0 +1,79 @@
+"""`peaker allow-removal`: lift the protection of a cluster's stack, where no replica of Peaker's is left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from botocore.exceptions import ClientError
+from peaker.adapters.dynamodb.items import LedgerTable
+from peaker.adapters.dynamodb.lease import DynamoDbLease
+from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.adapters.ec2.compute import Ec2Compute
+
+from peaker_cli.control_plane import ControlPlane
+from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.failures import ControlPlaneError
+from peaker_cli.printing import echo
+from peaker_cli.removal.judgement import RemovalSight, why_not_removed
+from peaker_contract.names import FAMILY, cluster_stack, of_cluster
+
+EPILOG = "Example: peaker allow-removal orders --env prod"
+# What EventBridge starts for a cluster; the others only look.
+STARTING_RULES = ("replica-shortage", "replica-surplus", "scheduled-check")
+
+
+def allow_removal_command(cluster: str, deployment: DeploymentOptions) -> None:
+    """Let CLUSTER's stack be removed, where no replica that Peaker made is left, no run is at work and none may begin.
+
+    It lifts the stack's protection and removes nothing. The next deployment protects it again.
+    """
+    control = ControlPlane.of(deployment)
+    cloudformation, stack = control.client("cloudformation"), cluster_stack(control.environment, cluster)
+    require_stack(control, cloudformation, stack)
+    reasons = why_not_removed(look(control, cluster))
+    if reasons:
+        raise ControlPlaneError(f"{stack} stays protected: {'; '.join(reasons)}")
+    cloudformation.update_termination_protection(StackName=stack, EnableTerminationProtection=False)
+    selected = f"{FAMILY}-{control.environment}/{cluster}"
+    echo(
+        f"{stack} may be removed: no replica that Peaker made is left, and no run begins by itself. Now: "
+        f"npx cdk destroy -c env={control.environment} --exclusively '{selected}'"
+    )
+
+
+def require_stack(control: ControlPlane, cloudformation: Any, stack: str) -> None:
+    """Raises ControlPlaneError where the cluster is not deployed."""
+    try:
+        cloudformation.describe_stacks(StackName=stack)
+    except ClientError as error:
+        if "does not exist" not in error.response.get("Error", {}).get("Message", ""):
+            raise
+        raise ControlPlaneError(control.not_deployed(f"no stack {stack}")) from error
+
+
+def look(control: ControlPlane, cluster: str) -> RemovalSight:
+    """Raises PeakerError and ClientError: what cannot be looked at keeps the stack (I4)."""
+    table = LedgerTable(control.client("dynamodb"), control.ledger_table)
+    ledger = DynamoDbLedger(table)
+    with control.reading_ledger():
+        # The rules first: what they started before they were paused is at work by then.
+        return RemovalSight(
+            cluster=cluster,
+            starting_rules=_starting_rules(control, cluster),
+            rows=ledger.replicas(cluster),
+            instances=Ec2Compute(control.client("ec2"), control.environment).instances_of_cluster(cluster),
+            lease=DynamoDbLease(table).current(cluster, control.clock.now()),
+            unfinished=ledger.unfinished_runs(cluster),
+        )
+
+
+def _starting_rules(control: ControlPlane, cluster: str) -> list[str]:
+    """Those that are enabled; a stack whose creation failed has none."""
+    wanted = {of_cluster(control.environment, cluster, one) for one in STARTING_RULES}
+    pages = (
+        control.client("events")
+        .get_paginator("list_rules")
+        .paginate(NamePrefix=of_cluster(control.environment, cluster, ""))
+    )
+    rules = [rule for page in pages for rule in page["Rules"]]
+    return sorted(str(one["Name"]) for one in rules if one["Name"] in wanted and one["State"] != "DISABLED")
