@@ -17,9 +17,9 @@ import yaml
 from environments.faults import EnvironmentFileError, UnclearWord
 from peaker_contract.field_types import Fault, Location
 
-# Twenty clusters with all that they may have take less than half of each.
-LARGEST_FILE_BYTES = 256 * 1024
-MOST_VALUES = 20_000
+# Five hundred clusters with all that they may have take less than half of each.
+LARGEST_FILE_BYTES = 8 * 1024 * 1024
+MOST_VALUES = 500_000
 DEEPEST = 32
 
 _MAP, _LIST, _TEXT = (f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str"))

@@ -102,6 +102,8 @@ def build_app(
         context={**_settings_of_cdk_json(), **(context or {})},
         outdir=None if output is None else str(output),
         analytics_reporting=False,
+        # They name the folders of one process, and equal sources shall give equal files.
+        stack_traces=False,
     )
     settings = load_environment(environment)
     PeakerStage(

@@ -132,7 +132,7 @@ def test_a_function_reads_the_ledger_by_its_right_on_the_key(under: UnderKey, wi
 
 
 def deployment(names: Names) -> Deployment:
-    return Deployment(names, [], [], "arn:aws:s3:::assets/package", names.run_files_bucket_arn)
+    return Deployment(names, "arn:aws:s3:::assets/package", names.run_files_bucket_arn)
 
 
 def key_uses(statements: Any) -> set[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.faults.world.world import ROLLED_BACK, ROLLING_BACK, SCHEDULES
+from stacks.control_plane_stack import pascal_case
 from tests.infrastructure.conftest import Assembly, Resource
 
 SECONDS = {"minute": 60, "hour": 3600, "day": 86_400}
@@ -16,13 +17,17 @@ def test_schedules_come_as_often(assembly: Assembly) -> None:
     deployed = {}
     for rule in rules(assembly).values():
         for target in rule["Targets"]:
-            function = target["Arn"].get("Fn::GetAtt", [""])[0]
-            if "ScheduleExpression" in rule:
+            arn = target["Arn"]
+            function = (
+                pascal_case(arn.rsplit("-", 1)[1]) if isinstance(arn, str) else arn.get("Fn::GetAtt", [""])[0]
+            )
+            if "ScheduleExpression" in rule and ":stateMachine:" not in str(arn):
                 number, unit = rule["ScheduleExpression"].removeprefix("rate(").removesuffix(")").split()
                 deployed[function] = float(number) * SECONDS[unit.rstrip("s")]
     for name, period in SCHEDULES.items():
-        pascal = "".join(part.capitalize() for part in name.split("_"))
-        assert [seconds for function, seconds in deployed.items() if function.startswith(pascal)] == [period]
+        assert [
+            seconds for function, seconds in deployed.items() if function.startswith(pascal_case(name))
+        ] == [period]
 
 
 def test_the_same_ends_start_roll_back(assembly: Assembly) -> None:
