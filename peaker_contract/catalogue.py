@@ -47,7 +47,13 @@ COMMON = (
         "acquire_lease",
         "Takes the cluster's lease (I6)",
         RECORDED,
-        steps=(S("AcquireLease"), S("FenceScaleOut"), S("FenceScaleIn"), S("FenceStoppedRun")),
+        steps=(
+            S("AcquireLease"),
+            S("FenceScaleOut"),
+            S("FenceScaleIn"),
+            S("FenceStoppedRun"),
+            S("FenceMember"),
+        ),
     ),
     F(
         Phase.RUN,
@@ -77,6 +83,9 @@ COMMON = (
         (*STEP, P.DESCRIBE_SNAPSHOTS, P.DESCRIBE_VOLUMES, P.DELETE_SNAPSHOTS, P.READ_METRICS),
         steps=(
             S("RecordReceipt"),
+            S("RecordMember"),
+            S("RecordMemberUndone"),
+            S("RecordMemberLeft"),
             S("RecordRefusal"),
             S("RecordFailure"),
             S("RecordUndoIncomplete"),
@@ -102,7 +111,7 @@ COMMON = (
         "Deletes what the run made, or parks again what it returned (I9); what serves stays",
         (*STEP, *TEAR_DOWN, P.DESCRIBE_MANAGED_HOSTS, P.STOP_INSTANCES, P.REGISTER_TARGETS),
         ("stop_database",),
-        steps=(S("UndoScaleOut"), S("UndoStoppedRun")),
+        steps=(S("UndoScaleOut"), S("UndoStoppedRun"), S("UndoMember")),
     ),
 )
 
@@ -131,6 +140,23 @@ SCALE_OUT = (
         ),
         memory_mib=512,
         steps=(S("PlanOnly"), S("PlanScaleOut")),
+    ),
+    F(
+        Phase.PLAN,
+        "next_members",
+        "Says which replicas of the batch begin now, and how it stands when none does",
+        (
+            *STEP,
+            *FLEET,
+            P.DESCRIBE_SNAPSHOTS,
+            P.DESCRIBE_IMAGES,
+            P.DESCRIBE_INSTANCE_TYPES,
+            P.READ_METRICS,
+            P.FETCH_PRICES,
+            P.CHECK_VOLUME_KEYS,
+        ),
+        memory_mib=512,
+        steps=(S("NextMembers"),),
     ),
     F(
         Phase.CREATE,
@@ -178,7 +204,7 @@ SCALE_OUT = (
         "create_snapshots",
         "Snapshots all data volumes at one instant",
         (*RECORDED, P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.DESCRIBE_SNAPSHOTS, P.CREATE_SNAPSHOTS),
-        steps=(S("CreateSnapshots", Part.SNAPSHOT, BUILD, beside=True),),
+        steps=(S("CreateSnapshots", Part.SNAPSHOT, BUILD),),
     ),
     F(
         Phase.CREATE,

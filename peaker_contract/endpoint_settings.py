@@ -69,12 +69,12 @@ class NlbEndpoint(Settings):
         """The rarest check that a bad replica is noticed by in time; None when the endpoint looks for itself."""
         return None
 
-    def expected_ratio(self, share: float, peers: int) -> float:
+    def expected_ratio(self, share: float, peers: int, newcomers: int = 1) -> float:
         """A newcomer's new connections over those of one of its `peers`, at this share of the warming group.
 
-        The warming group has the newcomer and the peers, the serving group the peers alone.
+        The warming group has the newcomers of a batch and the peers, the serving group the peers alone.
         """
-        fair = share / (peers + 1)
+        fair = share / (peers + newcomers)
         return fair / ((1 - share) / peers + fair)
 
 
@@ -132,7 +132,7 @@ class Route53EndpointSettings(Settings):
         """The rarest check that a bad replica is noticed by in time."""
         return ROUTE53_LONGEST_CHECK_MINUTES
 
-    def expected_ratio(self, share: float, peers: int) -> float:
+    def expected_ratio(self, share: float, peers: int, newcomers: int = 1) -> float:
         """A newcomer's new connections over those of one of its `peers`: the weights of their records."""
         return share
 

@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_never
 
@@ -20,6 +21,7 @@ from statemachines.source import (
     Assign,
     Call,
     Choose,
+    Each,
     Fail,
     Parallel,
     Pause,
@@ -38,6 +40,14 @@ START_EXECUTION_AND_WAIT = "arn:aws:states:::states:startExecution.sync:2"
 Asl = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class _Of:
+    """The workflow that a state is of, and who speaks in its calls if they say nothing."""
+
+    name: str
+    speaks_for: str
+
+
 def workflow_names(folder: Path = FOLDER) -> list[str]:
     """All workflows, e.g. scale_out."""
     return sorted(path.stem for path in folder.glob("*.yaml"))
@@ -51,7 +61,7 @@ def expand(name: str, folder: Path = FOLDER) -> Asl:
         "QueryLanguage": "JSONata",
         "StartAt": workflow.start_at,
         "TimeoutSeconds": workflow.timeout_seconds,
-        "States": _states(workflow, name),
+        "States": _states(workflow, _Of(name, workflow.speaks_for)),
     }
 
 
@@ -76,11 +86,11 @@ def placeholder(callee: str, kind: str = "") -> str:
     return f"${{{''.join(part.capitalize() for part in callee.split('_'))}{kind}Arn}}"
 
 
-def _states(scope: Scope, workflow: str) -> Asl:
+def _states(scope: Scope, workflow: _Of) -> Asl:
     return {name: _state(name, state, scope, workflow) for name, state in scope.states.items()}
 
 
-def _state(name: str, state: AnyState, scope: Scope, workflow: str) -> Asl:
+def _state(name: str, state: AnyState, scope: Scope, workflow: _Of) -> Asl:
     match state:
         case Call():
             return _call(name, state, scope, workflow)
@@ -88,6 +98,8 @@ def _state(name: str, state: AnyState, scope: Scope, workflow: str) -> Asl:
             return _start(name, state, scope)
         case Parallel():
             return _parallel(name, state, scope, workflow)
+        case Each():
+            return _each(name, state, scope, workflow)
         case Choose():
             ways = [{"Condition": way.when, "Next": way.next} for way in state.choose]
             return {"Type": "Choice", "Comment": state.comment, "Choices": ways, "Default": state.otherwise}
@@ -107,7 +119,7 @@ def _state(name: str, state: AnyState, scope: Scope, workflow: str) -> Asl:
             assert_never(state)
 
 
-def _call(name: str, state: Call, scope: Scope, workflow: str) -> Asl:
+def _call(name: str, state: Call, scope: Scope, workflow: _Of) -> Asl:
     retriers = [*(policies.WAITS[wait] for wait in state.waits_on), *policies.STANDARD_OF_CALLS]
     return {
         "Type": "Task",
@@ -126,10 +138,11 @@ def _call(name: str, state: Call, scope: Scope, workflow: str) -> Asl:
     }
 
 
-def _payload(name: str, state: Call, workflow: str) -> Any:
+def _payload(name: str, state: Call, workflow: _Of) -> Any:
     if not isinstance(state.payload, Mapping):
         return state.payload
-    return {**policies.speaker(state.speaks_for, workflow, name), **state.payload}
+    speaker = policies.speaker(state.speaks_for or workflow.speaks_for, workflow.name, name)
+    return {**speaker, **state.payload}
 
 
 def _start(name: str, state: Start, scope: Scope) -> Asl:
@@ -155,7 +168,7 @@ def _start(name: str, state: Start, scope: Scope) -> Asl:
     }
 
 
-def _parallel(name: str, state: Parallel, scope: Scope, workflow: str) -> Asl:
+def _parallel(name: str, state: Parallel, scope: Scope, workflow: _Of) -> Asl:
     branches = [
         {"StartAt": branch.start_at, "States": _states(branch, workflow)} for branch in state.parallel
     ]
@@ -163,6 +176,23 @@ def _parallel(name: str, state: Parallel, scope: Scope, workflow: str) -> Asl:
         "Type": "Parallel",
         "Comment": state.comment,
         "Branches": branches,
+        "Output": "{% $states.result %}" if state.output is None else state.output,
+        **({"Assign": state.assign} if state.assign else {}),
+        "Catch": _catch(name, state, scope),
+        "Next": state.next,
+    }
+
+
+def _each(name: str, state: Each, scope: Scope, workflow: _Of) -> Asl:
+    return {
+        "Type": "Map",
+        "Comment": state.comment,
+        "Items": state.for_each,
+        "ItemProcessor": {
+            "ProcessorConfig": {"Mode": "INLINE"},
+            "StartAt": state.run.start_at,
+            "States": _states(state.run, workflow),
+        },
         "Output": "{% $states.result %}" if state.output is None else state.output,
         **({"Assign": state.assign} if state.assign else {}),
         "Catch": _catch(name, state, scope),

@@ -244,6 +244,7 @@ def passed_on(kind: str, step: str) -> Any:
         },
         "kept_undo": f"{{% {_INPUT}.undo %}}",
         "failure_and_undo": {"failure": _AS_IT_CAME, "undo": caught(step)},
+        "item_and_failure": {"run": f"{{% {_INPUT} %}}", **caught(step)},
         "kept_failure_and_undo": {"failure": f"{{% {_INPUT}.failure %}}", "undo": caught(step)},
     }
     return given[kind]
@@ -255,13 +256,17 @@ PASSED_ON: Mapping[str, str] = {
     "kept_failure": "The failure of the run stands; only its receipt could not be written.",
     "kept_undo": "The failure of the undo stands; only its receipt could not be written.",
     "failure_and_undo": "The undo of a failure failed: both, because people need to know both.",
+    "item_and_failure": "The item of a Map as `run`, and what failed.",
     "kept_failure_and_undo": "The same, where the failure has come through a state before.",
 }
 
 _RUN = {part: f"{{% $run.{part} %}}" for part in ("run_id", "cluster", "operation")}
+_MEMBER = {**_RUN, **{part: f"{{% $run.{part} %}}" for part in ("fencing_token", "batch")}}
 SPEAKERS: Mapping[str, str] = {
     "run": "The run that holds the lease, with its fencing token. What every call says if it says nothing.",
     "unfenced_run": "The run without a token, which it has not got yet, or which a stopped branch has too.",
+    "member": "A member of a batch: its own rows and token, under the lease of the batch.",
+    "unfenced_member": "A member that has no token of its own yet, or whose token is to be moved on.",
     "request": "The request, before a lease was taken.",
     "nobody": "The payload is as the source has it.",
 }
@@ -272,6 +277,8 @@ def speaker(speaks_for: str, workflow: str, step: str) -> dict[str, str]:
     given: Mapping[str, dict[str, str]] = {
         "run": {**_RUN, "fencing_token": "{% $run.fencing_token %}", "step": step},
         "unfenced_run": {**_RUN, "step": step},
+        "member": {**_MEMBER, "member_token": "{% $run.member_token %}", "step": step},
+        "unfenced_member": {**_MEMBER, "step": step},
         "request": {
             "run_id": "{% $identity.run_id %}",
             "cluster": "{% $identity.cluster %}",

@@ -15,6 +15,7 @@ from statemachines.source import (
     KINDS,
     PATTERN_WORDS,
     Call,
+    Each,
     Fail,
     Parallel,
     Scope,
@@ -25,7 +26,9 @@ from statemachines.source import (
 )
 
 # What the expansion itself puts into the payload of a function.
-STANDARD_PAYLOAD = frozenset({"run_id", "cluster", "operation", "fencing_token", "step"})
+STANDARD_PAYLOAD = frozenset(
+    {"run_id", "cluster", "operation", "fencing_token", "batch", "member_token", "step"}
+)
 
 
 class WorkflowSourceError(Exception):
@@ -155,6 +158,8 @@ def _faults_of_scope(scope: Scope, at: Location) -> Iterator[Fault]:
         if isinstance(state, Parallel):
             for index, branch in enumerate(state.parallel):
                 yield from _faults_of_scope(branch, (*place, "parallel", index))
+        if isinstance(state, Each):
+            yield from _faults_of_scope(state.run, (*place, "run"))
 
 
 def _faults_of_target(target: str, scope: Scope, at: Location) -> Iterator[Fault]:

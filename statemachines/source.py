@@ -92,7 +92,7 @@ class Call(Trying):
     """Calls a function, which hears who speaks, the state's name, and what `payload` adds."""
 
     call: SnakeName
-    speaks_for: Speaker = "run"
+    speaks_for: Speaker | None = None
     payload: JsonValue = {}
     waits_on: tuple[Wait, ...] = ()
     timeout_seconds: Seconds = policies.TASK_TIMEOUT_SECONDS
@@ -171,11 +171,19 @@ class Parallel(Trying):
     parallel: Annotated[tuple[Scope, ...], Field(min_length=1)]
 
 
+class Each(Trying):
+    """One run of its states for each item, side by side; an item is the input of the first state."""
+
+    for_each: Expression
+    run: Scope
+
+
 class Workflow(Scope):
-    """A whole source."""
+    """A whole source. `speaks_for` holds for every call that says nothing of its own."""
 
     comment: Text
     timeout_seconds: Seconds
+    speaks_for: Speaker = "run"
 
 
 KINDS: Mapping[str, type[State]] = {
@@ -188,6 +196,7 @@ KINDS: Mapping[str, type[State]] = {
     "succeed": Succeed,
     "fail": Fail,
     "parallel": Parallel,
+    "for_each": Each,
 }
 
 
@@ -210,8 +219,9 @@ AnyState = Annotated[
     | Annotated[SayOutcome, Tag("say_outcome")]
     | Annotated[Succeed, Tag("succeed")]
     | Annotated[Fail, Tag("fail")]
-    | Annotated[Parallel, Tag("parallel")],
+    | Annotated[Parallel, Tag("parallel")]
+    | Annotated[Each, Tag("for_each")],
     Discriminator(_one_kind),
 ]
-for _model in (Scope, Parallel, Workflow):
+for _model in (Scope, Parallel, Each, Workflow):
     _model.model_rebuild()

@@ -254,6 +254,12 @@ class Ledger(Protocol):
     def require_lease(self, holder: Holder) -> None:
         """Raises LeaseLost when its lease has gone: asked right before a call that no later write can take back."""
 
+    def fence_member(self, holder: Holder, at: datetime) -> int:
+        """Move the token of a batch's member on and return it: whoever writes with an older one raises LeaseLost."""
+
+    def member_token(self, run_id: str) -> int:
+        """The token of a member; 0 before it was ever fenced."""
+
     def open_run(self, holder: Holder, run: RunRow) -> None:
         """Write the run once; a second call changes nothing."""
 

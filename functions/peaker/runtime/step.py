@@ -32,6 +32,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 # A run that found nothing to do is neither a success nor a failure.
 _COUNTED_AS: Mapping[str, tuple[Metric, ...]] = {
     "succeeded": (Metric.RUN_SUCCEEDED,),
+    "partly": (Metric.RUN_FAILED,),
     "rolled_back": (Metric.RUN_FAILED,),
     "rolled_forward": (Metric.RUN_FAILED,),
     "undo_incomplete": (Metric.RUN_FAILED, Metric.UNDO_INCOMPLETE),
@@ -145,7 +146,7 @@ def _recorded(ports: Ports, use_case: Callable[[Ports, InputT], Summary], given:
 def _emit(ports: Ports, given: StepInput, answer: Summary, finished_at: datetime) -> None:
     row = next((one for one in ports.ledger.steps(given.run_id) if one.step == given.step), None)
     values = {Metric.STEP_SECONDS: _seconds(row, finished_at)}
-    if isinstance(given, RecordStep):
+    if isinstance(given, RecordStep) and given.batch is None:
         values |= dict.fromkeys(_COUNTED_AS.get(given.outcome, ()), 1.0)
     emit(given.cluster, values)
     for measurement in answer.measured:

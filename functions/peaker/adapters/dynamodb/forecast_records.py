@@ -17,6 +17,7 @@ from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.runs.batch import Member
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker.domain.storage.storage_judgement import knee_share
@@ -135,7 +136,7 @@ class DynamoForecastRecords:
         pools: list[float] = []
         for run_id in self._recent_runs(cluster):
             run = self._ledger.run(run_id)
-            if run.operation != "scale_out" or run.outcome != "succeeded" or not _built(run):
+            if run.operation != "scale_out" or not _served(run) or not _built(run):
                 continue
             steps = self._ledger.steps(run_id)
             copies += _copied(steps)
@@ -200,6 +201,15 @@ def _is_amount(value: Any) -> TypeGuard[float]:
 
 def _number(item: Mapping[str, Any], name: str) -> float | None:
     return float(item[name]["N"]) if name in item else None
+
+
+def _served(run: RunRow) -> bool:
+    """Of a batch each member has its own rows: one that failed teaches nothing, whatever became of the others."""
+    try:
+        member = run.part(Member)
+    except LedgerInconsistent:
+        return False
+    return run.outcome == "succeeded" if member is None else member.state == "in_service"
 
 
 def _built(run: RunRow) -> bool:

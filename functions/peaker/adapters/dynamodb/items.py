@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 # Rows of a run are kept for as long as hourly metrics are (455 days), then DynamoDB drops them.
 KEPT_FOR = timedelta(days=455)
 _CONDITION_FAILED = "ConditionalCheckFailed"
+# Of a member of a batch, in the partition of its run: what its token is since it was fenced.
+FENCE = "fence"
 
 
 class ConditionFailed(Exception):
@@ -68,8 +71,24 @@ class LedgerTable:
     def require_lease(self, holder: Holder) -> None:
         """Raises LeaseLost without the lease; by a consistent read, which throttles nobody's writes."""
         item = self.get(cluster_key(holder.cluster), "lease") or {}
-        if (item.get("run_id"), item.get("fencing_token")) != (holder.run_id, holder.fencing_token):
+        if (item.get("run_id"), item.get("fencing_token")) != (holder.lease_run, holder.fencing_token):
             raise _lease_lost(holder)
+        if holder.member_token is not None and self.member_token(holder.run_id) != holder.member_token:
+            raise _lease_lost(holder)
+
+    def member_token(self, run_id: str) -> int:
+        """Of a member of a batch; 0 before it was ever fenced."""
+        item = self.get(run_key(run_id), FENCE) or {}
+        return int(item.get("member_token", 0))
+
+    def fence_member(self, holder: Holder, at: datetime) -> int:
+        """Move the member's token on, under the lease; the new one. Raises LeaseLost, Throttled where it just moved."""
+        before = self.member_token(holder.run_id)
+        try:
+            self._transact(replace(holder, member_token=None), [self._fence(holder, before, at)])
+        except ConditionFailed as moved:
+            raise Throttled(f"{holder.run_id} was fenced just now; try again") from moved
+        return before + 1
 
     def query(self, pk: str, sk_prefix: str) -> list[dict[str, Any]]:
         """All items of the partition whose sort key begins so, in its order, read consistently."""
@@ -165,17 +184,17 @@ class LedgerTable:
     def _transact(
         self, holder: Holder, writes: list[TransactWriteItemTypeDef], lease_until: str | None = None
     ) -> None:
-        lease = self._lease_condition(holder, lease_until)
+        guards = [self._lease_condition(holder, lease_until), *self._member_condition(holder)]
         with translated("dynamodb:TransactWriteItems"):
             try:
-                self._dynamodb.transact_write_items(TransactItems=[lease, *writes])
+                self._dynamodb.transact_write_items(TransactItems=[*guards, *writes])
             except ClientError as error:
                 if error_code(error) != "TransactionCanceledException":
                     raise
-                raise _cancelled(holder, error) from error
+                raise _cancelled(holder, len(guards), error) from error
 
     def _lease_condition(self, holder: Holder, lease_until: str | None) -> TransactWriteItemTypeDef:
-        values = {":run": holder.run_id, ":token": holder.fencing_token, ":until": lease_until}
+        values = {":run": holder.lease_run, ":token": holder.fencing_token, ":until": lease_until}
         condition: Any = {
             "TableName": self._table,
             "Key": self._wire({"pk": cluster_key(holder.cluster), "sk": "lease"}),
@@ -186,6 +205,27 @@ class LedgerTable:
             return {"ConditionCheck": condition}
         condition["UpdateExpression"] = "SET held_until = :until"
         return {"Update": condition}
+
+    def _member_condition(self, holder: Holder) -> list[TransactWriteItemTypeDef]:
+        """For a member of a batch: that it was not fenced since its token was given."""
+        if holder.member_token is None:
+            return []
+        return [{"ConditionCheck": self._token_is(holder, holder.member_token)}]  # type: ignore[typeddict-item]
+
+    def _fence(self, holder: Holder, before: int, at: datetime) -> TransactWriteItemTypeDef:
+        update = self._token_is(holder, before)
+        update["UpdateExpression"] = "SET member_token = :next, expires_at = :end"
+        update["ExpressionAttributeValues"] |= self._wire({":next": before + 1, ":end": expiry(at)})
+        return {"Update": update}  # type: ignore[typeddict-item]
+
+    def _token_is(self, holder: Holder, token: int) -> dict[str, Any]:
+        absent = "attribute_not_exists(member_token) OR " if token == 0 else ""
+        return {
+            "TableName": self._table,
+            "Key": self._wire({"pk": run_key(holder.run_id), "sk": FENCE}),
+            "ConditionExpression": f"{absent}member_token = :member",
+            "ExpressionAttributeValues": self._wire({":member": token}),
+        }
 
     def _wire(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -202,10 +242,11 @@ def _lease_lost(holder: Holder) -> LeaseLost:
     )
 
 
-def _cancelled(holder: Holder, error: ClientError) -> Exception:
+def _cancelled(holder: Holder, guards: int, error: ClientError) -> Exception:
+    """`guards` of the transaction's items come first: they hold the lease, and the member's token."""
     reasons: list[Any] = list(error.response.get("CancellationReasons") or [])
     codes = [reason.get("Code", "None") for reason in reasons]
-    if codes and codes[0] == _CONDITION_FAILED:
+    if _CONDITION_FAILED in codes[:guards]:
         return _lease_lost(holder)
     if _CONDITION_FAILED in codes:
         return ConditionFailed()

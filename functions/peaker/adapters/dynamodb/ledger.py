@@ -50,6 +50,12 @@ class DynamoDbLedger:
     def require_lease(self, holder: Holder) -> None:
         self._table.require_lease(holder)
 
+    def fence_member(self, holder: Holder, at: datetime) -> int:
+        return self._table.fence_member(holder, at)
+
+    def member_token(self, run_id: str) -> int:
+        return self._table.member_token(run_id)
+
     def open_run(self, holder: Holder, run: RunRow) -> None:
         common = {
             "run_id": run.run_id,

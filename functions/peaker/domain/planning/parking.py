@@ -7,7 +7,7 @@ never costs more than twice what the best choice would have cost in hindsight (t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -261,10 +261,12 @@ def choose_method(
     past: PastSteps,
     now: datetime,
     build_usd: float | None,
+    taken: Collection[str] = (),
 ) -> Method:
     """Return the parked replica that is back first, if it is back before one built anew would serve.
 
-    `build_usd` is what a build costs until it serves: hydration, and the hours of instance and volumes.
+    `build_usd` is what a build costs until it serves: hydration, and the hours of instance and volumes. Those `taken`
+    are returned by other members of the batch.
     """
     build = predict_lead_time(inputs, past).p50_seconds
     rejected = {
@@ -272,11 +274,12 @@ def choose_method(
         for one in fleet.parked
         if (why := why_not_returned(one, environment, now)) is not None
     }
-    candidates = returnable(fleet, environment, now)
+    candidates = [one for one in returnable(fleet, environment, now) if one.instance_id not in taken]
     common = {"build_seconds": round(build, 1), "build_usd": build_usd, "rejected": rejected}
     if not candidates:
         text = "; ".join(f"{name} {why}" for name, why in rejected.items())
-        return Method(action="build", reason=text or "no replica is parked", **common)
+        nobody = "no other replica is parked" if taken else "no replica is parked"
+        return Method(action="build", reason=text or nobody, **common)
     best = candidates[0]
     behind = parked_seconds(best, now)
     back = predict_return(inputs, behind, past).p50_seconds

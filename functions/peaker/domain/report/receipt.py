@@ -12,6 +12,7 @@ from peaker.domain.instants import from_iso, require_utc, seconds_between
 from peaker.domain.planning.parking import Disposal
 from peaker.domain.planning.plan import Price, ScaleOutPlan, as_document
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.runs.batch import Member
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, RunRow, StepRow
 from peaker_contract.way_into_service import serving_state
@@ -93,6 +94,18 @@ class ForecastLead(ReceiptPart):
     seconds_alarm_to_crossing: float | None
 
 
+class ReceiptMember(ReceiptPart):
+    """One replica of a batch: how it came, where it stands, and when it served; the failure as a sentence."""
+
+    run_id: str
+    number: int
+    method: str
+    state: str
+    instance_id: str | None
+    serving_at: datetime | None
+    failure: str | None
+
+
 class Receipt(ReceiptPart):
     """One document per run, in the ledger."""
 
@@ -116,6 +129,7 @@ class Receipt(ReceiptPart):
     plan: dict[str, Any]
     replica: ReceiptReplica | None = None
     parking: ReceiptParking | None = None
+    members: tuple[ReceiptMember, ...] = ()
 
 
 def assemble_receipt(
@@ -131,6 +145,7 @@ def assemble_receipt(
     notes: Sequence[str],
     now: datetime,
     replica: ReplicaRow | None = None,
+    members: tuple[ReceiptMember, ...] = (),
 ) -> Receipt:
     """The receipt at `now`.
 
@@ -153,13 +168,40 @@ def assemble_receipt(
         resources=tuple(_resource(row) for row in made),
         kept_nothing_else=not any(row.is_open for row in made),
         cost=_cost(price, replica_since, now),
-        forecast_lead=_lead(run, steps, load_crossed_at),
+        forecast_lead=_lead(run, _serving_at(steps, members), load_crossed_at),
         failure=None if failure is None else failure.model_dump(),
         notes=tuple(notes),
         plan={} if plan is None else as_document(plan),
         replica=None if replica is None else _replica(replica),
         parking=_parking(run),
+        members=members,
     )
+
+
+def receipt_member(run: RunRow, steps: Sequence[StepRow], replica: ReplicaRow | None) -> ReceiptMember | None:
+    """None for a run that is no member of a batch."""
+    member = run.part(Member)
+    if member is None:
+        return None
+    return ReceiptMember(
+        run_id=run.run_id,
+        number=member.number,
+        method=member.method.value,
+        state=member.state,
+        instance_id=None if replica is None else replica.instance_id,
+        serving_at=_served(steps),
+        failure=None if member.failure is None else member.failure.sentence,
+    )
+
+
+def _serving_at(steps: Sequence[StepRow], members: Sequence[ReceiptMember]) -> datetime | None:
+    """When the last of those that serve had its full share of the reads."""
+    times = [one.serving_at for one in members if one.serving_at is not None]
+    return max(times) if times else _served(steps)
+
+
+def _served(steps: Sequence[StepRow]) -> datetime | None:
+    return next((step.finished_at for step in steps if step.step == serving_state()), None)
 
 
 def _replica(row: ReplicaRow) -> ReceiptReplica:
@@ -226,12 +268,11 @@ def _so_far(price: Price, hours: float) -> float | None:
     return round(price.hourly * hours + price.once, 4)
 
 
-def _lead(run: RunRow, steps: Sequence[StepRow], crossed_at: datetime | None) -> ForecastLead | None:
+def _lead(run: RunRow, serving_at: datetime | None, crossed_at: datetime | None) -> ForecastLead | None:
     trigger = run.request.trigger
     if trigger.kind != "alarm" or trigger.at is None:
         return None
     alarm_at = from_iso(trigger.at)
-    serving_at = next((step.finished_at for step in steps if step.step == serving_state()), None)
     return ForecastLead(
         alarm=trigger.alarm,
         alarm_at=alarm_at,

@@ -135,11 +135,22 @@ class LeaseRow:
 
 @dataclass(frozen=True)
 class Holder:
-    """Proof of a lease that every write of a run carries; a write whose token is not the lease's fails (I6)."""
+    """Proof of a lease that every write of a run carries; a write whose token is not the lease's fails (I6).
+
+    A member of a batch writes into its own rows under the lease of `batch`. With a `member_token` a write fails, too,
+    once the member was fenced: the others go on meanwhile.
+    """
 
     cluster: str
     run_id: str
     fencing_token: int
+    batch: str | None = None
+    member_token: int | None = None
+
+    @property
+    def lease_run(self) -> str:
+        """The run in whose name the lease is held."""
+        return self.batch or self.run_id
 
 
 def find(rows: Iterable[ResourceRow], kind: ResourceKind, name: str) -> ResourceRow | None:

@@ -50,13 +50,19 @@ class StoppedExecution(BaseModel):
 
 
 class StepInput(Contract):
-    """What every step is given. No fencing token means that no lease is held: the step may then write nothing."""
+    """What every step is given. No fencing token means that no lease is held: the step may then write nothing.
+
+    `batch` is given to a member's steps: the run that holds the lease, under which the member works. `member_token` is
+    the member's own: once it was fenced, nothing that is called with an older one can write.
+    """
 
     run_id: str
     cluster: str
     operation: Operation
     step: str
     fencing_token: int | None = None
+    batch: str | None = None
+    member_token: int | None = None
 
 
 class RequestedStep(StepInput):
@@ -82,7 +88,9 @@ class FailedStep(StepInput):
     failure: Failure
 
 
-Outcome = Literal["succeeded", "rolled_back", "rolled_forward", "undo_incomplete", "refused", "nothing_to_do"]
+Outcome = Literal[
+    "succeeded", "partly", "rolled_back", "rolled_forward", "undo_incomplete", "refused", "nothing_to_do"
+]
 
 
 class RecordStep(StepInput):
@@ -111,6 +119,12 @@ class PlanStep(StepInput):
     count: int = 1
     trigger: Trigger = Trigger()
     ready_by: datetime | None = None
+
+
+class RoundStep(StepInput):
+    """NextMembers: which round of the batch is asked for, 0 for the first."""
+
+    round: int
 
 
 class Measurement(BaseModel):
@@ -143,7 +157,7 @@ def run_id(operation: Operation, cluster: str, started_at: datetime, execution_n
 
 
 def is_run_of(run: str, first: str) -> bool:
-    """Whether an execution whose first run is `first` began this one: one for each replica that it builds."""
+    """Whether an execution whose run is `first` began this one: that run, or a member of its batch."""
     return run == first or run.startswith(f"{first}-")
 
 

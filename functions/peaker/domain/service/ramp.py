@@ -31,7 +31,8 @@ class RampAction(StrEnum):
 class Ramp(RunPart):
     """Where the ramp stands between two calls.
 
-    `share_since` is when the present share was set, `since` that or the end of the last comparison.
+    `share_since` is when the present share was set, `since` that or the end of the last comparison. `told` is the share
+    that the endpoint was told last: the newcomers of a batch have one share, the smallest that one of them has come to.
     """
 
     ledger_name = "ramp"
@@ -43,6 +44,7 @@ class Ramp(RunPart):
     backs: int = 0
     holds: int = 0
     promoted: bool = False
+    told: float | None = None
     history: tuple[dict[str, Any], ...] = ()
 
 

@@ -8,6 +8,7 @@ from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.storage.set_manifest import SetManifest
 from peaker.ports import Ports
+from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_plan, host_id, made_id
 
@@ -16,7 +17,7 @@ def assemble_storage(ports: Ports, step: StepInput) -> Summary:
     """The volumes are named by id, and by the donor's that each is a copy of: device names on Nitro do not say which is
     which. The set manifest says what they were on the donor."""
     rows = ports.ledger.resources(step.run_id)
-    manifest = ports.ledger.run(step.run_id).part(SetManifest)
+    manifest = ports.ledger.run(shared_run(step)).part(SetManifest)
     sources = {} if manifest is None else manifest.volumes
     volumes = [
         {

@@ -13,6 +13,7 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.storage.block_list import BLOCK_BYTES
 from peaker.domain.storage.snapshot_sets import newest_completed
 from peaker.ports import Ports
+from peaker.usecases.run.batch_members import shared_run
 from peaker_contract.errors import PeakerError, SnapshotFailed, SnapshotsPending
 
 # A page takes about 0.1 s; 200 of them cover 1 TB of changes.
@@ -20,9 +21,13 @@ PAGES_AT_MOST = 200
 
 
 def await_snapshots(ports: Ports, step: StepInput) -> Summary:
-    """Raises SnapshotsPending until all are complete, SnapshotFailed when one ended in error."""
-    rows = of_kind(ports.ledger.resources(step.run_id), ResourceKind.SNAPSHOT)
-    found = {one.snapshot_id: one for one in ports.storage.snapshots_of_run(step.run_id)}
+    """Raises SnapshotsPending until all are complete, SnapshotFailed when one ended in error.
+
+    A member of a batch waits for the set that all its members are made from.
+    """
+    taken_by = shared_run(step)
+    rows = of_kind(ports.ledger.resources(taken_by), ResourceKind.SNAPSHOT)
+    found = {one.snapshot_id: one for one in ports.storage.snapshots_of_run(taken_by)}
     missing = [row.name for row in rows if row.resource_id not in found]
     failed = [one.snapshot_id for one in found.values() if one.state == "error"]
     if failed:

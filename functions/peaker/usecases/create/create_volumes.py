@@ -10,6 +10,7 @@ from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary, client_token
 from peaker.domain.runs.run_memory import Placement
 from peaker.ports import Ports
+from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags
 from peaker.usecases.run.run_memory import approved_plan, made_id, settled
@@ -56,7 +57,7 @@ def _create(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str, no
 
 
 def _spec(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str) -> VolumeSpec:
-    resources = ports.ledger.resources(step.run_id)
+    resources = ports.ledger.resources(shared_run(step))
     return VolumeSpec(
         snapshot_id=made_id(resources, ResourceKind.SNAPSHOT, planned.name),
         zone=zone,

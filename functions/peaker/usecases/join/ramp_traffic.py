@@ -10,7 +10,9 @@ from peaker.domain.instants import seconds_between
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
+from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.run import StepInput, Summary
+from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.ramp import (
     Expected,
     Ramp,
@@ -25,6 +27,7 @@ from peaker.domain.service.registration import source_changes
 from peaker.ports import Ports
 from peaker.usecases.join.await_healthy import require_healthy
 from peaker.usecases.plan.gather_fleet import source_of
+from peaker.usecases.run.batch_members import member_rows
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import host_id
@@ -94,15 +97,40 @@ def _runs(ports: Ports, instance_id: str) -> bool:
 
 def _set(ports: Ports, step: StepInput, settings: ClusterSettings, ramp: Ramp, why: str) -> Ramp:
     """Set the share, remember it, and come again after ramp_step_seconds."""
-    share = share_now(settings.ramp, ramp)
+    share = _share_together(ports, step, settings, ramp)
     ports.ledger.require_lease(holder_of(step))
     ports.endpoint.set_share(settings, share)
-    ports.ledger.settle(holder_of(step), ramp)
+    ports.ledger.settle(holder_of(step), ramp.model_copy(update={"told": share}))
     raise RampInProgress(f"share {share:g}: {why}")
+
+
+def _share_together(ports: Ports, step: StepInput, settings: ClusterSettings, ramp: Ramp) -> float:
+    """The smallest share that a newcomer of the batch has come to: the endpoint has one for all of them."""
+    own = share_now(settings.ramp, ramp)
+    run = None if step.batch is None else ports.ledger.run(step.batch)
+    batch = None if run is None else run.part(Batch)
+    if batch is None or len(batch.members) == 1:
+        return own
+    warming = ports.endpoint.warming_health(settings)
+    others = [row for run_id, row in member_rows(ports, batch).items() if run_id != step.run_id]
+    shares = [own]
+    for row in others:
+        replica, found, member = row.part(RunReplica), row.part(Ramp), row.part(Member)
+        at_work = member is not None and member.state == "at_work"
+        if at_work and replica is not None and found is not None and not found.promoted:
+            shares += [share_now(settings.ramp, found)] * (replica.instance_id in warming)
+    return min(shares)
 
 
 def _climb(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str, ramp: Ramp) -> Ramp:
     share = share_now(settings.ramp, ramp)
+    together = _share_together(ports, step, settings, ramp)
+    if together != (share if ramp.told is None else ramp.told):
+        now = ports.clock.now()
+        again = ramp.model_copy(update={"since": now, "share_since": now})
+        return _set(ports, step, settings, again, "the newcomers of the batch have one share")
+    if together < share:
+        raise RampInProgress(f"share {together:g}, until the other newcomers have come to {share:g}")
     waited = seconds_between(ramp.since, ports.clock.now())
     if waited < settings.ramp_step_seconds:
         raise RampInProgress(f"share {share:g} for {waited:.0f} of {settings.ramp_step_seconds} s")
@@ -177,12 +205,13 @@ def _compare(
     verdict = judge_step(newcomer, compared, settings.ramp)
     if not peers:
         return verdict
-    expected = _expected(ports, settings, ramp, len(peers))
+    newcomers = max(1, len(set(ports.endpoint.warming_health(settings)) - set(serving)))
+    expected = _expected(ports, settings, ramp, len(peers), newcomers)
     return judge_share(verdict, newcomer, compared, settings.ramp, expected)
 
 
-def _expected(ports: Ports, settings: ClusterSettings, ramp: Ramp, peers: int) -> Expected:
-    ratio = settings.read_endpoint.expected_ratio(share_now(settings.ramp, ramp), peers)
+def _expected(ports: Ports, settings: ClusterSettings, ramp: Ramp, peers: int, newcomers: int) -> Expected:
+    ratio = settings.read_endpoint.expected_ratio(share_now(settings.ramp, ramp), peers, newcomers)
     waited = seconds_between(ramp.share_since, ports.clock.now())
     return Expected(ratio, waited, 2.0 * settings.ramp_step_seconds)
 

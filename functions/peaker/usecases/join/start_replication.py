@@ -7,9 +7,10 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Source
 from peaker.ports import Ports
 from peaker.usecases.plan.gather_fleet import source_of
+from peaker.usecases.run.batch_members import shared
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import builder_of, host_id, settled
+from peaker.usecases.run.run_memory import builder_of, host_id
 
 
 def start_replication(ports: Ports, step: StepInput) -> Summary:
@@ -22,7 +23,7 @@ def start_replication(ports: Ports, step: StepInput) -> Summary:
     numbers = run_host_command(
         ports, step, "start_replication", instance_id, lambda: _parameters(ports, step)
     )
-    followed = settled(ports, step, Source).private_ip
+    followed = shared(ports, step, Source).private_ip
     return Summary(
         text=f"{instance_id} replicates from {followed}", numbers={**numbers, "source_host": followed}
     )
@@ -36,4 +37,4 @@ def _parameters(ports: Ports, step: StepInput) -> dict[str, str]:
             holder_of(step), Source(instance_id=source.instance_id, private_ip=source.private_ip)
         )
     builder = builder_of(ports.ledger.run(step.run_id))
-    return {"RunId": builder, "SourceHost": settled(ports, step, Source).private_ip}
+    return {"RunId": builder, "SourceHost": shared(ports, step, Source).private_ip}

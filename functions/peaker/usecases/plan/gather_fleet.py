@@ -8,8 +8,10 @@ from datetime import datetime
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaRow
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
+from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
+from peaker.usecases.run.batch_members import member_rows
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent
 from peaker_contract.tags import ROLE_TAG
@@ -37,16 +39,19 @@ def source_of(ports: Ports, settings: ClusterSettings) -> Instance | Unknown:
 
 
 def _replicas_at_work(ports: Ports, cluster: str, rows: Mapping[str, ReplicaRow]) -> frozenset[str]:
-    """The replicas that the scale_out which holds the lease builds or returns."""
+    """The replicas that the scale_out which holds the lease builds or returns, with all members of its batch."""
     lease = ports.lease.current(cluster, ports.clock.now())
     if lease is None or lease.operation != "scale_out":
         return frozenset()
-    built = {row.instance_id for row in rows.values() if row.run_id == lease.run_id}
     try:
-        replica = ports.ledger.run(lease.run_id).part(RunReplica)
+        run = ports.ledger.run(lease.run_id)
+        batch = run.part(Batch)
+        members = {run.run_id: run} if batch is None else {run.run_id: run, **member_rows(ports, batch)}
+        taken = [row.part(RunReplica) for row in members.values()]
     except LedgerInconsistent:
-        replica = None
-    return frozenset(built if replica is None else {*built, replica.instance_id})
+        members, taken = {}, []
+    built = {row.instance_id for row in rows.values() if row.run_id in {lease.run_id, *members}}
+    return frozenset({*built, *(one.instance_id for one in taken if one is not None)})
 
 
 def fleet_of(

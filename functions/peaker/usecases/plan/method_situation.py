@@ -24,7 +24,8 @@ from peaker.domain.planning.methods.situation import (
 )
 from peaker.domain.planning.methods.timing import frame_of
 from peaker.domain.planning.parking import parked_seconds, returnable, why_expired
-from peaker.domain.planning.plan import ScaleOutPlan, spread_zones
+from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.planning.plan_decision import spread_zones
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import choose_donor

@@ -37,14 +37,20 @@ def plan_checks(
     ]
     found = look_at_bandwidth(volumes, settings.instance_type, promise, prices) if volumes else []
     found.append(buffer_pool(_pool(past), _memory(promise), settings.instance_type))
-    if plan.returns is None:
-        taken = None if plan.comparison is None else plan.comparison.taken
+    built = [one for one in plan.members if one.method is None or one.method.action == "build"]
+    if built:
+        choice = built[0].choice or plan.comparison
+        taken = None if choice is None else choice.taken
         found.append(
             binary_logs(None if taken is None else taken.p90_seconds, _binary_logs_kept(ports, settings))
         )
-        rates = {one.name: one.initialization_rate_mib_per_s for one in plan.volumes}
+        rates = {
+            f"{member.number} {one.name}": one.initialization_rate_mib_per_s
+            for member in built
+            for one in member.volumes
+        }
         found.append(initialization_quota(rates, RATE_QUOTA_MIB_PER_S))
-        found.append(zones_in_order(plan.zones, fleet.by_zone))
+        found.append(zones_in_order(built[0].zones, fleet.by_zone))
     return tuple(found)
 
 

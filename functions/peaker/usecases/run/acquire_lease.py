@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from peaker.domain.runs.ledger import UNFINISHED_OUTCOMES, RunRow
 from peaker.domain.runs.run import RequestedStep, Summary
 from peaker.ports import Ports
-from peaker.usecases.run.held_lease import give_back, lease_end
+from peaker.usecases.run.held_lease import give_back, holder_of, lease_end
 from peaker_contract.errors import LeaseHeld
 
 
 class LeaseAcquired(Summary):
-    """What every later step is given."""
+    """What every later step is given; the last two to a member of a batch."""
 
     run_id: str
     cluster: str
     operation: str
     fencing_token: int
+    batch: str | None = None
+    member_token: int | None = None
 
 
 def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
@@ -23,9 +27,12 @@ def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
     LeaseSettling while a call of the run before may be under way.
 
     With `fence` a run that holds the lease gets a new token: what is still under way with the old one (a function
-    of a branch that was stopped) cannot write its next intent, and so makes nothing that the undo does not see.
+    of a branch that was stopped) cannot write its next intent, and so makes nothing that the undo does not see. A
+    member of a batch has the batch's lease: it gets a token of its own, and the other members go on.
     """
     now = ports.clock.now()
+    if step.batch is not None:
+        return _fenced_member(ports, step)
     holder = ports.lease.acquire(
         step.cluster, step.run_id, step.operation, now, lease_end(now), fence=step.fence
     )
@@ -47,4 +54,18 @@ def acquire_lease(ports: Ports, step: RequestedStep) -> LeaseAcquired:
         cluster=step.cluster,
         operation=step.operation,
         fencing_token=holder.fencing_token,
+    )
+
+
+def _fenced_member(ports: Ports, step: RequestedStep) -> LeaseAcquired:
+    holder = replace(holder_of(step), member_token=None)
+    token = ports.ledger.fence_member(holder, ports.clock.now())
+    return LeaseAcquired(
+        text=f"{step.run_id} goes on under its token {token}",
+        run_id=step.run_id,
+        cluster=step.cluster,
+        operation=step.operation,
+        fencing_token=holder.fencing_token,
+        batch=step.batch,
+        member_token=token,
     )

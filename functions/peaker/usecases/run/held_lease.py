@@ -25,7 +25,7 @@ def holder_of(step: StepInput) -> Holder:
     """Proof of the lease. Raises LeaseLost for a step that was started without one."""
     if step.fencing_token is None:
         raise LeaseLost(f"{step.step} of {step.run_id} was called without a fencing token")
-    return Holder(step.cluster, step.run_id, step.fencing_token)
+    return Holder(step.cluster, step.run_id, step.fencing_token, step.batch, step.member_token)
 
 
 def lease_end(now: datetime) -> datetime:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from peaker.domain.instants import seconds_between
 from peaker.domain.planning.plan import Price, ScaleOutPlan
 from peaker.domain.replicas.fleet import ReplicaRow
-from peaker.domain.report.receipt import Receipt, assemble_receipt
+from peaker.domain.report.receipt import Receipt, ReceiptMember, assemble_receipt, receipt_member
+from peaker.domain.runs.batch import Batch, Member, state_after
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, RunRow
 from peaker.domain.runs.run import RecordStep, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
+from peaker.usecases.run.batch_members import member_rows, members_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set
 from peaker.usecases.run.run_memory import builder_of
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected, InvalidRequest, NotOwned, UnknownCluster, with_remedy
+from peaker_contract.steps import Method
 
-_SERVES = frozenset({"succeeded", "rolled_forward"})
+_SERVES = frozenset({"succeeded", "partly", "rolled_forward"})
 _SERVING_KINDS = {
     ResourceKind.INSTANCE,
     ResourceKind.VOLUME,
@@ -41,11 +45,27 @@ def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
     """A scale-out whose replica serves keeps its snapshot set for the next one; what is needless goes (I7).
 
     A snapshot that EC2 does not give away fails nothing: its set has a row, and later runs and `tend_snapshots` try
-    again.
+    again. What a member of a batch made is kept or gone; the snapshot set is the batch's, and so is the row of its
+    first member, which ends with the batch.
     """
     notes = _settle(ports, step)
     run = ports.ledger.run(step.run_id)
     failure = None if step.failure is None else step.failure.innermost()
+    member = run.part(Member)
+    if member is not None and (step.batch is not None or member.batch != run.run_id):
+        # Of a member that is undone once more, the step that failed first is what a person looks for.
+        failure = member.failure or failure
+        ended = {"state": state_after(step.outcome), "failure": failure}
+        ports.ledger.settle(holder_of(step), member.model_copy(update=ended))
+        if step.batch == step.run_id:
+            text = f"member {member.number}: {step.outcome}"
+            return Recorded(
+                text=text,
+                outcome=step.outcome,
+                seconds=seconds_between(run.started_at, ports.clock.now()),
+                error=_error(failure, None),
+                cause=_cause(failure, None),
+            )
     undo = None if step.undo is None else step.undo.innermost()
     if undo is not None:
         notes.append(f"the undo is incomplete: {undo.sentence}")
@@ -80,6 +100,8 @@ def _settle(ports: Ports, step: RecordStep) -> list[str]:
         # A receipt is written also for a cluster that was taken out of the settings while its run was at work.
         return [f"the snapshots of {step.cluster} were not looked at: {error}"]
     notes = _settle_resources(ports, step, settings)
+    if step.batch is not None:
+        return notes
     unwanted = None if settings.snapshots.keep else "snapshots.keep is false"
     return [*notes, *delete_surplus_sets(ports, holder_of(step), settings.name, unwanted)]
 
@@ -91,12 +113,14 @@ def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings)
     rows = ports.ledger.resources(step.run_id)
     holder = holder_of(step)
     returned = builder_of(run) != step.run_id
-    kept = None if returned else keep_set(ports, holder, run, rows)
-    notes = _second_set_deleted(TearDown(ports, holder, settings, step.run_id))
     for row in rows:
         if row.kind in _SERVING_KINDS and row.is_open:
             ports.ledger.mark(holder, step.run_id, row, ResourceState.KEPT)
-    if returned:
+    if step.batch is not None:
+        return []
+    kept = keep_set(ports, holder, run, rows) if _was_built_from(ports, run, returned) else None
+    notes = _second_set_deleted(TearDown(ports, holder, settings, step.run_id))
+    if returned and kept is None:
         return [*notes, "a parked replica came back: nothing was snapshotted, hydrated or proven anew"]
     if kept is None or not settings.snapshots.keep:
         return notes
@@ -104,6 +128,15 @@ def _settle_resources(ports: Ports, step: RecordStep, settings: ClusterSettings)
         *notes,
         f"{', '.join(sorted(kept.snapshot_ids))} stay: the next snapshots of {kept.donor} copy only changes",
     ]
+
+
+def _was_built_from(ports: Ports, run: RunRow, returned: bool) -> bool:
+    """Whether a replica that serves was built from the run's snapshot set: then the set is complete."""
+    batch = run.part(Batch)
+    if batch is None:
+        return not returned
+    ended = members_of(ports, batch).values()
+    return any(one.state == "in_service" and one.method is Method.BUILD for one in ended)
 
 
 def _second_set_deleted(job: TearDown) -> list[str]:
@@ -132,7 +165,21 @@ def _assemble(
         notes=notes,
         now=ports.clock.now(),
         replica=_replica(ports, run),
+        members=() if step.batch is not None else _members(ports, run),
     )
+
+
+def _members(ports: Ports, run: RunRow) -> tuple[ReceiptMember, ...]:
+    """In the order of their numbers; none for a run that opened no batch."""
+    batch = run.part(Batch)
+    rows = {} if batch is None else member_rows(ports, batch)
+    replicas = ports.ledger.replicas(run.cluster)
+    found = []
+    for run_id, row in rows.items():
+        replica = row.part(RunReplica)
+        known = None if replica is None else replicas.get(replica.instance_id)
+        found.append(receipt_member(row, ports.ledger.steps(run_id), known))
+    return tuple(one for one in found if one is not None)
 
 
 def _replica(ports: Ports, run: RunRow) -> ReplicaRow | None:

@@ -9,6 +9,7 @@ from peaker.domain.runs.ledger import PartT, ResourceKind, ResourceRow, RunRow, 
 from peaker.domain.runs.run import StepInput
 from peaker.domain.runs.run_memory import Donor, RunReplica
 from peaker.ports import Ports
+from peaker.usecases.run.batch_members import shared
 from peaker_contract.errors import LedgerInconsistent
 
 
@@ -49,5 +50,5 @@ def builder_of(run: RunRow) -> str:
 def host_id(ports: Ports, step: StepInput, host: Literal["donor", "replica"]) -> str:
     """The instance id of the run's donor or replica."""
     if host == "donor":
-        return settled(ports, step, Donor).instance_id
+        return shared(ports, step, Donor).instance_id
     return settled(ports, step, RunReplica).instance_id

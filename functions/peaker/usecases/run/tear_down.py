@@ -36,6 +36,8 @@ class TearDown:
     run_id: str
     # The run that built the replica and whose id the tags carry, where it is another one.
     builder: str | None = None
+    # The snapshot set is not the member's alone: other members of its batch are made from it.
+    shares_snapshots: bool = False
     # Nobody is connected any more, or may be cut off: the load balancer's delay need not run out.
     drained: bool = False
 
@@ -79,7 +81,8 @@ def tear_down(job: TearDown) -> list[str]:
     waiting = cancel_commands(job, rows) or remove_targets(job, rows, refusals)
     waiting = waiting or _terminate_instances(job, rows, refusals)
     waiting = waiting or _delete_volumes(job, rows, refusals)
-    waiting = waiting or _delete_snapshots(job, rows, refusals)
+    if not job.shares_snapshots:
+        waiting = waiting or _delete_snapshots(job, rows, refusals)
     if not waiting:
         refusals.tell()
     return waiting

@@ -6,40 +6,102 @@ from dataclasses import replace
 from typing import Literal
 
 from peaker.domain.replicas.fleet import ReplicaState
+from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunRow
-from peaker.domain.runs.run import FailedStep, Summary
+from peaker.domain.runs.run import FailedStep, RecordStep, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.ramp import Ramp
 from peaker.domain.service.standing import Standing, standing_of
 from peaker.ports import Ports
 from peaker.usecases.join.ramp_traffic import put_into_service
 from peaker.usecases.leave.retire_replica import is_leaving
+from peaker.usecases.run.batch_members import member_rows, members_of
 from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.run_memory import builder_of
 from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker.usecases.undo.park_again import park_again
-from peaker_contract.errors import LedgerInconsistent, UndoInProgress
+from peaker_contract.errors import LeaseLost, LedgerInconsistent, PeakerError, Retryable, UndoInProgress
 
 
 class Undone(Summary):
     """The failure travels on to the record and to the end state.
 
-    `outcome` is rolled_forward where the replica was in service already: it stays, and so does all that it has.
+    `outcome` is rolled_forward where the replica was in service already: it stays, and so does all that it has. Of a
+    batch of which others are gone it is partly.
     """
 
     failure: Failure
-    outcome: Literal["rolled_back", "rolled_forward"] = "rolled_back"
+    outcome: Literal["rolled_back", "rolled_forward", "partly"] = "rolled_back"
 
 
 def undo_run(ports: Ports, step: FailedStep) -> Undone:
     """Raises UndoInProgress, naming what is left, until EC2 and the endpoint show nothing of the run.
 
     Once its replica has been in service the run only goes forward: whatever fails after that takes nothing away. A run
-    that returned a parked replica made nothing: it parks the replica again.
+    that returned a parked replica made nothing: it parks the replica again. A batch is undone member by member, and its
+    snapshot set when none of them serves; the undo of one member leaves the set and the others alone.
     """
     run = _opened(ports, step.run_id)
     failure = step.failure.innermost()
+    batch = None if run is None or step.batch is not None else run.part(Batch)
+    if run is None or batch is None or not batch.members:
+        return _one_undone(ports, step, run, failure)
+    return _batch_undone(ports, step, batch, failure)
+
+
+def _batch_undone(ports: Ports, step: FailedStep, batch: Batch, failure: Failure) -> Undone:
+    """Each member's next step, whatever another one resists; then what they shared."""
+    waiting: list[str] = []
+    refusals: list[PeakerError] = []
+    for run_id, row in member_rows(ports, batch).items():
+        member = row.part(Member)
+        if member is None or member.state == "gone":
+            continue
+        own = step.model_copy(update={"run_id": run_id, "batch": step.run_id, "member_token": None})
+        try:
+            undone = _one_undone(ports, own, row, failure)
+        except UndoInProgress as in_progress:
+            waiting.append(str(in_progress))
+        except (Retryable, LeaseLost):
+            raise
+        except PeakerError as refusal:
+            refusals.append(refusal)
+        else:
+            _end_member(ports, own, member, undone)
+    if waiting:
+        raise UndoInProgress("; ".join(waiting))
+    if refusals:
+        raise refusals[0]
+    serving = sum(one.state == "in_service" for one in members_of(ports, batch).values())
+    if serving == 0:
+        return _taken_away(ports, step, failure)
+    text = f"{serving} of {batch.wanted} serve and stay"
+    return Undone(
+        text=text, failure=failure, outcome="partly" if serving < batch.wanted else "rolled_forward"
+    )
+
+
+def _end_member(ports: Ports, step: FailedStep, member: Member, undone: Undone) -> None:
+    if member.state == "in_service" and undone.outcome == "rolled_forward":
+        return
+    record_receipt(
+        ports,
+        RecordStep(
+            run_id=step.run_id,
+            cluster=step.cluster,
+            operation=step.operation,
+            step=step.step,
+            fencing_token=step.fencing_token,
+            batch=step.batch,
+            outcome=undone.outcome,
+            failure=undone.failure,
+        ),
+    )
+
+
+def _one_undone(ports: Ports, step: FailedStep, run: RunRow | None, failure: Failure) -> Undone:
     replica = None if run is None else run.part(RunReplica)
     if run is not None and replica is not None and not is_leaving(ports, replica.instance_id):
         standing = _standing(ports, run, replica)
@@ -68,10 +130,11 @@ def _standing(ports: Ports, run: RunRow, replica: RunReplica) -> Standing:
 def _taken_away(ports: Ports, step: FailedStep, failure: Failure) -> Undone:
     holder = holder_of(step)
     settings = ports.clusters.settings(step.cluster)
+    alone = step.batch is None
     for kept in ports.ledger.snapshot_sets(step.cluster):
-        if kept.run_id == step.run_id:
+        if kept.run_id == step.run_id and alone:
             ports.ledger.forget_snapshots(holder, kept, ports.clock.now())
-    waiting = tear_down(TearDown(ports, holder, settings, step.run_id))
+    waiting = tear_down(TearDown(ports, holder, settings, step.run_id, shares_snapshots=not alone))
     if waiting:
         raise UndoInProgress(f"{step.run_id}: waiting for {', '.join(waiting)}")
     for row in ports.ledger.replicas(step.cluster).values():

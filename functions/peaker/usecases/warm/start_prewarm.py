@@ -12,6 +12,7 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import BlockList
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, block_list_text
 from peaker.ports import Ports
+from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_build, host_id
@@ -73,7 +74,7 @@ def _blocks_of_snapshots(ports: Ports, step: StepInput) -> dict[str, BlockRuns] 
     """By the names of the volumes that were made from them."""
     found: dict[str, BlockRuns] = {}
     pages = PAGES_AT_MOST
-    for row in of_kind(ports.ledger.resources(step.run_id), ResourceKind.SNAPSHOT):
+    for row in of_kind(ports.ledger.resources(shared_run(step)), ResourceKind.SNAPSHOT):
         if row.resource_id is None:
             continue
         held = ports.snapshot_blocks.held(row.resource_id, pages)

@@ -1,0 +1,229 @@
+"""What a scale-out would do, where, and at what price, with every reason against it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from peaker.domain.instants import require_utc
+from peaker.domain.planning.methods.choice import MethodChoice
+from peaker.domain.planning.parking import volumes_hourly
+from peaker.domain.planning.plan import (
+    BatchPrice,
+    LeadTimeEstimate,
+    PlannedMember,
+    PlannedVolume,
+    Price,
+    ScaleOutPlan,
+    Way,
+    planned_build,
+)
+from peaker.domain.planning.plan_refusals import (
+    above_ceiling,
+    no_donor,
+    over_budget,
+    running_operation,
+    source_unknown,
+    unequal_layout,
+)
+from peaker.domain.planning.prices import HOURS_PER_MONTH, PriceTable, total, usd
+from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.replicas.donor import DonorChoice, choose_donor, data_volumes
+from peaker.domain.replicas.fleet import FleetState, Replica
+from peaker.domain.runs.ledger import LeaseRow
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.storage_settings import VolumeSettings
+
+
+def plan_scale_out(
+    fleet: FleetState,
+    settings: ClusterSettings,
+    prices: PriceTable,
+    now: datetime,
+    *,
+    count: int = 1,
+    lease: LeaseRow | None = None,
+    ways: Sequence[Way] = (Way(),),
+    kept_gib: float = 0.0,
+) -> ScaleOutPlan:
+    """The plan, with refusals instead of exceptions, so that plan mode shows all of them at once.
+
+    `lease` is another run's lease, if one is held. `ways` are those of the members by their numbers, at least one;
+    members without a way come as the last one does. With one that returns a parked replica, layout and price are that
+    replica's, and no donor is needed. `kept_gib` is what the cluster's kept snapshot sets store when the run has ended.
+    """
+    choice = choose_donor(fleet, settings)
+    ways = [*ways[:count], *[ways[-1]] * (count - len(ways))]
+    first = ways[0]
+    _, zone_reason = spread_zones(fleet, settings)
+    members = _members(ways, fleet, settings, prices, now, kept_gib, choice)
+    returned = [found for way in ways if (found := _returned(fleet, way)) is not None]
+    volumes, price = members[0].volumes, members[0].price
+    return ScaleOutPlan(
+        cluster=settings.name,
+        planned_at=require_utc(now),
+        count=count,
+        serving=len(fleet.serving),
+        building=len(fleet.building),
+        max_replicas=settings.max_replicas,
+        donor=choice.donor.instance_id if choice.donor else None,
+        donor_reasons=tuple(f"{verdict.instance_id}: {verdict.reason}" for verdict in choice.verdicts),
+        zones=members[0].zones,
+        zone_reason=zone_reason,
+        instance_type=settings.instance_type,
+        image_id=settings.image_id,
+        volumes=volumes,
+        lead_time=first.lead_time,
+        ready_at=_later(now, first.lead_time),
+        price=price,
+        refusals=tuple(
+            refusal
+            for refusal in (
+                running_operation(lease),
+                above_ceiling(fleet, settings, count),
+                source_unknown(fleet),
+                None if len(returned) == count else no_donor(choice),
+                None if len(returned) == count else unequal_layout(members[-1].volumes),
+                over_budget(fleet, settings, members, _parked_hourly(fleet, returned, prices)),
+            )
+            if refusal is not None
+        ),
+        method=first.method,
+        comparison=first.choice,
+        build=planned_build(settings),
+        members=members,
+        batch_price=_batch_price(members),
+    )
+
+
+def _members(
+    ways: Sequence[Way],
+    fleet: FleetState,
+    settings: ClusterSettings,
+    prices: PriceTable,
+    now: datetime,
+    kept_gib: float,
+    choice: DonorChoice,
+) -> tuple[PlannedMember, ...]:
+    """Each in the zone that then has the fewest replicas, those of the members before it counted too.
+
+    Of zones that are alike the one with the fewest members: a zone that is lost takes as little of a batch as can be.
+    """
+    counts, of_batch = Counter(fleet.by_zone), Counter[str]()
+    members = []
+    for number, way in enumerate(ways, 1):
+        returned = _returned(fleet, way)
+        volumes = _layout(returned or choice.donor, settings, way.rates_mib_per_s)
+        if returned is not None:
+            volumes = tuple(
+                volume.model_copy(update={"initialization_rate_mib_per_s": None}) for volume in volumes
+            )
+        zones = _fewest_first(counts, settings, of_batch)
+        zone = returned.instance.zone if returned is not None else next(iter(zones), "")
+        counts[zone] += 1
+        of_batch[zone] += 1
+        members.append(
+            PlannedMember(
+                number=number,
+                method=way.method,
+                zones=zones,
+                volumes=volumes,
+                lead_time=way.lead_time,
+                ready_at=_later(now, way.lead_time),
+                price=_price(volumes, settings, prices, kept_gib),
+                choice=_own_figures(way.choice) if way.choice != ways[0].choice else None,
+            )
+        )
+    return tuple(members)
+
+
+def _own_figures(choice: MethodChoice | None) -> MethodChoice | None:
+    if choice is None:
+        return None
+    return choice.model_copy(update={"methods": () if choice.taken is None else (choice.taken,)})
+
+
+def _batch_price(members: Sequence[PlannedMember]) -> BatchPrice:
+    hourly = [one.price.hourly for one in members]
+    once = [one.price.once for one in members]
+    month = [one.price.per_month_if_kept for one in members]
+    return BatchPrice(
+        hourly=_sum(hourly, 4),
+        once=_sum(once, 4),
+        per_month_if_kept=_sum(month, 2),
+    )
+
+
+def _sum(amounts: Sequence[float | None], digits: int) -> float | None:
+    known = [one for one in amounts if one is not None]
+    return round(sum(known), digits) if len(known) == len(amounts) else None
+
+
+def _returned(fleet: FleetState, way: Way) -> Replica | None:
+    return None if way.returns is None else fleet.replica(way.returns)
+
+
+def _parked_hourly(fleet: FleetState, returned: Sequence[Replica], prices: PriceTable) -> Reading:
+    """USD per hour of the parked replicas' volumes; those of one that returns are in its own price."""
+    staying = [one for one in fleet.parked if one not in returned]
+    return total(volumes_hourly(one.volumes, prices) for one in staying)
+
+
+def spread_zones(fleet: FleetState, settings: ClusterSettings) -> tuple[tuple[str, ...], str]:
+    """The cluster's zones, the one with the fewest replicas first (then by name), and the count per zone."""
+    counts = fleet.by_zone
+    zones = _fewest_first(counts, settings, Counter())
+    shown = ", ".join(f"{zone} {counts[zone]}" for zone in zones)
+    return zones, f"fewest replicas first: {shown}"
+
+
+def _fewest_first(counts: Counter[str], settings: ClusterSettings, of_batch: Counter[str]) -> tuple[str, ...]:
+    return tuple(sorted(settings.subnets, key=lambda zone: (counts[zone], of_batch[zone], zone)))
+
+
+def _layout(
+    like: Replica | None, settings: ClusterSettings, rates: Mapping[str, int | None]
+) -> tuple[PlannedVolume, ...]:
+    if like is None:
+        return ()
+    sizes = {name: volume.size_gib for name, volume in data_volumes(like, settings).items()}
+    wanted = [volume for volume in settings.volumes if volume.name in sizes]
+    usual = settings.initialization_rate_mib_per_s
+    return tuple(_planned(one, sizes[one.name], rates.get(one.name, usual)) for one in wanted)
+
+
+def _planned(volume: VolumeSettings, size_gib: int, rate: int | None) -> PlannedVolume:
+    return PlannedVolume(**dict(volume), size_gib=size_gib, initialization_rate_mib_per_s=rate)
+
+
+def _price(
+    volumes: tuple[PlannedVolume, ...], settings: ClusterSettings, prices: PriceTable, kept_gib: float
+) -> Price:
+    instance = prices.instance_hour(settings.instance_type)
+    standing = total(
+        prices.volume_hour(one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
+        for one in volumes
+    )
+    once = total(
+        prices.initialization(volume.size_gib, volume.initialization_rate_mib_per_s) for volume in volumes
+    )
+    hourly = total((instance, standing))
+    snapshots = prices.snapshot_hour(kept_gib) if kept_gib > 0 else Known(0.0)
+    return Price(
+        hourly=usd(hourly, 4),
+        instance_hourly=usd(instance, 6),
+        volumes_hourly=usd(standing, 4),
+        once=usd(once, 4),
+        per_month_if_kept=None if isinstance(hourly, Unknown) else round(hourly.value * HOURS_PER_MONTH, 2),
+        source=prices.source,
+        unknown=tuple(one.why for one in (instance, standing, once, snapshots) if isinstance(one, Unknown)),
+        snapshots_hourly=usd(snapshots, 4),
+        snapshots_gib=round(kept_gib, 2),
+    )
+
+
+def _later(now: datetime, lead_time: LeadTimeEstimate | None) -> datetime | None:
+    if lead_time is None:
+        return None
+    return datetime.fromtimestamp(require_utc(now).timestamp() + lead_time.seconds, require_utc(now).tzinfo)

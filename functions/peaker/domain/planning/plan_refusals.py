@@ -1,0 +1,109 @@
+"""The rules that a plan would break, with their numbers. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from peaker.domain.instants import to_iso
+from peaker.domain.planning.plan import PlannedMember, PlannedVolume, Price, Refusal
+from peaker.domain.reading import Reading, Unknown
+from peaker.domain.replicas.donor import DonorChoice
+from peaker.domain.replicas.fleet import FleetState, Replica
+from peaker.domain.runs.ledger import LeaseRow
+from peaker.domain.storage.set_manifest import unequal_members
+from peaker_contract.cluster import ClusterSettings
+
+
+def running_operation(lease: LeaseRow | None) -> Refusal | None:
+    """Refused while another run holds the cluster's lease (I6)."""
+    if lease is None:
+        return None
+    return Refusal(
+        code="operation_running",
+        reason=f"{lease.operation} {lease.run_id} holds the lease until {to_iso(lease.held_until)}; "
+        "one operation per cluster at a time (I6)",
+    )
+
+
+def above_ceiling(fleet: FleetState, settings: ClusterSettings, count: int) -> Refusal | None:
+    """Refused where so many more would exceed max_replicas (I12)."""
+    counted = fleet.under_ceiling
+    if len(counted) + count <= settings.max_replicas:
+        return None
+    serving = sum(one.is_serving for one in counted)
+    building = sum(one.is_building and not one.is_serving for one in counted)
+    others = [one for one in counted if not one.is_serving and not one.is_building]
+    standing = "".join(f" + {one.instance_id} ({_why_counted(one)})" for one in others)
+    return Refusal(
+        code="ceiling",
+        reason=f"{serving} serving + {building} building{standing} + {count} wanted exceeds max_replicas "
+        f"{settings.max_replicas}, the ceiling (I12)",
+    )
+
+
+def _why_counted(replica: Replica) -> str:
+    row = replica.ledger_row
+    return replica.health_text if row is None or not replica.is_standing else row.state.value
+
+
+def source_unknown(fleet: FleetState) -> Refusal | None:
+    """Refused where nobody knows what the new replica would follow (I4)."""
+    if not isinstance(fleet.source, Unknown):
+        return None
+    return Refusal(
+        code="source_unknown",
+        reason=f"the source is unknown: {fleet.source.why}; what is unknown is held (I4)",
+    )
+
+
+def no_donor(choice: DonorChoice) -> Refusal | None:
+    """Refused where no replica can be snapshotted; the source never is (I2)."""
+    if choice.donor is not None:
+        return None
+    return Refusal(
+        code="no_donor", reason=f"no replica can be snapshotted: {choice.text}; the source never is (I2)"
+    )
+
+
+def unequal_layout(volumes: Sequence[PlannedVolume]) -> Refusal | None:
+    """Refused where volumes of one set differ in what must be equal."""
+    reasons = unequal_members(volumes, {one.name: one.size_gib for one in volumes})
+    return Refusal(code="layout", reason="; ".join(reasons)) if reasons else None
+
+
+def over_budget(
+    fleet: FleetState, settings: ClusterSettings, members: Sequence[PlannedMember], parked: Reading
+) -> Refusal | None:
+    """Without a budget no price is needed; with one, an unknown price refuses (I4)."""
+    limit = settings.limits.max_hourly_cost_usd
+    if limit is None:
+        return None
+    price, count = max((one.price for one in members), key=_dearest), len(members)
+    if price.hourly is None or price.snapshots_hourly is None or isinstance(parked, Unknown):
+        why = [*price.unknown[:1], *([parked.why] if isinstance(parked, Unknown) else [])][0]
+        reason = f"{why}; so the budget, max_hourly_cost_usd {limit:g}, cannot be checked (I4)"
+        return Refusal(code="price_unknown", reason=reason)
+    peak = len(fleet.peak)
+    sum_usd = price.hourly * (peak + count) + parked.value + price.snapshots_hourly
+    if sum_usd <= limit:
+        return None
+    reason = (
+        f"{peak} peak replicas + {count} wanted at ${price.hourly:.3f}/h"
+        f"{_and_parked(parked.value)}{_and_snapshots(price.snapshots_hourly)} are ${sum_usd:.2f}/h, "
+        f"above the budget, max_hourly_cost_usd {limit:g} (I12)"
+    )
+    return Refusal(code="budget", reason=reason)
+
+
+def _dearest(price: Price) -> float:
+    """What is not known may be the dearest (I4)."""
+    return math.inf if price.hourly is None else price.hourly
+
+
+def _and_parked(hourly_usd: float) -> str:
+    return f" and ${hourly_usd:.3f}/h of parked volumes" if hourly_usd else ""
+
+
+def _and_snapshots(hourly_usd: float) -> str:
+    return f" and ${hourly_usd:.3f}/h of kept snapshots" if hourly_usd else ""

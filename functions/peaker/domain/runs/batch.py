@@ -1,0 +1,77 @@
+"""A batch: one run that brings several replicas into service, and its members. Pure.
+
+The run `R` has the lease, the donor and the snapshot set. Its first member works in the run's own rows, the others in
+rows of their own, `R-2`, `R-3`: steps, resources and tags are a member's, so that one is undone without the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import RunPart
+from peaker.domain.runs.run import Outcome
+from peaker_contract.steps import Method
+
+# What fails is tried again as another member, until so many times the wanted replicas have begun: with 100 of them at
+# most, their starts fit into the history of one execution.
+TRIES = 2
+
+MemberState = Literal["at_work", "in_service", "gone", "left"]
+
+
+class Batch(RunPart):
+    """What the run is to bring into service, and its members by the round in which they began.
+
+    What is missing is tried again for as long as it would serve by `deadline`.
+    """
+
+    ledger_name = "batch"
+
+    wanted: int
+    deadline: datetime
+    rounds: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Run ids, in the order of their numbers."""
+        return tuple(member for begun in self.rounds for member in begun)
+
+
+class Member(RunPart):
+    """One replica of a batch. `gone`: undone, nothing of it is left; `left`: its undo did not end."""
+
+    ledger_name = "member"
+
+    batch: str
+    number: int
+    method: Method
+    state: MemberState = "at_work"
+    failure: Failure | None = None
+
+
+def member_run_id(batch: str, number: int) -> str:
+    """`R` for the first member, `R-2` for the second."""
+    return batch if number == 1 else f"{batch}-{number}"
+
+
+def state_after(outcome: Outcome) -> MemberState:
+    """Where a member stands once its work or its undo has ended so."""
+    if outcome in ("succeeded", "rolled_forward"):
+        return "in_service"
+    return "left" if outcome == "undo_incomplete" else "gone"
+
+
+def outcome_of(wanted: int, members: Sequence[Member]) -> Outcome:
+    """How a batch whose members have all ended stands. What serves is never taken away by another's failure."""
+    serving = sum(one.state == "in_service" for one in members)
+    if any(one.state in ("left", "at_work") for one in members):
+        return "undo_incomplete"
+    if serving == 0:
+        return "rolled_back"
+    if serving < wanted:
+        return "partly"
+    late = any(one.state == "in_service" and one.failure is not None for one in members)
+    return "rolled_forward" if late else "succeeded"

@@ -1,0 +1,102 @@
+"""How each replica of a plan comes into service: built, or returned; by the settings, or in time for a deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, PastSteps, predict_return
+from peaker.domain.planning.methods.choice import MethodChoice, by_settings, choose
+from peaker.domain.planning.methods.situation import MethodEstimate, MethodName, Situation
+from peaker.domain.planning.methods.timing import LeadTimeFrame
+from peaker.domain.planning.parking import Method, choose_method, parked_seconds
+from peaker.domain.planning.plan import LeadTimeEstimate, ScaleOutPlan, Way
+from peaker.domain.planning.prices import PriceTable
+from peaker.domain.replicas.fleet import FleetState
+from peaker.ports import Ports
+from peaker_contract.steps import Part
+
+
+def best_method(
+    ports: Ports,
+    fleet: FleetState,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+    build: ScaleOutPlan,
+    prices: PriceTable,
+    taken: Collection[str],
+) -> Method:
+    """Build, or return a parked replica that is none of those `taken` by other members of the batch."""
+    hourly, once, lead = build.price.hourly, build.price.once, build.lead_time
+    usd = None
+    if hourly is not None and once is not None and lead is not None:
+        usd = round(once + hourly * lead.seconds / 3600, 4)
+    now = ports.clock.now()
+    return choose_method(fleet, ports.environment, prices, inputs, past, now, usd, taken)
+
+
+def beside(situation: Situation, taken: Collection[str], members: int) -> Situation:
+    """The situation of one of so many members: those `taken` are not parked for it, the region's rate is shared."""
+    return replace(
+        situation,
+        parked=tuple(one for one in situation.parked if one.instance_id not in taken),
+        rate_free_mib_per_s=situation.rate_free_mib_per_s / members,
+    )
+
+
+def way_of(
+    ports: Ports,
+    fleet: FleetState,
+    situation: Situation,
+    method: Method,
+    lead: LeadTime,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+) -> Way:
+    """By `method` and the settings without a deadline; with one by the cheapest method that is in time."""
+    if situation.ready_by is None:
+        choice = by_settings(situation, method.replica if method.action == "return" else None)
+    else:
+        choice = choose(situation)
+        method = _as_chosen(method, choice, fleet, ports)
+    taken = choice.taken
+    if method.action == "return":
+        back = predict_return(inputs, _behind(fleet, method, ports), past)
+        return Way(method=method, lead_time=estimated(back), choice=choice)
+    if situation.ready_by is None or taken is None:
+        return Way(method=method, lead_time=estimated(lead), choice=choice)
+    return Way(
+        method=method,
+        lead_time=estimated(lead, situation.frame, taken),
+        choice=choice,
+        rates_mib_per_s=taken.rates_mib_per_s,
+    )
+
+
+def _as_chosen(method: Method, choice: MethodChoice, fleet: FleetState, ports: Ports) -> Method:
+    """Build or return, as the choice says; the figures of the other way stay."""
+    taken = choice.taken
+    if taken is None or taken.name is not MethodName.RETURN or taken.replica is None:
+        return method.model_copy(update={"action": "build", "reason": choice.reason})
+    back = method.model_copy(update={"action": "return", "reason": choice.reason, "replica": taken.replica})
+    hours = round(_behind(fleet, back, ports) / 3600, 2)
+    seconds = None if taken.p50_seconds is None else round(taken.p50_seconds, 1)
+    usd = None if taken.usd is None else round(taken.usd, 4)
+    return back.model_copy(update={"return_seconds": seconds, "return_usd": usd, "parked_hours": hours})
+
+
+def estimated(
+    lead: LeadTime, frame: LeadTimeFrame | None = None, taken: MethodEstimate | None = None
+) -> LeadTimeEstimate:
+    """The prediction as the plan carries it; of a method that was chosen, with its own hydration and catch-up."""
+    parts = {part.name: round(part.p50_seconds, 1) for part in lead.components}
+    if frame is None or taken is None or taken.warm_seconds is None or taken.p50_seconds is None:
+        return LeadTimeEstimate(seconds=round(lead.p50_seconds, 1), parts=parts)
+    parts[Part.HYDRATION] = round(taken.warm_seconds, 1)
+    parts[Part.CATCH_UP] = round(frame.catch_up(taken.warm_seconds), 1)
+    return LeadTimeEstimate(seconds=round(taken.p50_seconds, 1), parts=parts)
+
+
+def _behind(fleet: FleetState, method: Method, ports: Ports) -> float:
+    parked = None if method.replica is None else fleet.replica(method.replica)
+    return 0.0 if parked is None else parked_seconds(parked, ports.clock.now())

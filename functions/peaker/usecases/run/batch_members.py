@@ -1,0 +1,37 @@
+"""The members of a batch as the ledger has them, and what they share: donor, source and snapshot set."""
+
+from __future__ import annotations
+
+from peaker.domain.runs.batch import Batch, Member
+from peaker.domain.runs.ledger import PartT, RunRow
+from peaker.domain.runs.run import StepInput
+from peaker.ports import Ports
+from peaker_contract.errors import LedgerInconsistent
+
+
+def shared_run(step: StepInput) -> str:
+    """The run whose rows have what all members share: the donor and its snapshot set."""
+    return step.batch or step.run_id
+
+
+def shared(ports: Ports, step: StepInput, kind: type[PartT]) -> PartT:
+    """The run's own part, else the batch's. Raises LedgerInconsistent when no step has settled it."""
+    own = ports.ledger.run(step.run_id).part(kind)
+    return own or ports.ledger.run(shared_run(step)).required(kind, step.step)
+
+
+def member_rows(ports: Ports, batch: Batch) -> dict[str, RunRow]:
+    """The rows that there are, in the order of the members."""
+    found = {}
+    for run_id in batch.members:
+        try:
+            found[run_id] = ports.ledger.run(run_id)
+        except LedgerInconsistent:
+            continue
+    return found
+
+
+def members_of(ports: Ports, batch: Batch) -> dict[str, Member]:
+    """By run id, in the order of their numbers."""
+    rows = member_rows(ports, batch)
+    return {run_id: found for run_id, row in rows.items() if (found := row.part(Member)) is not None}
