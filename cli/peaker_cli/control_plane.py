@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,8 @@ from peaker_cli.failures import ControlPlaneError
 from peaker_contract import names
 from peaker_contract.errors import ResourceNotFound
 
+# In what StartExecution answered, which Step Functions keeps as text.
+_EXECUTION_ARN = re.compile(r'"ExecutionArn":\s*"([^"]+)"')
 _ENDED = {"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}
 _deserialize = TypeDeserializer().deserialize
 
@@ -144,30 +147,40 @@ class ControlPlane:
         progress: Callable[[str], None] | None = None,
         poll_seconds: float = 1.0,
     ) -> Execution:
-        """Follow an execution to its end, naming each state that it enters. Raises ControlPlaneError past the limit."""
+        """Follow an execution to its end, naming each state that it enters, and those of the members of its batch.
+
+        Raises ControlPlaneError past the limit.
+        """
         deadline = time.monotonic() + limit_seconds
-        seen = 0
+        seen: dict[str, int] = {}
         while True:
             execution = self.describe(execution_arn)
             if progress is not None:
-                states = list(self.entered_states(execution_arn))
-                for state in states[seen:]:
-                    progress(state)
-                seen = len(states)
+                for arn, states in self.entered_states(execution_arn):
+                    for state in states[seen.get(arn, 0) :]:
+                        progress(state)
+                    seen[arn] = len(states)
             if execution.ended:
                 return execution
             if time.monotonic() > deadline:
                 raise ControlPlaneError(f"{execution_arn} still runs after {limit_seconds:.0f} s")
             time.sleep(poll_seconds)
 
-    def entered_states(self, execution_arn: str) -> Iterator[str]:
-        """Names of the states that an execution has entered, in order."""
+    def entered_states(self, execution_arn: str) -> Iterator[tuple[str, list[str]]]:
+        """The states that an execution has entered, in order, then those of each execution that it waits for."""
         pages = self.client("stepfunctions").get_paginator("get_execution_history")
+        states: list[str] = []
+        children: list[str] = []
         for page in pages.paginate(executionArn=execution_arn):
             for event in page["events"]:
-                details = event.get("stateEnteredEventDetails")
-                if details:
-                    yield str(details["name"])
+                if details := event.get("stateEnteredEventDetails"):
+                    states.append(str(details["name"]))
+                submitted = event.get("taskSubmittedEventDetails", {})
+                if "startExecution.sync" in str(submitted.get("resource", "")):
+                    children += _EXECUTION_ARN.findall(str(submitted.get("output", "")))
+        yield execution_arn, states
+        for child in children:
+            yield from self.entered_states(child)
 
     def executions(self, workflow: str) -> list[tuple[str, str]]:
         """(ARN, status) of a workflow's executions, newest first."""

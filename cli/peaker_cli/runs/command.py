@@ -14,6 +14,7 @@ from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.report.receipt import assemble_receipt
 from peaker.domain.report.run_progress import RunProgress, run_progress
+from peaker.domain.runs.batch import Member
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.runs.run_memory import RunReplica
@@ -24,8 +25,9 @@ from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.printing import console, echo
 from peaker_cli.runs.receipt import duration
-from peaker_cli.status.document import RunAtWork, as_document, ended_execution, is_worked_on
+from peaker_cli.status.document import as_document
 from peaker_cli.status.gather import StatusReader
+from peaker_cli.status.run_at_work import RunAtWork, ended_execution, is_worked_on
 from peaker_contract.cluster import ClusterSettings
 
 EPILOG = "Examples: peaker runs orders --env prod; peaker runs orders --limit 5 --json"
@@ -139,7 +141,9 @@ def open_line(
     now: datetime,
 ) -> RunLine:
     """The line of a run without a receipt; `at_work` is the holder of its cluster's lease."""
-    holder = at_work if at_work is not None and at_work.lease.run_id == run.run_id else None
+    member = run.part(Member)
+    leased = {run.run_id} if member is None else {run.run_id, member.batch}
+    holder = at_work if at_work is not None and at_work.lease.run_id in leased else None
     state = run.outcome if run.outcome != AT_WORK else AT_WORK if holder and is_worked_on(holder) else LEFT
     ended = ended_execution(holder.execution) if holder else None
     progress = (

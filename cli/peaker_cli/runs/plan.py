@@ -82,12 +82,15 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     price, lead = plan["price"], plan["lead_time"]
-    returned = plan["method"]["replica"] if _returns(plan) else None
-    if returned:
-        table.add_row("return", f"{returned}, parked")
-    to_build = plan["count"] - bool(returned)
-    if to_build:
-        table.add_row("build", f"{to_build} x {plan['instance_type']} in {', '.join(plan['zones'][:1])}")
+    members = plan.get("members") or [{**plan, "number": 1}]
+    for member in members:
+        if _returns(member):
+            table.add_row("return", f"{member['method']['replica']}, parked{_ready(member, members)}")
+    for member in members:
+        if not _returns(member):
+            zone = ", ".join(member["zones"][:1])
+            table.add_row("build", f"1 x {plan['instance_type']} in {zone}{_ready(member, members)}")
+    returned = all(_returns(member) for member in members)
     table.add_row(
         "fleet", f"{plan['serving']} serving, {plan['building']} building, at most {plan['max_replicas']}"
     )
@@ -100,6 +103,8 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
         table.add_row("", ", ".join(f"{name} {duration(seconds)}" for name, seconds in longest))
     table.add_row("ready at", plan["ready_at"] or "unknown")
     table.add_row("price", _price(price))
+    if len(members) > 1:
+        table.add_row("batch", _batch(plan))
     table.add_row("", f"by {price['source']}")
     if price.get("snapshots_gib"):
         table.add_row("snapshots", _snapshots(price))
@@ -120,6 +125,25 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
         parts += [Text(), render_checks(plan["checks"])]
     return Panel(
         Group(*parts, Text(), *(refusals or [verdict])), title=f"plan for {plan['cluster']}", padding=(0, 1)
+    )
+
+
+def _ready(member: dict[str, Any], members: list[dict[str, Any]]) -> str:
+    """When it will serve; of one replica alone the plan says so in a line of its own."""
+    if len(members) == 1:
+        return ""
+    late = (member.get("choice") or {}).get("in_time") is False
+    return f", serves at {member['ready_at'] or 'an unknown time'}{', after the deadline' if late else ''}"
+
+
+def _batch(plan: dict[str, Any]) -> str:
+    """What all of the batch cost together."""
+    price = plan["batch_price"]
+    if price["hourly"] is None or price["once"] is None:
+        return f"{len(plan['members'])} replicas at an unknown price"
+    return (
+        f"{len(plan['members'])} replicas from one snapshot set: ${price['hourly']:.4f} an hour, "
+        f"${price['once']:.4f} once"
     )
 
 

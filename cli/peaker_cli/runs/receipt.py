@@ -50,6 +50,7 @@ def render_receipt(
         for line in (_way(receipt), _cost(receipt), _parking(receipt), _standing(receipt), _lead(receipt))
         if line
     ]
+    parts += [Text(line) for line in _members(receipt)]
     parts += [Text(line, overflow="fold") for line in proof_lines(receipt)]
     parts += [Text(f"note: {note}") for note in receipt.get("notes") or ()]
     if receipt.get("failure"):
@@ -79,6 +80,21 @@ def _steps(receipt: dict[str, Any], real: float | None) -> Table:
 def _resources(receipt: dict[str, Any]) -> Text:
     made = [f"{r['kind']} {r['id'] or r['name']} ({r['state']})" for r in receipt["resources"]]
     return Text("resources: " + (", ".join(made) if made else "none made"))
+
+
+def _members(receipt: dict[str, Any]) -> list[str]:
+    """A line for each replica of a batch, where there are several."""
+    members = receipt.get("members") or ()
+    if len(members) < 2:
+        return []
+    return [
+        f"member {one['number']}: {one['method']}, {one['state'].replace('_', ' ')}"
+        + (f", {one['instance_id']}" if one["instance_id"] else "")
+        + (f", serves since {_clock(one['serving_at'])}" if one["serving_at"] else "")
+        + (f": {one['failure']}" if one["failure"] else "")
+        + ("" if one["run_id"] == receipt["run_id"] else f" ({one['run_id']})")
+        for one in members
+    ]
 
 
 def _cost(receipt: dict[str, Any]) -> str:

@@ -19,9 +19,10 @@ from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import console, echo
 from peaker_cli.runs.command import RunLine, open_line
 from peaker_cli.runs.receipt import render_receipt
-from peaker_cli.status.document import as_document, run_status
+from peaker_cli.status.document import as_document
 from peaker_cli.status.gather import StatusReader
 from peaker_cli.status.rendering import ended_line, progress_line
+from peaker_cli.status.run_at_work import run_status
 from peaker_contract.errors import LedgerInconsistent
 
 EPILOG = "Example: peaker receipt scale-out-orders-20261121T014000-9f3a --env prod"

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from peaker.domain.decoding import MISFITS
 from peaker.domain.instants import from_iso, seconds_between, to_iso
-from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.replicas.inventory import Instance
-from peaker.domain.report.run_progress import RunProgress, run_progress
-from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
-from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 
+from peaker_cli.status.run_at_work import RunAtWork, RunStatus, run_status
 from peaker_contract.cluster import ClusterSettings
 
 # As long as the workflows themselves believe a published figure.
@@ -33,19 +30,6 @@ class Alarm:
     name: str
     since: datetime | None
     reason: str
-
-
-@dataclass(frozen=True)
-class RunAtWork:
-    """Who holds the cluster's lease, and what the ledger has of that run; `run` is None before it is written.
-
-    `execution` is what Step Functions says of it: a run whose execution was stopped keeps its lease until it is undone.
-    """
-
-    lease: LeaseRow
-    run: RunRow | None
-    steps: tuple[StepRow, ...]
-    execution: RunExecution | Unknown
 
 
 @dataclass(frozen=True)
@@ -78,29 +62,6 @@ class ReplicaStatus:
     serves: bool | Unknown
     lag_seconds: Reading
     share_of_reads: Reading
-
-
-@dataclass(frozen=True)
-class RunStatus:
-    """The run at work. `ready_at_by_plan` is what the plan predicted; the lease is renewed with every step.
-
-    `undone_by_roll_back`: the execution ended, and a step has begun since.
-    """
-
-    run_id: str
-    operation: str
-    reason: str
-    started_at: datetime | None
-    execution: RunExecution | Unknown
-    undone_by_roll_back: bool
-    progress: RunProgress | Unknown
-    ready_at_by_plan: datetime | None
-    lease_until: datetime
-
-    @property
-    def ended(self) -> RunExecution | None:
-        """The execution, when it is known to have ended."""
-        return ended_execution(self.execution)
 
 
 @dataclass(frozen=True)
@@ -257,48 +218,6 @@ def _run(facts: Facts) -> RunStatus | Unknown | None:
     if found is None or isinstance(found, Unknown):
         return found
     return run_status(found, facts.settings, facts.now)
-
-
-def run_status(found: RunAtWork, settings: ClusterSettings, now: datetime) -> RunStatus:
-    """The run that holds the lease, and how far it is."""
-    run = found.run
-    plan = run.part(ScaleOutPlan) if run else None
-    ended = ended_execution(found.execution)
-    progress = run_progress(found.steps, settings, now, plan)
-    return RunStatus(
-        run_id=found.lease.run_id,
-        operation=found.lease.operation,
-        reason=run.request.why if run else "",
-        started_at=run.started_at if run else None,
-        execution=found.execution,
-        undone_by_roll_back=_has_step_since(found.steps, ended.ended_at if ended else None),
-        progress=_without_end(progress, ended.text) if ended else progress,
-        ready_at_by_plan=plan.ready_at if plan else None,
-        lease_until=found.lease.held_until,
-    )
-
-
-def ended_execution(execution: RunExecution | Unknown) -> RunExecution | None:
-    """The execution, when it is known to have ended."""
-    return execution if isinstance(execution, RunExecution) and execution.ended else None
-
-
-def is_worked_on(found: RunAtWork) -> bool:
-    """Its execution runs, as far as is known, or roll_back has begun what undoes it."""
-    ended = ended_execution(found.execution)
-    return ended is None or _has_step_since(found.steps, ended.ended_at)
-
-
-def _has_step_since(steps: Sequence[StepRow], ended_at: datetime | None) -> bool:
-    return ended_at is not None and any(step.started_at > ended_at for step in steps)
-
-
-def _without_end(progress: RunProgress | Unknown, why: str) -> RunProgress | Unknown:
-    """Nobody waits for a prewarm whose execution ended."""
-    if isinstance(progress, Unknown) or progress.prewarm is None:
-        return progress
-    prewarm = replace(progress.prewarm, eta_seconds=Unknown(why), goes_on_at=None, deadline=None)
-    return replace(progress, prewarm=prewarm)
 
 
 def _capacity(facts: Facts) -> CapacityStatus:

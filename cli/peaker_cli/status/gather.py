@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeVar
@@ -21,7 +22,8 @@ from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
-from peaker.domain.runs.ledger import LeaseRow
+from peaker.domain.runs.batch import Batch
+from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run_execution import RunExecution, operation_of
 from peaker.ports import TrafficRouter
 from peaker.usecases.plan.gather_fleet import fleet_of
@@ -29,7 +31,8 @@ from peaker.usecases.plan.gather_fleet import fleet_of
 from peaker_cli.aws_failures import EXPECTED, one_line
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.failures import ControlPlaneError
-from peaker_cli.status.document import Alarm, Facts, RunAtWork
+from peaker_cli.status.document import Alarm, Facts
+from peaker_cli.status.run_at_work import MemberAtWork, RunAtWork
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent, PeakerError, UnknownCluster
 from peaker_contract.names import of_cluster
@@ -98,7 +101,17 @@ class StatusReader:
             run = self.ledger.run(lease.run_id)
         except LedgerInconsistent:  # it has the lease and has not written its row yet
             return RunAtWork(lease, None, (), execution)
-        return RunAtWork(lease, run, tuple(self.ledger.steps(lease.run_id)), execution)
+        return RunAtWork(lease, run, tuple(self.ledger.steps(lease.run_id)), execution, self._members(run))
+
+    def _members(self, run: RunRow) -> tuple[MemberAtWork, ...]:
+        """Of a batch of several; the rows of one that has not begun are not there yet."""
+        batch = run.part(Batch)
+        found = []
+        for run_id in () if batch is None or len(batch.members) < 2 else batch.members:
+            with suppress(LedgerInconsistent):
+                row = self.ledger.run(run_id)
+                found.append(MemberAtWork(row, tuple(self.ledger.steps(run_id))))
+        return tuple(found)
 
     def _execution(self, lease: LeaseRow) -> RunExecution | Unknown:
         # Kept snapshots are tended without an execution; no run of that kind is found in a workflow's list.

@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from peaker_cli.runs.receipt import duration
-from peaker_cli.status.document import ClusterStatus, DecisionStatus, ReplicaStatus, RunStatus
+from peaker_cli.status.document import ClusterStatus, DecisionStatus, ReplicaStatus
+from peaker_cli.status.run_at_work import MemberStatus, RunStatus
 
 _BAR_CELLS = 24
 NOT_AT_WORK = "roll_back has not begun (docs/runbooks/abort-run.md)"
@@ -183,9 +184,17 @@ def _run_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
         if prewarm.deadline is not None:
             left = duration(max(0.0, seconds_between(status.at, prewarm.deadline)))
             lines.append(("deadline", Text(f"{prewarm.deadline:%d %b %H:%M} (in {left}); then it fails")))
+    lines += [(f"member {one.number}", Text(_member_line(one, status.at))) for one in run.members]
     if run.ready_at_by_plan is not None and not run.ended:
         lines.append(("ready by plan", Text(f"{run.ready_at_by_plan:%d %b %H:%M:%S}")))
     return lines
+
+
+def _member_line(member: MemberStatus, now: datetime) -> str:
+    """`build, LaunchReplica for 40.0 s`, or where it stands once it has ended."""
+    if member.state == "at_work":
+        return f"{member.method}, {progress_line(member.progress, now)}"
+    return f"{member.method}, {member.state.replace('_', ' ')}"
 
 
 def _step_line(run: RunStatus, now: datetime) -> tuple[str, RenderableType]:

@@ -1,0 +1,125 @@
+"""The run at work, as `peaker status` and the commands that follow a run give it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.reading import Unknown
+from peaker.domain.report.run_progress import RunProgress, run_progress
+from peaker.domain.runs.batch import Member
+from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
+from peaker.domain.runs.run_execution import RunExecution
+
+from peaker_contract.cluster import ClusterSettings
+
+
+@dataclass(frozen=True)
+class MemberAtWork:
+    """What the ledger has of one replica of a batch."""
+
+    run: RunRow
+    steps: tuple[StepRow, ...]
+
+
+@dataclass(frozen=True)
+class RunAtWork:
+    """Who holds the cluster's lease, and what the ledger has of that run; `run` is None before it is written.
+
+    `execution` is what Step Functions says of it: a run whose execution was stopped keeps its lease until it is undone.
+    `members` are those of a batch of several replicas.
+    """
+
+    lease: LeaseRow
+    run: RunRow | None
+    steps: tuple[StepRow, ...]
+    execution: RunExecution | Unknown
+    members: tuple[MemberAtWork, ...] = ()
+
+
+@dataclass(frozen=True)
+class MemberStatus:
+    """One replica of a batch of several: built or returned, where it stands, and the step that it is in."""
+
+    run_id: str
+    number: int
+    method: str
+    state: str
+    progress: RunProgress | Unknown
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """The run at work. `ready_at_by_plan` is what the plan predicted; the lease is renewed with every step.
+
+    `undone_by_roll_back`: the execution ended, and a step has begun since.
+    """
+
+    run_id: str
+    operation: str
+    reason: str
+    started_at: datetime | None
+    execution: RunExecution | Unknown
+    undone_by_roll_back: bool
+    progress: RunProgress | Unknown
+    ready_at_by_plan: datetime | None
+    lease_until: datetime
+    members: tuple[MemberStatus, ...] = ()
+
+    @property
+    def ended(self) -> RunExecution | None:
+        """The execution, when it is known to have ended."""
+        return ended_execution(self.execution)
+
+
+def run_status(found: RunAtWork, settings: ClusterSettings, now: datetime) -> RunStatus:
+    """The run that holds the lease, and how far it is."""
+    run = found.run
+    plan = run.part(ScaleOutPlan) if run else None
+    ended = ended_execution(found.execution)
+    progress = run_progress(found.steps, settings, now, plan)
+    return RunStatus(
+        run_id=found.lease.run_id,
+        operation=found.lease.operation,
+        reason=run.request.why if run else "",
+        started_at=run.started_at if run else None,
+        execution=found.execution,
+        undone_by_roll_back=_has_step_since(found.steps, ended.ended_at if ended else None),
+        progress=_without_end(progress, ended.text) if ended else progress,
+        ready_at_by_plan=plan.all_ready_at if plan else None,
+        lease_until=found.lease.held_until,
+        members=tuple(_members(found, settings, now)),
+    )
+
+
+def _members(found: RunAtWork, settings: ClusterSettings, now: datetime) -> Iterator[MemberStatus]:
+    for one in found.members:
+        member = one.run.part(Member)
+        if member is not None:
+            progress = run_progress(one.steps, settings, now, one.run.part(ScaleOutPlan))
+            yield MemberStatus(one.run.run_id, member.number, member.method.value, member.state, progress)
+
+
+def ended_execution(execution: RunExecution | Unknown) -> RunExecution | None:
+    """The execution, when it is known to have ended."""
+    return execution if isinstance(execution, RunExecution) and execution.ended else None
+
+
+def is_worked_on(found: RunAtWork) -> bool:
+    """Its execution runs, as far as is known, or roll_back has begun what undoes it."""
+    ended = ended_execution(found.execution)
+    return ended is None or _has_step_since(found.steps, ended.ended_at)
+
+
+def _has_step_since(steps: Sequence[StepRow], ended_at: datetime | None) -> bool:
+    return ended_at is not None and any(step.started_at > ended_at for step in steps)
+
+
+def _without_end(progress: RunProgress | Unknown, why: str) -> RunProgress | Unknown:
+    """Nobody waits for a prewarm whose execution ended."""
+    if isinstance(progress, Unknown) or progress.prewarm is None:
+        return progress
+    prewarm = replace(progress.prewarm, eta_seconds=Unknown(why), goes_on_at=None, deadline=None)
+    return replace(progress, prewarm=prewarm)
