@@ -68,8 +68,7 @@ class _Fault:
     def _stop(self) -> None:
         execution = self._execution
         assert execution is not None
-        parents = [one for one in self._world.workflows.executions if execution in one.children]
-        self._world.stop(parents[0] if parents else execution)
+        self._world.stop(self._world.workflows.root(execution))
 
     def _deliveries(self, execution: Execution) -> tuple[float, ...]:
         chance = self._world.random
@@ -81,9 +80,7 @@ class _Fault:
         return (first,)
 
     def _stopped(self) -> Execution | None:
-        execution = self._execution
-        parents = [one for one in self._world.workflows.executions if execution in one.children]
-        return parents[0] if parents else execution
+        return None if self._execution is None else self._world.workflows.root(self._execution)
 
 
 def run_cell(cell: Cell) -> Result:

@@ -87,7 +87,7 @@ class Situation:
             return beside(invocation) or own
 
         def entered(walk: Walk, state: str) -> None:
-            if state == self.stopped_at and walk is execution.walk:
+            if state == self.stopped_at and world.workflows.root(world.workflows.of(walk)) is execution:
                 world.time.after(0.5, lambda: world.stop(execution))
 
         world.functions.interfere = interfere
@@ -118,6 +118,10 @@ def _serving(world: World) -> None:
     world.run_for(2 * 3600)
 
 
+def _peak_of_three(world: World) -> None:
+    world.load(350, 4)
+
+
 def _parked(world: World) -> None:
     _serving(world)
     parked = world.run("scale_in")
@@ -131,6 +135,7 @@ def _serving_under_load(world: World) -> None:
     world.load(250, 2)
 
 
+OF_THREE = {"max_replicas": 4}
 SCHEDULE = {"trigger": {"kind": "schedule"}}
 PARKING = {"retirement": {"idle_seconds": 60, "park": "always"}}
 LATE_FAILURE = {"load_buffer_pool": "DiskFull"}
@@ -143,8 +148,11 @@ SITUATIONS: Mapping[str, Situation] = {
     "build refused": Situation("scale_out", changes={"max_replicas": 1}),
     "build without a lease": Situation("scale_out", refused={"AcquireLease": "lease.acquire"}),
     "build fails": Situation("scale_out", answers=LATE_FAILURE),
+    "batch of three": Situation("scale_out", {"count": 3}, changes=OF_THREE, prepare=_peak_of_three),
     "build and its undo fail": Situation(
-        "scale_out", answers=LATE_FAILURE, refused={"UndoScaleOut": "compute.terminate"}
+        "scale_out",
+        answers=LATE_FAILURE,
+        refused={"UndoMember": "compute.terminate", "UndoScaleOut": "compute.terminate"},
     ),
     "return": Situation("scale_out", changes=PARKING, prepare=_parked),
     "retire": Situation("scale_in", prepare=_serving),

@@ -6,7 +6,9 @@ from datetime import timedelta
 
 from peaker.domain.planning.parking import Disposal, ParkingFigures
 from peaker.domain.planning.plan import Price, ScaleOutPlan
+from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.execution_input import ExecutionInput
+from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunPart, RunRow
 from peaker.domain.runs.run_memory import (
     BlockList,
@@ -24,6 +26,7 @@ from peaker.domain.service.ramp import Ramp
 from peaker.domain.storage.set_manifest import SetManifest, Stack, StackVolume
 from peaker.domain.storage.storage_looks import Look, NextLook, StorageLooks
 
+from peaker_contract.steps import Method
 from tests.support.fakes import NOON
 
 RUN = RunRow("run-1", "orders", "scale_out", NOON, ExecutionInput(cluster="orders", reason="sale at eight"))
@@ -95,5 +98,13 @@ ONE_OF_EACH: tuple[RunPart, ...] = (
         ],
         gtid_set="a:1-9",
         volumes={"data": "vol-1"},
+    ),
+    Batch(wanted=2, deadline=LATER, rounds=(("run-1", "run-1-2"), ("run-1-3",))),
+    Member(
+        batch="run-1",
+        number=2,
+        method=Method.BUILD,
+        state="gone",
+        failure=Failure(failed_step="VerifyStorage", error="StorageNotWarm", cause="cold"),
     ),
 )

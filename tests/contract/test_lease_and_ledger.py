@@ -257,3 +257,52 @@ def test_of_many_who_want_it_at_once_one_gets_it(lease: Lease) -> None:
     for thread in threads:
         thread.join()
     assert (len(got), len(refused)) == (1, 7)
+
+
+def member_of(holder: Holder, token: int | None = 0) -> Holder:
+    return replace(holder, run_id="run-1-2", batch="run-1", member_token=token)
+
+
+def test_a_member_writes_into_rows_of_its_own_under_the_lease_of_its_batch(
+    ledger: Ledger, holder: Holder
+) -> None:
+    member = member_of(holder)
+    ledger.require_lease(member)
+    ledger.open_run(member, replace(RUN, run_id="run-1-2"))
+    ledger.settle(member, DONOR)
+    ledger.intend(member, ResourceKind.INSTANCE, "replica/a", "LaunchReplica", NOON, {})
+    assert [row.name for row in ledger.resources("run-1-2")] == ["replica/a"]
+    assert ledger.resources("run-1") == []
+
+
+def test_a_member_that_was_fenced_writes_nothing_more_and_the_others_go_on(
+    ledger: Ledger, holder: Holder
+) -> None:
+    member, other = member_of(holder), replace(member_of(holder), run_id="run-1-3")
+    for one in (member, other):
+        ledger.open_run(one, replace(RUN, run_id=one.run_id))
+    token = ledger.fence_member(member, NOON)
+    assert (token, ledger.member_token("run-1-2"), ledger.member_token("run-1-3")) == (1, 1, 0)
+    for write in (
+        lambda: ledger.settle(member, DONOR),
+        lambda: ledger.intend(member, ResourceKind.VOLUME, "data", "CreateVolumes", NOON, {}),
+        lambda: ledger.start_step(member, "CreateVolumes", NOON, NOON + HOUR),
+        lambda: ledger.require_lease(member),
+    ):
+        with pytest.raises(LeaseLost):
+            write()
+    ledger.settle(member_of(holder, token), DONOR)
+    ledger.settle(other, DONOR)
+    ledger.settle(holder, DONOR)
+
+
+def test_a_fence_of_the_batch_stops_its_members_and_none_of_them_can_fence(
+    lease: Lease, ledger: Ledger, holder: Holder
+) -> None:
+    member = member_of(holder)
+    ledger.open_run(member, replace(RUN, run_id="run-1-2"))
+    lease.acquire("orders", "run-1", "scale_out", NOON, NOON + HOUR, fence=True)
+    with pytest.raises(LeaseLost):
+        ledger.settle(member, DONOR)
+    with pytest.raises(LeaseLost):
+        ledger.fence_member(member, NOON)

@@ -16,6 +16,7 @@ from peaker.adapters.dynamodb.items import LedgerTable, run_key
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, ResourceKind, RunPart
 from peaker.domain.runs.run import FailedStep
@@ -197,6 +198,8 @@ class TestARunOfTheVersionBefore(OfDynamoDb):
         assert {type(one) for one in ONE_OF_EACH if run.part(type(one)) is None} == {
             TakenUp,
             SetManifest,
+            Batch,
+            Member,
         }
         assert run.part(Donor) == DONOR
         ramp = run.required(Ramp, "RampTraffic")

@@ -98,14 +98,14 @@ def at(state: str, make: Callable[[], Any], attempts: range = range(1, 2)) -> Ca
 
 
 def stopped_at(world: World, *places: tuple[str, str]) -> None:
-    """Whatever execution enters one of these states, of this workflow, is stopped there; once each."""
+    """Whatever enters one of these states, of this workflow, is stopped there, with what started it; once each."""
     left = set(places)
 
     def entered(walk: Any, state: str) -> None:
         execution = world.workflows.of(walk)
         if (execution.workflow, state) in left:
             left.discard((execution.workflow, state))
-            world.time.after(0, lambda: world.stop(execution))
+            world.time.after(0, lambda: world.stop(world.workflows.root(execution)))
 
     world.workflows.on_enter = entered
 
@@ -142,7 +142,7 @@ def test_a_stop_while_the_lease_is_being_taken() -> None:
 def test_roll_back_itself_is_stopped(state: str) -> None:
     with a_world() as world:
         execution = world.start("scale_out")
-        stopped_at(world, ("scale_out", "AttachVolumes"), ("roll_back", state))
+        stopped_at(world, ("add_replica", "AttachVolumes"), ("roll_back", state))
         world.finish(execution)
         free_within(world, 15 * MINUTE)
         world.run_for(HOUR)
@@ -261,7 +261,7 @@ def test_a_stop_event_that_comes_twice_is_no_failure() -> None:
     with a_world() as world:
         world.deliveries = lambda _: (2.0, 40.0)
         execution = world.start("scale_out")
-        stopped_at(world, ("scale_out", "AttachVolumes"))
+        stopped_at(world, ("add_replica", "AttachVolumes"))
         world.finish(execution)
         world.run_for(HOUR)
         settled(world)
@@ -362,6 +362,11 @@ def test_an_earlier_attempt_of_a_failed_retirement_lands_before_its_undo() -> No
         settled(world, peaks=1)
 
 
+def entered(world: World) -> set[str]:
+    """The states that any execution has come to."""
+    return {state for one in world.workflows.executions for state in one.states}
+
+
 def failover(world: World) -> None:
     """Another server is the source from now on, and nothing else has changed."""
     old = next(one for one in world.account.instances.values() if one["tags"].get(ROLE_TAG) == "source")
@@ -376,7 +381,7 @@ def test_a_failover_during_a_build() -> None:
         world.workflows.on_enter = lambda _, state: failover(world) if state == "LoadBufferPool" else None
         execution = world.run("scale_out")
         assert execution.states[-1] == "ScaleOutRolledBack"
-        assert "AwaitHealthy" not in execution.states
+        assert "AwaitHealthy" not in entered(world)
         world.run_for(HOUR)
         settled(world)
 
@@ -390,7 +395,7 @@ def test_a_volume_that_is_mounted_nowhere_any_more_at_the_door() -> None:
         world.commands.scripts["check_mounts", None] = [{"mounts": gone}]
         execution = world.run("scale_out")
         assert execution.states[-1] == "ScaleOutRolledBack"
-        assert "AwaitHealthy" not in execution.states
+        assert "AwaitHealthy" not in entered(world)
         world.run_for(HOUR)
         settled(world)
 
@@ -417,7 +422,7 @@ def test_a_stop_whose_event_came_without_the_input() -> None:
         without = {"input": None, "inputDetails": {"included": False}}
         world.workflows.detail = lambda execution: {**told(execution), **without}  # type: ignore[method-assign]
         execution = world.start("scale_out")
-        stopped_at(world, ("scale_out", "AttachVolumes"))
+        stopped_at(world, ("add_replica", "AttachVolumes"))
         world.finish(execution)
         world.run_for(HOUR)
         settled(world)

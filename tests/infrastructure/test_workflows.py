@@ -19,7 +19,10 @@ from tests.infrastructure.conftest import Assembly
 from tests.support.workflows import MACHINES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-CALLEES = {f"{one.pascal_name}Arn" for one in FUNCTIONS} | {"PrewarmStateMachineArn"}
+CALLEES = {f"{one.pascal_name}Arn" for one in FUNCTIONS} | {
+    "PrewarmStateMachineArn",
+    "AddReplicaStateMachineArn",
+}
 
 
 def spoilt(monkeypatch: pytest.MonkeyPatch, folder: Path, *path: str, value: Any) -> None:

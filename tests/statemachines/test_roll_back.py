@@ -28,7 +28,7 @@ def stopped(
     arn = cloud.start(workflow, given)
     state = "".join(part.capitalize() for part in handler.split("_"))
     # Stopped while it waits to try again: a function that runs at the stop runs to its end, on AWS too.
-    cloud.eventually(lambda: cloud.last_state({"executionArn": arn}) == state and fault.times < ENOUGH, 60)
+    cloud.eventually(lambda: state in cloud.states_now(arn) and fault.times < ENOUGH, 60)
     stepfunctions.stop_execution(executionArn=arn, cause="pressed Stop in the console")
     fault.times = 0
     clock.set(scale=usual)

@@ -216,13 +216,17 @@ def test_a_cluster_without_a_replica_is_refused_with_the_reason(cloud: WorkflowC
     assert cloud.lease_is_free(cluster)
 
 
-def test_two_replicas_are_two_runs_one_after_the_other(cloud: WorkflowCloud) -> None:
+def test_two_replicas_come_in_one_run_from_one_snapshot_set(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster()
     execution = cloud.run("scale_out", {"cluster": cluster.name, "count": 2}, limit_seconds=120)
     assert execution["status"] == "SUCCEEDED", execution
     first, second = sorted(cloud.runs(cluster))
     assert second == f"{first}-2"
     assert list(cloud.health(cluster).values()).count("healthy") == 3
+    assert len(cloud.kept_snapshots(cluster)) == 2, "a set of the two data volumes"
+    told = cloud.receipt(first)["members"]
+    assert [(one["run_id"], one["state"]) for one in told] == [(first, "in_service"), (second, "in_service")]
+    assert cloud.receipt(second)["outcome"] == "succeeded"
 
 
 def test_a_dead_prewarm_engine_was_started_again(

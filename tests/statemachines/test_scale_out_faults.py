@@ -1,4 +1,7 @@
-"""A fault at every task state of scale_out: nothing of the run remains, and the serving fleet is as it was (I9)."""
+"""A fault at every task state of scale_out and of its member: nothing of the run remains (I9).
+
+The serving fleet is as it was.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ from statemachines import structure
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 from tests.support.workflows import MACHINES
 
-MACHINE = MACHINES["scale_out"]
 # An error that no state retries: the state fails at once.
 FATAL = "AwsCallRejected"
 ROLLED_BACK = "Rolled back: nothing of the run is left and the serving fleet is as it was. "
@@ -23,7 +25,7 @@ ELSEWHERE = {
     "FenceScaleOut", "ReleaseUnseenLease", "ReleaseLease", "UndoScaleOut",
     "RecordFailure", "ReleaseLeaseAfterFailure", "RecordUndoIncomplete", "ReleaseLeaseAfterIncompleteUndo",
     "RecordRefusal", "ReleaseUnusedLease", "StartParkedReplica", "AwaitParkedReplica", "InstallOnParkedReplica",
-    "RecordReceipt",
+    "RecordReceipt", "RecordMember", "FenceMember", "UndoMember", "RecordMemberUndone", "RecordMemberLeft",
 }  # fmt: skip
 # States whose function makes something: the fault comes after the effect, too.
 EFFECTS = (
@@ -39,7 +41,8 @@ def handler_of(state: structure.State) -> str:
 
 TASKS = {
     state.name: handler_of(state)
-    for state in structure.states(MACHINE)
+    for workflow in ("scale_out", "add_replica")
+    for state in structure.states(MACHINES[workflow])
     if state.body["Type"] == "Task" and "FunctionName" in state.body["Arguments"]
 }
 CASES = [(name, "before") for name in TASKS if name not in ELSEWHERE and name != "InstallOnReplica"]
@@ -181,7 +184,8 @@ def test_without_an_answer_before_the_lease_the_plan_checks_the_shortage_under_i
 def test_an_undo_that_cannot_finish_says_so_and_still_frees_the_lease(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster()
     cloud.cloud.faults.add("lambda:create_volumes", FATAL)
-    cloud.cloud.faults.add("lambda:undo_run", "NotOwned", "on purpose")
+    # The member's own undo, its second try, and the undo of the whole run.
+    cloud.cloud.faults.add("lambda:undo_run", "NotOwned", "on purpose", times=3)
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert (execution["status"], cloud.last_state(execution)) == ("FAILED", "ScaleOutUndoIncomplete")
     assert f"CreateVolumes failed ({FATAL})" in execution["cause"]
@@ -199,12 +203,12 @@ def test_what_fails_after_the_replica_is_in_service_takes_nothing_away(
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert cloud.last_state(execution) == "ReplicaInServiceAfterFailure"
     assert execution["cause"].startswith(
-        "The replica serves and stays; a step after that failed. RecordReceipt"
+        "The replica serves and stays; a step after that failed. RecordMember"
     )
     assert sorted(cloud.health(cluster).values()) == ["healthy", "healthy"]
     assert cloud.lease_is_free(cluster)
     receipt = cloud.receipt(cloud.runs(cluster)[0])
-    assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_forward", "RecordReceipt")
+    assert (receipt["outcome"], receipt["failure"]["failed_step"]) == ("rolled_forward", "RecordMember")
 
 
 def test_a_record_that_cannot_be_written_hides_nothing(cloud: WorkflowCloud) -> None:

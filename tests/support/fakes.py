@@ -507,7 +507,7 @@ class FakeLease:
 
     def holds(self, holder: Holder) -> bool:
         row = self.rows.get(holder.cluster)
-        return row is not None and (row.run_id, row.fencing_token) == (holder.run_id, holder.fencing_token)
+        return row is not None and (row.run_id, row.fencing_token) == (holder.lease_run, holder.fencing_token)
 
     def move_end(self, holder: Holder, until: datetime) -> None:
         self.rows[holder.cluster] = replace(self.rows[holder.cluster], held_until=until)
@@ -523,9 +523,18 @@ class FakeLedger:
         self._replicas: dict[str, dict[str, ReplicaRow]] = {}
         self._receipts: dict[str, dict[str, Any]] = {}
         self._sets: dict[str, dict[str, SnapshotSet]] = {}
+        self._tokens: dict[str, int] = {}
 
     def require_lease(self, holder: Holder) -> None:
         self._check(holder)
+
+    def fence_member(self, holder: Holder, at: datetime) -> int:
+        self._check(replace(holder, member_token=None))
+        self._tokens[holder.run_id] = self.member_token(holder.run_id) + 1
+        return self._tokens[holder.run_id]
+
+    def member_token(self, run_id: str) -> int:
+        return self._tokens.get(run_id, 0)
 
     def open_run(self, holder: Holder, run: RunRow) -> None:
         self._check(holder)
@@ -632,7 +641,8 @@ class FakeLedger:
         self._runs[holder.run_id] = replace(self.run(holder.run_id), **values)
 
     def _check(self, holder: Holder) -> None:
-        if not self._lease.holds(holder):
+        fenced = holder.member_token not in (None, self.member_token(holder.run_id))
+        if fenced or not self._lease.holds(holder):
             raise LeaseLost(f"{holder.run_id} holds the lease of {holder.cluster} no more")
 
 

@@ -34,7 +34,7 @@ from localcloud.server import LocalCloud
 from localcloud.simulated_dataplane import SimulatedDataPlane, simulated_dataplane
 from peaker_contract.catalogue import FUNCTIONS
 from stacks.naming import Names
-from statemachines.expansion import as_text
+from statemachines.expansion import as_text, placeholder
 from tests.support.balanced_endpoint import make_balanced_endpoint
 from tests.support.builders import BY_NAME
 from tests.support.deployed_roles import DeployedRoles, trust
@@ -50,7 +50,13 @@ BUCKET = "peaker-packages"
 PROVEN = {"PrepareDonor": {"server_uuid": "uuid-of-the-donor"}, "VerifyStorage": {"verdict": "warm"}}
 LISTENER_PORTS = iter(range(20_000, 30_000))
 # With the workflows that each starts and waits for.
-WORKFLOWS = {"prewarm": (), "scale_out": ("prewarm",), "scale_in": (), "roll_back": ()}
+WORKFLOWS = {
+    "prewarm": (),
+    "add_replica": ("prewarm",),
+    "scale_out": ("add_replica",),
+    "scale_in": (),
+    "roll_back": (),
+}
 HOST_ROLE = "peaker-replica"
 PACKAGE_SHA256 = "ab" * 32
 CLOCK_SCALE = 600.0
@@ -163,7 +169,8 @@ class WorkflowCloud:
         definition = as_text(MACHINES[name])
         for function, arn in functions.items():
             definition = definition.replace(f"${{{function}Arn}}", arn)
-        definition = definition.replace("${PrewarmStateMachineArn}", self.machines.get("prewarm", ""))
+        for child in WORKFLOWS[name]:
+            definition = definition.replace(placeholder(child, "StateMachine"), self.machines[child])
         answer = self.client("stepfunctions").create_state_machine(
             name=NAMES.state_machine(name), definition=definition, roleArn=self.roles.workflow_role(name)
         )
@@ -402,6 +409,12 @@ class WorkflowCloud:
             if "stateEnteredEventDetails" in event
         ]
         return str(entered[-1]) if entered else ""
+
+    def states_now(self, execution_arn: str) -> list[str]:
+        """The state that an execution is in, and those of the executions that it waits for."""
+        children = [one.exec_arn for one in executions() if execution_arn in json.dumps(one.execution_input)]
+        below = [state for child in children for state in self.states_now(child)]
+        return [self.last_state({"executionArn": execution_arn}), *below]
 
     # -- what there is ---------------------------------------------------------------------------------------
 

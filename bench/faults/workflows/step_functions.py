@@ -61,6 +61,11 @@ class StepFunctions:
     def of(self, walk: Walk) -> Execution:
         return next(one for one in self.executions if one.walk is walk)
 
+    def root(self, execution: Execution) -> Execution:
+        """The one that was started by itself: its parent's parent, and so on."""
+        parents = [one for one in self.executions if execution in one.children]
+        return self.root(parents[0]) if parents else execution
+
     def invoke(self, walk: Walk, state: str, function: str, payload: Any) -> Promise:
         return self._functions.invoke(self.of(walk), state, function, payload)
 

@@ -94,7 +94,7 @@ class Walk:
                     self._filled(state.get("Error", ""), given, scope, name),
                     self._filled(state.get("Cause", ""), given, scope, name),
                 )
-            if kind in ("Task", "Parallel"):
+            if kind in ("Task", "Parallel", "Map"):
                 given, name = yield from self._tried(name, state, given, scope)
             elif kind == "Choice":
                 name = self._chosen(state, given, scope)
@@ -138,13 +138,21 @@ class Walk:
         return str(state["Default"])
 
     def _tried(self, name: str, state: Asl, given: Any, scope: Scope) -> Steps:
-        """A Task or a Parallel with its Retry and its Catch; the next input and the next state."""
+        """A Task, a Parallel or a Map with its Retry and its Catch; the next input and the next state."""
         tries = [0] * len(state.get("Retry", []))
         while True:
             try:
                 self._count(2)
                 if state["Type"] == "Parallel":
-                    result = yield from self._parallel(state, given, scope)
+                    branches = [(one, given) for one in state["Branches"]]
+                    result = yield from self._side_by_side(branches, scope)
+                elif state["Type"] == "Map":
+                    items = self._filled(state["Items"], given, scope, name)
+                    _require_list(items)
+                    self._count(2 * len(items))
+                    result = yield from self._side_by_side(
+                        [(state["ItemProcessor"], one) for one in items], scope
+                    )
                 else:
                     result = yield from self._task(name, state, given, scope)
                 self._count(1)
@@ -193,10 +201,13 @@ class Walk:
         promise.then(settle)
         return first
 
-    def _parallel(self, state: Asl, given: Any, scope: Scope) -> Steps:
+    def _side_by_side(self, machines: list[tuple[Asl, Any]], scope: Scope) -> Steps:
+        """Each machine with its input; the first that fails stops the others."""
         ended = Promise()
         around = scope.all()
-        branches = [Process(self._through(one, given, Scope(around))) for one in state["Branches"]]
+        branches = [Process(self._through(one, given, Scope(around))) for one, given in machines]
+        if not branches:
+            return []
         results: list[Any] = [None] * len(branches)
         missing = set(range(len(branches)))
 
@@ -280,6 +291,13 @@ def _function(placeholder: str) -> str:
     """`drain_replica` of `${DrainReplicaArn}`."""
     name = placeholder.removeprefix("${").removesuffix("Arn}")
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
+
+
+def _require_list(items: Any) -> None:
+    if not isinstance(items, list):
+        raise StateFailed(
+            "States.QueryEvaluationError", f"Items must be an array, got {type(items).__name__}"
+        )
 
 
 def _require_size(document: Any) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
-from peaker.adapters.dynamodb.items import ConditionFailed, LedgerTable, cluster_key
+from peaker.adapters.dynamodb.items import FENCE, ConditionFailed, LedgerTable, cluster_key, expiry, run_key
 from peaker.domain.runs.ledger import Holder
 
 from bench.faults.workflows.virtual_time import VirtualTime
 from bench.faults.world.account import Account
-from peaker_contract.errors import LeaseLost
 
 _COMPARED = re.compile(r"^\(?(\w+) (=|<>|<=|<|>=|>) (:\w+)\)?$")
 _FUNCTION = re.compile(r"^\(?attribute_(not_)?exists\((\w+)\)\)?$")
@@ -77,12 +78,16 @@ class MemoryTable(LedgerTable):
         self._put(changed)
         return dict(changed)
 
+    def fence_member(self, holder: Holder, at: datetime) -> int:
+        self._require_lease(replace(holder, member_token=None))
+        token = self.member_token(holder.run_id) + 1
+        self._put(
+            {"pk": run_key(holder.run_id), "sk": FENCE, "member_token": token, "expires_at": expiry(at)}
+        )
+        return token
+
     def _require_lease(self, holder: Holder) -> None:
-        lease = self.get(cluster_key(holder.cluster), "lease") or {}
-        if (lease.get("run_id"), lease.get("fencing_token")) != (holder.run_id, holder.fencing_token):
-            raise LeaseLost(
-                f"{holder.run_id} holds the lease of {holder.cluster} no more (token {holder.fencing_token})"
-            )
+        self.require_lease(holder)
 
     def _put(self, item: Mapping[str, Any]) -> None:
         kept = {name: one for name, one in item.items() if one is not None}

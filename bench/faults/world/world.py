@@ -61,7 +61,7 @@ REMOVALS = frozenset({"endpoint.deregister", "compute.stop", "compute.terminate"
 WRITES = frozenset({
     "lease.acquire", "lease.release", "ledger.open_run", "ledger.settle", "ledger.close_run", "ledger.start_step",
     "ledger.finish_step", "ledger.intend", "ledger.made", "ledger.mark", "ledger.set_replica", "ledger.keep_snapshots",
-    "ledger.forget_snapshots", "ledger.save_receipt", "ledger.settle_first",
+    "ledger.forget_snapshots", "ledger.save_receipt", "ledger.settle_first", "ledger.fence_member",
 })  # fmt: skip
 
 

@@ -14,8 +14,9 @@ from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import LeaseRow, RunRow, StepRow
 from peaker.domain.runs.run_execution import RunExecution
 from peaker.domain.storage.snapshot_sets import SnapshotSet
-from peaker_cli.status.document import Alarm, Facts, RunAtWork, RunStatus, as_document, cluster_status
+from peaker_cli.status.document import Alarm, Facts, as_document, cluster_status
 from peaker_cli.status.rendering import render_overview, render_status, status_line
+from peaker_cli.status.run_at_work import RunAtWork, RunStatus
 from rich.console import Console
 
 from tests.support.builders import BASE, RUN_ID, fleet_with, orders, replica

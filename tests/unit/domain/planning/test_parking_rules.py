@@ -25,7 +25,8 @@ from peaker.domain.planning.parking import (
     why_not_returned,
     why_not_worth_parking,
 )
-from peaker.domain.planning.plan import plan_scale_out
+from peaker.domain.planning.plan import Way
+from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.replicas.fleet import Parking, Replica, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState, Volume
@@ -235,7 +236,7 @@ def test_its_volumes_count_in_the_budget_until_it_returns() -> None:
     assert [one.code for one in refused.refusals] == ["budget"]
     assert "of parked volumes" in refused.refusal_text
     method = choose_method(fleet, "local", US_EAST_1, big_inputs(), PastSteps(), NOON, 5.0)
-    back = plan_scale_out(fleet, tight, US_EAST_1, NOON, method=method)
+    back = plan_scale_out(fleet, tight, US_EAST_1, NOON, ways=[Way(method=method)])
     assert (back.refusals, back.returns, back.price.once) == ((), PEAK, 0.0)
 
 
@@ -243,7 +244,7 @@ def test_a_return_needs_no_donor() -> None:
     sick = replica(BASE, health=TargetHealth(TargetState.UNHEALTHY))
     fleet = fleet_with(sick, parked(PEAK, 2))
     method = choose_method(fleet, "local", US_EAST_1, big_inputs(), PastSteps(), NOON, 5.0)
-    assert plan_scale_out(fleet, orders(), US_EAST_1, NOON, method=method).refusals == ()
+    assert plan_scale_out(fleet, orders(), US_EAST_1, NOON, ways=[Way(method=method)]).refusals == ()
     assert [one.code for one in plan_scale_out(fleet, orders(), US_EAST_1, NOON).refusals] == ["no_donor"]
 
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.planning.plan import LeadTimeEstimate, ScaleOutPlan, plan_scale_out, spread_zones
+from peaker.domain.planning.plan import LeadTimeEstimate, ScaleOutPlan, Way
+from peaker.domain.planning.plan_decision import plan_scale_out, spread_zones
 from peaker.domain.planning.prices import US_EAST_1, usd
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import FleetState, ReplicaState
@@ -26,7 +27,7 @@ BUILDING = replica(
 def plan(fleet: FleetState, count: int = 1, lease: LeaseRow | None = None, **settings: Any) -> ScaleOutPlan:
     lead = LeadTimeEstimate(seconds=1800, parts={"hydration": 1200})
     return plan_scale_out(
-        fleet, orders(**settings), US_EAST_1, NOON, count=count, lease=lease, lead_time=lead
+        fleet, orders(**settings), US_EAST_1, NOON, count=count, lease=lease, ways=[Way(lead_time=lead)]
     )
 
 

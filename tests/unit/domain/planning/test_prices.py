@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from peaker.domain.planning.fetched_prices import FetchedPrices, fetched, kept, price_table, why_due
 from peaker.domain.planning.fetched_prices import Quote as PriceQuote
-from peaker.domain.planning.plan import Price, plan_scale_out
+from peaker.domain.planning.plan import Price
+from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.planning.prices import EbsPrices, PriceTable
 from peaker.domain.reading import Known, Unknown
 

@@ -36,7 +36,7 @@ LAMBDA_CAUSE = json.dumps(
 def test_a_failure_is_read_out_of_the_wrappings_of_the_workflow() -> None:
     plain = Failure(failed_step="VerifyStorage", error="StorageNotWarm", cause=LAMBDA_CAUSE)
     assert plain.innermost().sentence == "VerifyStorage failed (StorageNotWarm): verdict not_warm"
-    branch = Failure(failed_step="SnapshotAndLaunch", error="X", cause=plain.model_dump_json())
+    branch = Failure(failed_step="LaunchBesideSnapshots", error="X", cause=plain.model_dump_json())
     assert branch.innermost() == plain.innermost()
     child = {"Error": "PrewarmFailed", "Cause": f"ReportPrewarm: {LAMBDA_CAUSE}", "Status": "FAILED"}
     found = Failure(failed_step="Prewarm", error="States.TaskFailed", cause=json.dumps(child)).innermost()

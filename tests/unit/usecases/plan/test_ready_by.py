@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from peaker.domain.planning.methods.situation import MethodName
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import Parking, ReplicaRow, ReplicaState
@@ -40,9 +41,12 @@ def ports() -> FakePorts:
     return made
 
 
-def planned(ports: FakePorts, hours: float | None = None, held: bool = False) -> ScaleOutPlan:
-    """The plan of a run that is to serve in so many hours."""
-    given: dict[str, Any] = {"ready_by": None if hours is None else NOON + timedelta(hours=hours)}
+def planned(ports: FakePorts, hours: float | None = None, held: bool = False, count: int = 1) -> ScaleOutPlan:
+    """The plan of a run whose replicas are to serve in so many hours."""
+    given: dict[str, Any] = {
+        "ready_by": None if hours is None else NOON + timedelta(hours=hours),
+        "count": count,
+    }
     if held:
         step = PlanStep(**leased(ports, "PlanScaleOut").model_dump(), **given)
     else:
@@ -76,6 +80,25 @@ def test_a_run_is_built_by_what_was_chosen(ports: FakePorts) -> None:
     plan = planned(ports, hours=24, held=True)
     written = ports.ledger.run(RUN_ID).required(ScaleOutPlan, "CreateVolumes")
     assert rates(written) == rates(plan) == [None, None]
+
+
+def test_every_replica_of_a_batch_is_built_as_it_was_chosen_for_it(ports: FakePorts) -> None:
+    plan = planned(ports, hours=24, count=3)
+    for number in (1, 2, 3):
+        own = plan.of_member(number)
+        assert own.comparison is not None
+        assert (own.comparison.chosen, own.comparison.in_time) == ("used_blocks", True)
+        assert len(own.comparison.methods) == len(MethodName)
+        assert rates(own) == [None, None]
+
+
+@pytest.mark.parametrize("count", [1, 10, 12])
+def test_a_batch_asks_together_for_no_more_than_the_regions_rate(ports: FakePorts, count: int) -> None:
+    """With little time each would take 500 MiB/s, the most that its volumes read; a region has 5,000."""
+    ports.compute.ebs_promise = lambda _: Unknown("a type that bears all")  # type: ignore[method-assign]
+    plan = planned(ports, hours=0.1, count=count)
+    asked = [sum(rate or 0 for rate in rates(plan.of_member(one.number))) for one in plan.members]
+    assert asked == ([500] * count if count <= 10 else [0] * count)
 
 
 def test_a_deadline_that_cannot_be_met_is_said_and_refuses_nothing(ports: FakePorts) -> None:

@@ -1,0 +1,132 @@
+"""Several replicas in one run, in the hostile cloud and virtual time. Writes build/bench/batches.json.
+
+The workflows, functions and use cases are the deployed ones; what instances, volumes, snapshots, hosts and the read
+endpoint take is drawn as it is on AWS (bench/faults/world). No real volume and no real database is in it.
+
+Examples:
+  python -m bench.batches           all figures, about a minute
+  make bench-batches                the same
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+from bench.faults import figures
+from bench.faults.audit import Bounds, audit
+from bench.faults.workflows.functions import Interference, Invocation
+from bench.faults.workflows.interferences import Raises
+from bench.faults.world.world import World, machines, settings
+from peaker_contract.errors import AwsCallRejected
+from peaker_contract.steps import Method
+from peaker_contract.way_into_service import states_passed
+from statemachines import structure
+
+RESULT = figures.RESULT.with_name("batches.json")
+REPLICAS = 4
+SEEDS = range(1, 10)
+SETTLED_SECONDS = 1200.0
+LONGEST_RATIO = 1.15
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a batch ended: its status, who of it serves, what else is there, and when the last one began to serve."""
+
+    status: str
+    serving: int
+    leftovers: tuple[str, ...]
+    snapshot_sets: int
+    seconds: float
+
+
+def member_steps() -> list[str]:
+    """Every state of a member, its prewarm's too, that a build passes, in the order of the workflow."""
+    passed = states_passed(Method.BUILD)
+    of_members = [
+        state.name for name in ("add_replica", "prewarm") for state in structure.states(machines()[name])
+    ]
+    return [name for name in of_members if name in passed]
+
+
+def batch(replicas: int, seed: int, failing: str | None = None) -> Ended:
+    """One scale_out of so many replicas; its second member fails for good at the state `failing`."""
+    world = World(seed, settings(max_replicas=1 + replicas))
+    world.load(100.0 * (replicas + 1) - 50, replicas + 1)
+    if failing is not None:
+        world.functions.interfere = partial(_fails_at, failing)
+    try:
+        execution = world.finish(world.start("scale_out", count=replicas))
+        ended = execution.ended
+        world.run_for(SETTLED_SECONDS)
+        found = audit(world.account, world.time.seconds, Bounds("orders", 1, 1 + replicas), [])
+        return Ended(
+            status=execution.status,
+            # The base replica serves too.
+            serving=len(world.endpoint.serving("orders")) - 1,
+            leftovers=tuple(f"{one.kind}: {one.text}" for one in found),
+            snapshot_sets=sum(one["call"] == "storage.create_snapshots" for one in world.account.log),
+            seconds=(world.time.seconds if ended is None else ended) - execution.started,
+        )
+    finally:
+        world.close()
+
+
+def _fails_at(state: str, invocation: Invocation) -> Interference | None:
+    second = str(invocation.payload.get("run_id", "")).endswith("-2")
+    if invocation.state != state or not second:
+        return None
+    return Raises(at=1, always=True, error=AwsCallRejected(f"{state}: on purpose"))
+
+
+def measured() -> figures.Figures:
+    """All figures."""
+    alone = median(batch(1, seed).seconds for seed in SEEDS)
+    together = [batch(REPLICAS, seed) for seed in SEEDS]
+    ratio = median(one.seconds for one in together) / alone
+    failing = {state: batch(REPLICAS, 7, state) for state in member_steps()}
+    fewest = min(one.serving for one in failing.values())
+    left = sum(len(one.leftovers) for one in failing.values())
+    for state, one in failing.items():
+        print(
+            f"{state}: {one.status}, {one.serving} serve, left over: {', '.join(one.leftovers) or 'nothing'}"
+        )
+    return {
+        f"cloud time from the start to {REPLICAS} serving, against one": {
+            "value": round(ratio, 3),
+            "must": f"<= {LONGEST_RATIO}",
+            "holds": ratio <= LONGEST_RATIO,
+        },
+        f"minutes from the start to one serving, and to {REPLICAS}": {
+            "value": [round(alone / 60, 1), round(median(one.seconds for one in together) / 60, 1)],
+            "must": "stated",
+            "holds": True,
+        },
+        f"snapshot sets taken for {REPLICAS} replicas": figures.exactly(
+            max(one.snapshot_sets for one in together), 1
+        ),
+        "member steps at which one of the batch failed": figures.at_least(len(failing), 15),
+        "one member failing at each step: members in service, the fewest": figures.at_least(fewest, 3),
+        "one member failing at each step: leftovers": figures.exactly(left, 0),
+    }
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure, print, write; 1 when a figure does not hold."""
+    argparse.ArgumentParser(
+        prog="python -m bench.batches",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    ).parse_args(argv)
+    told = figures.written(measured(), RESULT)
+    figures.shown(told)
+    return 0 if all(one["holds"] for one in told.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

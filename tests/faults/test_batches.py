@@ -1,0 +1,172 @@
+"""A batch in the hostile cloud: one snapshot set, members side by side, each undone alone."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from bench.batches import batch, member_steps
+from bench.faults.audit import Bounds, audit
+from bench.faults.workflows.functions import Interference, Invocation
+from bench.faults.workflows.interferences import LandsLate, Raises
+from bench.faults.world.world import World, settings
+from peaker_contract.errors import AwsCallRejected
+from peaker_contract.tags import OWNER_TAG, RUN_TAG
+
+
+def members(world: World) -> dict[str, str]:
+    """The states of the members that the ledger has, by the end of their run's id."""
+    documents = {key: rows["run"].get("member") for key, rows in world.account.table.items() if "run" in rows}
+    return {key.rsplit("-", 1)[-1]: json.loads(text)["state"] for key, text in documents.items() if text}
+
+
+def outcomes(world: World) -> list[str]:
+    return [rows["run"]["outcome"] for key, rows in world.account.table.items() if key.startswith("run#")]
+
+
+def findings(world: World, most: int) -> list[str]:
+    found = audit(world.account, world.time.seconds, Bounds("orders", 1, most), world.stops)
+    return [f"{one.kind}: {one.text}" for one in found]
+
+
+def world_for(replicas: int, **changes: Any) -> World:
+    world = World(7, settings(max_replicas=replicas + 1, **changes))
+    world.load(100.0 * replicas + 50, replicas + 1)
+    return world
+
+
+def test_three_replicas_come_from_one_snapshot_set_in_little_more_than_the_time_of_one() -> None:
+    one, three = batch(1, 7), batch(3, 7)
+    assert (three.status, three.serving, three.snapshot_sets, three.leftovers) == ("SUCCEEDED", 3, 1, ())
+    assert three.seconds <= 1.25 * one.seconds
+
+
+@pytest.mark.parametrize("state", random.Random(1).sample(member_steps(), 2))
+def test_whatever_one_member_of_four_fails_at_the_others_serve_and_it_is_tried_again(state: str) -> None:
+    """All steps: make bench-batches."""
+    ended = batch(4, 7, state)
+    assert (ended.serving, ended.leftovers, ended.snapshot_sets) == (4, (), 1)
+
+
+def test_the_members_of_a_batch_stand_in_different_zones() -> None:
+    world = world_for(2)
+    world.run("scale_out", count=2)
+    made = [one["zone"] for one in world.account.instances.values() if OWNER_TAG in one["tags"]]
+    assert len(set(made)) == 2
+
+
+def test_what_fails_again_leaves_the_others_in_service_and_the_run_ends_partly() -> None:
+    """Two replicas are wanted; the storage of all but the first is never proven."""
+    world = world_for(2)
+
+    def second_never(invocation: Invocation) -> Interference | None:
+        first = str(invocation.payload.get("run_id")) == str(invocation.payload.get("batch"))
+        if invocation.state != "VerifyStorage" or first:
+            return None
+        return Raises(at=1, always=True, error=AwsCallRejected("on purpose"))
+
+    world.functions.interfere = second_never
+    execution = world.run("scale_out", count=2)
+    assert (execution.status, execution.states[-1]) == ("FAILED", "PartlyInService")
+    assert execution.cause.startswith("Some of the replicas serve and stay; of the others nothing is left.")
+    assert "VerifyStorage" in execution.cause
+    world.run_for(1200)
+    assert sorted(members(world).values()) == ["gone", "gone", "gone", "in_service"]
+    assert sorted(outcomes(world)) == ["partly", "rolled_back", "rolled_back", "rolled_back"]
+    assert findings(world, 3) == []
+
+
+def test_a_batch_that_is_stopped_keeps_who_serves_and_undoes_the_others() -> None:
+    world = world_for(3)
+    execution = world.start("scale_out", count=3)
+
+    def stop(walk: Any, state: str) -> None:
+        if state == "RampTraffic" and not world.stops:
+            world.time.after(1.0, lambda: world.stop(execution))
+
+    world.workflows.on_enter = stop
+    world.finish(execution)
+    world.run_for(3600)
+    assert (execution.status, findings(world, 4)) == ("ABORTED", [])
+    assert "running" not in outcomes(world)
+
+
+def test_a_late_call_of_a_member_that_was_undone_makes_nothing_while_the_others_go_on() -> None:
+    """The answer of its CreateVolumes is lost for good, the function itself stands still before the call."""
+    world = world_for(2)
+    late = LandsLate(
+        at="storage.create_volume",
+        functions=world.functions,
+        seconds=55,
+        error="Lambda.SdkClientException",
+        always=True,
+    )
+
+    def second(invocation: Invocation) -> Interference | None:
+        mine = str(invocation.payload.get("run_id", "")).endswith("-2")
+        return late if mine and invocation.state == "CreateVolumes" else None
+
+    world.functions.interfere = second
+    execution = world.run("scale_out", count=2)
+    assert execution.status == "SUCCEEDED", execution.cause
+    world.run_for(1200)
+    assert (members(world)["2"], findings(world, 3)) == ("gone", [])
+    tags = [
+        one["tags"].get(RUN_TAG, "")
+        for one in world.account.volumes.values()
+        if one["history"][-1][1] != "deleted"
+    ]
+    assert not [one for one in tags if one.endswith("-2")]
+
+
+def test_a_member_whose_execution_is_stopped_is_undone_alone_and_tried_again() -> None:
+    world = world_for(2)
+    stopped: list[str] = []
+
+    def stop_second(walk: Any, state: str) -> None:
+        execution = world.workflows.of(walk)
+        if state == "LoadBufferPool" and execution.name.endswith("-2-add") and not stopped:
+            stopped.append(execution.name)
+            world.time.after(1.0, lambda: world.workflows.stop(execution, "Stopped", "by a person"))
+
+    world.workflows.on_enter = stop_second
+    execution = world.run("scale_out", count=2)
+    assert (execution.status, "UndoReplica" in execution.states) == ("SUCCEEDED", True)
+    world.run_for(1200)
+    assert (members(world)["2"], members(world)["3"], findings(world, 3)) == ("gone", "in_service", [])
+
+
+def test_parked_replicas_return_first_and_the_others_are_built() -> None:
+    world = world_for(2, retirement={"idle_seconds": 60, "park": "always"})
+    assert world.run("scale_out").status == "SUCCEEDED"
+    world.load(20, 1, 1)
+    world.run_for(7200)
+    assert world.run("scale_in").states[-1] == "ReplicaParked"
+    world.load(250, 3)
+    execution = world.run("scale_out", count=2)
+    assert execution.status == "SUCCEEDED", execution.cause
+    starts = [one["call"] for one in world.account.log if one["call"] in ("compute.start", "compute.launch")]
+    assert sorted(starts[-2:]) == ["compute.launch", "compute.start"]
+    world.run_for(1200)
+    assert findings(world, 3) == []
+
+
+def test_a_member_whose_undo_resists_twice_is_told_by_the_step_that_failed_first() -> None:
+    world = world_for(1)
+    world.commands.fail("load_buffer_pool", "DiskFull")
+
+    def resists(invocation: Invocation) -> Interference | None:
+        if invocation.state not in ("UndoMember", "UndoScaleOut"):
+            return None
+        return Raises(at="compute.terminate", always=True, error=AwsCallRejected("AccessDenied"))
+
+    world.functions.interfere = resists
+    execution = world.run("scale_out")
+    assert execution.states[-1] == "ScaleOutUndoIncomplete"
+    assert "LoadBufferPool failed (HostCommandFailed)" in execution.cause
+    world.functions.interfere = lambda _: None
+    world.run_for(3600)
+    assert findings(world, 2) == []
