@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
-.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-batches bench-forecast bench-plan bench-prewarm bench-scale bench-traffic \
+.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-plan bench-prewarm bench-scale bench-traffic \
 	settings-reference aws-names requirements sbom
 
 PYTHON := .venv/bin/python
@@ -54,16 +54,13 @@ bench-plan: setup-dev  ## methods, times and dollars of a plan against a search 
 bench-prewarm: setup-all  ## prewarm methods on cold volumes, figures in build/bench/prewarm.json
 	$(PYTHON) -m bench.prewarm
 
-bench-batches: setup-all  ## several replicas in one run, in virtual time, figures in build/bench/batches.json (about a minute)
-	$(PYTHON) -m bench.batches
-
 bench-traffic: setup-all  ## joins, retirements and faults under load, figures in build/bench/traffic.json
 	$(PYTHON) -m bench.traffic
 
-bench-scale: setup-dev  ## 200 clusters in one environment, figures in build/bench/scale.json
+bench-scale: setup-dev  ## 200 clusters in one environment, several replicas in one run; figures in build/bench/scale.json
 	$(PYTHON) -m bench.scale
 
-bench: bench-backtest bench-batches bench-forecast bench-plan bench-prewarm bench-scale bench-traffic  ## all of them (about an hour and a half)
+bench: bench-backtest bench-forecast bench-plan bench-prewarm bench-scale bench-traffic  ## all of them (about an hour and a half)
 
 settings-reference: setup-dev  ## docs/settings.md from the models of the settings
 	mkdir -p build

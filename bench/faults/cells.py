@@ -1,8 +1,8 @@
 """The matrix: every task state of the workflows, every fault that applies to it, and what comes with the fault.
 
 A cell's name is all that it takes to run it again: `scale_out/RegisterReplica/endpoint.register/late/stop`. A fault of
-the read endpoint comes to a DNS name too, `.../stop/route53`, and one of each state while another cluster is at work,
-`.../stop/beside`.
+the read endpoint comes to a DNS name too, `.../stop/route53`, one of each state while another cluster is at work,
+`.../stop/beside`, and what a run of three replicas passes is disturbed for one of the three, `.../once/batch`.
 """
 
 from __future__ import annotations
@@ -46,15 +46,20 @@ OF_A_COMMAND = ("host restarts",)
 OF_A_FUNCTION = ("crash before", "crash in the middle", "crash after")
 # For one try of the state or for all of them, or with a stop at that moment, whose event comes once, twice or never.
 MODES = ("once", "for good", "stop", "duplicate", "unheard")
+# In a batch: a person stops the execution that the fault came to, of one member alone.
+STOP_MEMBER = "stop member"
+OF_A_BATCH = ("refused", "answer lost", "late")
 SEED = 20261122
-DNS, BESIDE = "route53", "beside"
+DNS, BESIDE, BATCH = "route53", "beside", "batch"
+BATCH_OF = "batch of three"
 
 
 @dataclass(frozen=True)
 class Cell:
     """`call` is the port's method that the fault is for; of a fault of the function it is one in its middle.
 
-    `variant` says what is there besides: a DNS name as the read endpoint, or another cluster at work.
+    `variant` says what is there besides: a DNS name as the read endpoint, another cluster at work, or two more members
+    of the batch.
     """
 
     situation: str
@@ -74,7 +79,9 @@ class Cell:
     def begun(self) -> Situation:
         """What its fault comes into."""
         situation = SITUATIONS[self.situation]
-        return {None: situation, DNS: by_dns_name(situation), BESIDE: beside_another(situation)}[self.variant]
+        if self.variant == DNS:
+            return by_dns_name(situation)
+        return beside_another(situation) if self.variant == BESIDE else situation
 
     @property
     def seed(self) -> int:
@@ -130,20 +137,27 @@ def task_states() -> set[tuple[str, str]]:
 def reached() -> dict[tuple[str, str], tuple[str, tuple[str, ...]]]:
     """By workflow and state: the first situation that passes it, and the calls that its functions make there."""
     found: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
-    for name, situation in SITUATIONS.items():
-        world = situation.world(SEED)
-        begun = len(world.functions.invocations)
-        execution = situation.begin(world, lambda _: None)
-        world.finish(execution)
-        world.run_for(3600)
-        calls: dict[tuple[str, str], dict[str, None]] = {}
-        for one in world.functions.invocations[begun:]:
-            if one.execution is not None:
-                calls.setdefault((one.execution.workflow, one.state), {}).update(dict.fromkeys(one.calls))
-        for key, made in calls.items():
-            found.setdefault(key, (name, tuple(made)))
-        world.close()
+    for name in SITUATIONS:
+        for key, made in passed(name).items():
+            found.setdefault(key, (name, made))
     return found
+
+
+@cache
+def passed(name: str) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The states that a situation passes, and the calls that are made there."""
+    situation = SITUATIONS[name]
+    world = situation.world(SEED)
+    begun = len(world.functions.invocations)
+    execution = situation.begin(world, lambda _: None)
+    world.finish(execution)
+    world.run_for(3600)
+    calls: dict[tuple[str, str], dict[str, None]] = {}
+    for one in world.functions.invocations[begun:]:
+        if one.execution is not None:
+            calls.setdefault((one.execution.workflow, one.state), {}).update(dict.fromkeys(one.calls))
+    world.close()
+    return {key: tuple(made) for key, made in calls.items()}
 
 
 def cells() -> Iterator[Cell]:
@@ -158,6 +172,18 @@ def cells() -> Iterator[Cell]:
         for fault, mode in product(OF_A_FUNCTION, MODES):
             yield Cell(situation, workflow, state, middle, fault, mode)
         yield Cell(situation, workflow, state, middle, "crash after", "stop", BESIDE)
+    yield from _cells_of_a_batch()
+
+
+def _cells_of_a_batch() -> Iterator[Cell]:
+    """Faults of one of three members, or of what they share."""
+    for (workflow, state), calls in passed(BATCH_OF).items():
+        modes = MODES if workflow == SITUATIONS[BATCH_OF].workflow else (*MODES, STOP_MEMBER)
+        for call, fault, mode in product(targets(calls), OF_A_BATCH, modes):
+            yield Cell(BATCH_OF, workflow, state, call, fault, mode, BATCH)
+        middle = calls[len(calls) // 2]
+        for fault, mode in product(OF_A_FUNCTION, modes):
+            yield Cell(BATCH_OF, workflow, state, middle, fault, mode, BATCH)
 
 
 def named(name: str) -> Cell:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.faults.plans import CLUSTERS, FAULTS, SWEEP_FAULTS, Event
+from bench.faults.workflows.executions import Execution
 from bench.faults.workflows.functions import Interference, Invocation
 from bench.faults.workflows.interferences import (
     DiesAfter,
@@ -97,7 +98,7 @@ class Happening:
 
     def _scale_out(self, event: Event) -> None:
         self._world.load(250, 3, cluster=event.cluster)
-        self._world.start("scale_out", event.cluster)
+        self._world.start("scale_out", event.cluster, count=1 if event.number % 4 else 2)
 
     def _scale_in(self, event: Event) -> None:
         self._world.load(10, 1, 1, cluster=event.cluster)
@@ -112,21 +113,29 @@ class Happening:
         self._world.start("scale_in", event.cluster, trigger={"kind": "schedule"})
 
     def _stop(self, event: Event) -> None:
-        self._stop_one(event, ("scale_out", "scale_in"))
+        """Of the whole run, or of one member of a batch: then the run goes on."""
+        members = [one for one in self._running(event, ("add_replica",)) if event.number % 3 == 0]
+        if members:
+            self._world.workflows.stop(members[event.number % len(members)], "Stopped", "by a person")
+        else:
+            self._stop_one(event, ("scale_out", "scale_in"))
 
     def _stop_undo(self, event: Event) -> None:
         self._stop_one(event, ("roll_back",))
 
     def _stop_one(self, event: Event, workflows: tuple[str, ...]) -> None:
-        running = [
-            one for one in self._world.workflows.executions if one.running and one.workflow in workflows
-        ]
-        mine = [one for one in running if event.cluster in one.input]
+        mine = self._running(event, workflows)
         if not mine:
             return
         lease = self._world.account.table.get(f"cluster#{event.cluster}", {}).get("lease", {})
         self._stopped.append((self._world.time.seconds, event.cluster, str(lease.get("run_id", "-"))))
         self._world.stop(mine[event.number % len(mine)])
+
+    def _running(self, event: Event, workflows: tuple[str, ...]) -> list[Execution]:
+        running = [
+            one for one in self._world.workflows.executions if one.running and one.workflow in workflows
+        ]
+        return [one for one in running if event.cluster in one.input]
 
     def _terminate(self, event: Event) -> None:
         mine = self._peak(event.cluster)

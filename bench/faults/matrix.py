@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from bench.faults.audit import Bounds, Finding, audit, of_cluster, seconds_to_free_lease
-from bench.faults.cells import Cell
+from bench.faults.cells import STOP_MEMBER, Cell
 from bench.faults.workflows.executions import Execution
 from bench.faults.workflows.functions import Interference, Invocation
 from bench.faults.world.world import World
@@ -64,11 +64,18 @@ class _Fault:
             self._execution = self._world.functions.current.execution
         if first and self._cell.mode in ("stop", "duplicate", "unheard"):
             self._world.time.after(0, self._stop)
+        if first and self._cell.mode == STOP_MEMBER:
+            self._world.time.after(0, self._stop_member)
 
     def _stop(self) -> None:
         execution = self._execution
         assert execution is not None
         self._world.stop(self._world.workflows.root(execution))
+
+    def _stop_member(self) -> None:
+        execution = self._execution
+        assert execution is not None
+        self._world.workflows.stop(execution, "Stopped", "by a person")
 
     def _deliveries(self, execution: Execution) -> tuple[float, ...]:
         chance = self._world.random

@@ -1,1 +1,1 @@
-"""How far one environment goes: many clusters. Figures in build/bench/scale.json."""
+"""Many clusters in one environment, many replicas in one run. Figures in build/bench/scale.json."""

@@ -1,4 +1,4 @@
-"""`make bench-scale`: what one environment carries. Figures in build/bench/scale.json.
+"""`make bench-scale`: many clusters in one environment, many replicas in one run. Figures in build/bench/scale.json.
 
 python -m bench.scale              all parts
 python -m bench.scale synth        one of them; it replaces its own figures and leaves those of others
@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench.faults.figures import Figures, shown, written
-from bench.scale import synth
+from bench.scale import batches, synth
 
 RESULT = Path(__file__).resolve().parents[2] / "build" / "bench" / "scale.json"
-PARTS: Mapping[str, Callable[[], Figures]] = {"synth": synth.measure}
+PARTS: Mapping[str, Callable[[], Figures]] = {"synth": synth.measure, "batches": batches.measure}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from bench.batches import batch, member_steps
 from bench.faults.audit import Bounds, audit
+from bench.faults.workflows import step_functions
 from bench.faults.workflows.functions import Interference, Invocation
 from bench.faults.workflows.interferences import LandsLate, Raises
 from bench.faults.world.world import World, settings
+from bench.scale.batches import batch, member_steps
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
@@ -46,7 +47,7 @@ def test_three_replicas_come_from_one_snapshot_set_in_little_more_than_the_time_
 
 @pytest.mark.parametrize("state", random.Random(1).sample(member_steps(), 2))
 def test_whatever_one_member_of_four_fails_at_the_others_serve_and_it_is_tried_again(state: str) -> None:
-    """All steps: make bench-batches."""
+    """All steps: make bench-scale."""
     ended = batch(4, 7, state)
     assert (ended.serving, ended.leftovers, ended.snapshot_sets) == (4, (), 1)
 
@@ -152,6 +153,45 @@ def test_parked_replicas_return_first_and_the_others_are_built() -> None:
     assert sorted(starts[-2:]) == ["compute.launch", "compute.start"]
     world.run_for(1200)
     assert findings(world, 3) == []
+
+
+def test_a_snapshot_set_that_nobody_who_serves_was_built_from_goes() -> None:
+    """One returns, the other is never proven: what stays was made by an earlier run."""
+    world = world_for(2, retirement={"idle_seconds": 60, "park": "always"})
+    assert world.run("scale_out").status == "SUCCEEDED"
+    world.load(20, 1, 1)
+    world.run_for(7200)
+    assert world.run("scale_in").states[-1] == "ReplicaParked"
+    world.load(250, 3)
+    world.functions.interfere = lambda one: (
+        Raises(at=1, always=True, error=AwsCallRejected("on purpose"))
+        if one.state == "VerifyStorage"
+        else None
+    )
+    execution = world.run("scale_out", count=2)
+    assert execution.states[-1] == "PartlyInService", execution.cause
+    world.run_for(1200)
+    assert (len(world.endpoint.serving("orders")), findings(world, 3)) == (2, [])
+
+
+def test_a_batch_whose_members_outlive_their_stop_is_undone_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Step Functions stops the children of a stopped execution as well as it can, which may be not at all."""
+    monkeypatch.setattr(step_functions, "CHILDREN_NEVER_STOPPED", 1.0)
+    world = world_for(3)
+    execution = world.start("scale_out", count=3)
+
+    def stop(walk: Any, state: str) -> None:
+        if state == "CreateVolumes" and not world.stops:
+            world.time.after(1.0, lambda: world.stop(execution))
+
+    world.workflows.on_enter = stop
+    world.finish(execution)
+    world.run_for(3600)
+    ends = {one.states[-1] for one in world.workflows.executions if one.workflow == "add_replica"}
+    assert (ends, findings(world, 4)) == ({"MemberNotRecorded"}, [])
+    assert not [one for one in world.workflows.executions if one.running]
 
 
 def test_a_member_whose_undo_resists_twice_is_told_by_the_step_that_failed_first() -> None:

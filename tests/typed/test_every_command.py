@@ -84,7 +84,7 @@ def accepted(line: str) -> tuple[int, ...]:
 @pytest.mark.parametrize(
     "target",
     ["demo", "check", "faults", "soak", "model", "bench", "test-storage"]
-    + [f"bench-{name}" for name in ("aws", "backtest", "forecast", "prewarm", "batches", "scale", "traffic")],
+    + [f"bench-{name}" for name in ("aws", "backtest", "forecast", "prewarm", "scale", "traffic")],
 )
 def test_a_target_that_takes_long_is_there(target: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

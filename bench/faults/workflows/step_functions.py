@@ -18,6 +18,9 @@ from bench.faults.workflows.walker import Asl, ExecutionEnds, StateFailed, Walk
 ARN = "arn:aws:states:us-east-1:123456789012"
 # ListExecutions is eventually consistent.
 LISTED_WITHIN_SECONDS = 3.0
+# To stop the children of an execution that ended early is a best effort of Step Functions ("Run a Job (.sync)").
+CHILD_STOPPED_WITHIN_SECONDS = 20.0
+CHILDREN_NEVER_STOPPED = 0.1
 
 
 class StepFunctions:
@@ -162,10 +165,17 @@ class StepFunctions:
         if execution.process is not None and not execution.process.ended.settled:
             execution.process.cancel()
         for child in execution.children:
-            self._end(child, "ABORTED")
+            self._stop_child(child)
         execution.waiting.keep(None)
         for hear in self.on_end:
             hear(execution)
+
+    def _stop_child(self, child: Execution) -> None:
+        """Late, or never: by its own chance, so that the rest of the world stays as it is."""
+        chance = random.Random(child.arn)
+        if chance.random() >= CHILDREN_NEVER_STOPPED:
+            seconds = chance.uniform(0, CHILD_STOPPED_WITHIN_SECONDS)
+            self.time.after(seconds, lambda: self._end(child, "ABORTED"))
 
 
 class StepFunctionsClient:

@@ -30,6 +30,7 @@ from peaker.domain.planning.lead_time import (
 )
 from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts
 from peaker.domain.planning.parking import parked_seconds, returnable
+from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.prices import PriceTable, usd
 from peaker.domain.planning.scaling import Outcome, ScalingDecision, decide
 from peaker.domain.planning.scaling_policy import (
@@ -40,6 +41,7 @@ from peaker.domain.planning.scaling_policy import (
     served_quantile,
 )
 from peaker.domain.replicas.fleet import FleetState, ReplicaState
+from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.ports import ForecastPorts
 from peaker.usecases.forecast.decision_inputs import (
@@ -55,7 +57,7 @@ from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import GIB, lead_time_inputs, snapshot_history, volume_bytes
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import Retryable
+from peaker_contract.errors import LedgerInconsistent, Retryable
 from peaker_contract.metrics import Metric
 
 _SCORED_FOR = timedelta(days=7)
@@ -248,6 +250,7 @@ def _fleet(
     try:
         fleet = gather_fleet(ports.common, settings, with_volumes=True)
         lease = ports.common.lease.current(settings.name, now)
+        building = _building(ports, fleet, lease)
     except Retryable:
         return FleetCounts(serving=None), None
     rows = {one.instance_id: one.ledger_row for one in fleet.replicas if one.ledger_row is not None}
@@ -259,22 +262,34 @@ def _fleet(
     }
     counts = FleetCounts(
         serving=len(serving),
-        building=_building(fleet, lease),
+        building=building,
         draining=1 if lease is not None and lease.operation == "scale_in" else 0,
         peak_in_service_since=in_service_since,
     )
     return counts, fleet
 
 
-def _building(fleet: FleetState, lease: LeaseRow | None) -> int:
-    """Replicas that a live scale_out will add: one per lease, from its first moment, until it serves.
+def _building(ports: ForecastPorts, fleet: FleetState, lease: LeaseRow | None) -> int:
+    """Replicas that a live scale_out will add: all that it is to bring, from its first moment, until each serves.
 
     A row left behind by a dead run does not count: nobody works on it.
     """
     if lease is None or lease.operation != "scale_out":
         return 0
-    served = any(one.instance_id in fleet.at_work for one in fleet.serving)
-    return 0 if served else 1
+    served = sum(one.instance_id in fleet.at_work for one in fleet.serving)
+    return max(0, _asked_of(ports, lease.run_id) - served)
+
+
+def _asked_of(ports: ForecastPorts, run_id: str) -> int:
+    """The replicas of its batch, of its plan, or of its request; 1 where no row can be read."""
+    try:
+        run = ports.common.ledger.run(run_id)
+        batch, plan = run.part(Batch), run.part(ScaleOutPlan)
+    except LedgerInconsistent:
+        return 1
+    if batch is not None:
+        return batch.wanted
+    return run.request.count if plan is None else plan.count
 
 
 def _publish(ports: ForecastPorts, check: _Check) -> None:

@@ -13,6 +13,9 @@ from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
 from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker.domain.runs.batch import Batch
+from peaker.domain.runs.execution_input import ExecutionInput
+from peaker.domain.runs.ledger import RunRow
 from peaker.ports import ForecastPorts
 from peaker.usecases.forecast.forecast_load import ForecastReport, forecast_load
 
@@ -162,6 +165,26 @@ def test_the_replica_that_serves_is_no_longer_being_built() -> None:
     here.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=6))
     report = here.check()
     assert (report.serving, report.building) == (2, 0)
+
+
+def test_all_replicas_of_a_batch_are_being_built_until_each_serves() -> None:
+    """Else the shortage that one run takes up whole is told again while it is at work."""
+    here = world(2.0)
+    first = here.check()
+    holder = here.common.lease.acquire("orders", RUN_ID, "scale_out", NOON, NOON + timedelta(hours=6))
+    here.common.ledger.open_run(
+        holder, RunRow(RUN_ID, "orders", "scale_out", NOON, ExecutionInput(cluster="orders", count=2))
+    )
+    assert here.check().building == 2
+    here.common.ledger.settle(holder, Batch(wanted=3, deadline=NOON))
+    second = here.check()
+    assert (second.building, first.shortage - second.shortage) == (3, min(3, first.shortage))
+    tags = {LOAD_TAG: "peak", OWNER_TAG: "local"}
+    here.common.compute.add(instance(PEAK, tags=tags))
+    here.common.endpoint.set(PEAK, TargetState.HEALTHY)
+    row = ReplicaRow("orders", PEAK, RUN_ID, ReplicaState.IN_SERVICE, NOON)
+    here.common.ledger.set_replica(holder, row)
+    assert here.check().building == 2
 
 
 def test_observe_mode_decides_but_publishes_no_shortage() -> None:

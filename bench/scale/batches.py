@@ -1,18 +1,11 @@
-"""Several replicas in one run, in the hostile cloud and virtual time. Writes build/bench/batches.json.
+"""Several replicas in one run, in the hostile cloud and virtual time.
 
 The workflows, functions and use cases are the deployed ones; what instances, volumes, snapshots, hosts and the read
 endpoint take is drawn as it is on AWS (bench/faults/world). No real volume and no real database is in it.
-
-Examples:
-  python -m bench.batches           all figures, about a minute
-  make bench-batches                the same
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -27,7 +20,6 @@ from peaker_contract.steps import Method
 from peaker_contract.way_into_service import states_passed
 from statemachines import structure
 
-RESULT = figures.RESULT.with_name("batches.json")
 REPLICAS = 4
 SEEDS = range(1, 10)
 SETTLED_SECONDS = 1200.0
@@ -84,8 +76,8 @@ def _fails_at(state: str, invocation: Invocation) -> Interference | None:
     return Raises(at=1, always=True, error=AwsCallRejected(f"{state}: on purpose"))
 
 
-def measured() -> figures.Figures:
-    """All figures."""
+def measure() -> figures.Figures:
+    """All figures; about a minute."""
     alone = median(batch(1, seed).seconds for seed in SEEDS)
     together = [batch(REPLICAS, seed) for seed in SEEDS]
     ratio = median(one.seconds for one in together) / alone
@@ -114,19 +106,3 @@ def measured() -> figures.Figures:
         "one member failing at each step: members in service, the fewest": figures.at_least(fewest, 3),
         "one member failing at each step: leftovers": figures.exactly(left, 0),
     }
-
-
-def main(argv: Sequence[str]) -> int:
-    """Measure, print, write; 1 when a figure does not hold."""
-    argparse.ArgumentParser(
-        prog="python -m bench.batches",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args(argv)
-    told = figures.written(measured(), RESULT)
-    figures.shown(told)
-    return 0 if all(one["holds"] for one in told.values()) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
