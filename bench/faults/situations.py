@@ -25,7 +25,8 @@ class Situation:
     """`given` is the input; `refused` the calls that are refused for good, by state; `stopped_at` a state.
 
     `heard_again_after`: so many seconds later the event of an end comes a second time, where it comes twice.
-    `neighbour` is another cluster, which builds a replica at the same time.
+    `neighbour` is another cluster, which builds a replica at the same time. `children_outlive`: those of an execution
+    that was stopped are stopped late, or not at all.
     """
 
     workflow: str
@@ -40,6 +41,7 @@ class Situation:
     instances_end_within: tuple[float, float] = (15.0, 120.0)
     heard_again_after: tuple[float, ...] = (0.0, 1.0, 20.0, 300.0)
     neighbour: str | None = None
+    children_outlive: bool = False
 
     def world(self, seed: int) -> World:
         """All that stands before the start."""
@@ -49,6 +51,7 @@ class Situation:
             else [settings(self.neighbour, read_endpoint=by_name(self.neighbour))]
         )
         world = World(seed, settings(**{**LIMITS, **self.changes}), *others)
+        world.workflows.children_outlive = self.children_outlive
         self.prepare(world)
         return world
 
@@ -148,7 +151,9 @@ SITUATIONS: Mapping[str, Situation] = {
     "build refused": Situation("scale_out", changes={"max_replicas": 1}),
     "build without a lease": Situation("scale_out", refused={"AcquireLease": "lease.acquire"}),
     "build fails": Situation("scale_out", answers=LATE_FAILURE),
-    "batch of three": Situation("scale_out", {"count": 3}, changes=OF_THREE, prepare=_peak_of_three),
+    "batch of three": Situation(
+        "scale_out", {"count": 3}, changes=OF_THREE, prepare=_peak_of_three, children_outlive=True
+    ),
     "build and its undo fail": Situation(
         "scale_out",
         answers=LATE_FAILURE,

@@ -51,6 +51,7 @@ def run(seed: int, events: Sequence[Event]) -> Outcome:
         settings("orders", retirement=retirement),
         settings("carts", read_endpoint=by_name("carts"), retirement=retirement),
     )
+    world.workflows.children_outlive = True
     try:
         return _run(world, seed, tuple(events))
     finally:

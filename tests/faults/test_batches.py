@@ -180,6 +180,7 @@ def test_a_batch_whose_members_outlive_their_stop_is_undone_all_the_same(
     """Step Functions stops the children of a stopped execution as well as it can, which may be not at all."""
     monkeypatch.setattr(step_functions, "CHILDREN_NEVER_STOPPED", 1.0)
     world = world_for(3)
+    world.workflows.children_outlive = True
     execution = world.start("scale_out", count=3)
 
     def stop(walk: Any, state: str) -> None:

@@ -39,6 +39,8 @@ class StepFunctions:
         self.executions: list[Execution] = []
         self.on_end: list[Callable[[Execution], None]] = []
         self.on_enter: Callable[[Walk, str], None] | None = None
+        # Whether the children of an execution that ended early are stopped at once, or as well as it can be done.
+        self.children_outlive = False
         self._random = chance
         self._functions = functions
         self._prefix = prefix
@@ -171,9 +173,11 @@ class StepFunctions:
             hear(execution)
 
     def _stop_child(self, child: Execution) -> None:
-        """Late, or never: by its own chance, so that the rest of the world stays as it is."""
+        """At once; or late or never, by its own chance, so that the rest of the world stays as it is."""
         chance = random.Random(child.arn)
-        if chance.random() >= CHILDREN_NEVER_STOPPED:
+        if not self.children_outlive:
+            self._end(child, "ABORTED")
+        elif chance.random() >= CHILDREN_NEVER_STOPPED:
             seconds = chance.uniform(0, CHILD_STOPPED_WITHIN_SECONDS)
             self.time.after(seconds, lambda: self._end(child, "ABORTED"))
 
