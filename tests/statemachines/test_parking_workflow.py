@@ -403,4 +403,4 @@ def test_every_state_of_parking_and_of_the_return_is_tried() -> None:
     assert {name for name, _ in IN_CASES} | IN_ELSEWHERE == set(IN_TASKS)
     branch = {"StartParkedReplica", "AwaitParkedReplica", "InstallOnParkedReplica"}
     assert branch < {step for step, _, _ in BACK_CASES}
-    assert branch < set(MACHINES["scale_out"]["States"])
+    assert branch < set(MACHINES["add_replica"]["States"])
