@@ -55,6 +55,14 @@ def _instance_type_is_known(instance_type: str, accept_unlisted_instance_type: b
         )
 
 
+def _fallback_types_are_known(
+    fallback_instance_types: Sequence[str], accept_unlisted_instance_type: bool
+) -> Iterator[Fault]:
+    for index, kind in enumerate(fallback_instance_types):
+        for fault in _instance_type_is_known(kind, accept_unlisted_instance_type):
+            yield Fault(("fallback_instance_types", index), fault.message)
+
+
 def _names_fit_a_load_balancer(environment: str, name: str, read_endpoint: AnyEndpoint) -> Iterator[Fault]:
     match read_endpoint:
         case NlbEndpoint():
@@ -155,6 +163,7 @@ FILE_RULES: tuple[Rule, ...] = (
     *CLUSTER_RULES,
     _endpoint_hears_of_the_bad_in_time,
     _instance_type_is_known,
+    _fallback_types_are_known,
 )
 # Read from a cluster, and the name and region of its environment.
 PLACE_RULES: tuple[Rule, ...] = (

@@ -21,6 +21,7 @@ from peaker_contract.field_types import (
     ClusterName,
     EnvironmentName,
     ImageId,
+    InstanceTypeName,
     Number,
     RegionName,
     SecurityGroupId,
@@ -84,9 +85,16 @@ class ClusterBlock(Settings):
         description="Image that replicas boot from: SSM Agent, MySQL, no data.",
         examples=["ami-0b0d0000000000001"],
     )
-    instance_type: Annotated[
-        str, text(r"^[a-z][a-z0-9-]*\.[a-z0-9-]+$", "an instance type such as r7g.4xlarge", 40)
-    ] = Field(description="Instance type of peak replicas.", examples=["r7g.4xlarge"])
+    instance_type: InstanceTypeName = Field(
+        description="Instance type of peak replicas.", examples=["r7g.4xlarge"]
+    )
+    fallback_instance_types: tuple[InstanceTypeName, ...] = Field(
+        default=(),
+        max_length=10,
+        description="Types to take, in this order, where no zone has room for `instance_type`: of the same processor "
+        "architecture, and with at least its memory. One that the budget does not pay for is left out.",
+        examples=[["r6g.4xlarge", "x2gd.4xlarge"]],
+    )
     instance_hourly_usd: Number | None = Field(
         default=None,
         gt=0,
@@ -185,6 +193,11 @@ class ClusterBlock(Settings):
     def ramp_step_seconds(self) -> int:
         """How long a newcomer stays at a share before it is compared: clients must have followed it by then."""
         return max(self.ramp.step_seconds, self.read_endpoint.clients_follow_within_seconds)
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        """The types that replicas may have, in the order in which capacity is asked for."""
+        return (self.instance_type, *self.fallback_instance_types)
 
     def volume(self, name: str) -> VolumeSettings:
         """The volume of that name; KeyError when the cluster has none."""

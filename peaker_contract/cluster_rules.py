@@ -41,6 +41,15 @@ def _max_leaves_room_for_min(min_replicas: int, max_replicas: int) -> Iterator[F
         yield Fault(("max_replicas",), f"must be at least min_replicas ({min_replicas}), got {max_replicas}")
 
 
+def _types_come_once(instance_type: str, fallback_instance_types: Sequence[str]) -> Iterator[Fault]:
+    for index, kind in enumerate(fallback_instance_types):
+        if kind in (instance_type, *fallback_instance_types[:index]):
+            yield Fault(
+                ("fallback_instance_types", index),
+                f"{kind} is asked for before: remove it, one try is enough",
+            )
+
+
 def _event_stays_within_max(
     calendar: Sequence[CalendarEvent], min_replicas: int, max_replicas: int
 ) -> Iterator[Fault]:
@@ -188,6 +197,7 @@ def _rate_is_sold_there(
 # Read from one cluster alone.
 CLUSTER_RULES: tuple[Rule, ...] = (
     _max_leaves_room_for_min,
+    _types_come_once,
     _event_stays_within_max,
     _event_comes_once,
     _floor_stays_within_max,

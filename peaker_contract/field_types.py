@@ -74,6 +74,9 @@ SecurityGroupId = Annotated[
 ImageId = Annotated[
     str, text(r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$", "an image id such as ami-0123456789abcdef0")
 ]
+InstanceTypeName = Annotated[
+    str, text(r"^[a-z][a-z0-9-]*\.[a-z0-9-]+$", "an instance type such as r7g.4xlarge", 40)
+]
 ZoneName = Annotated[
     str,
     text(

@@ -31,7 +31,7 @@ ones; the ports on AWS are those of `bench.faults.world`.
 - Make a host answer badly: `world.commands.fail("verify_storage", "DiskFull")`, or
   `world.commands.scripts[document, host] = [answer, ...]`.
 - Take something away from outside: `world.compute.terminate(id)`, `world.endpoint.deregister(...)`, unlogged.
-- Use up a zone: `world.account.full_zones.add("us-east-1a")`.
+- Use up a zone: `world.account.full_zones.add("us-east-1a")`, or a type: `world.account.full_types.add("r6i.large")`.
 - Have a DNS name as the read endpoint: `World(7, settings(read_endpoint=by_name()))`.
 - See who called what: `world.account.log` (effects); the `calls` of each of `world.functions.invocations`.
 

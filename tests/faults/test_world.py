@@ -80,6 +80,15 @@ def test_a_zone_without_capacity_launches_nothing() -> None:
         assert (execution.error, peaks(world)) == (CapacityUnavailable.__name__, [])
 
 
+def test_a_peak_is_served_by_the_next_type_when_no_zone_has_room_for_the_first() -> None:
+    with a_world(fallback_instance_types=["r6i.xlarge"]) as world:
+        world.account.full_types.add("r6i.large")
+        built = world.run("scale_out")
+        assert (built.status, peaks(world)) == ("SUCCEEDED", ["running"])
+        [replica] = [one for one in world.account.instances.values() if RUN_TAG in one["tags"]]
+        assert replica["type"] == "r6i.xlarge"
+
+
 def test_an_answer_that_is_lost_has_had_its_effect() -> None:
     with a_world() as world:
         lost = LosesAnswer(at="compute.launch", error=AwsUnavailable("lost on purpose"))

@@ -100,11 +100,13 @@ class FakeClusters:
 
 @dataclass
 class FakeCompute:
-    """Instances run at once; `full_zones` (subnets) have no capacity."""
+    """Instances run at once; `full_subnets` have no capacity, neither have `full_types` anywhere."""
 
     instances: dict[str, Instance] = field(default_factory=dict)
     zones: dict[str, str] = field(default_factory=dict)
     full_subnets: set[str] = field(default_factory=set)
+    full_types: set[str] = field(default_factory=set)
+    promises: dict[str, InstancePromise] = field(default_factory=dict)
     terminated: list[str] = field(default_factory=list)
     ebs_refused: Exception | None = None
     stopped: list[str] = field(default_factory=list)
@@ -136,7 +138,8 @@ class FakeCompute:
     def ebs_promise(self, instance_type: str) -> InstancePromise:
         if self.ebs_refused is not None:
             raise self.ebs_refused
-        return InstancePromise(baseline_iops=3600, baseline_mib_per_s=77.49)
+        usual = InstancePromise(baseline_iops=3600, baseline_mib_per_s=77.49)
+        return self.promises.get(instance_type, usual)
 
     def image_keys(self, image_id: str) -> Sequence[str] | Unknown:
         if image_id in self.images_gone:
@@ -144,7 +147,7 @@ class FakeCompute:
         return self.image_is_under.get(image_id, [])
 
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
-        if spec.subnet_id in self.full_subnets:
+        if spec.subnet_id in self.full_subnets or spec.instance_type in self.full_types:
             raise CapacityUnavailable(f"InsufficientInstanceCapacity in {spec.subnet_id}")
         if client_token not in self._by_token:
             instance_id = f"i-{len(self._by_token) + 1:017x}"

@@ -40,6 +40,7 @@ class Account:
     metrics: list[Record] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     full_zones: set[str] = field(default_factory=set)
+    full_types: set[str] = field(default_factory=set)
     count: int = 0
 
     def next_id(self, prefix: str) -> str:

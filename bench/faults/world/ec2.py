@@ -62,7 +62,9 @@ class HostileCompute:
         return self._instance(record, self._time.seconds)
 
     def ebs_promise(self, instance_type: str) -> InstancePromise:
-        return InstancePromise(baseline_iops=3600, baseline_mib_per_s=77.49)
+        return InstancePromise(
+            baseline_iops=3600, baseline_mib_per_s=77.49, memory_mib=16_384, architectures=("x86_64",)
+        )
 
     def image_keys(self, image_id: str) -> Sequence[str] | Unknown:
         return []
@@ -75,7 +77,7 @@ class HostileCompute:
                 raise AwsCallRejected("ec2:RunInstances: IdempotentParameterMismatch")
             return self._instance(self._account.instances[instance_id], now)
         zone = self._zones[spec.subnet_id]
-        if zone in self._account.full_zones:
+        if zone in self._account.full_zones or spec.instance_type in self._account.full_types:
             raise CapacityUnavailable(f"ec2:RunInstances: InsufficientInstanceCapacity: {zone}")
         record = self.made(spec.tags, zone, spec.instance_type)
         record["client_token"] = client_token

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from peaker.domain.planning.prices import PriceTable
@@ -65,6 +65,7 @@ class InstanceType:
     vcpus: int
     architectures: tuple[str, ...]
     zones: tuple[str, ...]
+    memory_mib: int
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class AccountFacts:
     """What was asked; None is AWS's `there is none`.
 
     `quotas` by code, `in_use` by code in the quota's unit, `keys` by ARN with why EBS could not use it. `passes` are
-    the roles that launch_replica may pass.
+    the roles that launch_replica may pass. `fallback_types` are the settings' other types, by name.
     """
 
     bootstrap_version: int | Unknown | None
@@ -100,6 +101,7 @@ class AccountFacts:
     keys: Mapping[str, str | Unknown | None]
     profile: Profile | Unknown | None
     passes: Sequence[str] | Unknown
+    fallback_types: Mapping[str, InstanceType | Unknown | None] = field(default_factory=dict)
 
 
 def look_at_account(
@@ -110,6 +112,7 @@ def look_at_account(
         _bootstrap(settings, facts),
         _image(settings, facts),
         _type(settings, facts),
+        *_fallback_types(settings, facts),
         *_quotas(settings, facts, room, like),
         _prices(settings, facts, like),
         *_keys(settings, facts, like),
@@ -163,6 +166,28 @@ def _type(settings: ClusterSettings, facts: AccountFacts) -> Finding:
             return ACCOUNT.refuses(check, detail, remedy)
         return ACCOUNT.warns(check, f"{detail}; the other zones serve", remedy)
     return ACCOUNT.passes(check, f"{name}, {kind.vcpus} vCPUs, in every zone", vcpus=kind.vcpus)
+
+
+def _fallback_types(settings: ClusterSettings, facts: AccountFacts) -> Iterable[Finding]:
+    """One that cannot serve is left out of every plan, so it only warns."""
+    for name, kind in facts.fallback_types.items():
+        check, remedy = f"fallback {name}", f"take {name} out of fallback_instance_types, and deploy"
+        usual = facts.instance_type
+        if isinstance(kind, Unknown):
+            yield ACCOUNT.unknown(check, kind)
+        elif kind is None:
+            yield ACCOUNT.warns(check, f"EC2 knows no {name} in {settings.region}", remedy)
+        elif not set(kind.zones) & set(settings.subnets):
+            yield ACCOUNT.warns(check, f"{name} is offered in none of {', '.join(settings.subnets)}", remedy)
+        elif isinstance(usual, InstanceType) and not set(kind.architectures) & set(usual.architectures):
+            told = f"{name} is {', '.join(kind.architectures)}, {settings.instance_type} is "
+            yield ACCOUNT.warns(check, f"{told}{', '.join(usual.architectures)}", remedy)
+        elif isinstance(usual, InstanceType) and kind.memory_mib < usual.memory_mib:
+            told = f"{name} has {kind.memory_mib:,} MiB of memory, {settings.instance_type} has "
+            yield ACCOUNT.warns(check, f"{told}{usual.memory_mib:,}", remedy)
+        else:
+            offered = sorted(set(kind.zones) & set(settings.subnets))
+            yield ACCOUNT.passes(check, f"{name}, {kind.vcpus} vCPUs, in {', '.join(offered)}")
 
 
 def _quotas(

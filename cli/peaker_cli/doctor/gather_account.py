@@ -48,13 +48,17 @@ class AccountInquiry:
         return AccountFacts(
             bootstrap_version=ask("ssm:GetParameter", self._bootstrap),
             image=ask("ec2:DescribeImages", self._image),
-            instance_type=ask("ec2:DescribeInstanceTypes", self._type),
+            instance_type=ask("ec2:DescribeInstanceTypes", lambda: self._type(self._settings.instance_type)),
             quotas=self._quotas(),
             in_use=self._in_use(),
             prices=ask("ssm:GetParameter", self._prices),
             keys=self._keys(volumes),
             profile=ask("iam:GetInstanceProfile", self._profile),
             passes=ask("iam:GetRolePolicy", self._passes),
+            fallback_types={
+                name: ask("ec2:DescribeInstanceTypes", lambda n=name: self._type(n))  # type: ignore[misc]
+                for name in self._settings.fallback_instance_types
+            },
         )
 
     def _bootstrap(self) -> int | None:
@@ -69,8 +73,8 @@ class AccountInquiry:
         found = answer["Images"] if answer else []
         return Image(found[0]["State"], found[0]["Architecture"]) if found else None
 
-    def _type(self) -> InstanceType | None:
-        ec2, wanted = self._client("ec2"), self._settings.instance_type
+    def _type(self, wanted: str) -> InstanceType | None:
+        ec2 = self._client("ec2")
         answer = absent(["InvalidInstanceType"], lambda: ec2.describe_instance_types(InstanceTypes=[wanted]))
         if not answer or not answer["InstanceTypes"]:
             return None
@@ -81,7 +85,10 @@ class AccountInquiry:
         zones = tuple(one["Location"] for page in pages for one in page["InstanceTypeOfferings"])
         kind = answer["InstanceTypes"][0]
         return InstanceType(
-            kind["VCpuInfo"]["DefaultVCpus"], tuple(kind["ProcessorInfo"]["SupportedArchitectures"]), zones
+            kind["VCpuInfo"]["DefaultVCpus"],
+            tuple(kind["ProcessorInfo"]["SupportedArchitectures"]),
+            zones,
+            kind["MemoryInfo"]["SizeInMiB"],
         )
 
     def _quotas(self) -> dict[str, float | Unknown | None]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from peaker.domain.instants import from_iso, seconds_between
+from peaker.domain.planning.capacity_order import price_of_build
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.report.receipt import assemble_receipt
@@ -170,8 +171,8 @@ def _step(progress: RunProgress | Unknown, ended: RunExecution | None) -> str:
 
 def _cost_until(run: RunRow, now: datetime) -> Reading:
     """By the receipt's own arithmetic, as if the run had ended now."""
-    plan, replica = run.part(ScaleOutPlan), run.part(RunReplica)
-    if plan is None:
+    price, replica = price_of_build(run), run.part(RunReplica)
+    if price is None:
         return Unknown("the run has no plan with a price")
     provisional = assemble_receipt(
         run,
@@ -179,7 +180,7 @@ def _cost_until(run: RunRow, now: datetime) -> Reading:
         (),
         outcome=run.outcome,
         failure=None,
-        price=plan.price,
+        price=price,
         replica_since=replica.running_since if replica else None,
         load_crossed_at=None,
         notes=(),

@@ -35,7 +35,7 @@ LIKE = {str(volume.name): volume for volume in data_volumes_of(BASE, size_gib=51
 GOOD = AccountFacts(
     bootstrap_version=28,
     image=Image("available", "x86_64"),
-    instance_type=InstanceType(2, ("x86_64",), ("us-east-1a", "us-east-1b")),
+    instance_type=InstanceType(2, ("x86_64",), ("us-east-1a", "us-east-1b"), 16_384),
     quotas={STANDARD.code: 64.0, STORAGE["gp3"].code: 50.0},
     in_use={STANDARD.code: 4.0, STORAGE["gp3"].code: 1.0},
     prices=US_EAST_1,
@@ -58,6 +58,30 @@ def test_a_sound_account_passes_in_every_line() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "verdict", "detail"),
+    [
+        (InstanceType(2, ("x86_64",), ("us-east-1b",), 16_384), "pass", "r5.large, 2 vCPUs, in us-east-1b"),
+        (InstanceType(2, ("x86_64",), ("us-east-1f",), 16_384), "warn", "offered in none of us-east-1a"),
+        (
+            InstanceType(2, ("arm64",), ("us-east-1a",), 16_384),
+            "warn",
+            "r5.large is arm64, r6i.large is x86_64",
+        ),
+        (
+            InstanceType(2, ("x86_64",), ("us-east-1a",), 8_192),
+            "warn",
+            "has 8,192 MiB of memory, r6i.large has 16,384",
+        ),
+        (None, "warn", "EC2 knows no r5.large in us-east-1"),
+        (Unknown("not allowed"), "unknown", "not allowed"),
+    ],
+)
+def test_a_fallback_type_is_looked_at(kind: InstanceType | Unknown | None, verdict: str, detail: str) -> None:
+    found = looked(fallback_types={"r5.large": kind})["fallback r5.large"]
+    assert (found.verdict.value, detail in found.detail) == (verdict, True), found
+
+
+@pytest.mark.parametrize(
     ("facts", "check", "verdict", "detail"),
     [
         ({"bootstrap_version": None}, "bootstrap", "refuse", "not bootstrapped"),
@@ -67,13 +91,13 @@ def test_a_sound_account_passes_in_every_line() -> None:
         ({"image": Image("available", "arm64")}, "image", "refuse", "is arm64, r6i.large is x86_64"),
         ({"instance_type": None}, "instance type", "refuse", "knows no r6i.large"),
         (
-            {"instance_type": InstanceType(2, ("x86_64",), ("us-east-1b",))},
+            {"instance_type": InstanceType(2, ("x86_64",), ("us-east-1b",), 16_384)},
             "instance type",
             "warn",
             "us-east-1a",
         ),
         (
-            {"instance_type": InstanceType(2, ("x86_64",), ("us-east-1f",))},
+            {"instance_type": InstanceType(2, ("x86_64",), ("us-east-1f",), 16_384)},
             "instance type",
             "refuse",
             "not offered",

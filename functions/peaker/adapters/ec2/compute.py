@@ -64,6 +64,9 @@ class Ec2Compute:
             baseline_mib_per_s=_mib(says.get("BaselineThroughputInMBps")),
             maximum_iops=says.get("MaximumIops"),
             maximum_mib_per_s=_mib(says.get("MaximumThroughputInMBps")),
+            architectures=tuple(
+                found[0].get("ProcessorInfo", {}).get("SupportedArchitectures", ()) if found else ()
+            ),
             memory_mib=found[0].get("MemoryInfo", {}).get("SizeInMiB") if found else None,
             bandwidth_weightings=tuple(
                 found[0].get("NetworkInfo", {}).get("BandwidthWeightings", ()) if found else ()

@@ -86,14 +86,14 @@ def why_due(prices: FetchedPrices | Unknown, region: str, wanted: Iterable[str],
 def is_first_need(prices: FetchedPrices | Unknown, settings: ClusterSettings, now: datetime) -> bool:
     """Whether a plan should ask itself: a price is missing that was never asked for, and no try has just failed."""
     known = price_table(settings, prices, now)
-    of_type, of_gib = known.instance_hour(settings.instance_type), known.ebs.gp3_gib_month
-    if not isinstance(of_type, Unknown) and of_gib is not None:
+    missing = [kind for kind in settings.instance_types if isinstance(known.instance_hour(kind), Unknown)]
+    if not missing and known.ebs.gp3_gib_month is not None:
         return False
     if isinstance(prices, Unknown) or prices.region != settings.region:
         return True
     if prices.failed_at is not None and now - prices.failed_at < RETRIED_AFTER:
         return False
-    return prices.fetched_at is None or settings.instance_type not in prices.instance_hourly_usd
+    return prices.fetched_at is None or any(kind not in prices.instance_hourly_usd for kind in missing)
 
 
 def price_table(settings: ClusterSettings, prices: FetchedPrices | Unknown, now: datetime) -> PriceTable:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.methods.choice import MethodChoice
 from peaker.domain.planning.parking import Method
+from peaker.domain.planning.prices import HOURS_PER_MONTH
 from peaker.domain.runs.ledger import RunPart
 from peaker.domain.storage.prewarm_progress import ServeWhen
 from peaker_contract.cluster import ClusterSettings
@@ -98,6 +99,20 @@ class Price(PlanPart):
     snapshots_hourly: float | None = 0.0
     snapshots_gib: float = 0.0
 
+    def with_instance(self, instance_hourly: float | None, instance_type: str) -> Price:
+        """The same volumes with an instance of another price."""
+        known = instance_hourly is not None and self.volumes_hourly is not None
+        hourly = round((instance_hourly or 0.0) + (self.volumes_hourly or 0.0), 4) if known else None
+        why = () if instance_hourly is not None else (f"an hour of {instance_type} has no price",)
+        return self.model_copy(
+            update={
+                "hourly": hourly,
+                "instance_hourly": instance_hourly,
+                "per_month_if_kept": None if hourly is None else round(hourly * HOURS_PER_MONTH, 2),
+                "unknown": (*self.unknown, *why),
+            }
+        )
+
 
 class LeadTimeEstimate(PlanPart):
     """Seconds from the decision to serving: the expectation, and its parts by step."""
@@ -128,6 +143,14 @@ class BatchPrice(PlanPart):
     hourly: float | None
     once: float | None
     per_month_if_kept: float | None
+
+
+class PlannedType(PlanPart):
+    """An instance type that capacity is asked for, at its price in USD; `why_not` is None, or why it is left out."""
+
+    instance_type: str
+    instance_hourly: float | None
+    why_not: str | None = None
 
 
 class Way(PlanPart):
@@ -184,6 +207,7 @@ class ScaleOutPlan(RunPart):
     checks: tuple[Check, ...] = ()
     members: tuple[PlannedMember, ...] = ()
     batch_price: BatchPrice | None = None
+    types: tuple[PlannedType, ...] = ()
 
     def of_member(self, number: int) -> ScaleOutPlan:
         """What one member is built or returned by: a plan of its own."""
@@ -198,6 +222,18 @@ class ScaleOutPlan(RunPart):
         times = [one.ready_at for one in self.members] or [self.ready_at]
         known = [one for one in times if one is not None]
         return max(known) if len(known) == len(times) else None
+
+    @property
+    def launch_order(self) -> tuple[str, ...]:
+        """The instance types to ask for: the next where no zone has room for the one before."""
+        return tuple(one.instance_type for one in self.types if one.why_not is None) or (self.instance_type,)
+
+    def price_with(self, instance_type: str) -> Price:
+        """What the replica costs if it was launched with that type of the plan."""
+        found = next((one for one in self.types if one.instance_type == instance_type), None)
+        if found is None or instance_type == self.instance_type:
+            return self.price
+        return self.price.with_instance(found.instance_hourly, instance_type)
 
     @property
     def builds(self) -> int:

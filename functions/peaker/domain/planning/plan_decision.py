@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 from peaker.domain.instants import require_utc
+from peaker.domain.planning.capacity_order import Promises, capacity_order
 from peaker.domain.planning.methods.choice import MethodChoice
 from peaker.domain.planning.parking import volumes_hourly
 from peaker.domain.planning.plan import (
@@ -46,12 +48,14 @@ def plan_scale_out(
     lease: LeaseRow | None = None,
     ways: Sequence[Way] = (Way(),),
     kept_gib: float = 0.0,
+    promises: Promises = MappingProxyType({}),
 ) -> ScaleOutPlan:
     """The plan, with refusals instead of exceptions, so that plan mode shows all of them at once.
 
     `lease` is another run's lease, if one is held. `ways` are those of the members by their numbers, at least one;
     members without a way come as the last one does. With one that returns a parked replica, layout and price are that
     replica's, and no donor is needed. `kept_gib` is what the cluster's kept snapshot sets store when the run has ended.
+    `promises` are what EC2 says of the settings' instance types; a fallback without one is left out.
     """
     choice = choose_donor(fleet, settings)
     ways = [*ways[:count], *[ways[-1]] * (count - len(ways))]
@@ -60,6 +64,7 @@ def plan_scale_out(
     members = _members(ways, fleet, settings, prices, now, kept_gib, choice)
     returned = [found for way in ways if (found := _returned(fleet, way)) is not None]
     volumes, price = members[0].volumes, members[0].price
+    parked = _parked_hourly(fleet, returned, prices)
     return ScaleOutPlan(
         cluster=settings.name,
         planned_at=require_utc(now),
@@ -85,7 +90,7 @@ def plan_scale_out(
                 source_unknown(fleet),
                 None if len(returned) == count else no_donor(choice),
                 None if len(returned) == count else unequal_layout(members[-1].volumes),
-                over_budget(fleet, settings, members, _parked_hourly(fleet, returned, prices)),
+                over_budget(fleet, settings, members, parked, _dearer(fleet, settings, prices)),
             )
             if refusal is not None
         ),
@@ -94,6 +99,7 @@ def plan_scale_out(
         build=planned_build(settings),
         members=members,
         batch_price=_batch_price(members),
+        types=capacity_order(settings, promises, prices, price, len(fleet.peak) + count, parked),
     )
 
 
@@ -131,7 +137,7 @@ def _members(
                 volumes=volumes,
                 lead_time=way.lead_time,
                 ready_at=_later(now, way.lead_time),
-                price=_price(volumes, settings, prices, kept_gib),
+                price=_price(volumes, _type_of(returned, settings), settings, prices, kept_gib),
                 choice=_own_figures(way.choice) if way.choice != ways[0].choice else None,
             )
         )
@@ -170,6 +176,20 @@ def _parked_hourly(fleet: FleetState, returned: Sequence[Replica], prices: Price
     return total(volumes_hourly(one.volumes, prices) for one in staying)
 
 
+def _dearer(fleet: FleetState, settings: ClusterSettings, prices: PriceTable) -> Reading:
+    """USD per hour of the peak replicas that were launched with another type, above the usual type's price."""
+    usual = prices.instance_hour(settings.instance_type)
+    others = [
+        one.instance.instance_type
+        for one in fleet.peak
+        if one.instance.instance_type != settings.instance_type
+    ]
+    own = [prices.instance_hour(kind) for kind in others]
+    if isinstance(usual, Unknown):
+        return Known(0.0)  # the plan is refused for that price already
+    return total(one if isinstance(one, Unknown) else Known(max(0.0, one.value - usual.value)) for one in own)
+
+
 def spread_zones(fleet: FleetState, settings: ClusterSettings) -> tuple[tuple[str, ...], str]:
     """The cluster's zones, the one with the fewest replicas first (then by name), and the count per zone."""
     counts = fleet.by_zone
@@ -197,10 +217,19 @@ def _planned(volume: VolumeSettings, size_gib: int, rate: int | None) -> Planned
     return PlannedVolume(**dict(volume), size_gib=size_gib, initialization_rate_mib_per_s=rate)
 
 
+def _type_of(returned: Replica | None, settings: ClusterSettings) -> str:
+    """A replica that returns has the type that it was built with."""
+    return settings.instance_type if returned is None else returned.instance.instance_type
+
+
 def _price(
-    volumes: tuple[PlannedVolume, ...], settings: ClusterSettings, prices: PriceTable, kept_gib: float
+    volumes: tuple[PlannedVolume, ...],
+    instance_type: str,
+    settings: ClusterSettings,
+    prices: PriceTable,
+    kept_gib: float,
 ) -> Price:
-    instance = prices.instance_hour(settings.instance_type)
+    instance = prices.instance_hour(instance_type)
     standing = total(
         prices.volume_hour(one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
         for one in volumes

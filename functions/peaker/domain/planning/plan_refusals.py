@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from peaker.domain.instants import to_iso
 from peaker.domain.planning.plan import PlannedMember, PlannedVolume, Price, Refusal
-from peaker.domain.reading import Reading, Unknown
+from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import DonorChoice
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.ledger import LeaseRow
@@ -73,24 +73,32 @@ def unequal_layout(volumes: Sequence[PlannedVolume]) -> Refusal | None:
 
 
 def over_budget(
-    fleet: FleetState, settings: ClusterSettings, members: Sequence[PlannedMember], parked: Reading
+    fleet: FleetState,
+    settings: ClusterSettings,
+    members: Sequence[PlannedMember],
+    parked: Reading,
+    dearer: Reading,
 ) -> Refusal | None:
-    """Without a budget no price is needed; with one, an unknown price refuses (I4)."""
+    """Without a budget no price is needed; with one, an unknown price refuses (I4).
+
+    `dearer` is what peak replicas of other types cost above the price of one of the usual type, USD per hour.
+    """
     limit = settings.limits.max_hourly_cost_usd
     if limit is None:
         return None
     price, count = max((one.price for one in members), key=_dearest), len(members)
-    if price.hourly is None or price.snapshots_hourly is None or isinstance(parked, Unknown):
-        why = [*price.unknown[:1], *([parked.why] if isinstance(parked, Unknown) else [])][0]
+    unknown = [one.why for one in (parked, dearer) if isinstance(one, Unknown)]
+    if price.hourly is None or price.snapshots_hourly is None or unknown:
+        why = [*price.unknown[:1], *unknown][0]
         reason = f"{why}; so the budget, max_hourly_cost_usd {limit:g}, cannot be checked (I4)"
         return Refusal(code="price_unknown", reason=reason)
-    peak = len(fleet.peak)
-    sum_usd = price.hourly * (peak + count) + parked.value + price.snapshots_hourly
+    peak, also = len(fleet.peak), sum(one.value for one in (parked, dearer) if isinstance(one, Known))
+    sum_usd = price.hourly * (peak + count) + also + price.snapshots_hourly
     if sum_usd <= limit:
         return None
     reason = (
         f"{peak} peak replicas + {count} wanted at ${price.hourly:.3f}/h"
-        f"{_and_parked(parked.value)}{_and_snapshots(price.snapshots_hourly)} are ${sum_usd:.2f}/h, "
+        f"{_and_dearer(dearer)}{_and_parked(parked)}{_and_snapshots(price.snapshots_hourly)} are ${sum_usd:.2f}/h, "
         f"above the budget, max_hourly_cost_usd {limit:g} (I12)"
     )
     return Refusal(code="budget", reason=reason)
@@ -101,8 +109,16 @@ def _dearest(price: Price) -> float:
     return math.inf if price.hourly is None else price.hourly
 
 
-def _and_parked(hourly_usd: float) -> str:
-    return f" and ${hourly_usd:.3f}/h of parked volumes" if hourly_usd else ""
+def _and_dearer(dearer: Reading) -> str:
+    return (
+        f" and ${dearer.value:.3f}/h for dearer types" if isinstance(dearer, Known) and dearer.value else ""
+    )
+
+
+def _and_parked(parked: Reading) -> str:
+    return (
+        f" and ${parked.value:.3f}/h of parked volumes" if isinstance(parked, Known) and parked.value else ""
+    )
 
 
 def _and_snapshots(hourly_usd: float) -> str:

@@ -40,11 +40,15 @@ class RunReplica(RunPart):
 
 
 class Placement(RunPart):
-    """Where the run builds: the zone that had room for the instance. Volumes follow it."""
+    """Where the run builds: the zone that had room for the instance, and the type. Volumes follow the zone.
+
+    A run of the version before has the plan's `instance_type`, and none here: needed for as long as `older_runs` is.
+    """
 
     ledger_name = "placement"
 
     zone: str
+    instance_type: str | None = None
 
 
 class BlockList(RunPart):

@@ -60,7 +60,7 @@ class VolumePromise:
 class InstancePromise:
     """What an instance type delivers to all its volumes: always (baseline), and at best (30 minutes a day).
 
-    `bandwidth_weightings` are EC2's words for the ways to share bandwidth between network and volumes that it has.
+    `architectures` and `bandwidth_weightings` (ways to share bandwidth between network and volumes) are EC2's words.
     """
 
     baseline_iops: float | None = None
@@ -68,6 +68,7 @@ class InstancePromise:
     maximum_iops: float | None = None
     maximum_mib_per_s: float | None = None
     memory_mib: float | None = None
+    architectures: tuple[str, ...] = ()
     bandwidth_weightings: tuple[str, ...] = ()
 
 

@@ -1,8 +1,9 @@
-"""LaunchReplica: one instance, in the zone with the fewest replicas that has capacity."""
+"""LaunchReplica: one instance, of the first type and in the first zone of the plan's orders that has capacity."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from peaker.domain.planning.plan import PlannedBuild, ScaleOutPlan
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
@@ -17,7 +18,8 @@ from peaker.usecases.run.resource_tags import resource_tags
 from peaker.usecases.run.run_memory import approved_build, approved_plan
 from peaker_contract.errors import CapacityUnavailable
 
-# One row for each zone that is asked, `replica/us-east-1a`: the next is asked only when EC2 has refused this one.
+# One row for each pool of capacity that is asked, `replica/us-east-1a`, with a fallback type after it: the next is
+# asked only when EC2 has refused this one.
 INSTANCE_ROWS = "replica/"
 ROOT_VOLUME_ROW = "root"
 
@@ -32,7 +34,7 @@ def launch_replica(ports: Ports, step: StepInput) -> Summary:
     replica = RunReplica(
         instance_id=instance.instance_id, builder=step.run_id, running_since=instance.launched_at
     )
-    ports.ledger.settle(holder, replica, Placement(zone=instance.zone))
+    ports.ledger.settle(holder, replica, Placement(zone=instance.zone, instance_type=instance.instance_type))
     ports.ledger.set_replica(
         holder,
         ReplicaRow(step.cluster, instance.instance_id, step.run_id, ReplicaState.BUILDING, ports.clock.now()),
@@ -58,30 +60,48 @@ def _launched(ports: Ports, step: StepInput) -> tuple[ResourceRow, Instance] | N
 
 
 def _launch(ports: Ports, step: StepInput) -> tuple[ResourceRow, Instance]:
-    """In the plan's order of zones. One that was asked and has not refused is asked again, before any other.
+    """In the plan's order. A pool that was asked and has not refused is asked again, before any other.
 
-    EC2 may have launched there although its answer was lost and nothing shows yet; the token of that zone gives the
-    same instance again, that of another zone a second one.
+    EC2 may have launched there although its answer was lost and nothing shows yet; the token of that pool gives the
+    same instance again, that of another one a second instance.
     """
     plan, build = approved_plan(ports, step), approved_build(ports, step)
     refusals: list[str] = []
-    for zone in _in_order(plan.zones, ports.ledger.resources(step.run_id)):
-        row = _attempt(ports, step, zone)
+    for pool in _in_order(_pools(plan), ports.ledger.resources(step.run_id)):
+        row = _attempt(ports, step, pool)
         ports.ledger.require_lease(holder_of(step))
         try:
-            return row, ports.compute.launch(_spec(ports, step, plan, build, zone), _token(step, zone))
+            return row, ports.compute.launch(_spec(ports, step, plan, build, pool), _token(step, pool))
         except CapacityUnavailable as refusal:
             ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.UNDONE)
-            refusals.append(f"{zone}: {refusal}")
+            refusals.append(f"{pool.instance_type} in {pool.zone}: {refusal}")
     said = "; ".join(refusals) or f"{', '.join(plan.zones)} have refused before"
-    raise CapacityUnavailable(f"no zone has capacity for {plan.instance_type}: {said}")
+    raise CapacityUnavailable(f"no zone has capacity for {' or '.join(plan.launch_order)}: {said}")
 
 
-def _in_order(zones: Sequence[str], rows: Sequence[ResourceRow]) -> list[str]:
-    """The zone whose answer is open, then those that were never asked."""
+@dataclass(frozen=True)
+class _Pool:
+    """What EC2 has room for or not: a type in a zone. `name` tells the pools of a run apart."""
+
+    zone: str
+    instance_type: str
+    name: str
+
+
+def _pools(plan: ScaleOutPlan) -> list[_Pool]:
+    """All zones for the first type, then all for the next: a replica like its peers comes before one nearby."""
+    return [
+        _Pool(zone, kind, zone if kind == plan.instance_type else f"{zone}/{kind}")
+        for kind in plan.launch_order
+        for zone in plan.zones
+    ]
+
+
+def _in_order(pools: Sequence[_Pool], rows: Sequence[ResourceRow]) -> list[_Pool]:
+    """The pool whose answer is open, then those that were never asked."""
     asked = {row.name.removeprefix(INSTANCE_ROWS): row for row in of_kind(rows, ResourceKind.INSTANCE)}
-    open_ones = [zone for zone in zones if zone in asked and asked[zone].is_open]
-    return [*open_ones, *(zone for zone in zones if zone not in asked)]
+    open_ones = [pool for pool in pools if pool.name in asked and asked[pool.name].is_open]
+    return [*open_ones, *(pool for pool in pools if pool.name not in asked)]
 
 
 def _close_row_of_all_zones(ports: Ports, step: StepInput) -> None:
@@ -91,26 +111,28 @@ def _close_row_of_all_zones(ports: Ports, step: StepInput) -> None:
         ports.ledger.mark(holder_of(step), step.run_id, row, ResourceState.UNDONE)
 
 
-def _attempt(ports: Ports, step: StepInput, zone: str) -> ResourceRow:
+def _attempt(ports: Ports, step: StepInput, pool: _Pool) -> ResourceRow:
     return ports.ledger.intend(
         holder_of(step),
         ResourceKind.INSTANCE,
-        f"{INSTANCE_ROWS}{zone}",
+        f"{INSTANCE_ROWS}{pool.name}",
         step.step,
         ports.clock.now(),
-        {"zone": zone, "client_token": _token(step, zone)},
+        {"zone": pool.zone, "client_token": _token(step, pool)},
     )
 
 
-def _token(step: StepInput, zone: str) -> str:
-    return client_token(step.run_id, step.step, zone)
+def _token(step: StepInput, pool: _Pool) -> str:
+    return client_token(step.run_id, step.step, pool.name)
 
 
-def _spec(ports: Ports, step: StepInput, plan: ScaleOutPlan, build: PlannedBuild, zone: str) -> InstanceSpec:
+def _spec(
+    ports: Ports, step: StepInput, plan: ScaleOutPlan, build: PlannedBuild, pool: _Pool
+) -> InstanceSpec:
     return InstanceSpec(
         image_id=plan.image_id,
-        instance_type=plan.instance_type,
-        subnet_id=build.subnets[zone],
+        instance_type=pool.instance_type,
+        subnet_id=build.subnets[pool.zone],
         security_group_ids=build.security_group_ids,
         instance_profile=build.instance_profile,
         tags=resource_tags(ports, step),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from peaker.domain.planning.capacity_order import types_in_order
 from peaker.domain.planning.checks.bandwidth import SizedVolume, look_at_bandwidth
 from peaker.domain.planning.checks.headroom import (
     binary_logs,
@@ -51,6 +52,7 @@ def plan_checks(
         }
         found.append(initialization_quota(rates, RATE_QUOTA_MIB_PER_S))
         found.append(zones_in_order(built[0].zones, fleet.by_zone))
+        found += [types_in_order(plan.types)] if len(plan.types) > 1 else []
     return tuple(found)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from peaker.domain.planning.capacity_order import Promises
 from peaker.domain.planning.first_snapshots import first_set_note
 from peaker.domain.planning.lead_time import predict_lead_time
 from peaker.domain.planning.plan import Refusal, ScaleOutPlan, Way, as_document
@@ -93,8 +94,9 @@ def decided(
     inputs = replace(lead_time_inputs(settings, fleet, past, history), trigger_seconds=0.0)
     prices = prices_for_plan(ports, settings)
     lead = predict_lead_time(inputs, past)
-    build = _plan(ports, step, settings, fleet, [Way(lead_time=estimated(lead))], prices)
-    promise = instance_promise(ports, settings.instance_type)
+    promises = {kind: instance_promise(ports, kind) for kind in settings.instance_types}
+    promise = promises[settings.instance_type]
+    build = _plan(ports, step, settings, fleet, [Way(lead_time=estimated(lead))], prices, promises)
     ways: list[Way] = []
     while len(ways) < count and (not ways or ways[-1].returns is not None):
         taken = frozenset(way.returns for way in ways if way.returns is not None)
@@ -113,7 +115,7 @@ def decided(
         )
         others = count - len(ways)
         ways.append(way_of(ports, fleet, beside(situation, taken, others), method, lead, inputs, past))
-    plan = _plan(ports, step, settings, fleet, ways, prices, count)
+    plan = _plan(ports, step, settings, fleet, ways, prices, promises, count)
     checks = plan_checks(ports, settings, fleet, plan, past, prices, promise)
     refused = [
         Refusal(code="check", reason=f"{one.name}: {one.detail}; {one.remedy}")
@@ -180,6 +182,7 @@ def _plan(
     fleet: FleetState,
     ways: Sequence[Way],
     prices: PriceTable,
+    promises: Promises,
     count: int = 1,
 ) -> ScaleOutPlan:
     now = ports.clock.now()
@@ -193,6 +196,7 @@ def _plan(
         lease=None if lease is None or lease.run_id == step.run_id else lease,
         ways=ways,
         kept_gib=_kept_gib(ports, settings, fleet),
+        promises=promises,
     )
 
 

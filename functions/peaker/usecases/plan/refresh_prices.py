@@ -42,7 +42,8 @@ def refresh_prices(ports: Ports) -> PriceReport:
 
 def wanted_types(ports: Ports) -> tuple[str, ...]:
     """The types of all clusters. One type's slip of the keyboard is asked for too, and has no price."""
-    return tuple(sorted({ports.clusters.settings(name).instance_type for name in ports.clusters.names()}))
+    clusters = (ports.clusters.settings(name) for name in ports.clusters.names())
+    return tuple(sorted({kind for settings in clusters for kind in settings.instance_types}))
 
 
 def stored_prices(ports: Ports) -> FetchedPrices | Unknown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from peaker.domain.instants import seconds_between
+from peaker.domain.planning.capacity_order import price_of_build
 from peaker.domain.planning.plan import Price, ScaleOutPlan
 from peaker.domain.replicas.fleet import ReplicaRow
 from peaker.domain.report.receipt import Receipt, ReceiptMember, assemble_receipt, receipt_member
@@ -194,13 +195,13 @@ def _builder(ports: Ports, run: RunRow) -> RunRow:
 
 def _price(builder: RunRow, run: RunRow) -> Price | None:
     """What is paid once was paid when the replica was built: a start after that run's end has no part of it."""
-    plan, replica = builder.part(ScaleOutPlan), run.part(RunReplica)
-    if plan is None:
+    price, replica = price_of_build(builder), run.part(RunReplica)
+    if price is None:
         return None
     ended = builder.finished_at
     if builder.run_id != run.run_id and replica is not None and ended and replica.running_since > ended:
-        return plan.price.model_copy(update={"once": 0.0})
-    return plan.price
+        return price.model_copy(update={"once": 0.0})
+    return price
 
 
 def _running_since(run: RunRow) -> datetime | None:

@@ -61,6 +61,7 @@ def verify_storage(ports: Ports, step: StepInput) -> Summary:
         _look_again(ports, step, looks, blocks_used(numbers.get("volumes")), f"{instance_id}: {shown}")
     judged = judge_loads(numbers.get("volumes"), plan.volumes)
     limits = "".join(f"; {one['volume']} {one['verdict']}" for one in judged)
+    instance = ports.compute.instance(instance_id)
     warm = "warm" if scope == "used" else "hot set warm"
     after = "" if len(looks) == 1 else f" at look {len(looks)}"
     return Summary(
@@ -68,11 +69,11 @@ def verify_storage(ports: Ports, step: StepInput) -> Summary:
         numbers={
             **numbers,
             "scope": scope,
-            "launched_at": to_iso(ports.compute.instance(instance_id).launched_at),
+            "launched_at": to_iso(instance.launched_at),
             "looks": [look.model_dump(mode="json") for look in looks],
             "maps_unreadable": unreadable,
             "limits": judged,
-            **_against_plan(ports, plan, numbers),
+            **_against_plan(ports, plan, instance.instance_type, numbers),
         },
     )
 
@@ -140,11 +141,11 @@ def _shown(proof: StorageProof, unreadable: dict[str, str]) -> str:
     return f"verdict {proof.verdict}: {shown}{maps}" if proof.verdict != "warm" else f"{shown}{maps}"
 
 
-def _against_plan(ports: Ports, plan: ScaleOutPlan, numbers: Numbers) -> dict[str, Any]:
+def _against_plan(ports: Ports, plan: ScaleOutPlan, instance_type: str, numbers: Numbers) -> dict[str, Any]:
     """With the instance's baseline where EC2 says it; the proof does not depend on it."""
     unknown = ""
     try:
-        instance = ports.compute.ebs_promise(plan.instance_type)
+        instance = ports.compute.ebs_promise(instance_type)
     except (AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled) as error:
         instance, unknown = InstancePromise(), f"{type(error).__name__}: {error}"
     return {

@@ -1,0 +1,135 @@
+"""Capacity by an order of instance types: the next where no zone has room for the one before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from peaker.domain.planning.capacity_order import price_of_build
+from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.runs.ledger import ResourceKind, of_kind
+from peaker.domain.runs.run import PlanStep
+from peaker.domain.runs.run_memory import Placement
+from peaker.domain.storage.io_findings import InstancePromise
+from peaker.usecases.create.choose_donor import choose_donor
+from peaker.usecases.create.launch_replica import launch_replica
+from peaker.usecases.plan.plan_scale_out import plan_scale_out
+
+from peaker_contract import errors
+from tests.support.builders import RUN_ID, instance, leased, orders, with_cluster
+from tests.support.fakes import FakePorts, fake_ports
+
+LIKE_R6I = InstancePromise(3600, 77.49, memory_mib=16_384, architectures=("x86_64",))
+SUBNETS = {"us-east-1a": "subnet-0a77000000000001a", "us-east-1b": "subnet-0a77000000000001b"}
+
+
+def world(*fallbacks: str, **changes: Any) -> FakePorts:
+    ports = fake_ports(orders(fallback_instance_types=list(fallbacks), **changes))
+    ports.compute.promises |= dict.fromkeys(("r6i.large", "r7i.large", "r6i.xlarge"), LIKE_R6I)
+    with_cluster(ports)
+    return ports
+
+
+def planned(ports: FakePorts) -> ScaleOutPlan:
+    plan_scale_out(ports, PlanStep(**leased(ports, "PlanScaleOut").model_dump()))
+    choose_donor(ports, leased(ports, "ChooseDonor"))
+    return ports.ledger.run(RUN_ID).required(ScaleOutPlan, "test")
+
+
+def left_out(ports: FakePorts) -> dict[str, str | None]:
+    return {one.instance_type: one.why_not for one in planned(ports).types}
+
+
+def test_all_zones_are_asked_for_the_usual_type_before_any_for_the_next() -> None:
+    ports = world("r7i.large", "r6i.xlarge")
+    ports.compute.full_types = {"r6i.large", "r7i.large"}
+    assert planned(ports).launch_order == ("r6i.large", "r7i.large", "r6i.xlarge")
+    launch_replica(ports, leased(ports, "LaunchReplica"))
+    rows = of_kind(ports.ledger.resources(RUN_ID), ResourceKind.INSTANCE)
+    assert [(row.name, row.state.value) for row in rows] == [
+        ("replica/us-east-1a", "undone"),
+        ("replica/us-east-1b", "undone"),
+        ("replica/us-east-1a/r7i.large", "undone"),
+        ("replica/us-east-1b/r7i.large", "undone"),
+        ("replica/us-east-1a/r6i.xlarge", "made"),
+    ]
+    placement = ports.ledger.run(RUN_ID).part(Placement)
+    assert placement == Placement(zone="us-east-1a", instance_type="r6i.xlarge")
+
+
+def test_no_room_for_any_type_names_each_type_and_zone() -> None:
+    ports = world("r7i.large")
+    planned(ports)
+    ports.compute.full_types = {"r6i.large", "r7i.large"}
+    with pytest.raises(
+        errors.CapacityUnavailable, match=r"r6i.large or r7i.large: .*r7i.large in us-east-1b: "
+    ):
+        launch_replica(ports, leased(ports, "LaunchReplica"))
+
+
+def test_the_replica_is_priced_by_the_type_that_had_room() -> None:
+    ports = world("r7i.large")
+    plan = planned(ports)
+    ports.compute.full_types = {"r6i.large"}
+    launch_replica(ports, leased(ports, "LaunchReplica"))
+    paid, usual = price_of_build(ports.ledger.run(RUN_ID)), plan.price
+    assert paid is not None
+    assert paid.instance_hourly == {one.instance_type: one.instance_hourly for one in plan.types}["r7i.large"]
+    assert paid.instance_hourly != usual.instance_hourly
+    assert paid.hourly == pytest.approx(paid.instance_hourly + (usual.volumes_hourly or 0.0), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (replace(LIKE_R6I, memory_mib=8_192), "it has 8,192 MiB of memory, r6i.large has 16,384"),
+        (replace(LIKE_R6I, architectures=("arm64",)), "it is arm64, r6i.large is x86_64"),
+        (replace(LIKE_R6I, memory_mib=None), "EC2 names no memory of r7i.large"),
+        (
+            replace(LIKE_R6I, architectures=()),
+            "it is of an architecture that EC2 does not name, r6i.large is x86_64",
+        ),
+    ],
+)
+def test_a_type_unlike_the_usual_one_is_left_out(other: InstancePromise, why: str) -> None:
+    ports = world("r7i.large")
+    ports.compute.promises["r7i.large"] = other
+    assert left_out(ports) == {"r6i.large": None, "r7i.large": why}
+
+
+def test_a_type_of_which_ec2_says_nothing_is_left_out() -> None:
+    ports = world("r7i.large")
+    ports.compute.ebs_refused = errors.AwsCallRejected("UnauthorizedOperation")
+    told = left_out(ports)["r7i.large"]
+    assert told is not None
+    assert "EC2 does not say what r6i.large carries" in told
+
+
+def test_a_type_that_the_budget_does_not_pay_for_is_left_out() -> None:
+    ports = world("r6i.16xlarge", limits={**orders().limits.model_dump(), "max_hourly_cost_usd": 0.5})
+    ports.compute.promises["r6i.16xlarge"] = LIKE_R6I
+    plan = planned(ports)
+    assert plan.launch_order == ("r6i.large",)
+    told = plan.types[1].why_not
+    assert told is not None
+    assert "max_hourly_cost_usd 0.5" in told
+
+
+def test_the_plan_shows_the_order_with_prices_and_what_is_left_out() -> None:
+    ports = world("r7i.large", "r6i.xlarge")
+    ports.compute.promises["r6i.xlarge"] = replace(LIKE_R6I, memory_mib=8_192)
+    found = {one.name: one for one in planned(ports).checks}["instance types"]
+    assert found.verdict == "warn"
+    assert found.detail.startswith(
+        "r6i.large ($0.126/h), then r7i.large ($0.1323/h); r6i.xlarge is left out: it has"
+    )
+
+
+def test_dearer_types_that_serve_already_count_in_the_budget() -> None:
+    """A peak replica was launched with a type of sixteen times the price: its own price is in the sum."""
+    ports = world(limits={**orders().limits.model_dump(), "max_hourly_cost_usd": 2.0})
+    dear = instance("i-0dea0000000000001", tags={"peaker:load": "peak"})
+    ports.compute.add(replace(dear, instance_type="r6i.8xlarge"))
+    with pytest.raises(errors.ScaleOutRefused, match=r"\$1.890/h for dearer types .* are \$2.14/h, above the budget"):
+        planned(ports)
