@@ -17,7 +17,8 @@ STEPS = sorted(path for room in ROOMS for path in room.glob("*.py") if path.stem
 
 # What is built by, and therefore planned.
 PLANNED = {
-    "image_id", "instance_type", "instance_profile", "security_group_ids", "subnets", "volumes",
+    "image_id", "instance_type", "fallback_instance_types", "instance_profile", "security_group_ids", "subnets",
+    "volumes",
     "initialization_rate_mib_per_s", "prewarm",
 }  # fmt: skip
 # What protects while it is built, and therefore today's; knee_seconds is time for a search and planned with the rest.
