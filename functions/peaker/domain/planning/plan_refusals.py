@@ -67,7 +67,7 @@ def no_donor(choice: DonorChoice) -> Refusal | None:
 
 
 def unequal_layout(volumes: Sequence[PlannedVolume]) -> Refusal | None:
-    """Refused where volumes of one set differ in what must be equal."""
+    """Refused where the volumes of one array or group differ in what must be alike."""
     reasons = unequal_members(volumes, {one.name: one.size_gib for one in volumes})
     return Refusal(code="layout", reason="; ".join(reasons)) if reasons else None
 

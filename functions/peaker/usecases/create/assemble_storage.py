@@ -15,7 +15,7 @@ from peaker.usecases.run.run_memory import approved_plan, host_id, made_id
 
 def assemble_storage(ports: Ports, step: StepInput) -> Summary:
     """The volumes are named by id, and by the donor's that each is a copy of: device names on Nitro do not say which is
-    which. The set manifest says what they were on the donor."""
+    which. The set manifest, which all members of a batch have from one donor, says what they were on the donor."""
     rows = ports.ledger.resources(step.run_id)
     manifest = ports.ledger.run(shared_run(step)).part(SetManifest)
     sources = {} if manifest is None else manifest.volumes

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from peaker.domain.planning.plan import ScaleOutPlan, plan_scale_out
+from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.runs.run import PlanStep
@@ -208,3 +209,20 @@ def test_the_manifest_reaches_the_replica_and_the_kept_set(ports: FakePorts) -> 
     manifest = SetManifest.model_validate(kept.manifest)
     assert (manifest.gtid_set, manifest.snapshots) == ("a:1-9", dict(kept.snapshots))
     assert manifest.stacks_document() == [stack(ports)]
+
+
+def test_every_member_of_a_batch_has_the_manifest_of_its_one_set(ports: FakePorts) -> None:
+    prepare(ports, stack(ports))
+    create_snapshots(ports, leased(ports, "CreateSnapshots"))
+    ports.storage.complete()
+    first, run = leased(ports, "LaunchReplica"), ports.ledger.run(RUN_ID)
+    second = first.model_copy(update={"run_id": f"{RUN_ID}-2", "batch": RUN_ID})
+    own = {name: part for name, part in run.parts.items() if name == ScaleOutPlan.ledger_name}
+    ports.ledger.open_run(holder_of(second), replace(run, run_id=second.run_id, parts=own))
+    launch_replica(ports, second)
+    create_volumes(ports, second.model_copy(update={"step": "CreateVolumes"}))
+    with pytest.raises(errors.VolumesAttaching):
+        attach_volumes(ports, second.model_copy(update={"step": "AttachVolumes"}))
+    answer(ports, "assemble_storage", members=[], bytes=1)
+    assemble_storage(ports, second.model_copy(update={"step": "AssembleStorage"}))
+    assert json.loads(ports.commands.parameters[-1]["Layout"]) == [stack(ports)]
