@@ -186,6 +186,7 @@ def _doctor(names: Names) -> list[Statement]:
             for what in ("Images", "InstanceTypeOfferings", "InstanceTypes", "SecurityGroups")
         ),
         "ec2:DescribeSubnets",
+        *("ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"),
         *(f"elasticloadbalancing:Describe{what}" for what in ("Listeners", "LoadBalancers", "TargetGroups")),
         "events:ListRules",
         "servicequotas:GetAWSDefaultServiceQuota",
@@ -206,12 +207,17 @@ def _doctor(names: Names) -> list[Statement]:
             (f"{in_account}:role/Peaker-{environment.environment}-*",),
             wildcard_reason="CloudFormation ends the name of launch_replica's role.",
         ),
-        Statement(("sns:ListSubscriptionsByTopic",), (names.arn("sns", f"{names.prefix}-operator-alarms"),)),
+        Statement(
+            ("sns:GetTopicAttributes", "sns:ListSubscriptionsByTopic"),
+            (names.arn("sns", f"{names.prefix}-operator-alarms"),),
+        ),
         *_zones(names, "route53:GetHostedZone"),
     ]
     if profiles:
         arns = tuple(f"{in_account}:instance-profile/{profile}" for profile in profiles)
         granted.append(Statement(("iam:GetInstanceProfile",), arns))
+    if environment.data_key_arn:
+        granted.append(Statement(("kms:DescribeKey", "kms:GetKeyPolicy"), (environment.data_key_arn,)))
     if keys:
         granted.append(listed(("kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"), keys))
     return granted

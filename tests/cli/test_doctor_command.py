@@ -20,6 +20,7 @@ BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 GROUP = "sg-0a770000000000001"
 VCPUS = ("ec2", "L-1216C47A")
 RULE = "peaker-local-orders-forecast"
+DEFAULT_KEY = "arn:aws:kms:us-east-1:123456789012:key/0000abcd-12ab-34cd-56ef-1234567890ab"
 ALARM = "peaker-local-orders-undo-incomplete"
 NOT_A_DONOR = {
     "ok": False,
@@ -53,8 +54,11 @@ def settings(product: DeployedProduct, **changes: Any) -> Iterator[None]:
 
 @contextmanager
 def a_broken_account(product: DeployedProduct) -> Iterator[None]:
-    """Not bootstrapped, too few processors; the profile holds a role that nobody may pass."""
-    ssm, iam = product.cloud.client("ssm"), product.cloud.client("iam")
+    """Not bootstrapped, too few processors; the profile holds a role that nobody may pass; volumes get a strange
+    key."""
+    ssm, iam, ec2 = (product.cloud.client(service) for service in ("ssm", "iam", "ec2"))
+    ec2.enable_ebs_encryption_by_default()
+    ec2.modify_ebs_default_kms_key_id(KmsKeyId=DEFAULT_KEY)
     profile = {"InstanceProfileName": "peaker-replica"}
     ssm.delete_parameter(Name=BOOTSTRAP)
     product.cloud.quotas.give(*VCPUS, 5)
@@ -67,6 +71,7 @@ def a_broken_account(product: DeployedProduct) -> Iterator[None]:
         iam.remove_role_from_instance_profile(**profile, RoleName="mysql-hosts")
         iam.add_role_to_instance_profile(**profile, RoleName="peaker-replica")
         iam.delete_role(RoleName="mysql-hosts")
+        ec2.disable_ebs_encryption_by_default()
         product.cloud.quotas.give(*VCPUS, 64)
         ssm.put_parameter(Name=BOOTSTRAP, Value="28", Type="String", Overwrite=True)
 
@@ -159,6 +164,7 @@ def sick(deployed: DeployedProduct) -> Findings:
         ("account", "image", "refuse", "no ami-0a770000000000098", "image_id"),
         ("account", "vCPU quota", "refuse", "4 in use, 2 more replicas take 4, the quota is 5", "L-1216C47A"),
         ("account", "key 1234abcd-12ab-34cd-56ef-1234567890ab", "refuse", "NotFound", "kms_key_arns"),
+        ("account", "default encryption", "refuse", DEFAULT_KEY, "modify-ebs-default-kms-key-id"),
         ("account", "instance profile", "pass", "role/mysql-hosts", ""),
         ("account", "PassRole", "refuse", "may pass arn:aws:iam::123456789012:role/peaker-replica,", "role_arn"),
         ("network", "subnet subnet-0a77000000000001b", "refuse", "in us-east-1b, the settings say us-east-1a", ""),

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from peaker_cli.doctor.data_key import look_at_data_key, read_data_key
+from peaker_cli.doctor.deployed import DEPLOYED
+from peaker_cli.doctor.finding import Finding
 
 from cloud_rig.control import OPEN_QUEUE, TRUST, Control, control
 from environments.schema import Environment, EnvironmentFileError, load_environment
@@ -21,6 +24,7 @@ from stacks.naming import Names
 from stacks.people_statements import statements_for
 from stacks.rights.role_statements import function_statements, policy_document
 from stacks.rights.statement import Deployment
+from tests.support.builders import orders
 
 CLOUDWATCH = "cloudwatch.amazonaws.com"
 LAMBDA = "lambda.amazonaws.com"
@@ -34,6 +38,10 @@ class UnderKey:
     aws: Control
     names: Names
     key: str
+
+    @property
+    def key_id(self) -> str:
+        return self.key.rsplit("/", 1)[-1]
 
     def allow(self, *without: str) -> None:
         """Give the key its policy, but for these statements."""
@@ -182,3 +190,48 @@ def test_the_policy_is_printed_for_one_environment(capsys: pytest.CaptureFixture
     assert printed == key_policy(Names(load_environment("prod")))
     assert "222222222222" in json.dumps(printed)
     assert data_key.main(["nowhere"]) == 2
+
+
+class TestDoctor:
+    """`peaker doctor` reads the key and its policy, and has a line for each fault."""
+
+    def line(self, under: UnderKey) -> Finding:
+        topic = under.aws.sns.list_topics()["Topics"][0]["TopicArn"]
+        [found] = look_at_data_key(DEPLOYED, orders(), read_data_key(under.aws.cloud.client, topic))
+        return found
+
+    def test_a_key_with_its_policy_passes(self, under: UnderKey) -> None:
+        assert self.line(under).verdict.value == "pass"
+
+    @pytest.mark.parametrize(
+        ("statement", "service"),
+        [
+            ("AlarmsPublish", "cloudwatch.amazonaws.com is not let in: alarms page nobody"),
+            ("DeadLettersOfRules", "events.amazonaws.com is not let in"),
+            ("LogGroups", "logs.us-east-1.amazonaws.com is not let in"),
+        ],
+    )
+    def test_a_service_that_is_not_let_in_is_refused(
+        self, under: UnderKey, statement: str, service: str
+    ) -> None:
+        under.allow(statement)
+        line = self.line(under)
+        assert (line.verdict.value, service in line.detail) == ("refuse", True), line
+        assert "python -m stacks.data_key" in line.remedy
+
+    def test_a_key_that_is_going_is_refused(self, under: UnderKey) -> None:
+        under.aws.kms.schedule_key_deletion(KeyId=under.key_id, PendingWindowInDays=7)
+        try:
+            line = self.line(under)
+        finally:
+            under.aws.kms.cancel_key_deletion(KeyId=under.key_id)
+            under.aws.kms.enable_key(KeyId=under.key_id)
+        assert (line.verdict.value, "is PendingDeletion and goes on" in line.detail) == ("refuse", True), line
+        assert "cancel-key-deletion" in line.remedy
+
+    def test_a_disabled_key_is_refused(self, under: UnderKey) -> None:
+        under.aws.kms.disable_key(KeyId=under.key_id)
+        try:
+            assert "is Disabled" in self.line(under).detail
+        finally:
+            under.aws.kms.enable_key(KeyId=under.key_id)

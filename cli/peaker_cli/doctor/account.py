@@ -84,12 +84,25 @@ class Profile:
     role_arn: str | None
 
 
+# Of an account that never chose another one; its policy lets in whoever may use EBS.
+AWS_DEFAULT_KEY = "alias/aws/ebs"
+
+
+@dataclass(frozen=True)
+class DefaultKey:
+    """The key under which EBS puts every new volume that has none; `why_not` is why EBS could not use it."""
+
+    key_id: str
+    why_not: str | Unknown | None
+
+
 @dataclass(frozen=True)
 class AccountFacts:
     """What was asked; None is AWS's `there is none`.
 
     `quotas` by code, `in_use` by code in the quota's unit, `keys` by ARN with why EBS could not use it. `passes` are
-    the roles that launch_replica may pass. `fallback_types` are the settings' other types, by name.
+    the roles that launch_replica may pass. `default_key` is None where new volumes are not encrypted by default.
+    `fallback_types` are the settings' other types, by name.
     """
 
     bootstrap_version: int | Unknown | None
@@ -99,6 +112,7 @@ class AccountFacts:
     in_use: Mapping[str, float | Unknown]
     prices: PriceTable | Unknown
     keys: Mapping[str, str | Unknown | None]
+    default_key: DefaultKey | Unknown | None
     profile: Profile | Unknown | None
     passes: Sequence[str] | Unknown
     fallback_types: Mapping[str, InstanceType | Unknown | None] = field(default_factory=dict)
@@ -116,6 +130,7 @@ def look_at_account(
         *_quotas(settings, facts, room, like),
         _prices(settings, facts, like),
         *_keys(settings, facts, like),
+        _default_key(settings, facts),
         *_profile(settings, facts),
     ]
 
@@ -287,6 +302,26 @@ def _keys(settings: ClusterSettings, facts: AccountFacts, like: Mapping[str, Vol
                 check, f"{arn}{held}: {why}", f"name it in kms_key_arns of {settings.name}, enable it, let its key "
                 "policy allow the account's IAM policies, and deploy"
             )  # fmt: skip
+
+
+def _default_key(settings: ClusterSettings, facts: AccountFacts) -> Finding:
+    """What a volume or a root volume without a key of its own is put under; one that EBS cannot use vanishes."""
+    key, check = facts.default_key, "default encryption"
+    if isinstance(key, Unknown):
+        return ACCOUNT.unknown(check, key)
+    if key is None:
+        return ACCOUNT.passes(check, "new volumes are encrypted where their snapshot is")
+    if key.why_not is None or key.key_id.endswith(AWS_DEFAULT_KEY):
+        return ACCOUNT.passes(check, f"new volumes are put under {key.key_id}, which EBS could use")
+    named = key.key_id in settings.kms_key_arns
+    why = key.why_not.why if isinstance(key.why_not, Unknown) else key.why_not
+    if named and isinstance(key.why_not, Unknown):
+        return ACCOUNT.unknown(check, key.why_not)
+    return ACCOUNT.refuses(
+        check, f"new volumes are put under {key.key_id}, the account's default key of EBS: {why}",
+        f"name it in kms_key_arns of {settings.name}, enable it, let its key policy allow the account's IAM policies, "
+        "and deploy; or take another default: aws ec2 modify-ebs-default-kms-key-id",
+    )  # fmt: skip
 
 
 def _profile(settings: ClusterSettings, facts: AccountFacts) -> Iterable[Finding]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from peaker.domain.reading import Unknown
 
+from peaker_cli.doctor.data_key import DataKey, look_at_data_key
 from peaker_cli.doctor.finding import Area, Finding
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.names import named, of_cluster
@@ -42,14 +43,16 @@ class DeployedFacts:
     alarms: Mapping[str, DeployedAlarm] | Unknown
     rules: Mapping[str, bool] | Unknown
     subscribers: int | Unknown | None
+    data_key: DataKey | Unknown | None
 
 
 def look_at_deployed(settings: ClusterSettings, facts: DeployedFacts) -> list[Finding]:
-    """Workflows, alarms, who hears them, rules and schedules."""
+    """Workflows, alarms, who hears them, rules and schedules, and the key of what is kept."""
     return [
         _workflows(settings, facts),
         *_alarms(settings, facts),
         _rules(settings, facts),
+        *look_at_data_key(DEPLOYED, settings, facts.data_key),
     ]
 
 

@@ -17,6 +17,7 @@ from peaker.domain.replicas.inventory import Instance, Volume
 from peaker.ports import TrafficRouter
 
 from peaker_cli.doctor.account import AccountFacts
+from peaker_cli.doctor.data_key import read_data_key
 from peaker_cli.doctor.deployed import OPERATOR_ALARMS, DeployedAlarm, DeployedFacts, names_of
 from peaker_cli.doctor.endpoint import EndpointFacts, HostedZone, Listener, TargetGroup
 from peaker_cli.doctor.finding import absent, ask
@@ -263,11 +264,15 @@ class Inquiry:
     def deployed(self) -> DeployedFacts:
         """Workflows, alarms and rules of the environment."""
         alarms = ask("cloudwatch:DescribeAlarms", self._alarms)
+        topics = [] if isinstance(alarms, Unknown) else self._topics(alarms)
         return DeployedFacts(
             workflows=ask("states:ListStateMachines", self._workflows),
             alarms=alarms,
             rules=ask("events:ListRules", self._rules),
-            subscribers=None if isinstance(alarms, Unknown) else self._subscribers(alarms),
+            subscribers=self._subscribers(topics),
+            data_key=ask("kms:GetKeyPolicy", lambda: read_data_key(self._client, topics[0]))
+            if topics
+            else None,
         )
 
     def _workflows(self) -> list[str]:
@@ -294,9 +299,11 @@ class Inquiry:
         pages = self._client("events").get_paginator("list_rules").paginate(NamePrefix=prefix)
         return {one["Name"]: one["State"] != "DISABLED" for page in pages for one in page["Rules"]}
 
-    def _subscribers(self, alarms: Mapping[str, DeployedAlarm]) -> int | Unknown | None:
+    def _topics(self, alarms: Mapping[str, DeployedAlarm]) -> list[str]:
         operators = [alarms[name] for name in names_of(self._settings, OPERATOR_ALARMS) if name in alarms]
-        topics = sorted({arn for one in operators for arn in one.actions if ":sns:" in arn})
+        return sorted({arn for one in operators for arn in one.actions if ":sns:" in arn})
+
+    def _subscribers(self, topics: Sequence[str]) -> int | Unknown | None:
         if not topics:
             return None
 

@@ -17,10 +17,12 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
 
 from peaker_cli.doctor.account import (
+    AWS_DEFAULT_KEY,
     GIB_PER_TIB,
     IO2_IOPS,
     STORAGE,
     AccountFacts,
+    DefaultKey,
     Image,
     InstanceType,
     Profile,
@@ -53,6 +55,7 @@ class AccountInquiry:
             in_use=self._in_use(),
             prices=ask("ssm:GetParameter", self._prices),
             keys=self._keys(volumes),
+            default_key=ask("ec2:GetEbsEncryptionByDefault", self._default_key),
             profile=ask("iam:GetInstanceProfile", self._profile),
             passes=ask("iam:GetRolePolicy", self._passes),
             fallback_types={
@@ -167,6 +170,17 @@ class AccountInquiry:
             for arn in sorted(wanted)
             if keys is not None
         }
+
+    def _default_key(self) -> DefaultKey | None:
+        ec2 = self._client("ec2")
+        if not ec2.get_ebs_encryption_by_default()["EbsEncryptionByDefault"]:
+            return None
+        key_id = str(ec2.get_ebs_default_kms_key_id()["KmsKeyId"])
+        if key_id.endswith(AWS_DEFAULT_KEY):
+            return DefaultKey(key_id, None)
+        keys = KmsVolumeKeys(self._client("kms"))
+        asked = ask("kms:DescribeKey", lambda: keys.why_not_usable(key_id, self._settings))
+        return DefaultKey(key_id, _unless_denied(asked))
 
     def _image_keys(self) -> Sequence[str]:
         """None where the image is not there or its snapshots are another account's: the image has a line of its own."""

@@ -16,6 +16,7 @@ from peaker_cli.doctor.account import (
     STANDARD,
     STORAGE,
     AccountFacts,
+    DefaultKey,
     Image,
     InstanceType,
     Profile,
@@ -40,6 +41,7 @@ GOOD = AccountFacts(
     in_use={STANDARD.code: 4.0, STORAGE["gp3"].code: 1.0},
     prices=US_EAST_1,
     keys={},
+    default_key=None,
     profile=Profile("peaker-replica", ROLE),
     passes=[ROLE],
 )
@@ -109,6 +111,16 @@ def test_a_fallback_type_is_looked_at(kind: InstanceType | Unknown | None, verdi
         ({"keys": {KEY: None}}, "key ab", "pass", "EBS could use"),
         ({"keys": {KEY: "its state is Disabled"}}, "key ab", "refuse", "Disabled"),
         ({"keys": {KEY: NotTold("no", "kms:DescribeKey")}}, "key ab", "unknown", "no"),
+        ({"default_key": DefaultKey("alias/aws/ebs", None)}, "default encryption", "pass", "alias/aws/ebs"),
+        ({"default_key": DefaultKey(KEY, None)}, "default encryption", "pass", "EBS could use"),
+        ({"default_key": DefaultKey(KEY, "it is not in kms_key_arns")}, "default encryption", "refuse", KEY),
+        (
+            {"default_key": DefaultKey(KEY, NotTold("no", "kms:DescribeKey"))},
+            "default encryption",
+            "refuse",
+            "no",
+        ),
+        ({"default_key": NotTold("no", "ec2:GetEbsDefaultKmsKeyId")}, "default encryption", "unknown", "no"),
     ],
 )
 def test_what_is_wrong_has_its_own_line(facts: dict[str, Any], check: str, verdict: str, detail: str) -> None:

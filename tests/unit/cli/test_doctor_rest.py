@@ -165,6 +165,7 @@ class TestWhatIsDeployed:
             "alarms": {name: DeployedAlarm(name, "OK", "", True, ("arn:aws:sns:topic",)) for name in names},
             "rules": dict.fromkeys(rules, True),
             "subscribers": 1,
+            "data_key": None,
         }
         facts = {name: change(given[name]) if callable(change) else change for name, change in facts.items()}
         return {one.check: one for one in look_at_deployed(orders(), DeployedFacts(**{**given, **facts}))}
