@@ -20,7 +20,6 @@ BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 GROUP = "sg-0a770000000000001"
 VCPUS = ("ec2", "L-1216C47A")
 RULE = "peaker-local-orders-forecast"
-DEFAULT_KEY = "arn:aws:kms:us-east-1:123456789012:key/0000abcd-12ab-34cd-56ef-1234567890ab"
 ALARM = "peaker-local-orders-undo-incomplete"
 NOT_A_DONOR = {
     "ok": False,
@@ -58,7 +57,8 @@ def a_broken_account(product: DeployedProduct) -> Iterator[None]:
     key."""
     ssm, iam, ec2 = (product.cloud.client(service) for service in ("ssm", "iam", "ec2"))
     ec2.enable_ebs_encryption_by_default()
-    ec2.modify_ebs_default_kms_key_id(KmsKeyId=DEFAULT_KEY)
+    strange = product.cloud.client("kms").create_key()["KeyMetadata"]["KeyId"]
+    ec2.modify_ebs_default_kms_key_id(KmsKeyId=strange)
     profile = {"InstanceProfileName": "peaker-replica"}
     ssm.delete_parameter(Name=BOOTSTRAP)
     product.cloud.quotas.give(*VCPUS, 5)
@@ -164,7 +164,7 @@ def sick(deployed: DeployedProduct) -> Findings:
         ("account", "image", "refuse", "no ami-0a770000000000098", "image_id"),
         ("account", "vCPU quota", "refuse", "4 in use, 2 more replicas take 4, the quota is 5", "L-1216C47A"),
         ("account", "key 1234abcd-12ab-34cd-56ef-1234567890ab", "refuse", "NotFound", "kms_key_arns"),
-        ("account", "default encryption", "refuse", DEFAULT_KEY, "modify-ebs-default-kms-key-id"),
+        ("account", "default encryption", "refuse", "default key of EBS", "modify-ebs-default"),
         ("account", "instance profile", "pass", "role/mysql-hosts", ""),
         ("account", "PassRole", "refuse", "may pass arn:aws:iam::123456789012:role/peaker-replica,", "role_arn"),
         ("network", "subnet subnet-0a77000000000001b", "refuse", "in us-east-1b, the settings say us-east-1a", ""),

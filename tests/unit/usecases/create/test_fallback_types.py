@@ -131,5 +131,7 @@ def test_dearer_types_that_serve_already_count_in_the_budget() -> None:
     ports = world(limits={**orders().limits.model_dump(), "max_hourly_cost_usd": 2.0})
     dear = instance("i-0dea0000000000001", tags={"peaker:load": "peak"})
     ports.compute.add(replace(dear, instance_type="r6i.8xlarge"))
-    with pytest.raises(errors.ScaleOutRefused, match=r"\$1.890/h for dearer types .* are \$2.14/h, above the budget"):
+    with pytest.raises(
+        errors.ScaleOutRefused, match=r"\$1.890/h for dearer types .* are \$2.14/h, above the budget"
+    ):
         planned(ports)
