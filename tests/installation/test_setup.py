@@ -105,13 +105,14 @@ def test_a_second_set_up_has_nothing_to_do(person: Person, deployable: Path) -> 
 def test_then_the_templates_are_written_and_the_commands_are_there(person: Person, deployable: Path) -> None:
     synth = person.run("scripts/synth", "dev", cwd=deployable)
     assert (synth.returncode, synth.stdout) == (0, f"{deployable}/cdk.out/dev\n"), synth.stderr
-    assert len(list((deployable / "cdk.out" / "dev").glob("assembly-Peaker-dev/*.template.json"))) == 3
+    assert len(list((deployable / "cdk.out" / "dev").glob("assembly-Peaker-dev/*.template.json"))) == 4
     # What was written, not app.py again: test_cdk_command.py has that.
     stacks = person.run("npx", "cdk", "ls", "--app", "cdk.out/dev", "**", cwd=deployable)
     assert [line.split()[0] for line in stacks.stdout.splitlines()] == [
         "Peaker-dev/State",
         "Peaker-dev/ControlPlane",
         "Peaker-dev/Observability",
+        "Peaker-dev/orders",
     ], stacks.stderr
     version = person.run(".venv/bin/peaker", "--version", cwd=deployable)
     assert version.stdout.startswith("peaker "), version.stderr
