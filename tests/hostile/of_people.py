@@ -19,7 +19,7 @@ from peaker_cli import backtest, deployment
 from peaker_cli.aws_time import AwsClock
 from peaker_cli.base_replica.prepare_base import base_steps, remedies, render_steps
 from peaker_cli.control_plane import ControlPlane
-from peaker_cli.doctor import gather_account
+from peaker_cli.doctor import data_key, gather_account
 from peaker_cli.doctor.host_look import host_steps
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.month import bill as month_bill
@@ -89,6 +89,12 @@ POLICY = {
         {"Effect": "Allow", "Action": "iam:PassRole", "Resource": "arn:aws:iam::111111111111:role/x"}
     ]
 }
+KEY_POLICY = {
+    "Statement": [{
+        "Effect": "Allow", "Principal": {"Service": ["events.amazonaws.com"]}, "Action": ["kms:Decrypt", "kms:GenerateDataKey*"],
+        "Resource": "*",
+    }]
+}  # fmt: skip
 DEAD_EVENT = {
     "id": "e-1", "source": "aws.cloudwatch", "detail-type": "CloudWatch Alarm State Change", "time": "2026-11-21T01:40:00Z",
     "detail": {"alarmName": "shortage", "state": {"value": "ALARM"}},
@@ -159,6 +165,11 @@ def _documents() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "a role's policy", JSON_TEXT, lambda case: list(gather_account._passed(case)), (POLICY,), (AwsCallRejected,),
         ("peaker_cli.doctor.gather_account._passed", "peaker_cli.doctor.gather_account._resources"),
+    )  # fmt: skip
+    yield EntryPoint(
+        "a key's policy", JSON_TEXT, data_key.services_let_in, (KEY_POLICY,), (AwsCallRejected,),
+        ("peaker_cli.doctor.data_key.services_let_in", "peaker_cli.doctor.data_key._let_in",
+         "peaker_cli.doctor.data_key.read_data_key"),
     )  # fmt: skip
 
 

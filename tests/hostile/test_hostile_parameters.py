@@ -77,7 +77,11 @@ def test_every_parameter_has_a_pattern_and_reaches_the_shell_as_a_variable() -> 
             assert parameter["interpolationType"] == "ENV_VAR", (document, name)
 
 
-@pytest.mark.parametrize("document", [name for name in DOCUMENTS if name != "install_host_package"])
+# They do not run the host package: one installs it, one looks for its process.
+WITHOUT_THE_PACKAGE = {"install_host_package", "report_work"}
+
+
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if name not in WITHOUT_THE_PACKAGE])
 def test_even_without_the_patterns_the_shell_takes_words_as_words(document: str, tmp_path: Path) -> None:
     """An agent that is too old for patterns hands everything on."""
     campaign.forget_canary()
@@ -95,4 +99,17 @@ def test_even_without_the_patterns_the_shell_takes_words_as_words(document: str,
     words = json.loads(done.stdout)
     options = [word for word in words if re.fullmatch(r"--[a-z0-9-]+", word)]
     assert words.count(hostile) == len(options) == len(words) // 2 - 1 + (len(words) % 2)
+    assert not campaign.shell_was_run()
+
+
+def test_a_hostile_command_name_is_no_process_and_no_shell() -> None:
+    campaign.forget_canary()
+    script = "\n".join(DOCUMENTS["report_work"]["mainSteps"][0]["inputs"]["runCommand"]) + "\n"
+    hostile = f'$(touch {CANARY})`touch {CANARY}`; touch {CANARY}\n" ; touch {CANARY} ; " \' * $HOME'
+    done = subprocess.run(
+        ["/bin/sh", "-c", script],
+        env={"PATH": "/usr/bin:/bin", "SSM_Command": hostile},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["at_work"] is False
     assert not campaign.shell_was_run()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.reading import Unknown
 
 from peaker_cli.doctor.finding import Area, Finding
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import AwsCallRejected
 
 CHECK = "data key"
 AWS_TOPIC_KEY = "alias/aws/sns"
@@ -42,14 +43,22 @@ def read_data_key(client: Callable[[str], Any], topic_arn: str) -> DataKey | Non
         return None
     kms = client("kms")
     key = kms.describe_key(KeyId=key_id)["KeyMetadata"]
-    policy = json.loads(kms.get_key_policy(KeyId=key_id, PolicyName="default")["Policy"])
+    policy = kms.get_key_policy(KeyId=key_id, PolicyName="default")["Policy"]
     deletion = key.get("DeletionDate")
     at = f"{deletion:%Y-%m-%d}" if deletion else ""
     return DataKey(key["Arn"], key["KeyState"], sorted(services_let_in(policy)), at)
 
 
-def services_let_in(policy: Mapping[str, Any]) -> set[str]:
-    """The service principals that some statement allows all of NEEDED_ACTIONS; conditions are not weighed."""
+def services_let_in(policy: str) -> set[str]:
+    """The service principals that some statement allows all of NEEDED_ACTIONS; conditions are not weighed.
+
+    Raises AwsCallRejected for what is no policy.
+    """
+    with understood(AwsCallRejected, "kms:GetKeyPolicy: the document"):
+        return _let_in(parsed_json(policy))
+
+
+def _let_in(policy: Mapping[str, Any]) -> set[str]:
     allowed: dict[str, set[str]] = {}
     for statement in _listed(policy.get("Statement")):
         if statement.get("Effect") != "Allow" or not isinstance(statement.get("Principal"), Mapping):

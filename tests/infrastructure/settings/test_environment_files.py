@@ -522,7 +522,7 @@ def test_what_may_be_waited_for_is_waited_for() -> None:
     for workflow, step in (
         ("scale_in", "DrainReplica"),
         ("scale_in", "ConfirmIdle"),
-        ("scale_out", "RampTraffic"),
+        ("add_replica", "RampTraffic"),
     ):
         [state] = [one for one in structure.states(MACHINES[workflow]) if one.name == step]
         waits = [rule for rule in state.body["Retry"] if NOT_YET & set(rule["ErrorEquals"])]

@@ -231,6 +231,10 @@ class EbsActions:
         page, token = _page(response, chosen)
         return ActionResult({"Snapshots": [_describe_snapshot(s) for s in page], "NextToken": token})
 
+    def get_ebs_default_kms_key_id(self, response: Any) -> ActionResult:
+        """moto takes another default key, and tells nobody which one it has."""
+        return ActionResult({"KmsKeyId": self.state.backend.default_kms_key_id or "alias/aws/ebs"})
+
     def refuse(self, response: Any) -> ActionResult:
         """For actions that moto would answer from its records alone, while the volume stayed as it was."""
         raise ec2_error("UnsupportedOperation", f"The local cloud has no {response._get_action()}.")
@@ -379,6 +383,7 @@ def install(cloud: OpenCloud) -> None:
         "describe_snapshots",
     ):
         state.replace_action(ElasticBlockStore, name, getattr(actions, name))
+    state.add_action(ElasticBlockStore, "get_ebs_default_kms_key_id", actions.get_ebs_default_kms_key_id)
     for name in ("modify_volume", "copy_snapshot", "modify_snapshot_tier", "restore_snapshot_tier"):
         state.replace_action(ElasticBlockStore, name, actions.refuse)
     for name in ("list_snapshot_blocks", "list_changed_blocks", "get_snapshot_block"):
