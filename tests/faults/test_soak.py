@@ -36,7 +36,7 @@ def test_the_audit_finds_what_nobody_takes_away(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("bench.faults.world.world.SCHEDULES", {})
     left = (
         Event(100, "scale_out", "orders", 0),
-        Event(600, "stop", "orders", 0),
+        Event(600, "stop", "orders", 1),  # the whole run, no member of it
         Event(50, "lost_event", "orders", 0),
     )
     kinds = {one.kind for one in run(3, left).findings}

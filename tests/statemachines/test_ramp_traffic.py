@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.workflow_cloud import Cluster, WorkflowCloud
 
 RAMP = {
@@ -46,6 +48,7 @@ def test_the_share_rises_step_by_step_and_the_receipt_has_every_window(cloud: Wo
     assert cloud.health(cluster)[replica] == cloud.warming_health(cluster)[replica] == "healthy"
 
 
+@pytest.mark.every_state
 def test_one_bad_window_sends_it_back_to_the_smallest_share_and_it_tries_again(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster(ramp=RAMP)
     # The newcomer is asked first in each window, the base replica second.
@@ -59,6 +62,7 @@ def test_one_bad_window_sends_it_back_to_the_smallest_share_and_it_tries_again(c
     assert "slower than its peers: mean 3.00 ms" in windows[1]["reason"]
 
 
+@pytest.mark.every_state
 def test_worse_than_its_peers_again_and_again_it_goes_and_nothing_remains(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster(ramp=RAMP)
     cloud.answers.script("measure_service", *([{"errors": 400}, {}] * 4))

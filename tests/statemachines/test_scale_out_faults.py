@@ -50,8 +50,6 @@ CASES += [(name, "after") for name in EFFECTS]
 # One early, one in the middle, one with the replica among its peers, one after the effect. test_structure.py holds that
 # each state catches its error, bench/faults that each is undone; `make faults` tries the others here.
 TRIED = {
-    ("ChooseDonor", "before"),
-    ("VerifyStorage", "before"),
     ("RampTraffic", "before"),
     ("LaunchReplica", "after"),
 }
