@@ -18,6 +18,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from bench.faults.figures import Figures, at_most
+from environments.may_use import MayUse
 from environments.schema import Cluster, Environment, load_environment
 from peaker_contract.endpoint_settings import Route53EndpointSettings
 
@@ -29,11 +30,11 @@ MOST_TEMPLATE_BYTES = 1_048_576
 
 
 def fleet(clusters: int = CLUSTERS) -> Environment:
-    """The environment `prod` with so many clusters."""
+    """The environment `prod` with so many clusters. A pattern has their DNS names: a policy has no room for all."""
     given = load_environment("prod", warn=lambda _: None)
-    return given.model_copy(
-        update={"clusters": tuple(_cluster(given.clusters[0], number) for number in range(clusters))}
-    )
+    clusters_of_fleet = tuple(_cluster(given.clusters[0], number) for number in range(clusters))
+    may_use = MayUse(record_patterns=("shard-*.reads.internal",))
+    return given.model_copy(update={"clusters": clusters_of_fleet, "may_use": may_use})
 
 
 def _cluster(like: Cluster, number: int) -> Cluster:
