@@ -19,7 +19,6 @@ from bench.faults.workflows.interferences import (
 )
 from bench.faults.workflows.versions import next_version
 from bench.faults.world import outside
-from bench.faults.world.endpoint import SERVING
 from bench.faults.world.world import World
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, Throttled
@@ -157,11 +156,25 @@ class Happening:
         outside.restart_in_command(self._world, event.cluster)
 
     def _detach(self, event: Event) -> None:
-        """Of a replica that does not serve yet."""
-        serving = self._world.account.targets[event.cluster][SERVING]
-        mine = [one for one in self._peak(event.cluster) if one not in serving]
+        mine = self._peak(event.cluster)
         if mine:
             outside.detach(self._world, mine[event.number % len(mine)])
+
+    def _delete_volume(self, event: Event) -> None:
+        """As somebody who clears up what is attached nowhere, and detached it for that."""
+        mine = self._peak(event.cluster)
+        lost = outside.detach(self._world, mine[event.number % len(mine)]) if mine else None
+        if lost is not None:
+            self._world.storage.delete_volume(lost)
+
+    def _delete_snapshot(self, event: Event) -> None:
+        """As somebody's own rule for old snapshots."""
+        outside.delete_snapshot(self._world, event.cluster, event.number)
+
+    def _stop_instance(self, event: Event) -> None:
+        mine = self._peak(event.cluster)
+        if mine:
+            outside.stop(self._world, mine[event.number % len(mine)])
 
     def _fail_over(self, event: Event) -> None:
         ways = (outside.fail_over_to_standby, outside.fail_over_to_base)

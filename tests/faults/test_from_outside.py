@@ -85,6 +85,111 @@ def test_a_volume_that_somebody_detaches_from_a_replica_in_the_making(state: str
         assert audited(world) == []
 
 
+PARKING = {"idle_seconds": 60, "park": "always"}
+
+
+def to_spare(world: World) -> None:
+    """A replica has been built, and the load has gone."""
+    world.run("scale_out")
+    world.run_for(15 * MINUTE)
+    world.load(measured=20, required=1, surplus=1)
+
+
+def test_a_volume_that_somebody_detaches_from_a_parked_replica() -> None:
+    """It can never come back: it goes with the volume, without waiting for a surplus."""
+    with a_world(retirement=PARKING) as world:
+        to_spare(world)
+        assert world.run("scale_in").states[-1] == "ReplicaParked"
+        outside.detach(world, alive(world)[0])
+        world.run_for(HOUR)
+        settled(world)
+        assert audited(world) == []
+
+
+def test_a_volume_of_a_parked_replica_that_is_back_within_minutes_costs_it_nothing() -> None:
+    with a_world(retirement=PARKING) as world:
+        to_spare(world)
+        world.run("scale_in")
+        world.run_for(15 * MINUTE)
+        lost = outside.detach(world, alive(world)[0])
+        world.run_for(8 * MINUTE)
+        outside.attach(world, lost, alive(world)[0])
+        world.run_for(HOUR)
+        assert len(alive(world)) == 1
+        assert audited(world) == []
+
+
+@pytest.mark.parametrize("endpoint", ["nlb", "route53"])
+def test_a_volume_that_somebody_detaches_from_a_serving_replica(endpoint: str) -> None:
+    """Its database is down and cannot come back: it leaves the endpoint, and all that its run made goes."""
+    changes = {"read_endpoint": by_name()} if endpoint == "route53" else {}
+    with a_world(**changes) as world:
+        world.run("scale_out")
+        world.run_for(15 * MINUTE)
+        outside.detach(world, alive(world)[0])
+        world.run_for(HOUR)
+        settled(world)
+        assert audited(world) == []
+
+
+@pytest.mark.parametrize("measured", [20, 250], ids=["little load", "much load"])
+@pytest.mark.parametrize("state", ["DrainReplica", "ConfirmIdle", "RetireReplica"])
+def test_a_volume_that_somebody_detaches_from_a_replica_that_drains(state: str, measured: float) -> None:
+    """There is no way back into service: the retirement is finished, whatever the load is by now."""
+    with a_world() as world:
+        to_spare(world)
+
+        def detached() -> None:
+            outside.detach(world, alive(world)[0])
+            world.load(measured=measured, required=1 if measured < 100 else 3)
+
+        happens_at(world, state, detached, after_seconds=0.0)
+        world.run("scale_in")
+        world.run_for(HOUR)
+        settled(world)
+        assert audited(world) == []
+
+
+def test_a_serving_replica_whose_instance_somebody_stops_comes_back_after_it_has_caught_up() -> None:
+    with a_world() as world:
+        world.run("scale_out")
+        world.run_for(15 * MINUTE)
+        outside.stop(world, alive(world)[0])
+        world.run_for(HOUR)
+        settled(world, peaks=1)
+        assert audited(world) == []
+
+
+@pytest.mark.parametrize("endpoint", ["nlb", "route53"])
+def test_a_failover_while_a_replica_drains_and_the_load_comes_back(endpoint: str) -> None:
+    """Who fails over moves what serves; this one serves again only after it has followed the new source."""
+    changes = {"read_endpoint": by_name()} if endpoint == "route53" else {}
+    with a_world(**changes) as world:
+        to_spare(world)
+
+        def changed() -> None:
+            outside.fail_over_to_standby(world, "orders")
+            world.load(measured=250, required=3)
+
+        happens_at(world, "ConfirmIdle", changed)
+        assert world.run("scale_in").status == "FAILED"
+        world.run_for(HOUR)
+        settled(world, peaks=1)
+        assert audited(world) == []
+
+
+def test_a_failover_while_a_replica_was_taken_out_of_the_endpoint_by_somebody() -> None:
+    with a_world() as world:
+        world.run("scale_out")
+        world.run_for(15 * MINUTE)
+        world.endpoint.deregister(world.clusters.settings("orders"), alive(world)[0])
+        world.run_for(MINUTE)
+        outside.fail_over_to_standby(world, "orders")
+        world.run_for(HOUR)
+        settled(world, peaks=1)
+        assert audited(world) == []
+
+
 def test_a_deploy_with_fewer_shares_in_the_middle_of_a_ramp() -> None:
     with a_world() as world:
         world.clusters.by_name["orders"] = ramped(world, (0.2, 0.5, 1.0))

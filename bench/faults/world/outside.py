@@ -76,8 +76,14 @@ def restart_in_command(world: World, cluster: str, patience_seconds: float = 360
         world.time.after(LOOKED_AT_SECONDS, lambda: restart_in_command(world, cluster, left))
 
 
-def detach(world: World, instance_id: str) -> None:
-    """Somebody detaches a data volume by force; a database on it ends."""
+def stop(world: World, instance_id: str) -> None:
+    """Somebody stops the instance in the console."""
+    if state_at(world.account.instances[instance_id], world.time.seconds) == "running":
+        world.compute.stop(instance_id)
+
+
+def detach(world: World, instance_id: str) -> str | None:
+    """Somebody detaches a data volume by force; a database on it ends. The volume's id; None if it has none."""
     now = world.time.seconds
     for volume in world.account.volumes.values():
         held = attachment_at(volume, now)
@@ -88,7 +94,29 @@ def detach(world: World, instance_id: str) -> None:
                 one["until"] = now
         world.account.happened(instance_id, now, "database", False)
         world.account.happened(instance_id, now, "lost_volume", True)
-        return
+        return str(volume["id"])
+    return None
+
+
+def attach(world: World, volume_id: str | None, instance_id: str) -> None:
+    """Somebody gives it its volume back."""
+    now, volume = world.time.seconds, world.account.volumes[str(volume_id)]
+    volume["attachments"].append({**volume["attachments"][-1], "at": now, "attached": now, "until": None})
+    world.account.happened(instance_id, now, "lost_volume", False)
+
+
+def delete_snapshot(world: World, cluster: str, number: int) -> None:
+    """Somebody deletes one of Peaker's snapshots of this cluster, whatever it is kept for."""
+    now = world.time.seconds
+    of_cluster = [
+        one["id"]
+        for one in world.account.snapshots.values()
+        if one["tags"].get(CLUSTER_TAG) == cluster
+        and OWNER_TAG in one["tags"]
+        and state_at(one, now) != "deleted"
+    ]
+    if of_cluster:
+        world.storage.delete_snapshot(sorted(of_cluster)[number % len(of_cluster)])
 
 
 def peaks(world: World, cluster: str) -> list[str]:

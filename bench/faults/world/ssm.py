@@ -207,7 +207,8 @@ class HostileCommands:
         for key in ((document, instance_id), (document, None)):
             if self.scripts.get(key):
                 return took, {**envelope, **HEALTHY[document], **self.scripts[key].pop(0)}
-        if document in NEEDS_STORAGE and self._account.on_host(instance_id, "lost_volume", now):
+        lost = self._account.on_host(instance_id, "lost_volume", now)
+        if document in NEEDS_STORAGE and lost is not None and lost[1]:
             return took, {**envelope, "ok": False, "error": "DeviceMissing", "message": "a volume is gone"}
         database = self._account.on_host(instance_id, "database", now)
         if document in NEEDS_DATABASE and not (database and database[1]):

@@ -11,6 +11,7 @@ before the first of them is judged. Nothing is assumed of the load.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,21 +76,31 @@ def controlled(bands: ErrorBands, knot: int, newest: int) -> Controlled:
 
 def _track(origins: Ints, ratios: Floats, ahead: int, gain: float) -> tuple[Floats, Floats]:
     """(factor after the last load, whether each load was above its band [origin, level])."""
-    factor = np.ones(ratios.shape[1])
-    above = np.zeros(ratios.shape)
-    judged = 0
-    for i, origin in enumerate(origins):
+    tracked = [
+        _track_level(origins.tolist(), column.tolist(), ahead, gain, float(level))
+        for column, level in zip(ratios.T, CONTROLLED_LEVELS, strict=True)
+    ]
+    return np.array([factor for factor, _ in tracked]), np.array(
+        [above for _, above in tracked], dtype=float
+    ).T
+
+
+def _track_level(
+    origins: Sequence[int], ratios: Sequence[float], ahead: int, gain: float, level: float
+) -> tuple[float, list[bool]]:
+    """One level, in plain numbers: each step needs the one before, and arrays of one number are slow."""
+    up, down = gain * level, gain * (1 - level)
+    least, most = _FACTORS
+    factor, judged = 1.0, 0
+    above: list[bool] = []
+    for i, (origin, ratio) in enumerate(zip(origins, ratios, strict=True)):
         while judged < i and origins[judged] + ahead <= origin:
-            factor = _moved(factor, above[judged], gain)
+            factor = min(most, max(least, factor + up if above[judged] else factor - down))
             judged += 1
-        above[i] = ratios[i] > factor
-    for i in range(judged, len(origins)):
-        factor = _moved(factor, above[i], gain)
+        above.append(ratio > factor)
+    for missed in above[judged:]:
+        factor = min(most, max(least, factor + up if missed else factor - down))
     return factor, above
-
-
-def _moved(factor: Floats, above: Floats, gain: float) -> Floats:
-    return np.asarray(np.clip(factor + gain * (above - (1 - CONTROLLED_LEVELS)), *_FACTORS), dtype=float)
 
 
 def interpolated(anchors: Ints, found: list[Controlled], knots: Ints) -> Floats:

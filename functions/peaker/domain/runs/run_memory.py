@@ -29,7 +29,8 @@ class RunReplica(RunPart):
     """The replica that the run works on: launched by it, brought back by it, or chosen to go.
 
     `builder` is the run that built it; tags, ledger row and the host's records carry that run's id all its life.
-    `running_since` is the start from which its hours count.
+    `running_since` is the start from which its hours count. `follows` is the id of the source at the moment at which
+    one in service was chosen to go; None where nobody looked.
     """
 
     ledger_name = "replica"
@@ -37,6 +38,7 @@ class RunReplica(RunPart):
     instance_id: str
     builder: str
     running_since: datetime
+    follows: str | None = None
 
 
 class Placement(RunPart):

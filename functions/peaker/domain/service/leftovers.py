@@ -8,7 +8,7 @@ complete within a few.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -46,6 +46,8 @@ class Remedy(StrEnum):
     PARK = "park"  # parked by its row, or returning by nobody's work: out of the endpoint, and stopped
     CLEAR = "clear"  # nothing of it may be there: everything that its run made goes
     REMOVE_DOUBLE = "remove_double"  # a second instance of a run whose replica stands
+    WRITE_OFF = "write_off"  # somebody detached a volume of it: noted, in case that it comes back soon
+    RETIRE = "retire"  # written off a while ago: it and all that its run made goes
 
 
 class TakenUp(RunPart):
@@ -86,8 +88,9 @@ class ClusterSight:
     """A cluster as ledger, cloud and executions have it at one time.
 
     `states` are EC2's words by instance id, `terminated` for what it does not know any more. `registered` are the
-    ids in either group of the endpoint. `runs` are the runs that things name, as far as the ledger knows them. `sweep`
-    is how often what no run's own undo ends was taken up already.
+    ids in either group of the endpoint. `lost_volumes` are, by the id of a replica that gets no reads, the volumes that
+    were made for it and are attached to it no more. `runs` are the runs that things name, as far as the ledger knows
+    them. `sweep` is how often what no run's own undo ends was taken up already.
     """
 
     cluster: str
@@ -99,6 +102,7 @@ class ClusterSight:
     rows: Mapping[str, ReplicaRow] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
     registered: frozenset[str] | Unknown = frozenset()
+    lost_volumes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     things: tuple[OwnedThing, ...] = ()
     kept_snapshots: frozenset[str] = frozenset()
     runs: Mapping[str, RunRow] = field(default_factory=dict)
@@ -230,6 +234,8 @@ def _replica_left(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | 
             return (Remedy.CLEAR, "it is retired, and the endpoint still has it") if registered else None
         case _ if state in _ENDED:
             return Remedy.CLEAR, f"the ledger says {row.state.value}, and its instance is {state}"
+        case _ if row.instance_id in sight.lost_volumes:
+            return _written_off(sight, row)
         case ReplicaState.PARKED if registered or state in _RUNNING:
             place = "behind the endpoint" if registered else state
             return Remedy.PARK, f"it is parked by the ledger, and is {place}"
@@ -238,10 +244,23 @@ def _replica_left(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | 
             return remedy, "it is being built by the ledger, and no run is at work on it"
         case ReplicaState.DRAINING:
             return Remedy.REJOIN, "it drains by the ledger, and no run is at work on it"
+        case ReplicaState.IN_SERVICE if state == "stopped":
+            return Remedy.REJOIN, "it serves by the ledger, and somebody stopped its instance"
         case ReplicaState.IN_SERVICE if known and not registered and state == "running":
             return Remedy.REJOIN, "it serves by the ledger, and the endpoint does not have it"
         case _:
             return None
+
+
+def _written_off(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | None:
+    """Noted first: who detached a volume for a moment finds the replica as it was."""
+    why = f"{', '.join(sight.lost_volumes[row.instance_id])} of it is attached to it no more"
+    noted = row.state is ReplicaState.DRAINING or (row.parking is not None and row.parking.spent is not None)
+    if not noted:
+        return Remedy.WRITE_OFF, why
+    if seconds_between(row.changed_at, sight.at) < SETTLED_AFTER.total_seconds():
+        return None
+    return Remedy.RETIRE, why
 
 
 def _things_left(sight: ClusterSight, busy: frozenset[str]) -> Iterator[Leftover]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -159,12 +159,23 @@ def _expired(replica: Replica, fleet: FleetState) -> str | None:
     return why_expired(row.parking, fleet.gathered_at)
 
 
+def serves_nobody(replica: Replica, lost_volumes: Sequence[str] = ()) -> bool:
+    """Whether neither the floor nor the load can lose anything by it: it is parked, or down for want of a volume."""
+    known = isinstance(replica.health, TargetHealth)
+    return replica.is_parked or (bool(lost_volumes) and known and not replica.is_serving)
+
+
 def guard_removal(
-    replica: Replica | None, fleet: FleetState, settings: ClusterSettings, environment: str
+    replica: Replica | None,
+    fleet: FleetState,
+    settings: ClusterSettings,
+    environment: str,
+    lost_volumes: Sequence[str] = (),
 ) -> list[str]:
     """Reasons why this replica may not be taken away now; empty when it may (I1, I2, I3, I4).
 
-    Called again immediately before each destructive call, on a fleet gathered afresh.
+    Called again immediately before each destructive call, on a fleet gathered afresh. `lost_volumes` are those that
+    were made for it and are not attached to it.
     """
     if replica is None:
         return ["it is not among the cluster's instances any more, and what is unknown is held (I4)"]
@@ -174,8 +185,7 @@ def guard_removal(
         reasons.append(f"the source is unknown: {source.why}; what is unknown is held (I4)")
     elif source.instance_id == replica.instance_id:
         reasons.append("it is the source, which is never retired (I2)")
-    if replica.is_parked:
-        # It serves nobody: neither the floor nor the load can lose anything by it.
+    if serves_nobody(replica, lost_volumes):
         return reasons
     unknown = [one for one in fleet.replicas if not isinstance(one.health, TargetHealth)]
     reasons += [

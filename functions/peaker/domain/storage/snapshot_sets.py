@@ -7,14 +7,16 @@ written is copied (EBS User Guide, "How EBS snapshots work").
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
 from peaker.domain.replicas.inventory import Snapshot
 
 GIB = 1024.0**3
+# A snapshot that is younger may not be in every list of EC2 yet.
+_LISTED_AFTER = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,17 @@ class SnapshotSet:
     @property
     def snapshot_ids(self) -> frozenset[str]:
         return frozenset(self.snapshots.values())
+
+    def without(self, snapshot_ids: Collection[str]) -> SnapshotSet:
+        """What is left of the set. It is complete no more, so that it has no manifest."""
+        left = {name: one for name, one in self.snapshots.items() if one not in snapshot_ids}
+        return replace(
+            self,
+            snapshots=left,
+            sources={name: self.sources[name] for name in left},
+            full_bytes={name: self.full_bytes.get(name) for name in left},
+            manifest={},
+        )
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,14 @@ def surplus_sets(
         elif not set(one.sources.values()) & set(volumes_of_donor.get(one.donor, ())):
             found.append(SurplusSet(one, f"{one.donor} and its volumes are gone"))
     return found
+
+
+def deleted_outside(
+    sets: Sequence[SnapshotSet], present: Collection[str], now: datetime
+) -> dict[str, frozenset[str]]:
+    """By the run of each kept set, its snapshots that EC2 has no more: somebody deleted them."""
+    settled = [one for one in sets if now - one.kept_at >= _LISTED_AFTER]
+    return {one.run_id: gone for one in settled if (gone := one.snapshot_ids.difference(present))}
 
 
 def stored_gib(sets: Sequence[SnapshotSet], donor: str | None, planned_gib: float) -> float:

@@ -30,7 +30,7 @@ from peaker.domain.runs.ledger import (
 )
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor, FirstSetSize
-from peaker.domain.storage.snapshot_sets import SnapshotSet, surplus_sets
+from peaker.domain.storage.snapshot_sets import SnapshotSet, deleted_outside, surplus_sets
 from peaker.ports import Ports
 from peaker.usecases.create.await_snapshots import await_snapshots
 from peaker.usecases.create.choose_donor import choose_donor_by
@@ -38,7 +38,12 @@ from peaker.usecases.create.create_snapshots import create_snapshots
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.run.held_lease import SHORT_LEASE_TIME, ShortLeases
-from peaker.usecases.run.kept_snapshots import delete_surplus_sets, keep_set, volumes_of_donors
+from peaker.usecases.run.kept_snapshots import (
+    delete_surplus_sets,
+    forget_deleted,
+    keep_set,
+    volumes_of_donors,
+)
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NotYet, PeakerError, SnapshotFailed
@@ -79,7 +84,7 @@ def _tend(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
         return _finish(ports, settings, begun[-1], kept)
     if kept:
         unwanted = None if settings.snapshots.keep else "snapshots.keep is false"
-        return _prune(ports, ShortLeases(ports, name), name, unwanted)
+        return _prune(ports, ShortLeases(ports, name), name, ours, unwanted)
     decision = _decide(ports, settings, kept)
     return _begin(ports, settings, decision) if decision.take else decision.reason
 
@@ -91,7 +96,7 @@ def _remove(ports: Ports, name: str, ours: Sequence[Snapshot]) -> str:
         with leases.held(run_id, FIRST_SNAPSHOTS) as holder:
             keep_set(ports, holder, ports.ledger.run(run_id), ports.ledger.resources(run_id))
             ports.ledger.close_run(holder, "rolled_back", ports.clock.now())
-    return _prune(ports, leases, name, _NOT_DEPLOYED)
+    return _prune(ports, leases, name, ours, _NOT_DEPLOYED)
 
 
 def _begun(cluster: str, ours: Sequence[Snapshot], kept: Sequence[SnapshotSet]) -> list[str]:
@@ -224,11 +229,15 @@ def _do(ports: Ports, holder: Holder, name: str, act: Any) -> None:
     ports.ledger.finish_step(holder, name, ports.clock.now(), done.numbers)
 
 
-def _prune(ports: Ports, leases: ShortLeases, name: str, unwanted: str | None) -> str:
-    """Takes the lease only where a set has to go."""
-    sets = ports.ledger.snapshot_sets(name)
-    if not surplus_sets(sets, volumes_of_donors(ports, sets), unwanted):
-        return f"{len(sets)} kept" if sets else "nothing is kept"
+def _prune(
+    ports: Ports, leases: ShortLeases, name: str, ours: Sequence[Snapshot], unwanted: str | None
+) -> str:
+    """Takes the lease only where a set has to go, or somebody deleted what a set has."""
     now: datetime = ports.clock.now()
+    sets = ports.ledger.snapshot_sets(name)
+    gone = deleted_outside(sets, {one.snapshot_id for one in ours}, now)
+    if not gone and not surplus_sets(sets, volumes_of_donors(ports, sets), unwanted):
+        return f"{len(sets)} kept" if sets else "nothing is kept"
     with leases.held(f"prune-snapshots-{name}-{now:%Y%m%dT%H%M%S}", PRUNE_SNAPSHOTS) as holder:
-        return "; ".join(delete_surplus_sets(ports, holder, name, unwanted))
+        notes = forget_deleted(ports, holder, name, gone)
+        return "; ".join([*notes, *delete_surplus_sets(ports, holder, name, unwanted)])

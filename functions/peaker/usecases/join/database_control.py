@@ -22,20 +22,22 @@ def bring_database_back(
 ) -> Numbers:
     """Start the database, follow the source, catch up: three commands under steps of their own.
 
+    After a failover on the way the last two are told again, of the new source.
     Raises HostCommandRunning between them, HostCommandFailed and BinlogsGone when one fails.
     """
     builder = builder_of(ports.ledger.run(step.run_id))
     source = gather_fleet(ports, settings).source
     if isinstance(source, Unknown):
         raise LedgerInconsistent(f"{instance_id} cannot follow the source: {source.why}")
+    follow = {"RunId": builder, "SourceHost": source.private_ip}
     documents = (
-        ("start_database", start_parameters(ports, step, instance_id)),
-        ("start_replication", {"RunId": builder, "SourceHost": source.private_ip}),
-        ("wait_for_catch_up", catch_up_parameters(settings, builder)),
+        ("start_database", "", start_parameters(ports, step, instance_id)),
+        ("start_replication", f".{source.private_ip}", follow),
+        ("wait_for_catch_up", f".{source.private_ip}", catch_up_parameters(settings, builder)),
     )
     numbers: Numbers = {}
-    for document, parameters in documents:
-        part = step.model_copy(update={"step": database_step(step, document)})
+    for document, of_source, parameters in documents:
+        part = step.model_copy(update={"step": f"{database_step(step, document)}{of_source}"})
         numbers = run_host_command(ports, part, document, instance_id, parameters)
     return numbers
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from peaker.domain.reading import describe
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica
-from peaker.domain.service.retirement import LoadEvidence, guard_lifetime, guard_load, guard_removal
+from peaker.domain.service.retirement import (
+    LoadEvidence,
+    guard_lifetime,
+    guard_load,
+    guard_removal,
+    serves_nobody,
+)
 from peaker.ports import Ports
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker_contract.cluster import ClusterSettings
@@ -54,25 +62,28 @@ def removal_reasons(
     fleet: FleetState,
     instance_id: str,
     evidence: LoadEvidence | None = None,
+    lost_volumes: Sequence[str] = (),
 ) -> list[str]:
     """Everything that speaks against taking this replica away now (I1 to I4, I8).
 
-    A parked one serves nobody: neither load nor floor can forbid it. One that was left behind in the making may get a
-    few reads, but takes no load.
+    One that is parked, or down for want of `lost_volumes`, serves nobody: neither load nor floor can forbid it. One
+    that was left behind in the making may get a few reads, but takes no load.
     """
     replica = fleet.replica(instance_id)
-    reasons = guard_removal(replica, fleet, settings, ports.environment)
+    reasons = guard_removal(replica, fleet, settings, ports.environment, lost_volumes)
     reasons += _recorded_reasons(ports, replica)
-    if replica is None or not (replica.is_parked or replica.is_building):
+    if replica is None or not (serves_nobody(replica, lost_volumes) or replica.is_building):
         found = evidence or load_evidence(ports, settings)
         reasons += guard_load(found, fleet, settings, instance_id)
     return reasons
 
 
-def require_removable(ports: Ports, settings: ClusterSettings, instance_id: str) -> FleetState:
+def require_removable(
+    ports: Ports, settings: ClusterSettings, instance_id: str, lost_volumes: Sequence[str] = ()
+) -> FleetState:
     """The guard on a fleet gathered afresh, immediately before a destructive call. Raises RetirementRefused."""
     fleet = gather_fleet(ports, settings)
-    reasons = removal_reasons(ports, settings, fleet, instance_id)
+    reasons = removal_reasons(ports, settings, fleet, instance_id, lost_volumes=lost_volumes)
     if reasons:
         raise RetirementRefused(f"{instance_id}: {'; '.join(reasons)}")
     return fleet

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import computed_field
 
+from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
@@ -16,8 +17,10 @@ from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
 from peaker.usecases.join.await_healthy import require_healthy
 from peaker.usecases.join.database_control import bring_database_back, database_step
+from peaker.usecases.leave.lost_volumes import lost_volumes
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.leave.stop_database import stop_commands
+from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_commands import lost_in_silence
 from peaker.usecases.run.sent_commands import RESEND_AFTER, sent_command
@@ -26,13 +29,14 @@ from peaker_contract.errors import HostCommandRunning, InstanceNotOnline
 
 
 class Restored(Summary):
-    """Where the replica stands; `restored` is false when it terminates: then the retirement must be finished.
+    """Where the replica stands; `restored` is false when it terminates, or has lost a volume: then the retirement must
+    be finished.
 
     `outcome` is the run's: one that had parked its replica did what it was to do.
     """
 
     restored: bool
-    standing: Literal["in_service", "parked", "leaving"]
+    standing: Literal["in_service", "parked", "leaving", "lost"]
     failure: Failure
 
     @computed_field  # type: ignore[prop-decorator]
@@ -45,7 +49,8 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     """Raises TargetNotHealthy until the replica serves again; InstanceNotOnline and HostCommandRunning before that.
 
     A replica whose database or instance was stopped already is started and catches up first; so is one that the
-    endpoint finds unhealthy: its host may have booted anew. One that is parked stays so: parking was what the run was
+    endpoint finds unhealthy: its host may have booted anew; and one that was out of the endpoint while there may have
+    been a failover. One that is parked stays so: parking was what the run was
     to do.
     """
     failure = step.failure.innermost()
@@ -64,8 +69,15 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
         return Restored(
             text=f"{instance_id} was never taken out", restored=True, standing="in_service", failure=failure
         )
+    if lost := lost_volumes(ports, instance_id, chosen.builder):
+        return Restored(
+            text=f"{instance_id} cannot serve again: {', '.join(lost)} of it is attached to it no more",
+            restored=False,
+            standing="lost",
+            failure=failure,
+        )
     settings = ports.clusters.settings(step.cluster)
-    if _may_be_down(ports, step, settings, row):
+    if _may_be_down(ports, step, settings, row, chosen):
         _wake(ports, step, settings, instance_id)
     for enter in (ports.endpoint.register, ports.endpoint.promote):
         ports.ledger.require_lease(holder_of(step))
@@ -76,18 +88,26 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     return Restored(text=f"{instance_id} serves again", restored=True, standing="in_service", failure=failure)
 
 
-def _may_be_down(ports: Ports, step: StepInput, settings: ClusterSettings, row: ReplicaRow) -> bool:
-    """Whether its database has to be started. One that the endpoint still has leaves it before that (I5)."""
+def _may_be_down(
+    ports: Ports, step: StepInput, settings: ClusterSettings, row: ReplicaRow, chosen: RunReplica
+) -> bool:
+    """Whether its database has to be started, or to be told the source. One that may leaves the endpoint first (I5)."""
     if stop_commands(ports, step.run_id) or _is_being_woken(ports, step) or not _ran_all_the_time(ports, row):
         return True
     health = ports.endpoint.health(settings).get(row.instance_id)
-    if health is None or health.state is not TargetState.UNHEALTHY:
-        return False
-    if not ports.commands.is_online(row.instance_id):
+    if health is None or health.state is TargetState.DRAINING:
+        return not _same_source(ports, settings, chosen)
+    if health.state is not TargetState.UNHEALTHY or not ports.commands.is_online(row.instance_id):
         return False
     ports.ledger.require_lease(holder_of(step))
     ports.endpoint.deregister(settings, row.instance_id)
     return True
+
+
+def _same_source(ports: Ports, settings: ClusterSettings, chosen: RunReplica) -> bool:
+    """Who fails a cluster over moves the replicas that serve; one that is out of the endpoint may be forgotten."""
+    source = source_of(ports, settings)
+    return not isinstance(source, Unknown) and source.instance_id == chosen.follows
 
 
 def _is_being_woken(ports: Ports, step: StepInput) -> bool:
@@ -105,12 +125,22 @@ def _ran_all_the_time(ports: Ports, row: ReplicaRow) -> bool:
 def _wake(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str) -> None:
     state = ports.compute.instance(instance_id).state
     if state == "stopped":
+        _leave_before_it_starts(ports, step, settings, instance_id)
         ports.ledger.require_lease(holder_of(step))
         ports.compute.start(instance_id)
     if state != "running" or not ports.commands.is_online(instance_id):
         raise InstanceNotOnline(f"{instance_id} is {state}, it is being started again")
     _await_running_stop(ports, step, instance_id)
     bring_database_back(ports, step, settings, instance_id)
+
+
+def _leave_before_it_starts(
+    ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str
+) -> None:
+    """A database that has to catch up gets no reads meanwhile (I5)."""
+    if instance_id in ports.endpoint.health(settings):
+        ports.ledger.require_lease(holder_of(step))
+        ports.endpoint.deregister(settings, instance_id)
 
 
 def _await_running_stop(ports: Ports, step: StepInput, instance_id: str) -> None:

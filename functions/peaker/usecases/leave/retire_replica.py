@@ -7,6 +7,7 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
 from peaker.usecases.leave.guard_retirement import require_removable
+from peaker.usecases.leave.lost_volumes import lost_volumes
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import settled
 from peaker.usecases.run.tear_down import TearDown, tear_down
@@ -18,13 +19,14 @@ _LEAVING = {"shutting-down", "terminated"}
 def retire_replica(ports: Ports, step: StepInput) -> Summary:
     """Rechecks I1 to I4 and I8 right before it terminates; raises RetirementInProgress until all is gone.
 
-    One that was left behind in the making was not drained before: its clients get the endpoint's time.
+    One that was left behind in the making was not drained before: its clients get the endpoint's time. One of which
+    somebody detached a volume goes at any load.
     """
     settings = ports.clusters.settings(step.cluster)
     chosen = settled(ports, step, RunReplica)
     instance_id, builder = chosen.instance_id, chosen.builder
     if not is_leaving(ports, instance_id):
-        require_removable(ports, settings, instance_id)
+        require_removable(ports, settings, instance_id, lost_volumes(ports, instance_id, builder))
     holder = holder_of(step)
     row = ports.ledger.replicas(step.cluster).get(instance_id)
     drained = row is None or row.state is not ReplicaState.BUILDING

@@ -9,7 +9,9 @@ from pydantic import Field
 
 from peaker.domain.planning.parking import Disposal, volumes_hourly
 from peaker.domain.planning.prices import PriceTable, total, usd
+from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica
+from peaker.domain.replicas.inventory import Instance
 from peaker.domain.runs.run import SelectStep, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.retirement import RetirementChoice, choose_idle_replica
@@ -68,7 +70,7 @@ def _first_choice(ports: Ports, step: SelectStep, fleet: FleetState, found: Repl
     """A run takes one replica: a call that is repeated, or lands late, keeps to the choice that stands (I3)."""
     settled = ports.ledger.run(step.run_id).part(RunReplica)
     if settled is None and found is not None:
-        settled = ports.ledger.settle_first(holder_of(step), _chosen(found))
+        settled = ports.ledger.settle_first(holder_of(step), _chosen(found, fleet.source))
     return None if settled is None else fleet.replica(settled.instance_id)
 
 
@@ -131,10 +133,11 @@ def _refusal(ports: Ports, step: SelectStep, fleet: FleetState, choice: Retireme
     return text if owner == step.cluster else f"{text}; its tag {CLUSTER_TAG} is {owner!r}"
 
 
-def _chosen(replica: Replica) -> RunReplica:
+def _chosen(replica: Replica, source: Instance | Unknown) -> RunReplica:
     assert replica.ledger_row is not None  # choose_idle_replica takes only replicas that the ledger knows
     return RunReplica(
         instance_id=replica.instance_id,
         builder=replica.ledger_row.run_id,
         running_since=replica.instance.launched_at,
+        follows=None if isinstance(source, Unknown) else source.instance_id,
     )

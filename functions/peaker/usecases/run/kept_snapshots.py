@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from peaker.domain.replicas.inventory import Snapshot
@@ -74,6 +74,28 @@ def delete_surplus_sets(ports: Ports, holder: Holder, cluster: str, unwanted: st
     return notes
 
 
+def forget_deleted(
+    ports: Ports, holder: Holder, cluster: str, gone: Mapping[str, Collection[str]]
+) -> list[str]:
+    """Take snapshots that somebody deleted (`gone`, by run) out of their sets; returns what is to be said of each.
+
+    What is left of a set stays: the next snapshot of its volume copies only what changed.
+    """
+    notes = []
+    for kept in ports.ledger.snapshot_sets(cluster):
+        mine = gone.get(kept.run_id, ())
+        if not mine:
+            continue
+        _mark_undone(ports, holder, kept, mine)
+        left = kept.without(mine)
+        if left.snapshots:
+            ports.ledger.keep_snapshots(holder, left)
+        else:
+            ports.ledger.forget_snapshots(holder, kept, ports.clock.now())
+        notes.append(f"{', '.join(sorted(mine))} of {kept.run_id} were deleted by somebody else")
+    return notes
+
+
 def volumes_of_donors(ports: Ports, sets: Sequence[SnapshotSet]) -> dict[str, list[str]]:
     """The ids of the volumes that each donor of the sets has now."""
     return {
@@ -95,7 +117,11 @@ def _delete(ports: Ports, kept: SnapshotSet) -> None:
 
 def _settle(ports: Ports, holder: Holder, kept: SnapshotSet) -> None:
     """The set's own row goes last: while it is there, the next run's end does the rest again."""
-    for row in of_kind(ports.ledger.resources(kept.run_id), ResourceKind.SNAPSHOT):
-        if row.resource_id in kept.snapshot_ids:
-            ports.ledger.mark(holder, kept.run_id, row, ResourceState.UNDONE)
+    _mark_undone(ports, holder, kept, kept.snapshot_ids)
     ports.ledger.forget_snapshots(holder, kept, ports.clock.now())
+
+
+def _mark_undone(ports: Ports, holder: Holder, kept: SnapshotSet, snapshot_ids: Collection[str]) -> None:
+    for row in of_kind(ports.ledger.resources(kept.run_id), ResourceKind.SNAPSHOT):
+        if row.resource_id in snapshot_ids:
+            ports.ledger.mark(holder, kept.run_id, row, ResourceState.UNDONE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -12,11 +13,19 @@ from peaker.usecases.run.held_lease import holder_of
 
 # A command of a lost answer shows in ListCommands within seconds; documents may run twice, so this is enough.
 RESEND_AFTER = timedelta(minutes=1)
+_LONGEST_COMMENT = 100
 
 
 def command_comment(run_id: str, row_name: str) -> str:
-    """The comment by which a command is found again; at most 100 characters (ssm:SendCommand)."""
-    return f"{run_id} {row_name}"[:100]
+    """The comment by which a command is found again; at most 100 characters (ssm:SendCommand).
+
+    The end of a longer one is its hash: the names of two commands of a run may differ in their last characters alone.
+    """
+    whole = f"{run_id} {row_name}"
+    if len(whole) <= _LONGEST_COMMENT:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:16]
+    return f"{whole[: _LONGEST_COMMENT - len(digest) - 1]} {digest}"
 
 
 def sent_command(ports: Ports, run_id: str, row: ResourceRow) -> str | None:

@@ -15,8 +15,11 @@ from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.launch_attempts import attempt_of
 from peaker.domain.service.leftovers import Leftover, Remedy
 from peaker.ports import Ports
+from peaker.usecases.leave.guard_retirement import require_removable
+from peaker.usecases.leave.lost_volumes import lost_volumes
 from peaker.usecases.leave.park_replica import stop_owned_instance
 from peaker.usecases.leave.restore_replica import restore_replica
+from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.run.tear_down import TearDown, delete_snapshots, tear_down
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NotOwned, ResourceNotFound, UndoInProgress
@@ -34,6 +37,10 @@ def put_in_line(ports: Ports, holder: Holder, leftover: Leftover) -> str:
             return _clear(ports, holder, leftover)
         case Remedy.REMOVE_DOUBLE:
             return _remove_double(ports, holder, leftover)
+        case Remedy.WRITE_OFF:
+            return _write_off(ports, holder, leftover)
+        case Remedy.RETIRE:
+            return _retire(ports, holder, leftover)
         case Remedy.END_RUN:
             raise ValueError("a run is ended by end_run")
         case _:
@@ -64,7 +71,10 @@ def _rejoin(ports: Ports, holder: Holder, leftover: Leftover) -> str:
         fencing_token=holder.fencing_token,
         failure=failure,
     )
-    return restore_replica(ports, step).text
+    restored = restore_replica(ports, step)
+    if not restored.restored:
+        raise UndoInProgress(restored.text)
+    return restored.text
 
 
 def _park(ports: Ports, holder: Holder, leftover: Leftover) -> str:
@@ -103,6 +113,26 @@ def _clear(ports: Ports, holder: Holder, leftover: Leftover) -> str:
             holder, replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())
         )
     return f"what {leftover.run_id} left is gone: {leftover.reason}"
+
+
+def _write_off(ports: Ports, holder: Holder, leftover: Leftover) -> str:
+    """One that is parked comes back no more; one in service is on its way out, and back in if the volume is."""
+    row = _row(ports, holder, leftover)
+    if row.state is ReplicaState.PARKED and row.parking is not None:
+        noted = replace(row, parking=replace(row.parking, spent=leftover.reason))
+    else:
+        noted = replace(row, state=ReplicaState.DRAINING)
+    ports.ledger.set_replica(holder, replace(noted, changed_at=ports.clock.now()))
+    return f"{row.instance_id} is written off: {leftover.reason}"
+
+
+def _retire(ports: Ports, holder: Holder, leftover: Leftover) -> str:
+    """Raises RetirementRefused where it is the source by now, or not known to get no reads."""
+    row, settings = _row(ports, holder, leftover), ports.clusters.settings(holder.cluster)
+    if not is_leaving(ports, row.instance_id):
+        lost = lost_volumes(ports, row.instance_id, row.run_id)
+        require_removable(ports, settings, row.instance_id, lost)
+    return _clear(ports, holder, leftover)
 
 
 def _remove_double(ports: Ports, holder: Holder, leftover: Leftover) -> str:

@@ -7,12 +7,13 @@ step of every leftover, under the cluster's lease, which it holds for the second
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import TargetState, Volume
 from peaker.domain.runs.ledger import SWEEP, ResourceKind, RunRow
 from peaker.domain.runs.run import Summary
 from peaker.domain.service.leftovers import (
@@ -24,11 +25,14 @@ from peaker.domain.service.leftovers import (
     judge_sight,
 )
 from peaker.ports import Ports
+from peaker.usecases.leave.lost_volumes import lost_volumes
 from peaker.usecases.run.kept_snapshots import kept_ids
 from peaker.usecases.undo.take_up import take_up
 from peaker_contract.errors import LedgerInconsistent, PeakerError, ResourceNotFound
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, RUN_TAG
+
+_OUT_OF_SERVICE = frozenset({ReplicaState.DRAINING, ReplicaState.PARKED})
 
 
 class ClusterSwept(Summary):
@@ -58,12 +62,14 @@ class _Environment:
     """What one call of AWS tells of all clusters."""
 
     things: Mapping[str, Sequence[OwnedThing]]
+    volumes: Sequence[Volume]
     rolled_back: frozenset[str]
 
 
 def sweep_orphans(ports: Ports) -> Swept:
     """One look at all clusters of the environment; what one of them refuses keeps no other from its look."""
-    environment = _Environment(_owned_things(ports), ports.executions.being_rolled_back())
+    volumes = ports.storage.volumes_of_environment()
+    environment = _Environment(_owned_things(ports, volumes), volumes, ports.executions.being_rolled_back())
     swept: dict[str, ClusterSwept] = {}
     failed: dict[str, str] = {}
     names = ports.clusters.names()
@@ -103,6 +109,7 @@ def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequen
     rows = ports.ledger.replicas(name)
     things = tuple(environment.things.get(name, ()))
     sweeps = [run for run in unfinished if run.operation == SWEEP]
+    registered, unhealthy = _registered(ports, name)
     return ClusterSight(
         cluster=name,
         at=now,
@@ -116,7 +123,8 @@ def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequen
         rolled_back=environment.rolled_back,
         rows=rows,
         states=_states(ports, name, rows),
-        registered=_registered(ports, name),
+        registered=registered,
+        lost_volumes=_lost_volumes(ports, environment.volumes, rows, unhealthy),
         things=things,
         kept_snapshots=kept_ids(ports, name),
         runs=_runs(ports, {one.run_id for one in things}),
@@ -124,14 +132,14 @@ def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequen
     )
 
 
-def _owned_things(ports: Ports) -> dict[str, list[OwnedThing]]:
+def _owned_things(ports: Ports, volumes: Sequence[Volume]) -> dict[str, list[OwnedThing]]:
     """By cluster. An instance that has ended is none; its volumes are."""
     listed = (
         *(
             (ResourceKind.INSTANCE, one.instance_id, one.tags)
             for one in ports.compute.instances_of_environment()
         ),
-        *((ResourceKind.VOLUME, one.volume_id, one.tags) for one in ports.storage.volumes_of_environment()),
+        *((ResourceKind.VOLUME, one.volume_id, one.tags) for one in volumes),
         *(
             (ResourceKind.SNAPSHOT, one.snapshot_id, one.tags)
             for one in ports.storage.snapshots_of_environment()
@@ -165,12 +173,30 @@ def _state(ports: Ports, instance_id: str) -> str:
         return "terminated"
 
 
-def _registered(ports: Ports, name: str) -> frozenset[str] | Unknown:
+def _lost_volumes(
+    ports: Ports, volumes: Sequence[Volume], rows: Mapping[str, ReplicaRow], unhealthy: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    """By instance id. One that gets reads has its volumes, and one that is being made is undone by its run."""
+    doubted = [
+        row
+        for row in rows.values()
+        if row.state in _OUT_OF_SERVICE
+        or (row.state is ReplicaState.IN_SERVICE and row.instance_id in unhealthy)
+    ]
+    found = {row.instance_id: lost_volumes(ports, row.instance_id, row.run_id, volumes) for row in doubted}
+    return {instance_id: lost for instance_id, lost in found.items() if lost}
+
+
+def _registered(ports: Ports, name: str) -> tuple[frozenset[str] | Unknown, frozenset[str]]:
+    """Who is in either group, and who gets no reads in the serving group."""
     settings = ports.clusters.settings(name)
     try:
-        return frozenset((*ports.endpoint.health(settings), *ports.endpoint.warming_health(settings)))
+        serving, warming = ports.endpoint.health(settings), ports.endpoint.warming_health(settings)
     except PeakerError as error:
-        return Unknown(f"the read endpoint does not answer: {error}")
+        return Unknown(f"the read endpoint does not answer: {error}"), frozenset()
+    down = (TargetState.UNHEALTHY, TargetState.UNUSED)
+    unhealthy = frozenset(name for name, target in serving.items() if target.state in down)
+    return frozenset((*serving, *warming)), unhealthy
 
 
 def _runs(ports: Ports, run_ids: set[str]) -> dict[str, RunRow]:

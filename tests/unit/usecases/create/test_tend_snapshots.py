@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from peaker.domain.planning.prices import EbsPrices
 from peaker.domain.replicas.inventory import Snapshot, TargetState
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import PlanStep, RecordStep
 from peaker.usecases.create.choose_donor import choose_donor
 from peaker.usecases.create.create_snapshots import create_snapshots
@@ -252,6 +253,40 @@ def test_a_set_goes_within_the_hour_where_none_is_kept_any_more() -> None:
     ports.clusters.by_name["orders"] = orders(mode="observe", snapshots={"keep": False}, **NOT_YET)
     assert looked(ports) == f"the snapshots of {FIRST} were deleted: snapshots.keep is false"
     assert ports.storage.snapshots == {}
+
+
+def test_a_kept_snapshot_that_somebody_deletes_leaves_the_other_as_the_base_of_its_volume() -> None:
+    ports = completed(world())
+    [kept] = ports.ledger.snapshot_sets("orders")
+    ports.clock.advance(hours=1)
+    ports.storage.delete_snapshot(kept.snapshots["log"])
+    gone = kept.snapshots["log"]
+    assert looked(ports) == f"{gone} of {FIRST} were deleted by somebody else"
+    [left] = ports.ledger.snapshot_sets("orders")
+    assert (left.snapshots, left.gib) == ({"data": kept.snapshots["data"]}, 1.0)
+    assert states_by_volume(ports) == {"data": ResourceState.KEPT, "log": ResourceState.UNDONE}
+    assert looked(ports) == "1 kept"
+
+
+def test_a_kept_set_that_somebody_deletes_is_kept_no_more() -> None:
+    ports = completed(world())
+    ports.clock.advance(hours=1)
+    ports.storage.snapshots.clear()
+    looked(ports)
+    assert ports.ledger.snapshot_sets("orders") == []
+    assert set(states_by_volume(ports).values()) == {ResourceState.UNDONE}
+
+
+def test_a_set_that_was_just_kept_may_not_be_in_every_list_yet() -> None:
+    ports = completed(world())
+    ports.clock.advance(minutes=5)
+    ports.storage.hidden = True
+    looked(ports)
+    assert len(ports.ledger.snapshot_sets("orders")) == 1
+
+
+def states_by_volume(ports: FakePorts) -> dict[str, ResourceState]:
+    return {row.name: row.state for row in of_kind(ports.ledger.resources(FIRST), ResourceKind.SNAPSHOT)}
 
 
 def planned_notes(ports: FakePorts) -> list[str]:

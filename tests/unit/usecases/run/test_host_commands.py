@@ -92,3 +92,12 @@ def test_the_hosts_own_error_is_told(ports: FakePorts) -> None:
     ports.commands.results["start_replication"] = CommandOutcome(CommandStatus.FAILED, "Failed", said)
     with pytest.raises(BinlogsGone, match="start_replication: BinlogsGone: 1-7 purged"):
         run_host_command(ports, step, "start_replication", BASE, {**RUN, "SourceHost": "10.77.0.10"})
+
+
+def test_comments_of_long_names_fit_and_differ() -> None:
+    """ssm:SendCommand takes 100 characters; two tries of a step differ in their last one."""
+    names = [f"RestoreStoppedRun#2.wait_for_catch_up.10.77.100.100#{number}" for number in (1, 2)]
+    run_id = f"scale-in-{'o' * 32}-20261122T120000-8cf1"
+    first, second = (command_comment(run_id, name) for name in names)
+    assert first != second
+    assert max(len(first), len(second)) <= 100

@@ -34,6 +34,7 @@ from tests.support.builders import (
     with_cluster,
 )
 from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.peak import answers
 
 OTHER_ATTEMPT = "the token of another zone"
 NEW, DOUBLE = "i-000000000000c0002", "i-000000000000c0003"
@@ -287,9 +288,19 @@ class TestLedgerAndCloud:
     def test_a_replica_that_serves_and_is_not_behind_the_endpoint_is_registered_again(
         self, serving: FakePorts
     ) -> None:
-        """DeregisterReplica of a stopped run landed after its roll_back had put the replica back."""
+        """DeregisterReplica of a stopped run landed after its roll_back had put the replica back.
+
+        Nobody knows since when it was out, and whether it followed a failover: it is told the source first (I5).
+        """
         for group in (serving.endpoint.targets, serving.endpoint.warming):
             del group[NEW]
+        serving.commands.online.add(NEW)
+        for document in ("start_database", "start_replication", "wait_for_catch_up"):
+            passes(serving)
+            look(serving)
+            assert [one[:2] for one in serving.commands.sent][-1] == (document, NEW)
+            assert NEW not in serving.endpoint.targets
+            answers(serving, document)
         passes(serving)
         look(serving)
         assert NEW in serving.endpoint.targets

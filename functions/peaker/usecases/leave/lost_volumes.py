@@ -1,0 +1,23 @@
+"""What was made for a replica and is attached to it no more: it can neither serve nor come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from peaker.domain.replicas.inventory import Volume
+from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
+from peaker.ports import Ports
+
+
+def lost_volumes(
+    ports: Ports, instance_id: str, builder: str, volumes: Iterable[Volume] | None = None
+) -> tuple[str, ...]:
+    """Ids of the volumes of the run that built it which somebody detached or deleted, in order of their making.
+
+    `volumes` are those of the environment, where they are known already.
+    """
+    found = ports.storage.volumes_of_run(builder) if volumes is None else volumes
+    attached = {one.volume_id for one in found if one.instance_id == instance_id}
+    made = of_kind(ports.ledger.resources(builder), ResourceKind.VOLUME)
+    here = [row.resource_id for row in made if row.state is not ResourceState.UNDONE]
+    return tuple(one for one in here if one is not None and one not in attached)
