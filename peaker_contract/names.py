@@ -4,6 +4,8 @@ from __future__ import annotations
 
 # Begins the names that people read first in a console: documents, metric namespaces.
 FAMILY = "Peaker"
+# Ends the name of the topic by which alarms page people.
+OPERATOR_ALARMS = "operator-alarms"
 
 
 def prefix(environment: str) -> str:
@@ -26,14 +28,19 @@ def replica_alarm_prefix(environment: str, cluster: str) -> str:
     return of_cluster(environment, cluster, "serves-")
 
 
-def undelivered(rule: str) -> str:
-    """The queue of the events that EventBridge could not deliver for a rule."""
-    return f"{rule}-undelivered"
+def undelivered(name: str) -> str:
+    """The queue of what could not be delivered: of a rule's events, or of the topic's pages."""
+    return f"{name}-undelivered"
 
 
 def failed_invocations(environment: str) -> str:
     """The queue of the invocations that failed where nobody waits for the answer."""
     return named(environment, "failed-invocations")
+
+
+def operator_topic(environment: str) -> str:
+    """The SNS topic by which alarms page people."""
+    return named(environment, OPERATOR_ALARMS)
 
 
 def ledger_table(environment: str) -> str:

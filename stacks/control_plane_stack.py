@@ -16,13 +16,14 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_assets as assets
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
+from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_ssm as ssm
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 from peaker_contract.catalogue import FUNCTIONS
 from peaker_contract.metrics import SERVICE
-from peaker_contract.names import failed_invocations
+from peaker_contract.names import failed_invocations, undelivered
 from stacks.constructs.acknowledgements import acknowledge_no_bucket_log
 from stacks.constructs.boundary import bound_all_roles
 from stacks.constructs.cluster_widgets import SWEEP_EVERY
@@ -121,8 +122,22 @@ class ControlPlaneStack(Stack):
             master_key=self._key,
         )
         topic.add_to_resource_policy(self._alarms_may_publish(topic))
-        topic.add_subscription(subscriptions.EmailSubscription(email))
+        topic.add_subscription(
+            subscriptions.EmailSubscription(email, dead_letter_queue=self._undelivered_pages(topic))
+        )
         return topic
+
+    def _undelivered_pages(self, topic: sns.ITopic) -> sqs.Queue:
+        """SNS tries a mail server for 6 hours, 50 times; what nobody took then is kept, else it is gone."""
+        return dead_letter_queue(
+            Construct(self, "UndeliveredPages"),
+            name=undelivered(self._names.operator_topic),
+            alarm=f"{self._names.prefix}-page-not-delivered",
+            summary="SNS could not deliver a page to the address of the operators.",
+            runbook="page-not-delivered",
+            topic=topic,
+            key=self._key,
+        )
 
     def _alarms_may_publish(self, topic: sns.Topic) -> iam.PolicyStatement:
         """enforce_ssl gives the topic a policy, which replaces the default that lets the account's alarms in."""

@@ -1,9 +1,9 @@
 """The key of what an environment keeps, where `data_key_arn` names one: who uses it, and what its policy must say.
 
 `python -m stacks.data_key prod` prints the statements that the key's policy needs. AWS's services act as themselves
-there, which no role's policy can allow: without them an alarm cannot page, and what EventBridge cannot deliver is lost.
-Sources: the guides of SNS ("Key management"), SQS ("Key management"), CloudWatch Logs ("Encrypt log data"), EventBridge
-("Using dead-letter queues"), DynamoDB ("Encryption at rest: usage notes").
+there, which no role's policy can allow: without them an alarm cannot page, and what EventBridge or SNS cannot deliver
+is lost. Sources: the guides of SNS ("Key management", "Dead-letter queues"), SQS ("Key management"), CloudWatch Logs
+("Encrypt log data"), EventBridge ("Using dead-letter queues"), DynamoDB ("Encryption at rest: usage notes").
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOGS = ("Encrypt", "Decrypt", "ReEncryptFrom", "ReEncryptTo", "GenerateDataKey",
 
 
 def key_policy(names: Names) -> dict[str, Any]:
-    """The statements that the policy of the key needs: the account's own policies count, and three services act."""
+    """The statements that the policy of the key needs: the account's own policies count, and four services act."""
     environment = names.environment
     of_account = {"StringEquals": {"aws:SourceAccount": environment.account}}
     log_groups = [
@@ -39,6 +39,7 @@ def key_policy(names: Names) -> dict[str, Any]:
             ),
             _allow("AlarmsPublish", {"Service": "cloudwatch.amazonaws.com"}, SEND, of_account),
             _allow("DeadLettersOfRules", {"Service": "events.amazonaws.com"}, SEND, of_account),
+            _allow("DeadLettersOfPages", {"Service": "sns.amazonaws.com"}, SEND, of_account),
             _allow(
                 "LogGroups",
                 {"Service": f"logs.{environment.region}.amazonaws.com"},

@@ -72,7 +72,7 @@ class Names:
 
     @property
     def operator_topic(self) -> str:
-        return f"{self.prefix}-operator-alarms"
+        return names.operator_topic(self.environment.environment)
 
     @property
     def operator_topic_arn(self) -> str:

@@ -136,7 +136,7 @@ def replay_statements(names: Names) -> list[Statement]:
                 )
             ),
             (names.arn("sqs", f"{undelivered(f'{names.prefix}-*')}"), names.failed_invocations_arn),
-            wildcard_reason="The dead-letter queues of this environment: one to a rule.",
+            wildcard_reason="The dead-letter queues of this environment: one to a rule, one of the operators' topic.",
         ),
         *data_key_statements(names, "sqs", RECEIVE),
         Statement(("states:StartExecution",), started),
@@ -209,7 +209,7 @@ def _doctor(names: Names) -> list[Statement]:
         ),
         Statement(
             ("sns:GetTopicAttributes", "sns:ListSubscriptionsByTopic"),
-            (names.arn("sns", f"{names.prefix}-operator-alarms"),),
+            (names.operator_topic_arn,),
         ),
         *_zones(names, "route53:GetHostedZone"),
     ]

@@ -17,6 +17,8 @@ from peaker_cli.doctor.finding import Finding
 from cloud_rig.control import OPEN_QUEUE, TRUST, Control, control
 from environments.schema import Environment, EnvironmentFileError, load_environment
 from localcloud.extensions.events.eventbridge import Delivery, authorize, authorize_dead_letter
+from localcloud.iam.access import Refused
+from localcloud.iam.service_needs import key_of_message
 from peaker_contract.catalogue import FUNCTIONS
 from stacks import data_key
 from stacks.data_key import key_policy
@@ -96,6 +98,13 @@ def keep_a_dead_letter(under: UnderKey) -> None:
     authorize_dead_letter(under.aws.cloud, delivery, under.names.arn("sqs", "letters"))
 
 
+def keep_a_page(under: UnderKey) -> None:
+    """SNS puts a page into the queue of the topic's subscription. Raises Refused."""
+    queue, account = under.names.arn("sqs", "letters"), under.aws.cloud.access.account
+    for need in key_of_message(account.key_of_queue(queue), "sqs", account):
+        under.aws.cloud.access.check_service("sns.amazonaws.com", under.names.operator_topic_arn, need)
+
+
 def make_a_log_group(under: UnderKey) -> None:
     """As CloudFormation makes one for a function. Raises ClientError."""
     name = f"/aws/lambda/{under.names.prefix}-tried"
@@ -105,14 +114,19 @@ def make_a_log_group(under: UnderKey) -> None:
 
 @pytest.mark.parametrize(
     ("statement", "use"),
-    [("AlarmsPublish", page), ("DeadLettersOfRules", keep_a_dead_letter), ("LogGroups", make_a_log_group)],
+    [
+        ("AlarmsPublish", page),
+        ("DeadLettersOfRules", keep_a_dead_letter),
+        ("DeadLettersOfPages", keep_a_page),
+        ("LogGroups", make_a_log_group),
+    ],
 )
 def test_each_statement_of_the_keys_policy_is_needed_and_enough(
     under: UnderKey, statement: str, use: Any
 ) -> None:
     use(under)
     under.allow(statement)
-    with pytest.raises(ClientError, match="kms:"):
+    with pytest.raises((ClientError, Refused), match="kms:"):
         use(under)
 
 
@@ -208,6 +222,7 @@ class TestDoctor:
         [
             ("AlarmsPublish", "cloudwatch.amazonaws.com is not let in: alarms page nobody"),
             ("DeadLettersOfRules", "events.amazonaws.com is not let in"),
+            ("DeadLettersOfPages", "sns.amazonaws.com is not let in"),
             ("LogGroups", "logs.us-east-1.amazonaws.com is not let in"),
         ],
     )

@@ -43,6 +43,16 @@ def test_every_alarm_may_reach_the_operators_and_nobody_elses_alarm_does(aws: Re
         authorize(aws.cloud, Delivery(foreign, OPERATOR_TOPIC, "", service=cloudwatch))
 
 
+def test_a_page_that_no_mail_server_takes_lies_in_the_topics_queue(aws: ResourceCloud) -> None:
+    """Six hours of a mail server that is away; the alarm on the queue tells whoever gets mail again."""
+    aws.cloud.faults.add("sns:dba@example.com", "ServerError", "the mail server is away")
+    name = "peaker-local-scale_in-workflow-failed"
+    aws.cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="a run failed")
+    url = aws.sqs.get_queue_url(QueueName="peaker-local-operator-alarms-undelivered")["QueueUrl"]
+    [kept] = eventually(lambda: aws.sqs.receive_message(QueueUrl=url).get("Messages"))
+    assert json.loads(json.loads(kept["Body"])["Message"])["AlarmName"] == name
+
+
 def test_every_rule_may_reach_its_target_and_its_dead_letters(aws: ResourceCloud) -> None:
     rules = aws.events.list_rules()["Rules"]
     assert len(rules) >= 6

@@ -25,6 +25,7 @@ SHORTAGE = NAMES.cluster_alarm("orders", "replica-shortage")
 TICK = NAMES.cluster_alarm("orders", "forecast")
 STOPPED = f"{NAMES.prefix}-execution-stopped"
 FAILED = f"{NAMES.prefix}-failed-invocations"
+PAGES = f"{NAMES.operator_topic}-undelivered"
 ACCOUNT_ROOT = {"AWS": "arn:aws:iam::123456789012:root"}
 PASS = {"StartAt": "End", "States": {"End": {"Type": "Pass", "End": True}}}
 REFUSED = "AccessDeniedException"
@@ -52,6 +53,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
         make_rule(opened, SHORTAGE, NAMES.state_machine_arn("scale_out"), 3600, InputTransformer=alarm)
         make_rule(opened, STOPPED, NAMES.state_machine_arn("roll_back"), 86_400, InputPath="$.detail")
         make_rule(opened, TICK, NAMES.function_arn("forecast_load"), 300, Input='{"cluster":"orders"}')
+        make_queue(opened, PAGES)
         for who in ("read", "operate"):
             trust = {"Effect": "Allow", "Principal": ACCOUNT_ROOT, "Action": "sts:AssumeRole"}
             trusted = json.dumps({"Version": TRUST["Version"], "Statement": [trust]})
@@ -104,7 +106,7 @@ def as_person(aws: Control, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         return json.loads(ended.stdout)
 
     yield types
-    for queue in (FAILED, *(f"{name}-undelivered" for name in (SHORTAGE, STOPPED, TICK))):
+    for queue in (FAILED, PAGES, *(f"{name}-undelivered" for name in (SHORTAGE, STOPPED, TICK))):
         aws.messages(url_of(aws, queue))
 
 
@@ -127,7 +129,7 @@ def undelivered(aws: Control, rule: str, source: str, **detail: Any) -> str:
 
 
 def plant_each_kind(aws: Control) -> dict[str, int]:
-    """One of an alarm, of a run's end, of a schedule's tick, of a failed call; and what nobody knows."""
+    """One of an alarm, of a run's end, of a schedule's tick, of a failed call, of a page; and what nobody knows."""
     undelivered(aws, SHORTAGE, "aws.cloudwatch", alarmName=SHORTAGE, state={"value": "ALARM"})
     undelivered(aws, STOPPED, "aws.states", name="scale-out-1", status="ABORTED")
     undelivered(aws, TICK, "aws.events")
@@ -136,7 +138,11 @@ def plant_each_kind(aws: Control) -> dict[str, int]:
     )
     eventually(lambda: lying(aws, FAILED) == 1)
     aws.sqs.send_message(QueueUrl=url_of(aws, f"{TICK}-undelivered"), MessageBody='"hello"')
-    return {f"{SHORTAGE}-undelivered": 1, f"{STOPPED}-undelivered": 1, f"{TICK}-undelivered": 2, FAILED: 1}
+    told = json.dumps({"AlarmName": FAILED, "NewStateValue": "ALARM"})
+    page = json.dumps({"Type": "Notification", "Message": told})
+    aws.sqs.send_message(QueueUrl=url_of(aws, PAGES), MessageBody=page)
+    one_each = dict.fromkeys((f"{SHORTAGE}-undelivered", f"{STOPPED}-undelivered", FAILED, PAGES), 1)
+    return {**one_each, f"{TICK}-undelivered": 2}
 
 
 def move(aws: Control, queue: str, copies: int = 1, **changed: str) -> None:
@@ -168,6 +174,7 @@ def test_each_kind_is_listed_without_a_change_then_sent_and_deleted(
         ("the end of scale-out-1: ABORTED, for peaker-local-roll_back", "NO_PERMISSIONS", "would be sent"),
         ("a tick of the schedule, for peaker-local-forecast_load", "NO_PERMISSIONS", "would be sent"),
         ("a call of peaker-local-forecast_load", "RuntimeError", "would be sent"),
+        (f"a page: {FAILED} is ALARM: no reason", "no mail server took it", "would be deleted"),
         ("unknown", "unknown", "is left"),
     }
     assert {queue: lying(aws, queue) for queue in planted} == planted
@@ -179,7 +186,7 @@ def test_each_kind_is_listed_without_a_change_then_sent_and_deleted(
     with monkeypatch.context() as watched:
         asked = record_calls(watched)
         done = as_person("operate", "--yes")
-    assert sorted(one["outcome"] for one in done) == ["left", *["sent and deleted"] * 4]
+    assert sorted(one["outcome"] for one in done) == ["deleted", "left", *["sent and deleted"] * 4]
     [begun] = executions(aws, "scale_out")
     assert json.loads(begun["input"]) == {"cluster": "orders", "trigger": {"alarm": SHORTAGE}}
     [undone] = executions(aws, "roll_back")

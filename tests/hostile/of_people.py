@@ -99,6 +99,10 @@ DEAD_EVENT = {
     "id": "e-1", "source": "aws.cloudwatch", "detail-type": "CloudWatch Alarm State Change", "time": "2026-11-21T01:40:00Z",
     "detail": {"alarmName": "shortage", "state": {"value": "ALARM"}},
 }  # fmt: skip
+DEAD_PAGE = {
+    "AlarmName": "peaker-local-roll_back-workflow-failed", "NewStateValue": "ALARM", "NewStateReason": "1 datapoint",
+    "StateChangeTime": "2026-11-21T01:40:00.000+0000",
+}  # fmt: skip
 DEAD_CALL = {
     "requestContext": {"functionArn": "arn:function:$LATEST", "condition": "RetriesExhausted"},
     "requestPayload": {"cluster": "orders"}, "responsePayload": {"errorType": "E", "errorMessage": "m"},
@@ -163,6 +167,10 @@ def _documents() -> Iterator[EntryPoint]:
         ("peaker_cli.replay.dead_letter.verdict", "peaker_cli.replay.target_input.target_input"), _sent_as_json,
     )  # fmt: skip
     yield EntryPoint(
+        "a page that nobody took", JSON_TEXT, _judged_page, (DEAD_PAGE,), (),
+        ("peaker_cli.replay.dead_letter._message_of",), weight=0.3,
+    )  # fmt: skip
+    yield EntryPoint(
         "a role's policy", JSON_TEXT, lambda case: list(gather_account._passed(case)), (POLICY,), (AwsCallRejected,),
         ("peaker_cli.doctor.gather_account._passed", "peaker_cli.doctor.gather_account._resources"),
     )  # fmt: skip
@@ -188,6 +196,13 @@ def _judged(case: str) -> Any:
     }
     targets = [{"Arn": "arn:target", "InputTransformer": template}, {"Arn": "arn:function"}]
     return verdict(letter, [Rule("rule", "arn:rule", True, targets)], NOON)
+
+
+def _judged_page(case: str) -> Any:
+    """The alarm's message within SNS's notification, either of them hostile."""
+    queue = "peaker-local-operator-alarms-undelivered"
+    for body in (case, json.dumps({"Type": "Notification", "Message": case})):
+        verdict(Letter(queue, "m-1", "receipt", body, {}, NOON), [], NOON)
 
 
 def _deployed_settings(case: str) -> Any:

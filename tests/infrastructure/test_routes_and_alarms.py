@@ -83,7 +83,8 @@ def test_every_rule_has_an_alarm_on_its_dead_letter_queue(assembly: Assembly) ->
         if alarm.get("Namespace") == "AWS/SQS"
     }
     failed = f"peaker-{assembly.environment}-failed-invocations"
-    assert watched == {failed, *(f"{name}-undelivered" for name in rules(assembly))}
+    topics = [topic["TopicName"] for topic in assembly.properties("AWS::SNS::Topic")]
+    assert watched == {failed, *(f"{name}-undelivered" for name in (*rules(assembly), *topics))}
     assert watched == {queue["QueueName"] for queue in assembly.properties("AWS::SQS::Queue")}
 
 
@@ -228,7 +229,9 @@ def test_every_runbook_is_an_alarms_or_a_persons_and_says_what_to_do(assembly: A
     named = {
         re.findall(r"[a-z-]+(?=\.md$)", alarm["AlarmDescription"])[0] for alarm in alarms(assembly).values()
     }
-    assert named | BY_HAND == {path.stem for path in RUNBOOKS.glob("*.md")}
+    of_pages = {"page-not-delivered"}  # where alarms page somebody
+    assert of_pages <= named or not assembly.properties("AWS::SNS::Topic")
+    assert named | BY_HAND | of_pages == {path.stem for path in RUNBOOKS.glob("*.md")}
     for path in RUNBOOKS.glob("*.md"):
         headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
         assert headings == [path.stem, "Confirm", "First actions", "Escalate"]
@@ -274,6 +277,23 @@ def test_operator_alarms_reach_the_address_of_the_environment(prod: Assembly) ->
     triggers = {"peaker-prod-orders-replica-shortage", "peaker-prod-orders-replica-surplus"}
     silent = {name for name, alarm in alarms(prod).items() if not alarm.get("AlarmActions")}
     assert silent == triggers
+
+
+def test_a_page_that_no_mail_server_takes_is_kept(prod: Assembly) -> None:
+    """SNS gives a mail server 6 hours; without a redrive policy the page is then gone."""
+    [subscription] = prod.properties("AWS::SNS::Subscription")
+    queue_id = subscription["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]
+    queues = dict(prod.resources("AWS::SQS::Queue"))
+    assert queues[queue_id]["Properties"]["QueueName"] == "peaker-prod-operator-alarms-undelivered"
+    [policy] = [
+        one["PolicyDocument"]["Statement"]
+        for one in prod.properties("AWS::SQS::QueuePolicy")
+        if one["Queues"] == [{"Ref": queue_id}]
+    ]
+    [(topic_id, _)] = prod.resources("AWS::SNS::Topic")
+    [lets_in] = [one for one in policy if one["Effect"] == "Allow"]
+    assert (lets_in["Principal"], lets_in["Action"]) == ({"Service": "sns.amazonaws.com"}, "sqs:SendMessage")
+    assert lets_in["Condition"] == {"ArnEquals": {"aws:SourceArn": {"Ref": topic_id}}}
 
 
 def test_environment_without_address_has_no_topic(local: Assembly) -> None:

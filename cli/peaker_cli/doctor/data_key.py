@@ -21,6 +21,7 @@ NEEDED_ACTIONS = ("kms:GenerateDataKey", "kms:Decrypt")
 NEEDED_SERVICES: Mapping[str, str] = {
     "cloudwatch.amazonaws.com": "alarms page nobody",
     "events.amazonaws.com": "what EventBridge cannot deliver is lost",
+    "sns.amazonaws.com": "a page that no mail server takes is lost",
     "logs.{region}.amazonaws.com": "no log group can be made under it",
 }
 

@@ -78,7 +78,8 @@ def replay_command(
     """List what could not be delivered: its age, what it was, why it failed. With --yes, send it again.
 
     Each is sent to the target that its rule has now, and deleted once the target took it. What is older than its rule
-    delivers is deleted unsent, because the state was looked at anew since; the end of a run is never too old.
+    delivers is deleted unsent, because the state was looked at anew since; the end of a run is never too old. A page
+    that no mail server took is shown, and deleted unsent.
     """
     control = ControlPlane.of(deployment)
     queues = DeadLetterQueues(control)

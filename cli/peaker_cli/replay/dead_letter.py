@@ -14,11 +14,14 @@ from peaker.domain.decoding import parsed_json
 from peaker.domain.instants import from_iso, seconds_between
 
 from peaker_cli.replay.target_input import target_input
+from peaker_contract.names import OPERATOR_ALARMS, undelivered
 
 # What a stopped run left costs money until it is undone, however late that is.
 NEVER_TOO_OLD = "aws.states"
 # What an execution's name may hold; it has 80 characters at most.
 _ID = re.compile(r"[A-Za-z0-9_-]{1,70}")
+# Ends the name of the queue of the operators' topic.
+_PAGES = undelivered(f"-{OPERATOR_ALARMS}")
 _EVENT_KEYS = frozenset({"id", "source", "detail-type", "detail", "time"})
 
 
@@ -32,7 +35,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class Letter:
-    """A message as it was received. `attributes` are EventBridge's; `sent_at` is when it came into the queue."""
+    """A message as it was received. `attributes` are the sender's; `sent_at` is when it came into the queue."""
 
     queue: str
     message_id: str
@@ -76,6 +79,8 @@ def verdict(letter: Letter, rules: Sequence[Rule], now: datetime) -> Verdict:
         content = parsed_json(letter.body)
     except ValueError:
         content = None
+    if letter.queue.endswith(_PAGES):
+        return _undelivered_page(letter, content)
     if isinstance(content, dict) and "requestContext" in content:
         return _failed_invocation(letter, content, rules, now)
     if isinstance(content, dict) and content.keys() >= _EVENT_KEYS:
@@ -130,6 +135,29 @@ def _failed_invocation(
     payload = json.dumps(record.get("requestPayload"))
     at = _instant(record.get("timestamp"), letter.sent_at)
     return _by_age(Verdict(Fate.SEND, "", what, why, at, arn, payload), targets, now)
+
+
+def _undelivered_page(letter: Letter, content: object) -> Verdict:
+    """SNS's notification around the alarm's message. Nobody may publish to the topic but alarms: none is sent again."""
+    notification = content if isinstance(content, dict) else {}
+    told = _message_of(notification)
+    if told is None:
+        return _left(letter, "it is no page of an alarm", "unknown")
+    what = (
+        f"a page: {told['AlarmName']} is {told['NewStateValue']}: {told.get('NewStateReason', 'no reason')}"
+    )
+    why = letter.attributes.get("ErrorMessage", "no mail server took it")
+    at = _instant(told.get("StateChangeTime"), _instant(notification.get("Timestamp"), letter.sent_at))
+    return Verdict(Fate.DROP, "read here; whether it still holds, the alarm itself says", what, why, at)
+
+
+def _message_of(notification: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What the alarm told, as CloudWatch writes it; None where it is not that."""
+    try:
+        told = parsed_json(str(notification.get("Message")))
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) and told.keys() >= {"AlarmName", "NewStateValue"} else None
 
 
 def _by_age(sent: Verdict, targets: Sequence[Mapping[str, Any]], now: datetime) -> Verdict:

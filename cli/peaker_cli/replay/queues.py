@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.replay.dead_letter import Letter, Rule, Verdict
-from peaker_contract.names import failed_invocations, named, undelivered
+from peaker_contract.names import failed_invocations, named, operator_topic, undelivered
 
 # Long enough to look at a queue and send what is in it; then others see again what was left.
 HIDDEN_SECONDS = 300
@@ -52,10 +52,13 @@ class DeadLetterQueues:
         return found
 
     def names(self, rules: Sequence[Rule]) -> list[str]:
-        """Of all queues that these rules and the environment's functions may have."""
+        """Of all queues of these rules and the environment's functions; of its pages, where an address gets them."""
+        environment = self._control.environment
+        pages = undelivered(operator_topic(environment))
         return [
             *(undelivered(rule.name) for rule in rules),
-            failed_invocations(self._control.environment),
+            failed_invocations(environment),
+            *([pages] if self._found_url(pages) else []),
         ]
 
     def count(self, queue: str) -> tuple[int, int]:
@@ -132,9 +135,15 @@ class DeadLetterQueues:
                 raise
 
     def _url(self, queue: str) -> str:
+        url = self._found_url(queue)
+        if url is None:
+            raise ControlPlaneError(self._control.not_deployed(f"no queue {queue}"))
+        return url
+
+    def _found_url(self, queue: str) -> str | None:
         try:
             return str(self._sqs.get_queue_url(QueueName=queue)["QueueUrl"])
         except ClientError as error:
             if error.response["Error"]["Code"] not in NO_QUEUE:
                 raise
-            raise ControlPlaneError(self._control.not_deployed(f"no queue {queue}")) from error
+            return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -149,13 +150,54 @@ def test_an_id_that_cannot_be_in_a_name_gives_way_to_the_messages() -> None:
     assert found.name == "replay-5fea7756-0ea4-451a"
 
 
+PAGES = "peaker-prod-operator-alarms-undelivered"
+TOLD = {
+    "AlarmName": "peaker-prod-roll_back-workflow-failed",
+    "NewStateValue": "ALARM",
+    "NewStateReason": "1 datapoint was greater",
+    "StateChangeTime": "2026-11-24T09:30:00.000+0000",
+}
+
+
+def page(message: object, queue: str = PAGES) -> Letter:
+    told = message if isinstance(message, str) else json.dumps(message)
+    body = {"Type": "Notification", "Message": told, "Timestamp": "2026-11-24T09:30:01.000Z"}
+    return Letter(queue, "5fea7756-0ea4-451a", "receipt", json.dumps(body), {}, NOW)
+
+
+def test_a_page_that_no_mail_server_took_is_told_and_dropped_however_old() -> None:
+    found = verdict(page(TOLD), RULES, NOW)
+    assert (found.fate, found.target, found.age_seconds(NOW)) == (Fate.DROP, "", 6.5 * 3600)
+    name = "peaker-prod-roll_back-workflow-failed"
+    assert found.what == f"a page: {name} is ALARM: 1 datapoint was greater"
+    assert found.why == "no mail server took it"
+
+
+def test_a_page_is_as_old_as_its_alarm_else_as_its_notification() -> None:
+    without = {name: value for name, value in TOLD.items() if name != "StateChangeTime"}
+    assert verdict(page(without), RULES, NOW).age_seconds(NOW) == 6.5 * 3600 - 1
+
+
+@pytest.mark.parametrize("message", ["all is well", {"AlarmName": "x"}, [], "null", "1" * 9])
+def test_what_is_no_page_of_an_alarm_is_left(message: object) -> None:
+    assert verdict(page(message), RULES, NOW).fate is Fate.LEAVE
+
+
+def test_a_page_counts_in_the_topics_own_queue_alone() -> None:
+    assert verdict(page(TOLD, queue="peaker-prod-prices-undelivered"), RULES, NOW).fate is Fate.LEAVE
+
+
 @settings(max_examples=50)
 @given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda one: st.lists(one) | st.dictionaries(
     st.sampled_from(["id", "source", "detail-type", "detail", "time", "requestContext", "timestamp", "state"]), one)
 ))  # fmt: skip
 def test_whatever_lies_there_has_a_verdict(body: object) -> None:
-    one = letter(json.dumps(body))
-    assert verdict(one, RULES, NOW).fate in Fate
+    for one in (
+        letter(json.dumps(body)),
+        page(json.dumps(body)),
+        replace(letter(json.dumps(body)), queue=PAGES),
+    ):
+        assert verdict(one, RULES, NOW).fate in Fate
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,17 @@ def _create_subscription(request: Request) -> Made:
         Endpoint=properties["Endpoint"],
         ReturnSubscriptionArn=True,
     )
-    return Made(answer["SubscriptionArn"], {"Arn": answer["SubscriptionArn"]})
+    return _set_redrive_policy(request, answer["SubscriptionArn"])
+
+
+def _set_redrive_policy(request: Request, subscription: str) -> Made:
+    """Also without one: an update may take it away."""
+    request.client("sns").set_subscription_attributes(
+        SubscriptionArn=subscription,
+        AttributeName="RedrivePolicy",
+        AttributeValue=json.dumps(request.properties.get("RedrivePolicy", {})),
+    )
+    return Made(subscription, {"Arn": subscription})
 
 
 @gone("NotFound", "NotFoundException")
@@ -211,7 +221,12 @@ TYPES: dict[str, ResourceType] = {
         lambda request, made: _put_bucket_policy(request, made.physical_id),
         ("Bucket",),
     ),
-    "AWS::SNS::Subscription": ResourceType(_create_subscription, _delete_subscription),
+    "AWS::SNS::Subscription": ResourceType(
+        _create_subscription,
+        _delete_subscription,
+        lambda request, made: _set_redrive_policy(request, made.physical_id),
+        ("Endpoint", "Protocol", "TopicArn"),
+    ),
     "AWS::SNS::Topic": ResourceType(_create_topic, _delete_topic),
     "AWS::SNS::TopicPolicy": ResourceType(
         _put_topic_policy, _delete_topic_policy, lambda request, made: _put_topic_policy(request), ("Topics",)
