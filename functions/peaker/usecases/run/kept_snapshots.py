@@ -16,11 +16,18 @@ from peaker_contract.tags import OWNER_TAG
 
 
 def keep_set(ports: Ports, holder: Holder, run: RunRow, rows: Sequence[ResourceRow]) -> SnapshotSet | None:
-    """Keep the run's set, which the workflow has found complete; None for a run that made none."""
-    mine = [row for row in of_kind(rows, ResourceKind.SNAPSHOT) if row.resource_id is not None]
+    """Keep the run's set, which the workflow has found complete; None for a run of which none is there.
+
+    What somebody deleted meanwhile is no part of it.
+    """
+    found = {one.snapshot_id: one for one in ports.storage.snapshots_of_run(run.run_id)}
+    made = [row for row in of_kind(rows, ResourceKind.SNAPSHOT) if row.resource_id is not None]
+    mine = [row for row in made if row.resource_id in found]
+    for row in made:
+        if row.resource_id not in found and row.state is not ResourceState.UNDONE:
+            ports.ledger.mark(holder, run.run_id, row, ResourceState.UNDONE)
     if not mine:
         return None
-    found = {one.snapshot_id: one for one in ports.storage.snapshots_of_run(run.run_id)}
     kept = SnapshotSet(
         cluster=run.cluster,
         run_id=run.run_id,
@@ -29,7 +36,7 @@ def keep_set(ports: Ports, holder: Holder, run: RunRow, rows: Sequence[ResourceR
         snapshots={row.name: str(row.resource_id) for row in mine},
         sources={row.name: str(row.details["source_volume_id"]) for row in mine},
         full_bytes={row.name: _full_bytes(found.get(str(row.resource_id))) for row in mine},
-        manifest=_manifest(run, mine),
+        manifest=_manifest(run, mine) if len(mine) == len(made) else {},
     )
     ports.ledger.keep_snapshots(holder, kept)
     for row in mine:

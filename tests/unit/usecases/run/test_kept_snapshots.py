@@ -95,6 +95,16 @@ def test_the_next_set_takes_its_place_once_it_is_complete_and_its_run_has_succee
     assert (states(ports, FIRST), states(ports, SECOND)) == ({ResourceState.UNDONE}, {ResourceState.KEPT})
 
 
+def test_a_snapshot_that_somebody_deleted_before_the_end_of_the_run_is_not_kept(ports: FakePorts) -> None:
+    snapshotted(ports, FIRST)
+    log = next(one for one in ports.storage.snapshots.values() if one.source_volume_id == "vol-log-0001")
+    ports.storage.delete_snapshot(log.snapshot_id)
+    recorded(ports, FIRST)
+    [kept] = ports.ledger.snapshot_sets("orders")
+    assert (set(kept.snapshots), kept.manifest) == ({"data"}, {})
+    assert states(ports, FIRST) == {ResourceState.KEPT, ResourceState.UNDONE}
+
+
 def test_a_failed_run_leaves_the_older_set_and_none_of_its_own(ports: FakePorts) -> None:
     succeeded(ports, FIRST)
     snapshotted(ports, SECOND)
