@@ -190,6 +190,21 @@ def test_a_failover_while_a_replica_was_taken_out_of_the_endpoint_by_somebody() 
         assert audited(world) == []
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_two_replicas_that_are_brought_back_at_once_have_each_its_own_proof(order: tuple[int, int]) -> None:
+    """One was stopped, one taken out of the endpoint: what one host answered is no answer of the other."""
+    with a_world() as world:
+        world.run("scale_out", count=2)
+        world.run_for(15 * MINUTE)
+        stopped, taken_out = (alive(world)[one] for one in order)
+        outside.stop(world, stopped)
+        world.run_for(4 * MINUTE)
+        world.endpoint.deregister(world.clusters.settings("orders"), taken_out)
+        world.run_for(HOUR)
+        settled(world, peaks=2)
+        assert audited(world) == []
+
+
 def test_a_deploy_with_fewer_shares_in_the_middle_of_a_ramp() -> None:
     with a_world() as world:
         world.clusters.by_name["orders"] = ramped(world, (0.2, 0.5, 1.0))

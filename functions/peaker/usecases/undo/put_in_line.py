@@ -67,7 +67,8 @@ def _rejoin(ports: Ports, holder: Holder, leftover: Leftover) -> str:
         run_id=holder.run_id,
         cluster=holder.cluster,
         operation="scale_in",
-        step="RestoreReplica",
+        # A run of the sweep may bring several back: each has its own commands and answers.
+        step=f"RestoreReplica/{row.instance_id}",
         fencing_token=holder.fencing_token,
         failure=failure,
     )
