@@ -472,11 +472,16 @@ inline Deliver(s) {
    whose end has passed was not used for hours. */
 #define TAKES_THE_LEASE(s) (fn_state[s] == AcquireLease || FENCES(fn_state[s]))
 #define OF_ANOTHER_RUN(i, s) (fn_pc[i] > 0 && fn_run[i] != fn_run[s])
+#ifdef WITHOUT_LONG_LEASE
+#define UNUSED_FOR_LONG (lease_run == NOBODY)
+#else
+#define UNUSED_FOR_LONG (lease_run == NOBODY || lease_expired)
+#endif
 #ifdef WITHOUT_PAUSE
 #define LATE_CALL(i, s) (TAKES_LONG(s) && EARLIER_CALL(i, s))
 #else
 #define LATE_CALL(i, s) ((TAKES_LONG(s) && EARLIER_CALL(i, s)) || (TAKES_THE_LEASE(s) && OF_ANOTHER_RUN(i, s) && \
-                         lease_run != fn_run[s] && (lease_run == NOBODY || lease_expired)))
+                         lease_run != fn_run[s] && UNUSED_FOR_LONG))
 #endif
 #if CALLS == 2
 #define MAY_START(s) (fn_pc[s] > 0 || !(LATE_CALL(0, s) || LATE_CALL(1, s)))
