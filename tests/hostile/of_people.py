@@ -121,7 +121,10 @@ def _settings() -> Iterator[EntryPoint]:
     room = "environments"
     yield EntryPoint(
         "an environment file", BYTES, _loaded, (DEV.encode(),), own,
-        (f"{room}.yaml_text.read_document", f"{room}.schema.load_environment", f"{room}.yaml_text._check_shape"),
+        (
+            *(f"{room}.yaml_text.{name}" for name in ("read_document", "_check_shape", "_composed_by")),
+            f"{room}.schema.load_environment",
+        ),
         _faults_are_lines, 0.3,
     )  # fmt: skip
     yield EntryPoint(
