@@ -92,11 +92,16 @@ class PeakerStage(cdk.Stage):
 
 
 def build_app(
-    *, environment: str, context: Mapping[str, object] | None = None, output: Path | None = None
+    *,
+    environment: str,
+    context: Mapping[str, object] | None = None,
+    output: Path | None = None,
+    checked: bool = True,
 ) -> cdk.App:
     """Compose the app of an environment; nothing is looked up, no credentials are needed.
 
-    Raises EnvironmentFileError when the environment's file is wrong. cdk-nag findings make `synth()` fail.
+    Raises EnvironmentFileError when the environment's file is wrong. Findings of cdk-nag and of CloudFormation's own
+    checks make `synth()` fail. Without `checked` there are no checks, which take most of its time.
     """
     app = cdk.App(
         context={**_settings_of_cdk_json(), **(context or {})},
@@ -104,6 +109,7 @@ def build_app(
         analytics_reporting=False,
         # They name the folders of one process, and equal sources shall give equal files.
         stack_traces=False,
+        builtin_cloud_formation_validation=checked,
     )
     settings = load_environment(environment)
     PeakerStage(
@@ -112,7 +118,8 @@ def build_app(
         code=_function_code(settings, sources_only=app.node.try_get_context(BUNDLE_CONTEXT) == "sources"),
         host_package=build_host_package(),
     )
-    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    if checked:
+        cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     return app
 
 

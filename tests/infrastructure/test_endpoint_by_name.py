@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Any
 
-import aws_cdk as cdk
 import pytest
-from cdk_nag import AwsSolutionsChecks
 from peaker.adapters.read_endpoint.health_checks import alarm_name
 
 from environments.schema import Environment
@@ -144,14 +140,7 @@ def test_an_environment_with_load_balancers_alone_gets_nothing_of_it() -> None:
     assert [action for action in actions if action.startswith(foreign)] == []
 
 
-def test_nag_and_cfn_lint_find_nothing(
-    by_name: Assembly, prod: Assembly, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # test_synth.py lints prod.
+def test_cfn_lint_finds_nothing(by_name: Assembly, prod: Assembly) -> None:
+    # test_synth.py lints prod. A finding of cdk-nag would have ended the synth.
     for stack, template in by_name.templates.items():
         assert lint_errors(what_differs(template, prod.templates[stack])) == []
-    monkeypatch.setattr(application, "load_environment", behind_a_name)
-    app: Any = application.build_app(environment="prod", output=tmp_path, context={"bundle": "sources"})
-    for stack in [child for child in app.node.find_all() if isinstance(child, cdk.Stack)]:
-        report = AwsSolutionsChecks(app).validate_scope(stack)
-        assert [violation.rule_name for violation in report.violations] == []

@@ -18,6 +18,8 @@ import pytest
 from tests.installation.wheelhouse import REPOSITORY, fill
 
 NOBODY = 65534
+# Where jsii keeps the CDK's JavaScript, under a home; to unpack it takes longer than to synthesize.
+UNPACKED_CDK = Path(".cache/aws/jsii/package-cache")
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 _FOLDERS_OF_EVERYBODY = "/usr/local/bin:/usr/bin:/bin"
 _TOOLS = [

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.installation.conftest import UNPACKED_CDK
 from tests.installation.wheelhouse import REPOSITORY
 
 pytestmark = pytest.mark.timeout(900)
@@ -45,6 +46,7 @@ def cdk(folder: Path, *arguments: str, app: str | Path | None = None) -> subproc
         name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "PEAKER_"))
     }
     environment |= {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(folder), "CI": ""}
+    environment |= {"JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(Path.home() / UNPACKED_CDK)}
     return subprocess.run(
         [str(node), str(CDK), *arguments, "--app", str(app or f"{sys.executable} app.py")],
         cwd=REPOSITORY,

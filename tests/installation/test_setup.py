@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from environments import reference
-from tests.installation.conftest import Person, copy_checkout
-from tests.installation.wheelhouse import REPOSITORY
+from tests.installation.conftest import UNPACKED_CDK, Person, copy_checkout
+from tests.installation.wheelhouse import REPOSITORY, give_byte_code
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -83,9 +83,14 @@ def test_a_package_that_is_not_the_locked_file_is_refused(person: Person, checko
 
 @pytest.fixture(scope="module")
 def deployable(person: Person, checkout: Path) -> Path:
-    """The checkout after `scripts/setup deploy`, from the package index."""
+    """The checkout after `scripts/setup deploy`, from the package index; and what Python and jsii make at first use."""
     run = person.run("scripts/setup", "deploy", cwd=checkout)
     assert run.returncode == 0, run.stdout + run.stderr
+    [packages] = (checkout / ".venv" / "lib").glob("python*/site-packages")
+    person.give(*give_byte_code(packages, "aws-cdk-lib"))
+    if (unpacked := Path.home() / UNPACKED_CDK).is_dir():
+        shutil.copytree(unpacked, person.folder / UNPACKED_CDK, copy_function=shutil.copyfile)
+        person.give(person.folder / UNPACKED_CDK.parts[0])
     return checkout
 
 

@@ -90,6 +90,22 @@ def _pack(installed: Distribution, wheelhouse: Path) -> None:
         archive.writestr(f"{info}/RECORD", "".join([*record, f"{info}/RECORD,,\n"]))
 
 
+def give_byte_code(packages: Path, name: str) -> list[Path]:
+    """Put the byte code that is here beside the same sources of a package there; returns the folders with it."""
+    made: dict[Path, None] = {}
+    for path in distribution(name).files or ():
+        source = packages / path
+        if path.suffix == ".py" and source.is_file():
+            here = Path(str(distribution(name).locate_file(path)))
+            content = source.read_bytes()
+            if here.read_bytes() == content and (compiled := _byte_code(here, content)):
+                target = Path(importlib.util.cache_from_source(str(source)))
+                target.parent.mkdir(exist_ok=True)
+                target.write_bytes(compiled)
+                made[target.parent] = None
+    return list(made)
+
+
 def _byte_code(source: Path, content: bytes) -> bytes | None:
     """The byte code beside a source, if there is any; it is good wherever the source is unpacked."""
     compiled = Path(importlib.util.cache_from_source(str(source)))
