@@ -9,24 +9,23 @@ from typing import Any
 import pytest
 
 from lab.simulated_hosts import Pace
-from tests.support.deployed_product import DeployedProduct, eventually
+from tests.support.deployed_product import FAST, DeployedProduct, eventually
 
 # 25 minutes of the cloud's clock.
 PACE = Pace(prewarm_mib=3000, rate_mib_per_s=2.0, behind_seconds=60)
 ALLOWED_ERROR = 0.30
-FAST = 60.0
 
 
 @pytest.fixture
-def at_work(product: DeployedProduct) -> Iterator[str]:
+def at_work(product: DeployedProduct) -> str:
     """A scale-out whose prewarm has reported once; the clock is slow while it is looked at."""
     product.hosts_take_their_time(PACE)
+    product.cloud.clock.set(scale=FAST)
     earlier = product.run_ids()
     execution = product.start("scale_out", reason="by hand")
     eventually(lambda: product.run_ids() != earlier and first_report(product), seconds=240)
     product.cloud.clock.set(scale=1)
-    yield execution
-    product.cloud.clock.set(scale=FAST)
+    return execution
 
 
 @pytest.fixture

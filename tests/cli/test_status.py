@@ -8,7 +8,13 @@ import signal
 import subprocess
 import termios
 
-from tests.support.deployed_product import DeployedProduct, eventually, peaker_command, peaker_environment
+from tests.support.deployed_product import (
+    FAST,
+    DeployedProduct,
+    eventually,
+    peaker_command,
+    peaker_environment,
+)
 
 
 def test_a_quiet_cluster_shows_its_replicas_its_load_and_its_last_decision(product: DeployedProduct) -> None:
@@ -84,6 +90,7 @@ def test_an_alarm_is_shown_with_its_reason_while_it_is_in_alarm(product: Deploye
         alarms = product.peaker("status", "orders", "--json").document["alarms"]
         return [f"{alarm['name']}: {alarm['reason']}" for alarm in alarms]
 
+    product.cloud.clock.set(scale=FAST)
     try:
         eventually(lambda: any(line.startswith(f"{name}: Threshold") for line in shown()))
     finally:

@@ -27,11 +27,11 @@ Issued = dict[str, tuple[LoadSeries, list[tuple[int, Forecast]]]]
 
 @pytest.fixture(scope="module")
 def issued() -> Issued:
-    """Every kind with the forecasts of its last three weeks, one an hour."""
+    """Every kind with the forecasts of its last two weeks, one an hour."""
     found: Issued = {}
     for kind in KINDS:
         series = LoadSeries(START, STEP_SECONDS, load_of(kind))
-        origins = list(range((DAYS - 21) * DAY - 1, DAYS * DAY, 2))
+        origins = list(range((DAYS - 14) * DAY - 1, DAYS * DAY, 2))
         forecasts = rolling_forecasts(series, origins, [LEAD_SECONDS], DAY)
         found[kind] = (series, [(at, each[0]) for at, each in forecasts])
     return found
@@ -60,7 +60,7 @@ def test_it_is_short_for_a_fraction_of_reactive_scaling_on_every_kind(issued: Is
     series, forecasts = issued[kind]
     scenario = Scenario(
         series=series,
-        first=(DAYS - 21) * DAY,
+        first=(DAYS - 14) * DAY,
         last=DAYS * DAY,
         lead_steps=round(LEAD_SECONDS / STEP_SECONDS),
         capacity_per_replica=float(np.quantile(series.values, 0.999)) / 10,

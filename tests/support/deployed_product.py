@@ -31,6 +31,8 @@ from tests.support.workflow_cloud import leader_module
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
+# Seconds of the cloud's clock in a second.
+FAST = 60.0
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ def lead_bundles_here(output: Path) -> None:
 
 
 @contextmanager
-def deployed_product(folder: Path, clock_scale: float = 60.0) -> Iterator[DeployedProduct]:
+def deployed_product(folder: Path, clock_scale: float = FAST) -> Iterator[DeployedProduct]:
     """Open a cloud with the stacks and a cluster that serves; nothing is left of it afterwards."""
     templates = synthesize(folder / "cdk.out")
     answers = HostAnswers()
