@@ -255,8 +255,15 @@ def test_a_guard_that_is_broken_before_the_run_leaves_everything_as_it_is(
     assert row_of(cloud, cluster, instance_id)["state"] == "in_service"
 
 
+# What counts as activity is decided by tests/unit/usecases/leave/test_parking_steps.py.
 @pytest.mark.parametrize(
-    "sample", [{"connections": 1}, {"client_statements": 4712}, {"client_statements": None}], ids=str
+    "sample",
+    [
+        {"client_statements": 4712},
+        pytest.param({"connections": 1}, marks=pytest.mark.every_state),
+        pytest.param({"client_statements": None}, marks=pytest.mark.every_state),
+    ],
+    ids=str,
 )
 def test_activity_while_drained_brings_it_back(cloud: WorkflowCloud, sample: dict[str, Any]) -> None:
     cluster, instance_id = peak(cloud, retirement={"idle_seconds": 28_800, "park": "never"})

@@ -86,7 +86,10 @@ def test_a_fault_leaves_nothing_behind(cloud: WorkflowCloud, step: str, when: st
 
 @pytest.mark.parametrize(
     ("document", "step"),
-    [("install_host_package", "InstallOnReplica"), ("start_prewarm", "Prewarm/StartPrewarm")],
+    [
+        ("install_host_package", "InstallOnReplica"),
+        pytest.param("start_prewarm", "Prewarm/StartPrewarm", marks=pytest.mark.every_state),
+    ],
 )
 def test_a_command_that_fails_on_the_new_host_leaves_nothing_behind(
     cloud: WorkflowCloud, document: str, step: str
