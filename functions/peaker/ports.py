@@ -338,7 +338,7 @@ class LoadReadings(Protocol):
     def load_points(
         self, settings: ClusterSettings, start: datetime, end: datetime
     ) -> list[tuple[datetime, float]]:
-        """The points of the load metric from start to end, in order of time."""
+        """The points of the load metric from start on and before end, in order of time."""
 
     def published(self, settings: ClusterSettings, metric: Metric, now: datetime) -> Reading:
         """The newest value of one of Peaker's own metrics; Unknown when three schedules have passed without one."""

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from peaker.adapters.dynamodb.items import LedgerTable
@@ -122,7 +123,13 @@ def ledger_cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalClou
 @pytest.fixture
 def ledger_table(ledger_cloud: LocalCloud) -> LedgerTable:
     """An empty table."""
-    client, name = ledger_cloud.client("dynamodb"), f"ledger-{uuid.uuid4().hex}"
+    client = ledger_cloud.client("dynamodb")
+    return LedgerTable(client, make_table(client))
+
+
+def make_table(client: Any) -> str:
+    """The name of an empty table like the ledger's."""
+    name = f"ledger-{uuid.uuid4().hex}"
     client.create_table(
         TableName=name,
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
@@ -132,7 +139,7 @@ def ledger_table(ledger_cloud: LocalCloud) -> LedgerTable:
         ],
         BillingMode="PAY_PER_REQUEST",
     )
-    return LedgerTable(client, name)
+    return name
 
 
 @pytest.fixture(params=["fake", "hostile", "dynamodb"])

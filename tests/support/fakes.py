@@ -45,7 +45,7 @@ from peaker.domain.runs.ledger import (
 )
 from peaker.domain.runs.run_execution import BegunRun, RunExecution
 from peaker.domain.service.read_shares import shares_of_groups
-from peaker.domain.storage.block_list import BlockRuns, runs_of
+from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, runs_of
 from peaker.domain.storage.io_findings import InstancePromise
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 from peaker.ports import Ports
@@ -450,12 +450,19 @@ class FakeSnapshotBlocks:
         held = self.held_by.get(snapshot_id, runs_of(range(8)))
         if isinstance(held, Exception):
             raise held
+        if isinstance(held, BlockRuns) and held.blocks > pages_at_most * BLOCKS_PER_PAGE:
+            return Unknown(f"{snapshot_id} has more than {pages_at_most} pages of {BLOCKS_PER_PAGE} blocks")
         return held
 
     def changed(self, first_id: str, second_id: str, pages_at_most: int) -> int | Unknown:
         if isinstance(self.changed_blocks, Exception):
             raise self.changed_blocks
-        return self.changed_blocks
+        changed = self.changed_blocks
+        if not isinstance(changed, Unknown) and changed > pages_at_most * BLOCKS_PER_PAGE:
+            return Unknown(
+                f"more than {pages_at_most} pages of {BLOCKS_PER_PAGE} blocks changed after {first_id}"
+            )
+        return changed
 
 
 @dataclass
@@ -662,7 +669,7 @@ class FakeReadings:
     def load_points(
         self, settings: ClusterSettings, start: datetime, end: datetime
     ) -> list[tuple[datetime, float]]:
-        return [point for point in self.points if start <= point[0] <= end]
+        return [point for point in self.points if start <= point[0] < end]
 
     def published(self, settings: ClusterSettings, metric: Metric, now: datetime) -> Reading:
         return (

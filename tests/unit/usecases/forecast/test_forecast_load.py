@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
+from peaker.domain.issued import LoadPoints
 from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
@@ -26,6 +26,7 @@ from peaker_contract.metrics import Metric
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG
 from tests.support.builders import RUN_ID, SOURCE, instance, orders, with_cluster
 from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.forecast_fakes import FakeForecastRecords
 from tests.unit.domain.forecasting.loads import daily
 
 PEAK = "i-000000000000f0001"
@@ -60,40 +61,11 @@ class Published:
 
 
 @dataclass
-class Remembered:
-    state: CheckState = field(default_factory=CheckState)
-    kept: list[IssuedForecast] = field(default_factory=list)
-    past: PastSteps = field(default_factory=PastSteps)
-    reports: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def check_state(self, cluster: str) -> CheckState:
-        return self.state
-
-    def save_check_state(self, cluster: str, state: CheckState) -> None:
-        self.state = state
-
-    def save_report(self, cluster: str, report: Mapping[str, Any]) -> None:
-        self.reports[cluster] = dict(report)
-
-    def report(self, cluster: str) -> dict[str, Any] | None:
-        return self.reports.get(cluster)
-
-    def save_issued(self, cluster: str, issued: IssuedForecast) -> None:
-        self.kept.append(issued)
-
-    def issued(self, cluster: str, since: datetime) -> list[IssuedForecast]:
-        return [one for one in self.kept if one.issued_at_seconds >= since.timestamp()]
-
-    def past_steps(self, cluster: str) -> PastSteps:
-        return self.past
-
-
-@dataclass
 class World:
     common: FakePorts
     history: ScriptedHistory
     published: Published = field(default_factory=Published)
-    remembered: Remembered = field(default_factory=Remembered)
+    remembered: FakeForecastRecords = field(default_factory=FakeForecastRecords)
 
     def check(self) -> ForecastReport:
         ports = ForecastPorts(self.common, self.history, self.published, self.remembered)
@@ -256,11 +228,11 @@ def test_issued_forecasts_are_kept_and_scored_once_their_time_has_come() -> None
     here = world(0.3)
     report = here.check()
     assert report.scored == 0
-    (issued,) = here.remembered.kept
+    (issued,) = here.remembered.kept["orders"]
     assert issued.p50 <= issued.p95
     assert issued.target_seconds > NOON.timestamp()
     end = NOON.timestamp()
-    here.remembered.kept = [
+    here.remembered.kept["orders"] = [
         replace(issued, issued_at_seconds=end - 86_400 + i, target_seconds=end - 1800 * (i % 24), p95=1e9)
         for i in range(60)
     ]
@@ -357,8 +329,9 @@ def test_another_instance_in_the_place_of_the_source_is_a_failover() -> None:
     here = world(0.2)
     here.serve()
     here.check()
-    assert here.remembered.state.source_id == SOURCE
-    here.remembered.state = replace(here.remembered.state, source_id="i-0ther0000000000a0")
+    assert here.remembered.states["orders"].source_id == SOURCE
+    states = here.remembered.states
+    states["orders"] = replace(states["orders"], source_id="i-0ther0000000000a0")
     reports = [here.check() for _ in range(3)]
     assert "failover 0 min ago" in reports[-1].reason
     assert reports[-1].surplus == 0
@@ -380,7 +353,7 @@ def test_a_load_that_was_served_without_errors_counts_against_a_low_knee() -> No
     here = world(0.5, holds={"trouble_metrics": [ERRORS]})
     here.remembered.past = PastSteps(knee_shares=[0.1])
     report = here.check()
-    assert here.remembered.state.safe_rate == report.load_now == report.capacity_per_replica
+    assert here.remembered.states["orders"].safe_rate == report.load_now == report.capacity_per_replica
     assert "served safely" in report.capacity_basis
     here.common.clock.advance(days=29)
     here.history.seen = {"Errors5xx": [(60.0, 100.0)]}
@@ -397,9 +370,9 @@ def test_a_new_cluster_is_observed_for_a_week_with_a_score_and_then_acts() -> No
     assert first.observing
     assert first.score == "no forecast could be scored yet"
     assert (here.published.values["ReplicaShortage"], here.published.values["Observing"]) == (0, 1)
-    (issued,) = here.remembered.kept
+    (issued,) = here.remembered.kept["orders"]
     end = NOON.timestamp()
-    here.remembered.kept = [
+    here.remembered.kept["orders"] = [
         replace(issued, issued_at_seconds=end - 86_400 + i, target_seconds=end - 1800 * i, p50=120.0, p95=1e9)
         for i in range(48)
     ]
@@ -417,8 +390,8 @@ def test_a_new_cluster_is_observed_for_a_week_with_a_score_and_then_acts() -> No
 def test_the_rules_in_force_are_metrics() -> None:
     here = world(1.0)
     here.check()
-    (issued,) = here.remembered.kept
-    here.remembered.kept = [
+    (issued,) = here.remembered.kept["orders"]
+    here.remembered.kept["orders"] = [
         replace(issued, issued_at_seconds=NOON.timestamp() - 60, target_seconds=NOON.timestamp())
     ]
     rules = here.check().rules_in_force()

@@ -1,0 +1,435 @@
+"""The ports of few methods, each by one suite for its fakes and its adapter.
+
+Clock, settings, files, metrics, executions, prices, keys, what a snapshot holds, and what earlier runs and checks left.
+`hostile` is the cloud in memory of bench/faults, where it has an own implementation that keeps what it is given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from peaker.adapters.aws_price_list import AwsPriceList
+from peaker.adapters.cloudwatch.readings import CloudWatchReadings
+from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
+from peaker.adapters.dynamodb.items import LedgerTable
+from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
+from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
+from peaker.adapters.s3.host_package import S3HostPackage
+from peaker.adapters.s3.run_files import S3RunFiles
+from peaker.adapters.ssm.clusters import ParameterClusters
+from peaker.adapters.ssm.prices import ParameterPrices
+from peaker.adapters.step_functions_executions import StepFunctionsExecutions
+from peaker.domain.issued import CheckState, IssuedForecast
+from peaker.domain.planning.fetched_prices import fetched
+from peaker.domain.planning.prices import EbsPrices
+from peaker.domain.reading import Known, Unknown
+from peaker.domain.runs.ledger import LeaseRow
+from peaker.domain.runs.run import run_id
+from peaker.domain.runs.run_execution import RunExecution
+from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, runs_of
+from peaker.ports import (
+    Clock,
+    ClusterDirectory,
+    Executions,
+    ForecastRecords,
+    HostPackage,
+    LoadReadings,
+    PriceList,
+    RunFiles,
+    SnapshotBlocks,
+    StoredPrices,
+    VolumeKeys,
+)
+from peaker.runtime.clock import ScaledClock, SystemClock
+
+from bench.faults.workflows.step_functions import StepFunctionsClient
+from bench.faults.world import others
+from bench.faults.world.account import Account
+from bench.faults.world.world import PREFIX, World
+from peaker_contract import errors
+from peaker_contract.metrics import Metric
+from tests.contract.conftest import Adapters, make_table
+from tests.support.builders import orders
+from tests.support.deployed_roles import trust
+from tests.support.fakes import (
+    NOON,
+    FakeClock,
+    FakeClusters,
+    FakeExecutions,
+    FakePackage,
+    FakePastRuns,
+    FakePriceList,
+    FakeReadings,
+    FakeRunFiles,
+    FakeSnapshotBlocks,
+    FakeStoredPrices,
+    FakeVolumeKeys,
+)
+from tests.support.forecast_fakes import FakeForecastRecords
+
+BUCKET, ENVIRONMENT = "small-ports", "small"
+REGION = "us-east-1"
+
+
+@pytest.fixture(params=["fake", "hostile", "system", "scaled"])
+def clock(request: pytest.FixtureRequest, aws: Adapters) -> Clock:
+    if request.param == "fake":
+        return FakeClock()
+    if request.param == "hostile":
+        return World(7).ports.clock
+    return SystemClock() if request.param == "system" else ScaledClock(aws.cloud.state_dir / "clock.json")
+
+
+def test_the_time_is_in_utc_and_does_not_go_back(clock: Clock) -> None:
+    first = clock.now()
+    assert first.utcoffset() == timedelta(0)
+    assert clock.now() >= first
+
+
+@pytest.fixture(params=["fake", "hostile", "aws"])
+def clusters(request: pytest.FixtureRequest) -> ClusterDirectory:
+    """The clusters `orders` and `archive`."""
+    known = (orders(), orders(name="archive"))
+    if request.param == "fake":
+        return FakeClusters(*known)
+    if request.param == "hostile":
+        return others.Clusters(*known)
+    ssm = request.getfixturevalue("aws").cloud.client("ssm")
+    for one in known:
+        name = f"/peaker/{ENVIRONMENT}/clusters/{one.name}"
+        ssm.put_parameter(Name=name, Value=one.model_dump_json(), Type="String", Overwrite=True)
+    return ParameterClusters(ssm, ENVIRONMENT)
+
+
+def test_the_clusters_are_told_in_order_and_each_has_its_settings(clusters: ClusterDirectory) -> None:
+    assert clusters.names() == ["archive", "orders"]
+    assert clusters.settings("orders") == orders()
+    assert clusters.settings("archive").name == "archive"
+
+
+@pytest.mark.parametrize("name", ["payments", "", "ORDERS", "orders/../archive"])
+def test_an_unknown_cluster_is_refused_with_the_known_ones(clusters: ClusterDirectory, name: str) -> None:
+    with pytest.raises(errors.UnknownCluster, match="clusters of this environment: archive, orders"):
+        clusters.settings(name)
+
+
+@pytest.fixture(params=["fake", "hostile", "aws"])
+def package(request: pytest.FixtureRequest) -> HostPackage:
+    if request.param == "fake":
+        return FakePackage()
+    if request.param == "hostile":
+        return others.Package()
+    s3 = request.getfixturevalue("aws").cloud.client("s3")
+    return S3HostPackage(s3, BUCKET, "peaker_host.pyz", "ab" * 32)
+
+
+def test_the_host_package_has_a_hash_and_a_signed_address(package: HostPackage) -> None:
+    assert len(bytes.fromhex(package.sha256())) == 32
+    assert package.download_url().startswith(("https://", "http://127.0.0.1"))
+    assert "ignature=" in package.download_url()
+
+
+@pytest.fixture(params=["fake", "hostile", "aws"])
+def files(request: pytest.FixtureRequest) -> tuple[RunFiles, Callable[[str], str]]:
+    """The files, and how one is read: by `<run>/<name>`."""
+    if request.param == "fake":
+        fake = FakeRunFiles()
+        return fake, fake.published.__getitem__
+    if request.param == "hostile":
+        account = Account()
+        return others.RunFiles(account), account.files.__getitem__
+    s3 = request.getfixturevalue("aws").cloud.client("s3")
+    if BUCKET not in {one["Name"] for one in s3.list_buckets()["Buckets"]}:
+        s3.create_bucket(Bucket=BUCKET)
+    return S3RunFiles(s3, BUCKET), lambda path: read_object(s3, f"runs/{path}")
+
+
+def read_object(s3: Any, key: str) -> str:
+    return str(s3.get_object(Bucket=BUCKET, Key=key)["Body"].read().decode())
+
+
+def test_a_file_is_kept_per_run_and_replaced(files: tuple[RunFiles, Callable[[str], str]]) -> None:
+    store, read = files
+    first = store.publish("run-1", "blocks.json", "old")
+    store.publish("run-2", "blocks.json", "another run's")
+    again = store.publish("run-1", "blocks.json", "ne\u00fc")
+    assert (read("run-1/blocks.json"), read("run-2/blocks.json")) == ("ne\u00fc", "another run's")
+    assert first.split("?")[0] == again.split("?")[0]
+    assert "run-1/blocks.json" in first
+
+
+@dataclass
+class Measured:
+    """Readings, and how the load is measured and a metric published at a time."""
+
+    readings: LoadReadings
+    measure: Callable[[datetime, float], None]
+    publish: Callable[[datetime, float], None]
+    now: datetime
+
+
+@pytest.fixture(params=["fake", "aws"])
+def measured(request: pytest.FixtureRequest) -> Measured:
+    if request.param == "fake":
+        fake = FakeReadings()
+
+        def measure(at: datetime, value: float) -> None:
+            fake.points.append((at, value))
+            fake.measured = Known(value, at)
+
+        def publish(_: datetime, value: float) -> None:
+            fake.metrics[Metric.REQUIRED_REPLICAS] = value
+
+        return Measured(fake, measure, publish, NOON)
+    aws = request.getfixturevalue("aws")
+    cloudwatch, settings = aws.cloud.client("cloudwatch"), orders(environment=ENVIRONMENT)
+    period = settings.load_metric.period_seconds
+    now = datetime.fromtimestamp(aws.cloud.clock.epoch() // period * period, UTC)
+
+    def put(namespace: str, name: str, dimensions: Mapping[str, str], at: datetime, value: float) -> None:
+        told = [{"Name": key, "Value": text} for key, text in dimensions.items()]
+        datum = {"MetricName": name, "Dimensions": told, "Timestamp": at, "Value": value}
+        cloudwatch.put_metric_data(Namespace=namespace, MetricData=[datum])
+
+    metric = settings.load_metric
+    return Measured(
+        CloudWatchReadings(cloudwatch),
+        lambda at, value: put(metric.namespace, metric.name, metric.dimensions, at, value),
+        lambda at, value: put(
+            f"Peaker/{ENVIRONMENT}", Metric.REQUIRED_REPLICAS, {"Cluster": settings.name}, at, value
+        ),
+        now,
+    )
+
+
+def test_what_was_never_measured_is_unknown(measured: Measured) -> None:
+    settings, readings = orders(environment=ENVIRONMENT, name="silent"), measured.readings
+    assert readings.load_points(settings, measured.now - timedelta(days=1), measured.now) == []
+    assert isinstance(readings.published(settings, Metric.REPLICA_SURPLUS, measured.now), Unknown)
+    assert isinstance(readings.lag_seconds(settings, "i-1", measured.now), Unknown)
+
+
+def test_readings_are_the_newest_and_points_reach_up_to_the_end(measured: Measured) -> None:
+    """GetMetricData: the start is inclusive, the end exclusive."""
+    settings, readings = orders(environment=ENVIRONMENT), measured.readings
+    period = timedelta(seconds=settings.load_metric.period_seconds)
+    start = measured.now - 3 * period
+    for number, value in enumerate((10.0, 20.0, 30.0)):
+        measured.measure(start + number * period, value)
+    measured.publish(measured.now - timedelta(minutes=1), 3.0)
+    newest = readings.load(settings, measured.now)
+    assert isinstance(newest, Known)
+    assert newest.value == 30.0
+    assert start < newest.measured_at <= measured.now
+    required = readings.published(settings, Metric.REQUIRED_REPLICAS, measured.now)
+    assert isinstance(required, Known)
+    assert (required.value, required.measured_at <= measured.now) == (3.0, True)
+    found = readings.load_points(settings, start, start + 2 * period)
+    assert [value for _, value in found] == [10.0, 20.0]
+
+
+@pytest.fixture(params=["fake", "aws"])
+def blocks(request: pytest.FixtureRequest) -> tuple[SnapshotBlocks, str, str]:
+    """A snapshot that holds blocks of three pages, and a later one of its volume in which two pages' worth changed."""
+    if request.param == "fake":
+        held = runs_of(range(2 * BLOCKS_PER_PAGE + 1))
+        return FakeSnapshotBlocks({"snap-1": held}, 2 * BLOCKS_PER_PAGE), "snap-1", "snap-2"
+    aws: Adapters = request.getfixturevalue("aws")
+    host = aws.running("token-small-ports").instance_id
+    volume = aws.data_volume(host, "/dev/sdf")
+    aws.volumes.write(volume, dict.fromkeys(range(201), b"x"))
+    first = aws.snapshot(volume, host, "run-small-1")
+    aws.volumes.write(volume, dict.fromkeys(range(200), b"y"))
+    second = aws.snapshot(volume, host, "run-small-2")
+    return EbsSnapshotBlocks(aws.cloud.client("ebs"), blocks_per_page=100), first, second
+
+
+def test_a_list_of_more_pages_than_asked_for_is_unknown(blocks: tuple[SnapshotBlocks, str, str]) -> None:
+    port, first, second = blocks
+    assert not isinstance(port.held(first, 3), Unknown)
+    for pages in (2, 0, -1):
+        assert isinstance(port.held(first, pages), Unknown)
+    assert not isinstance(port.changed(first, second, 2), Unknown)
+    for pages in (1, 0):
+        assert isinstance(port.changed(first, second, pages), Unknown)
+
+
+@pytest.fixture(params=["fake", "aws"])
+def keys(request: pytest.FixtureRequest) -> tuple[VolumeKeys, str, str]:
+    """A key that can be used, and one that is disabled; the settings name both."""
+    if request.param == "fake":
+        return FakeVolumeKeys({"disabled": "its state is Disabled"}), "usable", "disabled"
+    kms = request.getfixturevalue("aws").cloud.client("kms")
+    usable, disabled = (kms.create_key()["KeyMetadata"]["Arn"] for _ in range(2))
+    kms.disable_key(KeyId=disabled.rsplit("/", 1)[-1])
+    return KmsVolumeKeys(kms), usable, disabled
+
+
+def test_a_key_says_why_it_cannot_be_used(keys: tuple[VolumeKeys, str, str]) -> None:
+    port, usable, disabled = keys
+    settings = orders(kms_key_arns=[usable, disabled]) if usable.startswith("arn:") else orders()
+    assert port.why_not_usable(usable, settings) is None
+    assert "Disabled" in str(port.why_not_usable(disabled, settings))
+
+
+@pytest.fixture(params=["fake", "aws"])
+def price_list(request: pytest.FixtureRequest) -> PriceList:
+    if request.param == "fake":
+        return FakePriceList({(REGION, "r7g.large"): 0.1071}, {REGION: EbsPrices(gp3_gib_month=0.08)})
+    endpoint = request.getfixturevalue("aws").cloud.endpoint_url
+    return AwsPriceList(
+        lambda region: boto3.client(
+            "pricing", region_name=region, endpoint_url=endpoint,
+            aws_access_key_id="local", aws_secret_access_key="local",
+        )
+    )  # fmt: skip
+
+
+def test_a_quote_has_every_type_that_was_asked_for_and_none_for_what_has_no_price(
+    price_list: PriceList,
+) -> None:
+    quote = price_list.quote(REGION, ["r7g.large", "z9.metal"])
+    assert quote.instance_hourly_usd == {"r7g.large": 0.1071, "z9.metal": None}
+    assert quote.ebs.gp3_gib_month == 0.08
+
+
+@pytest.fixture(params=["fake", "aws"])
+def stored(request: pytest.FixtureRequest) -> StoredPrices:
+    if request.param == "fake":
+        return FakeStoredPrices()
+    ssm = request.getfixturevalue("aws").cloud.client("ssm")
+    ssm.put_parameter(Name=f"/peaker/{ENVIRONMENT}/prices", Value="{}", Type="String", Overwrite=True)
+    return ParameterPrices(ssm, ENVIRONMENT)
+
+
+def test_prices_are_unknown_until_they_are_stored_and_the_last_ones_count(stored: StoredPrices) -> None:
+    nothing = stored.read()
+    assert isinstance(nothing, Unknown)
+    assert "not asked yet" in nothing.why
+    for day in (20, 21):
+        quote = FakePriceList({(REGION, "r7g.large"): day / 100}).quote(REGION, ["r7g.large"])
+        prices = fetched(REGION, quote, datetime(2026, 11, day, tzinfo=UTC))
+        stored.write(prices)
+        assert stored.read() == prices
+
+
+@dataclass
+class Begun:
+    """Executions, a run whose execution of that name runs until it is rolled back, and a run that none began."""
+
+    executions: Executions
+    running: LeaseRow
+    name: str
+    unknown: LeaseRow
+    roll_back: Callable[[], None]
+
+
+def lease_of(run: str) -> LeaseRow:
+    return LeaseRow("orders", run, "scale_out", 1, NOON)
+
+
+@pytest.fixture(params=["fake", "hostile", "aws"])
+def begun(request: pytest.FixtureRequest) -> Iterator[Begun]:
+    never = lease_of(run_id("scale_out", "orders", NOON - timedelta(days=400), "never"))
+    if request.param == "fake":
+        run = run_id("scale_out", "orders", NOON, "one")
+        fake = FakeExecutions({run: RunExecution("one", "RUNNING", None)})
+        yield Begun(fake, lease_of(run), "one", never, lambda: fake.rolling_back.add("one"))
+    elif request.param == "hostile":
+        yield begun_in_memory(never)
+    else:
+        yield from begun_on(request.getfixturevalue("aws"), never)
+
+
+def begun_in_memory(never: LeaseRow) -> Begun:
+    """A stop is what begins a roll_back there."""
+    world = World(7)
+    execution = world.start("scale_out")
+    world.run_for(30)
+
+    def roll_back() -> None:
+        world.stop(execution)
+        world.run_for(30)
+
+    run = run_id("scale_out", "orders", world.time.datetime_of(execution.started), execution.name)
+    port = StepFunctionsExecutions(StepFunctionsClient(world.workflows), PREFIX)  # type: ignore[arg-type]
+    return Begun(port, lease_of(run), execution.name, never, roll_back)
+
+
+def begun_on(aws: Adapters, never: LeaseRow) -> Iterator[Begun]:
+    """Two workflows that wait for an hour."""
+    sfn, iam = aws.cloud.client("stepfunctions"), aws.cloud.client("iam")
+    role = iam.create_role(RoleName="waits", AssumeRolePolicyDocument=trust("states.amazonaws.com"))["Role"]
+    waits = {"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": True}}}
+    arns = {
+        name: sfn.create_state_machine(
+            name=f"small-{name}", definition=json.dumps(waits), roleArn=role["Arn"]
+        )["stateMachineArn"]
+        for name in ("scale_out", "roll_back")
+    }
+    started = []
+
+    def start(workflow: str, name: str, given: Mapping[str, str]) -> None:
+        one = sfn.start_execution(stateMachineArn=arns[workflow], name=name, input=json.dumps(given))
+        started.append(one)
+
+    start("scale_out", "one", {"cluster": "orders"})
+    run = run_id("scale_out", "orders", started[0]["startDate"].astimezone(UTC), "one")
+    port = StepFunctionsExecutions(sfn, arns["roll_back"].removesuffix("roll_back"))
+    yield Begun(port, lease_of(run), "one", never, lambda: start("roll_back", "undo", {"name": "one"}))
+    for execution in started:
+        sfn.stop_execution(executionArn=execution["executionArn"])
+
+
+def test_who_began_a_run_and_who_is_rolled_back_is_told_or_unknown(begun: Begun) -> None:
+    found = begun.executions.that_began(begun.running)
+    assert isinstance(found, RunExecution)
+    assert (found.name, found.status, found.ended, found.ended_at) == (begun.name, "RUNNING", False, None)
+    assert isinstance(begun.executions.that_began(begun.unknown), Unknown)
+    assert begun.executions.being_rolled_back() == frozenset()
+    begun.roll_back()
+    assert begun.executions.being_rolled_back() == frozenset({begun.name})
+
+
+@pytest.fixture(params=["fake", "dynamodb"])
+def records(request: pytest.FixtureRequest) -> ForecastRecords:
+    if request.param == "fake":
+        return FakeForecastRecords()
+    client = request.getfixturevalue("aws").cloud.client("dynamodb")
+    table = make_table(client)
+    return DynamoForecastRecords(client, table, DynamoDbLedger(LedgerTable(client, table)))
+
+
+def test_what_a_check_leaves_is_its_clusters_own(records: ForecastRecords) -> None:
+    assert records.check_state("orders") == CheckState()
+    for state in (CheckState(2, 1.5), CheckState(1, 2.5, 3.5, "i-1", 4.5, 5.5, 6.5)):
+        records.save_check_state("orders", state)
+        assert records.check_state("orders") == state
+    assert records.check_state("payments") == CheckState()
+    assert records.report("orders") is None
+    for required in (1, 2):
+        records.save_report("orders", {"required": required, "numbers": {"load_now": 1.5}})
+    assert records.report("orders") == {"required": 2, "numbers": {"load_now": 1.5}}
+    assert records.report("payments") is None
+
+
+def test_issued_forecasts_come_in_order_of_time_and_per_cluster(records: ForecastRecords) -> None:
+    at = NOON.timestamp()
+    for seconds_ago in (60.0, 7200.0, 120.0):
+        records.save_issued("orders", IssuedForecast(at - seconds_ago, at, 1.25, 2.5, "blend", 2))
+    found = records.issued("orders", NOON - timedelta(hours=1))
+    assert [at - one.issued_at_seconds for one in found] == [120.0, 60.0]
+    assert records.issued("payments", NOON - timedelta(days=1)) == []
+
+
+def test_a_cluster_without_runs_has_no_past(records: ForecastRecords) -> None:
+    for port in (records, FakePastRuns(), others.PastRuns()):
+        past = port.past_steps("orders")
+        assert not any((past.seconds, past.hydrated_bytes, past.knee_shares, past.copies, past.pool_bytes))
