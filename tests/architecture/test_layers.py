@@ -188,3 +188,19 @@ def test_every_document_that_code_names_exists() -> None:
 
 def test_operations_have_a_workflow_of_their_name() -> None:
     assert set(get_args(Operation)) <= set(MACHINES)
+
+
+# Ports whose only stand-in is the script of one test file; their adapters are tried in tests/unit/adapters.
+SCRIPTED_IN_ONE_TEST = {"LoadHistory", "MetricPublisher"}
+
+
+def test_every_port_has_a_contract_suite() -> None:
+    """A fake that nothing holds against its adapter may promise what AWS does not."""
+    declared = ast.parse((PEAKER / "ports.py").read_text())
+    ports = {
+        one.name
+        for one in declared.body
+        if isinstance(one, ast.ClassDef) and any(getattr(base, "id", "") == "Protocol" for base in one.bases)
+    }
+    suites = "".join(path.read_text() for path in (ROOT / "tests" / "contract").glob("*.py"))
+    assert {one for one in ports if not re.search(rf"\b(Fake)?{one}\b", suites)} == SCRIPTED_IN_ONE_TEST
