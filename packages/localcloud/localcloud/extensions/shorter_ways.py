@@ -11,34 +11,11 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from botocore.loaders import JSONFileLoader
-
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
 
 # Strings, numbers as strings, booleans and null; binary values and what holds other values are converted.
 PLAIN_VALUES = {"S", "N", "BOOL", "NULL"}
-
-
-def keep_decoded() -> None:
-    """From now on each of botocore's files is decoded once in this process, EC2's in a quarter of a second.
-
-    All sessions, and moto's own look-ups, share what comes of it, as the clients of one session do.
-    """
-    if getattr(JSONFileLoader.load_file, "keeps", False):
-        return
-    load_file, decoded = JSONFileLoader.load_file, dict[str, Any]()
-
-    def kept(self: JSONFileLoader, file_path: str) -> Any:
-        if file_path not in decoded:
-            found = load_file(self, file_path)
-            if found is None:
-                return None
-            decoded[file_path] = found
-        return decoded[file_path]
-
-    kept.keeps = True  # type: ignore[attr-defined]
-    JSONFileLoader.load_file = kept  # type: ignore[method-assign]
 
 
 def install(cloud: OpenCloud) -> None:
