@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from peaker_contract.names import undelivered
 from peaker_contract.permissions import Permission as P
 from tests.support.forbidden.cell import Cell
 from tests.support.forbidden.roles import Role
@@ -228,7 +229,8 @@ def _messages(role: Role, s: Setting) -> Iterator[Cell]:
                 TopicArn=topic, AttributeName="Policy", AttributeValue="{}"
             ),
         )
-    for name in (f"{s.names.prefix}-prices-undelivered", f"peaker-{OTHER}-prices-undelivered"):
+    letters = (f"{s.names.prefix}-prices", s.names.operator_topic, f"peaker-{OTHER}-prices")
+    for name in map(undelivered, letters):
         url = f"https://sqs.us-east-1.amazonaws.com/{s.account}/{name}"
         yield Cell(f"send to {name}", "sqs", lambda c, u=url: c.send_message(QueueUrl=u, MessageBody="{}"))
         own_letters = name.startswith(s.names.prefix)
