@@ -18,7 +18,7 @@ from bench.faults.world.world import World
 from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
 
 LEAST_CELLS = 2000
-SAMPLED = 30
+SAMPLED = 15
 # Another sample: PEAKER_FAULTS_SEED=7 pytest tests/faults.
 SEED = int(os.environ.get("PEAKER_FAULTS_SEED", "1"))
 EVERY = Bounds("orders", min_replicas=1, max_replicas=2)

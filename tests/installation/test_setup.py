@@ -68,14 +68,14 @@ def test_what_is_missing_is_named_with_where_to_get_it(
 
 
 def test_a_package_that_is_not_the_locked_file_is_refused(person: Person, checkout: Path) -> None:
-    tampered = person.folder / "tampered"
-    shutil.copytree(checkout, tampered, symlinks=True)
-    locked = (tampered / "requirements.txt").read_text(encoding="utf-8")
+    """Put right, the same set-up goes on from there: `deployable`."""
+    requirements = checkout / "requirements.txt"
+    locked = requirements.read_text(encoding="utf-8")
     first = re.sub(r"(?:sha256:)[0-9a-f]{64}", "sha256:" + 64 * "0", locked[: locked.index("\nattrs==")])
     assert first != locked
-    (tampered / "requirements.txt").write_text(first + locked[len(first) :], encoding="utf-8")
-    person.give(tampered)
-    run = person.run("scripts/setup", "deploy", cwd=tampered)
+    requirements.write_text(first + locked[len(first) :], encoding="utf-8")
+    run = person.run("scripts/setup", "deploy", cwd=checkout)
+    requirements.write_text(locked, encoding="utf-8")
     assert run.returncode == 1
     assert "DO NOT MATCH THE HASHES" in run.stderr
     assert run.stderr.splitlines()[-1].startswith("setup: pip could not install requirements.txt")
