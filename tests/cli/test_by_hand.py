@@ -23,7 +23,11 @@ class Person:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.environment = peaker_environment(
-            HOME=str(home), TMPDIR=str(home), PYTHONDONTWRITEBYTECODE="1", LOCALCLOUD_PLUGINS="lab.plugin"
+            HOME=str(home),
+            TMPDIR=str(home),
+            PYTHONDONTWRITEBYTECODE="1",
+            PYTHONFAULTHANDLER="1",
+            LOCALCLOUD_PLUGINS="lab.plugin",
         )
 
     def command(self, *arguments: str) -> list[str]:
@@ -65,7 +69,11 @@ def endpoint(person: Person) -> Iterator[str]:
         yield said.split()[-1]
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        try:
+            process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # faulthandler tells what each thread is at
+            raise
     assert process.returncode == 0
 
 

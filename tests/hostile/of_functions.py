@@ -60,7 +60,8 @@ from tests.hostile.of_hosts import STACK
 from tests.hostile.payloads import CANARY
 from tests.support.builders import BASE, RUN_ID, orders, with_cluster
 from tests.support.fakes import NOON, fake_ports
-from tests.unit.usecases.forecast.test_forecast_load import Published, Remembered
+from tests.support.forecast_fakes import FakeForecastRecords
+from tests.unit.usecases.forecast.test_forecast_load import Published
 
 REQUEST: dict[str, Any] = {"cluster": "orders", "mode": "act", "count": 1, "reason": "sale at eight"}
 BY_ALARM: dict[str, Any] = {
@@ -504,7 +505,9 @@ class _History:
 
 def _checked_load(case: Any) -> Any:
     published = Published()
-    ports = ForecastPorts(with_cluster(fake_ports(SETTINGS)), _History(case), published, Remembered())  # type: ignore[arg-type]
+    ports = ForecastPorts(
+        with_cluster(fake_ports(SETTINGS)), _History(case), published, FakeForecastRecords()
+    )  # type: ignore[arg-type]
     return forecast_load(ports, "orders"), published
 
 

@@ -13,6 +13,7 @@ import importlib
 import logging
 import socket
 import threading
+import time
 from functools import partial
 from types import TracebackType
 from typing import ClassVar
@@ -54,6 +55,8 @@ CONTROL_EXTENSIONS = (
     "sqs",
     "cloudformation.stack_actions",
 )
+
+_THREADS_END_WITHIN_SECONDS = 15.0
 
 
 class LocalCloud(OpenCloud):
@@ -112,14 +115,19 @@ class LocalCloud(OpenCloud):
         failures = self._run_callbacks()
         if self.dataplane is not None and self._owns_dataplane:
             self.dataplane.close()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(timeout=5)
+        self._await_threads()
         _reset_moto()
         if LocalCloud._open is self:
             LocalCloud._open = None
         if failures:
             raise LocalCloudError(f"The local cloud closed with errors: {failures}")
+
+    def _await_threads(self) -> None:
+        """Together, not one after the other: on a busy machine many of them may be in the middle of a call."""
+        limit = time.monotonic() + _THREADS_END_WITHIN_SECONDS
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout=max(0.0, limit - time.monotonic()))
 
     def _run_callbacks(self) -> list[str]:
         failures = []

@@ -47,6 +47,7 @@ def snapshot_under_writes(host: Host, kind: str, written: int = 240 * MIB, *, ho
             with (point / f"binlog.{number:06}").open("wb") as file:
                 file.write(os.urandom(8 * MIB))
                 os.fsync(file.fileno())
+        host.stop_writing(point)
         subprocess.run(["dd", f"if={donor.path}", f"of={host.root}/copy.img", *COPY], check=True)
     return restored(host, host.root / "copy.img")
 

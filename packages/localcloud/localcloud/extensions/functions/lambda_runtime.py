@@ -63,6 +63,7 @@ class LambdaRuntime:
         self._idle: dict[tuple[str, str], list[Worker]] = defaultdict(list)
         self._lock = threading.Lock()
         self._starting = threading.Lock()
+        self._closed = False
         self._logs.mkdir(parents=True, exist_ok=True)
 
     def invoke(self, function: Any, body: bytes | str | None) -> Outcome:
@@ -75,7 +76,9 @@ class LambdaRuntime:
         return outcome if fault is None else _injected(fault)
 
     def close(self) -> None:
-        with self._lock:
+        """An invocation that is under way starts no process any more."""
+        with self._starting, self._lock:
+            self._closed = True
             servers, self._fork_servers = list(self._fork_servers.values()), {}
             self._idle.clear()
         for server in servers:
@@ -187,6 +190,8 @@ class LambdaRuntime:
     def _fork_server(self, function: Any) -> ForkServer:
         digest = hashlib.sha256(function.code_bytes).hexdigest()
         with self._starting:
+            if self._closed:
+                raise WorkerDied("the local cloud has closed")
             server = self._fork_servers.get(digest)
             if server is None or server.process.poll() is not None:
                 server = self._start_fork_server(self._unpack(digest, function.code_bytes))
