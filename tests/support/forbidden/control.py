@@ -109,7 +109,8 @@ def _starts(role: Role, workflow: str) -> bool:
     if role.kind == "workflow":
         return workflow in CHILDREN.get(role.job, ())
     if role.kind == "other":
-        return role.service == "events.amazonaws.com" and workflow.replace("_", "") in role.job.lower()
+        named = role.job.lower().replace("_", "")
+        return role.service == "events.amazonaws.com" and workflow.replace("_", "") in named
     by_hand = ("scale_out", "scale_in", *WORKFLOWS_OF_RULES)
     return role.is_set("operate") and workflow in by_hand
 
