@@ -20,6 +20,7 @@ from localcloud.plugins import PluginError, add_commands, named_plugins
 
 DEFAULT_STATE = Path(".localcloud")
 DEFAULT_PORT = 4566
+_LOOKED_AT_SECONDS = 0.5
 
 app = typer.Typer(
     name="localcloud",
@@ -92,7 +93,9 @@ def _run(port: int, state: Path, kind: DataPlaneKind, clock_scale: float, stop: 
         ) as cloud:
             typer.echo(f"local cloud ready {cloud.endpoint_url}")
             sys.stdout.flush()
-            stop.wait()
+            while not stop.wait(_LOOKED_AT_SECONDS):
+                # The kernel may give a signal to another thread: its handler runs when this one wakes up.
+                pass
             typer.echo("stopping")
     finally:
         plane.close()
