@@ -110,9 +110,11 @@ class Host:
         try:
             yield point
         finally:
-            for step in () if point in self._stopped else ("--freeze", "--unfreeze"):
-                subprocess.run(["fsfreeze", step, str(point)], check=True)
-            unmount(point)
+            try:
+                for step in () if point in self._stopped else ("--freeze", "--unfreeze"):
+                    subprocess.run(["fsfreeze", step, str(point)], check=True)
+            finally:
+                unmount(point)
             subprocess.run(["blockdev", "--flushbufs", volume.path], check=True)
 
     def stop_writing(self, point: Path) -> None:
