@@ -216,9 +216,10 @@ def test_a_parked_replica_keeps_what_is_known_of_its_parking(ledger: Ledger, hol
     row = ReplicaRow("orders", "i-1", "run-1", ReplicaState.PARKED, NOON, parking)
     ledger.set_replica(holder, row)
     assert ledger.replicas("orders") == {"i-1": row}
-    endless = replace(row, parking=replace(parking, until=None, binlog_expire_seconds=None, gtid_set=None))
-    ledger.set_replica(holder, endless)
-    assert ledger.replicas("orders") == {"i-1": endless}
+    endless = replace(parking, until=None, binlog_expire_seconds=None, gtid_set=None)
+    for parked in (endless, replace(parking, incomplete_since=NOON)):
+        ledger.set_replica(holder, replace(row, parking=parked))
+        assert ledger.replicas("orders")["i-1"].parking == parked
 
 
 LATE_WRITES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from bench.faults.audit import Bounds, audit
 from bench.faults.world import outside
 from bench.faults.world.world import World, by_name
-from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, settled
+from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, rows, settled
 
 BOUNDS = Bounds("orders", min_replicas=1, max_replicas=3)
 
@@ -64,9 +65,7 @@ def test_a_donor_that_becomes_the_source_is_not_used(state: str) -> None:
 def test_a_serving_replica_that_booted_anew_is_brought_back_by_a_retirement_that_fails() -> None:
     """Its database is down: nobody can ask it who is connected, and to wait for its health is to wait for ever."""
     with a_world() as world:
-        world.run("scale_out")
-        world.run_for(15 * MINUTE)
-        outside.restart(world, alive(world)[0])
+        outside.restart(world, served(world)[0])
         world.run_for(10 * MINUTE)
         world.load(measured=20, required=1, surplus=1)
         assert world.run("scale_in").status == "FAILED"
@@ -88,19 +87,36 @@ def test_a_volume_that_somebody_detaches_from_a_replica_in_the_making(state: str
 PARKING = {"idle_seconds": 60, "park": "always"}
 
 
+def served(world: World, count: int = 1) -> list[str]:
+    """Ids of the replicas that were built, and have served for a quarter of an hour."""
+    world.run("scale_out", count=count)
+    world.run_for(15 * MINUTE)
+    return alive(world)
+
+
 def to_spare(world: World) -> None:
     """A replica has been built, and the load has gone."""
-    world.run("scale_out")
-    world.run_for(15 * MINUTE)
+    served(world)
     world.load(measured=20, required=1, surplus=1)
+
+
+def parked(world: World) -> str:
+    to_spare(world)
+    assert world.run("scale_in").states[-1] == "ReplicaParked"
+    return alive(world)[0]
+
+
+def may_return(world: World) -> bool:
+    """Nothing in its row speaks against a return of the parked replica."""
+    [row] = rows(world, "replica#")
+    parking = json.loads(row["parking"])
+    return row["state"] == "parked" and (parking["spent"], parking["incomplete_since"]) == (None, None)
 
 
 def test_a_volume_that_somebody_detaches_from_a_parked_replica() -> None:
     """It can never come back: it goes with the volume, without waiting for a surplus."""
     with a_world(retirement=PARKING) as world:
-        to_spare(world)
-        assert world.run("scale_in").states[-1] == "ReplicaParked"
-        outside.detach(world, alive(world)[0])
+        outside.detach(world, parked(world))
         world.run_for(HOUR)
         settled(world)
         assert audited(world) == []
@@ -108,15 +124,27 @@ def test_a_volume_that_somebody_detaches_from_a_parked_replica() -> None:
 
 def test_a_volume_of_a_parked_replica_that_is_back_within_minutes_costs_it_nothing() -> None:
     with a_world(retirement=PARKING) as world:
-        to_spare(world)
-        world.run("scale_in")
+        replica = parked(world)
         world.run_for(15 * MINUTE)
-        lost = outside.detach(world, alive(world)[0])
+        lost = outside.detach(world, replica)
         world.run_for(8 * MINUTE)
-        outside.attach(world, lost, alive(world)[0])
+        assert not may_return(world)
+        outside.attach(world, lost, replica)
         world.run_for(HOUR)
-        assert len(alive(world)) == 1
+        assert alive(world) == [replica]
+        assert may_return(world)
         assert audited(world) == []
+
+
+def test_a_parked_replica_whose_volumes_somebody_strips_of_their_tags_is_as_before() -> None:
+    """They are attached to it: that is EC2's word, and what a tag says is not."""
+    with a_world(retirement=PARKING) as world:
+        replica = parked(world)
+        for volume in world.account.volumes.values():
+            volume["tags"] = {}
+        world.run_for(HOUR)
+        assert alive(world) == [replica]
+        assert may_return(world)
 
 
 @pytest.mark.parametrize("endpoint", ["nlb", "route53"])
@@ -124,9 +152,7 @@ def test_a_volume_that_somebody_detaches_from_a_serving_replica(endpoint: str) -
     """Its database is down and cannot come back: it leaves the endpoint, and all that its run made goes."""
     changes = {"read_endpoint": by_name()} if endpoint == "route53" else {}
     with a_world(**changes) as world:
-        world.run("scale_out")
-        world.run_for(15 * MINUTE)
-        outside.detach(world, alive(world)[0])
+        outside.detach(world, served(world)[0])
         world.run_for(HOUR)
         settled(world)
         assert audited(world) == []
@@ -152,9 +178,7 @@ def test_a_volume_that_somebody_detaches_from_a_replica_that_drains(state: str, 
 
 def test_a_serving_replica_whose_instance_somebody_stops_comes_back_after_it_has_caught_up() -> None:
     with a_world() as world:
-        world.run("scale_out")
-        world.run_for(15 * MINUTE)
-        outside.stop(world, alive(world)[0])
+        outside.stop(world, served(world)[0])
         world.run_for(HOUR)
         settled(world, peaks=1)
         assert audited(world) == []
@@ -180,9 +204,7 @@ def test_a_failover_while_a_replica_drains_and_the_load_comes_back(endpoint: str
 
 def test_a_failover_while_a_replica_was_taken_out_of_the_endpoint_by_somebody() -> None:
     with a_world() as world:
-        world.run("scale_out")
-        world.run_for(15 * MINUTE)
-        world.endpoint.deregister(world.clusters.settings("orders"), alive(world)[0])
+        world.endpoint.deregister(world.clusters.settings("orders"), served(world)[0])
         world.run_for(MINUTE)
         outside.fail_over_to_standby(world, "orders")
         world.run_for(HOUR)
@@ -194,9 +216,8 @@ def test_a_failover_while_a_replica_was_taken_out_of_the_endpoint_by_somebody() 
 def test_two_replicas_that_are_brought_back_at_once_have_each_its_own_proof(order: tuple[int, int]) -> None:
     """One was stopped, one taken out of the endpoint: what one host answered is no answer of the other."""
     with a_world() as world:
-        world.run("scale_out", count=2)
-        world.run_for(15 * MINUTE)
-        stopped, taken_out = (alive(world)[one] for one in order)
+        replicas = served(world, count=2)
+        stopped, taken_out = (replicas[one] for one in order)
         outside.stop(world, stopped)
         world.run_for(4 * MINUTE)
         world.endpoint.deregister(world.clusters.settings("orders"), taken_out)

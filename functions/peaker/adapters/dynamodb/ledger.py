@@ -297,17 +297,21 @@ def _resource_row(item: Mapping[str, Any]) -> ResourceRow:
 
 
 def _parking_document(parking: Parking) -> dict[str, Any]:
-    times = {"parked_at": to_iso(parking.parked_at), "until": parking.until and to_iso(parking.until)}
-    return {**asdict(parking), **times}
+    optional = {"until": parking.until, "incomplete_since": parking.incomplete_since}
+    times = {name: at and to_iso(at) for name, at in optional.items()}
+    return {**asdict(parking), "parked_at": to_iso(parking.parked_at), **times}
 
 
 def _parking(text: str | None) -> Parking | None:
     if text is None:
         return None
     stored = parsed_json(text)
-    parking = Parking(
-        **{**stored, "parked_at": from_iso(stored["parked_at"]), "until": _time(stored["until"])}
-    )
+    times = {
+        "parked_at": from_iso(stored["parked_at"]),
+        "until": _time(stored["until"]),
+        "incomplete_since": _time(stored.get("incomplete_since")),
+    }
+    parking = Parking(**{**stored, **times})
     for name in ("gtid_set", "until_reason", "spent", "failed_return"):
         if not isinstance(getattr(parking, name), str | None):
             raise TypeError(f"{name} of its parking is no text")

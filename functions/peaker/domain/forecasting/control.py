@@ -80,9 +80,8 @@ def _track(origins: Ints, ratios: Floats, ahead: int, gain: float) -> tuple[Floa
         _track_level(origins.tolist(), column.tolist(), ahead, gain, float(level))
         for column, level in zip(ratios.T, CONTROLLED_LEVELS, strict=True)
     ]
-    return np.array([factor for factor, _ in tracked]), np.array(
-        [above for _, above in tracked], dtype=float
-    ).T
+    factors, above = zip(*tracked, strict=True)
+    return np.array(factors), np.array(above, dtype=float).T
 
 
 def _track_level(

@@ -217,6 +217,8 @@ def why_not_returned(replica: Replica, environment: str, now: datetime) -> str |
         return "owner tag, run tag and ledger row do not agree (I1)"
     if replica.instance.state != "stopped":
         return f"its instance is {replica.instance.state}, not stopped"
+    if row.parking.incomplete_since is not None:
+        return f"a volume of it is missing since {to_iso(row.parking.incomplete_since)}"
     if row.parking.failed_return is not None:
         return f"an earlier return failed: {row.parking.failed_return}"
     return why_expired(row.parking, now)

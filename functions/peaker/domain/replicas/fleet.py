@@ -31,7 +31,8 @@ class Parking:
     """What a parked replica has applied, until when it can come back, and what has been learned about that.
 
     `until` None: no limit is known. `spent` says why it can never come back, `failed_return` why the last try
-    failed. `binlog_expire_seconds` is the source's; 0 means that it never purges by age, None is unknown.
+    failed. `incomplete_since` is when a volume of it was first found missing, None while it has all.
+    `binlog_expire_seconds` is the source's; 0 means that it never purges by age, None is unknown.
     """
 
     parked_at: datetime
@@ -41,6 +42,7 @@ class Parking:
     until_reason: str
     spent: str | None = None
     failed_return: str | None = None
+    incomplete_since: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -236,6 +236,8 @@ def _replica_left(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | 
             return Remedy.CLEAR, f"the ledger says {row.state.value}, and its instance is {state}"
         case _ if row.instance_id in sight.lost_volumes:
             return _written_off(sight, row)
+        case ReplicaState.PARKED if row.parking is not None and row.parking.incomplete_since is not None:
+            return Remedy.PARK, "a volume that was missing is attached to it again"
         case ReplicaState.PARKED if registered or state in _RUNNING:
             place = "behind the endpoint" if registered else state
             return Remedy.PARK, f"it is parked by the ledger, and is {place}"
@@ -255,10 +257,12 @@ def _replica_left(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | 
 def _written_off(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | None:
     """Noted first: who detached a volume for a moment finds the replica as it was."""
     why = f"{', '.join(sight.lost_volumes[row.instance_id])} of it is attached to it no more"
-    noted = row.state is ReplicaState.DRAINING or (row.parking is not None and row.parking.spent is not None)
-    if not noted:
+    since = row.changed_at if row.state is ReplicaState.DRAINING else None
+    if row.state is ReplicaState.PARKED and row.parking is not None:
+        since = row.parking.incomplete_since
+    if since is None:
         return Remedy.WRITE_OFF, why
-    if seconds_between(row.changed_at, sight.at) < SETTLED_AFTER.total_seconds():
+    if seconds_between(since, sight.at) < SETTLED_AFTER.total_seconds():
         return None
     return Remedy.RETIRE, why
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.ports import Ports
 
 
-def lost_volumes(
-    ports: Ports, instance_id: str, builder: str, volumes: Iterable[Volume] | None = None
-) -> tuple[str, ...]:
+def lost_volumes(ports: Ports, instance_id: str, builder: str) -> tuple[str, ...]:
     """Ids of the volumes of the run that built it which somebody detached or deleted, in order of their making.
 
-    `volumes` are those of the environment, where they are known already.
+    What is attached is asked of the instance: a volume that lost its tags is not lost.
     """
-    found = ports.storage.volumes_of_run(builder) if volumes is None else volumes
-    attached = {one.volume_id for one in found if one.instance_id == instance_id}
+    attached = {one.volume_id for one in ports.storage.volumes_of_instance(instance_id)}
     made = of_kind(ports.ledger.resources(builder), ResourceKind.VOLUME)
     here = [row.resource_id for row in made if row.state is not ResourceState.UNDONE]
     return tuple(one for one in here if one is not None and one not in attached)

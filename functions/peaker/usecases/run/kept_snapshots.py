@@ -99,7 +99,7 @@ def forget_deleted(
             ports.ledger.keep_snapshots(holder, left)
         else:
             ports.ledger.forget_snapshots(holder, kept, ports.clock.now())
-        notes.append(f"{', '.join(sorted(mine))} of {kept.run_id} were deleted by somebody else")
+        notes.append(f"{', '.join(sorted(mine))} of {kept.run_id} are gone, or carry Peaker's tag no more")
     return notes
 
 

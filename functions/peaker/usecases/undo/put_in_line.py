@@ -89,7 +89,8 @@ def _park(ports: Ports, holder: Holder, leftover: Leftover) -> str:
         raise UndoInProgress(f"{row.instance_id} stops")
     now = ports.clock.now()
     parking = row.parking or Parking(now, None, None, now, "nothing is known of its first parking")
-    parked = replace(row, state=ReplicaState.PARKED, changed_at=now, parking=parking)
+    whole = replace(parking, incomplete_since=None)
+    parked = replace(row, state=ReplicaState.PARKED, changed_at=now, parking=whole)
     ports.ledger.set_replica(holder, parked)
     return f"{row.instance_id} stands parked"
 
@@ -117,13 +118,13 @@ def _clear(ports: Ports, holder: Holder, leftover: Leftover) -> str:
 
 
 def _write_off(ports: Ports, holder: Holder, leftover: Leftover) -> str:
-    """One that is parked comes back no more; one in service is on its way out, and back in if the volume is."""
-    row = _row(ports, holder, leftover)
+    """A parked one is not returned, one in service is on its way out: until the volume is back, or it is retired."""
+    row, now = _row(ports, holder, leftover), ports.clock.now()
     if row.state is ReplicaState.PARKED and row.parking is not None:
-        noted = replace(row, parking=replace(row.parking, spent=leftover.reason))
+        noted = replace(row, parking=replace(row.parking, incomplete_since=now))
     else:
         noted = replace(row, state=ReplicaState.DRAINING)
-    ports.ledger.set_replica(holder, replace(noted, changed_at=ports.clock.now()))
+    ports.ledger.set_replica(holder, replace(noted, changed_at=now))
     return f"{row.instance_id} is written off: {leftover.reason}"
 
 

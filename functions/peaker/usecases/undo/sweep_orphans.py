@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from peaker.domain.instants import seconds_between
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
-from peaker.domain.replicas.inventory import TargetState, Volume
+from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.ledger import SWEEP, ResourceKind, RunRow
 from peaker.domain.runs.run import Summary
 from peaker.domain.service.leftovers import (
@@ -62,14 +62,12 @@ class _Environment:
     """What one call of AWS tells of all clusters."""
 
     things: Mapping[str, Sequence[OwnedThing]]
-    volumes: Sequence[Volume]
     rolled_back: frozenset[str]
 
 
 def sweep_orphans(ports: Ports) -> Swept:
     """One look at all clusters of the environment; what one of them refuses keeps no other from its look."""
-    volumes = ports.storage.volumes_of_environment()
-    environment = _Environment(_owned_things(ports, volumes), volumes, ports.executions.being_rolled_back())
+    environment = _Environment(_owned_things(ports), ports.executions.being_rolled_back())
     swept: dict[str, ClusterSwept] = {}
     failed: dict[str, str] = {}
     names = ports.clusters.names()
@@ -124,7 +122,7 @@ def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequen
         rows=rows,
         states=_states(ports, name, rows),
         registered=registered,
-        lost_volumes=_lost_volumes(ports, environment.volumes, rows, unhealthy),
+        lost_volumes=_lost_volumes(ports, rows, unhealthy),
         things=things,
         kept_snapshots=kept_ids(ports, name),
         runs=_runs(ports, {one.run_id for one in things}),
@@ -132,14 +130,14 @@ def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequen
     )
 
 
-def _owned_things(ports: Ports, volumes: Sequence[Volume]) -> dict[str, list[OwnedThing]]:
+def _owned_things(ports: Ports) -> dict[str, list[OwnedThing]]:
     """By cluster. An instance that has ended is none; its volumes are."""
     listed = (
         *(
             (ResourceKind.INSTANCE, one.instance_id, one.tags)
             for one in ports.compute.instances_of_environment()
         ),
-        *((ResourceKind.VOLUME, one.volume_id, one.tags) for one in volumes),
+        *((ResourceKind.VOLUME, one.volume_id, one.tags) for one in ports.storage.volumes_of_environment()),
         *(
             (ResourceKind.SNAPSHOT, one.snapshot_id, one.tags)
             for one in ports.storage.snapshots_of_environment()
@@ -174,7 +172,7 @@ def _state(ports: Ports, instance_id: str) -> str:
 
 
 def _lost_volumes(
-    ports: Ports, volumes: Sequence[Volume], rows: Mapping[str, ReplicaRow], unhealthy: Collection[str]
+    ports: Ports, rows: Mapping[str, ReplicaRow], unhealthy: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
     """By instance id. One that gets reads has its volumes, and one that is being made is undone by its run."""
     doubted = [
@@ -183,7 +181,7 @@ def _lost_volumes(
         if row.state in _OUT_OF_SERVICE
         or (row.state is ReplicaState.IN_SERVICE and row.instance_id in unhealthy)
     ]
-    found = {row.instance_id: lost_volumes(ports, row.instance_id, row.run_id, volumes) for row in doubted}
+    found = {row.instance_id: lost_volumes(ports, row.instance_id, row.run_id) for row in doubted}
     return {instance_id: lost for instance_id, lost in found.items() if lost}
 
 

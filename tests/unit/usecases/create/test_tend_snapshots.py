@@ -261,7 +261,7 @@ def test_a_kept_snapshot_that_somebody_deletes_leaves_the_other_as_the_base_of_i
     ports.clock.advance(hours=1)
     ports.storage.delete_snapshot(kept.snapshots["log"])
     gone = kept.snapshots["log"]
-    assert looked(ports) == f"{gone} of {FIRST} were deleted by somebody else"
+    assert looked(ports) == f"{gone} of {FIRST} are gone, or carry Peaker's tag no more"
     [left] = ports.ledger.snapshot_sets("orders")
     assert (left.snapshots, left.gib) == ({"data": kept.snapshots["data"]}, 1.0)
     assert states_by_volume(ports) == {"data": ResourceState.KEPT, "log": ResourceState.UNDONE}
