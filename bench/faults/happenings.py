@@ -137,44 +137,38 @@ class Happening:
         return [one for one in running if event.cluster in one.input]
 
     def _terminate(self, event: Event) -> None:
-        mine = self._peak(event.cluster)
-        if mine:
-            self._world.compute.terminate(mine[event.number % len(mine)])
+        for instance_id in self._peak(event):
+            self._world.compute.terminate(instance_id)
 
     def _deregister(self, event: Event) -> None:
-        mine = self._peak(event.cluster)
-        if mine:
-            rules = self._world.clusters.settings(event.cluster)
-            self._world.endpoint.deregister(rules, mine[event.number % len(mine)])
+        for instance_id in self._peak(event):
+            self._world.endpoint.deregister(self._world.clusters.settings(event.cluster), instance_id)
 
     def _restart(self, event: Event) -> None:
-        mine = self._peak(event.cluster)
-        if mine:
-            outside.restart(self._world, mine[event.number % len(mine)])
+        for instance_id in self._peak(event):
+            outside.restart(self._world, instance_id)
 
     def _restart_in_command(self, event: Event) -> None:
         outside.restart_in_command(self._world, event.cluster)
 
     def _detach(self, event: Event) -> None:
-        mine = self._peak(event.cluster)
-        if mine:
-            outside.detach(self._world, mine[event.number % len(mine)])
+        for instance_id in self._peak(event):
+            outside.detach(self._world, instance_id)
 
     def _delete_volume(self, event: Event) -> None:
         """As somebody who clears up what is attached nowhere, and detached it for that."""
-        mine = self._peak(event.cluster)
-        lost = outside.detach(self._world, mine[event.number % len(mine)]) if mine else None
-        if lost is not None:
-            self._world.storage.delete_volume(lost)
+        for instance_id in self._peak(event):
+            lost = outside.detach(self._world, instance_id)
+            if lost is not None:
+                self._world.storage.delete_volume(lost)
 
     def _delete_snapshot(self, event: Event) -> None:
         """As somebody's own rule for old snapshots."""
         outside.delete_snapshot(self._world, event.cluster, event.number)
 
     def _stop_instance(self, event: Event) -> None:
-        mine = self._peak(event.cluster)
-        if mine:
-            outside.stop(self._world, mine[event.number % len(mine)])
+        for instance_id in self._peak(event):
+            outside.stop(self._world, instance_id)
 
     def _fail_over(self, event: Event) -> None:
         ways = (outside.fail_over_to_standby, outside.fail_over_to_base)
@@ -212,8 +206,10 @@ class Happening:
     def _sweep_silent(self, event: Event) -> None:
         self._silent_until = self._world.time.seconds + 60.0 * (event.number % 20)
 
-    def _peak(self, cluster: str) -> list[str]:
-        return outside.peaks(self._world, cluster)
+    def _peak(self, event: Event) -> list[str]:
+        """The peak replica that it happens to; none while there is none."""
+        peaks = outside.peaks(self._world, event.cluster)
+        return [peaks[event.number % len(peaks)]] if peaks else []
 
     def _delivered(self) -> tuple[float, ...]:
         seconds = self._world.random.uniform(0.5, 8)

@@ -18,7 +18,6 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
-from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import RunRow
 
@@ -113,33 +112,6 @@ def records(aws: None) -> DynamoForecastRecords:
         ],
     )
     return DynamoForecastRecords(client, "ledger", DynamoDbLedger(LedgerTable(client, "ledger")))
-
-
-def test_a_new_clusters_check_state_is_the_default_and_then_what_was_saved(
-    records: DynamoForecastRecords,
-) -> None:
-    assert records.check_state("orders") == CheckState()
-    for state in (CheckState(2, 1.5), CheckState(1, 2.5, 3.5, "i-1", 4.5, 5.5, 6.5)):
-        records.save_check_state("orders", state)
-        assert records.check_state("orders") == state
-    assert records.check_state("payments") == CheckState()
-
-
-def test_issued_forecasts_come_back_in_order_from_a_time_on(records: DynamoForecastRecords) -> None:
-    at = NOW.timestamp()
-    for seconds_ago in (60.0, 7200.0, 120.0):
-        records.save_issued("orders", IssuedForecast(at - seconds_ago, at, 1.25, 2.5, "blend", 2))
-    found = records.issued("orders", NOW - timedelta(hours=1))
-    assert [at - one.issued_at_seconds for one in found] == [120.0, 60.0]
-    assert (found[0].p50, found[0].p95, found[0].model, found[0].required) == (1.25, 2.5, "blend", 2)
-
-
-def test_the_newest_check_s_report_is_kept_per_cluster(records: DynamoForecastRecords) -> None:
-    assert records.report("orders") is None
-    for required in (1, 2):
-        records.save_report("orders", {"required": required, "numbers": {"load_now": 1.5}, "load_now": None})
-    assert records.report("orders") == {"required": 2, "numbers": {"load_now": 1.5}, "load_now": None}
-    assert records.report("payments") is None
 
 
 PROOF = [
