@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import shutil
+import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -172,9 +173,10 @@ class TestOnRealDevices:
         assert result["full_rate"]["requests_per_s"] == pytest.approx(iops, rel=0.1)
         witnessed = [one for one in result["steps"] if one["iostat"] is not None]
         assert len(witnessed) > len(result["steps"]) / 2
-        busiest = witnessed[-1]
-        assert busiest["iostat"]["r_await"] == pytest.approx(busiest["read_await_ms"], rel=0.1)
-        assert busiest["writes_per_s"] == 0.0
+        # iostat looks at instants of its own: what stalls the machine for a moment may fall into one step of one of them.
+        against_iostat = [one["iostat"]["r_await"] / one["read_await_ms"] for one in witnessed]
+        assert statistics.median(against_iostat) == pytest.approx(1.0, rel=0.1), against_iostat
+        assert witnessed[-1]["writes_per_s"] == 0.0
 
     def test_two_reads_to_one_write_on_a_scratch_file_that_is_gone_afterwards(self, host: Host) -> None:
         volume = host.volume(512 * MIB, "ext4")
