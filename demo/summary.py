@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from peaker_cli.control_plane import ControlPlane
-from peaker_cli.runs.receipt import duration
+from peaker_cli.durations import duration
 from rich.console import Console
 from rich.table import Table
 

@@ -17,11 +17,11 @@ from rich.text import Text
 from peaker_cli.aws_failures import is_about_access, one_line
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.durations import duration
 from peaker_cli.failures import FAILED, ControlPlaneError, say
 from peaker_cli.printing import console, echo
 from peaker_cli.replay.dead_letter import Fate, Letter, Rule, Verdict, verdict
 from peaker_cli.replay.queues import DeadLetterQueues
-from peaker_cli.runs.receipt import duration
 
 EPILOG = (
     "Examples: peaker replay --env prod; "

@@ -24,8 +24,8 @@ from rich.table import Table
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.durations import duration
 from peaker_cli.printing import console, echo
-from peaker_cli.runs.receipt import duration
 from peaker_cli.status.document import as_document
 from peaker_cli.status.gather import StatusReader
 from peaker_cli.status.run_at_work import RunAtWork, ended_execution, is_worked_on

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -15,10 +16,10 @@ from rich.text import Text
 
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
+from peaker_cli.durations import duration
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import console, echo
 from peaker_cli.runs.comparison import choice_lines, effect_lines, render_checks, render_methods
-from peaker_cli.runs.receipt import duration
 
 PLAN_LIMIT_SECONDS = 180
 EPILOG = (
@@ -97,10 +98,9 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     table.add_row("donor", plan["donor"] or "none")
     for volume in plan["volumes"]:
         table.add_row(f"volume {volume['name']}", _volume(volume))
-    table.add_row("lead time", duration(lead["seconds"]) if lead else "unknown")
+    table.add_row("lead time", _lead_time(lead) if lead else "unknown")
     if lead:
-        longest = sorted(lead["parts"].items(), key=lambda part: -part[1])[:5]
-        table.add_row("", ", ".join(f"{name} {duration(seconds)}" for name, seconds in longest))
+        table.add_row("", ", ".join(_longest_parts(lead)))
     table.add_row("ready at", plan["ready_at"] or "unknown")
     table.add_row("price", _price(price))
     if len(members) > 1:
@@ -126,6 +126,19 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     return Panel(
         Group(*parts, Text(), *(refusals or [verdict])), title=f"plan for {plan['cluster']}", padding=(0, 1)
     )
+
+
+def _lead_time(lead: dict[str, Any]) -> str:
+    slow = lead.get("p90_seconds")
+    return duration(lead["seconds"]) + ("" if slow is None else f", in 9 of 10 cases {duration(slow)}")
+
+
+def _longest_parts(lead: dict[str, Any]) -> Iterator[str]:
+    """With the p90 of each where it is known."""
+    slow = lead.get("p90_parts") or {}
+    for name, seconds in sorted(lead["parts"].items(), key=lambda part: -part[1])[:5]:
+        spread = f" ({duration(slow[name])})" if name in slow else ""
+        yield f"{name.replace('_', ' ')} {duration(seconds)}{spread}"
 
 
 def _ready(member: dict[str, Any], members: list[dict[str, Any]]) -> str:

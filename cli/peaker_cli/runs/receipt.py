@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -10,26 +10,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from peaker_cli.durations import duration
+from peaker_cli.runs.plan_outcome import outcome_tables
 from peaker_cli.storage.storage_proof import PARTS_OF_PROOF, PROOF_STEP, proof_lines
 
-# A hundred years; what is longer is no duration of anything here.
-_LONGEST_SECONDS = 3.2e9
 _OUTCOME_STYLE = {"succeeded": "green", "nothing_to_do": "cyan"}
-
-
-def duration(seconds: float | None) -> str:
-    """`3 h 12 min`, `4 min 05 s` or `7.2 s`; a dash for an unknown."""
-    if seconds is None:
-        return "-"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    if seconds > _LONGEST_SECONDS:
-        return f"{seconds:.2g} s"
-    whole = timedelta(seconds=round(seconds))
-    hours, minutes = divmod(whole // timedelta(minutes=1), 60)
-    if hours:
-        return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {round(seconds) % 60:02d} s"
 
 
 def render_receipt(
@@ -51,6 +36,8 @@ def render_receipt(
         if line
     ]
     parts += [Text(line) for line in _members(receipt)]
+    for table in outcome_tables(receipt):
+        parts += [Text(), table]
     parts += [Text(line, overflow="fold") for line in proof_lines(receipt)]
     parts += [Text(f"note: {note}") for note in receipt.get("notes") or ()]
     if receipt.get("failure"):

@@ -14,7 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from peaker_cli.runs.receipt import duration
+from peaker_cli.durations import duration
 from peaker_cli.status.document import ClusterStatus, DecisionStatus, ReplicaStatus
 from peaker_cli.status.run_at_work import MemberStatus, RunStatus
 

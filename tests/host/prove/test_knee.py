@@ -173,7 +173,7 @@ class TestOnRealDevices:
         assert result["full_rate"]["requests_per_s"] == pytest.approx(iops, rel=0.1)
         witnessed = [one for one in result["steps"] if one["iostat"] is not None]
         assert len(witnessed) > len(result["steps"]) / 2
-        # iostat looks at instants of its own: what stalls the machine for a moment may fall into one step of one of them.
+        # iostat looks at instants of its own: what stalls the machine for a moment may fall into one of its steps.
         against_iostat = [one["iostat"]["r_await"] / one["read_await_ms"] for one in witnessed]
         assert statistics.median(against_iostat) == pytest.approx(1.0, rel=0.1), against_iostat
         assert witnessed[-1]["writes_per_s"] == 0.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from peaker_cli.runs.receipt import duration, render_receipt
+from peaker_cli.durations import duration
+from peaker_cli.runs.receipt import render_receipt
 from rich.console import Console
 
 
@@ -212,3 +213,50 @@ def test_a_return_shows_both_ways_in_time_and_usd() -> None:
     assert "way: return, i-1, parked for 2.0 h" in text
     assert "return 10 min 00 s for $0.0200" in text
     assert "building 1 h 30 min for $5.2000" in text
+
+
+def member(number: int, took: float | None) -> dict[str, Any]:
+    hydration = {
+        "part": "hydration",
+        "planned_seconds": 300.0,
+        "planned_p90_seconds": 450.0,
+        "took_seconds": 240.0,
+    }
+    outcome = {
+        "planned_seconds": 600.0, "planned_p90_seconds": 800.0, "took_seconds": took,
+        "between_steps_seconds": 12.0, "parts": [hydration],
+    }  # fmt: skip
+    return {
+        "run_id": f"run-{number}", "number": number, "method": "build", "state": "in_service", "instance_id": "i-1",
+        "serving_at": None, "failure": None, "outcome": None if took is None else outcome,
+    }  # fmt: skip
+
+
+def test_the_plan_stands_beside_what_came_of_it() -> None:
+    text = shown(receipt(members=[member(1, 500.0)]))
+    assert "lead time: plan against outcome" in text
+    [hydration] = [line for line in text.splitlines() if "hydration" in line]
+    assert hydration.strip("│ ").split("  ")[0] == "hydration"
+    assert [*hydration.split()[2:-1]] == [
+        "5",
+        "min",
+        "00",
+        "s",
+        "7",
+        "min",
+        "30",
+        "s",
+        "4",
+        "min",
+        "00",
+        "s",
+        "+25%",
+    ]
+    assert "+20%" in next(line for line in text.splitlines() if "plan to serving" in line)
+
+
+def test_each_member_that_served_has_its_own_comparison() -> None:
+    text = shown(receipt(members=[member(1, 500.0), member(2, None), member(3, 500.0)]))
+    assert "lead time of member 1: plan against outcome" in text
+    assert "member 2: plan" not in text
+    assert "lead time of member 3: plan against outcome" in text

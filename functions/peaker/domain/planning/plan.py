@@ -115,10 +115,15 @@ class Price(PlanPart):
 
 
 class LeadTimeEstimate(PlanPart):
-    """Seconds from the decision to serving: the expectation, and its parts by step."""
+    """Seconds from the decision to serving: the median and the p90, and those of its parts by name.
+
+    A part whose spread is not known on its own is not in `p90_parts`.
+    """
 
     seconds: float
     parts: dict[str, float]
+    p90_seconds: float | None = None
+    p90_parts: dict[str, float] = {}
 
 
 class PlannedMember(PlanPart):

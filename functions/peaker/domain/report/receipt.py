@@ -12,6 +12,7 @@ from peaker.domain.instants import from_iso, require_utc, seconds_between
 from peaker.domain.planning.parking import Disposal
 from peaker.domain.planning.plan import Price, ScaleOutPlan, as_document
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.report.plan_outcome import PlanOutcome, plan_outcome
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceRow, RunRow, StepRow
@@ -95,7 +96,10 @@ class ForecastLead(ReceiptPart):
 
 
 class ReceiptMember(ReceiptPart):
-    """One replica of a batch: how it came, where it stands, and when it served; the failure as a sentence."""
+    """One replica of a batch: how it came, where it stands, and when it served; the failure as a sentence.
+
+    `outcome` is its plan's lead time against what came of it; None for one that never served.
+    """
 
     run_id: str
     number: int
@@ -104,6 +108,7 @@ class ReceiptMember(ReceiptPart):
     instance_id: str | None
     serving_at: datetime | None
     failure: str | None
+    outcome: PlanOutcome | None = None
 
 
 class Receipt(ReceiptPart):
@@ -178,7 +183,9 @@ def assemble_receipt(
     )
 
 
-def receipt_member(run: RunRow, steps: Sequence[StepRow], replica: ReplicaRow | None) -> ReceiptMember | None:
+def receipt_member(
+    run: RunRow, steps: Sequence[StepRow], of_batch: Sequence[StepRow], replica: ReplicaRow | None
+) -> ReceiptMember | None:
     """None for a run that is no member of a batch."""
     member = run.part(Member)
     if member is None:
@@ -190,6 +197,7 @@ def receipt_member(run: RunRow, steps: Sequence[StepRow], replica: ReplicaRow | 
         state=member.state,
         instance_id=None if replica is None else replica.instance_id,
         serving_at=_served(steps),
+        outcome=plan_outcome(run.part(ScaleOutPlan), member.method, steps, of_batch, _served(steps)),
         failure=None if member.failure is None else member.failure.sentence,
     )
 

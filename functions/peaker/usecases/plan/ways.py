@@ -90,11 +90,22 @@ def estimated(
 ) -> LeadTimeEstimate:
     """The prediction as the plan carries it; of a method that was chosen, with its own hydration and catch-up."""
     parts = {part.name: round(part.p50_seconds, 1) for part in lead.components}
-    if frame is None or taken is None or taken.warm_seconds is None or taken.p50_seconds is None:
-        return LeadTimeEstimate(seconds=round(lead.p50_seconds, 1), parts=parts)
-    parts[Part.HYDRATION] = round(taken.warm_seconds, 1)
-    parts[Part.CATCH_UP] = round(frame.catch_up(taken.warm_seconds), 1)
-    return LeadTimeEstimate(seconds=round(taken.p50_seconds, 1), parts=parts)
+    slow = {part.name: round(part.p90_seconds, 1) for part in lead.components}
+    whole = LeadTimeEstimate(
+        seconds=round(lead.p50_seconds, 1),
+        parts=parts,
+        p90_seconds=round(lead.p90_seconds, 1),
+        p90_parts=slow,
+    )
+    if frame is None or taken is None or taken.warm_seconds is None or not taken.possible:
+        return whole
+    own = {Part.HYDRATION.value: taken.warm_seconds, Part.CATCH_UP.value: frame.catch_up(taken.warm_seconds)}
+    return LeadTimeEstimate(
+        seconds=round(taken.p50_seconds or 0.0, 1),
+        parts={**parts, **{name: round(seconds, 1) for name, seconds in own.items()}},
+        p90_seconds=round(taken.p90_seconds or 0.0, 1),
+        p90_parts={name: seconds for name, seconds in slow.items() if name not in own},
+    )
 
 
 def _behind(fleet: FleetState, method: Method, ports: Ports) -> float:

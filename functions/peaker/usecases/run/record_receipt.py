@@ -175,11 +175,12 @@ def _members(ports: Ports, run: RunRow) -> tuple[ReceiptMember, ...]:
     batch = run.part(Batch)
     rows = {} if batch is None else member_rows(ports, batch)
     replicas = ports.ledger.replicas(run.cluster)
+    of_batch = ports.ledger.steps(run.run_id)
     found = []
     for run_id, row in rows.items():
         replica = row.part(RunReplica)
         known = None if replica is None else replicas.get(replica.instance_id)
-        found.append(receipt_member(row, ports.ledger.steps(run_id), known))
+        found.append(receipt_member(row, ports.ledger.steps(run_id), of_batch, known))
     return tuple(one for one in found if one is not None)
 
 

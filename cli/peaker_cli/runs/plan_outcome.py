@@ -1,0 +1,51 @@
+"""The lead time that was planned against what it became, for a person: a table for each replica that serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.table import Table
+
+from peaker_cli.durations import duration
+
+
+def outcome_tables(receipt: dict[str, Any]) -> Iterator[Table]:
+    """In the order of the members; none for receipts of before plans were compared."""
+    members = receipt.get("members") or ()
+    for member in members:
+        if member.get("outcome"):
+            named = "" if len(members) == 1 else f" of member {member['number']}"
+            yield _table(f"lead time{named}: plan against outcome", member["outcome"])
+
+
+def _table(title: str, outcome: dict[str, Any]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table.add_column("part")
+    for name in ("planned", "in 9 of 10 cases", "took", "plan off by"):
+        table.add_column(name, justify="right")
+    for one in outcome["parts"]:
+        _row(table, str(one["part"]).replace("_", " "), one)
+    between = {"planned_seconds": None, "took_seconds": outcome["between_steps_seconds"]}
+    _row(table, "between steps", between)
+    table.add_section()
+    _row(table, "plan to serving", outcome)
+    return table
+
+
+def _row(table: Table, name: str, figures: dict[str, Any]) -> None:
+    planned, took = figures["planned_seconds"], figures["took_seconds"]
+    table.add_row(
+        name,
+        duration(planned),
+        duration(figures.get("planned_p90_seconds")),
+        duration(took),
+        _off(planned, took),
+    )
+
+
+def _off(planned: float | None, took: float | None) -> str:
+    """In percent of what it took; a dash where either is unknown or nothing passed."""
+    if planned is None or not took:
+        return "-"
+    return f"{(planned - took) / took:+.0%}"
