@@ -94,13 +94,13 @@ STANDARD_OF_STARTS = (
 )
 
 
-_GROWTH = 1.1
+_GROWTH = 1.05
 
 
 def _growing(
-    errors: tuple[str, ...], hours: float, reason: str, *, first_seconds: int = 5, most_seconds: int = 120
+    errors: tuple[str, ...], hours: float, reason: str, *, first_seconds: int = 3, most_seconds: int = 120
 ) -> Retrier:
-    """Soon at first, then after a tenth of the time that has passed, so that long waits cost few events.
+    """Soon at first, then after a twentieth of the time that has passed, so that long waits cost few events.
 
     It lasts for `hours` at least. Each call is three events of the 25,000 that an execution may have.
     """
@@ -135,8 +135,8 @@ WAITS: Mapping[str, Retrier] = {
         ("InstanceNotOnline",),
         1,
         "1 hour: boot and the agent's registration take minutes.",
-        first_seconds=15,
-        most_seconds=30,
+        first_seconds=10,
+        most_seconds=15,
     ),
     "lost_snapshots": Retrier(
         ("SnapshotsPending",), 30, 60, "30 minutes: an answer was lost, or earlier snapshots complete first."
@@ -145,25 +145,25 @@ WAITS: Mapping[str, Retrier] = {
         ("SnapshotsPending",),
         12,
         "12 hours: a first snapshot copies every block of the volumes.",
-        first_seconds=30,
+        first_seconds=15,
     ),
     "volumes_attached": Retrier(
         ("VolumesAttaching",),
-        10,
-        240,
+        5,
+        480,
         "40 minutes: a new volume is there in seconds, an attachment in a minute.",
     ),
     "target_healthy": _growing(
         ("TargetNotHealthy",),
         2,
         "2 hours: health checks need minutes; a replica that lags is given time.",
-        first_seconds=15,
-        most_seconds=30,
+        first_seconds=10,
+        most_seconds=15,
     ),
     "ramp": Retrier(
         ("RampInProgress", "HostCommandRunning", "TargetNotHealthy"),
-        30,
-        1020,
+        10,
+        3060,
         "8.5 hours: longer than all steps of a ramp may take by the settings.",
     ),
     "undo": _growing(

@@ -90,7 +90,7 @@ def test_its_own_waits_come_before_the_standard_retriers(tmp_path: Path) -> None
     ]  # fmt: skip
     assert retried[0] == {
         "ErrorEquals": ["ReplicaDraining", "HostCommandRunning"],
-        "IntervalSeconds": 10, "BackoffRate": 1.1, "MaxAttempts": policies.WAITS["drain"].max_attempts,
+        "IntervalSeconds": 10, "BackoffRate": 1.05, "MaxAttempts": policies.WAITS["drain"].max_attempts,
         "MaxDelaySeconds": 60,
     }  # fmt: skip
 

@@ -9,7 +9,7 @@ from peaker.domain.host_results import PrewarmReport
 
 # A poll costs one command and about 12 of the 25,000 events of an execution. A hundredth of the time that has
 # passed keeps two days under that limit also where the remaining time is never known, and is noticed 1 % late at most.
-SHORTEST_PAUSE_SECONDS = 60
+SHORTEST_PAUSE_SECONDS = 20
 LONGEST_PAUSE_SECONDS = 600
 PASSED_SHARE = 0.01
 

@@ -297,7 +297,7 @@ class TestDeadline:
         ports = world(limits=LIMITS)
         ports.clock.advance(minutes=9)
         late = reported(ports, eta_seconds=3060, elapsed_seconds=540, rate_mib_per_s=80)
-        assert (late.state, late.pause_seconds) == ("running", 60)
+        assert (late.state, late.pause_seconds) == ("running", 20)
         recorded(ports, late)
         ports.clock.advance(minutes=1)
         with pytest.raises(errors.PrewarmDeadlineExceeded) as caught:
