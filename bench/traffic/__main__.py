@@ -19,23 +19,16 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.traffic.clients import ReaderProcess, SourceHeartbeat, Traffic, source_endpoint
-from bench.traffic.cluster import ROOT, Say, Stage, stage
+from bench.traffic.cluster import ROOT, SETTINGS, WORKFLOW_SCALE, Say, Stage, stage
 from bench.traffic.faults import FaultRound, break_things
 from bench.traffic.figures import FAILED_QUERIES, failed, p99_ms, too_stale
 from bench.traffic.rounds import Join, Rounds, play
 from bench.traffic.undos import Undo, play_undos
 
 RESULT = ROOT / "build" / "bench" / "traffic.json"
-# Cloud seconds per real second while workflows run: their waits shrink, the data plane's work does not.
-WORKFLOW_SCALE = 30.0
 BUILDS_OF_20 = 4
 # Until the base replica has the working set in memory: the page list that a newcomer gets is the donor's.
 WARM_SECONDS = 30.0
-# Short, because the cloud's clock runs faster than MySQL: a step is two real seconds.
-SETTINGS = {
-    "ramp": {"shares": [0.3, 1.0], "step_seconds": 60, "min_queries": 20},
-    "retirement": {"idle_seconds": 60, "park": "never"},
-}
 
 Figures = dict[str, dict[str, object]]
 

@@ -34,6 +34,13 @@ STATE = ROOT / ".localcloud"
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
 PORT = 4566
 HISTORY_DAYS = 28
+# Cloud seconds per real second while workflows run: their waits shrink, the data plane's work does not.
+WORKFLOW_SCALE = 30.0
+# Short, because the cloud's clock runs faster than MySQL: a step is two real seconds.
+SETTINGS = {
+    "ramp": {"shares": [0.3, 1.0], "step_seconds": 60, "min_queries": 20},
+    "retirement": {"idle_seconds": 60, "park": "never"},
+}
 # A warm function reads its settings anew after a minute (adapters/ssm/clusters.py).
 SETTINGS_KEPT_SECONDS = 61.0
 # 2.3 GiB beside the demonstration's dataset: with less the steps that move no data would hide what a prewarm takes.
