@@ -220,6 +220,9 @@ def test_a_parked_replica_keeps_what_is_known_of_its_parking(ledger: Ledger, hol
     for parked in (endless, replace(parking, incomplete_since=NOON)):
         ledger.set_replica(holder, replace(row, parking=parked))
         assert ledger.replicas("orders")["i-1"].parking == parked
+    ill = replace(row, state=ReplicaState.IN_SERVICE, parking=None, unhealthy_since=NOON + HOUR)
+    ledger.set_replica(holder, ill)
+    assert ledger.replicas("orders") == {"i-1": ill}
 
 
 LATE_WRITES = {

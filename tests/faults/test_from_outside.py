@@ -11,7 +11,7 @@ import pytest
 from bench.faults.audit import Bounds, audit
 from bench.faults.world import outside
 from bench.faults.world.world import World, by_name
-from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, rows, settled
+from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, registered, rows, settled
 
 BOUNDS = Bounds("orders", min_replicas=1, max_replicas=3)
 
@@ -72,6 +72,45 @@ def test_a_serving_replica_that_booted_anew_is_brought_back_by_a_retirement_that
         world.run_for(HOUR)
         settled(world, peaks=1)
         assert audited(world) == []
+
+
+@pytest.mark.parametrize("endpoint", ["nlb", "route53"])
+def test_a_serving_replica_whose_host_boots_anew_serves_again(endpoint: str) -> None:
+    """EC2 restarts it on another host: its database is down, and it would be paid for to the end of the peak."""
+    changes = {"read_endpoint": by_name()} if endpoint == "route53" else {}
+    with a_world(**changes) as world:
+        [replica] = served(world)
+        outside.restart(world, replica)
+        world.run_for(5 * MINUTE)
+        assert world.endpoint.serving("orders") != sorted(registered(world))
+        world.run_for(HOUR)
+        settled(world, peaks=1)
+        assert replica in world.endpoint.serving("orders")
+        assert audited(world) == []
+
+
+def test_where_no_replica_is_healthy_none_is_taken_out() -> None:
+    """A load balancer without a healthy target sends reads to all of them: the fewer they are, the worse."""
+    with a_world() as world:
+        served(world)
+        before = registered(world)
+        for replica in before:
+            world.account.happened(replica, world.time.seconds, "database", False)
+        world.run_for(HOUR)
+        assert registered(world) == before
+        assert world.endpoint.serving("orders") == []
+
+
+def test_a_replica_that_is_unhealthy_for_some_minutes_stays_behind_the_endpoint() -> None:
+    with a_world() as world:
+        [replica] = served(world)
+        world.account.happened(replica, world.time.seconds, "database", False)
+        world.run_for(8 * MINUTE)
+        assert rows(world, "replica#")[0].get("unhealthy_since") is not None
+        world.account.happened(replica, world.time.seconds, "database", True)
+        world.run_for(20 * MINUTE)
+        assert rows(world, "replica#")[0].get("unhealthy_since") is None
+        assert world.account.past_targets == []
 
 
 @pytest.mark.parametrize("state", ["Prewarm", "VerifyStorage", "LoadBufferPool", "AwaitHealthy"])

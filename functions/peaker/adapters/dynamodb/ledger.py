@@ -180,6 +180,7 @@ class DynamoDbLedger:
                 "state": replica.state.value,
                 "changed_at": to_iso(replica.changed_at),
                 "parking": None if replica.parking is None else to_json(_parking_document(replica.parking)),
+                "unhealthy_since": replica.unhealthy_since and to_iso(replica.unhealthy_since),
             },
         )
 
@@ -193,6 +194,7 @@ class DynamoDbLedger:
                     state=ReplicaState(item["state"]),
                     changed_at=from_iso(item["changed_at"]),
                     parking=_parking(item.get("parking")),
+                    unhealthy_since=_time(item.get("unhealthy_since")),
                 )
                 for item in self._table.query(cluster_key(cluster), "replica#")
             ]

@@ -47,7 +47,10 @@ class Parking:
 
 @dataclass(frozen=True)
 class ReplicaRow:
-    """The ledger's row of a replica that Peaker made; `run_id` is the run that built it, all its life."""
+    """The ledger's row of a replica that Peaker made; `run_id` is the run that built it, all its life.
+
+    `unhealthy_since` is when one in service was first found unhealthy while others are healthy; None while it is not.
+    """
 
     cluster: str
     instance_id: str
@@ -55,6 +58,7 @@ class ReplicaRow:
     state: ReplicaState
     changed_at: datetime
     parking: Parking | None = None
+    unhealthy_since: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,8 @@ class Remedy(StrEnum):
     PARK = "park"  # parked by its row, or returning by nobody's work: out of the endpoint, and stopped
     CLEAR = "clear"  # nothing of it may be there: everything that its run made goes
     REMOVE_DOUBLE = "remove_double"  # a second instance of a run whose replica stands
+    DOUBT = "doubt"  # unhealthy while others are healthy: noted, in case that it comes to itself
+    TRUST = "trust"  # it was doubted, and is so no more: the note goes
     WRITE_OFF = "write_off"  # somebody detached a volume of it: noted, in case that it comes back soon
     RETIRE = "retire"  # written off a while ago: it and all that its run made goes
 
@@ -89,7 +91,8 @@ class ClusterSight:
 
     `states` are EC2's words by instance id, `terminated` for what it does not know any more. `registered` are the
     ids in either group of the endpoint. `lost_volumes` are, by the id of a replica that gets no reads, the volumes that
-    were made for it and are attached to it no more. `runs` are the runs that things name, as far as the ledger knows
+    were made for it and are attached to it no more. `unhealthy` are those in the serving group that get no reads while
+    another one does. `runs` are the runs that things name, as far as the ledger knows
     them. `sweep` is how often what no run's own undo ends was taken up already.
     """
 
@@ -103,6 +106,7 @@ class ClusterSight:
     states: Mapping[str, str] = field(default_factory=dict)
     registered: frozenset[str] | Unknown = frozenset()
     lost_volumes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    unhealthy: frozenset[str] = frozenset()
     things: tuple[OwnedThing, ...] = ()
     kept_snapshots: frozenset[str] = frozenset()
     runs: Mapping[str, RunRow] = field(default_factory=dict)
@@ -250,8 +254,25 @@ def _replica_left(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | 
             return Remedy.REJOIN, "it serves by the ledger, and somebody stopped its instance"
         case ReplicaState.IN_SERVICE if known and not registered and state == "running":
             return Remedy.REJOIN, "it serves by the ledger, and the endpoint does not have it"
+        case ReplicaState.IN_SERVICE if known and state == "running":
+            return _doubted(sight, row)
         case _:
             return None
+
+
+def _doubted(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | None:
+    """Its host may have booted anew, and its database be down. Lag ends by itself, and so may a stall.
+
+    Where none is healthy the cause is none of theirs, and who sends reads to all of them needs every one.
+    """
+    since = row.unhealthy_since
+    if row.instance_id not in sight.unhealthy:
+        return None if since is None else (Remedy.TRUST, "it is not unhealthy alone any more")
+    if since is None:
+        return Remedy.DOUBT, "it is unhealthy while others are healthy"
+    if seconds_between(since, sight.at) < SETTLED_AFTER.total_seconds():
+        return None
+    return Remedy.REJOIN, f"it is unhealthy since {since:%H:%M}, and others are healthy"
 
 
 def _written_off(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | None:

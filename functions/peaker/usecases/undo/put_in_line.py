@@ -37,6 +37,8 @@ def put_in_line(ports: Ports, holder: Holder, leftover: Leftover) -> str:
             return _clear(ports, holder, leftover)
         case Remedy.REMOVE_DOUBLE:
             return _remove_double(ports, holder, leftover)
+        case Remedy.DOUBT | Remedy.TRUST:
+            return _noted(ports, holder, leftover)
         case Remedy.WRITE_OFF:
             return _write_off(ports, holder, leftover)
         case Remedy.RETIRE:
@@ -60,7 +62,8 @@ def _rejoin(ports: Ports, holder: Holder, leftover: Leftover) -> str:
         RunReplica(instance_id=row.instance_id, builder=row.run_id, running_since=instance.launched_at),
     )
     if row.state is not ReplicaState.DRAINING:
-        row = replace(row, state=ReplicaState.DRAINING, changed_at=ports.clock.now())
+        now = ports.clock.now()
+        row = replace(row, state=ReplicaState.DRAINING, changed_at=now, unhealthy_since=None)
         ports.ledger.set_replica(holder, row)
     failure = Failure(failed_step="SweepOrphans", error="ReplicaNotRegistered", cause=leftover.reason)
     step = FailedStep(
@@ -115,6 +118,12 @@ def _clear(ports: Ports, holder: Holder, leftover: Leftover) -> str:
             holder, replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())
         )
     return f"what {leftover.run_id} left is gone: {leftover.reason}"
+
+
+def _noted(ports: Ports, holder: Holder, leftover: Leftover) -> str:
+    since = ports.clock.now() if leftover.remedy is Remedy.DOUBT else None
+    ports.ledger.set_replica(holder, replace(_row(ports, holder, leftover), unhealthy_since=since))
+    return f"{leftover.instance_id}: {leftover.reason}"
 
 
 def _write_off(ports: Ports, holder: Holder, leftover: Leftover) -> str:

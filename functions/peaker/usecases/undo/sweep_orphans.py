@@ -107,7 +107,7 @@ def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequen
     rows = ports.ledger.replicas(name)
     things = tuple(environment.things.get(name, ()))
     sweeps = [run for run in unfinished if run.operation == SWEEP]
-    registered, unhealthy = _registered(ports, name)
+    registered, unhealthy, healthy = _registered(ports, name)
     return ClusterSight(
         cluster=name,
         at=now,
@@ -123,6 +123,7 @@ def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequen
         states=_states(ports, name, rows),
         registered=registered,
         lost_volumes=_lost_volumes(ports, rows, unhealthy),
+        unhealthy=unhealthy if healthy else frozenset(),
         things=things,
         kept_snapshots=kept_ids(ports, name),
         runs=_runs(ports, {one.run_id for one in things}),
@@ -185,16 +186,17 @@ def _lost_volumes(
     return {instance_id: lost for instance_id, lost in found.items() if lost}
 
 
-def _registered(ports: Ports, name: str) -> tuple[frozenset[str] | Unknown, frozenset[str]]:
-    """Who is in either group, and who gets no reads in the serving group."""
+def _registered(ports: Ports, name: str) -> tuple[frozenset[str] | Unknown, frozenset[str], bool]:
+    """Who is in either group, who gets no reads in the serving group, and whether anybody is healthy there."""
     settings = ports.clusters.settings(name)
     try:
         serving, warming = ports.endpoint.health(settings), ports.endpoint.warming_health(settings)
     except PeakerError as error:
-        return Unknown(f"the read endpoint does not answer: {error}"), frozenset()
+        return Unknown(f"the read endpoint does not answer: {error}"), frozenset(), False
     down = (TargetState.UNHEALTHY, TargetState.UNUSED)
     unhealthy = frozenset(name for name, target in serving.items() if target.state in down)
-    return frozenset((*serving, *warming)), unhealthy
+    healthy = any(target.state is TargetState.HEALTHY for target in serving.values())
+    return frozenset((*serving, *warming)), unhealthy, healthy
 
 
 def _runs(ports: Ports, run_ids: set[str]) -> dict[str, RunRow]:
