@@ -1,7 +1,11 @@
-"""What a function may be allowed to do on AWS, by name."""
+"""What a function may be allowed to do on AWS, by name, and by which calls each right changes anything there.
+
+Peaker's own records are left out of the calls: its ledger, its metrics, its prices. A test compares them with roles.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, auto
 
 
@@ -42,3 +46,61 @@ class Permission(Enum):
     DELETE_SNAPSHOTS = auto()
     READ_PRICES = auto()
     FETCH_PRICES = auto()
+
+
+# Every command on a host; what documents a function may send stands in its row of the catalogue.
+SEND_COMMAND = "ssm:SendCommand"
+# Behind a load balancer and behind a DNS name, by the kind of the read endpoint.
+_OF_ENDPOINT: Mapping[str, Mapping[Permission, tuple[str, ...]]] = {
+    "nlb": {
+        Permission.REGISTER_TARGETS: ("elasticloadbalancing:RegisterTargets",),
+        Permission.DEREGISTER_TARGETS: ("elasticloadbalancing:DeregisterTargets",),
+        Permission.SET_WEIGHTS: ("elasticloadbalancing:ModifyListener",),
+    },
+    "route53": {
+        Permission.REGISTER_TARGETS: (
+            "route53:CreateHealthCheck",
+            "route53:ChangeTagsForResource",
+            "route53:ChangeResourceRecordSets",
+            "cloudwatch:PutMetricAlarm",
+        ),
+        Permission.DEREGISTER_TARGETS: (
+            "route53:ChangeResourceRecordSets",
+            "route53:DeleteHealthCheck",
+            "cloudwatch:DeleteAlarms",
+        ),
+        Permission.SET_WEIGHTS: ("route53:ChangeResourceRecordSets",),
+    },
+}
+_OF_ALL: Mapping[Permission, tuple[str, ...]] = {
+    Permission.CANCEL_COMMANDS: ("ssm:CancelCommand",),
+    Permission.PUBLISH_RUN_FILES: ("s3:PutObject",),
+    # It tags the snapshots with their volumes' names in calls of their own; what else is made gets its tags at once.
+    Permission.CREATE_SNAPSHOTS: ("ec2:CreateSnapshots", "ec2:CreateTags"),
+    Permission.LAUNCH_INSTANCES: ("ec2:RunInstances",),
+    Permission.CREATE_VOLUMES: ("ec2:CreateVolume",),
+    Permission.ATTACH_VOLUMES: ("ec2:AttachVolume",),
+    Permission.STOP_INSTANCES: ("ec2:StopInstances",),
+    Permission.START_INSTANCES: ("ec2:StartInstances",),
+    Permission.TERMINATE_INSTANCES: ("ec2:TerminateInstances",),
+    Permission.DELETE_VOLUMES: ("ec2:DeleteVolume",),
+    Permission.DELETE_SNAPSHOTS: ("ec2:DeleteSnapshot",),
+}
+# What takes a call back; what is not here needs nothing, or goes with what it belongs to.
+UNDONE_BY = {
+    "ec2:CreateSnapshots": "ec2:DeleteSnapshot",
+    "ec2:RunInstances": "ec2:TerminateInstances",
+    "ec2:StartInstances": "ec2:StopInstances",
+    "ec2:CreateVolume": "ec2:DeleteVolume",
+    "elasticloadbalancing:RegisterTargets": "elasticloadbalancing:DeregisterTargets",
+    "elasticloadbalancing:ModifyListener": "elasticloadbalancing:ModifyListener",
+    "route53:CreateHealthCheck": "route53:DeleteHealthCheck",
+    "route53:ChangeResourceRecordSets": "route53:ChangeResourceRecordSets",
+    "cloudwatch:PutMetricAlarm": "cloudwatch:DeleteAlarms",
+    SEND_COMMAND: "ssm:CancelCommand",
+}
+
+
+def changes(permission: Permission, endpoint_kind: str) -> tuple[str, ...]:
+    """IAM's names of the calls by which this permission changes anything. Raises KeyError for an unknown kind."""
+    return _OF_ENDPOINT[endpoint_kind].get(permission, ()) or _OF_ALL.get(permission, ())

@@ -125,6 +125,10 @@ def _instances(account: Account, now: float, cluster: str) -> Iterator[Finding]:
         if row == "in_service":
             if state != "running" or not in_service:
                 yield Finding("ledger", f"{instance_id} is in_service and {state}, target {target}")
+            elif (database := account.on_host(instance_id, "database", now)) and not database[1]:
+                yield Finding(
+                    "ledger", f"{instance_id} is in_service, its database down since {database[0]:.0f} s"
+                )
         elif row == "parked":
             if state != "stopped":
                 yield Finding("orphan", f"{instance_id} is parked and {state}")

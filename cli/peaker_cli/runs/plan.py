@@ -123,9 +123,23 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
         parts += [Text(line, style="dim") for line in effect_lines(comparison)]
     if plan.get("checks"):
         parts += [Text(), render_checks(plan["checks"])]
+    if plan.get("calls"):
+        parts += [Text(), _calls(plan["calls"])]
     return Panel(
         Group(*parts, Text(), *(refusals or [verdict])), title=f"plan for {plan['cluster']}", padding=(0, 1)
     )
+
+
+def _calls(calls: list[dict[str, Any]]) -> Table:
+    table = Table(
+        title="what it changes on AWS", title_justify="left", box=None, pad_edge=False, header_style="bold"
+    )
+    for name in ("call", "times", "undone by", "steps"):
+        table.add_column(name, overflow="fold", justify="right" if name == "times" else "left")
+    for one in calls:
+        times = "as needed" if one["times"] is None else str(one["times"])
+        table.add_row(one["action"], times, one["undone_by"] or "-", ", ".join(one["states"]))
+    return table
 
 
 def _lead_time(lead: dict[str, Any]) -> str:

@@ -158,6 +158,19 @@ class PlannedType(PlanPart):
     why_not: str | None = None
 
 
+class PlannedCall(PlanPart):
+    """A call by IAM's name, the states that make it, and how often all of them together.
+
+    `times` is None where that depends on what is found: on how often a host is asked, how far a ramp is, what older
+    snapshots there are. `undone_by` is the call that takes it back; None where nothing needs to be.
+    """
+
+    action: str
+    states: tuple[str, ...]
+    times: int | None
+    undone_by: str | None
+
+
 class Way(PlanPart):
     """How one more replica of a batch comes into service, why so, and in what time.
 
@@ -183,7 +196,7 @@ class ScaleOutPlan(RunPart):
 
     What is built is built by this document, whatever the settings are by then. Plans are read for as long as their
     replicas live, which may be parked for weeks: a new field has a default. `build` is None where it was not planned.
-    `comparison` has the figures of every method, and why this one.
+    `comparison` has the figures of every method, and why this one; `calls` are all that change anything on AWS.
     """
 
     ledger_name = "plan"
@@ -213,6 +226,7 @@ class ScaleOutPlan(RunPart):
     members: tuple[PlannedMember, ...] = ()
     batch_price: BatchPrice | None = None
     types: tuple[PlannedType, ...] = ()
+    calls: tuple[PlannedCall, ...] = ()
 
     def of_member(self, number: int) -> ScaleOutPlan:
         """What one member is built or returned by: a plan of its own."""

@@ -16,6 +16,7 @@ from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.donor import choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.report.planned_calls import planned_calls
 from peaker.domain.runs.run import PlanStep, StepInput, Summary
 from peaker.domain.storage.snapshot_sets import stored_gib
 from peaker.ports import Ports
@@ -122,7 +123,8 @@ def decided(
         for one in checks
         if one.refuses
     ]
-    plan = plan.model_copy(update={"checks": checks, "refusals": (*plan.refusals, *refused)})
+    calls = planned_calls(plan, settings.read_endpoint.kind)
+    plan = plan.model_copy(update={"checks": checks, "calls": calls, "refusals": (*plan.refusals, *refused)})
     return _with_keys(ports, settings, fleet, plan)
 
 

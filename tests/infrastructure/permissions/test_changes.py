@@ -1,0 +1,34 @@
+"""What a plan says that a function changes is what its role may change."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from bench.scale.synth import fleet
+from peaker_contract.endpoint_settings import ENDPOINT_KINDS
+from peaker_contract.permissions import Permission, changes
+from stacks.naming import Names
+from stacks.rights.permissions import statements
+from stacks.rights.statement import Deployment
+
+READS = re.compile(r":(Describe|Get|List)")
+# Peaker's own records, and rights that are no calls: what EC2 does with the role, and with tags given at the making.
+RECORDS = ("dynamodb:", "cloudwatch:PutMetricData", "ssm:PutParameter")
+NO_CALLS = ("iam:PassRole", "cloudwatch:TagResource")
+# One cluster behind a load balancer, one behind a DNS name.
+DEPLOYMENT = Deployment(Names(fleet(2)), "arn:aws:s3:::code/peaker_host.pyz", "arn:aws:s3:::run-files")
+
+
+def granted(permission: Permission) -> set[str]:
+    actions = {action for one in statements(permission, DEPLOYMENT) for action in one.actions}
+    calls = {one for one in actions if not READS.search(one) and not one.startswith((*RECORDS, *NO_CALLS))}
+    if permission is not Permission.CREATE_SNAPSHOTS:
+        calls.discard("ec2:CreateTags")
+    return calls
+
+
+@pytest.mark.parametrize("permission", Permission, ids=lambda one: one.name)
+def test_a_permission_changes_what_it_says(permission: Permission) -> None:
+    assert {one for kind in ENDPOINT_KINDS for one in changes(permission, kind)} == granted(permission)

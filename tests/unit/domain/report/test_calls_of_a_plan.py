@@ -1,0 +1,69 @@
+"""Which calls a plan lists."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from peaker.domain.planning.parking import Method
+from peaker.domain.planning.plan import PlannedCall, PlannedMember, PlannedVolume, ScaleOutPlan
+from peaker.domain.report.planned_calls import planned_calls
+
+from peaker_contract.endpoint_settings import ENDPOINT_KINDS
+from tests.contract.run_parts import PLAN
+
+
+def volume(name: str) -> PlannedVolume:
+    return PlannedVolume(
+        name=name, device="/dev/sdf", mount_point=f"/{name}", filesystem="xfs", size_gib=8, volume_type="gp3",
+        iops=3000, throughput_mib_per_s=125, initialization_rate_mib_per_s=None,
+    )  # fmt: skip
+
+
+def member(number: int, action: Literal["build", "return"]) -> PlannedMember:
+    return PlannedMember(
+        number=number,
+        method=Method(action=action, reason="", build_seconds=1.0, build_usd=None),
+        zones=("us-east-1a",),
+        volumes=(volume("data"), volume("log")),
+        lead_time=None,
+        ready_at=None,
+        price=PLAN.price,
+    )
+
+
+def calls(*actions: Literal["build", "return"], kind: str = "nlb") -> dict[str, PlannedCall]:
+    members = tuple(member(number, action) for number, action in enumerate(actions, 1))
+    plan: ScaleOutPlan = PLAN.model_copy(update={"members": members})
+    return {one.action: one for one in planned_calls(plan, kind)}
+
+
+def test_what_costs_is_counted_over_the_batch_and_the_snapshot_set_is_one() -> None:
+    found = calls("build", "build")
+    counted = {action: one.times for action, one in found.items() if one.times is not None}
+    assert counted == {
+        "ec2:CreateSnapshots": 1,
+        "ec2:RunInstances": 2,
+        "ec2:CreateVolume": 4,
+        "ec2:AttachVolume": 4,
+    }
+
+
+def test_a_return_starts_an_instance_and_makes_nothing() -> None:
+    found = calls("return")
+    assert found["ec2:StartInstances"].times == 1
+    assert found["ec2:StartInstances"].undone_by == "ec2:StopInstances"
+    assert not {"ec2:CreateSnapshots", "ec2:RunInstances", "ec2:CreateVolume"} & set(found)
+
+
+def test_each_call_names_its_steps_and_what_takes_it_back() -> None:
+    found = calls("build")["ec2:CreateVolume"]
+    assert (found.states, found.undone_by) == (("CreateVolumes",), "ec2:DeleteVolume")
+
+
+@pytest.mark.parametrize("kind", ENDPOINT_KINDS)
+def test_behind_each_kind_of_endpoint_its_own_calls(kind: str) -> None:
+    services = {action.split(":")[0] for action in calls("build", kind=kind)}
+    own = {"nlb": "elasticloadbalancing", "route53": "route53"}
+    assert own[kind] in services
+    assert not services & {one for name, one in own.items() if name != kind}
