@@ -119,7 +119,9 @@ def _draw_runs(axis: Axes, runs: Sequence[tuple[str, Sequence[Bar]]]) -> None:
             color = SCALE_OUT if bar.workflow == "scale_out" else SCALE_IN
             axis.barh(row, end - start, left=start, height=0.6, color=color, alpha=0.55 if index % 2 else 0.9)
         if bars:
-            longest = max(bars, key=lambda b: b.end - b.start)
+            # A step that is entered once more spans what came between.
+            alone = [b for b in bars if not any(b.start < o.start and o.end < b.end for o in bars)]
+            longest = max(alone, key=lambda b: b.end - b.start)
             took = (bars[-1].end - bars[0].start).total_seconds() / 3600
             axis.annotate(
                 f" {took:.1f} h, longest step {longest.label}", (mdates.date2num(bars[-1].end), row),

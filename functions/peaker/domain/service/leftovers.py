@@ -90,10 +90,10 @@ class ClusterSight:
     """A cluster as ledger, cloud and executions have it at one time.
 
     `states` are EC2's words by instance id, `terminated` for what it does not know any more. `registered` are the
-    ids in either group of the endpoint. `lost_volumes` are, by the id of a replica that gets no reads, the volumes that
-    were made for it and are attached to it no more. `unhealthy` are those in the serving group that get no reads while
-    another one does. `runs` are the runs that things name, as far as the ledger knows
-    them. `sweep` is how often what no run's own undo ends was taken up already.
+    ids in either group of the endpoint, `leaving` those that it only drains any more. `lost_volumes` are, by the id of
+    a replica that gets no reads, the volumes that were made for it and are attached to it no more. `unhealthy` are
+    those in the serving group that get no reads while another one does. `runs` are the runs that things name, as far as
+    the ledger knows them. `sweep` is how often what no run's own undo ends was taken up already.
     """
 
     cluster: str
@@ -105,6 +105,7 @@ class ClusterSight:
     rows: Mapping[str, ReplicaRow] = field(default_factory=dict)
     states: Mapping[str, str] = field(default_factory=dict)
     registered: frozenset[str] | Unknown = frozenset()
+    leaving: frozenset[str] = frozenset()
     lost_volumes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unhealthy: frozenset[str] = frozenset()
     things: tuple[OwnedThing, ...] = ()
@@ -235,7 +236,8 @@ def _replica_left(sight: ClusterSight, row: ReplicaRow) -> tuple[Remedy, str] | 
     registered = not isinstance(sight.registered, Unknown) and row.instance_id in sight.registered
     match row.state:
         case ReplicaState.RETIRED:
-            return (Remedy.CLEAR, "it is retired, and the endpoint still has it") if registered else None
+            stays = registered and row.instance_id not in sight.leaving
+            return (Remedy.CLEAR, "it is retired, and the endpoint still has it") if stays else None
         case _ if state in _ENDED:
             return Remedy.CLEAR, f"the ledger says {row.state.value}, and its instance is {state}"
         case _ if row.instance_id in sight.lost_volumes:

@@ -65,6 +65,16 @@ class _Environment:
     rolled_back: frozenset[str]
 
 
+@dataclass(frozen=True)
+class _Endpoint:
+    """Who is in either group, who of them only drains, who gets no reads in the serving group, and whether any does."""
+
+    registered: frozenset[str] | Unknown
+    leaving: frozenset[str] = frozenset()
+    without_reads: frozenset[str] = frozenset()
+    any_healthy: bool = False
+
+
 def sweep_orphans(ports: Ports) -> Swept:
     """One look at all clusters of the environment; what one of them refuses keeps no other from its look."""
     environment = _Environment(_owned_things(ports), ports.executions.being_rolled_back())
@@ -107,7 +117,7 @@ def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequen
     rows = ports.ledger.replicas(name)
     things = tuple(environment.things.get(name, ()))
     sweeps = [run for run in unfinished if run.operation == SWEEP]
-    registered, unhealthy, healthy = _registered(ports, name)
+    endpoint = _endpoint(ports, name)
     return ClusterSight(
         cluster=name,
         at=now,
@@ -121,9 +131,10 @@ def _look(ports: Ports, name: str, environment: _Environment, unfinished: Sequen
         rolled_back=environment.rolled_back,
         rows=rows,
         states=_states(ports, name, rows),
-        registered=registered,
-        lost_volumes=_lost_volumes(ports, rows, unhealthy),
-        unhealthy=unhealthy if healthy else frozenset(),
+        registered=endpoint.registered,
+        leaving=endpoint.leaving,
+        lost_volumes=_lost_volumes(ports, rows, endpoint.without_reads),
+        unhealthy=endpoint.without_reads if endpoint.any_healthy else frozenset(),
         things=things,
         kept_snapshots=kept_ids(ports, name),
         runs=_runs(ports, {one.run_id for one in things}),
@@ -186,17 +197,26 @@ def _lost_volumes(
     return {instance_id: lost for instance_id, lost in found.items() if lost}
 
 
-def _registered(ports: Ports, name: str) -> tuple[frozenset[str] | Unknown, frozenset[str], bool]:
-    """Who is in either group, who gets no reads in the serving group, and whether anybody is healthy there."""
+def _endpoint(ports: Ports, name: str) -> _Endpoint:
     settings = ports.clusters.settings(name)
     try:
         serving, warming = ports.endpoint.health(settings), ports.endpoint.warming_health(settings)
     except PeakerError as error:
-        return Unknown(f"the read endpoint does not answer: {error}"), frozenset(), False
+        return _Endpoint(Unknown(f"the read endpoint does not answer: {error}"))
+    stays = frozenset(
+        name
+        for group in (serving, warming)
+        for name, one in group.items()
+        if one.state is not TargetState.DRAINING
+    )
+    registered = frozenset((*serving, *warming))
     down = (TargetState.UNHEALTHY, TargetState.UNUSED)
-    unhealthy = frozenset(name for name, target in serving.items() if target.state in down)
-    healthy = any(target.state is TargetState.HEALTHY for target in serving.values())
-    return frozenset((*serving, *warming)), unhealthy, healthy
+    return _Endpoint(
+        registered=registered,
+        leaving=registered - stays,
+        without_reads=frozenset(name for name, one in serving.items() if one.state in down),
+        any_healthy=any(one.state is TargetState.HEALTHY for one in serving.values()),
+    )
 
 
 def _runs(ports: Ports, run_ids: set[str]) -> dict[str, RunRow]:

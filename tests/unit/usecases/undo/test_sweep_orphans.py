@@ -321,6 +321,18 @@ class TestLedgerAndCloud:
         assert serving.compute.instances[NEW].state == "stopped"
         assert serving.ledger.replicas("orders")[NEW].parking == parking
 
+    def test_a_retired_replica_that_the_endpoint_still_drains_is_no_leftover(
+        self, serving: FakePorts
+    ) -> None:
+        """A load balancer shows a target for minutes after it was deregistered, here for a quarter of an hour."""
+        serving.endpoint.deregister(orders(), NEW)
+        serving.compute.terminate(NEW)
+        rows = serving.ledger._replicas["orders"]
+        rows[NEW] = replace(rows[NEW], state=ReplicaState.RETIRED, changed_at=serving.clock.now())
+        serving.clock.time += timedelta(minutes=15)
+        assert NEW in serving.endpoint.targets
+        assert "endpoint" not in look(serving).text
+
     def test_a_second_instance_of_a_run_goes_and_its_replica_stays(self, serving: FakePorts) -> None:
         serving.compute.add(instance(DOUBLE, tags={**TAGS, LOAD_TAG: "peak"}, client_token=OTHER_ATTEMPT))
         swept(serving)
