@@ -22,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from rich.console import Console
 
 from bench.forecast import generated
-from bench.forecast.accuracy import Accuracy, TwoDays, accuracy_of, two_days_of
+from bench.forecast.accuracy import Accuracy, TwoDays, accuracy_of, drawn_accuracy_of, two_days_of
 from bench.forecast.cost import cost_figures
 from bench.forecast.figures import Figure
 from bench.forecast.operations import LEAD_MINUTES, RULES, Operation, drawn_operation_of, operation_of
@@ -85,9 +85,11 @@ def _kept(part: str, kind: Callable[..., Any]) -> list[Any]:
 
 
 def accuracy(console: Console, options: argparse.Namespace) -> None:
-    """Bands on every trace, and 48 hours of hourly means on those with a rhythm."""
+    """Bands on every trace and drawn load, and 48 hours of hourly means on the traces with a rhythm."""
     names = trace_names(options.traces)
     _keep("accuracy", _spread(console, "accuracy", accuracy_of, [(options.traces, name) for name in names]))
+    each = [(kind, seed) for kind in DRAWN_KINDS for seed in DRAWN_SEEDS]
+    _keep("drawn_accuracy", _spread(console, "accuracy, drawn loads", drawn_accuracy_of, each))
     rhythmic = [name for name in names if kind_of(load_trace(options.traces, name)) == "load"]
     _keep(
         "two_days", _spread(console, "two days", two_days_of, [(options.traces, name) for name in rhythmic])
@@ -147,7 +149,7 @@ def summary(console: Console, traces: Path) -> dict[str, Figure]:
     print_operations(console, [*rows, *more])
     path = PIECES / "cost.json"
     figures = {
-        **accuracy_figures(bands, ahead),
+        **accuracy_figures(bands, _kept("drawn_accuracy", Accuracy), ahead),
         **operation_figures(rows, more),
         **generated_figures(_kept("generated", generated.Price)),
         **(json.loads(path.read_text("utf-8")) if path.exists() else {}),

@@ -15,6 +15,7 @@ from peaker.domain.forecasting import LoadSeries, forecast_demand
 from peaker.domain.forecasting.record import pinball
 from peaker.domain.forecasting.series import DAY_SECONDS
 
+from bench.forecast.rhythms import series_of
 from bench.forecast.traces import load_trace
 
 Floats = NDArray[np.float64]
@@ -24,13 +25,19 @@ LEVELS = (0.9, 0.95)
 
 @dataclass(frozen=True)
 class Accuracy:
-    """One trace: per bucket the mean pinball of ours and of last week, coverage, points."""
+    """One load: per bucket the mean pinball of ours and of last week, coverage, points.
+
+    seen_before is the share of the loads that were no higher than any in the history of their forecast, which is what a
+    fleet sized by the highest load ever seen covers; covered_seen_before is p95's coverage of those.
+    """
 
     trace: str
     ours: dict[str, list[float]]
     last_week: dict[str, list[float]]
     coverage: dict[str, list[float]]
     points: list[int]
+    seen_before: float
+    covered_seen_before: float
 
 
 def scored_origins(series: LoadSeries) -> list[int]:
@@ -43,8 +50,19 @@ def scored_origins(series: LoadSeries) -> list[int]:
 
 
 def accuracy_of(task: tuple[Path, str]) -> Accuracy:
+    """One trace of a folder."""
     folder, name = task
-    series = load_trace(folder, name)
+    return scored(name, load_trace(folder, name))
+
+
+def drawn_accuracy_of(task: tuple[str, int]) -> Accuracy:
+    """One drawn load with a rhythm: kind and seed."""
+    kind, seed = task
+    return scored(f"{kind} {seed}", series_of(kind, seed))
+
+
+def scored(name: str, series: LoadSeries) -> Accuracy:
+    """Bands of any load against what came."""
     day = series.steps_per_day
     origins = scored_origins(series)
     horizons = np.arange(1, day + 1)
@@ -56,6 +74,8 @@ def accuracy_of(task: tuple[Path, str]) -> Accuracy:
     ours: dict[tuple[int, float], list[Floats]] = {}
     theirs: dict[tuple[int, float], list[Floats]] = {}
     covered: dict[tuple[int, float], list[Floats]] = {}
+    known: list[Floats] = []
+    known_covered: list[Floats] = []
     for number, origin in enumerate(origins):
         actual = values[origin + horizons]
         week = values[origin + horizons - 7 * day]
@@ -65,8 +85,12 @@ def accuracy_of(task: tuple[Path, str]) -> Accuracy:
             issued = forecast_demand(
                 series.until(_end_of(series, origin)).last_days(63), 70 * 60.0, reach_seconds=DAY_SECONDS
             )
+            seen = np.isfinite(actual)
+            before = actual[seen] <= np.nanmax(values[max(0, origin + 1 - 63 * day) : origin + 1])
+            known.append(before.astype(float))
+            known_covered.append((actual <= issued.quantile(0.95) * (1 + 1e-9))[seen][before].astype(float))
             for bucket in range(len(BUCKET_ENDS_MINUTES)):
-                at = (buckets == bucket) & np.isfinite(actual)
+                at = (buckets == bucket) & seen
                 if not at.any():
                     continue
                 pool = np.concatenate(errors[bucket])
@@ -89,7 +113,10 @@ def accuracy_of(task: tuple[Path, str]) -> Accuracy:
         }
 
     points = [sum(len(part) for part in ours[bucket, LEVELS[0]]) for bucket in present]
-    return Accuracy(name, means(ours), means(theirs), means(covered), points)
+    return Accuracy(
+        name, means(ours), means(theirs), means(covered), points, float(np.concatenate(known).mean()),
+        float(np.concatenate(known_covered).mean()),
+    )  # fmt: skip
 
 
 def _mean_before(values: Floats, origin: int, day: int) -> float:

@@ -22,7 +22,7 @@ from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.planning.scaling_policy import Capacity, ScalingPolicy
 from peaker.usecases.forecast.forecast_load import scaling_policy
 
-from bench.forecast.rhythms import STEP_SECONDS, load_of
+from bench.forecast.rhythms import series_of
 from bench.forecast.traces import first_test_step, kind_of, load_trace
 from environments.schema import load_environment
 from peaker_backtest.aws_predictive import simulate_aws_predictive
@@ -45,7 +45,6 @@ LEAD_SPREAD = 1.25
 RULES = ("deployed", "idealised")
 _MOST_REPLICAS = 30
 _HORIZON_SECONDS = 86_400
-_DRAWN_START_SECONDS = 1_767_225_600.0
 
 
 @dataclass(frozen=True)
@@ -171,6 +170,6 @@ def _row(
 def drawn_operation_of(task: tuple[str, int, int]) -> Operation:
     """One row of a drawn load with a rhythm, by the deployed rules: its last three weeks."""
     kind, seed, minutes = task
-    series = LoadSeries(_DRAWN_START_SECONDS, STEP_SECONDS, load_of(kind, seed))
+    series = series_of(kind, seed)
     first = len(series.values) - 21 * series.steps_per_day
     return operate(f"{kind} {seed}", series, first, minutes, "deployed")

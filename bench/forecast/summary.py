@@ -19,8 +19,14 @@ _IDEAL_MUST = dict(zip(LEAD_MINUTES, (0.45, 0.32, 0.20), strict=True))
 _TOLERANCE = 1 + 1e-9
 
 
-def accuracy_figures(bands: Sequence[Accuracy], ahead: Sequence[TwoDays]) -> dict[str, Figure]:
-    """Pinball loss against last week's value, coverage, and the deciles two days ahead."""
+def accuracy_figures(
+    bands: Sequence[Accuracy], drawn: Sequence[Accuracy], ahead: Sequence[TwoDays]
+) -> dict[str, Figure]:
+    """Pinball loss against last week's value, coverage, and the deciles two days ahead.
+
+    A load above all that was seen before can be covered by nothing that is made of what was seen; where a trace is
+    full of them the ceiling says so, and the coverage of the others stands beside it.
+    """
     figures: dict[str, Figure] = {}
     if bands:
         loss = geometric([ratio for one in bands for ratio in ratios(one, 0.95)])
@@ -31,7 +37,17 @@ def accuracy_figures(bands: Sequence[Accuracy], ahead: Sequence[TwoDays]) -> dic
             "pooled_coverage_p95": figure(cover95, "0.93 to 0.97", 0.93 <= cover95 <= 0.97),
             "pooled_coverage_p90": figure(cover90, "0.88 to 0.93", 0.88 <= cover90 <= 0.93),
             "worst_trace_coverage_p95": figure(worst, ">= 0.90", worst >= 0.90),
-        }
+            "worst_trace_coverage_of_the_highest_load_ever_seen": stated(
+                min(one.seen_before for one in bands), "none; a ceiling for every band"
+            ),
+            "worst_trace_coverage_p95_of_loads_seen_before": figure(
+                min(one.covered_seen_before for one in bands), ">= 0.90",
+                min(one.covered_seen_before for one in bands) >= 0.90,
+            ),
+        }  # fmt: skip
+    if drawn:
+        worst = min(pooled_coverage([one], 0.95) for one in drawn)
+        figures["drawn_worst_coverage_p95"] = figure(worst, ">= 0.90", worst >= 0.90)
     if ahead:
         share = float(np.mean([one.ours / one.naive for one in ahead]))
         figures["two_days_quantile_loss_to_seasonal_naive"] = stated(share, "0.62")

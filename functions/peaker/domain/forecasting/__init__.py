@@ -1,7 +1,8 @@
 """Load forecasts with honest error bands, on numpy alone.
 
 series: history on an even grid; forecaster: the entry point; blend, ridge, smoothing, experts: the models;
-intervals: split-conformal bands; control: their width, learned online; days_ahead: from the second day on;
+intervals: split-conformal bands; control: their width, learned online; guards: what they
+say at least; days_ahead: from the second day on;
 record: rolling-origin scores; forecast: what is issued.
 """
 

@@ -9,11 +9,13 @@ What it does with hard input, in one place (each has a test):
 - one point above 3 x p99: not believed until a second one follows within three steps.
 - a level shift: the experts that follow the level gain weight within hours; until then the guard keeps the
   upper bands at least at "what we see now persists in full", and forbids scale-in for an hour.
+- an outage: once half of a rare fall is gone, the upper bands expect all of it back (guards.py).
 - a series of zeros or of one value: that value, with a band as wide as its past errors (none).
 - clock changes: times are seconds since the epoch, so no hour is lost or doubled; the shape's jump by one
   hour is a deviation that the level views absorb, and a week later it is the shape.
 - bands that cover too little: their width follows what came (control.py), so cost grows in proportion. What still
-  falls short of it takes trust away bit by bit (`wary`); `degraded` is left for what cannot be forecast at all.
+  falls short of it takes trust away bit by bit (`wary`); `degraded` is left for what cannot be forecast at all, and
+  its upper bands are at least the quantiles of the last week.
 - growth: no band reaches above the highest load of four weeks by more than a week's growth, once it is measured.
 - a utilisation instead of a demand: said in the reasons, and `degraded`, because scaling itself changes it; for the
   same reason a low one removes nothing.
@@ -25,15 +27,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .blend import BLEND, FittedModels
 from .control import Controlled, controlled, interpolated, widened
 from .days_ahead import SHORTEST_REACH_DAYS, DaysAhead
 from .experts import HOLT_WINTERS, LAST_WEEK, LAST_WEEK_TREND, PERSISTENCE, YESTERDAY
 from .forecast import LEVELS, Forecast, Rise, Standing, rises
+from .guards import Guards, Seen, guards_of
 from .intervals import interpolate_knots
-from .panel import Panel, believable, build_panel, highest_loads, hour_deviation
+from .panel import Panel, believable, build_panel, highest_loads
 from .record import Record, knot_for, recent_error, trailing_record
 from .series import DAY_SECONDS, KEPT_HISTORY_DAYS, Floats, Ints, LoadSeries
 
@@ -45,7 +47,6 @@ STALE_SECONDS = 3600.0
 TRUSTED_COVERAGE = 0.88
 UNFORECASTABLE_COVERAGE = 0.65
 SWITCH_GAIN = 0.03
-_GUARDED_FROM = 0.9
 _CONTROLLED_MINUTES = (60, 240, 1440)
 _WORTH_SCORING = 1.5
 _SATURATED_SHARE = 0.002
@@ -66,13 +67,13 @@ class FittedForecaster:
     standing: Standing
     trust: float
     coverage: float | None
-    guard_limit: float
+    guards: Guards
     factors: Floats
     reasons: tuple[str, ...]
     utilisation: bool = False
 
-    def issue(self, origins: Ints, horizons: Ints, levels: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """(load quantiles [origin, horizon, level], level shift seen [origin])."""
+    def issue(self, origins: Ints, horizons: Ints, levels: Floats) -> tuple[Floats, Seen]:
+        """(load quantiles [origin, horizon, level], what the last hour shows at each origin)."""
         models, panel = self.models, self.models.panel
         wanted = np.concatenate([[0.5], levels])
         offsets = widened(models.bands(self.model).offsets(origins, wanted), self.factors, wanted)[:, :, 1:]
@@ -80,15 +81,10 @@ class FittedForecaster:
         middle = models.points(self.model, origins, horizons)[:, :, None]
         highest = np.maximum(highest_loads(panel)[origins][:, None, None], middle)
         z = np.minimum(middle + spread, highest)
-        deviation = hour_deviation(panel)[origins]
-        shifted = np.nan_to_num(deviation, nan=0.0) > self.guard_limit
-        if shifted.any():
-            target = origins[:, None] + horizons[None, :]
-            persists = panel.profile_ahead[target] + np.nan_to_num(deviation)[:, None]
-            floor = np.where(shifted[:, None], persists, -np.inf)
-            z = np.where(levels >= _GUARDED_FROM, np.maximum(z, floor[:, :, None]), z)
+        seen = self.guards.seen(origins)
+        z = self.guards.raised(z, origins, horizons, levels, seen)
         z = np.minimum(np.maximum.accumulate(z, axis=2), models.highest)
-        return panel.load(z), shifted
+        return panel.load(z), seen
 
 
 def fit_models(series: LoadSeries, fit_steps: int | None = None) -> FittedModels:
@@ -126,11 +122,9 @@ def judge_models(models: FittedModels, lead_seconds: float) -> FittedForecaster:
         trust = 0.0
     if trust <= 0:
         standing = Standing.DEGRADED
-    recent = hour_deviation(panel)[max(0, panel.fit_steps - 28 * panel.day) : panel.fit_steps]
-    recent = recent[np.isfinite(recent)]
-    guard = float(np.quantile(recent, 0.99)) if len(recent) > 24 else np.inf
+    guards = guards_of(panel, unforecastable=trust <= 0)
     return FittedForecaster(
-        models, model, records.get(model), best_naive, standing, trust, coverage, guard, factors,
+        models, model, records.get(model), best_naive, standing, trust, coverage, guards, factors,
         tuple(reasons), utilisation,
     )  # fmt: skip
 
@@ -201,20 +195,22 @@ def forecast_demand(
     fitted = judge_models(fit_models(trimmed), lead_seconds)
     horizons = np.arange(1, trimmed.steps_per_day + 1)
     newest = np.array([len(trimmed.values) - 1])
-    loads, shifted = fitted.issue(newest, horizons, np.array(wanted))
+    loads, hour = fitted.issue(newest, horizons, np.array(wanted))
     later, later_step = _later(fitted.models.panel, newest, np.array(wanted), reach_seconds)
     standing = Standing.DEGRADED if utilisation else fitted.standing
     if days < SCALE_OUT_ONLY_BELOW_DAYS:
         reasons.append(f"{days:.1f} days of history: it may add replicas, it may not remove any")
         if standing in {Standing.NORMAL, Standing.WARY}:
             standing = Standing.SCALE_OUT_ONLY
-    if shifted[0]:
+    if hour.shifted[0]:
         reasons.append(
             "level shift: the last hour was higher than 99 % of the last 28 days; no scale-in for an hour"
         )
+    if hour.returning[0]:
+        reasons.append("the load comes back from a rare low: the upper bands expect all of it back")
     return Forecast(
         issued_at, series.step_seconds, wanted, loads[0], standing, fitted.model, (*reasons, *fitted.reasons),
-        coverage=fitted.coverage, age_seconds=age, last_load=last_load, shifted=bool(shifted[0]), stale=stale,
+        coverage=fitted.coverage, age_seconds=age, last_load=last_load, shifted=bool(hour.shifted[0]), stale=stale,
         numbers=_numbers(fitted, days), later_quantiles=None if later is None else later[0],
         later_step_seconds=later_step, trust=fitted.trust, rise=rises(trimmed, newest)[0],
         utilisation=bool(utilisation),
@@ -275,8 +271,8 @@ def rolling_forecasts(
             yield (
                 origin,
                 tuple(
-                    _judged(plain, judged, loads[row], bool(shifted[row]))
-                    for judged, (loads, shifted) in issued
+                    _judged(plain, judged, loads[row], bool(hour.shifted[row]))
+                    for judged, (loads, hour) in issued
                 ),
             )
 

@@ -1,0 +1,96 @@
+"""Where the errors of the past are no guide: the least that the upper bands say, whatever the errors were.
+
+A rise that was hardly ever seen is taken to last. A fall that was hardly ever seen, and of which half is gone again, is
+taken to go in full: an outage ends faster than the errors of usual days let a band rise. A load that cannot be
+forecast is what it was in the last week.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .panel import Panel, hour_deviation
+from .series import Floats, Ints
+
+GUARDED_FROM = 0.9
+_MEMORY_DAYS = 28
+_RARE = 0.01
+# A fall this young is not yet among those that it is compared with.
+_FALL_DAYS = 1.5
+_LEAST_HOURS = 24
+_CLIMATE_DAYS = 7
+_GONE_SHARE = 0.5
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Guards:
+    """What was usual when the models were fitted.
+
+    rose_above and fell_below are deviations of an hour from the profile, in z, that were passed in 1 % of four weeks;
+    infinite where too little is known. usual are the deviations, in z, of the loads before a fall; climate is the last
+    week's loads in z, where nothing can be forecast.
+    """
+
+    panel: Panel
+    rose_above: float
+    fell_below: float
+    usual: Floats
+    climate: Floats | None
+
+    def seen(self, origins: Ints) -> Seen:
+        """What the hour before each origin shows."""
+        deviation = hour_deviation(self.panel)
+        fall = round(_FALL_DAYS * self.panel.day)
+        now = np.nan_to_num(deviation[origins], nan=0.0)
+        before = [deviation[max(0, at - fall) : at + 1] for at in origins]
+        lowest = np.array([np.fmin.reduce(each, initial=0.0) for each in before], dtype=float)
+        returning = (now < self.fell_below) & (now > (1 - _GONE_SHARE) * lowest)
+        return Seen(now, now > self.rose_above, returning)
+
+    def raised(self, z: Floats, origins: Ints, horizons: Ints, levels: Floats, seen: Seen) -> Floats:
+        """Quantiles z [origin, horizon, level] from p90 on, at least what the guards say."""
+        profile = self.panel.profile_ahead[origins[:, None] + horizons[None, :]][:, :, None]
+        floor = np.full(z.shape, -np.inf)
+        rows = seen.shifted
+        floor[rows] = profile[rows] + seen.deviation[rows, None, None]
+        rows = seen.returning
+        if rows.any():
+            floor[rows] = profile[rows] + np.quantile(self.usual, levels)
+        if self.climate is not None and len(self.climate):
+            floor = np.maximum(floor, np.quantile(self.climate, levels))
+        return np.where(levels >= GUARDED_FROM, np.maximum(z, floor), z)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Per origin: the last hour's deviation in z, whether it is a rare rise, whether a rare fall goes away."""
+
+    deviation: Floats
+    shifted: Flags
+    returning: Flags
+
+
+def guards_of(panel: Panel, *, unforecastable: bool) -> Guards:
+    """The guards from the panel's first `fit_steps`."""
+    fit, day = panel.fit_steps, panel.day
+    since = max(0, fit - _MEMORY_DAYS * day)
+    deviation = hour_deviation(panel)
+    risen = _known(deviation[since:fit])
+    before = max(since, fit - round(_FALL_DAYS * day))
+    fallen = _known(deviation[since:before])
+    return Guards(
+        panel=panel,
+        rose_above=float(np.quantile(risen, 1 - _RARE)) if len(risen) > _LEAST_HOURS else np.inf,
+        fell_below=float(np.quantile(fallen, _RARE)) if len(fallen) > _LEAST_HOURS else -np.inf,
+        usual=_known((panel.believed[:fit] - panel.profile_ahead[:fit])[since:before]),
+        climate=_known(panel.believed[max(0, fit - _CLIMATE_DAYS * day) : fit]) if unforecastable else None,
+    )
+
+
+def _known(values: Floats) -> Floats:
+    return np.asarray(values[np.isfinite(values)], dtype=float)

@@ -1,0 +1,66 @@
+"""Where the bands' own past errors are no guide: what is seen, or what was usual, counts at least."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from peaker.domain.forecasting import LoadSeries, Standing, forecast_demand
+
+from tests.unit.domain.forecasting.loads import daily, series
+
+HOUR = 3600.0
+DAY = 96
+DAYS = 28
+
+
+def out_for_a_day(left: float, back_to: float, hours_back: float) -> LoadSeries:
+    """Four weeks; in the last 20 hours the load fell to the share `left`, and rose to `back_to` in its last hours."""
+    values = daily(DAYS)
+    fell = round(20 * DAY / 24)
+    values[-fell:] *= left
+    if hours_back:
+        back = round(hours_back * DAY / 24)
+        values[-back:] *= np.geomspace(1.0, back_to / left, back)
+    return series(values)
+
+
+def missed(known: LoadSeries, level: float = 0.95) -> float:
+    """Share of a usual day after it that lies above the band."""
+    usual = daily(DAYS + 1)[DAYS * DAY :]
+    return float((usual > forecast_demand(known, HOUR).quantile(level)).mean())
+
+
+def test_a_load_that_comes_back_from_an_outage_is_expected_back_in_full() -> None:
+    coming_back = out_for_a_day(left=0.02, back_to=0.4, hours_back=3)
+    assert missed(coming_back) <= 0.2
+    reasons = forecast_demand(coming_back, HOUR).reasons
+    assert any("comes back" in reason for reason in reasons)
+
+
+def test_a_load_that_stays_away_is_not_waited_for() -> None:
+    away = out_for_a_day(left=0.02, back_to=0.02, hours_back=0)
+    usual = daily(DAYS + 1)[DAYS * DAY :]
+    forecast = forecast_demand(away, HOUR)
+    assert not any("comes back" in reason for reason in forecast.reasons)
+    assert forecast.quantile(0.9).mean() < 0.5 * usual.mean()
+
+
+def test_the_median_says_nothing_of_a_return_before_it_is_there() -> None:
+    coming_back = out_for_a_day(left=0.02, back_to=0.4, hours_back=3)
+    usual = daily(DAYS + 1)[DAYS * DAY :]
+    assert forecast_demand(coming_back, HOUR).quantile(0.5).mean() < usual.mean()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bands_of_what_cannot_be_forecast_are_those_of_the_last_week(seed: int) -> None:
+    """Pulses that come when they like and stand at 100: of the loads ahead, the week's p95 says most."""
+    random = np.random.default_rng(seed)
+    values = 30 + random.normal(0, 1, (DAYS + 1) * DAY)
+    starts = random.random(len(values)) < 0.02
+    pulses = np.convolve(starts, np.ones(4), "full")[: len(values)] > 0
+    values[pulses] = 100.0
+    forecast = forecast_demand(series(values[: DAYS * DAY]), HOUR)
+    assert forecast.standing is Standing.DEGRADED
+    week = np.quantile(values[(DAYS - 7) * DAY : DAYS * DAY], 0.95)
+    assert forecast.quantile(0.95)[:DAY].min() >= week - 1e-6
+    assert (values[DAYS * DAY :] <= forecast.quantile(0.95) + 1e-6).mean() >= 0.9
