@@ -187,7 +187,10 @@ def unforecastable(scenario: Scenario) -> Iterator[tuple[int, Forecast]]:
 class Price:
     """Replica-hours of one case, and of the simple choices: reactive scaling that is short as much, a static peak.
 
-    lucky_hours are those of the cheapest reactive target that was short as little: one that is known only afterwards.
+    Several targets may be short as much, by other lead times that were drawn and other moments at which they began:
+    reactive_hours are those of the cheapest of them, named_hours of the highest target of them, the one that asks for
+    the fewest replicas at every load and so is named before the load was seen. lucky_hours are those of the cheapest
+    target that was short as little, whichever it is.
     """
 
     number: int
@@ -195,6 +198,7 @@ class Price:
     hours: float
     short: float
     reactive_hours: float
+    named_hours: float
     lucky_hours: float
     static_hours: float
 
@@ -202,6 +206,11 @@ class Price:
     def over_the_bound(self) -> float:
         """Above 1: dearer than the cheapest of both."""
         return self.hours / min(self.reactive_hours, self.static_hours)
+
+    @property
+    def over_the_named(self) -> float:
+        """Above 1: dearer than both choices that can be made before the load is seen."""
+        return self.hours / min(self.named_hours, self.static_hours)
 
 
 def degraded_price(case: Case) -> Price:
@@ -227,6 +236,8 @@ def _price(case: Case, ours: Outcome) -> Price:
     scenario = case.scenario
     reactive = [simulate_reactive(scenario, target) for target in TARGETS]
     lucky = [one.replica_hours for one in reactive if one.short_share <= ours.short_share]
+    same = [one.replica_hours for one in reactive if one.short_share == ours.short_share]
+    between = _hours_between(ours, reactive)
     # The fleet that is there at the beginning is part of the days that a static one is sized for.
     peak = max(scenario.start_with or 0, static_replicas(scenario, scenario.load()))
     return Price(
@@ -234,17 +245,15 @@ def _price(case: Case, ours: Outcome) -> Price:
         kind=case.kind,
         hours=ours.replica_hours,
         short=ours.short_share,
-        reactive_hours=_hours_at_equal_shortage(ours, reactive),
+        reactive_hours=min(same, default=between),
+        named_hours=same[0] if same else between,
         lucky_hours=min(lucky, default=np.inf),
         static_hours=peak * (scenario.last - scenario.first) * scenario.step_seconds / 3600,
     )
 
 
-def _hours_at_equal_shortage(ours: Outcome, reactive: Sequence[Outcome]) -> float:
-    """Of reactive scaling that is short as often: the cheapest such target, else between the two around it."""
-    same = [one.replica_hours for one in reactive if one.short_share == ours.short_share]
-    if same:
-        return min(same)
+def _hours_between(ours: Outcome, reactive: Sequence[Outcome]) -> float:
+    """Of reactive scaling between the two targets whose shortage is around ours."""
     ordered = sorted(reactive, key=lambda each: (each.short_share, each.replica_hours))
     shares, hours = [each.short_share for each in ordered], [each.replica_hours for each in ordered]
     return float(np.interp(ours.short_share, shares, hours))

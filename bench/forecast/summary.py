@@ -93,13 +93,21 @@ def operation_figures(rows: Sequence[Operation], drawn: Sequence[Operation]) -> 
 
 
 def generated_figures(prices: Sequence[Price]) -> dict[str, Figure]:
-    """How many drawn cases are dearer than the cheapest of reactive scaling as short, and of a static peak."""
+    """How many drawn cases are dearer than the cheapest of reactive scaling as short, and of a static peak.
+
+    Where several targets of reactive scaling are as short, the cheapest is known only afterwards: the second figure
+    counts against the one that is known before.
+    """
     if not prices:
         return {}
     dearer = sum(one.over_the_bound > _TOLERANCE for one in prices)
+    named = sum(one.over_the_named > _TOLERANCE for one in prices)
+    worst = max(one.over_the_bound for one in prices)
     return {
         "generated_loads": figure(len(prices), ">= 5000", len(prices) >= 5000),
         "generated_loads_dearer_than_the_bound": figure(dearer, "0", dearer == 0),
+        "generated_loads_worst_over_the_bound": stated(worst, "1.0"),
+        "generated_loads_dearer_than_what_can_be_chosen_before": figure(named, "0", named == 0),
         "generated_loads_dearer_than_a_lucky_target": stated(
             sum(one.hours > _TOLERANCE * one.lucky_hours for one in prices), "0; known only afterwards"
         ),
