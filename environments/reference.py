@@ -55,6 +55,8 @@ _UNITS = {
     "_samples": "samples",
     "_ratio": "times",
     "_margin": "times",
+    "_lead_times": "lead times",
+    "headroom": "share",
     "factor": "times",
     "min_queries": "queries",
     "capacity_per_replica": "of the load metric",

@@ -15,16 +15,9 @@ from peaker.domain.forecasting.record import pinball
 from peaker.domain.planning.scaling_policy import horizon_needed_seconds
 from peaker.domain.planning.worth import Course, Worth, judge_worth, short_weight
 
-from peaker_backtest.aws_predictive import simulate_aws_predictive
+from peaker_backtest.rivals import simulate_aws_predictive, simulate_reactive, simulate_static_peak
 from peaker_backtest.scenario import Options
-from peaker_backtest.simulation import (
-    Outcome,
-    Scenario,
-    oracle_forecasts,
-    simulate_forecasts,
-    simulate_reactive,
-    simulate_static_peak,
-)
+from peaker_backtest.simulation import Outcome, Scenario, oracle_forecasts, simulate_forecasts
 
 Floats = NDArray[np.float64]
 REACTIVE_TARGETS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4)

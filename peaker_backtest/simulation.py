@@ -1,13 +1,13 @@
 """A closed loop over a past load: decisions, replicas that take their time, minutes short, replica-hours.
 
-Peaker's own decision function runs here, on the forecasts that it would have had. The others are reactive scaling
-with the same lead time, static fleets, and an oracle: Peaker's rules with a forecast that knows the future.
+Peaker's own decision function runs here, on the forecasts that it would have had, with one policy or with several side
+by side, and on those of an oracle, which knows the future. Its rivals are in rivals.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,11 +17,15 @@ from peaker.domain.issued import CheckState
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts, replicas_for
 from peaker.domain.planning.scaling import Action, decide
-from peaker.domain.planning.scaling_policy import Capacity, ScalingPolicy
+from peaker.domain.planning.scaling_policy import (
+    KEEP_LEAD_TIMES,
+    Capacity,
+    ScalingPolicy,
+    with_headroom,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-STATIC_LOOK_BACK_DAYS = 28
 _DRAWN_FROM = 20_260_101
 # Standard deviations from the median to the 90th percentile of a normal distribution.
 _NORMAL_P90 = 1.2816
@@ -43,6 +47,8 @@ class Scenario:
     low_checks_needed: int = 3
     minimum_lifetime_seconds: float = 3600.0
     builds_at_once: int | None = None
+    headroom: float = 0.0
+    keep_lead_times: float = KEEP_LEAD_TIMES
     # p90 over median of the lead times: 1 is a lead time that never differs. Each build draws its own.
     lead_spread: float = 1.0
     # Replicas that every policy but the static one starts with; None: what the hour before took, and a tenth more.
@@ -80,11 +86,12 @@ class Scenario:
         return ScalingPolicy(
             min_replicas=self.min_replicas,
             max_replicas=self.max_replicas,
-            capacity=Capacity(self.capacity_per_replica, "given"),
+            capacity=with_headroom(Capacity(self.capacity_per_replica, "given"), self.headroom),
             quantile=self.quantile,
             period_seconds=float(self.decide_every_steps * self.step_seconds),
             minimum_lifetime_seconds=self.minimum_lifetime_seconds,
             low_checks_needed=self.low_checks_needed,
+            keep_lead_times=self.keep_lead_times,
             builds_at_once=self.builds_at_once,
         )
 
@@ -163,7 +170,7 @@ class Outcome:
 
 
 @dataclass
-class _FleetInTime:
+class FleetInTime:
     """Replicas that serve, replicas under way (step at which each begins to serve), births of peak replicas."""
 
     scenario: Scenario
@@ -196,11 +203,14 @@ class _FleetInTime:
         self.births = sorted(self.births)[count:]
 
 
-Decide = Callable[[int, _FleetInTime], Event | None]
+Decide = Callable[[int, FleetInTime], Event | None]
 
 
-def _run(name: str, scenario: Scenario, start_serving: int, decide_at: Decide) -> Outcome:
-    fleet = _FleetInTime(scenario, start_serving)
+def _course(
+    name: str, scenario: Scenario, start_serving: int, decide_at: Decide
+) -> Generator[None, None, Outcome]:
+    """One policy step by step; what it came to is the generator's value."""
+    fleet = FleetInTime(scenario, start_serving)
     fleet.births = [-np.inf] * max(0, start_serving - scenario.min_replicas)
     decisions = set(scenario.decision_steps())
     count = scenario.last - scenario.first
@@ -215,10 +225,26 @@ def _run(name: str, scenario: Scenario, start_serving: int, decide_at: Decide) -
                 events.append(event)
         serving[step - scenario.first] = fleet.serving
         paid[step - scenario.first] = fleet.serving + len(fleet.arrivals)
-    return _outcome(name, scenario, serving, paid, tuple(events))
+        yield
+    return outcome_of(name, scenario, serving, paid, tuple(events))
 
 
-def _outcome(name: str, scenario: Scenario, serving: Ints, paid: Ints, events: tuple[Event, ...]) -> Outcome:
+def _side_by_side(courses: Sequence[Generator[None, None, Outcome]]) -> list[Outcome]:
+    """What each course comes to, all of them advanced step by step: they are of one scenario."""
+    outcomes: list[Outcome] = []
+    while len(outcomes) < len(courses):
+        for course in courses:
+            try:
+                next(course)
+            except StopIteration as ended:
+                outcomes.append(ended.value)
+    return outcomes
+
+
+def outcome_of(
+    name: str, scenario: Scenario, serving: Ints, paid: Ints, events: tuple[Event, ...]
+) -> Outcome:
+    """What a course of replicas comes to, before the first compared step and from it on."""
     border = scenario.compared_from - scenario.first
     required = scenario.required()
 
@@ -251,6 +277,12 @@ def starting_replicas(scenario: Scenario) -> int:
     return min(scenario.max_replicas, max(scenario.min_replicas, wanted))
 
 
+def simulate_decisions(name: str, scenario: Scenario, decide_at: Decide) -> Outcome:
+    """One policy that needs no forecast of ours: what it does at the end of each step, given its fleet."""
+    (outcome,) = _side_by_side([_course(name, scenario, starting_replicas(scenario), decide_at)])
+    return outcome
+
+
 def simulate_forecasts(
     name: str,
     scenario: Scenario,
@@ -258,16 +290,40 @@ def simulate_forecasts(
     policy: ScalingPolicy | None = None,
 ) -> Outcome:
     """Peaker's decisions on the given forecasts: (step, forecast issued at its end), ascending."""
-    policy = scenario.policy() if policy is None else policy
-    lead = scenario.lead_time()
+    (outcome,) = simulate_policies(scenario, forecasts, [(name, policy or scenario.policy())])
+    return outcome
+
+
+def simulate_policies(
+    scenario: Scenario,
+    forecasts: Iterable[tuple[int, Forecast]],
+    policies: Sequence[tuple[str, ScalingPolicy]],
+) -> list[Outcome]:
+    """The decisions of several named policies on the same forecasts, each of which is made once."""
     source: Iterator[tuple[int, Forecast]] = iter(forecasts)
+    newest: tuple[int, Forecast] | None = None
+
+    def forecast_at(step: int) -> Forecast:
+        nonlocal newest
+        if newest is None or newest[0] < step:
+            newest = next(source)
+        if newest[0] != step:
+            raise ValueError(f"forecast of step {newest[0]} where that of {step} was expected")
+        return newest[1]
+
+    start = starting_replicas(scenario)
+    return _side_by_side(
+        [_course(name, scenario, start, _decider(scenario, policy, forecast_at)) for name, policy in policies]
+    )
+
+
+def _decider(scenario: Scenario, policy: ScalingPolicy, forecast_at: Callable[[int], Forecast]) -> Decide:
+    lead = scenario.lead_time()
     state = CheckState()
 
-    def decide_at(step: int, fleet: _FleetInTime) -> Event | None:
+    def decide_at(step: int, fleet: FleetInTime) -> Event | None:
         nonlocal state
-        at, forecast = next(source)
-        if at != step:
-            raise ValueError(f"forecast of step {at} where that of {step} was expected")
+        forecast = forecast_at(step)
         inputs = DecisionInputs(
             now_seconds=scenario.at_end_of(step),
             load_now=None if forecast.stale else forecast.last_load,
@@ -287,7 +343,7 @@ def simulate_forecasts(
             return Event(step, "scale_in", decision.surplus, decision.reason)
         return None
 
-    return _run(name, scenario, starting_replicas(scenario), decide_at)
+    return decide_at
 
 
 def oracle_forecasts(scenario: Scenario, horizon_steps: int) -> Iterator[tuple[int, Forecast]]:
@@ -314,81 +370,3 @@ def oracle_forecasts(scenario: Scenario, horizon_steps: int) -> Iterator[tuple[i
                 stale=False,
             ),
         )
-
-
-def simulate_reactive(scenario: Scenario, target: float) -> Outcome:
-    """Launch what the load of now takes at `target` utilisation; retire after max(60 min, L) below."""
-    return react(f"reactive at {target:.0%}", scenario, target, lambda _: 0.0)
-
-
-def react(name: str, scenario: Scenario, target: float, floor_at: Callable[[int], float]) -> Outcome:
-    """Reactive scaling at `target`, never below what the load that `floor_at` a step foresees takes."""
-    values = scenario.series.values
-    patience = max(3600.0, scenario.lead_seconds)
-    low_since: float | None = None
-
-    def decide_at(step: int, fleet: _FleetInTime) -> Event | None:
-        nonlocal low_since
-        load = values[step]
-        if not np.isfinite(load):
-            # An alarm without data is no alarm, and its low periods are counted from the beginning.
-            low_since = None
-            return None
-        least = replicas_for(floor_at(step), scenario.capacity_per_replica)
-        wanted = max(least, replicas_for(float(load) / target, scenario.capacity_per_replica))
-        wanted = min(scenario.max_replicas, max(scenario.min_replicas, wanted))
-        now = scenario.at_end_of(step)
-        coming = fleet.serving + len(fleet.arrivals)
-        if wanted > coming:
-            low_since = None
-            started = fleet.launch(step, wanted - coming)
-            return Event(step, "scale_out", started, f"load {load:g}") if started else None
-        if wanted >= fleet.serving:
-            low_since = None
-            return None
-        low_since = now if low_since is None else low_since
-        if now - low_since < patience:
-            return None
-        count = fleet.serving - wanted
-        fleet.retire(count)
-        low_since = None
-        return Event(step, "scale_in", count, f"load {load:g} for {patience / 60:.0f} min")
-
-    return _run(name, scenario, starting_replicas(scenario), decide_at)
-
-
-def simulate_static(scenario: Scenario) -> Outcome:
-    """Always as many replicas as the highest load of the four weeks before took."""
-    day = scenario.series.steps_per_day
-    since = max(0, scenario.first - STATIC_LOOK_BACK_DAYS * day)
-    before = scenario.series.values[since : scenario.first]
-    return _constant("static, sized by the past", scenario, static_replicas(scenario, before))
-
-
-def simulate_static_peak(scenario: Scenario) -> Outcome:
-    """The smallest constant fleet that is never short in the compared steps: nobody can know it before."""
-    compared = scenario.series.values[scenario.compared_from : scenario.last]
-    return _constant("static peak", scenario, static_replicas(scenario, compared))
-
-
-def static_replicas(scenario: Scenario, loads: Floats) -> int:
-    """Replicas that the highest of these loads takes, within the limits."""
-    seen = loads[np.isfinite(loads)]
-    wanted = replicas_for(float(seen.max()) if len(seen) else 0.0, scenario.capacity_per_replica)
-    return min(scenario.max_replicas, max(scenario.min_replicas, wanted))
-
-
-def _constant(name: str, scenario: Scenario, replicas: int) -> Outcome:
-    course = np.full(scenario.last - scenario.first, replicas, dtype=np.int64)
-    return _outcome(name, scenario, course, course.copy(), ())
-
-
-def short_at_equal_cost(outcome: Outcome, reactive: Sequence[Outcome]) -> float:
-    """The share of time short that reactive scaling would have had for the same replica-hours.
-
-    Interpolated between the reactive runs (one per target utilisation), and flat beyond their ends.
-    """
-    ordered = sorted(reactive, key=lambda each: each.replica_hours)
-    hours = [each.replica_hours for each in ordered]
-    shares = [each.short_share for each in ordered]
-    return float(np.interp(outcome.replica_hours, hours, shares))

@@ -95,6 +95,20 @@ class ForecastSettings(Settings):
         description="What an hour of a replica too many costs; goes with the other cost.",
         examples=[2.0],
     )
+    headroom: Number = Field(
+        default=0.0,
+        ge=0,
+        le=0.5,
+        description="Share of `capacity_per_replica` that is left free in every plan, on top of the quantile.",
+        examples=[0.1],
+    )
+    keep_lead_times: Number = Field(
+        default=2.0,
+        ge=1,
+        le=4,
+        description="For how many lead times ahead the forecast must stay low before a replica is given up.",
+        examples=[1.5],
+    )
     schedule_minutes: StrictInt = Field(
         ge=1, le=1_440, description="How often the forecast is made.", examples=[5]
     )

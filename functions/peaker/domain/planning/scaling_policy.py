@@ -82,6 +82,16 @@ def measured_capacity(
     return Capacity(by_knee, f"{knee}, so that much of the settings' {configured:g}")
 
 
+def with_headroom(capacity: Capacity, headroom: float) -> Capacity:
+    """The capacity to plan with, when the share `headroom` of it is to stay free."""
+    if headroom <= 0:
+        return capacity
+    return Capacity(
+        capacity.per_replica * (1 - headroom),
+        f"{capacity.basis}; {headroom:.0%} of {capacity.per_replica:g} stay free",
+    )
+
+
 @dataclass(frozen=True)
 class ScalingPolicy:
     """The rules of one cluster. Times in seconds unless the name says otherwise."""
@@ -108,9 +118,11 @@ def keep_seconds(lead_time: LeadTime, keep_lead_times: float = KEEP_LEAD_TIMES) 
     return max(keep_lead_times * lead_time.p90_seconds, 3600.0)
 
 
-def horizon_needed_seconds(lead_time: LeadTime, period_seconds: float) -> float:
+def horizon_needed_seconds(
+    lead_time: LeadTime, period_seconds: float, keep_lead_times: float = KEEP_LEAD_TIMES
+) -> float:
     """How far a forecast must reach for decisions until a period after its issue: the lead time and the keep window.
 
     An hour more, for the step that has not ended at the time of issue.
     """
-    return keep_seconds(lead_time) + 2 * period_seconds + 3600.0
+    return keep_seconds(lead_time, keep_lead_times) + 2 * period_seconds + 3600.0

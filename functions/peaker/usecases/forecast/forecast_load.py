@@ -39,6 +39,7 @@ from peaker.domain.planning.scaling_policy import (
     horizon_needed_seconds,
     minimum_lifetime_minutes,
     served_quantile,
+    with_headroom,
 )
 from peaker.domain.replicas.fleet import FleetState, ReplicaState
 from peaker.domain.runs.batch import Batch
@@ -191,18 +192,20 @@ def scaling_policy(
     return ScalingPolicy(
         min_replicas=settings.min_replicas,
         max_replicas=settings.max_replicas,
-        capacity=capacity_per_replica,
+        capacity=with_headroom(capacity_per_replica, settings.forecast.headroom),
         quantile=served_quantile(settings.forecast).value,
         period_seconds=60.0 * settings.forecast.schedule_minutes,
         minimum_lifetime_seconds=60.0 * minutes,
         hold_after_trouble_seconds=60.0 * settings.holds.minutes,
+        keep_lead_times=settings.forecast.keep_lead_times,
         builds_at_once=1,
     )
 
 
 def _forecast(series: LoadSeries, lead_time: LeadTime, settings: ClusterSettings) -> Forecast:
     """The forecast as far ahead as the decision looks: a week at least, two weeks at most."""
-    needed = horizon_needed_seconds(lead_time, 60.0 * settings.forecast.schedule_minutes)
+    wanted = settings.forecast
+    needed = horizon_needed_seconds(lead_time, 60.0 * wanted.schedule_minutes, wanted.keep_lead_times)
     reach = min(LONGEST_REACH_DAYS * DAY_SECONDS, max(SHORTEST_REACH_DAYS * DAY_SECONDS, needed))
     return forecast_demand(
         series, lead_time.p90_seconds, metric_name=settings.load_metric.name, reach_seconds=reach

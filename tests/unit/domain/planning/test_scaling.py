@@ -27,6 +27,7 @@ from peaker.domain.planning.scaling_policy import (
     minimum_lifetime_minutes,
     newsvendor_quantile,
     served_quantile,
+    with_headroom,
 )
 
 from peaker_contract.load_settings import ForecastSettings
@@ -384,6 +385,25 @@ def test_measurement_lowers_the_capacity_and_never_raises_it_above_the_settings(
     measured = measured_capacity(100.0, knee_share=knee_share, safe_rate=safe_rate)
     assert measured.per_replica == pytest.approx(capacity)
     assert says in measured.basis
+
+
+def test_headroom_is_taken_from_the_capacity_and_told() -> None:
+    measured = Capacity(100.0, "from the settings")
+    assert with_headroom(measured, 0.0) is measured
+    roomy = with_headroom(measured, 0.2)
+    assert roomy.per_replica == pytest.approx(80.0)
+    assert roomy.basis == "from the settings; 20% of 100 stay free"
+
+
+@pytest.mark.parametrize(("keep", "surplus"), [(1.0, 1), (4.0, 0)])
+def test_a_load_that_comes_later_keeps_a_replica_only_within_the_keep_window(
+    keep: float, surplus: int
+) -> None:
+    """150 for six hours, then 290; a lead time is two hours."""
+    later = forecast([150.0] * 6 + [290.0])
+    policy = replace(POLICY, keep_lead_times=keep)
+    full = known_now(serving=3)
+    assert decide(full, later, LEAD, policy, READY).surplus == surplus
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 from peaker.domain.issued import LoadPoints
 from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.prices import US_EAST_1
+from peaker.domain.planning.scaling_policy import Capacity
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.ledger import RunRow
 from peaker.ports import ForecastPorts
-from peaker.usecases.forecast.forecast_load import ForecastReport, forecast_load
+from peaker.usecases.forecast.forecast_load import ForecastReport, forecast_load, scaling_policy
 
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsUnavailable, UnknownCluster
@@ -276,6 +278,26 @@ def test_a_calendar_event_is_built_for_and_named(asked: dict[str, Any]) -> None:
 def test_a_calendar_event_that_is_over_asks_for_nothing() -> None:
     past = event(min_replicas=3) | {"from": "2026-11-20T12:00:00Z", "until": "2026-11-20T18:00:00Z"}
     assert world(0.3, calendar=[past]).check().required == 1
+
+
+def test_headroom_leaves_a_share_of_each_replica_free_and_says_so() -> None:
+    usual = world(1.0).check()
+    roomy = world(1.0, forecast={"headroom": 0.4, "schedule_minutes": 15}).check()
+    assert roomy.numbers["capacity_per_replica"] == pytest.approx(0.6 * usual.numbers["capacity_per_replica"])
+    assert roomy.required > usual.required
+
+
+def test_a_replica_is_kept_for_as_many_lead_times_as_the_settings_say() -> None:
+    policies = [
+        scaling_policy(
+            orders(forecast={"keep_lead_times": wanted, "schedule_minutes": 5}),
+            US_EAST_1,
+            None,
+            Capacity(100.0, ""),
+        )
+        for wanted in (1.0, 3.5)
+    ]
+    assert [policy.keep_lead_times for policy in policies] == [1.0, 3.5]
 
 
 def test_the_costs_of_being_short_and_of_a_spare_set_the_quantile() -> None:
