@@ -13,7 +13,15 @@ from rich.text import Text
 
 from peaker_backtest.errors import shown
 from peaker_backtest.report import BacktestReport
-from peaker_backtest.verdict import assumptions, headline, notes, weighted
+from peaker_backtest.verdict import (
+    SETTINGS_COLUMNS,
+    advice_on_settings,
+    assumptions,
+    headline,
+    notes,
+    table_settings,
+    weighted,
+)
 
 _SHOWN_FROM_SECONDS = 2.0
 _LINE_EVERY_SECONDS = 10.0
@@ -30,6 +38,11 @@ def print_report(console: Console, report: BacktestReport) -> None:
         _say(console, note)
     console.print()
     console.print(_policies(report))
+    rows = table_settings(report)
+    if rows:
+        console.print(_table("Settings: cost against shortage", SETTINGS_COLUMNS, rows))
+    for line in advice_on_settings(report):
+        _say(console, line)
     _say(console, "Assumed or given:")
     for line in assumptions(report):
         _say(console, f"- {line}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
@@ -13,6 +14,7 @@ from peaker_backtest.report import BacktestReport, days_of, iso_at
 from peaker_backtest.simulation import Event, Figures, Outcome, Scenario
 from peaker_backtest.verdict import (
     above_static_peak,
+    advice_on_settings,
     assumptions,
     headline,
     history_days,
@@ -46,6 +48,7 @@ def as_document(report: BacktestReport) -> dict[str, Any]:
         "replica_hour_usd": report.options.replica_hour_usd,
         "policies": [_policy(report, outcome) for outcome in report.policies],
         "above_static_peak": _above(report),
+        "settings": _settings(report),
         "accuracy": [
             {
                 "horizon_minutes": one.minutes,
@@ -156,6 +159,27 @@ def _above(report: BacktestReport) -> dict[str, Any] | None:
         "hours": round(found.hours, 2),
         "highest": found.highest,
         "why": [{"at": at, "replicas": replicas, "reason": reason} for at, replicas, reason in found.why],
+    }
+
+
+def _settings(report: BacktestReport) -> dict[str, Any] | None:
+    """Every choice that was tried, and what is proposed; figures are per week."""
+    if report.trials is None:
+        return None
+    proposal = report.trials.proposal
+    return {
+        "advice": proposal.advice.value,
+        "reason": proposal.reason,
+        "said": advice_on_settings(report),
+        "proposed": None if proposal.proposed is None else asdict(proposal.proposed.choice),
+        "now": asdict(proposal.now.choice),
+        "accepted_short_minutes": round(proposal.accepted_short_minutes, 2),
+        "saved_replica_hours": round(proposal.saved_replica_hours, 2),
+        "saved_usd": None if proposal.saved_usd is None else round(proposal.saved_usd, 2),
+        "tried": [
+            {**asdict(one.choice), "weeks": [asdict(week) for week in one.weeks]}
+            for one in report.trials.every
+        ],
     }
 
 

@@ -16,7 +16,16 @@ from peaker_backtest.console import ACCURACY_COLUMNS, POLICY_COLUMNS, table_accu
 from peaker_backtest.document import course
 from peaker_backtest.errors import shown
 from peaker_backtest.report import BacktestReport, iso_at
-from peaker_backtest.verdict import GLOSSARY, assumptions, headline, notes, weighted
+from peaker_backtest.verdict import (
+    GLOSSARY,
+    SETTINGS_COLUMNS,
+    advice_on_settings,
+    assumptions,
+    headline,
+    notes,
+    table_settings,
+    weighted,
+)
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SHOWN_DECISIONS = 200
@@ -36,6 +45,7 @@ def render_page(report: BacktestReport) -> str:
         "NOTES": "".join(f"<p>{html.escape(text)}</p>" for text in notes(report)),
         "POLICIES_TITLE": html.escape(policies),
         "POLICIES": _table(POLICY_COLUMNS, table_policies(report)),
+        "SETTINGS": _settings(report),
         "ASSUMPTIONS": "".join(f"<li>{html.escape(text)}</li>" for text in assumptions(report)),
         "ACCURACY": _table(ACCURACY_COLUMNS, table_accuracy(report)),
         "GLOSSARY": "".join(
@@ -48,6 +58,20 @@ def render_page(report: BacktestReport) -> str:
     page = _TEMPLATE.read_text(encoding="utf-8")
     # In one pass, so that text from the input that looks like a placeholder stays text.
     return re.sub(r"\{\{([A-Z_]+)\}\}", lambda found: parts[found[1]], page)
+
+
+def _settings(report: BacktestReport) -> str:
+    """What other settings would have cost, with its heading; nothing where none were tried."""
+    said = advice_on_settings(report)
+    if not said:
+        return ""
+    rows = table_settings(report)
+    table = _table(SETTINGS_COLUMNS, rows) if rows else ""
+    return (
+        "<h2>Settings: cost against shortage</h2>"
+        + "".join(f"<p>{html.escape(text)}</p>" for text in said)
+        + table
+    )
 
 
 def _cards(report: BacktestReport) -> Iterable[str]:

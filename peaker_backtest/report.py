@@ -12,12 +12,18 @@ from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.forecasting.record import pinball
-from peaker.domain.planning.scaling_policy import horizon_needed_seconds
 from peaker.domain.planning.worth import Course, Worth, judge_worth, short_weight
 
 from peaker_backtest.rivals import simulate_aws_predictive, simulate_reactive, simulate_static_peak
 from peaker_backtest.scenario import Options
-from peaker_backtest.simulation import Outcome, Scenario, oracle_forecasts, simulate_forecasts
+from peaker_backtest.simulation import (
+    Outcome,
+    Scenario,
+    oracle_forecasts,
+    simulate_forecasts,
+    simulate_policies,
+)
+from peaker_backtest.trials import Trials, judged, other_choices, policy_of, reach_seconds, remembered
 
 Floats = NDArray[np.float64]
 REACTIVE_TARGETS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4)
@@ -41,7 +47,8 @@ class HorizonAccuracy:
 class BacktestReport:
     """Everything that the table, the JSON and the page show.
 
-    worth is None where the load is too short to judge; the figures of the policies are then those of the whole replay.
+    worth is None where the load is too short to judge; the figures of the policies are then those of the whole replay,
+    and no other settings are tried.
     """
 
     source: str
@@ -55,6 +62,7 @@ class BacktestReport:
     aws: Outcome
     oracle: Outcome
     worth: Worth | None
+    trials: Trials | None
     accuracy: tuple[HorizonAccuracy, ...]
     lead_p50: Floats
     lead_p95: Floats
@@ -140,18 +148,22 @@ def run_backtest(
     """Run every policy; `tick` is called once per decision of Peaker."""
     tap = _Tap(scenario, tick)
     day = scenario.series.steps_per_day
-    reach = horizon_needed_seconds(scenario.lead_time(), scenario.policy().period_seconds)
+    reach = reach_seconds(scenario)
     rolling = rolling_forecasts(
         scenario.series, list(scenario.decision_steps()), [scenario.lead_seconds], day, reach
     )
-    peaker = simulate_forecasts("Peaker", scenario, tap.listen(rolling))
+    choices = [] if scenario.compare_from is None else other_choices(scenario)
+    policies = [("Peaker", scenario.policy()), *((str(one), policy_of(scenario, one)) for one in choices)]
+    peaker, *others = simulate_policies(scenario, remembered(tap.listen(rolling)), policies)
     reactive = tuple(simulate_reactive(scenario, target) for target in REACTIVE_TARGETS)
     static, aws = simulate_static_peak(scenario), simulate_aws_predictive(scenario)
-    worth = None
+    worth, trials = None, None
     if scenario.compare_from is not None:
         rivals = [_course(scenario, one) for one in (static, *reactive)]
         border = scenario.compared_from - scenario.first
         worth = judge_worth(_course(scenario, peaker), rivals, scenario.quantile, border)
+        tried = list(zip(choices, others, strict=True))
+        trials = judged(scenario, peaker, tried, options.accepted_short_minutes, options.replica_hour_usd)
     total = max(1, sum(tap.standings.values()))
     return BacktestReport(
         source=source,
@@ -167,6 +179,7 @@ def run_backtest(
             "oracle", scenario, oracle_forecasts(scenario, max(day, math.ceil(reach / scenario.step_seconds)))
         ),
         worth=worth,
+        trials=trials,
         accuracy=tuple(_accuracy(scenario, tap)),
         lead_p50=tap.lead_p50,
         lead_p95=tap.lead_p95,

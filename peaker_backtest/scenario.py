@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
+from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
 
 from peaker_backtest.errors import BadInput
@@ -21,6 +22,7 @@ DEFAULT_DAYS = 28
 # Twice that and a few hours is what the forecast reaches.
 MOST_LEAD_MINUTES = (LONGEST_REACH_DAYS - 1) * 1440 // 2
 PEAK_QUANTILE = 0.999
+MINUTES_A_WEEK = 7 * 1440
 NEEDED = (
     f"{WARM_UP_DAYS + LEAST_COMPARED_DAYS:.0f} are needed ({WARM_UP_DAYS:.0f} to warm up, in which nothing may be "
     f"removed, and {LEAST_COMPARED_DAYS:.0f} to compare)"
@@ -31,7 +33,8 @@ NEEDED = (
 class Options:
     """What a person or the cluster's settings ask for; `given_by` says who, by option, where it is not a default.
 
-    Minutes and days as their names say, capacity in load units per replica, price in USD per replica-hour.
+    Minutes and days as their names say, capacity in load units per replica, price in USD per replica-hour, headroom a
+    share of the capacity.
     """
 
     quantile: float
@@ -43,6 +46,10 @@ class Options:
     days: int = DEFAULT_DAYS
     minimum_lifetime_minutes: float = 60.0
     builds_at_once: int = 1
+    headroom: float = 0.0
+    keep_lead_times: float = KEEP_LEAD_TIMES
+    # A week; None: as long as the settings of now would have been short.
+    accepted_short_minutes: float | None = None
     given_by: dict[str, str] = field(default_factory=dict)
 
     def basis(self, option: str) -> str:
@@ -54,7 +61,7 @@ def check_options(options: Options) -> None:
     """Raises BadInput naming the first option that cannot be used. Infinite and not-a-number are refused by each."""
     capacity, price = options.capacity_per_replica, options.replica_hour_usd
     least, most = options.min_replicas, options.max_replicas
-    lifetime = options.minimum_lifetime_minutes
+    lifetime, accepted = options.minimum_lifetime_minutes, options.accepted_short_minutes
     checks = [
         (capacity is None or 0 < capacity < math.inf, "--capacity", capacity, "above 0"),
         (0.5 < options.quantile <= 0.99, "--quantile", options.quantile, "above 0.5, up to 0.99"),
@@ -68,6 +75,12 @@ def check_options(options: Options) -> None:
         (price is None or 0 <= price < math.inf, "--replica-hour-usd", price, "of 0 or more, in USD"),
         (1 <= options.days <= 3_650, "--days", options.days, "from 1 to 3,650"),
         (0 <= lifetime <= 43_200, "--minimum-lifetime-minutes", lifetime, "from 0 to 43,200 (30 days)"),
+        (0 <= options.headroom <= 0.5, "--headroom", options.headroom, "from 0 to 0.5, a share of the capacity"),
+        (1 <= options.keep_lead_times <= 4, "--keep-lead-times", options.keep_lead_times, "from 1 to 4"),
+        (
+            accepted is None or 0 <= accepted <= MINUTES_A_WEEK, "--accept-short-minutes", accepted,
+            f"from 0 to {MINUTES_A_WEEK:,}, the minutes of a week",
+        ),
         (0 <= options.builds_at_once <= 10_000, "--builds-at-once", options.builds_at_once, "of 0 or more"),
     ]  # fmt: skip
     for good, option, value, allowed in checks:
@@ -134,5 +147,7 @@ def make_scenario(series: LoadSeries, options: Options) -> Scenario:
         max_replicas=options.max_replicas,
         minimum_lifetime_seconds=60.0 * options.minimum_lifetime_minutes,
         builds_at_once=options.builds_at_once or None,
+        headroom=options.headroom,
+        keep_lead_times=options.keep_lead_times,
         compare_from=compared_from(series, first),
     )

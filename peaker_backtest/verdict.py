@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
+from peaker.domain.planning.settings_proposal import Advice, frontier
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, Answer, Worth, days_needed, short_weight
 
 from peaker_backtest.report import REACTIVE_TARGETS, BacktestReport, days_of, iso_at
@@ -135,9 +136,14 @@ def assumptions(report: BacktestReport) -> list[str]:
         f"Quantile: p{100 * scenario.quantile:g} of the forecast is served ({options.basis('--quantile')}). It stands "
         f"for {weight:g} spare replica-hours per replica-hour short, and so each one short is weighed."
     )
+    if scenario.headroom:
+        lines.append(
+            f"Headroom: {scenario.headroom:.0%} of each replica stays free ({options.basis('--headroom')})."
+        )
     lines.append(
         f"Replicas: {scenario.min_replicas} ({options.basis('--min-replicas')}) to {scenario.max_replicas:,} "
-        f"({options.basis('--max-replicas')}), kept {options.minimum_lifetime_minutes:g} min at least, "
+        f"({options.basis('--max-replicas')}), kept {options.minimum_lifetime_minutes:g} min at least and for the next "
+        f"{scenario.keep_lead_times:g} lead times, "
         + ("built one after the other" if options.builds_at_once == 1 else
            "any number built at once" if options.builds_at_once == 0 else
            f"{options.builds_at_once} built at once") + ", by every policy but the static one."
@@ -180,6 +186,65 @@ def _lead(report: BacktestReport) -> str:
         f"{text}: {options.lead_minutes:g} min ({options.basis('--lead-minutes')}), rounded up to whole steps, because "
         f"the load is replayed in steps of {scenario.step_seconds / 60:g} min."
     )
+
+
+def advice_on_settings(report: BacktestReport) -> list[str]:
+    """What other settings would have done in these weeks, and how to set them; empty where none were tried."""
+    if report.trials is None:
+        return []
+    found = report.trials.proposal
+    if found.advice is Advice.UNKNOWN:
+        return [f"Settings: nothing is proposed; {found.reason}."]
+    if found.proposed is None:
+        return [f"Settings: {found.now.choice} stay; {found.reason}."]
+    saved = abs(found.saved_replica_hours)
+    dollars = "" if found.saved_usd is None else f" (${abs(found.saved_usd):,.2f})"
+    less = "less" if found.saved_replica_hours >= 0 else "more"
+    choice = found.proposed.choice
+    weeks = "; ".join(
+        f"{mine.replica_hours:,.0f} h and {mine.short_minutes:,.0f} min against {theirs.replica_hours:,.0f} h and "
+        f"{theirs.short_minutes:,.0f} min"
+        for mine, theirs in zip(found.proposed.weeks, found.now.weeks, strict=True)
+    )
+    return [
+        f"Settings: {choice} would have taken {saved:,.0f} replica-hours{dollars} a week {less} than "
+        f"{found.now.choice}; {found.reason}.",
+        f"Week by week, against those of now: {weeks}.",
+        f"Nothing is changed. To have it so, set in the cluster's `forecast`: quantile: {choice.quantile:g}, headroom: "
+        f"{choice.headroom:g}, keep_lead_times: {choice.keep_lead_times:g}.",
+    ]
+
+
+SETTINGS_COLUMNS = (
+    "settings", "quantile", "headroom", "lead times kept", "replica-hours a week", "USD a week", "min short a week"
+)  # fmt: skip
+
+
+def table_settings(report: BacktestReport) -> list[list[str]]:
+    """Cost against shortage: the settings that no others beat at both, and those of now; the cheapest first."""
+    if report.trials is None or report.trials.proposal.advice is Advice.UNKNOWN:
+        return []
+    proposal = report.trials.proposal
+    shown = frontier(report.trials.every)
+    if proposal.now not in shown:
+        shown = sorted([*shown, proposal.now], key=lambda one: one.replica_hours_a_week)
+    rows = []
+    for one in shown:
+        mark = "now" if one is proposal.now else "proposed" if one is proposal.proposed else "tried"
+        dollars = report.dollars(one.replica_hours_a_week)
+        choice = one.choice
+        rows.append(
+            [
+                mark,
+                f"{choice.quantile:g}",
+                f"{choice.headroom:g}",
+                f"{choice.keep_lead_times:g}",
+                f"{one.replica_hours_a_week:,.0f}",
+                "unknown" if dollars is None else f"{dollars:,.2f}",
+                f"{one.short_minutes_a_week:,.0f}",
+            ]
+        )
+    return rows
 
 
 def notes(report: BacktestReport) -> list[str]:

@@ -110,6 +110,18 @@ def backtest_command(
         float | None, typer.Option(help="A replica is kept so long.", show_default="60")
     ] = None,
     builds_at_once: Annotated[int, typer.Option(help="Replicas built side by side; 0 for no limit.")] = 1,
+    headroom: Annotated[
+        float | None, typer.Option(help="Share of the capacity that stays free.", show_default="0")
+    ] = None,
+    keep_lead_times: Annotated[
+        float | None, typer.Option(help="Lead times ahead that a replica is kept for.", show_default="2")
+    ] = None,
+    accept_short_minutes: Annotated[
+        float | None,
+        typer.Option(
+            help="Minutes short a week that proposed settings may have.", show_default="as with those of now"
+        ),
+    ] = None,
     time_column: Annotated[
         str | None, typer.Option(help="Column with the time: its name, or its number from 1.")
     ] = None,
@@ -146,6 +158,9 @@ def backtest_command(
         "--max-replicas": max_replicas,
         "--replica-hour-usd": replica_hour_usd,
         "--minimum-lifetime-minutes": minimum_lifetime_minutes,
+        "--headroom": headroom,
+        "--keep-lead-times": keep_lead_times,
+        "--accept-short-minutes": accept_short_minutes,
     }
     try:
         _check_outputs(source, json_path, html_path)
@@ -198,6 +213,8 @@ def _options(
             "--max-replicas": settings.max_replicas,
             "--replica-hour-usd": hour.value if isinstance(hour, Known) else None,
             "--minimum-lifetime-minutes": settings.limits.minimum_lifetime_minutes,
+            "--headroom": settings.forecast.headroom,
+            "--keep-lead-times": settings.forecast.keep_lead_times,
         }
     quantile = served_quantile(settings.forecast if settings else None)
     configured["--quantile"] = quantile.value
@@ -216,8 +233,12 @@ def _options(
         for option, value in values.items()
         if value is not None
     }
-    if "capacity" in named:
-        named["capacity_per_replica"] = named.pop("capacity")
+    for option, name in (
+        ("capacity", "capacity_per_replica"),
+        ("accept_short_minutes", "accepted_short_minutes"),
+    ):
+        if option in named:
+            named[name] = named.pop(option)
     return Options(**named, days=days, builds_at_once=builds_at_once, given_by=basis)
 
 

@@ -294,6 +294,8 @@ OPTIONS = [
     ("--lead-minutes", "100000"), ("--quantile", "nan"), ("--quantile", "1.5"), ("--quantile", "0.5"),
     ("--quantile", "95"), ("--min-replicas", "0"), ("--min-replicas", "-1"), ("--max-replicas", "0"),
     ("--max-replicas", "100000000"), ("--builds-at-once", "-1"), ("--minimum-lifetime-minutes", "-1"),
+    ("--headroom", "0.6"), ("--headroom", "-0.1"), ("--headroom", "nan"), ("--keep-lead-times", "0.9"),
+    ("--keep-lead-times", "5"), ("--accept-short-minutes", "-1"), ("--accept-short-minutes", "10081"),
     ("--minimum-lifetime-minutes", "inf"), ("--minimum-lifetime-minutes", "nan"), ("--time-zone", "Nowhere/Land"),
     ("--separator", "dot"), ("--decimal", "hash"), ("--date-order", "ymd"), ("--load-column", "reads"),
     ("--json", "/nowhere/at/all.json"), ("--html", "/nowhere/at/all.html"), ("--html", "."), ("--json", "x\x00y"),

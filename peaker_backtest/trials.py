@@ -1,0 +1,130 @@
+"""Other settings on the same forecasts: what each would have cost, and how long it would have been short, per week."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+from peaker.domain.forecasting import Forecast
+from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
+from peaker.domain.forecasting.series import DAY_SECONDS
+from peaker.domain.planning.scaling_policy import (
+    Capacity,
+    ScalingPolicy,
+    horizon_needed_seconds,
+    with_headroom,
+)
+from peaker.domain.planning.settings_proposal import (
+    Choice,
+    SettingsProposal,
+    Trial,
+    Week,
+    propose_settings,
+)
+
+from peaker_backtest.simulation import Outcome, Scenario
+
+QUANTILES = (0.9, 0.925, 0.95, 0.975, 0.99)
+HEADROOMS = (0.0, 0.1)
+KEEP_LEAD_TIMES = (1.0, 2.0)
+
+
+def choice_of(scenario: Scenario) -> Choice:
+    """The settings that the scenario is replayed with."""
+    return Choice(scenario.quantile, scenario.headroom, scenario.keep_lead_times)
+
+
+def other_choices(scenario: Scenario) -> list[Choice]:
+    """The settings to try beside those of the scenario: all whose keep window a forecast can reach."""
+    now = choice_of(scenario)
+    every = [
+        Choice(quantile, headroom, keep)
+        for keep in KEEP_LEAD_TIMES
+        for quantile in QUANTILES
+        for headroom in HEADROOMS
+        if _reach_seconds(scenario, keep) <= LONGEST_REACH_DAYS * DAY_SECONDS
+    ]
+    return [choice for choice in every if choice != now]
+
+
+def reach_seconds(scenario: Scenario) -> float:
+    """How far ahead forecasts must reach for every choice that is tried."""
+    keeps = {scenario.keep_lead_times, *(choice.keep_lead_times for choice in other_choices(scenario))}
+    return max(_reach_seconds(scenario, keep) for keep in keeps)
+
+
+def _reach_seconds(scenario: Scenario, keep_lead_times: float) -> float:
+    return horizon_needed_seconds(scenario.lead_time(), scenario.policy().period_seconds, keep_lead_times)
+
+
+def policy_of(scenario: Scenario, choice: Choice) -> ScalingPolicy:
+    """The scenario's rules with another choice."""
+    capacity = Capacity(scenario.capacity_per_replica, "given")
+    return replace(
+        scenario.policy(),
+        quantile=choice.quantile,
+        capacity=with_headroom(capacity, choice.headroom),
+        keep_lead_times=choice.keep_lead_times,
+    )
+
+
+@dataclass(frozen=True)
+class _Remembered(Forecast):
+    """A forecast that many policies ask the same of, and that looks it up once."""
+
+    found: dict[tuple[float, float, float], float] = field(default_factory=dict)
+
+    def highest(self, level: float, from_seconds: float, until_seconds: float) -> float:
+        asked = (level, from_seconds, until_seconds)
+        if asked not in self.found:
+            self.found[asked] = super().highest(*asked)
+        return self.found[asked]
+
+
+def remembered(forecasts: Iterable[tuple[int, Forecast]]) -> Iterator[tuple[int, Forecast]]:
+    """The forecasts, for several policies."""
+    names = [one.name for one in fields(Forecast)]
+    for step, forecast in forecasts:
+        yield step, _Remembered(**{name: getattr(forecast, name) for name in names})
+
+
+def weeks_of(scenario: Scenario, outcome: Outcome) -> tuple[Week, ...]:
+    """The whole weeks of the compared steps, counted back from the end, the oldest first."""
+    week = 7 * scenario.series.steps_per_day
+    border = scenario.compared_from - scenario.first
+    required = scenario.required()
+    short = (required >= 0) & (required > outcome.serving)
+    count = (len(outcome.paid) - border) // week
+    found = []
+    for number in range(count, 0, -1):
+        end = len(outcome.paid) - (number - 1) * week
+        steps = slice(end - week, end)
+        found.append(
+            Week(
+                replica_hours=float(outcome.paid[steps].sum()) * scenario.step_seconds / 3600,
+                short_minutes=float(np.count_nonzero(short[steps])) * scenario.step_seconds / 60,
+            )
+        )
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Every choice that was replayed, that of the scenario first, and what they say about the settings."""
+
+    every: tuple[Trial, ...]
+    proposal: SettingsProposal
+
+
+def judged(
+    scenario: Scenario,
+    now: Outcome,
+    others: Sequence[tuple[Choice, Outcome]],
+    accepted_short_minutes: float | None,
+    replica_hour_usd: float | None,
+) -> Trials:
+    """The replays as trials, and the proposal that follows from them."""
+    ours = Trial(choice_of(scenario), weeks_of(scenario, now))
+    rest = [Trial(choice, weeks_of(scenario, outcome)) for choice, outcome in others]
+    return Trials((ours, *rest), propose_settings(ours, rest, accepted_short_minutes, replica_hour_usd))
