@@ -10,8 +10,8 @@ from typing import Any
 
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
 
+from peaker_backtest.replay.simulation import Event, Figures, Outcome, Scenario
 from peaker_backtest.report import BacktestReport, days_of, iso_at
-from peaker_backtest.simulation import Event, Figures, Outcome, Scenario
 from peaker_backtest.verdict import (
     above_static_peak,
     advice_on_settings,

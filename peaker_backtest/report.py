@@ -14,16 +14,16 @@ from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.forecasting.record import pinball
 from peaker.domain.planning.worth import Course, Worth, judge_worth, short_weight
 
-from peaker_backtest.rivals import simulate_aws_predictive, simulate_reactive, simulate_static_peak
-from peaker_backtest.scenario import Options
-from peaker_backtest.simulation import (
+from peaker_backtest.replay.rivals import simulate_aws_predictive, simulate_reactive, simulate_static_peak
+from peaker_backtest.replay.simulation import (
     Outcome,
     Scenario,
     oracle_forecasts,
     simulate_forecasts,
     simulate_policies,
 )
-from peaker_backtest.trials import Trials, judged, other_choices, policy_of, reach_seconds, remembered
+from peaker_backtest.replay.trials import Trials, judged, other_choices, policy_of, reach_seconds, remembered
+from peaker_backtest.scenario import Options
 
 Floats = NDArray[np.float64]
 REACTIVE_TARGETS = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4)

@@ -9,9 +9,9 @@ from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.planning.settings_proposal import Advice, frontier
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, Answer, Worth, days_needed, short_weight
 
+from peaker_backtest.replay.simulation import Figures, Outcome
 from peaker_backtest.report import REACTIVE_TARGETS, BacktestReport, days_of, iso_at
 from peaker_backtest.scenario import DEFAULT_REPLICAS_AT_PEAK, NEEDED, PEAK_QUANTILE, peak_of
-from peaker_backtest.simulation import Figures, Outcome
 
 GLOSSARY = (
     ("load", "what the column or metric says, averaged over each step; its unit is that of your file"),

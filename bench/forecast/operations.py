@@ -25,14 +25,14 @@ from peaker.usecases.forecast.forecast_load import scaling_policy
 from bench.forecast.rhythms import series_of
 from bench.forecast.traces import first_test_step, kind_of, load_trace
 from environments.schema import load_environment
-from peaker_backtest.rivals import (
+from peaker_backtest.replay.rivals import (
     short_at_equal_cost,
     simulate_aws_predictive,
     simulate_reactive,
     simulate_static,
     simulate_static_peak,
 )
-from peaker_backtest.simulation import Outcome, Scenario, oracle_forecasts, simulate_forecasts
+from peaker_backtest.replay.simulation import Outcome, Scenario, oracle_forecasts, simulate_forecasts
 from peaker_contract.cluster import ClusterSettings
 
 LEAD_MINUTES = (30, 70, 180)

@@ -16,9 +16,9 @@ from rich.table import Table
 
 from peaker_backtest.load_input import Choices, parse_load
 from peaker_backtest.page import render_page
+from peaker_backtest.replay.simulation import Event
 from peaker_backtest.report import BacktestReport, run_backtest
 from peaker_backtest.scenario import Options, make_scenario
-from peaker_backtest.simulation import Event
 from tests.hostile.of_people import START, Elements
 from tests.hostile.payloads import INJECTIONS, TERMINAL
 from tests.unit.cli.test_receipt import receipt

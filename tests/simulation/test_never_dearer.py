@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bench.forecast.generated import KINDS, case_of, degraded_price
-from peaker_backtest.rivals import simulate_aws_predictive, simulate_reactive
-from peaker_backtest.simulation import Scenario
+from peaker_backtest.replay.rivals import simulate_aws_predictive, simulate_reactive
+from peaker_backtest.replay.simulation import Scenario
 from tests.unit.domain.forecasting.loads import daily, series
 
 DAY = 96

@@ -16,8 +16,8 @@ from peaker_cli.backtest import backtest_command
 from peaker_cli.deployment import takes_deployment
 from typer.testing import CliRunner
 
-from peaker_backtest.simulation import Scenario, simulate_forecasts, simulate_policies
-from peaker_backtest.trials import choice_of, other_choices, policy_of, remembered, weeks_of
+from peaker_backtest.replay.simulation import Scenario, simulate_forecasts, simulate_policies
+from peaker_backtest.replay.trials import choice_of, other_choices, policy_of, remembered, weeks_of
 from tests.unit.domain.forecasting.loads import START, daily
 
 app = typer.Typer()

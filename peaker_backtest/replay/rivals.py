@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.planning.needed_replicas import replicas_for
 
-from peaker_backtest.simulation import (
+from peaker_backtest.replay.simulation import (
     Event,
     FleetInTime,
     Floats,

@@ -23,7 +23,7 @@ from peaker.domain.planning.settings_proposal import (
     propose_settings,
 )
 
-from peaker_backtest.simulation import Outcome, Scenario
+from peaker_backtest.replay.simulation import Outcome, Scenario
 
 QUANTILES = (0.9, 0.925, 0.95, 0.975, 0.99)
 HEADROOMS = (0.0, 0.1)
