@@ -1,7 +1,7 @@
 """Which settings would have served the past weeks at the least cost: a proposal for a person, never a change.
 
 Of the settings that were tried on the same forecasts, those count that were short no longer than is accepted. The
-cheapest of them is proposed when it was cheaper by enough to be no accident, and no dearer in any week.
+cheapest of them is proposed when it was cheaper by enough to be no accident, in two weeks at least, and dearer in none.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def propose_settings(
     allowed = [one for one in others if one.short_minutes_a_week <= accepted + 1e-9]
     fits = now.short_minutes_a_week <= accepted + 1e-9
     if fits:
-        allowed = [one for one in allowed if _no_week_is_dearer(one, now)]
+        allowed = [one for one in allowed if _is_steadily_cheaper(one, now)]
     best = min(allowed, key=lambda one: (one.replica_hours_a_week, one.short_minutes_a_week), default=None)
     saved = 0.0 if best is None else now.replica_hours_a_week - best.replica_hours_a_week
     advice, reason = _advice(now, best, fits, saved, accepted, [now, *others])
@@ -108,10 +108,12 @@ def propose_settings(
     return SettingsProposal(advice, reason, now, best, tried, accepted, saved, usd)
 
 
-def _no_week_is_dearer(one: Trial, now: Trial) -> bool:
-    return all(
-        mine.replica_hours <= theirs.replica_hours for mine, theirs in zip(one.weeks, now.weeks, strict=True)
-    )
+def _is_steadily_cheaper(one: Trial, now: Trial) -> bool:
+    """No week is dearer, and not one week alone is cheaper: what happened once is no rule."""
+    saved = [
+        theirs.replica_hours - mine.replica_hours for mine, theirs in zip(one.weeks, now.weeks, strict=True)
+    ]
+    return min(saved) >= 0 and sum(hours > 0 for hours in saved) >= LEAST_WEEKS
 
 
 def _advice(
@@ -125,8 +127,8 @@ def _advice(
         )
     if best is None or (fits and saved < LEAST_GAIN * now.replica_hours_a_week):
         return Advice.STAY, (
-            f"of {len(every)} settings none was short for {accepted:,.0f} min a week or less, cheaper by "
-            f"{LEAST_GAIN:.0%} and no dearer in any of {len(now.weeks)} weeks"
+            f"of {len(every)} settings none was short for {accepted:,.0f} min a week or less and cheaper by "
+            f"{LEAST_GAIN:.0%}, in {LEAST_WEEKS} of {len(now.weeks)} weeks at least and dearer in none"
         )
     short = f"{best.short_minutes_a_week:,.0f} min short a week (now {now.short_minutes_a_week:,.0f})"
     if not fits:
@@ -135,8 +137,8 @@ def _advice(
             f"cheapest that were not: {short}"
         )
     return Advice.CHANGE, (
-        f"the cheapest of {len(every)} settings that were short for {accepted:,.0f} min a week or less, and no dearer "
-        f"in any of {len(now.weeks)} weeks: {short}"
+        f"the cheapest of {len(every)} settings that were short for {accepted:,.0f} min a week or less, and dearer in "
+        f"none of {len(now.weeks)} weeks: {short}"
     )
 
 

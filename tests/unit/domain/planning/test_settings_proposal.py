@@ -44,7 +44,11 @@ def test_an_operator_who_accepts_more_shortage_is_proposed_what_it_saves() -> No
 
 @pytest.mark.parametrize(
     ("hours", "why"),
-    [([98.5, 98.5], "a gain within the noise"), ([101.0, 60.0], "one week paid for another")],
+    [
+        ([98.5, 98.5], "a gain within the noise"),
+        ([101.0, 60.0], "one week paid for another"),
+        ([100.0, 60.0], "once"),
+    ],
 )
 def test_weak_evidence_changes_nothing(hours: list[float], why: str) -> None:
     found = propose_settings(USUAL, [other(hours, [0.0, 0.0])])
