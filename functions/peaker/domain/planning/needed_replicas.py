@@ -195,11 +195,25 @@ def is_beyond(forecast: Forecast, until_seconds: float) -> bool:
 
 @dataclass(frozen=True)
 class Later:
-    """Replicas needed in several lead times, and how many can be built before the last of them must be begun."""
+    """Replicas needed in several lead times, and how many can be built before the last of them must be begun.
+
+    load is the `quantile` of the load until `ahead_seconds` from now.
+    """
 
     replicas: int
     built_before: int
-    text: str
+    load: float
+    quantile: float
+    ahead_seconds: float
+    builds_at_once: int
+
+    @property
+    def text(self) -> str:
+        """What it is, for the reason of a decision."""
+        return (
+            f"p{self.quantile * 100:g} of the load until {self.ahead_seconds / 60:.0f} min from now, {self.load:.4g}, "
+            f"with {self.builds_at_once} build at a time"
+        )
 
 
 def needed_later(
@@ -226,11 +240,8 @@ def needed_later(
         upper = forecast.highest(policy.quantile, passed + since, passed + until)
         upper *= calendar_factor(inputs, since, until)
         replicas = min(policy.max_replicas, replicas_for(upper, policy.capacity.per_replica))
-        text = (
-            f"p{policy.quantile * 100:g} of the load until {ahead / 60:.0f} min from now, {upper:.4g}, "
-            f"with {policy.builds_at_once} build at a time"
-        )
-        found.append(Later(replicas, (number - 1) * policy.builds_at_once, text))
+        built = (number - 1) * policy.builds_at_once
+        found.append(Later(replicas, built, upper, policy.quantile, ahead, policy.builds_at_once))
     return found
 
 
@@ -249,4 +260,6 @@ def active_overrides(
 
 def calendar_factor(inputs: DecisionInputs, from_seconds: float, until_seconds: float) -> float:
     """The highest calendar factor in the window; an override can only raise the need."""
+    if not inputs.overrides:
+        return 1.0
     return max((1.0, *(each.factor for each in active_overrides(inputs, from_seconds, until_seconds))))

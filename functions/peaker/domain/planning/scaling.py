@@ -225,12 +225,10 @@ def _keep(
     by_soon = replicas_for(soon, capacity)
     by_later = replicas_for(later, capacity)
     by_calendar = max((o.asked(capacity) for o in active_overrides(inputs, 0.0, look_seconds)), default=0)
-    in_turn = [
-        (one.replicas - one.built_before, one.text)
-        for one in needed_later(inputs, forecast, lead_time, policy)
-    ]
+    later_ones = needed_later(inputs, forecast, lead_time, policy)
+    in_turn = max(later_ones, key=lambda one: one.replicas - one.built_before, default=None)
     choices = [
-        *in_turn,
+        *([] if in_turn is None else [(in_turn.replicas - in_turn.built_before, in_turn.text)]),
         (by_soon, f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {soon:.4g}"),
         (by_later, f"p{keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {later:.4g}"),
         (by_load, f"the load is {inputs.load_now:g}"),
