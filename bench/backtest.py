@@ -1,4 +1,4 @@
-"""A second look at the headline of every trace in data/traces: `python -m bench.backtest`. About five minutes.
+"""A second look at the headline of every trace in data/traces: `python -m bench.backtest`. About ten minutes.
 
 Each trace is replayed over the usual 28 days by the `peaker backtest` command, and its figures and claims are computed
 again from the course in its JSON (tests/simulation/test_backtest_second_look.py). Prints a table, writes
