@@ -44,6 +44,7 @@ class Part(StrEnum):
 
     DONOR = "donor"
     SNAPSHOT = "snapshot"
+    RESERVATION = "reservation"
     INSTANCE = "instance"
     STORAGE = "storage"
     HYDRATION = "hydration"

@@ -138,6 +138,13 @@ WAITS: Mapping[str, Retrier] = {
         first_seconds=10,
         most_seconds=15,
     ),
+    "reservation": _growing(
+        ("ReservationNotDue",),
+        24,
+        "24 hours: at one start a second 86,400 runs have begun before one that waits for so long.",
+        first_seconds=5,
+        most_seconds=60,
+    ),
     "lost_snapshots": Retrier(
         ("SnapshotsPending",), 30, 60, "30 minutes: an answer was lost, or earlier snapshots complete first."
     ),

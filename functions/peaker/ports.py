@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from peaker.domain.limits.reservations import Reservations
+from peaker.domain.limits.start_slots import StartSlots
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import ReplicaRow
@@ -397,6 +399,22 @@ class StoredPrices(Protocol):
         """Store them; the last call counts."""
 
 
+class SharedLimits(Protocol):
+    """What all runs of the environment share of the account's limits in its region. No lease covers it."""
+
+    def reservations(self) -> Reservations:
+        """All of the initialization rate as they were written last, those that have ended among them."""
+
+    def keep_reservations(self, changed: Reservations) -> bool:
+        """Write them over those of the same version; False, and nothing written, where another run was first."""
+
+    def start_slots(self) -> StartSlots:
+        """As they were written last."""
+
+    def keep_start_slots(self, changed: StartSlots) -> bool:
+        """Write them over those of the same version; False, and nothing written, where another run was first."""
+
+
 @dataclass(frozen=True)
 class Ports:
     """All that a use case may reach; `environment` is also the value of the owner tag."""
@@ -419,6 +437,7 @@ class Ports:
     past_runs: PastRuns
     price_list: PriceList
     stored_prices: StoredPrices
+    shared_limits: SharedLimits
 
 
 class LoadHistory(Protocol):

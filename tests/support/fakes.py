@@ -12,6 +12,8 @@ from typing import Any
 
 from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
 from peaker.domain.instants import to_iso
+from peaker.domain.limits.reservations import Reservations
+from peaker.domain.limits.start_slots import StartSlots
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
 from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.planning.prices import EbsPrices
@@ -746,6 +748,40 @@ class FakePastRuns:
         return PastSteps()
 
 
+class FakeSharedLimits:
+    """`before_a_write` is another run that gets in between a look and the write after it, once."""
+
+    def __init__(self) -> None:
+        self._reservations = Reservations()
+        self._slots = StartSlots()
+        self.before_a_write: Callable[[], None] | None = None
+
+    def reservations(self) -> Reservations:
+        return self._reservations
+
+    def keep_reservations(self, changed: Reservations) -> bool:
+        self._interrupted()
+        if changed.version != self._reservations.version:
+            return False
+        self._reservations = changed.model_copy(update={"version": changed.version + 1})
+        return True
+
+    def start_slots(self) -> StartSlots:
+        return self._slots
+
+    def keep_start_slots(self, changed: StartSlots) -> bool:
+        self._interrupted()
+        if changed.version != self._slots.version:
+            return False
+        self._slots = changed.model_copy(update={"version": changed.version + 1})
+        return True
+
+    def _interrupted(self) -> None:
+        other, self.before_a_write = self.before_a_write, None
+        if other is not None:
+            other()
+
+
 @dataclass(frozen=True)
 class FakePorts(Ports):
     """Ports that a test may script, typed as what they are."""
@@ -764,6 +800,7 @@ class FakePorts(Ports):
     price_list: FakePriceList
     stored_prices: FakeStoredPrices
     volume_keys: FakeVolumeKeys
+    shared_limits: FakeSharedLimits
 
 
 def fake_ports(*settings: ClusterSettings) -> FakePorts:
@@ -790,4 +827,5 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
         past_runs=FakePastRuns(),
         price_list=FakePriceList(),
         stored_prices=FakeStoredPrices(),
+        shared_limits=FakeSharedLimits(),
     )

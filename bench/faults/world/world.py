@@ -15,6 +15,7 @@ from unittest.mock import patch
 import yaml
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.adapters.dynamodb.shared_limits import DynamoDbSharedLimits
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
 from peaker.ports import Ports
 from peaker.runtime import step as runtime_step
@@ -48,6 +49,7 @@ ROLLING_BACK = ("ABORTED", "FAILED", "TIMED_OUT")
 PORTS = (
     "clusters", "compute", "storage", "commands", "endpoint", "package", "snapshot_blocks", "run_files", "lease",
     "ledger", "readings", "executions", "volume_keys", "past_runs", "price_list", "stored_prices",
+    "shared_limits",
 )  # fmt: skip
 # What changes AWS, and what changes only the ledger's table.
 EFFECTS = frozenset({
@@ -62,6 +64,7 @@ WRITES = frozenset({
     "lease.acquire", "lease.release", "ledger.open_run", "ledger.settle", "ledger.close_run", "ledger.start_step",
     "ledger.finish_step", "ledger.intend", "ledger.made", "ledger.mark", "ledger.set_replica", "ledger.keep_snapshots",
     "ledger.forget_snapshots", "ledger.save_receipt", "ledger.settle_first", "ledger.fence_member",
+    "shared_limits.keep_reservations", "shared_limits.keep_start_slots",
 })  # fmt: skip
 
 
@@ -240,6 +243,7 @@ class World:
             "past_runs": others.PastRuns(),
             "price_list": prices,
             "stored_prices": prices,
+            "shared_limits": DynamoDbSharedLimits(table),
         }
         traced: dict[str, Any] = {name: Traced(name, real[name], self) for name in PORTS}
         return Ports(ENVIRONMENT, others.FunctionClock(self.time, self.functions), **traced)

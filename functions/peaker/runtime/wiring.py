@@ -12,6 +12,7 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.adapters.dynamodb.shared_limits import DynamoDbSharedLimits
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ec2.storage import Ec2Storage
@@ -62,4 +63,5 @@ def ports() -> Ports:
         past_runs=DynamoForecastRecords(dynamodb, settings.ledger_table, ledger),
         price_list=AwsPriceList(pricing_client),
         stored_prices=ParameterPrices(ssm, settings.environment),
+        shared_limits=DynamoDbSharedLimits(table),
     )

@@ -158,7 +158,7 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     parts[Part.SNAPSHOT] = _learned_snapshot(inputs, history)
     slower = max(_SIDE_BY_SIDE, key=lambda name: parts[name].p90_seconds)
     counted = [part for name, part in parts.items() if name not in _SIDE_BY_SIDE or name == slower]
-    behind = sum(parts[name].p50_seconds for name in (slower, *_FALLS_BEHIND))
+    behind = sum(parts[name].p50_seconds for name in (slower, Part.RESERVATION, *_FALLS_BEHIND))
     catch_up = _learned(_catch_up(inputs, behind), history)
     counted.append(catch_up)
     p50 = sum(part.p50_seconds for part in counted)
@@ -222,6 +222,7 @@ def _first_principles(inputs: LeadTimeInputs) -> list[Component]:
         _predicted(_TRIGGER, inputs.trigger_seconds, 0.5, "schedule and alarm evaluation"),
         _predicted(Part.DONOR, 30.0, 1.0, "usual time to prepare a donor"),
         _predicted(Part.SNAPSHOT, snapshot, 1.0, _snapshot_basis(inputs)),
+        _predicted(Part.RESERVATION, 0.0, 0.0, "nobody else needs what the account has"),
         _predicted(Part.INSTANCE, inputs.instance_start_seconds, 1.0, "usual instance start"),
         _predicted(Part.STORAGE, inputs.attach_seconds, 1.0, "usual time to attach"),
         _predicted(Part.HYDRATION, hydration, _RATE_SPREAD[inputs.hydration], _hydration_basis(inputs)),

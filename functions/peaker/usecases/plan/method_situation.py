@@ -33,6 +33,7 @@ from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.storage.io_findings import InstancePromise
 from peaker.ports import Ports
 from peaker.usecases.plan.lead_time_inputs import GIB, SnapshotHistory
+from peaker.usecases.plan.shared_limits import rate_free
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError, Retryable
 from peaker_contract.steps import Part
@@ -81,6 +82,7 @@ def method_situation(
         default_rate=default,
         provisioned_rate=provisioned,
         rate_ceiling_mib_per_s=settings.initialization_rate_mib_per_s,
+        rate_free_mib_per_s=rate_free(ports, lead.p90_seconds),
         instance_mib_per_s=_baseline(promise),
         local_zones=any(not re.fullmatch(rf"{re.escape(settings.region)}[a-z]", zone) for zone in zones),
         zone=zones[0] if zones else None,

@@ -7,12 +7,11 @@ from peaker.domain.planning.checks.bandwidth import SizedVolume, look_at_bandwid
 from peaker.domain.planning.checks.headroom import (
     binary_logs,
     buffer_pool,
-    initialization_quota,
+    shared_limits,
     zones_in_order,
 )
 from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.lead_time import PastSteps
-from peaker.domain.planning.methods.situation import RATE_QUOTA_MIB_PER_S
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
@@ -45,12 +44,8 @@ def plan_checks(
         found.append(
             binary_logs(None if taken is None else taken.p90_seconds, _binary_logs_kept(ports, settings))
         )
-        rates = {
-            f"{member.number} {one.name}": one.initialization_rate_mib_per_s
-            for member in built
-            for one in member.volumes
-        }
-        found.append(initialization_quota(rates, RATE_QUOTA_MIB_PER_S))
+        admissions = [one.admission for one in built if one.admission is not None]
+        found.append(shared_limits(admissions, settings.initialization_rate_mib_per_s))
         found.append(zones_in_order(built[0].zones, fleet.by_zone))
         found += [types_in_order(plan.types)] if len(plan.types) > 1 else []
     return tuple(found)

@@ -26,7 +26,8 @@ from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.plan.method_situation import instance_promise, method_situation
 from peaker.usecases.plan.plan_checks import plan_checks
-from peaker.usecases.plan.ways import beside, best_method, estimated, way_of
+from peaker.usecases.plan.shared_limits import admitted_ways
+from peaker.usecases.plan.ways import beside, best_method, estimated, unrated_way, way_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NoShortage, ResourceNotFound, ScaleOutRefused
@@ -114,8 +115,9 @@ def decided(
             history,
             ready_by,
         )
-        others = count - len(ways)
-        ways.append(way_of(ports, fleet, beside(situation, taken, others), method, lead, inputs, past))
+        situation = beside(situation, taken, count - len(ways))
+        ways.append(way_of(ports, fleet, situation, method, lead, inputs, past))
+    ways = admitted_ways(ports, build, ways, count, unrated_way(situation, method, lead))
     plan = _plan(ports, step, settings, fleet, ways, prices, promises, count)
     checks = plan_checks(ports, settings, fleet, plan, past, prices, promise)
     refused = [

@@ -73,6 +73,18 @@ def way_of(
     )
 
 
+def unrated_way(situation: Situation, method: Method, lead: LeadTime) -> Way:
+    """A build without initialization rates: the region's are other runs' for longer than it is worth waiting."""
+    unpaid = replace(situation, rate_ceiling_mib_per_s=None, parked=())
+    choice = by_settings(unpaid, None) if situation.ready_by is None else choose(unpaid)
+    return Way(
+        method=method.model_copy(update={"action": "build"}),
+        lead_time=estimated(lead, situation.frame, choice.taken),
+        choice=choice,
+        rates_mib_per_s=dict.fromkeys((one.name for one in situation.volumes), None),
+    )
+
+
 def _as_chosen(method: Method, choice: MethodChoice, fleet: FleetState, ports: Ports) -> Method:
     """Build or return, as the choice says; the figures of the other way stay."""
     taken = choice.taken

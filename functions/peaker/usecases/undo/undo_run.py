@@ -16,6 +16,7 @@ from peaker.domain.service.standing import Standing, standing_of
 from peaker.ports import Ports
 from peaker.usecases.join.ramp_traffic import put_into_service
 from peaker.usecases.leave.retire_replica import is_leaving
+from peaker.usecases.plan.shared_limits import give_back_rate
 from peaker.usecases.run.batch_members import member_rows, members_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.record_receipt import record_receipt
@@ -137,6 +138,7 @@ def _taken_away(ports: Ports, step: FailedStep, failure: Failure) -> Undone:
     waiting = tear_down(TearDown(ports, holder, settings, step.run_id, shares_snapshots=not alone))
     if waiting:
         raise UndoInProgress(f"{step.run_id}: waiting for {', '.join(waiting)}")
+    give_back_rate(ports, step.run_id)
     for row in ports.ledger.replicas(step.cluster).values():
         if row.run_id == step.run_id and row.state is not ReplicaState.RETIRED:
             retired = replace(row, state=ReplicaState.RETIRED, changed_at=ports.clock.now())

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from peaker.domain.limits.admission import Admission
 from peaker.domain.planning.checks.bandwidth import SizedVolume, cheaper_equal, look_at_bandwidth
 from peaker.domain.planning.checks.headroom import (
     binary_logs,
     buffer_pool,
-    initialization_quota,
+    shared_limits,
     zones_in_order,
 )
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.storage.io_findings import InstancePromise
+
+from tests.support.fakes import NOON
 
 # 1 Gbit/s in MiB/s; EC2 names no IOPS for the type of the article.
 ONE_GBIT = InstancePromise(baseline_mib_per_s=119.21)
@@ -108,11 +112,26 @@ def test_what_is_not_known_of_the_memory_is_no_pass() -> None:
     assert buffer_pool(Known(1), Unknown("EC2"), "r7g.large").verdict == "unknown"
 
 
-def test_rates_above_the_quota_are_told_with_what_ebs_then_does() -> None:
-    rates = {f"data{number}": 300 for number in range(17)}
-    found = initialization_quota(rates, 5000)
-    assert (found.verdict, found.numbers["wanted"]) == ("warn", 5100)
-    assert initialization_quota({"data": None}, 5000).verdict == "pass"
+def test_what_a_run_would_go_without_is_told_with_the_remedy() -> None:
+    admission = Admission(
+        asked_at=NOON, begins_at=NOON, notes=("no initialization rate: 5,100 are too many",)
+    )
+    found = shared_limits([admission], 300)
+    assert (found.verdict, found.numbers["without_a_rate"]) == ("warn", 1)
+    assert "5,100 are too many" in found.detail
+    assert "L-A37D9CF3" in found.remedy
+
+
+def test_what_a_run_would_wait_for_is_told_with_the_time() -> None:
+    later = NOON + timedelta(minutes=4)
+    waiting = Admission(asked_at=NOON, begins_at=later, rate_mib_per_s=600, waits_for="initialization rate")
+    found = shared_limits([Admission(asked_at=NOON, begins_at=NOON, rate_mib_per_s=600), waiting], 300)
+    assert (found.verdict, found.numbers["wait_seconds"], found.numbers["wanted_mib_per_s"]) == (
+        "pass",
+        240,
+        1200,
+    )
+    assert "waits for initialization rate until 12:04:00" in found.detail
 
 
 def test_one_zone_has_no_second_try() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from peaker.domain.limits.account_limits import INITIALIZATION_RATE, LEAST_RATE
+from peaker.domain.limits.admission import Admission
 from peaker.domain.planning.checks.verdict import Check, Number
 from peaker.domain.reading import Reading, Unknown
 
@@ -46,23 +48,33 @@ def binary_logs(lead_p90_seconds: float | None, kept_seconds: Reading) -> Check:
     return Check(name=name, verdict="pass", detail=detail, numbers=numbers)
 
 
-def initialization_quota(rates: Mapping[str, int | None], quota_mib_per_s: float) -> Check:
-    """Whether a region's quota of initialization rates, AWS's default, carries these volumes."""
-    name = "initialization rate quota"
-    wanted = sum(rate or 0 for rate in rates.values())
-    numbers: dict[str, Number] = {"wanted": wanted, "quota": quota_mib_per_s}
-    if not wanted:
-        return Check(name=name, verdict="pass", detail="no rate is provisioned", numbers=numbers)
+def shared_limits(admissions: Sequence[Admission], rate_mib_per_s: int | None) -> Check:
+    """What the members would wait for, of the limits that all runs share, and what they go without.
+
+    `rate_mib_per_s` is the settings' initialization rate of one volume.
+    """
+    name = "shared limits"
+    reserved = sum(one.rate_mib_per_s for one in admissions)
+    longest = max((one.wait_seconds for one in admissions), default=0.0)
+    notes = list(dict.fromkeys(note for one in admissions for note in one.notes))
+    numbers: dict[str, Number] = {
+        "wanted_mib_per_s": reserved,
+        "quota_mib_per_s": INITIALIZATION_RATE.capacity,
+        "wait_seconds": round(longest, 1),
+        "without_a_rate": sum(bool(one.notes) for one in admissions),
+    }
+    waits = max(admissions, key=lambda one: one.wait_seconds).text if longest > 0 else "nothing is waited for"
     detail = (
-        f"{wanted} MiB/s wanted of {quota_mib_per_s:g}, AWS's default for a region and all that is made in it"
+        f"{reserved:,.0f} MiB/s of {INITIALIZATION_RATE.capacity:,.0f}, {INITIALIZATION_RATE.basis}; {waits}"
     )
-    if wanted <= quota_mib_per_s:
+    if not notes:
         return Check(name=name, verdict="pass", detail=detail, numbers=numbers)
     return Check(
         name=name,
         verdict="warn",
-        detail=f"{detail}: what EBS refuses is made at the default rate",
-        remedy="ask for more (Service Quotas, ebs, L-A37D9CF3), or lower initialization_rate_mib_per_s",
+        detail="; ".join((detail, *notes)),
+        remedy="ask AWS for more (Service Quotas, ebs, L-A37D9CF3), or lower initialization_rate_mib_per_s "
+        f"({rate_mib_per_s or 0} MiB/s a volume; {LEAST_RATE} is the least)",
         numbers=numbers,
     )
 

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from peaker.domain.planning.methods.situation import LEAST_RATE, MIB, DataVolume, Situation
+from peaker.domain.limits.account_limits import LEAST_RATE
+from peaker.domain.planning.methods.situation import MIB, DataVolume, Situation
 from peaker.domain.planning.prices import total
 from peaker.domain.reading import Known, Reading, Unknown
 

@@ -9,16 +9,13 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, field_serializer
 
 from peaker.domain.instants import seconds_between
+from peaker.domain.limits.account_limits import INITIALIZATION_RATE
 from peaker.domain.planning.methods.timing import LeadTimeFrame
 from peaker.domain.planning.prices import US_EAST_1, PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 
 GIB = 1024.0**3
 MIB = 1024.0**2
-# botocore, ec2:CreateVolume: VolumeInitializationRate.
-LEAST_RATE, MOST_RATE = 100, 300
-# EBS user guide, "Quotas for Amazon EBS": cumulative initialization rate of a region, in MiB/s (L-A37D9CF3).
-RATE_QUOTA_MIB_PER_S = 5_000.0
 FAST_RESTORE_QUOTA = 5.0
 COPIES_QUOTA = 5.0
 
@@ -110,7 +107,7 @@ class Situation:
     default_rate: ReadingRate = ReadingRate(1.0, 0.5)
     provisioned_rate: ReadingRate = ReadingRate(1.0, 0.06)
     rate_ceiling_mib_per_s: int | None = None
-    rate_free_mib_per_s: float = RATE_QUOTA_MIB_PER_S
+    rate_free_mib_per_s: float = INITIALIZATION_RATE.capacity
     instance_mib_per_s: Reading = field(default_factory=lambda: Unknown("EC2 was not asked"))
     local_zones: bool = False
     zone: str | None = None

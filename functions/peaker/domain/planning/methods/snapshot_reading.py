@@ -6,10 +6,10 @@ import math
 from dataclasses import replace
 from typing import Literal
 
+from peaker.domain.limits.account_limits import LEAST_RATE
 from peaker.domain.planning.methods.rates import RatedBuild, built_with, cheapest_rates
 from peaker.domain.planning.methods.situation import (
     GIB,
-    LEAST_RATE,
     DataVolume,
     MethodEstimate,
     MethodName,
