@@ -57,7 +57,7 @@ bench-prewarm: setup-all  ## prewarm methods on cold volumes, figures in build/b
 bench-traffic: setup-all  ## joins, retirements and faults under load, figures in build/bench/traffic.json
 	$(PYTHON) -m bench.traffic
 
-bench-scale: setup-all  ## 200 clusters in one environment, several replicas in one run (half an hour); figures in build/bench/scale.json
+bench-scale: setup-all  ## 200 clusters in one environment, several replicas in one run, a day of 10,000 clusters (half an hour); figures in build/bench/scale.json
 	$(PYTHON) -m bench.scale
 
 bench: bench-backtest bench-forecast bench-plan bench-prewarm bench-scale bench-traffic  ## all of them (about an hour and a half)

@@ -141,7 +141,7 @@ WAITS: Mapping[str, Retrier] = {
     "reservation": _growing(
         ("ReservationNotDue",),
         24,
-        "24 hours: at one start a second 86,400 runs have begun before one that waits for so long.",
+        "24 hours: at three starts in ten seconds 25,920 runs have begun before one that waits for so long.",
         first_seconds=5,
         most_seconds=60,
     ),

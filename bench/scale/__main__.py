@@ -1,4 +1,4 @@
-"""`make bench-scale`: many clusters in one environment, many replicas in one run. Figures in build/bench/scale.json.
+"""`make bench-scale`: many clusters, many replicas in one run. Figures in build/bench/scale.json.
 
 python -m bench.scale              all parts
 python -m bench.scale synth        one of them; it replaces its own figures and leaves those of others
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench.faults.figures import Figures, shown, written
-from bench.scale import batches, synth, together, waiting
+from bench.scale import batches, simulation, synth, together, waiting
 
 RESULT = Path(__file__).resolve().parents[2] / "build" / "bench" / "scale.json"
 PARTS: Mapping[str, Callable[[], Figures]] = {
@@ -20,6 +20,7 @@ PARTS: Mapping[str, Callable[[], Figures]] = {
     "batches": batches.measure,
     "waiting": waiting.measure,
     "together": together.measure,
+    "simulation": simulation.measure,
 }
 
 

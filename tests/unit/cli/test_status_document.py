@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from peaker.domain.instants import to_iso
+from peaker.domain.limits.admission import Admission
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import ReplicaState
@@ -135,6 +136,26 @@ def test_the_run_at_work_has_its_step_and_its_end() -> None:
         "goes on in 3 min 03 s",
     ):
         assert part in text
+
+
+def test_a_run_that_waits_for_a_shared_limit_says_for_which_and_until_when() -> None:
+    due = NOON + timedelta(minutes=4)
+    admission = Admission(asked_at=NOON, begins_at=due, waits_for="initialization rate")
+    run = RunRow(
+        RUN_ID,
+        "orders",
+        "scale_out",
+        NOON,
+        ExecutionInput(cluster="orders"),
+        parts={"admission": admission.model_dump_json()},
+    )
+    lease = LeaseRow("orders", RUN_ID, "scale_out", 1, NOON + timedelta(hours=6))
+    steps = (StepRow("ReserveLimits", NOON - timedelta(seconds=5)),)
+    at_work = RunAtWork(lease, run, steps, AT_WORK)
+    assert "ReserveLimits for 5.0 s; waits for initialization rate until 12:04:00" in shown(
+        gathered(at_work=at_work)
+    )
+    assert "waits for" not in shown(gathered(at_work=at_work, now=due))
 
 
 def test_a_run_that_has_not_written_its_row_yet_is_shown_by_its_lease() -> None:

@@ -23,10 +23,12 @@ INITIALIZATION_RATE = Limit(
 # botocore, ec2:CreateVolume: VolumeInitializationRate, of one volume.
 LEAST_RATE, MOST_RATE = 100, 300
 
-# EC2 API user guide, "Request throttling": buckets of an account and region that refill by so much a second. A build
-# takes one of RunInstances' and of CreateSnapshots', one of CreateVolume's for each volume, and looks some tens of
-# times with Describe calls. The narrowest of these is half used at one start a second; the other half is others'.
-RUN_INSTANCES_PER_SECOND = 2.0
-STARTS_PER_SECOND = RUN_INSTANCES_PER_SECOND / 2
-# So many begin at once where nobody began for a while: RunInstances' own bucket of requests holds five.
+# EC2 developer guide, "Request throttling for the Amazon EC2 API": each call has a bucket of an account and region that
+# refills by so much a second. Of all that a build calls DescribeInstances is the narrowest, before RunInstances, which
+# allows two a second. A third of it goes to builds: the scheduled looks, plans and others need it too.
+DESCRIBE_INSTANCES_PER_SECOND = 20.0
+# tests/faults/test_calls_of_a_build.py counts them.
+DESCRIBE_INSTANCES_OF_A_BUILD = 22
+STARTS_PER_SECOND = 0.3
+# So many begin at once where nobody began for a while: RunInstances' bucket of requests holds five.
 STARTS_AT_ONCE = 5

@@ -17,15 +17,17 @@ from peaker.domain.planning.methods.situation import GIB, MethodName
 from peaker.domain.planning.plan import LeadTimeEstimate, PlannedVolume, Way
 from peaker_contract.steps import Part
 
-_SLOWER_THAN_PROMISED = 1.1
+# One in a hundred is later than AWS's 10 %.
+_SLOWER_THAN_PROMISED = 1.2
 _LATE_SECONDS = 60.0
 # Before the volumes are there their bytes, and when they are made, are predictions: the reservation begins earlier and
 # ends later than these say.
 _EARLY, _LATE = 0.7, 1.5
 # From the launch to the volumes where nothing was predicted: the plan refuses then, or has no sizes to go by.
 _UNTIL_VOLUMES_SECONDS = 600.0
-# Nobody waits for longer than half an hour for what is only quicker.
-MOST_PATIENCE_SECONDS = 1_800.0
+# Nobody waits for longer for what is only quicker: with 30 minutes the largest waited ten times as long as the usual
+# one, and fewer builds had a rate at all (bench/scale, simulation).
+MOST_PATIENCE_SECONDS = 300.0
 
 
 def rate_of(rates: Mapping[str, int | None]) -> float:

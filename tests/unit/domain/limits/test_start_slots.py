@@ -1,9 +1,15 @@
-"""Starts in turn: a few at once, then one a second."""
+"""Starts in turn: a few at once, then three in ten seconds."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+from peaker.domain.limits.account_limits import (
+    DESCRIBE_INSTANCES_OF_A_BUILD,
+    DESCRIBE_INSTANCES_PER_SECOND,
+    STARTS_PER_SECOND,
+)
 from peaker.domain.limits.start_slots import StartSlots, next_slot
 
 from tests.support.fakes import NOON
@@ -18,8 +24,8 @@ def seconds_of(count: int, slots: StartSlots | None = None) -> tuple[list[float]
     return found, left
 
 
-def test_a_few_begin_at_once_and_then_one_a_second() -> None:
-    assert seconds_of(8)[0] == [0, 0, 0, 0, 0, 1, 2, 3]
+def test_a_few_begin_at_once_and_then_three_in_ten_seconds() -> None:
+    assert seconds_of(8)[0] == pytest.approx([0, 0, 0, 0, 0, 10 / 3, 20 / 3, 10], abs=1e-4)
 
 
 def test_whoever_asks_later_begins_later() -> None:
@@ -33,5 +39,9 @@ def test_after_a_quiet_while_a_few_begin_at_once_again() -> None:
     assert at == NOON + timedelta(minutes=1)
 
 
-def test_ten_thousand_that_ask_at_once_have_begun_after_ten_thousand_seconds() -> None:
-    assert seconds_of(10_000)[0][-1] == 9_995
+def test_a_thousand_that_ask_at_once_have_begun_within_an_hour() -> None:
+    assert seconds_of(1_000)[0][-1] == pytest.approx((1_000 - 5) * 10 / 3, abs=0.1)
+
+
+def test_less_than_half_of_the_narrowest_bucket_goes_to_builds() -> None:
+    assert STARTS_PER_SECOND * DESCRIBE_INSTANCES_OF_A_BUILD < DESCRIBE_INSTANCES_PER_SECOND / 2

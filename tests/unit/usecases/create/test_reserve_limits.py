@@ -98,9 +98,9 @@ class TestWhatIsFree:
         assert (numbers["wait_seconds"], numbers["rate_mib_per_s"]) == (0, 600)
         found = own(ports)
         assert found is not None
-        # 200 GiB at 300 MiB/s take 683 s, or a tenth more; the way to the volumes three minutes; and half more.
+        # 200 GiB at 300 MiB/s take 683 s, or a fifth more; the way to the volumes three minutes; and half more.
         assert timedelta(seconds=60) < found.begins_at - NOON < timedelta(seconds=180)
-        assert timedelta(seconds=1_025) < found.ends_at - NOON < timedelta(seconds=1_600)
+        assert timedelta(seconds=1_025) < found.ends_at - NOON < timedelta(seconds=1_700)
 
     def test_a_run_without_a_rate_takes_its_turn_to_start_and_nothing_else(self) -> None:
         ports = with_cluster(fake_ports(orders()))
@@ -173,7 +173,7 @@ class TestWhatOthersHave:
         planned(ports)
         for _ in range(95):
             assert ports.shared_limits.keep_start_slots(next_slot(ports.shared_limits.start_slots(), NOON)[1])
-        with pytest.raises(errors.ReservationNotDue, match="its turn to start until 12:01:31"):
+        with pytest.raises(errors.ReservationNotDue, match="its turn to start until 12:05:03"):
             reserved(ports)
 
     def test_the_plan_counts_the_wait_in_its_lead_time(self, ports: FakePorts) -> None:
@@ -209,7 +209,7 @@ class TestWhenTheVolumesAreMade:
         assert rates(ports) == [300, 300]
         assert found.begins_at == NOON + timedelta(minutes=7)
         assert (found.ends_at - found.begins_at).total_seconds() == pytest.approx(
-            SIZE_GIB * 1024 / 300 * 1.1 + 60, abs=1
+            SIZE_GIB * 1024 / 300 * 1.2 + 60, abs=1
         )
 
     def test_a_run_that_came_too_late_takes_nothing_from_others(self, ports: FakePorts) -> None:
