@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from peaker.domain.limits.admission import Admission, VolumeRates
 from peaker.domain.planning.parking import Disposal, ParkingFigures
 from peaker.domain.planning.plan import Price, ScaleOutPlan
 from peaker.domain.runs.batch import Batch, Member
@@ -99,6 +100,15 @@ ONE_OF_EACH: tuple[RunPart, ...] = (
         gtid_set="a:1-9",
         volumes={"data": "vol-1"},
     ),
+    Admission(
+        asked_at=NOON,
+        begins_at=LATER,
+        rate_mib_per_s=600,
+        rate_ends_at=LATER,
+        waits_for="initialization rate",
+        notes=("no rate",),
+    ),
+    VolumeRates(rates={"data": 300, "log": None}, notes=("at the default rate",)),
     Batch(wanted=2, deadline=LATER, rounds=(("run-1", "run-1-2"), ("run-1-3",))),
     Member(
         batch="run-1",

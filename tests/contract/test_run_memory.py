@@ -15,6 +15,7 @@ import pytest
 from peaker.adapters.dynamodb.items import LedgerTable, run_key
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.domain.limits.admission import Admission, VolumeRates
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.failure import Failure
@@ -200,6 +201,8 @@ class TestARunOfTheVersionBefore(OfDynamoDb):
             SetManifest,
             Batch,
             Member,
+            Admission,
+            VolumeRates,
         }
         assert run.part(Donor) == DONOR
         ramp = run.required(Ramp, "RampTraffic")

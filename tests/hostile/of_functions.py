@@ -16,6 +16,7 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.adapters.dynamodb.shared_limits import DynamoDbSharedLimits
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.commands import SsmCommands
@@ -351,6 +352,17 @@ def _ledger() -> Iterator[EntryPoint]:
     yield of(
         "a lease", lambda wire: DynamoDbLease(LedgerTable(wire, "t")).current("orders", NOON),
         ("peaker.adapters.dynamodb.lease.DynamoDbLease.current",), lease,
+    )  # fmt: skip
+    shared, mine = "peaker.adapters.dynamodb.shared_limits.DynamoDbSharedLimits", {
+        "run_id": RUN_ID, "cluster": "orders", "amount": 600.0, "begins_at": at, "ends_at": "2026-11-21T12:09:00.000Z",
+    }  # fmt: skip
+    yield of(
+        "reservations of a limit", lambda wire: DynamoDbSharedLimits(LedgerTable(wire, "t")).reservations(),
+        (f"{shared}.reservations", f"{shared}._read"), {"document": json.dumps({"version": 3, "made": [mine]})},
+    )  # fmt: skip
+    yield of(
+        "starts in turn", lambda wire: DynamoDbSharedLimits(LedgerTable(wire, "t")).start_slots(),
+        (f"{shared}.start_slots",), {"document": json.dumps({"version": 3, "idle_at": at})},
     )  # fmt: skip
     room = "peaker.adapters.dynamodb.forecast_records.DynamoForecastRecords"
     state = {"low_checks": 2, "source_id": BASE, "safe_rate": 1.5, "first_check_seconds": 1795225200.0}

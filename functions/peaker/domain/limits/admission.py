@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from pydantic import AwareDatetime
+
 from peaker.domain.instants import seconds_between
 from peaker.domain.limits.account_limits import INITIALIZATION_RATE
 from peaker.domain.limits.reservations import Reserved, WithoutReservation
@@ -21,10 +23,10 @@ class Admission(RunPart):
 
     ledger_name = "admission"
 
-    asked_at: datetime
-    begins_at: datetime
+    asked_at: AwareDatetime
+    begins_at: AwareDatetime
     rate_mib_per_s: float = 0.0
-    rate_ends_at: datetime | None = None
+    rate_ends_at: AwareDatetime | None = None
     waits_for: str = ""
     notes: tuple[str, ...] = ()
 
