@@ -140,10 +140,10 @@ WAITS: Mapping[str, Retrier] = {
     ),
     "reservation": _growing(
         ("ReservationNotDue",),
-        24,
-        "24 hours: at three starts in ten seconds 25,920 runs have begun before one that waits for so long.",
-        first_seconds=5,
-        most_seconds=60,
+        8,
+        "8 hours: at a start every four seconds 7,200 runs have begun before one that waits for so long.",
+        first_seconds=10,
+        most_seconds=600,
     ),
     "lost_snapshots": Retrier(
         ("SnapshotsPending",), 30, 60, "30 minutes: an answer was lost, or earlier snapshots complete first."

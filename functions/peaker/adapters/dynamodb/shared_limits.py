@@ -3,7 +3,7 @@
 A write has the version that was read as its condition, so that two runs never both get what there is once. An item of
 1,000 reservations has 200 KB (DynamoDB: 400 KB); such a write takes 200 of the 1,000 write units that a partition has
 each second. Of 10,000 clusters with a common peak two ask in a second at most, and of the rate some hundreds have a
-reservation at a time: 140 of them are 30 units a write, two or three writes a build that gets one.
+reservation at a time: 250 of them are 50 units a write, two or three writes a build that gets one.
 """
 
 from __future__ import annotations

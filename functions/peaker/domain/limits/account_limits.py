@@ -28,7 +28,7 @@ LEAST_RATE, MOST_RATE = 100, 300
 # allows two a second. A third of it goes to builds: the scheduled looks, plans and others need it too.
 DESCRIBE_INSTANCES_PER_SECOND = 20.0
 # tests/faults/test_calls_of_a_build.py counts them.
-DESCRIBE_INSTANCES_OF_A_BUILD = 22
-STARTS_PER_SECOND = 0.3
+DESCRIBE_INSTANCES_OF_A_BUILD = 25
+STARTS_PER_SECOND = 0.25
 # So many begin at once where nobody began for a while: RunInstances' bucket of requests holds five.
 STARTS_AT_ONCE = 5

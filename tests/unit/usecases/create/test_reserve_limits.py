@@ -173,7 +173,7 @@ class TestWhatOthersHave:
         planned(ports)
         for _ in range(95):
             assert ports.shared_limits.keep_start_slots(next_slot(ports.shared_limits.start_slots(), NOON)[1])
-        with pytest.raises(errors.ReservationNotDue, match="its turn to start until 12:05:03"):
+        with pytest.raises(errors.ReservationNotDue, match="its turn to start until 12:06:04"):
             reserved(ports)
 
     def test_the_plan_counts_the_wait_in_its_lead_time(self, ports: FakePorts) -> None:
