@@ -15,7 +15,7 @@ from peaker.domain.limits.start_slots import next_slot
 from peaker.domain.planning.plan import ScaleOutPlan, Way
 from peaker.domain.planning.rate_reservation import delayed, rate_wanted, with_rates
 from peaker.ports import Ports
-from peaker_contract.errors import Throttled
+from peaker_contract.errors import LedgerInconsistent, Throttled
 
 _LOOKS = 8
 _BUSY = "other runs write the shared limits at the same moment; try again"
@@ -56,9 +56,15 @@ def hold_rate(ports: Ports, run_id: str, cluster: str, amount: float, seconds: f
 
 
 def give_back_rate(ports: Ports, run_id: str) -> None:
-    """What the run has reserved is others' from now on; nothing reserved is no error."""
+    """What the run has reserved is others' from now on; nothing reserved is no error.
+
+    Neither are reservations that cannot be read: they end by themselves, and no undo waits for them.
+    """
     for _ in range(_LOOKS):
-        there = ports.shared_limits.reservations()
+        try:
+            there = ports.shared_limits.reservations()
+        except LedgerInconsistent:
+            return
         if there.of(run_id) is None:
             return
         if ports.shared_limits.keep_reservations(there.without(run_id).open_at(ports.clock.now())):

@@ -259,6 +259,22 @@ def test_an_undo_gives_back_what_the_run_had(ports: FakePorts) -> None:
     assert own(ports) is None
 
 
+def test_an_undo_does_not_wait_for_reservations_that_nobody_can_read(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned(ports)
+    reserved(ports)
+
+    def unreadable() -> Reservations:
+        raise errors.LedgerInconsistent("the ledger's item limits initialization_rate cannot be read")
+
+    monkeypatch.setattr(ports.shared_limits, "reservations", unreadable)
+    failure = Failure(failed_step="LaunchReplica", error="CapacityUnavailable", cause="none")
+    given = leased(ports, "UndoScaleOut")
+    undone = undo_run(ports, FailedStep(**given.model_dump(), failure=failure))
+    assert undone.outcome == "rolled_back"
+
+
 def test_a_run_that_waits_is_undone_like_any_other(ports: FakePorts) -> None:
     planned(ports)
     used(ports, 4_900, 5)
