@@ -43,12 +43,16 @@ def reserve_rate(ports: Ports, wanted: Wanted) -> Reserved | WithoutReservation:
 
 
 def hold_rate(ports: Ports, run_id: str, cluster: str, amount: float, seconds: float) -> str | None:
-    """From now on for so long instead of what was reserved; why not where that would take from others."""
+    """From now on for so long instead of what was reserved; why not where that would take from others.
+
+    Who does not get it needs what it had no more.
+    """
     wanted = Wanted(run_id, cluster, amount, seconds, ports.clock.now(), patience_seconds=0.0)
     for _ in range(_LOOKS):
         there = ports.shared_limits.reservations()
         answer = reserve(there.without(run_id), INITIALIZATION_RATE, wanted, ports.clock.now())
         if isinstance(answer, WithoutReservation):
+            give_back_rate(ports, run_id)
             return answer.why
         if ports.shared_limits.keep_reservations(answer.reservations):
             return None

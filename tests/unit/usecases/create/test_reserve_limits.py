@@ -231,6 +231,20 @@ class TestWhenTheVolumesAreMade:
         assert rates(ports) == [None, None]
         assert "at the default rate" in notes[0]
 
+    def test_a_run_that_comes_sooner_than_it_said_gives_back_what_it_cannot_use_yet(
+        self, ports: FakePorts
+    ) -> None:
+        planned(ports)
+        used(ports, 4_900, 5)
+        with pytest.raises(errors.ReservationNotDue):
+            reserved(ports)
+        given = ready_for_volumes(ports)
+        ports.clock.advance(minutes=3)
+        reserved(ports)
+        notes = create_volumes(ports, given).numbers["notes"]
+        assert "600 MiB/s are free at 12:05:00" in notes[0]
+        assert own(ports) is None
+
     def test_a_repeated_call_asks_for_the_same_volumes_again(self, ports: FakePorts) -> None:
         planned(ports)
         reserved(ports)
