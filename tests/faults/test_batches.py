@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from statistics import median
 from typing import Any
 
 import pytest
@@ -40,9 +41,11 @@ def world_for(replicas: int, **changes: Any) -> World:
 
 
 def test_three_replicas_come_from_one_snapshot_set_in_little_more_than_the_time_of_one() -> None:
-    one, three = batch(1, 7), batch(3, 7)
-    assert (three.status, three.serving, three.snapshot_sets, three.leftovers) == ("SUCCEEDED", 3, 1, ())
-    assert three.seconds <= 1.25 * one.seconds
+    """The median of three draws: in one of them a snapshot of ten minutes, or a slow host, says nothing of batches."""
+    alone, together = [batch(1, seed) for seed in (1, 2, 7)], [batch(3, seed) for seed in (1, 2, 7)]
+    for three in together:
+        assert (three.status, three.serving, three.snapshot_sets, three.leftovers) == ("SUCCEEDED", 3, 1, ())
+    assert median(one.seconds for one in together) <= 1.25 * median(one.seconds for one in alone)
 
 
 @pytest.mark.parametrize("state", random.Random(1).sample(member_steps(), 2))
