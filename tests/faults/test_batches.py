@@ -41,7 +41,7 @@ def world_for(replicas: int, **changes: Any) -> World:
 
 
 def test_three_replicas_come_from_one_snapshot_set_in_little_more_than_the_time_of_one() -> None:
-    """The median of three draws: in one of them a snapshot of ten minutes, or a slow host, says nothing of batches."""
+    """The median of three draws: one slow snapshot or host says nothing of batches."""
     alone, together = [batch(1, seed) for seed in (1, 2, 7)], [batch(3, seed) for seed in (1, 2, 7)]
     for three in together:
         assert (three.status, three.serving, three.snapshot_sets, three.leftovers) == ("SUCCEEDED", 3, 1, ())
