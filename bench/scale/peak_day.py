@@ -19,9 +19,9 @@ from peaker.domain.limits.admission import Admission, admitted
 from peaker.domain.limits.reservations import Reservations, Reserved, Wanted, reserve
 from peaker.domain.limits.start_slots import StartSlots, next_slot
 from peaker.domain.planning.methods.choice import MethodChoice
+from peaker.domain.planning.methods.rate_reservation import rate_of, rate_wanted, rates_of, seconds_in_use
 from peaker.domain.planning.methods.situation import GIB, MIB, MethodEstimate, MethodName
 from peaker.domain.planning.plan import LeadTimeEstimate, PlannedVolume
-from peaker.domain.planning.rate_reservation import rate_of, rate_wanted, rates_of, seconds_in_use
 
 MIDNIGHT = datetime(2026, 11, 23, tzinfo=UTC)
 PEAK_HOUR, PEAK_SPREAD_SECONDS = 20.0, 1_800.0

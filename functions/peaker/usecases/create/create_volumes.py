@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from peaker.domain.limits.admission import Admission, VolumeRates
+from peaker.domain.planning.methods.rate_reservation import rate_of, rates_of, seconds_in_use, with_rates
 from peaker.domain.planning.methods.situation import GIB
 from peaker.domain.planning.plan import PlannedVolume, ScaleOutPlan
-from peaker.domain.planning.rate_reservation import rate_of, rates_of, seconds_in_use, with_rates
 from peaker.domain.replicas.inventory import Volume, VolumeSpec
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import StepInput, Summary, client_token

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from peaker.domain.instants import to_iso
 from peaker.domain.limits.admission import Admission, admitted
+from peaker.domain.planning.methods.rate_reservation import rate_wanted
 from peaker.domain.planning.plan import ScaleOutPlan
-from peaker.domain.planning.rate_reservation import rate_wanted
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.ports import Ports
 from peaker.usecases.plan.shared_limits import reserve_rate, take_start_slot

@@ -12,8 +12,8 @@ from peaker.domain.limits.account_limits import INITIALIZATION_RATE
 from peaker.domain.limits.admission import admitted
 from peaker.domain.limits.reservations import Reserved, Wanted, WithoutReservation, reserve
 from peaker.domain.limits.start_slots import next_slot
+from peaker.domain.planning.methods.rate_reservation import delayed, rate_wanted, with_rates
 from peaker.domain.planning.plan import ScaleOutPlan, Way
-from peaker.domain.planning.rate_reservation import delayed, rate_wanted, with_rates
 from peaker.ports import Ports
 from peaker_contract.errors import LedgerInconsistent, Throttled
 
