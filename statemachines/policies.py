@@ -169,8 +169,8 @@ WAITS: Mapping[str, Retrier] = {
     ),
     "ramp": Retrier(
         ("RampInProgress", "HostCommandRunning", "TargetNotHealthy"),
-        10,
-        3060,
+        15,
+        2040,
         "8.5 hours: longer than all steps of a ramp may take by the settings.",
     ),
     "undo": _growing(
