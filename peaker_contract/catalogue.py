@@ -13,6 +13,17 @@ RECORDED = (P.WRITE_LEDGER,)
 STEP = (P.READ_CLUSTER_SETTINGS, *RECORDED)
 # What it takes to see the fleet: hosts, their volumes, and who gets traffic.
 FLEET = (P.DESCRIBE_INSTANCES, P.DESCRIBE_VOLUMES, P.DESCRIBE_TARGET_HEALTH)
+# What it takes to plan a scale-out.
+PLANNING = (
+    *STEP,
+    *FLEET,
+    P.DESCRIBE_SNAPSHOTS,
+    P.DESCRIBE_IMAGES,
+    P.DESCRIBE_INSTANCE_TYPES,
+    P.READ_METRICS,
+    P.FETCH_PRICES,
+    P.CHECK_VOLUME_KEYS,
+)
 # What it takes to remove what a run made.
 TEAR_DOWN = (
     *FLEET,
@@ -135,18 +146,31 @@ SCALE_OUT = (
         Phase.PLAN,
         "plan_scale_out",
         "Decides whether a replica is needed, which and how; refuses with reasons",
-        (
-            *STEP,
-            *FLEET,
-            P.DESCRIBE_SNAPSHOTS,
-            P.DESCRIBE_IMAGES,
-            P.DESCRIBE_INSTANCE_TYPES,
-            P.READ_METRICS,
-            P.FETCH_PRICES,
-            P.CHECK_VOLUME_KEYS,
-        ),
+        PLANNING,
         memory_mib=512,
         steps=(S("PlanOnly"), S("PlanScaleOut")),
+    ),
+    F(
+        Phase.PLAN,
+        "check_approval",
+        "Asks whether the plan needs a person's yes, and whether one is asked for already",
+        (*PLANNING, P.LIST_SCALE_OUTS),
+        memory_mib=512,
+        steps=(S("CheckApproval"),),
+    ),
+    F(
+        Phase.PLAN,
+        "ask_approval",
+        "Keeps the task token and tells the operators what waits for their yes",
+        (*RECORDED, P.TELL_OPERATORS),
+        steps=(S("AskApproval"),),
+    ),
+    F(
+        Phase.PLAN,
+        "take_answer",
+        "Takes the answer to the approval, or that none came in time",
+        RECORDED,
+        steps=(S("TakeAnswer"),),
     ),
     F(
         Phase.PLAN,

@@ -56,10 +56,7 @@ class Failed(PeakerError):
 class HostCommandRunning(NotYet):
     """The command on the host has not ended."""
 
-    remedy = (
-        "It took longer than the step may wait: read the command's output in the Run Command history, "
-        "then start again."
-    )
+    remedy = "It took longer than the step may wait: read its output in Run Command's history, start again."
 
 
 class LeaseSettling(NotYet):
@@ -103,10 +100,7 @@ class VolumesAttaching(NotYet):
 class TargetNotHealthy(NotYet):
     """The read endpoint does not call the replica healthy yet."""
 
-    remedy = (
-        "Check the health check's port and path, the security groups and the replica's own answer, "
-        "then start again."
-    )
+    remedy = "Check the health check, the security groups and the replica's own answer, then start again."
 
 
 class RampInProgress(NotYet):
@@ -142,10 +136,7 @@ class RetirementInProgress(NotYet):
 class UndoInProgress(NotYet):
     """Something that the run made is not gone yet."""
 
-    remedy = (
-        "Look at what is named in the EC2 console; the runbook undo-incomplete has the order in which "
-        "to delete it."
-    )
+    remedy = "Look at it in the EC2 console; the runbook undo-incomplete has the order in which to delete it."
 
 
 # --- retryable ---------------------------------------------------------------------------------------------
@@ -197,6 +188,24 @@ class ScaleOutRefused(Refused):
         "Change what the reason names (a ceiling or the budget in the environment file, the source, a "
         "donor), then start again."
     )
+
+
+class ApprovalPending(Refused):
+    """Another run of the cluster waits for a person's approval; the message names it and until when."""
+
+    remedy = "Answer that one with `peaker approve` or `peaker refuse`; `peaker status` shows what waits."
+
+
+class ApprovalRefused(Refused):
+    """A person said no to the plan; the message has the reason that was given."""
+
+    remedy = "Nothing was made. Start again when the reason is gone."
+
+
+class ApprovalExpired(Refused):
+    """Nobody answered in time whether the plan may be carried out; the message has the plan."""
+
+    remedy = "Start again and answer in time; a run waits for limits.approval_minutes."
 
 
 class NoShortage(Refused):
@@ -280,6 +289,12 @@ class LayoutRefused(Refused):
 # --- failed ------------------------------------------------------------------------------------------------
 
 
+class OperatorsUnreachable(Failed):
+    """The environment names no address to which a question could go."""
+
+    remedy = "Set alarm_email in the environment file, deploy, and confirm the subscription that AWS mails."
+
+
 class HostCommandFailed(Failed):
     """The command on the host failed, timed out or was cancelled; carries the host's error and message."""
 
@@ -334,17 +349,13 @@ class PrewarmDeadlineExceeded(Failed):
 class StorageNotWarm(Failed):
     """The storage proof says not warm, or cannot say (I4)."""
 
-    remedy = (
-        "Read the verdict's numbers in the receipt; start again, with a slower volume as the first suspect."
-    )
+    remedy = "Read the verdict's numbers in the receipt, then start again: suspect a slower volume first."
 
 
 class ReplicaWorseThanPeers(Failed):
     """The newcomer answered worse than its peers, ramp.attempts times; the message has both numbers."""
 
-    remedy = (
-        "Compare its instance type, its parameters and its storage with those of its peers, then start again."
-    )
+    remedy = "Compare its instance type, parameters and storage with those of its peers, then start again."
 
 
 class RampUndecided(Failed):
@@ -362,9 +373,7 @@ class DrainLimitReached(Failed):
 class CapacityUnavailable(Failed):
     """EC2 has no capacity for the instance type in any of the cluster's zones, or a quota is used up."""
 
-    remedy = (
-        "Offer more zones or another instance type in the environment file, or raise the account's quota."
-    )
+    remedy = "Offer more zones or instance types in the environment file, or raise the account's quota."
 
 
 class ResourceNotFound(Failed):

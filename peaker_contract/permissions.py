@@ -16,6 +16,7 @@ class Permission(Enum):
     WRITE_LEDGER = auto()
     LIST_CLUSTERS = auto()
     FOLLOW_EXECUTIONS = auto()
+    LIST_SCALE_OUTS = auto()
     KEEP_FORECASTS = auto()
     DESCRIBE_INSTANCES = auto()
     DESCRIBE_INSTANCE_TYPES = auto()
@@ -46,6 +47,7 @@ class Permission(Enum):
     DELETE_SNAPSHOTS = auto()
     READ_PRICES = auto()
     FETCH_PRICES = auto()
+    TELL_OPERATORS = auto()
 
 
 # Every command on a host; what documents a function may send stands in its row of the catalogue.
@@ -73,6 +75,7 @@ _OF_ENDPOINT: Mapping[str, Mapping[Permission, tuple[str, ...]]] = {
     },
 }
 _OF_ALL: Mapping[Permission, tuple[str, ...]] = {
+    Permission.TELL_OPERATORS: ("sns:Publish",),
     Permission.CANCEL_COMMANDS: ("ssm:CancelCommand",),
     Permission.PUBLISH_RUN_FILES: ("s3:PutObject",),
     # It tags the snapshots with their volumes' names in calls of their own; what else is made gets its tags at once.

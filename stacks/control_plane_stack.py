@@ -99,6 +99,7 @@ class ControlPlaneStack(Stack):
             "HOST_PACKAGE_SHA256": host_package.sha256,
             "RUN_FILES_BUCKET": names.run_files_bucket,
             "STATE_MACHINE_PREFIX": names.state_machine_arn(""),
+            **({} if self.topic is None else {"OPERATOR_TOPIC_ARN": names.operator_topic_arn}),
             "POWERTOOLS_SERVICE_NAME": SERVICE,
             "POWERTOOLS_METRICS_NAMESPACE": names.metric_namespace,
             "LOG_LEVEL": "INFO",

@@ -52,21 +52,23 @@ def _aws_busy() -> Retrier:
     )
 
 
-def _no_answer_of_the_function() -> Retrier:
+_NO_ANSWER_OF_THE_FUNCTION = (
+    "Lambda.ClientExecutionTimeoutException",
+    "Lambda.ServiceException",
+    "Lambda.AWSLambdaException",
+    "Lambda.SdkClientException",
+    "Lambda.TooManyRequestsException",
+    "Lambda.Unknown",
+    "Runtime.ExitError",
+    "Runtime.HandlerNotFound",
+    "Runtime.ImportModuleError",
+    "Sandbox.Timedout",
+)
+
+
+def _no_answer_of_the_function(*more: str) -> Retrier:
     return Retrier(
-        (
-            "Lambda.ClientExecutionTimeoutException",
-            "Lambda.ServiceException",
-            "Lambda.AWSLambdaException",
-            "Lambda.SdkClientException",
-            "Lambda.TooManyRequestsException",
-            "Lambda.Unknown",
-            "Runtime.ExitError",
-            "Runtime.HandlerNotFound",
-            "Runtime.ImportModuleError",
-            "Sandbox.Timedout",
-            "States.Timeout",
-        ),
+        (*_NO_ANSWER_OF_THE_FUNCTION, *more),
         interval_seconds=2,
         max_attempts=6,
         backoff_rate=2,
@@ -78,7 +80,10 @@ def _no_answer_of_the_function() -> Retrier:
 
 
 # On every state that calls a function, after the waits that its source names.
-STANDARD_OF_CALLS = (_aws_busy(), _no_answer_of_the_function())
+STANDARD_OF_CALLS = (_aws_busy(), _no_answer_of_the_function("States.Timeout"))
+
+# On every state that waits for a person's answer: its States.Timeout is that nobody answered, which asks nobody again.
+STANDARD_OF_QUESTIONS = (_aws_busy(), _no_answer_of_the_function())
 
 # On every state that starts another workflow. What fails inside of that is its own affair.
 STANDARD_OF_STARTS = (
@@ -309,6 +314,11 @@ _NO_ANSWER = (
     f"($contains({_INPUT}.error, '.') ? '. No answer of the function itself: read the log of the function of this "
     "step, then start again.' : '')"
 )
+# The token of this try, and its number: each try has another token, and the newest one counts.
+ANSWERED_BY = {
+    "task_token": "{% $states.context.Task.Token %}",
+    "task_try": "{% $states.context.State.RetryCount %}",
+}
 ERROR_AS_IT_CAME = f"{{% {_INPUT}.error %}}"
 
 # How an end says what failed: what stands around the message.

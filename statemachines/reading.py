@@ -14,6 +14,7 @@ from peaker_contract.field_types import Fault, Location
 from statemachines.source import (
     KINDS,
     PATTERN_WORDS,
+    Ask,
     Call,
     Each,
     Fail,
@@ -27,7 +28,17 @@ from statemachines.source import (
 
 # What the expansion itself puts into the payload of a function.
 STANDARD_PAYLOAD = frozenset(
-    {"run_id", "cluster", "operation", "fencing_token", "batch", "member_token", "step"}
+    {
+        "run_id",
+        "cluster",
+        "operation",
+        "fencing_token",
+        "batch",
+        "member_token",
+        "step",
+        "task_token",
+        "task_try",
+    }
 )
 
 
@@ -169,7 +180,7 @@ def _faults_of_target(target: str, scope: Scope, at: Location) -> Iterator[Fault
 
 
 def _faults_of_state(state: State) -> Iterator[Fault]:
-    if isinstance(state, Call):
+    if isinstance(state, Call | Ask):
         yield from _faults_of_payload(state)
     if isinstance(state, Fail) and (state.fail.tells is None) == (state.fail.cause is None):
         yield Fault(("fail",), "must have either tells or cause: write one of them")
@@ -177,7 +188,7 @@ def _faults_of_state(state: State) -> Iterator[Fault]:
         yield Fault(("fail", "says"), "goes with tells: write it into the cause")
 
 
-def _faults_of_payload(state: Call) -> Iterator[Fault]:
+def _faults_of_payload(state: Call | Ask) -> Iterator[Fault]:
     if isinstance(state.payload, str) and state.speaks_for == "nobody":
         return
     if not isinstance(state.payload, dict):

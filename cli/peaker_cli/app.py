@@ -26,6 +26,8 @@ COMMANDS = {
     "status": "status.command",
     "watch": "status.watch",
     "runs": "runs.command",
+    "approve": "approval.command",
+    "refuse": "approval.command",
     "receipt": "runs.receipt_command",
     "month": "month.command",
     "replay": "replay.command",

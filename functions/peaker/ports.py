@@ -21,6 +21,7 @@ from peaker.domain.replicas.inventory import (
     Volume,
     VolumeSpec,
 )
+from peaker.domain.runs.approval import Answer, ApprovalRow
 from peaker.domain.runs.ledger import (
     Holder,
     LeaseRow,
@@ -331,6 +332,33 @@ class Ledger(Protocol):
         """The stored receipt, or None."""
 
 
+class Approvals(Protocol):
+    """The newest approval of each cluster. No write of it carries a lease: a run that waits holds none."""
+
+    def newest(self, cluster: str) -> ApprovalRow | None:
+        """The newest, whatever became of it; None before the first. Raises LedgerInconsistent."""
+
+    def ask(self, row: ApprovalRow, instead_of: str | None = None) -> ApprovalRow:
+        """Write that the run waits; the row that stands. A later try of the same run leaves all but its token.
+
+        Raises ApprovalPending where another run waits; `instead_of` is one that is known to wait no more. Raises
+        LedgerInconsistent. A try that was overtaken by a later one changes nothing.
+        """
+
+    def told(self, row: ApprovalRow, at: datetime) -> None:
+        """Write that the operators were told of it."""
+
+    def close(self, cluster: str, run_id: str, answer: Answer, at: datetime, said: str) -> None:
+        """Write the answer while the run waits. The first one stays; the row of another run is left alone."""
+
+
+class Operators(Protocol):
+    """The people whom alarms page."""
+
+    def tell(self, subject: str, text: str) -> None:
+        """Send them a message. Not idempotent. Raises OperatorsUnreachable where the environment names nobody."""
+
+
 class LoadReadings(Protocol):
     """What CloudWatch holds of a cluster's load, and what forecast_load published about it."""
 
@@ -438,6 +466,8 @@ class Ports:
     price_list: PriceList
     stored_prices: StoredPrices
     shared_limits: SharedLimits
+    approvals: Approvals
+    operators: Operators
 
 
 class LoadHistory(Protocol):

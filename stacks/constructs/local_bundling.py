@@ -28,7 +28,7 @@ PACKAGES = (REPOSITORY / "functions" / "peaker", REPOSITORY / "peaker_contract")
 LAMBDA_PLATFORMS = ("manylinux_2_28_aarch64", "manylinux2014_aarch64")  # Amazon Linux 2023 has glibc 2.34
 LAMBDA_PYTHON = "3.13"
 # Changed whenever what follows would make another zip from the same inputs.
-BUNDLE_FORMAT = "4"
+BUNDLE_FORMAT = "5"
 # botocore describes 400 services; these are the ones that the functions call.
 AWS_SERVICES = frozenset(
     {
@@ -41,6 +41,7 @@ AWS_SERVICES = frozenset(
         "pricing",
         "route53",
         "s3",
+        "sns",
         "ssm",
         "stepfunctions",
     }

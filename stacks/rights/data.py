@@ -82,6 +82,21 @@ def follow_executions(deployment: Deployment) -> list[Statement]:
     ]
 
 
+def list_scale_outs(deployment: Deployment) -> list[Statement]:
+    return [Statement(("states:ListExecutions",), (deployment.names.state_machine_arn("scale_out"),))]
+
+
+def tell_operators(deployment: Deployment) -> list[Statement]:
+    """Nothing where the environment names no address: there is no topic then."""
+    names = deployment.names
+    if names.environment.alarm_email is None:
+        return []
+    return [
+        Statement(("sns:Publish",), (names.operator_topic_arn,)),
+        *data_key_statements(names, "sns", SEND),
+    ]
+
+
 def publish_metrics(deployment: Deployment) -> list[Statement]:
     return [
         Statement(

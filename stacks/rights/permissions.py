@@ -25,6 +25,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return data.list_clusters
         case Permission.FOLLOW_EXECUTIONS:
             return data.follow_executions
+        case Permission.LIST_SCALE_OUTS:
+            return data.list_scale_outs
         case Permission.KEEP_FORECASTS:
             return data.keep_forecasts
         case Permission.DESCRIBE_INSTANCES:
@@ -88,6 +90,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return data.read_prices
         case Permission.FETCH_PRICES:
             return data.fetch_prices
+        case Permission.TELL_OPERATORS:
+            return data.tell_operators
         case _:
             assert_never(permission)
 

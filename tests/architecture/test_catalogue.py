@@ -24,7 +24,7 @@ def calls(states: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, state in states.items():
         for branch in (*state.get("Branches", ()), *filter(None, [state.get("ItemProcessor")])):
             yield from calls(branch["States"])
-        if state.get("Resource", "").endswith(":lambda:invoke"):
+        if ":lambda:invoke" in state.get("Resource", ""):
             yield name, state["Arguments"]["FunctionName"]
 
 

@@ -17,6 +17,7 @@ from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.domain.limits.admission import Admission, VolumeRates
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.runs.approval import ApprovalAsked
 from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, ResourceKind, RunPart
@@ -197,6 +198,7 @@ class TestARunOfTheVersionBefore(OfDynamoDb):
         run = ledger.run("run-1")
         at = datetime.fromisoformat(STARTED)
         assert {type(one) for one in ONE_OF_EACH if run.part(type(one)) is None} == {
+            ApprovalAsked,
             TakenUp,
             SetManifest,
             Batch,

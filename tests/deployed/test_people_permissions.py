@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from peaker.adapters.dynamodb.approvals import DynamoDbApprovals
+from peaker.adapters.dynamodb.items import LedgerTable
+from peaker.domain.runs.run import run_id
+from peaker_cli.approval.command import answered
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.doctor.finding import NotTold
 from peaker_cli.doctor.gather import Inquiry
+from peaker_cli.failures import ControlPlaneError
 
 from cloud_rig.control import ROLE, Control, control
 from environments.schema import load_environment
@@ -20,6 +26,7 @@ from peaker_contract.cluster import ClusterSettings
 from stacks.naming import Names
 from stacks.people_statements import statements_for
 from stacks.rights.role_statements import policy_document
+from tests.support.approval_fakes import WAITING
 
 NAMES = Names(load_environment("local"))
 PASS = {"StartAt": "End", "States": {"End": {"Type": "Pass", "End": True}}}
@@ -103,6 +110,25 @@ def test_nobody_of_them_does_what_the_workflows_do(people: dict[str, ControlPlan
     for call in calls:
         with pytest.raises(ClientError, match="not authorized to perform"):
             call()
+
+
+def test_an_operator_answers_what_waits_and_a_reader_sees_it(
+    people: dict[str, ControlPlane], aws: Control
+) -> None:
+    written = DynamoDbApprovals(LedgerTable(aws.dynamodb, NAMES.ledger_table))
+    now = people["operate"].clock.now().replace(microsecond=0)
+    run = run_id("scale_out", "orders", now, "execution")
+    row = replace(WAITING, run_id=run, asked_at=now, waits_until=now + timedelta(minutes=60))
+    written.ask(row)
+    read = DynamoDbApprovals(LedgerTable(people["read"].client("dynamodb"), NAMES.ledger_table))
+    assert read.newest("orders") == row
+    for refusal in (None, "too dear"):
+        with pytest.raises(ClientError, match="not authorized to perform: states:SendTask"):
+            answered(people["read"], run, refusal)
+        with pytest.raises(
+            ControlPlaneError, match="waits no more"
+        ):  # Step Functions never gave out this token
+            answered(people["operate"], run, refusal)
 
 
 DOCUMENTS = ("install_host_package", "prepare_base", "stop_database")

@@ -29,6 +29,7 @@ CHECKS: dict[str, Callable[[Any], list[str]]] = {
     "endless": structure.endless_failures,
     "unguarded": structure.unguarded_tasks,
     "transient": structure.untried_again,
+    "asked": structure.asked_again,
     "comments": structure.missing_comments,
     "errors": structure.unknown_errors,
     "shadowed": structure.shadowed_retries,
@@ -103,6 +104,30 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "transient",
         broken(*TASK, "Retry", value=[{"ErrorEquals": ["Lambda.ServiceException"]}]),
         "does not retry Lambda.ClientExecutionTimeoutException",
+    ),
+    (
+        "asked",
+        broken(
+            *TASK,
+            value={
+                **GOOD["States"]["DrainReplica"],
+                "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken",
+                "Retry": [{"ErrorEquals": ["Throttled", "States.Timeout"]}],
+            },
+        ),
+        "machine.DrainReplica: asks again when nobody answered",
+    ),
+    (
+        "transient",
+        broken(
+            *TASK,
+            value={
+                **GOOD["States"]["DrainReplica"],
+                "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken",
+                "Retry": [{"ErrorEquals": ["Throttled"]}],
+            },
+        ),
+        "does not retry Lambda.ServiceException",
     ),
     ("comments", broken("States", "Done", "Comment", value=...), "machine.Done: has no Comment"),
     (

@@ -70,6 +70,7 @@ from peaker_contract.errors import (
 from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from ssm_documents.schema import document_paths, load_document
+from tests.support.approval_fakes import FakeApprovals, FakeOperators
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -801,6 +802,8 @@ class FakePorts(Ports):
     stored_prices: FakeStoredPrices
     volume_keys: FakeVolumeKeys
     shared_limits: FakeSharedLimits
+    approvals: FakeApprovals
+    operators: FakeOperators
 
 
 def fake_ports(*settings: ClusterSettings) -> FakePorts:
@@ -828,4 +831,6 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
         price_list=FakePriceList(),
         stored_prices=FakeStoredPrices(),
         shared_limits=FakeSharedLimits(),
+        approvals=FakeApprovals(),
+        operators=FakeOperators(),
     )

@@ -126,6 +126,7 @@ class WorkflowCloud:
         )
         for bucket in (BUCKET, NAMES.run_files_bucket):
             self.client("s3").create_bucket(Bucket=bucket)
+        self.client("sns").create_topic(Name=NAMES.operator_topic)
         self._deploy_roles()
         self._deploy_documents()
         functions = self._deploy_functions()
@@ -539,6 +540,7 @@ def _variables() -> dict[str, str]:
         "HOST_PACKAGE_SHA256": PACKAGE_SHA256,
         "RUN_FILES_BUCKET": NAMES.run_files_bucket,
         "STATE_MACHINE_PREFIX": NAMES.state_machine_arn(""),
+        "OPERATOR_TOPIC_ARN": NAMES.operator_topic_arn,
         "POWERTOOLS_SERVICE_NAME": "peaker",
         "POWERTOOLS_METRICS_NAMESPACE": NAMES.metric_namespace,
         "LOG_LEVEL": "INFO",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,19 @@ class FunctionClock:
         running = self._functions.current
         seconds = self._time.seconds if running is None else running.started + running.elapsed
         return self._time.datetime_of(max(seconds, self._time.seconds))
+
+
+@dataclass
+class Operators:
+    """Port Operators: what people were sent, and what they do when they get it."""
+
+    mails: list[tuple[str, str]] = field(default_factory=list)
+    react: Callable[[str], None] | None = None
+
+    def tell(self, subject: str, text: str) -> None:
+        self.mails.append((subject, text))
+        if self.react is not None:
+            self.react(text)
 
 
 class Clusters:

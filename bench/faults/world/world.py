@@ -13,13 +13,16 @@ from typing import Any
 from unittest.mock import patch
 
 import yaml
+from peaker.adapters.dynamodb.approvals import DynamoDbApprovals
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.dynamodb.shared_limits import DynamoDbSharedLimits
 from peaker.adapters.step_functions_executions import StepFunctionsExecutions
+from peaker.domain.runs.approval import ApprovalRow
 from peaker.ports import Ports
 from peaker.runtime import step as runtime_step
 from peaker.runtime import telemetry, wiring
+from peaker_cli.approval.answer import Reply, send_answer
 
 from bench.faults.workflows.executions import Execution
 from bench.faults.workflows.functions import Body, Functions
@@ -50,13 +53,14 @@ PORTS = (
     "clusters", "compute", "storage", "commands", "endpoint", "package", "snapshot_blocks", "run_files", "lease",
     "ledger", "readings", "executions", "volume_keys", "past_runs", "price_list", "stored_prices",
     "shared_limits",
+    "approvals", "operators",
 )  # fmt: skip
-# What changes AWS, and what changes only the ledger's table.
+# What changes AWS, or tells people of what does; and what changes only the ledger's table.
 EFFECTS = frozenset({
     "compute.launch", "compute.stop", "compute.start", "compute.terminate", "storage.create_snapshots",
     "storage.name_snapshot", "storage.delete_snapshot", "storage.create_volume", "storage.attach",
     "storage.delete_volume", "commands.send", "commands.cancel", "endpoint.register", "endpoint.promote",
-    "endpoint.deregister", "endpoint.set_share", "run_files.publish",
+    "endpoint.deregister", "endpoint.set_share", "run_files.publish", "operators.tell", "approvals.ask",
 })  # fmt: skip
 # After these the log says who still serves.
 REMOVALS = frozenset({"endpoint.deregister", "compute.stop", "compute.terminate"})
@@ -65,6 +69,7 @@ WRITES = frozenset({
     "ledger.finish_step", "ledger.intend", "ledger.made", "ledger.mark", "ledger.set_replica", "ledger.keep_snapshots",
     "ledger.forget_snapshots", "ledger.save_receipt", "ledger.settle_first", "ledger.fence_member",
     "shared_limits.keep_reservations", "shared_limits.keep_start_slots",
+    "approvals.told", "approvals.close",
 })  # fmt: skip
 
 
@@ -156,6 +161,12 @@ class World:
             self.stops.append(self.time.seconds)
         self.workflows.stop(execution, "Stopped", "by a person")
 
+    def answer(self, run_id: str, refusal: str | None = None) -> ApprovalRow:
+        """As a person types `peaker approve` or `peaker refuse`. Raises ControlPlaneError."""
+        approvals = DynamoDbApprovals(MemoryTable(self.account, self.time))
+        client = StepFunctionsClient(self.workflows)
+        return send_answer(approvals, client, run_id, Reply("a person", refusal), self.time.now)
+
     def run_for(self, seconds: float) -> None:
         """Let so much cloud time pass."""
         with self.at_work():
@@ -222,6 +233,7 @@ class World:
         zones = {subnet: zone for one in clusters for zone, subnet in one.subnets.items()}
         table = MemoryTable(self.account, self.time)
         prices = others.Prices()
+        self.operators = others.Operators()
         self.compute = HostileCompute(self.account, self.time, self.random, zones, ENVIRONMENT)
         self.storage = HostileStorage(self.account, self.time, self.random, ENVIRONMENT)
         self.commands = HostileCommands(self.account, self.time, self.random)
@@ -244,6 +256,8 @@ class World:
             "price_list": prices,
             "stored_prices": prices,
             "shared_limits": DynamoDbSharedLimits(table),
+            "approvals": DynamoDbApprovals(table),
+            "operators": self.operators,
         }
         traced: dict[str, Any] = {name: Traced(name, real[name], self) for name in PORTS}
         return Ports(ENVIRONMENT, others.FunctionClock(self.time, self.functions), **traced)

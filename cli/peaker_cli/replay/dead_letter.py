@@ -12,6 +12,7 @@ from typing import Any
 
 from peaker.domain.decoding import parsed_json
 from peaker.domain.instants import from_iso, seconds_between
+from peaker.domain.report.approval_question import ASKS
 
 from peaker_cli.replay.target_input import target_input
 from peaker_contract.names import OPERATOR_ALARMS, undelivered
@@ -138,8 +139,14 @@ def _failed_invocation(
 
 
 def _undelivered_page(letter: Letter, content: object) -> Verdict:
-    """SNS's notification around the alarm's message. Nobody may publish to the topic but alarms: none is sent again."""
+    """SNS's notification around an alarm's message or a question. Nobody at a desk may publish: none is sent again."""
     notification = content if isinstance(content, dict) else {}
+    subject = notification.get("Subject")
+    if isinstance(subject, str) and subject.endswith(ASKS):
+        at = _instant(notification.get("Timestamp"), letter.sent_at)
+        why = letter.attributes.get("ErrorMessage", "no mail server took it")
+        reason = "read here; whether it still waits, `peaker status` says"
+        return Verdict(Fate.DROP, reason, f"a question: {subject}", why, at)
     told = _message_of(notification)
     if told is None:
         return _left(letter, "it is no page of an alarm", "unknown")

@@ -116,6 +116,12 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     for note in plan.get("notes", ()):
         table.add_row("note", note)
     refusals = [Text(f"refused, {r['code']}: {r['reason']}", style="red") for r in plan["refusals"]]
+    waits = plan.get("approval")
+    asked = (
+        [Text(f"would wait for approval: {reason}", style="yellow") for reason in waits["reasons"]]
+        if waits
+        else []
+    )
     verdict = Text("would be returned" if returned else "would be built", style="green")
     parts: list[RenderableType] = [table]
     if comparison:
@@ -126,7 +132,9 @@ def render_plan(plan: dict[str, Any]) -> RenderableType:
     if plan.get("calls"):
         parts += [Text(), _calls(plan["calls"])]
     return Panel(
-        Group(*parts, Text(), *(refusals or [verdict])), title=f"plan for {plan['cluster']}", padding=(0, 1)
+        Group(*parts, Text(), *(refusals or asked or [verdict])),
+        title=f"plan for {plan['cluster']}",
+        padding=(0, 1),
     )
 
 

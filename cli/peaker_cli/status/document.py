@@ -14,6 +14,7 @@ from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.replicas.inventory import Instance
+from peaker.domain.runs.approval import ApprovalRow
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 
 from peaker_cli.status.run_at_work import RunAtWork, RunStatus, run_status
@@ -47,6 +48,7 @@ class Facts:
     load: Reading
     alarms: tuple[Alarm, ...] | Unknown
     snapshot_sets: tuple[SnapshotSet, ...] | Unknown = ()
+    approval: ApprovalRow | Unknown | None = None
     prices: PriceTable | Unknown = field(default_factory=lambda: Unknown("prices were not read"))
 
 
@@ -107,6 +109,17 @@ class KeptSnapshots:
 
 
 @dataclass(frozen=True)
+class ApprovalWaiting:
+    """A run that waits for a person's yes: what it would do, why it asks, and until when."""
+
+    run_id: str
+    what: str
+    reasons: tuple[str, ...]
+    asked_at: datetime
+    waits_until: datetime
+
+
+@dataclass(frozen=True)
 class ClusterStatus:
     """How one cluster stands at `at`."""
 
@@ -120,6 +133,7 @@ class ClusterStatus:
     decision: DecisionStatus | Unknown
     alarms: tuple[Alarm, ...] | Unknown
     kept_snapshots: tuple[KeptSnapshots, ...] | Unknown = ()
+    approval: ApprovalWaiting | Unknown | None = None
 
 
 def cluster_status(facts: Facts) -> ClusterStatus:
@@ -135,6 +149,7 @@ def cluster_status(facts: Facts) -> ClusterStatus:
         decision=_decision(facts),
         alarms=facts.alarms,
         kept_snapshots=_kept_snapshots(facts),
+        approval=_approval(facts),
     )
 
 
@@ -149,6 +164,15 @@ def as_document(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [as_document(one) for one in value]
     return value
+
+
+def _approval(facts: Facts) -> ApprovalWaiting | Unknown | None:
+    row = facts.approval
+    if row is None or isinstance(row, Unknown):
+        return row
+    if not row.waits(facts.now):
+        return None
+    return ApprovalWaiting(row.run_id, row.what, row.reasons, row.asked_at, row.waits_until)
 
 
 def _kept_snapshots(facts: Facts) -> tuple[KeptSnapshots, ...] | Unknown:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from peaker.adapters.cloudwatch.readings import CloudWatchReadings
+from peaker.adapters.dynamodb.approvals import DynamoDbApprovals
 from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
@@ -79,6 +80,7 @@ class StatusReader:
             load=_reading(lambda: self._readings.load(settings, now)),
             alarms=_known(lambda: self._alarms(cluster)),
             snapshot_sets=_known(lambda: tuple(self.ledger.snapshot_sets(cluster))),
+            approval=_known(lambda: self._approvals.newest(cluster)),
             prices=self.prices(settings),
         )
 
@@ -186,6 +188,10 @@ class StatusReader:
     def ledger(self) -> DynamoDbLedger:
         """The environment's ledger, for reading."""
         return DynamoDbLedger(self._table)
+
+    @cached_property
+    def _approvals(self) -> DynamoDbApprovals:
+        return DynamoDbApprovals(self._table)
 
     @cached_property
     def _stored_prices(self) -> ParameterPrices:

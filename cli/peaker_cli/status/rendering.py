@@ -30,6 +30,8 @@ def render_status(status: ClusterStatus) -> RenderableType:
     table.add_row("source", _text(status.source))
     for line in _run_lines(status):
         table.add_row(*line)
+    for line in _approval_lines(status):
+        table.add_row(*line)
     for line in _capacity_lines(status):
         table.add_row(*line)
     table.add_row("last check", decision_line(status.decision, status.at))
@@ -52,7 +54,7 @@ def render_overview(statuses: Sequence[ClusterStatus]) -> RenderableType:
             _replicas_text(one),
             _value(one.capacity.load, _plain),
             _value(one.capacity.capacity, _plain),
-            run_line(one.run, one.at),
+            _at_work_line(one),
             _alarms_text(one),
         )
     return table
@@ -64,7 +66,7 @@ def status_line(status: ClusterStatus) -> str:
         (
             f"{status.at:%Y-%m-%dT%H:%M:%SZ} {status.cluster}: {_replicas_text(status)}",
             f"load {_value(status.capacity.load, _plain)} of {_value(status.capacity.capacity, _plain)}",
-            run_line(status.run, status.at),
+            _at_work_line(status),
             f"alarms: {_alarms_text(status)}",
         )
     )
@@ -188,6 +190,31 @@ def _run_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
     if run.ready_at_by_plan is not None and not run.ended:
         lines.append(("ready by plan", Text(f"{run.ready_at_by_plan:%d %b %H:%M:%S}")))
     return lines
+
+
+def _approval_lines(status: ClusterStatus) -> list[tuple[str, RenderableType]]:
+    """What waits for a yes, until when, and the two commands."""
+    found = status.approval
+    if found is None:
+        return []
+    if isinstance(found, Unknown):
+        return [("approval", Text(f"unknown ({found.why})", style="yellow"))]
+    left = duration(max(0.0, seconds_between(status.at, found.waits_until)))
+    until = f"{found.run_id} waits until {found.waits_until:%d %b %H:%M:%S} (in {left}) to {found.what}"
+    here = f"--env {status.environment}"
+    return [
+        ("approval", Text(until, style="yellow")),
+        *(("", Text(reason)) for reason in found.reasons),
+        ("", Text(f"peaker approve {found.run_id} {here}")),
+        ("", Text(f"peaker refuse {found.run_id} {here} --reason 'why not'")),
+    ]
+
+
+def _at_work_line(status: ClusterStatus) -> str:
+    """What is at work, and what waits for a person."""
+    waits = "" if status.approval is None or isinstance(status.approval, Unknown) else status.approval.run_id
+    line = run_line(status.run, status.at)
+    return f"{line}; {waits} waits for approval" if waits else line
 
 
 def _member_line(member: MemberStatus, now: datetime) -> str:

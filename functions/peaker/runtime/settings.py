@@ -12,7 +12,7 @@ class MissingVariable(Exception):
 
 @dataclass(frozen=True)
 class FunctionSettings:
-    """What the stack gives every function."""
+    """What the stack gives every function. `operator_topic_arn` is empty where the environment names no address."""
 
     environment: str
     ledger_table: str
@@ -21,6 +21,7 @@ class FunctionSettings:
     package_sha256: str
     run_files_bucket: str
     state_machine_prefix: str
+    operator_topic_arn: str = ""
 
     @classmethod
     def from_environment(cls, variables: Mapping[str, str]) -> FunctionSettings:
@@ -37,4 +38,5 @@ class FunctionSettings:
         missing = [name for name in names.values() if not variables.get(name)]
         if missing:
             raise MissingVariable(f"environment variables are missing: {', '.join(missing)}; deploy again")
-        return cls(**{field: variables[name] for field, name in names.items()})
+        given = {field: variables[name] for field, name in names.items()}
+        return cls(**given, operator_topic_arn=variables.get("OPERATOR_TOPIC_ARN", ""))

@@ -8,6 +8,7 @@ from functools import lru_cache
 from peaker.adapters.aws_clients import SINGLE_TRY_CONFIG, lazy_client, pricing_client
 from peaker.adapters.aws_price_list import AwsPriceList
 from peaker.adapters.cloudwatch.readings import CloudWatchReadings
+from peaker.adapters.dynamodb.approvals import DynamoDbApprovals
 from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
@@ -20,6 +21,7 @@ from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.s3.host_package import S3HostPackage
 from peaker.adapters.s3.run_files import S3RunFiles
+from peaker.adapters.sns_operators import SnsOperators
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.commands import SsmCommands
 from peaker.adapters.ssm.prices import ParameterPrices
@@ -64,4 +66,6 @@ def ports() -> Ports:
         price_list=AwsPriceList(pricing_client),
         stored_prices=ParameterPrices(ssm, settings.environment),
         shared_limits=DynamoDbSharedLimits(table),
+        approvals=DynamoDbApprovals(table),
+        operators=SnsOperators(lazy_client("sns", SINGLE_TRY_CONFIG), settings.operator_topic_arn),
     )

@@ -115,6 +115,7 @@ ADAPTERS = {
     "readings": _adapter("cloudwatch/readings.py", "CloudWatchReadings", "cloudwatch", "cloudwatch"),
     "price_list": _adapter("aws_price_list.py", "AwsPriceList", "pricing", "pricing"),
     "stored_prices": _adapter("ssm/prices.py", "ParameterPrices", "ssm", "ssm"),
+    "operators": _adapter("sns_operators.py", "SnsOperators", "sns", "sns"),
     "history": _adapter("cloudwatch/metrics.py", "CloudWatchLoadHistory", "cloudwatch", "cloudwatch"),
     "metrics": _adapter("cloudwatch/metrics.py", "CloudWatchMetricPublisher", "cloudwatch", "cloudwatch"),
 }

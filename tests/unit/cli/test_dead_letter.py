@@ -173,6 +173,17 @@ def test_a_page_that_no_mail_server_took_is_told_and_dropped_however_old() -> No
     assert found.why == "no mail server took it"
 
 
+def test_a_question_that_no_mail_server_took_is_told_and_dropped() -> None:
+    letter = page("scale_out of orders would build 1 x r7g.4xlarge")
+    asked = {**json.loads(letter.body), "Subject": "Peaker prod: scale_out of orders waits for approval"}
+    found = verdict(replace(letter, body=json.dumps(asked)), RULES, NOW)
+    assert (found.fate, found.what) == (
+        Fate.DROP,
+        "a question: Peaker prod: scale_out of orders waits for approval",
+    )
+    assert "`peaker status` says" in found.reason
+
+
 def test_a_page_is_as_old_as_its_alarm_else_as_its_notification() -> None:
     without = {name: value for name, value in TOLD.items() if name != "StateChangeTime"}
     assert verdict(page(without), RULES, NOW).age_seconds(NOW) == 6.5 * 3600 - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +21,7 @@ from peaker_cli.status.rendering import render_overview, render_status, status_l
 from peaker_cli.status.run_at_work import RunAtWork, RunStatus
 from rich.console import Console
 
+from tests.support.approval_fakes import WAITING
 from tests.support.builders import BASE, RUN_ID, fleet_with, orders, replica
 from tests.support.fakes import NOON
 
@@ -168,3 +170,20 @@ def test_a_run_that_has_not_written_its_row_yet_is_shown_by_its_lease() -> None:
 def test_alarms_come_with_their_reason() -> None:
     text = shown(gathered(alarms=(Alarm("peaker-local-orders-undo-incomplete", NOON, "1 > 0"),)))
     assert "peaker-local-orders-undo-incomplete since 21 Nov 12:00:00: 1 > 0" in text
+
+
+def test_what_waits_for_a_yes_is_shown_with_its_end_and_the_lines_to_type() -> None:
+    facts = gathered(approval=WAITING, now=NOON + timedelta(minutes=35))
+    assert as_document(cluster_status(facts))["approval"]["waits_until"] == "2026-11-21T13:00:00.000Z"
+    text = shown(facts)
+    assert f"{WAITING.run_id} waits until 21 Nov 13:00:00 (in 25 min 00 s) to {WAITING.what}" in text
+    assert f"peaker approve {WAITING.run_id} --env local" in text
+    assert f"peaker refuse {WAITING.run_id} --env local --reason" in text
+    assert f"nothing at work; {WAITING.run_id} waits for approval" in text
+
+
+def test_what_waits_no_more_is_not_shown_and_what_cannot_be_read_is_unknown() -> None:
+    assert "approval" not in shown(gathered(approval=WAITING, now=WAITING.waits_until))
+    assert "approval" not in shown(gathered(approval=replace(WAITING, answer="refused")))
+    unknown = gathered(approval=Unknown("the ledger's approval of orders cannot be read: soon is no instant"))
+    assert "unknown (the ledger's approval of orders cannot be read" in shown(unknown)

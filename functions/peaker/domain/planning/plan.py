@@ -27,6 +27,7 @@ RefusalCode = Literal[
     "key",
     "image",
     "check",
+    "approval",
 ]
 
 
@@ -174,6 +175,13 @@ class PlannedCall(PlanPart):
     undone_by: str | None
 
 
+class ApprovalNeed(PlanPart):
+    """Why the plan waits for a person's yes. `above_limits`: it passes a ceiling, which is the reason."""
+
+    reasons: tuple[str, ...]
+    above_limits: bool
+
+
 class Way(PlanPart):
     """How one more replica of a batch comes into service, why so, and in what time.
 
@@ -201,6 +209,9 @@ class ScaleOutPlan(RunPart):
     What is built is built by this document, whatever the settings are by then. Plans are read for as long as their
     replicas live, which may be parked for weeks: a new field has a default. `build` is None where it was not planned.
     `comparison` has the figures of every method, and why this one; `calls` are all that change anything on AWS.
+    `replicas_after` are those that `max_replicas`
+    counts once the batch serves, `peak_hourly_usd` is what the budget counts then; None where a price is not known.
+    `approval` is None where nobody needs to be asked.
     """
 
     ledger_name = "plan"
@@ -231,6 +242,9 @@ class ScaleOutPlan(RunPart):
     batch_price: BatchPrice | None = None
     types: tuple[PlannedType, ...] = ()
     calls: tuple[PlannedCall, ...] = ()
+    replicas_after: int | None = None
+    peak_hourly_usd: float | None = None
+    approval: ApprovalNeed | None = None
 
     def of_member(self, number: int) -> ScaleOutPlan:
         """What one member is built or returned by: a plan of its own."""

@@ -25,6 +25,7 @@ from peaker.domain.planning.plan_refusals import (
     above_ceiling,
     no_donor,
     over_budget,
+    peak_hourly,
     running_operation,
     source_unknown,
     unequal_layout,
@@ -65,6 +66,7 @@ def plan_scale_out(
     returned = [found for way in ways if (found := _returned(fleet, way)) is not None]
     volumes, price = members[0].volumes, members[0].price
     parked = _parked_hourly(fleet, returned, prices)
+    dearer = _dearer(fleet, settings, prices)
     return ScaleOutPlan(
         cluster=settings.name,
         planned_at=require_utc(now),
@@ -90,7 +92,7 @@ def plan_scale_out(
                 source_unknown(fleet),
                 None if len(returned) == count else no_donor(choice),
                 None if len(returned) == count else unequal_layout(members[-1].volumes),
-                over_budget(fleet, settings, members, parked, _dearer(fleet, settings, prices)),
+                over_budget(fleet, settings, members, parked, dearer),
             )
             if refusal is not None
         ),
@@ -100,6 +102,8 @@ def plan_scale_out(
         members=members,
         batch_price=_batch_price(members),
         types=capacity_order(settings, promises, prices, price, len(fleet.peak) + count, parked),
+        replicas_after=len(fleet.under_ceiling) + count,
+        peak_hourly_usd=usd(peak_hourly(fleet, members, parked, dearer), 4),
     )
 
 

@@ -86,22 +86,31 @@ def over_budget(
     limit = settings.limits.max_hourly_cost_usd
     if limit is None:
         return None
-    price, count = max((one.price for one in members), key=_dearest), len(members)
-    unknown = [one.why for one in (parked, dearer) if isinstance(one, Unknown)]
-    if price.hourly is None or price.snapshots_hourly is None or unknown:
-        why = [*price.unknown[:1], *unknown][0]
-        reason = f"{why}; so the budget, max_hourly_cost_usd {limit:g}, cannot be checked (I4)"
+    found = peak_hourly(fleet, members, parked, dearer)
+    if isinstance(found, Unknown):
+        reason = f"{found.why}; so the budget, max_hourly_cost_usd {limit:g}, cannot be checked (I4)"
         return Refusal(code="price_unknown", reason=reason)
-    peak, also = len(fleet.peak), sum(one.value for one in (parked, dearer) if isinstance(one, Known))
-    sum_usd = price.hourly * (peak + count) + also + price.snapshots_hourly
-    if sum_usd <= limit:
+    if found.value <= limit:
         return None
+    price = max((one.price for one in members), key=_dearest)
     reason = (
-        f"{peak} peak replicas + {count} wanted at ${price.hourly:.3f}/h"
-        f"{_and_dearer(dearer)}{_and_parked(parked)}{_and_snapshots(price.snapshots_hourly)} are ${sum_usd:.2f}/h, "
-        f"above the budget, max_hourly_cost_usd {limit:g} (I12)"
+        f"{len(fleet.peak)} peak replicas + {len(members)} wanted at ${price.hourly or 0.0:.3f}/h"
+        f"{_and_dearer(dearer)}{_and_parked(parked)}{_and_snapshots(price.snapshots_hourly or 0.0)} are "
+        f"${found.value:.2f}/h, above the budget, max_hourly_cost_usd {limit:g} (I12)"
     )
     return Refusal(code="budget", reason=reason)
+
+
+def peak_hourly(
+    fleet: FleetState, members: Sequence[PlannedMember], parked: Reading, dearer: Reading
+) -> Reading:
+    """What the budget counts once all members serve, USD per hour. `parked`, `dearer`: see `over_budget`."""
+    price = max((one.price for one in members), key=_dearest)
+    unknown = [one.why for one in (parked, dearer) if isinstance(one, Unknown)]
+    if price.hourly is None or price.snapshots_hourly is None or unknown:
+        return Unknown([*price.unknown[:1], *unknown][0])
+    also = sum(one.value for one in (parked, dearer) if isinstance(one, Known))
+    return Known(price.hourly * (len(fleet.peak) + len(members)) + also + price.snapshots_hourly)
 
 
 def _dearest(price: Price) -> float:

@@ -12,6 +12,8 @@ from peaker_contract.way_into_service import states_passed
 
 # What a run passes on its way besides the states of its method.
 _RECORDS = frozenset({"RecordReceipt", "RecordMember"})
+# What a run passes before, where its plan waits for a person's yes.
+_QUESTION = frozenset({"AskApproval"})
 
 
 def planned_calls(plan: ScaleOutPlan, endpoint_kind: str) -> tuple[PlannedCall, ...]:
@@ -34,6 +36,8 @@ def planned_calls(plan: ScaleOutPlan, endpoint_kind: str) -> tuple[PlannedCall, 
 def _steps(plan: ScaleOutPlan) -> Iterator[tuple[FunctionDefinition, Step]]:
     methods = {Method.BUILD if one.method is None else Method(one.method.action) for one in plan.members}
     passed = _RECORDS.union(*(states_passed(method) for method in methods))
+    if plan.approval is not None:
+        passed |= _QUESTION
     for function in FUNCTIONS:
         for step in function.steps:
             if step.state in passed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from datetime import datetime
 from typing import Any, Literal
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from peaker.domain.contract import Contract
 from peaker.domain.instants import require_utc
+from peaker.domain.runs.approval import ApprovalAsked
 from peaker.domain.runs.execution_input import ExecutionInput, Operation, Trigger
 from peaker.domain.runs.failure import Failure
 from peaker_contract.metrics import Metric
@@ -17,6 +19,7 @@ from peaker_contract.metrics import Metric
 # The prewarm child's execution name is the run id and a suffix; execution names end at 80 characters.
 RUN_ID_LIMIT = 60
 _CLUSTER_IN_RUN_ID = 24
+_SCALE_OUT_RUN = re.compile(r"^scale-out-([a-z0-9-]{1,24})-\d{8}T\d{6}-[0-9a-f]{4}$")
 
 
 class ExecutionRequest(Contract):
@@ -114,11 +117,30 @@ class SurplusStep(StepInput):
 
 
 class PlanStep(StepInput):
-    """PlanScaleOut: with a lease in act mode, without one in plan mode."""
+    """PlanScaleOut: with a lease in act mode, without one in plan mode. CheckApproval: in act mode, before the lease.
+
+    `approved` is what a person approved of the plan, as CheckApproval wrote it.
+    """
 
     count: int = 1
     trigger: Trigger = Trigger()
     ready_by: datetime | None = None
+    approved: ApprovalAsked | None = None
+
+
+class AskStep(StepInput):
+    """AskApproval: what is asked, the token of this try of the state, and the number of the try, 0 for the first."""
+
+    approval: ApprovalAsked
+    task_token: str
+    task_try: int
+
+
+class AnswerStep(StepInput):
+    """TakeAnswer: whatever ended the wait, and what was asked."""
+
+    approval: ApprovalAsked
+    answer: Any = None
 
 
 class RoundStep(StepInput):
@@ -154,6 +176,12 @@ def run_id(operation: Operation, cluster: str, started_at: datetime, execution_n
     digest = hashlib.sha256(execution_name.encode()).hexdigest()[:4]
     start = require_utc(started_at).strftime("%Y%m%dT%H%M%S")
     return f"{operation.replace('_', '-')}-{cluster[:_CLUSTER_IN_RUN_ID]}-{start}-{digest}"
+
+
+def cluster_of(run: str) -> str | None:
+    """The cluster of a run of scale_out by its id; None for what is no such id, a member's among them."""
+    found = _SCALE_OUT_RUN.match(run)
+    return None if found is None else found[1]
 
 
 def is_run_of(run: str, first: str) -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 from peaker.domain.instants import from_iso
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.report.approval import held_against
+from peaker.domain.runs.approval import ApprovalAsked
 from peaker.domain.runs.batch import TRIES, Batch, Member, member_run_id, outcome_of
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, ResourceKind, RunRow, of_kind
@@ -92,6 +94,8 @@ def _due(
     fleet: FleetState = gather_fleet(ports, settings, with_volumes=True)
     asked = run.request.ready_by
     plan = decided(ports, step, settings, fleet, missing, None if asked is None else from_iso(asked))
+    # What was approved holds for all tries of its run.
+    plan = held_against(plan, run.part(ApprovalAsked))
     if plan.refusals:
         return None, f"{serving} of {batch.wanted} serve; {plan.refusal_text}"
     if plan.all_ready_at is None or plan.all_ready_at > batch.deadline:

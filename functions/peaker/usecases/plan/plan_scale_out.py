@@ -16,7 +16,10 @@ from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.donor import choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.report.approval import held_against, with_approval
 from peaker.domain.report.planned_calls import planned_calls
+from peaker.domain.runs.approval import ApprovalAsked
+from peaker.domain.runs.ledger import RunPart
 from peaker.domain.runs.run import PlanStep, StepInput, Summary
 from peaker.domain.storage.snapshot_sets import stored_gib
 from peaker.ports import Ports
@@ -47,35 +50,56 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
     """
     settings = ports.clusters.settings(step.cluster)
     fleet = gather_fleet(ports, settings, with_volumes=True)
-    plan = _as_many_as_missing(ports, step, settings, fleet)
+    approved = step.approved
+    plan = as_many_as_missing(ports, step, settings, fleet, approved)
     plan = _with_first_set(ports, settings, plan)
     if step.fencing_token is None:
-        return Planned(text=_text(plan), plan=as_document(plan))
+        return Planned(text=plan_text(plan) + _waiting_text(plan), plan=as_document(plan))
     if step.trigger.kind != "manual" and (why := why_not_short(ports, settings, step.trigger, fleet)):
         raise NoShortage(why)
+    plan = held_against(plan, approved)
     if plan.refusals:
         raise ScaleOutRefused(f"{step.cluster}: {plan.refusal_text}")
-    ports.ledger.settle(holder_of(step), plan)
-    return Planned(text=_text(plan), plan=as_document(plan), numbers=_numbers(plan))
+    parts: list[RunPart] = [plan] if approved is None else [plan, approved]
+    ports.ledger.settle(holder_of(step), *parts)
+    return Planned(text=plan_text(plan), plan=as_document(plan), numbers=_numbers(plan))
 
 
-def _as_many_as_missing(
-    ports: Ports, step: PlanStep, settings: ClusterSettings, fleet: FleetState
+def as_many_as_missing(
+    ports: Ports,
+    step: PlanStep,
+    settings: ClusterSettings,
+    fleet: FleetState,
+    approved: ApprovalAsked | None = None,
 ) -> ScaleOutPlan:
     """As many as a person asked for. An automatic start takes all that the forecast misses, as far as rules allow.
 
-    Of what no rule allows one is planned all the same: its refusals say why.
+    Fewer that pass no ceiling go before more that wait for a person's yes. Of what no rule allows one is planned all
+    the same: its refusals say why.
     """
-    required = ports.readings.published(settings, Metric.REQUIRED_REPLICAS, ports.clock.now())
-    count = step.count
-    if step.trigger.kind != "manual" and isinstance(required, Known):
-        missing = int(required.value) - len(fleet.serving) - len(fleet.coming)
-        count = max(count, min(missing, settings.max_replicas - len(fleet.under_ceiling)))
-    plan = decided(ports, step, settings, fleet, count, step.ready_by)
-    while plan.refusals and count > step.count:
-        count -= 1
+    waiting = None
+    for count in range(_wanted(ports, step, settings, fleet, approved), step.count - 1, -1):
         plan = decided(ports, step, settings, fleet, count, step.ready_by)
-    return plan
+        lifts = plan.approval is not None and plan.approval.above_limits
+        if not plan.refusals and (approved is not None or not lifts):
+            return plan
+        waiting = waiting or (plan if lifts else None)
+    return waiting or plan
+
+
+def _wanted(
+    ports: Ports,
+    step: PlanStep,
+    settings: ClusterSettings,
+    fleet: FleetState,
+    approved: ApprovalAsked | None,
+) -> int:
+    required = ports.readings.published(settings, Metric.REQUIRED_REPLICAS, ports.clock.now())
+    if step.trigger.kind == "manual" or not isinstance(required, Known):
+        return step.count
+    missing = int(required.value) - len(fleet.serving) - len(fleet.coming)
+    wanted = max(step.count, min(missing, settings.max_replicas - len(fleet.under_ceiling)))
+    return wanted if approved is None else max(step.count, min(wanted, approved.count))
 
 
 def decided(
@@ -86,9 +110,10 @@ def decided(
     count: int,
     ready_by: datetime | None,
 ) -> ScaleOutPlan:
-    """The plan of so many replicas more, with its refusals: parked ones return first, the others are built.
+    """The plan of so many replicas more, with its refusals, or why it waits for a person's yes.
 
-    With `ready_by` each of them comes by the cheapest method that is in time.
+    Parked ones return first, the others are built. With `ready_by` each of them comes by the cheapest method that is
+    in time.
     """
     past = ports.past_runs.past_steps(settings.name)
     history = snapshot_history(ports, settings, fleet)
@@ -125,9 +150,9 @@ def decided(
         for one in checks
         if one.refuses
     ]
-    calls = planned_calls(plan, settings.read_endpoint.kind)
-    plan = plan.model_copy(update={"checks": checks, "calls": calls, "refusals": (*plan.refusals, *refused)})
-    return _with_keys(ports, settings, fleet, plan)
+    plan = plan.model_copy(update={"checks": checks, "refusals": (*plan.refusals, *refused)})
+    plan = with_approval(_with_keys(ports, settings, fleet, plan), settings.limits)
+    return plan.model_copy(update={"calls": planned_calls(plan, settings.read_endpoint.kind)})
 
 
 def _with_keys(
@@ -216,7 +241,8 @@ def _kept_gib(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> flo
     return stored_gib(ports.ledger.snapshot_sets(settings.name), donor, planned)
 
 
-def _text(plan: ScaleOutPlan) -> str:
+def plan_text(plan: ScaleOutPlan) -> str:
+    """What would be done, in a line; or why it is refused."""
     if plan.refusals:
         return f"refused: {plan.refusal_text}"
     returned = [
@@ -230,6 +256,10 @@ def _text(plan: ScaleOutPlan) -> str:
     )
     anew = f"build {plan.builds} x {plan.instance_type} in {zones} from {plan.donor}" if plan.builds else ""
     return f"{' and '.join(filter(None, (back, anew)))} at {_at(plan)}"
+
+
+def _waiting_text(plan: ScaleOutPlan) -> str:
+    return "" if plan.approval is None else f"; would wait for approval: {'; '.join(plan.approval.reasons)}"
 
 
 def _at(plan: ScaleOutPlan) -> str:

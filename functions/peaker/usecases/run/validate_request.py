@@ -13,7 +13,7 @@ from peaker_contract.errors import InvalidRequest, UnknownCluster
 
 
 class ValidatedRequest(Summary):
-    """The run's identity and the request with its defaults filled in."""
+    """The run's identity and the request with its defaults filled in. `asks`: its plan may wait for a person's yes."""
 
     run_id: str
     cluster: str
@@ -21,6 +21,7 @@ class ValidatedRequest(Summary):
     mode: Mode
     mode_reason: str
     automatic: bool
+    asks: bool
     request: ExecutionInput
 
 
@@ -37,6 +38,7 @@ def validate_request(ports: Ports, given: ExecutionRequest) -> ValidatedRequest:
         mode="plan" if observing else request.mode,
         mode_reason=f"{settings.name} is in mode observe" if observing else "as requested",
         automatic=request.trigger.kind != "manual",
+        asks=given.operation == "scale_out" and settings.limits.approval != "never",
         request=request,
     )
 

@@ -1,7 +1,7 @@
 """Step Functions on moto's state machine interpreter, with what keeps it from behaving as AWS put right.
 
-Scaled by the cloud clock: Wait states and Retry intervals. Real seconds: TimeoutSeconds of machines and tasks,
-because they guard work that takes real time here.
+Scaled by the cloud clock: Wait states, Retry intervals and waits for a task token. Real seconds: TimeoutSeconds of
+machines and of other tasks, because they guard work that takes real time here.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.extensions.stepfunctions import jsonata
 from localcloud.extensions.stepfunctions.integrations import install_integrations
+from localcloud.extensions.stepfunctions.task_tokens import install_task_tokens
 from localcloud.iam.identities import CannotAssume
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def install(cloud: OpenCloud) -> None:
     _install_parser(cloud)
     _install_waits(cloud)
     install_integrations(cloud)
+    install_task_tokens(cloud)
     _install_executions(cloud)
     cloud.on_close(lambda: _abort_running(cloud))
 
