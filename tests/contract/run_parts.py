@@ -21,6 +21,7 @@ from peaker.domain.runs.run_memory import (
     Placement,
     RunReplica,
     Source,
+    Waking,
 )
 from peaker.domain.service.draining import Quiet
 from peaker.domain.service.leftovers import TakenUp
@@ -88,6 +89,7 @@ ONE_OF_EACH: tuple[RunPart, ...] = (
     ),
     Ramp(since=LATER, share_since=NOON, index=2, history=({"share": 0.1, "mean_ms": None},)),
     EndpointExit(at=NOON),
+    Waking(times={"i-3": 2}),
     TakenUp(first_at=NOON, last_at=LATER, looks=3, failed=1, waiting="a volume"),
     Disposal(
         action="park",

@@ -22,7 +22,15 @@ from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, ResourceKind, RunPart
 from peaker.domain.runs.run import FailedStep
-from peaker.domain.runs.run_memory import DatabaseStop, Donor, EndpointExit, Placement, RunReplica, Source
+from peaker.domain.runs.run_memory import (
+    DatabaseStop,
+    Donor,
+    EndpointExit,
+    Placement,
+    RunReplica,
+    Source,
+    Waking,
+)
 from peaker.domain.service.leftovers import TakenUp
 from peaker.domain.service.ramp import Ramp
 from peaker.domain.storage.set_manifest import SetManifest
@@ -205,6 +213,7 @@ class TestARunOfTheVersionBefore(OfDynamoDb):
             Member,
             Admission,
             VolumeRates,
+            Waking,
         }
         assert run.part(Donor) == DONOR
         ramp = run.required(Ramp, "RampTraffic")

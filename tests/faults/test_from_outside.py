@@ -89,6 +89,23 @@ def test_a_serving_replica_whose_host_boots_anew_serves_again(endpoint: str) -> 
         assert audited(world) == []
 
 
+@pytest.mark.parametrize("minutes", [15, 18, 21, 24, 27])
+@pytest.mark.parametrize("happens", [outside.restart, outside.stop], ids=["boots anew", "is stopped"])
+def test_a_replica_whose_host_fails_once_more_while_it_is_brought_back(
+    happens: Callable[[World, str], None], minutes: float
+) -> None:
+    """What its database was told before is void: it is told again, and gets no reads meanwhile (I5)."""
+    with a_world() as world:
+        [replica] = served(world)
+        outside.restart(world, replica)
+        world.run_for(minutes * MINUTE)
+        happens(world, replica)
+        world.run_for(2 * HOUR)
+        settled(world, peaks=1)
+        assert replica in world.endpoint.serving("orders")
+        assert audited(world) == []
+
+
 def test_where_no_replica_is_healthy_none_is_taken_out() -> None:
     """A load balancer without a healthy target sends reads to all of them: the fewer they are, the worse."""
     with a_world() as world:

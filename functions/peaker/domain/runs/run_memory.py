@@ -78,6 +78,14 @@ class EndpointExit(RunPart):
     at: datetime
 
 
+class Waking(RunPart):
+    """How often the run began to bring a database back, by the instance's id; what was told before is void then."""
+
+    ledger_name = "waking"
+
+    times: dict[str, int]
+
+
 class FirstSetSize(RunPart):
     """How much the first snapshot set of a cluster that is observed stores at most."""
 

@@ -18,9 +18,9 @@ CATCH_UP_TIMEOUT_SECONDS = 6 * 3600
 
 
 def bring_database_back(
-    ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str
+    ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str, times: int
 ) -> Numbers:
-    """Start the database, follow the source, catch up: three commands under steps of their own.
+    """Start the database, follow the source, catch up: three commands under steps of their own, each of the `times`.
 
     After a failover on the way the last two are told again, of the new source.
     Raises HostCommandRunning between them, HostCommandFailed and BinlogsGone when one fails.
@@ -37,14 +37,14 @@ def bring_database_back(
     )
     numbers: Numbers = {}
     for document, of_source, parameters in documents:
-        part = step.model_copy(update={"step": f"{database_step(step, document)}{of_source}"})
+        part = step.model_copy(update={"step": f"{database_step(step, document, times)}{of_source}"})
         numbers = run_host_command(ports, part, document, instance_id, parameters)
     return numbers
 
 
-def database_step(step: StepInput, document: str) -> str:
-    """The name under which a step of a database that is brought back is recorded."""
-    return f"{step.step}.{document}"
+def database_step(step: StepInput, document: str, times: int) -> str:
+    """The name under which a step of a database that is brought back is recorded; `times` counts from 1."""
+    return f"{step.step}.{document}" if times == 1 else f"{step.step}.{times}.{document}"
 
 
 def catch_up_parameters(settings: ClusterSettings, run_id: str) -> dict[str, str]:

@@ -11,9 +11,9 @@ from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
+from peaker.domain.runs.ledger import ResourceKind, ResourceRow, ResourceState, of_kind
 from peaker.domain.runs.run import FailedStep, StepInput, Summary
-from peaker.domain.runs.run_memory import RunReplica
+from peaker.domain.runs.run_memory import RunReplica, Waking
 from peaker.ports import Ports
 from peaker.usecases.join.await_healthy import require_healthy
 from peaker.usecases.join.database_control import bring_database_back, database_step
@@ -77,8 +77,8 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
             failure=failure,
         )
     settings = ports.clusters.settings(step.cluster)
-    if _may_be_down(ports, step, settings, row, chosen):
-        _wake(ports, step, settings, instance_id)
+    if times := _waking(ports, step, settings, row, chosen):
+        _wake(ports, step, settings, instance_id, times)
     for enter in (ports.endpoint.register, ports.endpoint.promote):
         ports.ledger.require_lease(holder_of(step))
         enter(settings, instance_id)
@@ -88,20 +88,51 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
     return Restored(text=f"{instance_id} serves again", restored=True, standing="in_service", failure=failure)
 
 
+def _waking(
+    ports: Ports, step: StepInput, settings: ClusterSettings, row: ReplicaRow, chosen: RunReplica
+) -> int:
+    """How often its database is brought back, this time included: to be started, or told the source. 0: it is up."""
+    known = ports.ledger.run(step.run_id).part(Waking)
+    before = {} if known is None else known.times
+    times = before.get(row.instance_id, 0)
+    if times == 0:
+        begins = _may_be_down(ports, step, settings, row, chosen)
+    else:
+        begins = _is_void(ports, step, row.instance_id, times) or _is_down(ports, settings, row)
+    if not begins:
+        return times
+    ports.ledger.settle(holder_of(step), Waking(times={**before, row.instance_id: times + 1}))
+    return times + 1
+
+
 def _may_be_down(
     ports: Ports, step: StepInput, settings: ClusterSettings, row: ReplicaRow, chosen: RunReplica
 ) -> bool:
-    """Whether its database has to be started, or to be told the source. One that may leaves the endpoint first (I5)."""
-    if stop_commands(ports, step.run_id) or _is_being_woken(ports, step) or not _ran_all_the_time(ports, row):
+    if stop_commands(ports, step.run_id) or not _ran_all_the_time(ports, row):
         return True
     health = ports.endpoint.health(settings).get(row.instance_id)
     if health is None or health.state is TargetState.DRAINING:
         return not _same_source(ports, settings, chosen)
-    if health.state is not TargetState.UNHEALTHY or not ports.commands.is_online(row.instance_id):
-        return False
-    ports.ledger.require_lease(holder_of(step))
-    ports.endpoint.deregister(settings, row.instance_id)
-    return True
+    return _is_down(ports, settings, row)
+
+
+def _is_down(ports: Ports, settings: ClusterSettings, row: ReplicaRow) -> bool:
+    """The endpoint finds it unhealthy, and its host takes commands: it may have booted anew."""
+    health = ports.endpoint.health(settings).get(row.instance_id)
+    unhealthy = health is not None and health.state is TargetState.UNHEALTHY
+    return unhealthy and ports.commands.is_online(row.instance_id)
+
+
+def _is_void(ports: Ports, step: StepInput, instance_id: str, times: int) -> bool:
+    """Its instance was started after its host was told first: what a command did then is undone."""
+    told = [row.intended_at for row in _told(ports, step, times)]
+    return bool(told) and ports.compute.instance(instance_id).launched_at > min(told)
+
+
+def _told(ports: Ports, step: StepInput, times: int) -> list[ResourceRow]:
+    """The commands by which its database was started this time."""
+    commands = of_kind(ports.ledger.resources(step.run_id), ResourceKind.COMMAND)
+    return [row for row in commands if row.step == database_step(step, "start_database", times)]
 
 
 def _same_source(ports: Ports, settings: ClusterSettings, chosen: RunReplica) -> bool:
@@ -110,35 +141,29 @@ def _same_source(ports: Ports, settings: ClusterSettings, chosen: RunReplica) ->
     return not isinstance(source, Unknown) and source.instance_id == chosen.follows
 
 
-def _is_being_woken(ports: Ports, step: StepInput) -> bool:
-    """An earlier look began to: by now the endpoint has nothing to say of it."""
-    commands = of_kind(ports.ledger.resources(step.run_id), ResourceKind.COMMAND)
-    return any(row.step == database_step(step, "start_database") for row in commands)
-
-
 def _ran_all_the_time(ports: Ports, row: ReplicaRow) -> bool:
     """Its instance runs as it did when the replica left the endpoint; after a start its database may be down."""
     instance = ports.compute.instance(row.instance_id)
     return instance.state == "running" and instance.launched_at <= row.changed_at
 
 
-def _wake(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str) -> None:
+def _wake(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str, times: int) -> None:
+    if not _told(ports, step, times):
+        _leave_endpoint(ports, step, settings, instance_id)
     state = ports.compute.instance(instance_id).state
     if state == "stopped":
-        _leave_before_it_starts(ports, step, settings, instance_id)
         ports.ledger.require_lease(holder_of(step))
         ports.compute.start(instance_id)
     if state != "running" or not ports.commands.is_online(instance_id):
         raise InstanceNotOnline(f"{instance_id} is {state}, it is being started again")
     _await_running_stop(ports, step, instance_id)
-    bring_database_back(ports, step, settings, instance_id)
+    bring_database_back(ports, step, settings, instance_id, times)
 
 
-def _leave_before_it_starts(
-    ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str
-) -> None:
+def _leave_endpoint(ports: Ports, step: StepInput, settings: ClusterSettings, instance_id: str) -> None:
     """A database that has to catch up gets no reads meanwhile (I5)."""
-    if instance_id in ports.endpoint.health(settings):
+    health = ports.endpoint.health(settings).get(instance_id)
+    if health is not None and health.state is not TargetState.DRAINING:
         ports.ledger.require_lease(holder_of(step))
         ports.endpoint.deregister(settings, instance_id)
 
