@@ -131,6 +131,7 @@ def _elsewhere(deployment: Deployment) -> list[dict[str, Any]]:
         ("ssm:SendCommand",): (names.document_arn("*"), *_anywhere("instance")),
         ("lambda:*",): (names.function_arn("*"),),
         ("sqs:*",): (names.failed_invocations_arn,),
+        ("sns:*",): (names.operator_topic_arn,),
         ("states:StartExecution", "states:StopExecution"): (
             names.state_machine_arn("*"),
             names.arn("states", f"execution:{own}:*"),
