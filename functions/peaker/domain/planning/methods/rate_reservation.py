@@ -102,10 +102,17 @@ def patience_seconds(choice: MethodChoice | None) -> float:
 
 def delayed(way: Way, admission: Admission) -> Way:
     """The way with the wait in its lead time, in place of what past runs waited as a rule."""
-    lead = way.lead_time
-    if lead is not None:
-        wait = round(admission.wait_seconds, 1)
-        seconds = lead.seconds - lead.parts.get(Part.RESERVATION, 0.0) + wait
-        parts = {**lead.parts, Part.RESERVATION.value: wait}
-        lead = LeadTimeEstimate(seconds=round(seconds, 1), parts=parts)
+    lead = None if way.lead_time is None else _waiting(way.lead_time, round(admission.wait_seconds, 1))
     return way.model_copy(update={"lead_time": lead, "admission": admission})
+
+
+def _waiting(lead: LeadTimeEstimate, wait_seconds: float) -> LeadTimeEstimate:
+    """The wait is known, so it is the same in 9 of 10 cases."""
+    longer = wait_seconds - lead.parts.get(Part.RESERVATION, 0.0)
+    wait = {Part.RESERVATION.value: wait_seconds}
+    return LeadTimeEstimate(
+        seconds=round(lead.seconds + longer, 1),
+        parts={**lead.parts, **wait},
+        p90_seconds=None if lead.p90_seconds is None else round(lead.p90_seconds + longer, 1),
+        p90_parts={**lead.p90_parts, **wait},
+    )
