@@ -15,14 +15,14 @@ from peaker.domain.planning.scaling_policy import (
     horizon_needed_seconds,
     with_headroom,
 )
-from peaker.domain.planning.settings_proposal import (
+
+from peaker_backtest.replay.settings_proposal import (
     Choice,
     SettingsProposal,
     Trial,
     Week,
     propose_settings,
 )
-
 from peaker_backtest.replay.simulation import Outcome, Scenario
 
 QUANTILES = (0.9, 0.925, 0.95, 0.975, 0.99)

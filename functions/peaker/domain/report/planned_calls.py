@@ -38,10 +38,9 @@ def _steps(plan: ScaleOutPlan) -> Iterator[tuple[FunctionDefinition, Step]]:
     passed = _RECORDS.union(*(states_passed(method) for method in methods))
     if plan.approval is not None:
         passed |= _QUESTION
-    for function in FUNCTIONS:
-        for step in function.steps:
-            if step.state in passed:
-                yield function, step
+    found = [(one, step) for one in FUNCTIONS for step in one.steps if step.state in passed]
+    # The catalogue has what all workflows share first; a run writes its records last.
+    yield from sorted(found, key=lambda pair: pair[1].state in _RECORDS)
 
 
 def _changes(function: FunctionDefinition, endpoint_kind: str) -> Iterator[str]:

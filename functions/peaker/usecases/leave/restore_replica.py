@@ -50,8 +50,8 @@ def restore_replica(ports: Ports, step: FailedStep) -> Restored:
 
     A replica whose database or instance was stopped already is started and catches up first; so is one that the
     endpoint finds unhealthy: its host may have booted anew; and one that was out of the endpoint while there may have
-    been a failover. One that is parked stays so: parking was what the run was
-    to do.
+    been a failover. What a host was told before it failed once more is void: it is told again, out of the endpoint.
+    One that is parked stays so: parking was what the run was to do.
     """
     failure = step.failure.innermost()
     chosen = ports.ledger.run(step.run_id).part(RunReplica)

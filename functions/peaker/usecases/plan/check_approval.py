@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from peaker.domain.instants import to_iso
+from peaker.domain.planning.approval import asked
 from peaker.domain.reading import Unknown
-from peaker.domain.report.approval import asked
 from peaker.domain.runs.approval import ApprovalAsked, ApprovalRow
 from peaker.domain.runs.run import PlanStep, Summary
 from peaker.ports import Ports

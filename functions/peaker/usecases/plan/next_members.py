@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any
 
 from peaker.domain.instants import from_iso
+from peaker.domain.planning.approval import held_against
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.replicas.fleet import FleetState
-from peaker.domain.report.approval import held_against
 from peaker.domain.runs.approval import ApprovalAsked
 from peaker.domain.runs.batch import TRIES, Batch, Member, member_run_id, outcome_of
 from peaker.domain.runs.failure import Failure

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from peaker.domain.planning.approval import held_against, with_approval
 from peaker.domain.planning.capacity_order import Promises
 from peaker.domain.planning.first_snapshots import first_set_note
 from peaker.domain.planning.lead_time import predict_lead_time
@@ -16,7 +17,6 @@ from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.donor import choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
-from peaker.domain.report.approval import held_against, with_approval
 from peaker.domain.report.planned_calls import planned_calls
 from peaker.domain.runs.approval import ApprovalAsked
 from peaker.domain.runs.ledger import RunPart

@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from peaker.domain.planning.approval import asked, beyond_approval, held_against, with_approval
 from peaker.domain.planning.plan import LeadTimeEstimate, ScaleOutPlan, Way
 from peaker.domain.planning.plan_decision import plan_scale_out
 from peaker.domain.planning.prices import US_EAST_1
-from peaker.domain.report.approval import asked, beyond_approval, held_against, with_approval
 from peaker.domain.runs.approval import ApprovalAsked
 
 from peaker_contract.limit_settings import LimitSettings

@@ -56,6 +56,10 @@ def test_a_return_starts_an_instance_and_makes_nothing() -> None:
     assert not {"ec2:CreateSnapshots", "ec2:RunInstances", "ec2:CreateVolume"} & set(found)
 
 
+def test_what_is_deleted_at_the_end_stands_at_the_end() -> None:
+    assert list(calls("build"))[-1] == "ec2:DeleteSnapshot"
+
+
 def test_each_call_names_its_steps_and_what_takes_it_back() -> None:
     found = calls("build")["ec2:CreateVolume"]
     assert (found.states, found.undone_by) == (("CreateVolumes",), "ec2:DeleteVolume")
