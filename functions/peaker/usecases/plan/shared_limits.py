@@ -22,7 +22,7 @@ _BUSY = "other runs write the shared limits at the same moment; try again"
 
 
 def take_start_slot(ports: Ports) -> datetime:
-    """When the run that asks now may begin. A call that dies after this has used up a second of the others."""
+    """When the run that asks now may begin. A call that dies after this has used up a turn of the others."""
     for _ in range(_LOOKS):
         begins_at, slots = next_slot(ports.shared_limits.start_slots(), ports.clock.now())
         if ports.shared_limits.keep_start_slots(slots):
