@@ -123,9 +123,13 @@ def _told_to_a_host(cloud: WorkflowCloud, cluster: Cluster, name: str, line: str
     ssm.create_document(Name=name, Content=content, DocumentType="Command", DocumentFormat="JSON")
     command = ssm.send_command(DocumentName=name, InstanceIds=[cluster.base_id])["Command"]["CommandId"]
     ended = ("Success", "Failed")
-    cloud.eventually(
-        lambda: ssm.list_command_invocations(CommandId=command)["CommandInvocations"][0]["Status"] in ended
-    )
+
+    def has_ended() -> bool:
+        """A command that was sent just now may not be listed yet."""
+        listed = ssm.list_command_invocations(CommandId=command)["CommandInvocations"]
+        return any(one["Status"] in ended for one in listed)
+
+    cloud.eventually(has_ended)
 
 
 def _in_a_parameter(cloud: WorkflowCloud, _: Cluster, text: str) -> None:
