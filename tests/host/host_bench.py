@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from peaker_host import cli
 from peaker_host.health.server import HealthServer
+from peaker_host.machine.devices import describe_device, is_claimed
 from peaker_host.machine.processes import Completed, Processes
 from peaker_host.machine.settings import Settings
 
@@ -39,6 +40,14 @@ def unmount(point: Path) -> None:
     while subprocess.run(["umount", str(point)], check=False).returncode and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not os.path.ismount(point)
+
+
+def await_unclaimed(path: str) -> None:
+    """Until no mount holds the device; a mount namespace that another test makes may hold a copy for seconds."""
+    device, deadline = describe_device(path), time.monotonic() + 60
+    while is_claimed(device) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not is_claimed(device), f"{path} is still claimed a minute after it was unmounted"
 
 
 class Host:
@@ -115,6 +124,7 @@ class Host:
                     subprocess.run(["fsfreeze", step, str(point)], check=True)
             finally:
                 unmount(point)
+            await_unclaimed(volume.path)
             subprocess.run(["blockdev", "--flushbufs", volume.path], check=True)
 
     def stop_writing(self, point: Path) -> None:

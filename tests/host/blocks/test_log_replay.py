@@ -85,7 +85,8 @@ def truly_live(host: Host, volume: Volume, kind: str) -> Blocks:
 
 def assemble(host: Host, capsys: Capture, volume: Volume, kind: str) -> None:
     request = host.request(volume, filesystem=kind)
-    assert host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", request)["ok"]
+    assembled = host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", request)
+    assert assembled["ok"], assembled
 
 
 def warmed(host: Host, volume: Volume) -> Blocks:

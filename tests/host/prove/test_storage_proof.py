@@ -180,7 +180,8 @@ def test_a_restored_volume_is_not_warm_until_prewarmed_and_warm_after(
             }
         )
         common = ("--run-id", RUN_ID)
-        assert host.call(capsys, "assemble_storage", *common, "--volumes", json.dumps(request))["ok"]
+        assembled = host.call(capsys, "assemble_storage", *common, "--volumes", json.dumps(request))
+        assert assembled["ok"], assembled
         cold = host.call(capsys, "verify_storage", *common, "--load-seconds", "0", "--seed", "1")
         assert cold["verdict"] == "not_warm"
         assert cold["ratio"] > 5

@@ -16,7 +16,8 @@ from peaker_host.replicate.mounts import Mount, read_mounts
 def assembled(host: Host, capsys: pytest.CaptureFixture[str]) -> Volume:
     volume = host.volume(16 * MIB, "ext4")
     request = host.request(volume, filesystem="ext4")
-    assert host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", request)["ok"]
+    assembled = host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", request)
+    assert assembled["ok"], assembled
     return volume
 
 

@@ -62,7 +62,8 @@ def restored(host: Host, capsys: Capture, store: ColdBlockStore, volume_id: str,
          "filesystem": kind}
     ]  # fmt: skip
     asked = ("--run-id", RUN_ID, "--volumes", json.dumps(request))
-    assert host.call(capsys, "assemble_storage", *asked)["ok"]
+    assembled = host.call(capsys, "assemble_storage", *asked)
+    assert assembled["ok"], assembled
     listed = [[block, 1] for block in store.snapshot_blocks("snap-1")]
     content = {"block_bytes": BLOCK, "volumes": {volume_id: listed}}
     Path(host.settings.run_path(RUN_ID, "blocks.json")).write_text(json.dumps(content))
