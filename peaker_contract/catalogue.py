@@ -22,6 +22,7 @@ PLANNING = (
     P.DESCRIBE_INSTANCE_TYPES,
     P.READ_METRICS,
     P.FETCH_PRICES,
+    P.READ_QUOTAS,
     P.CHECK_VOLUME_KEYS,
 )
 # What it takes to remove what a run made.
@@ -183,6 +184,7 @@ SCALE_OUT = (
             P.DESCRIBE_IMAGES,
             P.DESCRIBE_INSTANCE_TYPES,
             P.FETCH_PRICES,
+            P.READ_QUOTAS,
             P.CHECK_VOLUME_KEYS,
         ),
         memory_mib=512,
@@ -240,7 +242,7 @@ SCALE_OUT = (
         Phase.CREATE,
         "reserve_limits",
         "Reserves what the run takes of limits that all runs share, and waits for its turn",
-        RECORDED,
+        (*RECORDED, P.READ_QUOTAS),
         steps=(S("ReserveLimits", Part.RESERVATION, BUILD),),
     ),
     F(
@@ -268,7 +270,7 @@ SCALE_OUT = (
         Phase.CREATE,
         "create_volumes",
         "Creates the volumes from the snapshots, in the instance's zone",
-        (*RECORDED, P.DESCRIBE_SNAPSHOTS, P.DESCRIBE_VOLUMES, P.CREATE_VOLUMES),
+        (*RECORDED, P.DESCRIBE_SNAPSHOTS, P.DESCRIBE_VOLUMES, P.CREATE_VOLUMES, P.READ_QUOTAS),
         steps=(S("CreateVolumes", Part.STORAGE, BUILD),),
     ),
     F(

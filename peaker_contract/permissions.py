@@ -47,6 +47,7 @@ class Permission(Enum):
     DELETE_SNAPSHOTS = auto()
     READ_PRICES = auto()
     FETCH_PRICES = auto()
+    READ_QUOTAS = auto()
     TELL_OPERATORS = auto()
 
 

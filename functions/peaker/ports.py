@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+from peaker.domain.limits.account_limits import Quota
 from peaker.domain.limits.reservations import Reservations
 from peaker.domain.limits.start_slots import StartSlots
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
@@ -443,6 +444,13 @@ class SharedLimits(Protocol):
         """Write them over those of the same version; False, and nothing written, where another run was first."""
 
 
+class AccountQuotas(Protocol):
+    """What AWS lets the account have in its region."""
+
+    def value(self, quota: Quota) -> float | None:
+        """The account's own value, or AWS's default where it has none; None where Service Quotas has neither."""
+
+
 @dataclass(frozen=True)
 class Ports:
     """All that a use case may reach; `environment` is also the value of the owner tag."""
@@ -466,6 +474,7 @@ class Ports:
     price_list: PriceList
     stored_prices: StoredPrices
     shared_limits: SharedLimits
+    account_quotas: AccountQuotas
     approvals: Approvals
     operators: Operators
 

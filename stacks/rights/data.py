@@ -42,6 +42,22 @@ def fetch_prices(deployment: Deployment) -> list[Statement]:
     ]
 
 
+# The initialization rate of a region.
+INITIALIZATION_RATE_QUOTA = "ebs/L-A37D9CF3"
+
+
+def read_quotas(deployment: Deployment) -> list[Statement]:
+    """AWS's defaults are of no account, so their call knows no resource."""
+    default = ("servicequotas:GetAWSDefaultServiceQuota",)
+    return [
+        Statement(
+            ("servicequotas:GetServiceQuota",),
+            (deployment.names.arn("servicequotas", INITIALIZATION_RATE_QUOTA),),
+        ),
+        Statement(default, ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
+    ]
+
+
 def data_key_statements(names: Names, service: str, actions: Sequence[str]) -> list[Statement]:
     """What a role needs of the environment's own key to use it through one service; nothing where there is none."""
     environment = names.environment

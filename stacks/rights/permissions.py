@@ -90,6 +90,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return data.read_prices
         case Permission.FETCH_PRICES:
             return data.fetch_prices
+        case Permission.READ_QUOTAS:
+            return data.read_quotas
         case Permission.TELL_OPERATORS:
             return data.tell_operators
         case _:

@@ -12,6 +12,7 @@ from typing import Any
 
 from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
 from peaker.domain.instants import to_iso
+from peaker.domain.limits.account_limits import Quota
 from peaker.domain.limits.reservations import Reservations
 from peaker.domain.limits.start_slots import StartSlots
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
@@ -749,6 +750,19 @@ class FakePastRuns:
         return PastSteps()
 
 
+class FakeAccountQuotas:
+    """`values` by code; `error` is raised instead where there is one."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+        self.error: Exception | None = None
+
+    def value(self, quota: Quota) -> float | None:
+        if self.error is not None:
+            raise self.error
+        return self.values.get(quota.code)
+
+
 class FakeSharedLimits:
     """`before_a_write` is another run that gets in between a look and the write after it, once."""
 
@@ -802,6 +816,7 @@ class FakePorts(Ports):
     stored_prices: FakeStoredPrices
     volume_keys: FakeVolumeKeys
     shared_limits: FakeSharedLimits
+    account_quotas: FakeAccountQuotas
     approvals: FakeApprovals
     operators: FakeOperators
 
@@ -831,6 +846,7 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
         price_list=FakePriceList(),
         stored_prices=FakeStoredPrices(),
         shared_limits=FakeSharedLimits(),
+        account_quotas=FakeAccountQuotas(),
         approvals=FakeApprovals(),
         operators=FakeOperators(),
     )

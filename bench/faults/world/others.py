@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from peaker.domain.limits.account_limits import Quota
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
 from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.planning.prices import EbsPrices
@@ -124,6 +125,13 @@ class VolumeKeys:
     """Port VolumeKeys: every key can be used."""
 
     def why_not_usable(self, key_arn: str, settings: ClusterSettings) -> str | None:
+        return None
+
+
+class AccountQuotas:
+    """Port AccountQuotas: the account has no values of its own, and nobody tells AWS's defaults."""
+
+    def value(self, quota: Quota) -> float | None:
         return None
 
 

@@ -52,7 +52,7 @@ ROLLING_BACK = ("ABORTED", "FAILED", "TIMED_OUT")
 PORTS = (
     "clusters", "compute", "storage", "commands", "endpoint", "package", "snapshot_blocks", "run_files", "lease",
     "ledger", "readings", "executions", "volume_keys", "past_runs", "price_list", "stored_prices",
-    "shared_limits",
+    "shared_limits", "account_quotas",
     "approvals", "operators",
 )  # fmt: skip
 # What changes AWS, or tells people of what does; and what changes only the ledger's table.
@@ -255,6 +255,7 @@ class World:
             "past_runs": others.PastRuns(),
             "price_list": prices,
             "stored_prices": prices,
+            "account_quotas": others.AccountQuotas(),
             "shared_limits": DynamoDbSharedLimits(table),
             "approvals": DynamoDbApprovals(table),
             "operators": self.operators,

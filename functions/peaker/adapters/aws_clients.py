@@ -18,8 +18,8 @@ CLIENT_CONFIG = Config(
 # looked for before the next one, which the use cases do; botocore would just send it again.
 SINGLE_TRY_CONFIG = CLIENT_CONFIG.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
 
-# Prices are asked for within a plan; what is late is unknown, and asked for again by the schedule.
-PRICING_CONFIG = CLIENT_CONFIG.merge(
+# Prices and quotas are asked for within a plan: what is late is unknown, and the plan goes on.
+ASKED_ASIDE_CONFIG = CLIENT_CONFIG.merge(
     Config(read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
 )
 
@@ -53,7 +53,7 @@ class LazyClient:
 
 def pricing_client(region: str) -> Any:
     """A client of the Price List API, which is served in few regions: not in this function's own, as a rule."""
-    return lazy_client("pricing", PRICING_CONFIG.merge(Config(region_name=region)))
+    return lazy_client("pricing", ASKED_ASIDE_CONFIG.merge(Config(region_name=region)))
 
 
 def lazy_client(service: str, config: Config = CLIENT_CONFIG) -> Any:

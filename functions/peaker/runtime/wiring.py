@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 
-from peaker.adapters.aws_clients import SINGLE_TRY_CONFIG, lazy_client, pricing_client
+from peaker.adapters.aws_clients import ASKED_ASIDE_CONFIG, SINGLE_TRY_CONFIG, lazy_client, pricing_client
 from peaker.adapters.aws_price_list import AwsPriceList
 from peaker.adapters.cloudwatch.readings import CloudWatchReadings
 from peaker.adapters.dynamodb.approvals import DynamoDbApprovals
@@ -21,6 +21,7 @@ from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.s3.host_package import S3HostPackage
 from peaker.adapters.s3.run_files import S3RunFiles
+from peaker.adapters.service_quotas import AwsServiceQuotas
 from peaker.adapters.sns_operators import SnsOperators
 from peaker.adapters.ssm.clusters import ParameterClusters
 from peaker.adapters.ssm.commands import SsmCommands
@@ -66,6 +67,7 @@ def ports() -> Ports:
         price_list=AwsPriceList(pricing_client),
         stored_prices=ParameterPrices(ssm, settings.environment),
         shared_limits=DynamoDbSharedLimits(table),
+        account_quotas=AwsServiceQuotas(lazy_client("service-quotas", ASKED_ASIDE_CONFIG)),
         approvals=DynamoDbApprovals(table),
         operators=SnsOperators(lazy_client("sns", SINGLE_TRY_CONFIG), settings.operator_topic_arn),
     )

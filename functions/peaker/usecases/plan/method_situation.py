@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from datetime import datetime
 
+from peaker.domain.limits.account_limits import Limit
 from peaker.domain.planning.lead_time import (
     Component,
     Hydration,
@@ -60,8 +61,9 @@ def method_situation(
     promise: InstancePromise | Unknown,
     history: SnapshotHistory | None,
     ready_by: datetime | None,
+    limit: Limit,
 ) -> Situation:
-    """`build` is the plan of a build by the settings; the rest is what it was made from."""
+    """`build` is the plan of a build by the settings; `limit` is the initialization rate that all runs share."""
     now = ports.clock.now()
     lead = predict_lead_time(inputs, past)
     hourly = build.price.hourly
@@ -82,7 +84,7 @@ def method_situation(
         default_rate=default,
         provisioned_rate=provisioned,
         rate_ceiling_mib_per_s=settings.initialization_rate_mib_per_s,
-        rate_free_mib_per_s=rate_free(ports, lead.p90_seconds),
+        rate_free_mib_per_s=rate_free(ports, limit, lead.p90_seconds),
         instance_mib_per_s=_baseline(promise),
         local_zones=any(not re.fullmatch(rf"{re.escape(settings.region)}[a-z]", zone) for zone in zones),
         zone=zones[0] if zones else None,

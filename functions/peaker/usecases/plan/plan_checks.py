@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from peaker.domain.limits.account_limits import Limit
 from peaker.domain.planning.capacity_order import types_in_order
 from peaker.domain.planning.checks.bandwidth import SizedVolume, look_at_bandwidth
 from peaker.domain.planning.checks.headroom import (
@@ -29,8 +30,12 @@ def plan_checks(
     past: PastSteps,
     prices: PriceTable,
     promise: InstancePromise | Unknown,
+    limit: Limit,
 ) -> tuple[Check, ...]:
-    """In the order in which they are shown. Nothing is asked of the hosts."""
+    """In the order in which they are shown. Nothing is asked of the hosts.
+
+    `limit` is the region's initialization rate.
+    """
     volumes = [
         SizedVolume(one.name, one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
         for one in plan.volumes
@@ -45,7 +50,7 @@ def plan_checks(
             binary_logs(None if taken is None else taken.p90_seconds, _binary_logs_kept(ports, settings))
         )
         admissions = [one.admission for one in built if one.admission is not None]
-        found.append(shared_limits(admissions, settings.initialization_rate_mib_per_s))
+        found.append(shared_limits(admissions, limit, settings.initialization_rate_mib_per_s))
         found.append(zones_in_order(built[0].zones, fleet.by_zone))
         found += [types_in_order(plan.types)] if len(plan.types) > 1 else []
     return tuple(found)

@@ -29,7 +29,7 @@ from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.plan.method_situation import instance_promise, method_situation
 from peaker.usecases.plan.plan_checks import plan_checks
-from peaker.usecases.plan.shared_limits import admitted_ways
+from peaker.usecases.plan.shared_limits import admitted_ways, initialization_rate_of_region
 from peaker.usecases.plan.ways import beside, best_method, estimated, unrated_way, way_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
@@ -124,6 +124,7 @@ def decided(
     promises = {kind: instance_promise(ports, kind) for kind in settings.instance_types}
     promise = promises[settings.instance_type]
     build = _plan(ports, step, settings, fleet, [Way(lead_time=estimated(lead))], prices, promises)
+    limit = initialization_rate_of_region(ports)
     ways: list[Way] = []
     while len(ways) < count and (not ways or ways[-1].returns is not None):
         taken = frozenset(way.returns for way in ways if way.returns is not None)
@@ -139,12 +140,13 @@ def decided(
             promise,
             history,
             ready_by,
+            limit,
         )
         situation = beside(situation, taken, count - len(ways))
         ways.append(way_of(ports, fleet, situation, method, lead, inputs, past))
-    ways = admitted_ways(ports, build, ways, count, unrated_way(situation, method, lead))
+    ways = admitted_ways(ports, limit, build, ways, count, unrated_way(situation, method, lead))
     plan = _plan(ports, step, settings, fleet, ways, prices, promises, count)
-    checks = plan_checks(ports, settings, fleet, plan, past, prices, promise)
+    checks = plan_checks(ports, settings, fleet, plan, past, prices, promise, limit)
     refused = [
         Refusal(code="check", reason=f"{one.name}: {one.detail}; {one.remedy}")
         for one in checks

@@ -8,17 +8,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from peaker.domain.limits.account_limits import INITIALIZATION_RATE
+from peaker.domain.limits.account_limits import INITIALIZATION_RATE_QUOTA, Limit, initialization_rate
 from peaker.domain.limits.admission import admitted
 from peaker.domain.limits.reservations import Reserved, Wanted, WithoutReservation, reserve
 from peaker.domain.limits.start_slots import next_slot
 from peaker.domain.planning.methods.rate_reservation import delayed, rate_wanted, with_rates
 from peaker.domain.planning.plan import ScaleOutPlan, Way
+from peaker.domain.reading import Known, Reading, Unknown
 from peaker.ports import Ports
-from peaker_contract.errors import LedgerInconsistent, Throttled
+from peaker_contract.errors import LedgerInconsistent, PeakerError, Throttled
 
 _LOOKS = 8
 _BUSY = "other runs write the shared limits at the same moment; try again"
+
+
+def initialization_rate_of_region(ports: Ports) -> Limit:
+    """As Service Quotas has it. Whatever keeps it from answering, nobody waits for that: AWS's default holds then."""
+    return initialization_rate(_told(ports))
+
+
+def _told(ports: Ports) -> Reading:
+    try:
+        value = ports.account_quotas.value(INITIALIZATION_RATE_QUOTA)
+    except PeakerError as error:
+        return Unknown(f"the account's own is unknown: {error}")
+    return Unknown("Service Quotas does not have it") if value is None else Known(value)
 
 
 def take_start_slot(ports: Ports) -> datetime:
@@ -32,9 +46,10 @@ def take_start_slot(ports: Ports) -> datetime:
 
 def reserve_rate(ports: Ports, wanted: Wanted) -> Reserved | WithoutReservation:
     """The run's own where it has one already."""
+    limit = initialization_rate_of_region(ports)
     for _ in range(_LOOKS):
         there = ports.shared_limits.reservations()
-        answer = reserve(there, INITIALIZATION_RATE, wanted, ports.clock.now())
+        answer = reserve(there, limit, wanted, ports.clock.now())
         if isinstance(answer, WithoutReservation) or there.of(wanted.run_id) == answer.own:
             return answer
         if ports.shared_limits.keep_reservations(answer.reservations):
@@ -48,9 +63,10 @@ def hold_rate(ports: Ports, run_id: str, cluster: str, amount: float, seconds: f
     Who does not get it needs what it had no more.
     """
     wanted = Wanted(run_id, cluster, amount, seconds, ports.clock.now(), patience_seconds=0.0)
+    limit = initialization_rate_of_region(ports)
     for _ in range(_LOOKS):
         there = ports.shared_limits.reservations()
-        answer = reserve(there.without(run_id), INITIALIZATION_RATE, wanted, ports.clock.now())
+        answer = reserve(there.without(run_id), limit, wanted, ports.clock.now())
         if isinstance(answer, WithoutReservation):
             give_back_rate(ports, run_id)
             return answer.why
@@ -76,15 +92,15 @@ def give_back_rate(ports: Ports, run_id: str) -> None:
     raise Throttled(_BUSY)
 
 
-def rate_free(ports: Ports, seconds: float) -> float:
+def rate_free(ports: Ports, limit: Limit, seconds: float) -> float:
     """MiB/s of the region's initialization rate that nobody has reserved for the next so many seconds."""
     now = ports.clock.now()
     used = ports.shared_limits.reservations().in_use(now, now + timedelta(seconds=seconds))
-    return max(0.0, INITIALIZATION_RATE.capacity - used)
+    return max(0.0, limit.capacity - used)
 
 
 def admitted_ways(
-    ports: Ports, build: ScaleOutPlan, ways: Sequence[Way], count: int, without_rate: Way
+    ports: Ports, limit: Limit, build: ScaleOutPlan, ways: Sequence[Way], count: int, without_rate: Way
 ) -> list[Way]:
     """The ways of all members with what each would wait for now; `without_rate` is that of one that gets no rate.
 
@@ -100,7 +116,7 @@ def admitted_ways(
         slot, slots = next_slot(slots, now)
         volumes = with_rates(build.volumes, way.rates_mib_per_s)
         wanted = rate_wanted(str(number), build.cluster, volumes, way.lead_time, way.choice, slot)
-        answer = reserve(reservations, INITIALIZATION_RATE, wanted, now) if wanted.amount else None
+        answer = reserve(reservations, limit, wanted, now) if wanted.amount else None
         if isinstance(answer, Reserved):
             reservations = answer.reservations
         taken = without_rate if isinstance(answer, WithoutReservation) else way

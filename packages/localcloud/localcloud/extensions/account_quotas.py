@@ -6,11 +6,7 @@ Defaults: Service Quotas console of a new account, EC2 and EBS in us-east-1.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
-
+from typing import Any
 
 DEFAULTS: Mapping[tuple[str, str], tuple[str, float]] = {
     ("ec2", "L-1216C47A"): ("Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", 5.0),
@@ -18,6 +14,7 @@ DEFAULTS: Mapping[tuple[str, str], tuple[str, float]] = {
     ("ec2", "L-43DA4232"): ("Running On-Demand High Memory instances", 0.0),
     ("ebs", "L-7A658B76"): ("Storage for General Purpose SSD (gp3) volumes, in TiB", 50.0),
     ("ebs", "L-09BD8365"): ("Storage for Provisioned IOPS SSD (io2) volumes, in TiB", 20.0),
+    ("ebs", "L-A37D9CF3"): ("Cumulative volume initialization rate, in MiB/s", 5_000.0),
     ("ebs", "L-8D977E7E"): ("IOPS for Provisioned IOPS SSD (io2) volumes", 100_000.0),
 }
 # A working account was given more processors than a new one has.

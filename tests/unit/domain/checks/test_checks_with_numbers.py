@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from peaker.domain.limits.account_limits import INITIALIZATION_RATE, initialization_rate
 from peaker.domain.limits.admission import Admission
 from peaker.domain.planning.checks.bandwidth import SizedVolume, cheaper_equal, look_at_bandwidth
 from peaker.domain.planning.checks.headroom import (
@@ -26,6 +27,7 @@ ONE_GBIT = InstancePromise(baseline_mib_per_s=119.21)
 R7G_LARGE = InstancePromise(3600, 75.1, 40_000, 1192.09)
 GP3 = SizedVolume("data", "gp3", 500, 16_000, 500)
 FREE = SizedVolume("log", "gp3", 100, 3_000, 125)
+RAISED = initialization_rate(Known(8_000))
 
 
 def verdicts(volumes: list[SizedVolume], promise: InstancePromise | Unknown) -> dict[str, str]:
@@ -116,7 +118,7 @@ def test_what_a_run_would_go_without_is_told_with_the_remedy() -> None:
     admission = Admission(
         asked_at=NOON, begins_at=NOON, notes=("no initialization rate: 5,100 are too many",)
     )
-    found = shared_limits([admission], 300)
+    found = shared_limits([admission], INITIALIZATION_RATE, 300)
     assert (found.verdict, found.numbers["without_a_rate"]) == ("warn", 1)
     assert "5,100 are too many" in found.detail
     assert "L-A37D9CF3" in found.remedy
@@ -125,13 +127,18 @@ def test_what_a_run_would_go_without_is_told_with_the_remedy() -> None:
 def test_what_a_run_would_wait_for_is_told_with_the_time() -> None:
     later = NOON + timedelta(minutes=4)
     waiting = Admission(asked_at=NOON, begins_at=later, rate_mib_per_s=600, waits_for="initialization rate")
-    found = shared_limits([Admission(asked_at=NOON, begins_at=NOON, rate_mib_per_s=600), waiting], 300)
+    found = shared_limits(
+        [Admission(asked_at=NOON, begins_at=NOON, rate_mib_per_s=600), waiting], RAISED, 300
+    )
     assert (found.verdict, found.numbers["wait_seconds"], found.numbers["wanted_mib_per_s"]) == (
         "pass",
         240,
         1200,
     )
     assert "waits for initialization rate until 12:04:00" in found.detail
+    assert found.detail.startswith(
+        "1,200 MiB/s of 8,000, the account's quota (Service Quotas, ebs, L-A37D9CF3)"
+    )
 
 
 def test_one_zone_has_no_second_try() -> None:

@@ -301,3 +301,25 @@ def test_a_run_that_waits_is_undone_like_any_other(ports: FakePorts) -> None:
     assert ports.ledger.run(RUN_ID).part(Admission) is not None
     rows = of_kind(ports.ledger.resources(RUN_ID), ResourceKind.INSTANCE)
     assert all(row.state is ResourceState.UNDONE for row in rows)
+
+
+def test_an_account_with_a_larger_quota_need_not_wait(ports: FakePorts) -> None:
+    """Two volumes at 300 MiB/s beside another cluster's 4,700, where the account may have 8,000."""
+    ports.account_quotas.values["L-A37D9CF3"] = 8_000.0
+    used(ports, 4_700, minutes=5)
+    assert planned(ports).lead_time.parts.get("reservation", 0.0) == 0.0
+    assert reserved(ports)["wait_seconds"] == 0
+
+
+@pytest.mark.parametrize(
+    "error", [errors.Throttled("slow down"), errors.AwsCallRejected("servicequotas:GetServiceQuota: denied")]
+)
+def test_service_quotas_that_do_not_answer_keep_nobody_from_building(
+    ports: FakePorts, error: Exception
+) -> None:
+    """AWS's default holds, and the plan says why."""
+    ports.account_quotas.error = error
+    [check] = [one for one in planned(ports).checks if one.name == "shared limits"]
+    assert check.numbers["quota_mib_per_s"] == 5_000
+    assert str(error) in check.detail
+    assert reserved(ports)["rate_mib_per_s"] == 600

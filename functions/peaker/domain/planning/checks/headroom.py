@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from peaker.domain.limits.account_limits import INITIALIZATION_RATE, LEAST_RATE
+from peaker.domain.limits.account_limits import LEAST_RATE, Limit
 from peaker.domain.limits.admission import Admission
 from peaker.domain.planning.checks.verdict import Check, Number
 from peaker.domain.reading import Reading, Unknown
@@ -48,10 +48,10 @@ def binary_logs(lead_p90_seconds: float | None, kept_seconds: Reading) -> Check:
     return Check(name=name, verdict="pass", detail=detail, numbers=numbers)
 
 
-def shared_limits(admissions: Sequence[Admission], rate_mib_per_s: int | None) -> Check:
+def shared_limits(admissions: Sequence[Admission], limit: Limit, rate_mib_per_s: int | None) -> Check:
     """What the members would wait for, of the limits that all runs share, and what they go without.
 
-    `rate_mib_per_s` is the settings' initialization rate of one volume.
+    `limit` is the region's initialization rate, `rate_mib_per_s` the settings' initialization rate of one volume.
     """
     name = "shared limits"
     reserved = sum(one.rate_mib_per_s for one in admissions)
@@ -59,14 +59,12 @@ def shared_limits(admissions: Sequence[Admission], rate_mib_per_s: int | None) -
     notes = list(dict.fromkeys(note for one in admissions for note in one.notes))
     numbers: dict[str, Number] = {
         "wanted_mib_per_s": reserved,
-        "quota_mib_per_s": INITIALIZATION_RATE.capacity,
+        "quota_mib_per_s": limit.capacity,
         "wait_seconds": round(longest, 1),
         "without_a_rate": sum(bool(one.notes) for one in admissions),
     }
     waits = max(admissions, key=lambda one: one.wait_seconds).text if longest > 0 else "nothing is waited for"
-    detail = (
-        f"{reserved:,.0f} MiB/s of {INITIALIZATION_RATE.capacity:,.0f}, {INITIALIZATION_RATE.basis}; {waits}"
-    )
+    detail = f"{reserved:,.0f} MiB/s of {limit.capacity:,.0f}, {limit.basis}; {waits}"
     if not notes:
         return Check(name=name, verdict="pass", detail=detail, numbers=numbers)
     return Check(
