@@ -23,6 +23,9 @@ def fail_over_to_standby(world: World, cluster: str) -> None:
     record = world.compute.made(tags, "us-east-1a", settings.instance_type)
     now = world.time.seconds
     record["shown"], record["history"] = now, [(now, "pending"), (now, "running")]
+    # It was made long before; a source has a database that runs.
+    world.account.happened(record["id"], now, "up", True)
+    world.account.happened(record["id"], now, "database", True)
     was["tags"].pop(ROLE_TAG)
     _leads(world, cluster, record)
 

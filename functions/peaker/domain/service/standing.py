@@ -14,11 +14,15 @@ _SERVED = frozenset({ReplicaState.IN_SERVICE, ReplicaState.DRAINING})
 
 @dataclass(frozen=True)
 class Standing:
-    """Whether the replica of a failed run stays, and why. `recorded`: its row in the ledger says so already."""
+    """Whether the replica of a failed run stays, and why. `recorded`: its row in the ledger says so already.
+
+    `admitted`: it had its full share before, so that nothing more has to let it in.
+    """
 
     stays: bool
     reason: str
     recorded: bool = False
+    admitted: bool = False
 
 
 def standing_of(
@@ -37,9 +41,11 @@ def standing_of(
     point, and one that gets reads while too few others serve, since none may be taken from those (I3).
     """
     if row is not None and row.state in _SERVED:
-        return Standing(True, f"{instance_id} is {row.state.value} by the ledger", recorded=True)
+        return Standing(
+            True, f"{instance_id} is {row.state.value} by the ledger", recorded=True, admitted=True
+        )
     if promoted and _is_healthy(serving, instance_id):
-        return Standing(True, f"{instance_id} has its full share of the reads and is healthy")
+        return Standing(True, f"{instance_id} has its full share of the reads and is healthy", admitted=True)
     others = sum(1 for one in serving if one != instance_id and _is_healthy(serving, one))
     gets_reads = _is_healthy(serving, instance_id) or _is_healthy(warming, instance_id)
     if gets_reads and others < min_replicas:

@@ -12,10 +12,12 @@ from peaker.domain.runs.ledger import RunRow
 from peaker.domain.runs.run import FailedStep, RecordStep, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.ramp import Ramp
+from peaker.domain.service.registration import source_changes
 from peaker.domain.service.standing import Standing, standing_of
 from peaker.ports import Ports
 from peaker.usecases.join.ramp_traffic import put_into_service
 from peaker.usecases.leave.retire_replica import is_leaving
+from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.plan.shared_limits import give_back_rate
 from peaker.usecases.run.batch_members import member_rows, members_of
 from peaker.usecases.run.held_lease import holder_of
@@ -107,12 +109,22 @@ def _one_undone(ports: Ports, step: FailedStep, run: RunRow | None, failure: Fai
     if run is not None and replica is not None and not is_leaving(ports, replica.instance_id):
         standing = _standing(ports, run, replica)
         if standing.stays:
+            if not standing.admitted:
+                _require_followed_source(ports, step, standing)
             if not standing.recorded:
                 put_into_service(ports, step, replica.instance_id)
             return Undone(text=f"it stays: {standing.reason}", failure=failure, outcome="rolled_forward")
     if run is not None and builder_of(run) != step.run_id:
         return Undone(text=park_again(ports, step, builder_of(run), failure), failure=failure)
     return _taken_away(ports, step, failure)
+
+
+def _require_followed_source(ports: Ports, step: FailedStep, standing: Standing) -> None:
+    """Who gets reads because too few others serve keeps them (I3), and after a failover comes to no others (I5)."""
+    source = source_of(ports, ports.clusters.settings(step.cluster))
+    changes = source_changes({row.step: row for row in ports.ledger.steps(step.run_id)}, source)
+    if changes:
+        raise UndoInProgress(f"{standing.reason}; it is not put into service: {'; '.join(changes)}")
 
 
 def _standing(ports: Ports, run: RunRow, replica: RunReplica) -> Standing:

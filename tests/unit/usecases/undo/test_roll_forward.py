@@ -11,7 +11,7 @@ from peaker.domain.runs.run import FailedStep, RecordStep, StepInput
 from peaker.domain.runs.run_memory import Donor, RunReplica
 from peaker.domain.service.ramp import Ramp
 from peaker.usecases.join.ramp_traffic import ramp_traffic
-from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.undo.undo_run import Undone, undo_run
 
@@ -112,6 +112,21 @@ def test_the_last_one_that_gets_reads_is_never_taken_away(ports: FakePorts) -> N
     """The peer died during the ramp: the newcomer is proven, and all that is left."""
     ports.endpoint.set(BASE, TargetState.UNHEALTHY)
     stays(ports)
+
+
+def test_the_last_one_that_gets_reads_is_not_put_into_service_after_a_failover(ports: FakePorts) -> None:
+    """It follows what is not the source any more: it keeps its reads (I3), and gets no others (I5)."""
+    given = leased(ports, "StartReplication")
+    ports.ledger.start_step(holder_of(given), given.step, NOON, lease_end(NOON))
+    ports.ledger.finish_step(holder_of(given), given.step, NOON, {"source_host": "10.0.0.99"})
+    ports.endpoint.set(BASE, TargetState.UNHEALTHY)
+    with pytest.raises(errors.UndoInProgress, match=r"follows 10\.0\.0\.99"):
+        undone(ports)
+    assert ports.endpoint.warming[NEW].state is TargetState.HEALTHY
+    assert NEW not in ports.endpoint.targets
+    assert ports.ledger.replicas("orders")[NEW].state is ReplicaState.BUILDING
+    ports.endpoint.set(BASE, TargetState.HEALTHY)
+    taken_away(ports)
 
 
 def test_an_instance_that_was_terminated_from_outside_does_not_stay(ports: FakePorts) -> None:
