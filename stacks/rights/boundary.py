@@ -27,7 +27,15 @@ ON_OWNED = (
 MADE = {("RunInstances", "CreateVolume"): ("instance", "volume"), ("CreateSnapshots",): ("snapshot",)}
 FROM_SNAPSHOTS = ("ec2:CreateVolume", "ec2:RunInstances", "ebs:ListSnapshotBlocks")
 MANAGED_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
-SHORTER = ("*:Describe*", "ebs:List*", "ssm:GetParameter*", "xray:Get*", "xray:Put*", "logs:*LogDeliver*")
+SHORTER = (
+    "*:Describe*",
+    "ebs:List*",
+    "servicequotas:Get*",
+    "ssm:GetParameter*",
+    "xray:Get*",
+    "xray:Put*",
+    "logs:*LogDeliver*",
+)
 KEY_USES = ("CreateGrant", "Decrypt", "Encrypt", "GenerateDataKey", "ReEncryptFrom", "ReEncryptTo")
 
 
