@@ -49,7 +49,7 @@ def allowed_actions(deployment: Deployment) -> list[str]:
 
 
 def _shortened(action: str) -> str:
-    """IAM bounds the length of a policy: looking, tracing and the delivery of logs are allowed by their verbs."""
+    """IAM bounds the length of a policy: looking, tracing and the delivery of logs are allowed by verb."""
     for pattern in SHORTER:
         if fnmatchcase(action, pattern):
             return pattern.replace("*:", f"{action.partition(':')[0]}:", 1)
