@@ -153,5 +153,6 @@ def type_of_port(name: str) -> type:
         "ledger": ports.Ledger, "readings": ports.LoadReadings, "executions": ports.Executions,
         "volume_keys": ports.VolumeKeys, "past_runs": ports.PastRuns, "price_list": ports.PriceList,
         "stored_prices": ports.StoredPrices, "shared_limits": ports.SharedLimits,
+        "account_quotas": ports.AccountQuotas,
         "approvals": ports.Approvals, "operators": ports.Operators,
     }[name]  # fmt: skip
