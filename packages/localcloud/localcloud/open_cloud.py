@@ -49,6 +49,9 @@ class CloudSettings:
     snapshot_seconds: float = 1.0  # real seconds that a snapshot stays pending at least
     # And what it copies: all blocks at first, then those written since (cloud seconds, per volume). 0: at once.
     snapshot_mib_per_s: float = 100.0
+    # EBS user guide, quotas of the direct APIs: GetSnapshotBlock, real seconds.
+    block_requests_per_second_of_snapshot: float = 1000.0
+    block_requests_per_second_of_account: float = 5000.0
     bridge_address: str = "10.77.0.1"
     balancer_lateness: BalancerLateness = field(default_factory=BalancerLateness)
     # Modules of a deployment package that do nothing on import; imported once for all functions of the package.

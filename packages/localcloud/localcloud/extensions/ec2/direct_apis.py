@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from moto.core.exceptions import ServiceException
@@ -17,10 +17,11 @@ from localcloud.extensions.ec2.ebs_records import EbsSnapshot
 from localcloud.extensions.ec2.state import Ec2State
 
 BLOCK_TOKEN_LIFE = timedelta(days=7)
+_EXPIRY_BYTES = 5
 
 
 class DirectActions:
-    """ebs:ListSnapshotBlocks, ListChangedBlocks and GetSnapshotBlock over EC2's snapshots."""
+    """ebs:ListSnapshotBlocks and ListChangedBlocks over EC2's snapshots; the block for GetSnapshotBlock."""
 
     def __init__(self, state: Ec2State) -> None:
         self.state = state
@@ -29,7 +30,11 @@ class DirectActions:
     def list_snapshot_blocks(self, response: Any) -> ActionResult:
         snapshot = self._snapshot(response._get_param("SnapshotId"))
         indices, token = self._page(response, self._indices(snapshot))
-        blocks = [{"BlockIndex": index, "BlockToken": _block_token(snapshot.id, index)} for index in indices]
+        expires = self._expiry()
+        blocks = [
+            {"BlockIndex": index, "BlockToken": _block_token(snapshot.id, index, expires)}
+            for index in indices
+        ]
         return ActionResult({"Blocks": blocks, "NextToken": token, **self._about(snapshot)})
 
     def list_changed_blocks(self, response: Any) -> ActionResult:
@@ -45,33 +50,26 @@ class DirectActions:
             changed = self.state.dataplane.volumes.changed_blocks(first.id, second.id)
             self._changed[first.id, second.id] = changed
         indices, token = self._page(response, changed)
+        expires = self._expiry()
         blocks = [
             {
                 "BlockIndex": index,
-                "FirstBlockToken": _block_token(first.id, index) if index in before else None,
-                "SecondBlockToken": _block_token(second.id, index) if index in after else None,
+                "FirstBlockToken": _block_token(first.id, index, expires) if index in before else None,
+                "SecondBlockToken": _block_token(second.id, index, expires) if index in after else None,
             }
             for index in indices
         ]
         return ActionResult({"ChangedBlocks": blocks, "NextToken": token, **self._about(second)})
 
-    def get_snapshot_block(self, response: Any) -> ActionResult:
-        snapshot = self._snapshot(response._get_param("SnapshotId"))
-        index = int(response._get_param("BlockIndex"))
-        if response._get_param("BlockToken") != _block_token(snapshot.id, index):
+    def block(self, snapshot_id: str, index: int, token: str) -> bytes:
+        """512 KiB of a snapshot, for ebs:GetSnapshotBlock. Raises DirectError."""
+        snapshot = self._snapshot(snapshot_id)
+        if not _is_block_token(token, snapshot.id, index, self.state.cloud.clock.now()):
             raise DirectError("ValidationException", "INVALID_BLOCK_TOKEN", "The block token is not valid.")
         try:
-            content = self.state.dataplane.volumes.read_snapshot_block(snapshot.id, index)
+            return self.state.dataplane.volumes.read_snapshot_block(snapshot.id, index)
         except DataPlaneError as error:
-            raise DirectError("ResourceNotFoundException", "SNAPSHOT_BLOCK_NOT_FOUND", str(error)) from error
-        return ActionResult(
-            {
-                "DataLength": len(content),
-                "BlockData": content,
-                "Checksum": base64.b64encode(hashlib.sha256(content).digest()).decode(),
-                "ChecksumAlgorithm": "SHA256",
-            }
-        )
+            raise DirectError("ValidationException", "INVALID_BLOCK", str(error)) from error
 
     def _snapshot(self, snapshot_id: str) -> EbsSnapshot:
         snapshot = self.state.backend.snapshots.get(snapshot_id)
@@ -100,16 +98,31 @@ class DirectActions:
         rest = [index for index in indices if index >= start]
         return rest[:size], str(rest[size]) if len(rest) > size else None
 
+    def _expiry(self) -> datetime:
+        return self.state.cloud.clock.now() + BLOCK_TOKEN_LIFE
+
     def _about(self, snapshot: EbsSnapshot) -> dict[str, Any]:
         return {
-            "ExpiryTime": self.state.cloud.clock.now() + BLOCK_TOKEN_LIFE,
+            "ExpiryTime": self._expiry(),
             "VolumeSize": snapshot.volume_size,
             "BlockSize": BLOCK_BYTES,
         }
 
 
-def _block_token(snapshot_id: str, index: int) -> str:
-    return base64.b64encode(hashlib.sha256(f"{snapshot_id}/{index}".encode()).digest()).decode()
+def _block_token(snapshot_id: str, index: int, expires: datetime) -> str:
+    """Names the block and tells when the token expires."""
+    until = int(expires.timestamp()).to_bytes(_EXPIRY_BYTES, "big")
+    digest = hashlib.sha256(f"{snapshot_id}/{index}/{until.hex()}".encode()).digest()
+    return base64.b64encode(until + digest).decode()
+
+
+def _is_block_token(token: str, snapshot_id: str, index: int, now: datetime) -> bool:
+    try:
+        until = int.from_bytes(base64.b64decode(token, validate=True)[:_EXPIRY_BYTES], "big")
+        expires = datetime.fromtimestamp(until, UTC)
+    except (ValueError, OverflowError, OSError):
+        return False
+    return expires > now and token == _block_token(snapshot_id, index, expires)
 
 
 class DirectError(ServiceException):
