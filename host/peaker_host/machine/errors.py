@@ -97,6 +97,34 @@ class WritingNotAllowed(HostError):
     """host.json does not allow empty volumes to be warmed by writing."""
 
 
+class NoInstanceRole(HostError):
+    """The instance metadata service gives no credentials, or does not answer."""
+
+
+class DirectApiBusy(HostError):
+    """The EBS direct APIs throttle, fail or do not answer: the same request may be answered later."""
+
+
+class DirectApiRefused(HostError):
+    """The EBS direct APIs refuse the request: a right, a key or the snapshot is missing. Says which."""
+
+
+class BlockTokenRefused(HostError):
+    """The token of a block is not valid any more; a new list has new ones."""
+
+
+class BlockDamaged(HostError):
+    """A block came short, or with another checksum than its own."""
+
+
+class SnapshotTooLarge(HostError):
+    """The snapshot is of a larger volume than the one to be filled."""
+
+
+class FillDiffers(HostError):
+    """A block that was written reads as something else than the snapshot's."""
+
+
 class StateDirectoryFull(HostError):
     """The disk under state_dir has no space left for what the engine must keep."""
 

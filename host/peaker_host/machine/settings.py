@@ -34,6 +34,8 @@ class Settings:
     health_defaults_file: str = "/etc/peaker/health.cnf"
     health_policy_file: str = "/etc/peaker/health.json"
     warm_empty_by_writing: bool = False
+    metadata_url: str = "http://169.254.169.254"
+    ebs_endpoint_url: str = ""
 
     @property
     def manifest_path(self) -> str:

@@ -11,7 +11,7 @@ import random
 import signal
 import threading
 import time
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 from peaker_host.blocks.ranges import difference, merged
 from peaker_host.machine.errors import HostError, ReadErrors
@@ -71,18 +71,14 @@ class Engine:
             self._stop.set()
             for thread in self._threads:
                 thread.join()
-            for volume in self._planned:
-                volume.journal.close()
+            self._close()
             lock.close()
 
     def _run_locked(self) -> Dict[str, Any]:
         self._record.publish("running")
-        self._planned = self._planner.plan(load_manifest(self._settings, self._request.run_id))
+        self._planned = self._plan()
         depths = self._record.depths
-        self._works = [
-            VolumeWork(volume, self._request, self._stop, depths.get(volume.member.volume_id))
-            for volume in self._planned
-        ]
+        self._works = [self._work(volume, depths.get(volume.member.volume_id)) for volume in self._planned]
         for volume in self._planned:
             self._probe(volume)
         bytes_read = sum(volume.bytes_read for volume in self._planned)
@@ -100,9 +96,25 @@ class Engine:
         ]
         if failed:
             raise ReadErrors("could not be read after several tries: " + "; ".join(failed[:20]))
+        self._finish()
         progress = self._record.publish(self._end_state())
         self._record.log(progress)
         return progress
+
+    def _plan(self) -> List[PlannedVolume]:
+        """What is warmed. Raises what the checks raise."""
+        return self._planner.plan(load_manifest(self._settings, self._request.run_id))
+
+    def _work(self, volume: PlannedVolume, depth: Optional[int]) -> VolumeWork:
+        """How it is warmed."""
+        return VolumeWork(volume, self._request, self._stop, depth)
+
+    def _finish(self) -> None:
+        """What is still to be done when every block was."""
+
+    def _close(self) -> None:
+        for volume in self._planned:
+            volume.journal.close()
 
     def _end_state(self) -> str:
         """A signal is a host going down: dead, so that the run starts the engine again."""

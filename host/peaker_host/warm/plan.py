@@ -184,7 +184,7 @@ class Planner:
         if not self._needs.needs_page_list:
             return None
         found = [(one.mount.device.path, one.files.page_list) for one in filesystems if one.files is not None]
-        page_list = _first_page_list(found)
+        page_list = first_page_list(found)
         if page_list is not None:
             return page_list
         self.hot_unknown = NO_PAGE_LIST
@@ -265,7 +265,7 @@ def urgent_blocks(
     """By volume id, what a database needs before it may serve: hot and recovery blocks of all volumes."""
     maps = [open_map(mount.top.filesystem, mount.device.path, processes) for mount in mounts]
     files = [find_database(one) for one in maps]
-    page_list = _first_page_list([(mount.device.path, one.page_list) for mount, one in zip(mounts, files)])
+    page_list = first_page_list([(mount.device.path, one.page_list) for mount, one in zip(mounts, files)])
     found = {}
     for mount, one in zip(mounts, files):
         known = with_files(
@@ -280,7 +280,7 @@ def urgent_blocks(
     return found
 
 
-def _first_page_list(places: List[Tuple[str, FileExtents]]) -> Optional[PageList]:
+def first_page_list(places: List[Tuple[str, FileExtents]]) -> Optional[PageList]:
     """Of the first (device, extents) with a list."""
     for path, extents in places:
         if extents:

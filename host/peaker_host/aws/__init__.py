@@ -1,0 +1,1 @@
+"""What a host asks of AWS itself, with the credentials of its role: blocks of snapshots. Imports `machine` and `blocks`."""

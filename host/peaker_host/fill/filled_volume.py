@@ -1,0 +1,151 @@
+"""One volume that is being filled: its device, held exclusively, and a snapshot's content on the way to it."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import random
+import threading
+from typing import List, Optional
+
+from peaker_host.blocks.ranges import BLOCK_BYTES, blocks_of_bytes, difference, nth_blocks, total
+from peaker_host.fill.fill_journal import FillJournal
+from peaker_host.fill.snapshot_source import SnapshotSource
+from peaker_host.machine.devices import BlockDevice
+from peaker_host.machine.errors import DeviceNotEmpty, FillDiffers, SnapshotTooLarge
+
+_STRIPES = 64
+_BLOCKS_LOOKED_AT = 64
+_ENDS_BYTES = 1024 * 1024
+_ZEROS = bytes(BLOCK_BYTES)
+
+
+class FilledVolume:
+    """Safe to use from several threads. Blocks that the snapshot does not hold are never written: they read as zeros."""
+
+    def __init__(
+        self, device: BlockDevice, volume_id: str, source: SnapshotSource, journal_path: str
+    ) -> None:
+        """Raises SnapshotTooLarge, and DeviceNotEmpty for a volume that holds something else than this fill wrote."""
+        self.device = device
+        self.source = source
+        if source.tokens.volume_bytes > device.size_bytes:
+            raise SnapshotTooLarge(
+                f"{source.snapshot_id} is of a volume of {source.tokens.volume_bytes} bytes, {volume_id} has "
+                f"{device.size_bytes}"
+            )
+        blocks = -(-device.size_bytes // BLOCK_BYTES)
+        # Exclusively: a device that somebody mounts meanwhile would be corrupted.
+        self._descriptor = os.open(device.path, os.O_RDWR | os.O_DIRECT | os.O_EXCL | os.O_CLOEXEC)
+        try:
+            self.journal = FillJournal(
+                journal_path, volume_id, source.snapshot_id, blocks, os.dup(self._descriptor)
+            )
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        self._stripes = [threading.Lock() for _ in range(_STRIPES)]
+        if self.journal.done.count == 0:
+            self._refuse_data()
+
+    def bring(self, index: int, buffer: memoryview) -> None:
+        """Put a block of the snapshot onto the volume, unless it is there. `buffer` is an aligned block, then its content
+        in any case. Raises what the source raises, and OSError of the device."""
+        with self._stripes[index % _STRIPES]:
+            if index in self.journal.done:
+                self._read(index, buffer)
+                return
+            self.source.fetch(index, buffer)
+            self._write(index, buffer)
+            self.journal.append(index, 1)
+
+    def content(self, index: int, buffer: memoryview) -> None:
+        """As `bring`, also of blocks that the snapshot does not hold: zeros, of which nothing is written."""
+        if self.source.tokens.token(index)[1] is None:
+            buffer[:BLOCK_BYTES] = _ZEROS
+        else:
+            self.bring(index, buffer)
+
+    def compare(self, samples: int, generator: random.Random) -> int:
+        """Read random blocks back from the device, and hold them against the snapshot's, fetched again; and others
+        against zeros. Returns how many were compared. Raises FillDiffers."""
+        listed = self.source.tokens.ranges()
+        rest = difference(blocks_of_bytes([(0, self.device.size_bytes)]), listed)
+        compared = 0
+        with _Block() as own, _Block() as wanted:
+            for ranges, share in ((listed, samples), (rest, samples // 4)):
+                for index in drawn(ranges, share, generator):
+                    self._read(index, own)
+                    self.source.fetch(index, wanted)
+                    length = self._length(index)
+                    if own[:length] != wanted[:length]:
+                        raise FillDiffers(
+                            f"block {index} of {self.device.path} is not that of {self.source.snapshot_id}"
+                        )
+                    compared += 1
+        return compared
+
+    def close(self) -> None:
+        """Flush, so that as little as possible is repeated, and give the device free."""
+        with contextlib.suppress(OSError):
+            self.journal.flush()
+        self.journal.close()
+        os.close(self._descriptor)
+
+    def _length(self, index: int) -> int:
+        return min(BLOCK_BYTES, self.device.size_bytes - index * BLOCK_BYTES)
+
+    def _write(self, index: int, buffer: memoryview) -> None:
+        done, length = 0, self._length(index)
+        while done < length:
+            done += os.pwritev(self._descriptor, [buffer[done:length]], index * BLOCK_BYTES + done)
+
+    def _read(self, index: int, buffer: memoryview) -> None:
+        done, length = 0, self._length(index)
+        while done < length:
+            got = os.preadv(self._descriptor, [buffer[done:length]], index * BLOCK_BYTES + done)
+            if got == 0:
+                raise OSError(5, "the device ended before its size")
+            done += got
+
+    def _refuse_data(self) -> None:
+        """Its ends, where filesystems, arrays and partition tables begin, and blocks at random."""
+        everything = blocks_of_bytes([(0, self.device.size_bytes)])
+        ends = _ENDS_BYTES // BLOCK_BYTES
+        places = {
+            *range(min(ends, total(everything))),
+            *range(max(0, total(everything) - ends), total(everything)),
+        }
+        places |= set(drawn(everything, _BLOCKS_LOOKED_AT, random.SystemRandom()))
+        with _Block() as buffer:
+            for index in sorted(places):
+                self._read(index, buffer)
+                if buffer[: self._length(index)] != _ZEROS[: self._length(index)]:
+                    self.close()
+                    raise DeviceNotEmpty(
+                        f"{self.device.path} has data in block {index}: only empty volumes are filled"
+                    )
+
+
+def drawn(ranges: "List[tuple[int, int]]", count: int, generator: random.Random) -> List[int]:
+    """Random blocks of the ranges, ascending, each once; all where there are not more."""
+    size = total(ranges)
+    return nth_blocks(ranges, sorted(generator.sample(range(size), min(count, size))))
+
+
+class _Block:
+    """A block's buffer, aligned for direct reads and writes."""
+
+    def __init__(self) -> None:
+        self._buffer: Optional[mmap.mmap] = None
+
+    def __enter__(self) -> memoryview:
+        self._buffer = mmap.mmap(-1, BLOCK_BYTES)
+        self._view = memoryview(self._buffer)
+        return self._view
+
+    def __exit__(self, *_: object) -> None:
+        self._view.release()
+        if self._buffer is not None:
+            self._buffer.close()

@@ -1,0 +1,56 @@
+"""What a run asks of a direct fill, checked field by field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, List
+
+from peaker_host.aws.direct_api import snapshot_id
+from peaker_host.fill.request_pace import REQUESTS_PER_SECOND
+from peaker_host.machine.errors import InvalidArgument, LayoutUnsupported
+from peaker_host.machine.manifest import Member, parse_volumes
+from peaker_host.machine.understanding import parsed_json, understood
+from peaker_host.warm.request import PrewarmRequest
+
+ORDERS = ("hot", "used")
+
+
+@dataclass(frozen=True)
+class FillRequest(PrewarmRequest):
+    """`members` are the empty volumes, `snapshots` the snapshot of each by its name. `method` names the reading order
+    whose tiers come first; everything else that the snapshot holds follows."""
+
+    members: List[Member] = field(default_factory=list)
+    snapshots: Dict[str, str] = field(default_factory=dict)
+    requests_per_second: float = REQUESTS_PER_SECOND
+
+
+def parse_fill(
+    run_id: str, method: str, volumes: str, snapshots: str, requests_per_second: float
+) -> FillRequest:
+    """From the command's texts. Raises InvalidArgument with the field named, LayoutUnsupported for a set of volumes."""
+    points = _mount_points(volumes)
+    shared = sorted({point for point in points if points.count(point) > 1})
+    if shared:
+        raise LayoutUnsupported(
+            f"several volumes are of {shared[0]}: a set (md, LVM) is not filled directly, because the order of its "
+            "blocks is not known before it is assembled; restore it from its snapshots"
+        )
+    members = parse_volumes(volumes)
+    with understood(InvalidArgument, "snapshots"):
+        content = parsed_json(snapshots)
+        found = {str(name): snapshot_id(str(one)) for name, one in content.items()}
+    for name in sorted({member.name for member in members} ^ set(found)):
+        raise InvalidArgument(f"snapshots: {name[:60]} is in one of volumes and snapshots alone")
+    if method not in ORDERS:
+        raise InvalidArgument(f"method: must be one of {', '.join(ORDERS)}, not {method!r}")
+    if requests_per_second <= 0:
+        raise InvalidArgument("requests-per-second: must be above 0")
+    return FillRequest(
+        run_id, method, members=members, snapshots=found, requests_per_second=requests_per_second
+    )
+
+
+def _mount_points(volumes: str) -> List[str]:
+    with understood(InvalidArgument, "volumes"):
+        return [str(one["mount_point"]) for one in parsed_json(volumes)]
