@@ -14,6 +14,7 @@ from peaker_host.fill.fill_journal import FillJournal
 from peaker_host.fill.snapshot_source import SnapshotSource
 from peaker_host.machine.devices import BlockDevice
 from peaker_host.machine.errors import DeviceNotEmpty, FillDiffers, SnapshotTooLarge
+from peaker_host.warm.journal import is_journal_of
 
 _STRIPES = 64
 _BLOCKS_LOOKED_AT = 64
@@ -38,16 +39,17 @@ class FilledVolume:
         blocks = -(-device.size_bytes // BLOCK_BYTES)
         # Exclusively: a device that somebody mounts meanwhile would be corrupted.
         self._descriptor = os.open(device.path, os.O_RDWR | os.O_DIRECT | os.O_EXCL | os.O_CLOEXEC)
+        self._stripes = [threading.Lock() for _ in range(_STRIPES)]
         try:
+            # The journal is there before the first write: it says that the volume was empty, also after a kill.
+            if not is_journal_of(journal_path, volume_id, source.snapshot_id, blocks):
+                self._refuse_data()
             self.journal = FillJournal(
                 journal_path, volume_id, source.snapshot_id, blocks, os.dup(self._descriptor)
             )
         except BaseException:
             os.close(self._descriptor)
             raise
-        self._stripes = [threading.Lock() for _ in range(_STRIPES)]
-        if self.journal.done.count == 0:
-            self._refuse_data()
 
     def bring(self, index: int, buffer: memoryview) -> None:
         """Put a block of the snapshot onto the volume, unless it is there. `buffer` is an aligned block, then its content
@@ -122,7 +124,6 @@ class FilledVolume:
             for index in sorted(places):
                 self._read(index, buffer)
                 if buffer[: self._length(index)] != _ZEROS[: self._length(index)]:
-                    self.close()
                     raise DeviceNotEmpty(
                         f"{self.device.path} has data in block {index}: only empty volumes are filled"
                     )

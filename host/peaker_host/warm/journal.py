@@ -13,7 +13,7 @@ import json
 import mmap
 import os
 import threading
-from typing import List, MutableSequence, Union
+from typing import List, MutableSequence, Tuple, Union
 
 from peaker_host.blocks.ranges import Range
 from peaker_host.machine.errors import StateDirectoryFull
@@ -67,10 +67,8 @@ class Journal:
     """The file of one volume. `done` holds what earlier runs read."""
 
     def __init__(self, path: str, volume_id: str, uuid: str, blocks: int) -> None:
-        header = {"journal": _VERSION, "volume_id": volume_id, "uuid": uuid, "blocks": blocks}
-        self._header = json.dumps(header).encode("ascii").ljust(_HEADER_BYTES - 1) + b"\n"
-        self._size = _HEADER_BYTES + (blocks + 7) // 8
-        if not self._is_ours(path):
+        self._header, self._size = _form(volume_id, uuid, blocks)
+        if not is_journal_of(path, volume_id, uuid, blocks):
             self._create(path)
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -95,15 +93,6 @@ class Journal:
         self._map.flush()
         self._map.close()
 
-    def _is_ours(self, path: str) -> bool:
-        try:
-            with open(path, "rb") as file:
-                return (
-                    file.read(_HEADER_BYTES) == self._header and os.fstat(file.fileno()).st_size == self._size
-                )
-        except FileNotFoundError:
-            return False
-
     def _create(self, path: str) -> None:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         temporary = path + ".new"
@@ -113,6 +102,23 @@ class Journal:
             _reserve(file.fileno(), temporary, self._size)
             os.fsync(file.fileno())
         os.replace(temporary, path)
+
+
+def is_journal_of(path: str, volume_id: str, uuid: str, blocks: int) -> bool:
+    """Whether there is a journal of just this volume."""
+    header, size = _form(volume_id, uuid, blocks)
+    try:
+        with open(path, "rb") as file:
+            return file.read(_HEADER_BYTES) == header and os.fstat(file.fileno()).st_size == size
+    except FileNotFoundError:
+        return False
+
+
+def _form(volume_id: str, uuid: str, blocks: int) -> Tuple[bytes, int]:
+    """(header, size of the file in bytes)"""
+    header = {"journal": _VERSION, "volume_id": volume_id, "uuid": uuid, "blocks": blocks}
+    text = json.dumps(header).encode("ascii").ljust(_HEADER_BYTES - 1) + b"\n"
+    return text, _HEADER_BYTES + (blocks + 7) // 8
 
 
 def _reserve(descriptor: int, path: str, size: int) -> None:

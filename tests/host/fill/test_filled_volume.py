@@ -212,6 +212,14 @@ def test_a_killed_fill_goes_on_behind_its_last_flush(bench: Bench) -> None:
     assert bench.volume().journal.done.count == len(CONTENT)
 
 
+def test_a_fill_that_was_killed_before_its_first_flush_knows_its_own_data(bench: Bench) -> None:
+    bench.bring(bench.volume(), 0)
+    again = bench.volume()
+    assert again.journal.done.count == 0
+    assert bench.bring(again, 0) == [b"superblock"]
+    again.close()
+
+
 def test_a_block_is_not_noted_before_the_device_was_flushed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

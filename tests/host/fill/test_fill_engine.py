@@ -1,0 +1,206 @@
+"""The fill engine on real block devices: whole volumes, in order, killed and gone on with, refused by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
+from peaker_host.fill.engine import FillEngine
+from peaker_host.fill.filled_volume import FilledVolume
+from peaker_host.fill.request import parse_fill
+from peaker_host.machine.processes import Processes
+
+from tests.host.fill.direct_api_server import SNAPSHOT, DirectApiServer, served
+
+pytestmark = pytest.mark.real
+Capture = pytest.CaptureFixture[str]
+SIZE = 1024 * MIB
+PAGE = 16384
+SPACE = 77
+
+
+def donor_blocks(host: Host, kind: str) -> dict[int, bytes]:
+    """What a snapshot of a donor's volume holds: a tablespace, of which a page list names the middle, and more."""
+    donor = host.volume(SIZE, kind)
+    with host.mounted(donor) as point:
+        for number in range(6):
+            (point / f"other-{number}").write_bytes(os.urandom(8 * MIB))
+        header = bytearray(PAGE)
+        struct.pack_into(">I", header, 34, SPACE)
+        (point / "hot.ibd").write_bytes(bytes(header) + os.urandom(16 * MIB - PAGE))
+        pages = range(6 * MIB // PAGE, 10 * MIB // PAGE)
+        (point / "ib_buffer_pool").write_text("".join(f"{SPACE},{page}\n" for page in pages))
+        (point / "deleted").write_bytes(os.urandom(8 * MIB))
+        os.sync()
+        (point / "deleted").unlink()
+    return written_blocks(donor.image)
+
+
+def written_blocks(image: Path) -> dict[int, bytes]:
+    """What was ever written of a sparse file: its extents, in whole blocks."""
+    found: dict[int, bytes] = {}
+    descriptor, place = os.open(image, os.O_RDONLY), 0
+    try:
+        while place < SIZE:
+            try:
+                index = os.lseek(descriptor, place, os.SEEK_DATA) // BLOCK
+            except OSError:
+                break
+            found[index] = os.pread(descriptor, BLOCK, index * BLOCK)
+            place = (index + 1) * BLOCK
+    finally:
+        os.close(descriptor)
+    return found
+
+
+@pytest.fixture(params=["xfs", "ext4"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def server(host: Host, kind: str) -> Iterator[DirectApiServer]:
+    with served(DirectApiServer({SNAPSHOT: donor_blocks(host, kind)})) as one:
+        host.configure(metadata_url=one.url, ebs_endpoint_url=one.url)
+        yield one
+
+
+def arguments(host: Host, volume: Volume, kind: str, *more: str) -> list[str]:
+    snapshots = json.dumps({"volume0": SNAPSHOT})
+    volumes = host.request(volume, filesystem=kind)
+    return ["fill_volumes", "--run-id", RUN_ID, "--volumes", volumes, "--snapshots", snapshots, *more]
+
+
+def content(volume: Volume, blocks: dict[int, bytes]) -> bool:
+    """Whether the volume holds these blocks and zeros elsewhere."""
+    descriptor = os.open(volume.path, os.O_RDONLY)
+    try:
+        return all(
+            os.pread(descriptor, BLOCK, index * BLOCK) == blocks.get(index, bytes(BLOCK))
+            for index in range(SIZE // BLOCK)
+        )
+    finally:
+        os.close(descriptor)
+
+
+def test_a_filled_volume_is_the_snapshot_byte_for_byte_and_mounts(
+    host: Host, capsys: Capture, server: DirectApiServer, kind: str
+) -> None:
+    empty = host.volume(SIZE)
+    said = host.call(capsys, *arguments(host, empty, kind))
+    blocks = server.snapshots[SNAPSHOT]
+    assert (said["state"], said["blocks_done"], said["blocks_total"]) == ("done", len(blocks), len(blocks))
+    assert content(empty, blocks)
+    assert said["blocks_compared"] >= min(len(blocks), 256)
+    assert 0 < said["hot_warm_seconds"] <= said["used_warm_seconds"]
+    tiers = {tier["name"]: tier["blocks"] for tier in said["volumes"][0]["tiers"]}
+    assert tiers["hot"] >= 8, "4 MiB of the tablespace are named"
+    assert tiers["rest"] >= 8, "what was deleted is in the snapshot too"
+    request = host.request(empty, filesystem=kind)
+    assert host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", request)["ok"]
+    with host.mounted(empty) as point:
+        assert (point / "hot.ibd").stat().st_size == 16 * MIB
+
+
+def test_hot_blocks_come_first(host: Host, capsys: Capture, server: DirectApiServer, kind: str) -> None:
+    host.call(capsys, *arguments(host, host.volume(SIZE), kind))
+    found = json.loads((host.root / "state" / "runs" / RUN_ID / "prewarm.json").read_text())["volumes"][0]
+    hot = found["tiers"][0]
+    assert (hot["name"], hot["done"]) == ("hot", hot["blocks"])
+    order = list(server.asked)
+    with_pages = {
+        index for index, data in server.snapshots[SNAPSHOT].items() if index in order[: len(order) // 2]
+    }
+    assert len(with_pages) == len(order) // 2
+
+
+def test_an_engine_that_is_killed_goes_on_and_the_bytes_are_right(
+    host: Host, capsys: Capture, server: DirectApiServer, kind: str
+) -> None:
+    empty = host.volume(SIZE)
+    command = [sys.executable, "-m", "peaker_host", "--settings", str(host.settings_path)]
+    slowly = arguments(host, empty, kind, "--requests-per-second", "60")
+    for share in (0.2, 0.5):
+        enough = share * len(server.snapshots[SNAPSHOT])
+        process = subprocess.Popen([*command, *slowly], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while sum(server.asked.values()) < enough and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    said = host.call(capsys, *arguments(host, empty, kind))
+    assert said["state"] == "done"
+    assert said["restarts"] == 2
+    assert content(empty, server.snapshots[SNAPSHOT])
+
+
+def test_an_engine_that_is_told_to_end_repeats_nothing(
+    host: Host, capsys: Capture, server: DirectApiServer, kind: str
+) -> None:
+    empty = host.volume(SIZE)
+    command = [sys.executable, "-m", "peaker_host", "--settings", str(host.settings_path)]
+    slowly = arguments(host, empty, kind, "--requests-per-second", "60")
+    process = subprocess.Popen([*command, *slowly], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    while sum(server.asked.values()) < 40 and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=30)
+    assert json.loads(out.splitlines()[-1])["state"] == "dead"
+    before = set(server.asked)
+    server.asked.clear()
+    said = host.call(capsys, *arguments(host, empty, kind))
+    again = sum(server.asked.values()) - said["blocks_compared"]
+    assert again <= len(server.snapshots[SNAPSHOT]) - len(before)
+    assert content(empty, server.snapshots[SNAPSHOT])
+
+
+def test_a_refusal_ends_the_engine_by_name_and_the_report_says_so(
+    host: Host, capsys: Capture, server: DirectApiServer, kind: str
+) -> None:
+    server.refusals.append((403, "AccessDeniedException", "DEPENDENCY_ACCESS_DENIED"))
+    said = host.call(capsys, *arguments(host, host.volume(SIZE), kind))
+    assert said["error"] == "DirectApiRefused"
+    report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
+    assert (report["state"], report["error"]) == ("failed", "DirectApiRefused")
+
+
+def test_nobody_may_go_on_before_all_was_flushed_and_compared(
+    host: Host, server: DirectApiServer, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report's `used_warm_seconds` lets a run go on: it must not come with the last block."""
+    published: list[dict[str, Any]] = []
+
+    def compare(self: FilledVolume, samples: int, generator: object) -> int:
+        published.append(engine._record.publish("running"))
+        return 0
+
+    monkeypatch.setattr(FilledVolume, "compare", compare)
+    volumes, snapshots = host.request(host.volume(SIZE), filesystem=kind), json.dumps({"volume0": SNAPSHOT})
+    request = parse_fill(RUN_ID, "hot", volumes, snapshots, 900.0)
+    engine = FillEngine(host.settings, Processes(), request, lambda _: None)
+    ended = engine.run()
+    assert published[0]["blocks_done"] == ended["blocks_total"]
+    assert published[0]["used_warm_seconds"] is None
+    assert ended["used_warm_seconds"] is not None
+
+
+def test_sets_of_volumes_are_refused_with_the_reason(host: Host, capsys: Capture) -> None:
+    first, second = host.volume(64 * MIB), host.volume(64 * MIB)
+    volumes = json.loads(host.request(first, second))
+    volumes[1]["mount_point"] = volumes[0]["mount_point"]
+    snapshots = json.dumps({"volume0": SNAPSHOT, "volume1": SNAPSHOT})
+    said = host.call(
+        capsys,
+        *("fill_volumes", "--run-id", RUN_ID, "--volumes", json.dumps(volumes), "--snapshots", snapshots),
+    )
+    assert said["error"] == "LayoutUnsupported"
+    assert "a set (md, LVM)" in str(said["message"])
