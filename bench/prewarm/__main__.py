@@ -27,6 +27,7 @@ from bench.prewarm.database import (
     DatabaseBench,
     TimeToWarmReads,
 )
+from bench.prewarm.direct_fill import measure
 from bench.prewarm.engine import cpu_cost, kill_cost, verdicts
 from bench.prewarm.figures import (
     PROVISIONED_MIB_PER_S,
@@ -34,6 +35,7 @@ from bench.prewarm.figures import (
     at_most,
     cpu_figures,
     database_figures,
+    direct_fill_figures,
     figure_of,
     headline_figures,
     kill_figures,
@@ -43,7 +45,14 @@ from bench.prewarm.figures import (
 from bench.prewarm.knee import knee_errors, samples_rightly_diagnosed
 from bench.prewarm.methods import ONE_AT_A_TIME, Warming, warm
 from bench.prewarm.scope import FULL, HEADLINE, HEADLINE_METHODS, QUICK, Scope
-from bench.prewarm.tables import print_cpu, print_database, print_figures, print_knee, print_methods
+from bench.prewarm.tables import (
+    print_cpu,
+    print_database,
+    print_figures,
+    print_fills,
+    print_knee,
+    print_methods,
+)
 from localcloud.dataplane import VolumeLimits
 
 RESULTS = ROOT / "build" / "bench"
@@ -179,6 +188,12 @@ def _knee(bench: Bench) -> Figures:
     return {"knee against Little's law, largest error": at_most(max(one.error for one in errors), 0.1)}
 
 
+def _direct_fill(bench: Bench) -> Figures:
+    fills, lazily = measure(bench.scope.fills, bench.say)
+    print_fills(bench.console, fills, lazily)
+    return direct_fill_figures(fills, lazily)
+
+
 def _samples(bench: Bench) -> Figures:
     right, samples = samples_rightly_diagnosed()
     return {"recorded iostat samples rightly diagnosed": figure_of(right, f"{samples}", right == samples)}
@@ -190,6 +205,7 @@ PARTS: dict[str, Callable[[Bench], Figures]] = {
     "ratios": _ratios,
     "knee": _knee,
     "kills": _kills,
+    "fill": _direct_fill,
     "verdicts": _verdicts,
     "database": _mysql,
     "matrix": _matrix_of_methods,

@@ -50,8 +50,8 @@ class EngineHost:
     def __init__(self, volumes: Sequence[Restored], filesystem: str) -> None:
         self.root = STATE / f"host-{volumes[0].volume_id}"
         (self.root / "by-id").mkdir(parents=True)
-        settings = {"state_dir": str(self.root / "state"), "by_id_dir": str(self.root / "by-id")}
-        (self.root / "host.json").write_text(json.dumps(settings))
+        self._settings = {"state_dir": str(self.root / "state"), "by_id_dir": str(self.root / "by-id")}
+        self.configure()
         for volume in volumes:
             serial = volume.volume_id.replace("-", "")
             (self.root / "by-id" / f"nvme-Amazon_Elastic_Block_Store_{serial}").symlink_to(volume.path)
@@ -79,6 +79,11 @@ class EngineHost:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"block_bytes": BLOCK, "volumes": lists}))
 
+    def configure(self, **settings: str) -> None:
+        """Set fields of host.json besides the two places."""
+        self._settings |= settings
+        (self.root / "host.json").write_text(json.dumps(self._settings))
+
     def assemble(self) -> None:
         """The step before the prewarm; not part of what is measured."""
         checked(self.command("assemble_storage", "--volumes", self._volumes))
@@ -87,6 +92,10 @@ class EngineHost:
         """A command line of the host package for this host."""
         settings = ("--settings", str(self.root / "host.json"))
         return [sys.executable, "-m", "peaker_host", *settings, name, "--run-id", RUN_ID, *arguments]
+
+    def fill(self, snapshots: dict[str, str]) -> list[str]:
+        """The fill engine in the foreground; snapshots by the volumes' names."""
+        return self.command("fill_volumes", "--volumes", self._volumes, "--snapshots", json.dumps(snapshots))
 
     def prewarm(self, method: str, *arguments: str) -> list[str]:
         """The engine in the foreground."""
@@ -160,7 +169,7 @@ def warm(
         before = lab.store.stat(volume.volume_id)
         usage = checked(command or command_line(method, volume))
         after = lab.store.stat(volume.volume_id)
-        said = _result(usage.output) if host else {}
+        said = result_of(usage.output) if host else {}
         return Warming(
             usage.seconds,
             after.read_bytes - before.read_bytes,
@@ -171,6 +180,7 @@ def warm(
         )
 
 
-def _result(output: str) -> dict[str, Any]:
+def result_of(output: str) -> dict[str, Any]:
+    """The result line of a command."""
     answer: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
     return answer

@@ -25,6 +25,7 @@ class Scope:
     strategies: tuple[str, ...]
     database_repeats: int
     kills: int
+    fills: int
     kill_content: Content
     verdict_volumes: int
     knee_iops: tuple[int, ...]
@@ -49,6 +50,7 @@ FULL = Scope(
     strategies=STRATEGIES,
     database_repeats=2,
     kills=20,
+    fills=3,
     kill_content=LARGE,
     verdict_volumes=50,
     knee_iops=(200, 1000, 2000),
@@ -62,6 +64,7 @@ QUICK = Scope(
     strategies=STRATEGIES[1:5],
     database_repeats=1,
     kills=5,
+    fills=1,
     kill_content=_matrix(4, 0.4, 1)[0][0],
     verdict_volumes=10,
     knee_iops=(1000,),

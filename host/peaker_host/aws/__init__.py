@@ -1,1 +1,4 @@
-"""What a host asks of AWS itself, with the credentials of its role: blocks of snapshots. Imports `machine` and `blocks`."""
+"""What a host asks of AWS itself, with the credentials of its role: blocks of snapshots.
+
+Imports blocks and machine.
+"""

@@ -7,6 +7,7 @@ The form of requests and answers is botocore's model `ebs`; which errors may be 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import http.client
 import re
@@ -26,7 +27,7 @@ from peaker_host.machine.errors import (
     DirectApiRefused,
     HostError,
 )
-from peaker_host.machine.understanding import parsed_json, understood, whole
+from peaker_host.machine.understanding import MISFITS, parsed_json, understood, whole
 
 GIB = 1024**3
 LIST_PAGE = 10_000
@@ -71,16 +72,7 @@ class DirectApi:
 
     def snapshot_blocks(self, snapshot: str, page: str = "") -> BlockPage:
         """ListSnapshotBlocks. Raises what `_ask` raises."""
-        said = self._list(f"/snapshots/{snapshot}/blocks", [], page)
-        with understood(DirectApiRefused, "the answer of ListSnapshotBlocks"):
-            return _page(said, "Blocks", "BlockToken")
-
-    def changed_blocks(self, first: str, second: str, page: str = "") -> BlockPage:
-        """ListChangedBlocks: what is in the second and otherwise in the first, with the second's tokens. A block that
-        the second has not any more has no token: it is not in the page."""
-        said = self._list(f"/snapshots/{second}/changedblocks", [("firstSnapshotId", first)], page)
-        with understood(DirectApiRefused, "the answer of ListChangedBlocks"):
-            return _page(said, "ChangedBlocks", "SecondBlockToken")
+        return parse_page(self._list(f"/snapshots/{snapshot}/blocks", [], page), "Blocks", "BlockToken")
 
     def block(self, snapshot: str, index: int, token: str, into: memoryview) -> None:
         """GetSnapshotBlock: fills `into`, a whole block, with what carries the checksum that was sent with it.
@@ -99,20 +91,18 @@ class DirectApi:
 
         self._ask(f"/snapshots/{snapshot}/blocks/{index}", [("blockToken", token)], take)
 
-    def _list(self, path: str, query: Query, page: str) -> Dict[str, Any]:
-        said: List[Dict[str, Any]] = []
+    def _list(self, path: str, query: Query, page: str) -> bytes:
+        said: List[bytes] = []
 
         def take(answer: http.client.HTTPResponse) -> None:
-            text = answer.read(_MOST_LIST_BYTES)
-            with understood(DirectApiRefused, f"the answer to {path}"):
-                said.append(dict(parsed_json(text)))
+            said.append(answer.read(_MOST_LIST_BYTES))
 
         more = [("pageToken", page)] if page else []
         self._ask(path, [*query, ("maxResults", str(LIST_PAGE)), *more], take)
         return said[0]
 
     def _ask(self, path: str, query: Query, take: Callable[[http.client.HTTPResponse], None]) -> None:
-        """One request. Raises DirectApiBusy (try again), DirectApiRefused (do not), BlockTokenRefused, NoInstanceRole."""
+        """One request. Raises DirectApiBusy (ask again), DirectApiRefused, BlockTokenRefused, NoInstanceRole."""
         headers = signed_headers(
             self._role.credentials(),
             self._region,
@@ -129,7 +119,8 @@ class DirectApi:
             if answer.status == 200:
                 take(answer)
                 return
-            refusal = _refusal(answer, answer.read(_MOST_ERROR_BYTES), path)
+            kind = answer.getheader("x-amzn-ErrorType") or ""
+            refusal = parse_refusal(answer.status, kind, answer.read(_MOST_ERROR_BYTES), path)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise DirectApiBusy(f"{self._netloc} does not answer: {type(error).__name__}: {error}") from error
@@ -146,6 +137,12 @@ class DirectApi:
             known = self._of_thread.connection = kind(self._netloc, timeout=_TIMEOUT_SECONDS)
         found: http.client.HTTPConnection = known
         return found
+
+
+def parse_page(text: bytes, blocks: str, token: str) -> BlockPage:
+    """A page of a list; `blocks` and `token` are the names of its fields. Raises DirectApiRefused."""
+    with understood(DirectApiRefused, "a list of blocks"):
+        return _page(parsed_json(text), blocks, token)
 
 
 def _page(said: Dict[str, Any], blocks: str, token: str) -> BlockPage:
@@ -172,21 +169,18 @@ def _check(answer: http.client.HTTPResponse, content: memoryview, what: str) -> 
         raise BlockDamaged(f"{what}: its bytes do not have the checksum that came with them")
 
 
-def _refusal(answer: http.client.HTTPResponse, body: bytes, path: str) -> HostError:
-    """What an error means. Its code is in a header, as of all services of this protocol (REST with JSON)."""
-    code = (answer.getheader("x-amzn-ErrorType") or "").split(":")[0].rpartition("#")[2]
-    message, reason = "", ""
-    try:
+def parse_refusal(status: int, kind: str, body: bytes, path: str) -> HostError:
+    """What an error means. `kind` is the header with its code, as of all services that speak REST with JSON."""
+    code, message, reason = kind.split(":")[0].rpartition("#")[2], "", ""
+    with contextlib.suppress(*MISFITS):
         said = parsed_json(body)
-        message = str(said.get("Message") or said.get("message") or "")[:300]
-        reason = str(said.get("Reason") or "")[:60]
+        message = str(said.get("Message") or said.get("message") or "")
+        reason = str(said.get("Reason") or "")
         code = code or str(said.get("__type") or said.get("code") or "").rpartition("#")[2]
-    except (ValueError, AttributeError):
-        pass
-    shown = f"{code or answer.status} {reason} {message}".replace("  ", " ").strip()
-    if code in _THROTTLED or answer.status in (429, 503):
+    shown = " ".join(part[:300] for part in (code or str(status), reason, message) if part)
+    if code in _THROTTLED or status in (429, 503):
         return DirectApiBusy(shown, {"throttled": True})
-    if code in _OLD_CREDENTIALS or answer.status >= 500:
+    if code in _OLD_CREDENTIALS or status >= 500:
         return DirectApiBusy(shown)
     if reason == "INVALID_BLOCK_TOKEN":
         return BlockTokenRefused(shown)

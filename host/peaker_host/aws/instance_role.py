@@ -58,17 +58,7 @@ class InstanceRole:
 
     def _fresh(self) -> Credentials:
         role = self._text(_ROLE).splitlines()[0]
-        said = self._text(_ROLE + role)
-        with understood(NoInstanceRole, "the credentials of the instance metadata service"):
-            answer = parsed_json(said)
-            if answer["Code"] != "Success":
-                raise NoInstanceRole(f"the role {role} gives this instance no credentials: {answer['Code']}")
-            return Credentials(
-                str(answer["AccessKeyId"]),
-                str(answer["SecretAccessKey"]),
-                str(answer["Token"]),
-                float(timegm(time.strptime(answer["Expiration"], "%Y-%m-%dT%H:%M:%SZ"))),
-            )
+        return parse_credentials(self._text(_ROLE + role))
 
     def _text(self, path: str) -> str:
         if self._now() >= self._token_until:
@@ -97,3 +87,18 @@ class InstanceRole:
                 f"the instance metadata service answers {method} {path} with {answer.status}"
             )
         return said.decode("utf-8", "replace")
+
+
+def parse_credentials(text: str) -> Credentials:
+    """What the service says of a role. Raises NoInstanceRole; the text itself, a secret, is not shown."""
+    with understood(NoInstanceRole, "the credentials of the instance metadata service"):
+        answer = parsed_json(text)
+        if answer["Code"] != "Success":
+            raise NoInstanceRole(f"the role gives this instance no credentials: {str(answer['Code'])[:60]}")
+        keys = [answer[name] for name in ("AccessKeyId", "SecretAccessKey", "Token")]
+        if not all(isinstance(key, str) and key.isascii() and key.isprintable() for key in keys):
+            raise NoInstanceRole(
+                "the instance metadata service gives credentials that cannot stand in a header"
+            )
+        until = timegm(time.strptime(answer["Expiration"], "%Y-%m-%dT%H:%M:%SZ"))
+        return Credentials(*keys, expires_at=float(until))

@@ -40,7 +40,7 @@ def signed_headers(
     query: Sequence[Tuple[str, str]],
     now: datetime,
 ) -> Dict[str, str]:
-    """The headers of the request, `host` among them. `path` holds unreserved characters and slashes only; `now` is UTC."""
+    """The headers of the request, `host` among them. `path`: unreserved characters and slashes only; `now`: UTC."""
     stamp = now.strftime("%Y%m%dT%H%M%SZ")
     headers = {"host": host, "x-amz-date": stamp, "x-amz-security-token": credentials.session_token}
     names = ";".join(sorted(headers))

@@ -23,7 +23,7 @@ _ZEROS = bytes(BLOCK_BYTES)
 
 
 class FilledVolume:
-    """Safe to use from several threads. Blocks that the snapshot does not hold are never written: they read as zeros."""
+    """Safe to use from several threads. What the snapshot does not hold is never written: it reads as zeros."""
 
     def __init__(
         self, device: BlockDevice, volume_id: str, source: SnapshotSource, journal_path: str
@@ -52,8 +52,8 @@ class FilledVolume:
             raise
 
     def bring(self, index: int, buffer: memoryview) -> None:
-        """Put a block of the snapshot onto the volume, unless it is there. `buffer` is an aligned block, then its content
-        in any case. Raises what the source raises, and OSError of the device."""
+        """Put a block of the snapshot onto the volume, unless it is there; `buffer`, an aligned block, has its content
+        then in any case. Raises what the source raises, and OSError of the device."""
         with self._stripes[index % _STRIPES]:
             if index in self.journal.done:
                 self._read(index, buffer)

@@ -42,7 +42,7 @@ _LETS_GO_SECONDS = 10.0
 
 
 class SnapshotFile:
-    """A context manager; `path` can be read while it is open. What cannot be fetched is an input/output error there, and
+    """A context manager; `path` can be read while it is open. What cannot be fetched is an input/output error there;
     `failure` keeps why."""
 
     def __init__(self, path: str, size_bytes: int, content: Content) -> None:

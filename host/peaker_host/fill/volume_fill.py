@@ -30,7 +30,7 @@ class FillingPool(ReaderPool):
             except HostError as error:
                 # Its frames would hold the reader's buffer for as long as the error is kept.
                 error.__cause__ = error.__context__ = None
-                raise error.with_traceback(None)
+                raise error.with_traceback(None) from None
             self._finish(tier, block, 1, BLOCK_BYTES)
 
     def _finish(self, tier: int, first: int, count: int, length: int) -> None:
