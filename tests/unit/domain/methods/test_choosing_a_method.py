@@ -161,6 +161,13 @@ def test_figures_of_the_documentation() -> None:
     assert methods.estimate(MethodName.PROVISIONED_RATE).usd == pytest.approx(1024 * 0.0012, abs=0.01)
 
 
+def test_a_direct_fill_waits_for_all_that_the_snapshot_holds() -> None:
+    """Where a lazy volume could serve on its hot set: what is not on an empty volume yet reads as zeros."""
+    volume = DataVolume("data", 1024, TIB, 0.5 * TIB, 500, hot_bytes=0.1 * TIB)
+    found = choose(situation(volumes=(volume,), serve_when="hot")).estimate(MethodName.DIRECT_FILL)
+    assert found.warm_seconds == pytest.approx(TIB / MIB / 500)
+
+
 def test_changed_blocks_are_filled_and_no_others() -> None:
     expired = ExpiredReplica("i-1", Known(0.05 * TIB))
     found = choose(situation(expired=expired))

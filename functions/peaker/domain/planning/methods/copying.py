@@ -94,12 +94,16 @@ def copy_volumes(situation: Situation) -> MethodEstimate:
 
 
 def direct_fill(situation: Situation) -> MethodEstimate:
-    """Empty volumes, written with what GetSnapshotBlock gives."""
+    """Empty volumes, written with what GetSnapshotBlock gives.
+
+    All that the snapshots hold is waited for, also where a run serves on its hot set: a block that is not there yet reads
+    as zeros.
+    """
     name = MethodName.DIRECT_FILL
     if not situation.volumes:
         return _no_volumes(name)
     bound = min(DIRECT_ACCOUNT_MIB_PER_S, _baseline(situation))
-    awaited = [situation.awaited_bytes(one) for one in situation.volumes]
+    awaited = [one.snapshot_bytes for one in situation.volumes]
     each = [
         amount / MIB / min(DIRECT_MIB_PER_S, one.throughput_mib_per_s)
         for amount, one in zip(awaited, situation.volumes, strict=True)
