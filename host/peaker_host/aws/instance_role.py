@@ -101,4 +101,4 @@ def parse_credentials(text: str) -> Credentials:
                 "the instance metadata service gives credentials that cannot stand in a header"
             )
         until = timegm(time.strptime(answer["Expiration"], "%Y-%m-%dT%H:%M:%SZ"))
-        return Credentials(*keys, expires_at=float(until))
+        return Credentials(keys[0], keys[1], keys[2], float(until))
