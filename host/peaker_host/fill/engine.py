@@ -57,6 +57,10 @@ class FillEngine(Engine):
         for work in self._fills:
             work.is_finished = True
 
+    def _end_state(self) -> str:
+        """A volume of which not all was flushed and compared is none."""
+        return "done" if all(work.is_finished for work in self._fills) else "dead"
+
     def _close(self) -> None:
         for one in self._filler.filled:
             one.close()

@@ -11,17 +11,13 @@ from peaker_host.aws.direct_api import DirectApi
 from peaker_host.blocks.ranges import BLOCK_BYTES
 from peaker_host.fill.block_tokens import BlockTokens
 from peaker_host.fill.request_pace import RequestPace
-from peaker_host.machine.errors import BlockDamaged, BlockTokenRefused, DirectApiBusy, HostError
+from peaker_host.machine.errors import BlockDamaged, BlockTokenRefused, DirectApiBusy, Interrupted
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 20.0
 PATIENCE_SECONDS = 300.0
 """A request that nobody answers for so long ends the fill: the run takes another method, or starts it again."""
 _ZEROS = bytes(BLOCK_BYTES)
 _Answer = TypeVar("_Answer")
-
-
-class Stopped(HostError):
-    """The engine was told to end while a block was under way."""
 
 
 class SnapshotSource:
@@ -71,7 +67,7 @@ class SnapshotSource:
         while True:
             self._pace.wait(self._stop)
             if self._stop.is_set():
-                raise Stopped("told to end")
+                raise Interrupted("stopped before the end; start again to resume")
             with self._lock:
                 self.requests += 1
             try:

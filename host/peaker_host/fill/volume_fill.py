@@ -7,8 +7,7 @@ from typing import Any, Dict, Optional
 from peaker_host.blocks.ranges import BLOCK_BYTES
 from peaker_host.fill.filled_volume import FilledVolume
 from peaker_host.fill.plan import PlannedFill
-from peaker_host.fill.snapshot_source import Stopped
-from peaker_host.machine.errors import HostError
+from peaker_host.machine.errors import HostError, Interrupted
 from peaker_host.warm.reader_pool import PoolProgress, RateLimiter, ReaderPool, Request
 from peaker_host.warm.volume_work import VolumeWork
 
@@ -25,7 +24,7 @@ class FillingPool(ReaderPool):
                 return
             try:
                 self.filled.bring(block, view[:BLOCK_BYTES])
-            except Stopped:
+            except Interrupted:
                 return
             except HostError as error:
                 # Its frames would hold the reader's buffer for as long as the error is kept.

@@ -97,6 +97,10 @@ class WritingNotAllowed(HostError):
     """host.json does not allow empty volumes to be warmed by writing."""
 
 
+class Interrupted(HostError):
+    """The engine was told to end while something was under way; started again, it goes on."""
+
+
 class NoInstanceRole(HostError):
     """The instance metadata service gives no credentials, or does not answer."""
 

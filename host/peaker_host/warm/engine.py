@@ -14,7 +14,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from peaker_host.blocks.ranges import difference, merged
-from peaker_host.machine.errors import HostError, ReadErrors
+from peaker_host.machine.errors import HostError, Interrupted, ReadErrors
 from peaker_host.machine.manifest import load_manifest
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
@@ -61,6 +61,8 @@ class Engine:
         lock = take_lock(self._settings, self._request.run_id)
         try:
             return self._run_locked()
+        except Interrupted:
+            return self._record.publish("dead")
         except HostError as error:
             self._record.publish("failed", error)
             raise

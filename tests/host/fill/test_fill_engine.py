@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import struct
 import subprocess
@@ -193,6 +194,24 @@ def test_nobody_may_go_on_before_all_was_flushed_and_compared(
     assert published[0]["blocks_done"] == ended["blocks_total"]
     assert published[0]["used_warm_seconds"] is None
     assert ended["used_warm_seconds"] is not None
+
+
+def test_a_fill_that_is_told_to_end_before_it_has_compared_is_not_done(
+    host: Host, server: DirectApiServer, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare(self: FilledVolume, samples: int, generator: random.Random) -> int:
+        engine.stop()
+        return compared(self, samples, generator)
+
+    compared = FilledVolume.compare
+    monkeypatch.setattr(FilledVolume, "compare", compare)
+    volumes, snapshots = host.request(host.volume(SIZE), filesystem=kind), json.dumps({"volume0": SNAPSHOT})
+    engine = FillEngine(
+        host.settings, Processes(), parse_fill(RUN_ID, "hot", volumes, snapshots, 900.0), lambda _: None
+    )
+    ended = engine.run()
+    assert (ended["state"], ended["error"]) == ("dead", "Interrupted")
+    assert ended["used_warm_seconds"] is None
 
 
 def test_sets_of_volumes_are_refused_with_the_reason(host: Host, capsys: Capture) -> None:
