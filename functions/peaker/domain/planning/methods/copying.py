@@ -96,8 +96,8 @@ def copy_volumes(situation: Situation) -> MethodEstimate:
 def direct_fill(situation: Situation) -> MethodEstimate:
     """Empty volumes, written with what GetSnapshotBlock gives.
 
-    All that the snapshots hold is waited for, also where a run serves on its hot set: a block that is not there yet reads
-    as zeros.
+    All that the snapshots hold is waited for, also where a run serves on its hot set: what is not there yet reads as
+    zeros.
     """
     name = MethodName.DIRECT_FILL
     if not situation.volumes:
