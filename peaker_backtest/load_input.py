@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import stat
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from peaker.domain.forecasting.series import step_for_period
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.json_input import read_json
 from peaker_backtest.numbers_in_text import read_loads
-from peaker_backtest.points import CellError, RawPoints, check_points, iso
+from peaker_backtest.points import CellError, CheckedPoints, RawPoints, check_points, iso
 from peaker_backtest.table_input import TableChoices, read_table
 from peaker_backtest.times_in_text import read_times
 
@@ -84,6 +85,31 @@ def parse_load(source: str, content: bytes, choices: Choices) -> PastLoad:
     return _past_load(raw, choices)
 
 
+def metric_load(
+    source: str,
+    name: str,
+    times_seconds: Sequence[float],
+    values: Sequence[float],
+    notes: tuple[str, ...] = (),
+) -> PastLoad:
+    """The load of a metric `name` that was read from `source` itself, checked as a file's is. Raises BadInput."""
+    raw = RawPoints(
+        source=source,
+        times=times_seconds,
+        loads=values,
+        time_name="time",
+        load_name=name,
+        places=[f"the point of {iso(at)}" for at in times_seconds],
+        unit=name,
+        notes=notes,
+    )
+    try:
+        loads = read_loads(values, None)
+    except CellError as error:
+        raise raw.refusal(error.index, name, str(error)) from None
+    return _as_read(raw, check_points(raw, times_seconds, loads.values), f"{source} as load")
+
+
 def _past_load(raw: RawPoints, choices: Choices) -> PastLoad:
     column = raw.time_name
     try:
@@ -92,21 +118,24 @@ def _past_load(raw: RawPoints, choices: Choices) -> PastLoad:
         loads = read_loads(raw.loads, choices.decimal)
     except CellError as error:
         raise raw.refusal(error.index, column, str(error)) from None
-    checked = check_points(raw, times.seconds, loads.values)
+    time = f"column `{shown(raw.time_name)}` as time ({times.how})"
+    load = f"column `{shown(raw.load_name)}` as load" + (f" ({loads.how})" if loads.how else "")
+    return _as_read(raw, check_points(raw, times.seconds, loads.values), f"{time}, {load}")
+
+
+def _as_read(raw: RawPoints, checked: CheckedPoints, columns: str) -> PastLoad:
+    """The load with what was read, in words; `columns` says what stands for time and load."""
     step = step_for_period(checked.period_seconds)
     averaged = "" if checked.period_seconds >= step else f", averaged over steps of {step / 60:g} min"
     span = f"from {iso(checked.times[0])} to {iso(checked.times[-1])}"
     points = f"read {len(checked.times):,} points, {_every(checked.period_seconds)}{averaged}, {span} UTC"
-    time = f"column `{shown(raw.time_name)}` as time ({times.how})"
-    load = f"column `{shown(raw.load_name)}` as load" + (f" ({loads.how})" if loads.how else "")
-    read = f"{points}, {time}, {load}"
     notes = [*raw.notes, *checked.notes]
     return PastLoad(
         times_seconds=checked.times,
         values=checked.loads,
         period_seconds=checked.period_seconds,
         unit=shown(raw.unit) or "load units",
-        read=(read, *(["; ".join(notes)] if notes else [])),
+        read=(f"{points}, {columns}", *(["; ".join(notes)] if notes else [])),
     )
 
 

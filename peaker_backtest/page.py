@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peaker.domain.planning.worth import Answer
 
 from peaker_backtest.console import ACCURACY_COLUMNS, POLICY_COLUMNS, table_accuracy, table_policies
 from peaker_backtest.document import course
@@ -20,15 +21,18 @@ from peaker_backtest.verdict import (
     GLOSSARY,
     SETTINGS_COLUMNS,
     advice_on_settings,
+    answer,
     assumptions,
-    headline,
+    compared_days,
     notes,
     table_settings,
+    weighing,
     weighted,
 )
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SHOWN_DECISIONS = 200
+_TONES = {Answer.PAYS: "good", Answer.DOES_NOT_PAY: "bad"}
 
 
 def render_page(report: BacktestReport) -> str:
@@ -39,7 +43,9 @@ def render_page(report: BacktestReport) -> str:
     parts = {
         "TITLE": html.escape(f"Peaker backtest: {shown(report.source)}"),
         "READ": "".join(f'<p class="read">{html.escape(text)}</p>' for text in report.read),
-        "VERDICT": html.escape(headline(report)),
+        "VERDICT": html.escape(answer(report)),
+        "TONE": "" if report.worth is None else _TONES.get(report.worth.answer, ""),
+        "COMPARED": _compared(report),
         "WARNINGS": "".join(f'<p class="warning">{html.escape(text)}</p>' for text in report.warnings),
         "CARDS": "".join(_cards(report)),
         "NOTES": "".join(f"<p>{html.escape(text)}</p>" for text in notes(report)),
@@ -74,29 +80,42 @@ def _settings(report: BacktestReport) -> str:
     )
 
 
+def _compared(report: BacktestReport) -> str:
+    if report.worth is None:
+        return ""
+    return f'<p class="span">{html.escape(f"{compared_days(report)}. {weighing(report)}")}</p>'
+
+
 def _cards(report: BacktestReport) -> Iterable[str]:
+    """A card for each policy: dollars where the price is known, shortage in red, what weighs, and Peaker against it."""
     if report.worth is None:
         return
     peaker = report.peaker.compared
     for one in (report.peaker, report.static_peak, report.aws, report.best_reactive):
         figures = one.compared
+        hours = f"{figures.replica_hours:,.0f} replica-hours"
         dollars = report.dollars(figures.replica_hours)
-        cost = "" if dollars is None else f" (${dollars:,.0f})"
-        percent = _percent(peaker.replica_hours, figures.replica_hours)
-        against = "" if one is report.peaker else f"; Peaker {percent} replica-hours against it"
-        yield _card(
-            one.name,
-            f"{figures.replica_hours:,.0f}",
-            f"replica-hours{cost}; short {figures.short_minutes:,.0f} min ({figures.short_share:.2%} of the time); "
-            f"weighted {weighted(report, figures):,.0f}{against}",
-        )
+        short = f"short {_duration(figures.short_minutes)} ({figures.short_share:.1%} of the time)"
+        lines = [("", hours)] if dollars is not None else []
+        lines.append(("short", short) if figures.short_minutes > 0 else ("", "never short"))
+        lines.append(("", f"weighted {weighted(report, figures):,.0f}"))
+        if one is not report.peaker:
+            percent = _percent(peaker.replica_hours, figures.replica_hours)
+            less = _percent(weighted(report, peaker), weighted(report, figures))
+            lines.append(("", f"Peaker against it: cost {percent}, weighted {less}"))
+        yield _card(one.name, hours if dollars is None else f"${dollars:,.0f}", lines)
 
 
-def _card(title: str, value: str, note: str) -> str:
+def _card(title: str, value: str, lines: Iterable[tuple[str, str]]) -> str:
+    """lines: (class, text) of each."""
+    notes = "".join(f'<p class="{kind}">{html.escape(text)}</p>' for kind, text in lines)
     return (
-        f'<div class="card"><h3>{html.escape(title)}</h3><p class="big">{html.escape(value)}</p>'
-        f"<p>{html.escape(note)}</p></div>"
+        f'<div class="card"><h3>{html.escape(title)}</h3><p class="big">{html.escape(value)}</p>{notes}</div>'
     )
+
+
+def _duration(minutes: float) -> str:
+    return f"{minutes:,.0f} min" if minutes < 120 else f"{minutes / 60:,.0f} h"
 
 
 def _decisions(report: BacktestReport) -> str:

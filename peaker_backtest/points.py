@@ -15,7 +15,7 @@ from peaker_backtest.errors import BadInput, shown
 _EARLIEST = datetime(1990, 1, 1, tzinfo=UTC).timestamp()
 _LATEST = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 _DAY = 86_400.0
-_LONGEST_GAP_DAYS = 14.0
+LONGEST_GAP_DAYS = 14.0
 _LONGEST_SPAN_DAYS = 3_660.0
 _LEAST_SEEN_SHARE = 0.5
 # So many lines may stand out of order: exports that were appended to each other.
@@ -160,7 +160,7 @@ def _check_gaps(
     raw: RawPoints, ordered: np.ndarray[tuple[int], np.dtype[np.float64]], kept: list[int]
 ) -> None:
     gaps = np.diff(ordered) / _DAY
-    wide = np.flatnonzero(gaps > _LONGEST_GAP_DAYS)
+    wide = np.flatnonzero(gaps > LONGEST_GAP_DAYS)
     if not len(wide):
         return
     parts = np.split(np.arange(len(kept)), wide + 1)
@@ -171,7 +171,7 @@ def _check_gaps(
         raise raw.refusal(
             first,
             raw.time_name,
-            f"{shown(str(raw.times[first]).strip())} lies over {_LONGEST_GAP_DAYS:.0f} days from every other point: "
+            f"{shown(str(raw.times[first]).strip())} lies over {LONGEST_GAP_DAYS:.0f} days from every other point: "
             "correct or remove it",
         )
     widest = int(np.argmax(gaps))
@@ -179,7 +179,7 @@ def _check_gaps(
         kept[widest + 1],
         raw.time_name,
         f"{gaps[widest]:,.0f} days without a point before it, from {iso(float(ordered[widest]))}: over "
-        f"{_LONGEST_GAP_DAYS:.0f} days nothing can be said; keep the part after the gap",
+        f"{LONGEST_GAP_DAYS:.0f} days nothing can be said; keep the part after the gap",
     )
 
 

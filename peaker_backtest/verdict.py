@@ -62,15 +62,28 @@ def history_days(report: BacktestReport) -> float:
 def headline(report: BacktestReport) -> str:
     """The answer, the days it is about, and every policy it compares with its figures."""
     if report.worth is None:
-        return _too_short(report)
-    worth = report.worth
+        return answer(report)
+    compared = (report.peaker, report.static_peak, report.best_reactive)
+    each = "; ".join(_figures(report, one) for one in compared)
+    return f"{answer(report)} {compared_days(report)}: {each}. {weighing(report)}"
+
+
+def answer(report: BacktestReport) -> str:
+    """Whether it pays, and from when on."""
+    return _too_short(report) if report.worth is None else _answer(report, report.worth)
+
+
+def compared_days(report: BacktestReport) -> str:
+    """Which days the comparison is about."""
     scenario = report.scenario
     days = days_of(scenario, scenario.last - scenario.compared_from)
     span = f"{iso_at(scenario, scenario.compared_from)[:10]} to {iso_at(scenario, scenario.last)[:10]}"
-    compared = (report.peaker, report.static_peak, report.best_reactive)
-    each = "; ".join(_figures(report, one) for one in compared)
-    weighs = f"Weighted counts a replica-hour short as {worth.short_weight:g}."
-    return f"{_answer(report, worth)} Compared over {days:.1f} days ({span}): {each}. {weighs}"
+    return f"Compared over {days:.1f} days ({span})"
+
+
+def weighing(report: BacktestReport) -> str:
+    """By what the policies are compared."""
+    return f"Weighted counts a replica-hour short as {short_weight(report.scenario.quantile):g}."
 
 
 def _too_short(report: BacktestReport) -> str:
@@ -314,9 +327,13 @@ def _above_peak(report: BacktestReport) -> list[str]:
         return [f"{text}: none was added in the compared days; they were there before and were kept."]
     at, replicas, reason = found.why[-1]
     return [
-        f"{text}, though no load that came took so many. {len(found.why)} decisions led there, the last at {at}, "
-        f"to {replicas}: {reason}."
+        f"{text}, though no load that came took so many. {_led(len(found.why))} at {at}, to {replicas}: "
+        f"{reason}."
     ]
+
+
+def _led(count: int) -> str:
+    return "One decision led there," if count == 1 else f"{count} decisions led there, the last"
 
 
 @dataclass(frozen=True)

@@ -71,9 +71,12 @@ class ControlPlane:
     clock: AwsClock = field(default_factory=AwsClock, compare=False)
 
     @classmethod
-    def of(cls, deployment: DeploymentOptions) -> ControlPlane:
-        """The control plane that a command's options mean; what is unclear ends the command with status 2."""
-        found = deployment.resolve()
+    def of(cls, deployment: DeploymentOptions, in_environment: bool = True) -> ControlPlane:
+        """The control plane that a command's options mean; what is unclear ends the command with status 2.
+
+        Without `in_environment` only the account and the region are meant, and the environment may be "".
+        """
+        found = deployment.resolve(in_environment)
         return cls(found.environment, found.region, found.endpoint_url, found.profile)
 
     def client(self, service: str) -> Any:

@@ -110,10 +110,13 @@ class DeploymentOptions:
     profile: str | None = None
     endpoint: str | None = None
 
-    def resolve(self) -> Deployment:
-        """The deployment that is meant; notes go to stderr. What is unclear ends the command with status 2."""
+    def resolve(self, in_environment: bool = True) -> Deployment:
+        """The deployment that is meant; notes go to stderr. What is unclear ends the command with status 2.
+
+        Without `in_environment` it is the account and the region alone, where no environment was named.
+        """
         try:
-            found = resolve_deployment(self, surroundings_of(self))
+            found = resolve_deployment(self, surroundings_of(self), in_environment)
         except DeploymentUnclear as error:
             typer.echo(plain(f"peaker: {error}"), err=True)
             raise typer.Exit(2) from None
@@ -146,10 +149,14 @@ def takes_deployment(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-def resolve_deployment(options: DeploymentOptions, here: Surroundings) -> Deployment:
+def resolve_deployment(
+    options: DeploymentOptions, here: Surroundings, in_environment: bool = True
+) -> Deployment:
     """Decide what is meant from what was given and what is around. Raises DeploymentUnclear."""
     endpoint = _endpoint(options, here)
-    environment, environment_found = _environment(options, here, endpoint)
+    environment, environment_found = "", ""
+    if in_environment or options.environment or here.variables.get("PEAKER_ENV"):
+        environment, environment_found = _environment(options, here, endpoint)
     region, region_found, conflict = _region(options, here, environment, endpoint)
     found = ", ".join(one for one in (environment_found, region_found) if one)
     notes = tuple(one for one in (found, conflict) if one)

@@ -491,12 +491,12 @@ def _measured() -> Iterator[EntryPoint]:
     }
     yield EntryPoint(
         "the load now", DOCUMENT, lambda case: CloudWatchReadings(_cloudwatch(case)).load(SETTINGS, NOON), (series,),
-        (AwsCallRejected,), ("peaker.adapters.cloudwatch.readings.CloudWatchReadings._points",), _a_known_load_is_a_number,
+        (AwsCallRejected,), ("peaker.adapters.cloudwatch.metric_data.read_points",), _a_known_load_is_a_number,
     )  # fmt: skip
     yield EntryPoint(
         "the load's history", DOCUMENT,
         lambda case: CloudWatchLoadHistory(_cloudwatch(case)).points(SETTINGS, NOON - timedelta(days=1), NOON), (series,),
-        (AwsCallRejected,), ("peaker.adapters.cloudwatch.metrics.CloudWatchLoadHistory._read",),
+        (AwsCallRejected,), ("peaker.adapters.cloudwatch.metric_data.measured_points",),
     )  # fmt: skip
     yield EntryPoint(
         "points on a grid",

@@ -15,8 +15,9 @@ from typing import Any
 import yaml
 from peaker.domain.decoding import understood
 from peaker.domain.reading import Unknown
-from peaker_cli import backtest, deployment
+from peaker_cli import deployment
 from peaker_cli.aws_time import AwsClock
+from peaker_cli.backtest import live_load
 from peaker_cli.base_replica.prepare_base import base_steps, remedies, render_steps
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.doctor import data_key, gather_account
@@ -32,7 +33,7 @@ from peaker_cli.runs.receipt_command import receipt_panel
 from peaker_cli.status.document import Facts, as_document, cluster_status
 from peaker_cli.status.rendering import render_overview, render_status, status_line
 from peaker_cli.storage.promises import parse_instance, parse_volumes
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from typer import BadParameter
 
 from bench import plan_month
@@ -113,7 +114,7 @@ FAILURE = {"failed_step": "VerifyStorage", "error": "StorageNotWarm", "cause": "
 
 def entries() -> list[EntryPoint]:
     """All of them."""
-    return [*_settings(), *_documents(), *_loads(), *_commands(), *_shown()]
+    return [*_settings(), *_documents(), *_loads(), *_live_loads(), *_commands(), *_shown()]
 
 
 def _settings() -> Iterator[EntryPoint]:
@@ -163,7 +164,7 @@ def _documents() -> Iterator[EntryPoint]:
     )  # fmt: skip
     yield EntryPoint(
         "a deployed cluster's settings, for a backtest", JSON_TEXT, _deployed_settings,
-        (orders().model_dump(mode="json"),), (BadInput,), ("peaker_cli.backtest._settings",),
+        (orders().model_dump(mode="json"),), (BadInput,), ("peaker_cli.backtest.live_load._settings",),
     )  # fmt: skip
     yield EntryPoint(
         "a dead letter", JSON_TEXT, _judged, (DEAD_EVENT, DEAD_CALL), (),
@@ -212,7 +213,7 @@ def _deployed_settings(case: str) -> Any:
     absent = SimpleNamespace(ParameterNotFound=LookupError)
     ssm = SimpleNamespace(get_parameter=lambda **_: {"Parameter": {"Value": case}}, exceptions=absent)
     control = SimpleNamespace(client=lambda _: ssm, environment="local", region="us-east-1")
-    return backtest._settings(control, "orders")  # type: ignore[arg-type]
+    return live_load._settings(control, "orders")  # type: ignore[arg-type]
 
 
 def _files_of_checkout(case: bytes) -> Any:
@@ -244,6 +245,36 @@ def _loads() -> Iterator[EntryPoint]:
         own,
         (f"{room}.times_in_text.time_zone",),
     )
+
+
+def _live_loads() -> Iterator[EntryPoint]:
+    room = "peaker_cli.backtest.live_load"
+    yield EntryPoint(
+        "a metric on the command line", WORDS,
+        lambda case: live_load.MetricOptions(*(case[:2] + ["Reads"] * 2)[:2], tuple(case[2:])).over(None),
+        (["Shop", "Reads", "Cluster=orders"], ["AWS/RDS", "ReadIOPS", "DBInstanceIdentifier=a=b", "Zone=1"]),
+        (BadInput,), (f"{room}.MetricOptions.over",),
+    )  # fmt: skip
+    yield EntryPoint(
+        "a metric's points, for a backtest", DOCUMENT, _read_live,
+        ({"times": [5.0 * number for number in range(40)], "values": [100.0 + number for number in range(40)]},),
+        (BadInput, AwsCallRejected), (f"{room}.read_live_load",), _load_is_a_load,
+    )  # fmt: skip
+
+
+def _read_live(case: Any) -> Any:
+    from tests.hostile.of_functions import _points
+
+    answers = SimpleNamespace(
+        list_metrics=lambda **_: {"Metrics": []},
+        get_paginator=lambda _: SimpleNamespace(paginate=lambda **_: _points(case)),
+    )
+    control = SimpleNamespace(
+        client=lambda _: answers, region="us-east-1", clock=SimpleNamespace(now=lambda: NOON)
+    )
+    metric = live_load.MetricOptions("Shop", "Reads").over(None)
+    load = live_load.read_live_load(control, metric, 63, Console(file=io.StringIO()))  # type: ignore[arg-type]
+    return load, load.series()
 
 
 def _read_load(case: bytes, choices: Choices) -> Any:

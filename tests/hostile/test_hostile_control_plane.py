@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from peaker.adapters.cloudwatch.metrics import measured_points
+from peaker.adapters.cloudwatch.metric_data import measured_points
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.domain.host_results import PrewarmReport, parse_success, typed

@@ -46,6 +46,7 @@ NOT_OF_OTHERS = {
     "peaker.adapters.read_endpoint.by_kind.read_endpoints": "makes adapters",
     "peaker.adapters.read_endpoint.elb.ElbReadEndpoint.read_shares": "AWS's answer, whose form botocore checks",
     "peaker.adapters.read_endpoint.route53.Route53ReadEndpoint.read_shares": "AWS's answer, whose form botocore checks",
+    "peaker_cli.backtest.live_load.read_deployed": "asks the adapters; the settings are an entry point",
     "peaker_cli.month.gather.read_month": "asks the adapters; the receipts are an entry point",
     "peaker_cli.runs.command.read_runs": "asks the ledger's adapter",
     "peaker_cli.runs.receipt_command.read_unfinished": "asks the ledger's adapter",

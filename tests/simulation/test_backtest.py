@@ -13,7 +13,7 @@ import boto3
 import pytest
 import typer
 from moto import mock_aws
-from peaker_cli.backtest import EPILOG, backtest_command
+from peaker_cli.backtest.command import EPILOG, backtest_command
 from peaker_cli.deployment import takes_deployment
 from rich.console import Console
 from typer.testing import CliRunner
@@ -162,11 +162,28 @@ def test_the_page_fits_a_narrow_screen(replayed: Replayed) -> None:
 
 def test_the_page_has_the_answer_the_units_and_a_glossary(replayed: Replayed) -> None:
     _, document, page = replayed
-    assert document["headline"].replace("'", "&#x27;") in page
+    answer = re.search(r'<p class="verdict (?:good|bad)?">(.+?)</p>', page)
+    assert answer is not None
+    assert document["headline"].startswith(answer[1].replace("&#x27;", "'"))
+    span = re.search(r"Compared over [\d.]+ days \([-\d]+ to [-\d]+\)", document["headline"])
+    assert span is not None
+    assert span[0] in page
     for word in ("replica-hour", "static peak", "lead time", "warm-up", "weighted"):
         assert f"<dt>{word}</dt>" in page
     for column in ("replica-hours", "short (min)", "cost (USD)", "ahead (min)"):
         assert f"<th>{column}</th>" in page
+
+
+def test_a_card_for_each_policy_says_what_it_cost_and_in_red_how_long_it_was_short(
+    replayed: Replayed,
+) -> None:
+    _, document, page = replayed
+    shown = dict(re.findall(r'<div class="card"><h3>(.+?)</h3><p class="big">(.+?)</p>', page))
+    by_name = {one["name"]: one for one in document["policies"]}
+    assert list(shown)[:3] == ["Peaker", "static peak", "AWS predictive"]
+    assert shown == {name: f"${by_name[name]['dollars']:,.0f}" for name in shown}
+    short = [name for name in shown if by_name[name]["short_minutes"] > 0]
+    assert page.count('<p class="short">short ') == len(short) < len(shown)
 
 
 def test_the_page_needs_nothing_from_outside_and_holds_the_course(replayed: Replayed) -> None:

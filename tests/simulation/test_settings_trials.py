@@ -12,7 +12,7 @@ import pytest
 import typer
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.forecaster import rolling_forecasts
-from peaker_cli.backtest import backtest_command
+from peaker_cli.backtest.command import backtest_command
 from peaker_cli.deployment import takes_deployment
 from typer.testing import CliRunner
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from peaker.adapters.aws_errors import translated
-from peaker.adapters.cloudwatch.metrics import measured_points
+from peaker.adapters.cloudwatch.metric_data import metric_query, read_points
 from peaker.domain.instants import to_iso
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker_contract.cluster import ClusterSettings
@@ -41,72 +40,37 @@ class CloudWatchReadings:
         self, settings: ClusterSettings, start: datetime, end: datetime
     ) -> list[tuple[datetime, float]]:
         metric = settings.load_metric
-        dimensions = [{"Name": name, "Value": value} for name, value in sorted(metric.dimensions.items())]
-        return self._points(
-            metric.namespace, metric.name, dimensions, metric.statistic, metric.period_seconds, start, end
+        query = metric_query(
+            metric.namespace, metric.name, metric.dimensions, metric.statistic, metric.period_seconds
         )
+        return read_points(self._cloudwatch, query, start, end)
 
     def published(self, settings: ClusterSettings, metric: Metric, now: datetime) -> Reading:
         oldest = timedelta(minutes=settings.forecast.schedule_minutes * STALE_AFTER_PERIODS)
-        dimensions = [{"Name": CLUSTER_DIMENSION, "Value": settings.name}]
-        points = self._points(
-            namespace(settings.environment),
-            metric.value,
-            dimensions,
-            "Maximum",
-            PUBLISHED_PERIOD_SECONDS,
-            now - oldest,
-            now,
-        )
-        return _newest(points, metric, oldest, now)
+        return self._own(settings, metric, {CLUSTER_DIMENSION: settings.name}, oldest, now)
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
         oldest = timedelta(minutes=settings.health.check_minutes * STALE_AFTER_PERIODS)
-        dimensions = [
-            {"Name": CLUSTER_DIMENSION, "Value": settings.name},
-            {"Name": INSTANCE_DIMENSION, "Value": instance_id},
-            {"Name": SERVICE_DIMENSION, "Value": SERVICE},
-        ]
-        points = self._points(
-            namespace(settings.environment),
-            Metric.REPLICA_LAG_SECONDS.value,
-            dimensions,
-            "Maximum",
-            PUBLISHED_PERIOD_SECONDS,
-            now - oldest,
-            now,
-        )
-        return _newest(points, Metric.REPLICA_LAG_SECONDS, oldest, now)
-
-    def _points(
-        self,
-        namespace: str,
-        name: str,
-        dimensions: list[dict[str, str]],
-        statistic: str,
-        period_seconds: int,
-        start: datetime,
-        end: datetime,
-    ) -> list[tuple[datetime, float]]:
-        query: Any = {
-            "Id": "wanted",
-            "MetricStat": {
-                "Metric": {"Namespace": namespace, "MetricName": name, "Dimensions": dimensions},
-                "Period": period_seconds,
-                "Stat": statistic,
-            },
+        dimensions = {
+            CLUSTER_DIMENSION: settings.name,
+            INSTANCE_DIMENSION: instance_id,
+            SERVICE_DIMENSION: SERVICE,
         }
-        pages = self._cloudwatch.get_paginator("get_metric_data").paginate(
-            MetricDataQueries=[query], StartTime=start, EndTime=end, ScanBy="TimestampAscending"
+        return self._own(settings, Metric.REPLICA_LAG_SECONDS, dimensions, oldest, now)
+
+    def _own(
+        self,
+        settings: ClusterSettings,
+        metric: Metric,
+        dimensions: dict[str, str],
+        oldest: timedelta,
+        now: datetime,
+    ) -> Reading:
+        """The newest value of a metric that Peaker publishes."""
+        query = metric_query(
+            namespace(settings.environment), metric.value, dimensions, "Maximum", PUBLISHED_PERIOD_SECONDS
         )
-        with translated("cloudwatch:GetMetricData"):
-            found = [
-                point
-                for page in pages
-                for result in page["MetricDataResults"]
-                for point in measured_points(result["Timestamps"], result["Values"])
-            ]
-        return sorted(found)
+        return _newest(read_points(self._cloudwatch, query, now - oldest, now), metric, oldest, now)
 
 
 def _newest(points: list[tuple[datetime, float]], name: str, oldest: timedelta, now: datetime) -> Reading:

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from peaker.adapters.cloudwatch.metrics import CloudWatchLoadHistory
-from peaker.adapters.ssm.prices import ParameterPrices
-from peaker.domain.contract import misfits
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
-from peaker.domain.planning.fetched_prices import price_table
-from peaker.domain.planning.prices import PriceTable
 from peaker.domain.planning.scaling_policy import served_quantile
-from peaker.domain.reading import Known, Reading, Unknown
-from pydantic import ValidationError
+from peaker.domain.reading import Known, Unknown
 from rich.console import Console
 from rich.text import Text
 
@@ -28,22 +21,27 @@ from peaker_backtest.document import as_document, document_text
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.load_input import Choices, PastLoad, read_load
 from peaker_backtest.page import render_page
-from peaker_backtest.points import iso
 from peaker_backtest.report import BacktestReport, run_backtest
 from peaker_backtest.scenario import (
     DEFAULT_DAYS,
     DEFAULT_LEAD_MINUTES,
+    LEAST_HISTORY_DAYS,
     Options,
     check_options,
     make_scenario,
+)
+from peaker_cli.backtest.live_load import (
+    MOST_HISTORY_DAYS,
+    Deployed,
+    MetricOptions,
+    read_deployed,
+    read_live_load,
 )
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
 from peaker_cli.printing import console
-from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
-from peaker_contract.names import cluster_parameter
 
 _NO_OPTIONS = DeploymentOptions()
 
@@ -55,7 +53,9 @@ peaker backtest export.csv --time-column Zeit --load-column reads --time-zone Eu
 
 aws cloudwatch get-metric-data ... | peaker backtest - --json - | jq .headline
 
-peaker backtest --cluster orders --env prod --region eu-west-1
+peaker backtest --from-cloudwatch --cluster orders --env prod --region eu-west-1
+
+peaker backtest --from-cloudwatch --namespace AWS/RDS --metric ReadIOPS --dimension DBInstanceIdentifier=orders-2
 
 Exit status: 0 the report was made, whether it pays or not; 2 the input or an option cannot be used, with the line
 or the option; 1 AWS did not answer, or an output could not be written. How to export a metric: docs/backtest.md."""
@@ -85,8 +85,41 @@ def backtest_command(
             help="CSV of a time and a load, or JSON of CloudWatch or Prometheus; - reads standard input."
         ),
     ] = None,
+    from_cloudwatch: Annotated[
+        bool, typer.Option("--from-cloudwatch", help="Read the load from CloudWatch; no file then.")
+    ] = False,
     cluster: Annotated[
-        str | None, typer.Option(help="Read this cluster's load from CloudWatch instead.")
+        str | None,
+        typer.Option(help="A deployed cluster: its metric is read from CloudWatch, its settings hold."),
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="CloudWatch namespace of the metric.", show_default="the cluster's")
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Name of the metric.", show_default="the cluster's")
+    ] = None,
+    dimension: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Dimension of the metric, NAME=VALUE; once for each.", show_default="the cluster's, or none"
+        ),
+    ] = None,
+    statistic: Annotated[
+        str | None,
+        typer.Option(help="Statistic of the metric.", show_default="the cluster's, or Average"),
+    ] = None,
+    period_seconds: Annotated[
+        int | None,
+        typer.Option(
+            help="Period that the loads of a Sum are for, in seconds.", show_default="the cluster's, or 300"
+        ),
+    ] = None,
+    history_days: Annotated[
+        int | None,
+        typer.Option(
+            help="Days to read from CloudWatch: over 63 in hours, 455 at most.",
+            show_default=str(KEPT_HISTORY_DAYS),
+        ),
     ] = None,
     deployment: DeploymentOptions = _NO_OPTIONS,
     capacity: Annotated[
@@ -150,6 +183,8 @@ def backtest_command(
         time_column, load_column, separator and separator.value, decimal and decimal.value,
         date_order and date_order.value, time_zone, series,
     )  # fmt: skip
+    named = MetricOptions(namespace, metric, tuple(dimension or ()), statistic, period_seconds)
+    live = LiveOptions(from_cloudwatch, cluster, named, history_days)
     asked = {
         "--capacity": capacity,
         "--lead-minutes": lead_minutes,
@@ -166,13 +201,16 @@ def backtest_command(
         _check_outputs(source, json_path, html_path)
         # What is wrong with the options is said before anything is read.
         check_options(_options(asked, None, days, builds_at_once))
-        name, load, deployed = _load(source, cluster, deployment, choices)
+        _check_source(source, live, choices)
+        name, load, deployed = _load(source, live, deployment, choices, messages)
         report = _report(messages, name, load, _options(asked, deployed, days, builds_at_once))
     except BadInput as error:
         messages.print(Text.assemble(("backtest: ", "red"), str(error)), soft_wrap=True)
         raise typer.Exit(2) from None
     except PeakerError as error:
-        raise ControlPlaneError(f"the load of {shown(str(cluster))} could not be read: {error}") from error
+        raise ControlPlaneError(
+            f"the load of {shown(cluster or metric or 'the metric')} could not be read: {error}"
+        ) from error
     print_report(messages if to_stdout else console(), report)
     if json_path:
         _write(messages, "JSON", json_path, document_text(as_document(report)))
@@ -184,19 +222,6 @@ def _report(messages: Console, name: str, load: PastLoad, options: Options) -> B
     scenario = make_scenario(load.series(), options)
     with progress(messages, len(scenario.decision_steps())) as tick:
         return run_backtest(name, load.read, load.unit, scenario, options, tick)
-
-
-@dataclass(frozen=True)
-class Deployed:
-    """A cluster as it is deployed: its settings, and the prices that hold for it."""
-
-    settings: ClusterSettings
-    prices: PriceTable
-
-    @property
-    def replica_hour(self) -> Reading:
-        """USD per hour of the instance; what its volumes cost depends on sizes that are not read here."""
-        return self.prices.instance_hour(self.settings.instance_type)
 
 
 def _options(
@@ -281,45 +306,63 @@ def _write(messages: Console, what: str, path: Path, text: str) -> None:
 
 
 def _load(
-    source: Path | None, cluster: str | None, deployment: DeploymentOptions, choices: Choices
+    source: Path | None, live: LiveOptions, deployment: DeploymentOptions, choices: Choices, messages: Console
 ) -> tuple[str, PastLoad, Deployed | None]:
-    if (source is None) == (cluster is None):
-        raise BadInput("give either a file or --cluster, not both and not neither", field="--cluster")
+    """(name, load, the cluster as deployed where one was named), by a file or by CloudWatch."""
     if source is not None:
         return ("standard input" if str(source) == "-" else source.stem), read_load(source, choices), None
-    control = ControlPlane.of(deployment)
-    settings = _settings(control, str(cluster))
-    now = datetime.now(UTC)
-    history = CloudWatchLoadHistory(control.client("cloudwatch"))
-    points = history.points(settings, now - timedelta(days=KEPT_HISTORY_DAYS), now)
-    metric = settings.load_metric
-    if len(points.times_seconds) < 2:
+    control = ControlPlane.of(deployment, in_environment=live.cluster is not None)
+    deployed = read_deployed(control, live.cluster) if live.cluster is not None else None
+    metric = live.metric.over(deployed.settings.load_metric if deployed else None)
+    load = read_live_load(control, metric, live.history_days, messages)
+    return live.cluster or metric.name, load, deployed
+
+
+def _check_source(source: Path | None, live: LiveOptions, choices: Choices) -> None:
+    """A file or CloudWatch, and options that go with it. Raises BadInput."""
+    given = live.given
+    if source is None and not given:
         raise BadInput(
-            f"CloudWatch has no points of {metric.namespace} {metric.name} {metric.dimensions} in "
-            f"{control.region}; check load_metric of {shown(str(cluster))}"
+            "give a file, --cluster, or --from-cloudwatch with a metric", field="--from-cloudwatch"
         )
-    read = (
-        f"read {len(points.times_seconds):,} points, every {points.period_seconds / 60:g} min, from "
-        f"{iso(points.times_seconds[0])} to {iso(points.times_seconds[-1])} UTC, {metric.statistic} of "
-        f"{metric.namespace} {metric.name} as load"
-    )
-    load = PastLoad(
-        list(points.times_seconds), list(points.values), points.period_seconds, metric.name, (read,)
-    )
-    stored = ParameterPrices(control.client("ssm"), control.environment).read()
-    return str(cluster), load, Deployed(settings, price_table(settings, stored, now))
+    if source is not None and given:
+        raise BadInput(f"{given[0]} is for CloudWatch: leave it out, or the file", field=given[0])
+    if source is not None:
+        return
+    for name, value in asdict(choices).items():
+        if value is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise BadInput(f"{option} is for a file: leave it out", field=option)
+    if live.cluster is None:
+        live.metric.over(None)
+    if not LEAST_HISTORY_DAYS < live.history_days <= MOST_HISTORY_DAYS:
+        raise BadInput(
+            f"--history-days is {live.history_days}; give a value from {LEAST_HISTORY_DAYS + 1:.0f} to "
+            f"{MOST_HISTORY_DAYS}: CloudWatch keeps no more",
+            field="--history-days",
+        )
 
 
-def _settings(control: ControlPlane, cluster: str) -> ClusterSettings:
-    ssm = control.client("ssm")
-    name = cluster_parameter(control.environment, cluster)
-    try:
-        return ClusterSettings.model_validate_json(ssm.get_parameter(Name=name)["Parameter"]["Value"])
-    except ssm.exceptions.ParameterNotFound:
-        raise BadInput(
-            f"no parameter {shown(name)} in {control.region}; check --cluster, --env and --region", field="--cluster"
-        ) from None  # fmt: skip
-    except ValidationError as error:
-        raise BadInput(
-            f"parameter {shown(name)} is no cluster setting: {shown(misfits(error))}; deploy again"
-        ) from None
+@dataclass(frozen=True)
+class LiveOptions:
+    """What the command line says of CloudWatch."""
+
+    asked: bool
+    cluster: str | None
+    metric: MetricOptions
+    history_days_given: int | None
+
+    @property
+    def history_days(self) -> int:
+        """How far back CloudWatch is asked; without a word, as far as `forecast_load` reads."""
+        return KEPT_HISTORY_DAYS if self.history_days_given is None else self.history_days_given
+
+    @property
+    def given(self) -> list[str]:
+        """The options of it that were given, as they are typed."""
+        flags = [
+            ("--from-cloudwatch", self.asked or None),
+            ("--cluster", self.cluster),
+            ("--history-days", self.history_days_given),
+        ]
+        return [*(option for option, value in flags if value is not None), *self.metric.given]
