@@ -29,6 +29,7 @@ _SERIES_NAMES = {
 }  # fmt: skip
 _SAMPLE = 60
 _MOST_LINES = 2_000_000
+_MOST_PREAMBLE = 40
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def read_table(source: str, text: str, choices: TableChoices) -> RawPoints:
             f"{source}: the file is empty; it needs a header such as `timestamp,value` and one row per point", line=1
         )  # fmt: skip
     name = separator or choices.separator or _separator(source, lines)
-    rows = list(_rows(source, lines, SEPARATORS[name]))
+    rows, preamble = _without_preamble(list(_rows(source, lines, SEPARATORS[name])))
     header, rows = _header(rows)
     width = len(header) if header else len(rows[0].cells)
     names = header or [f"column {number}" for number in range(1, width + 1)]
@@ -67,6 +68,7 @@ def read_table(source: str, text: str, choices: TableChoices) -> RawPoints:
     notes = [f"{name}s separate the columns" if name != "comma" else ""]
     notes.append("" if header else "no header: columns by their contents")
     notes.append(f"{repeated} repeated header lines skipped" if repeated else "")
+    notes.append(f"{preamble} lines before the header skipped" if preamble else "")
     return RawPoints(
         source=source,
         times=[row.cells[time_at] for row in rows],
@@ -152,6 +154,19 @@ def _has_time_and_number(cells: Sequence[str]) -> bool:
     times = [index for index, cell in enumerate(cells) if looks_like_time(cell)]
     loads = [index for index, cell in enumerate(cells) if looks_like_number(cell)]
     return any(index != times[0] or len(times) > 1 for index in loads) if times else False
+
+
+def _without_preamble(rows: list[_Row]) -> tuple[list[_Row], int]:
+    """The table from its header on, and how many lines stood before: consoles write there what the metric is.
+
+    Only lines without a time and a load are left out, before a line that begins with a usual name of a time.
+    """
+    for number, row in enumerate(rows[:_MOST_PREAMBLE]):
+        if _has_time_and_number(row.cells):
+            break
+        if len(row.cells) > 1 and _plain(row.cells[0]) in _TIME_NAMES:
+            return rows[number:], number
+    return rows, 0
 
 
 def _header(rows: list[_Row]) -> tuple[list[str], list[_Row]]:

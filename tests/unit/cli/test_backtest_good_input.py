@@ -49,6 +49,9 @@ FORMS: dict[str, tuple[str | bytes, Choices]] = {
     "UTF-16 of a spreadsheet": (table("timestamp\tvalue", "\t").encode("utf-16"), Choices()),
     "line ends of Windows": (table("timestamp,value").replace("\n", "\r\n"), Choices()),
     "Excel's separator line": ("sep=;\n" + table("time;reads", ";"), Choices()),
+    "a console's lines before the header": (
+        "Full label,Reads\nRegion,us-east-1\n,\n" + table("Timestamp,Reads"), Choices()
+    ),
     "epoch seconds": (table("t,reads", times=[f"{at:.0f}" for at in SECONDS]), Choices()),
     "epoch seconds with a fraction": (table("t,reads", times=[f"{at:.3f}" for at in SECONDS]), Choices()),
     "epoch milliseconds": (table("t,reads", times=[f"{1e3 * at:.0f}" for at in SECONDS]), Choices()),
