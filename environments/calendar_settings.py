@@ -46,9 +46,23 @@ class CalendarEvent(load_settings.CalendarEvent, _InAZone):
     @field_validator("from_", "until", mode="before")
     @classmethod
     def _has_an_offset(cls, given: object, info: ValidationInfo) -> datetime:
-        found = moment(given.text if isinstance(given, UnclearWord) else given)
-        if found.tzinfo is not None:
-            return found
-        zone = ZoneInfo(info.data.get("time_zone", "UTC"))
-        choices = [found.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]
+        choices = _choices(given, info)
         return min(choices) if info.field_name == "from_" else max(choices)
+
+
+class RepeatingEvent(load_settings.RepeatingEvent, _InAZone):
+    """An event that comes again: its earlier days teach the forecast; what is deployed is UTC."""
+
+    @field_validator("starts", mode="before")
+    @classmethod
+    def _have_an_offset(cls, given: object, info: ValidationInfo) -> object:
+        return [min(_choices(one, info)) for one in given] if isinstance(given, list | tuple) else given
+
+
+def _choices(given: object, info: ValidationInfo) -> list[datetime]:
+    """The moments that a time may mean: two where a clock change repeats or skips it."""
+    found = moment(given.text if isinstance(given, UnclearWord) else given)
+    if found.tzinfo is not None:
+        return [found]
+    zone = ZoneInfo(info.data.get("time_zone", "UTC"))
+    return [found.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from environments import aws_names, rules
-from environments.calendar_settings import CalendarEvent
+from environments.calendar_settings import CalendarEvent, RepeatingEvent
 from environments.faults import EnvironmentFileError, Lines, faults_of
 from environments.may_use import MayUse
 from environments.prewarm_settings import Prewarm
@@ -36,7 +36,7 @@ from peaker_contract.field_types import (
     refuse,
     text,
 )
-from peaker_contract.load_settings import Calendar
+from peaker_contract.load_settings import Calendar, RepeatingEvents
 
 VpcId = Annotated[str, text(r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$", "a VPC id such as vpc-0123456789abcdef0")]
 
@@ -47,6 +47,7 @@ class Cluster(ClusterBlock):
     RULES = rules.FILE_RULES
 
     calendar: Calendar[CalendarEvent] = ()
+    repeating_events: RepeatingEvents[RepeatingEvent] = ()
     prewarm: Prewarm = Field(default=Prewarm(), description="How volumes are warmed.")
     accept_unlisted_instance_type: StrictBool = Field(
         default=False,

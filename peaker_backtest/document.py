@@ -10,6 +10,7 @@ from typing import Any
 
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
 
+from peaker_backtest.event_advice import advice_on_events
 from peaker_backtest.replay.simulation import Event, Figures, Outcome, Scenario
 from peaker_backtest.report import BacktestReport, days_of, iso_at
 from peaker_backtest.verdict import (
@@ -49,6 +50,7 @@ def as_document(report: BacktestReport) -> dict[str, Any]:
         "policies": [_policy(report, outcome) for outcome in report.policies],
         "above_static_peak": _above(report),
         "settings": _settings(report),
+        "events": _events(report),
         "accuracy": [
             {
                 "horizon_minutes": one.minutes,
@@ -180,6 +182,23 @@ def _settings(report: BacktestReport) -> dict[str, Any] | None:
             {**asdict(one.choice), "weeks": [asdict(week) for week in one.weeks]}
             for one in report.trials.every
         ],
+    }
+
+
+def _events(report: BacktestReport) -> dict[str, Any] | None:
+    """What knowing the events came to; null where none were named."""
+    gain = report.events
+    if gain is None:
+        return None
+    return {
+        "names": list(gain.names),
+        "learned": list(gain.learned),
+        "said": advice_on_events(report),
+        "compared_steps": gain.steps,
+        "p95_coverage": gain.coverage95,
+        "p95_coverage_without": gain.coverage95_without,
+        "p95_pinball_to_without": gain.pinball95_to_without,
+        "without": _figures(report, gain.without.compared),
     }
 
 

@@ -16,6 +16,7 @@ from peaker.domain.planning.worth import Answer
 from peaker_backtest.console import ACCURACY_COLUMNS, POLICY_COLUMNS, table_accuracy, table_policies
 from peaker_backtest.document import course
 from peaker_backtest.errors import shown
+from peaker_backtest.event_advice import advice_on_events
 from peaker_backtest.report import BacktestReport, iso_at
 from peaker_backtest.verdict import (
     GLOSSARY,
@@ -51,7 +52,7 @@ def render_page(report: BacktestReport) -> str:
         "NOTES": "".join(f"<p>{html.escape(text)}</p>" for text in notes(report)),
         "POLICIES_TITLE": html.escape(policies),
         "POLICIES": _table(POLICY_COLUMNS, table_policies(report)),
-        "SETTINGS": _settings(report),
+        "SETTINGS": _settings(report) + _events(report),
         "ASSUMPTIONS": "".join(f"<li>{html.escape(text)}</li>" for text in assumptions(report)),
         "ACCURACY": _table(ACCURACY_COLUMNS, table_accuracy(report)),
         "GLOSSARY": "".join(
@@ -78,6 +79,12 @@ def _settings(report: BacktestReport) -> str:
         + "".join(f"<p>{html.escape(text)}</p>" for text in said)
         + table
     )
+
+
+def _events(report: BacktestReport) -> str:
+    """What knowing the events came to, with its heading; nothing where none were named."""
+    said = "".join(f"<p>{html.escape(text)}</p>" for text in advice_on_events(report))
+    return f"<h2>Known events</h2>{said}" if said else ""
 
 
 def _compared(report: BacktestReport) -> str:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
-from peaker.domain.forecasting.forecaster import rolling_forecasts
 from peaker.domain.forecasting.record import pinball
+from peaker.domain.known_events import EVENT_REASON, rolling_with_events
 from peaker.domain.planning.worth import Course, Worth, judge_worth, short_weight
 
+from peaker_backtest.event_gain import EventGain, Seen, event_gain
 from peaker_backtest.replay.rivals import simulate_aws_predictive, simulate_reactive, simulate_static_peak
 from peaker_backtest.replay.simulation import (
     Outcome,
@@ -68,6 +69,7 @@ class BacktestReport:
     lead_p95: Floats
     standing_shares: dict[str, float]
     warnings: tuple[str, ...]
+    events: EventGain | None = None
 
     @property
     def policies(self) -> tuple[Outcome, ...]:
@@ -100,6 +102,8 @@ class _Tap:
     scored: dict[int, list[tuple[float, float, float, float]]] = field(default_factory=dict)
     standings: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    # What the newest forecast said of known events.
+    said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         count = self.scenario.last - self.scenario.first
@@ -114,6 +118,7 @@ class _Tap:
     def _note(self, step: int, forecast: Forecast) -> None:
         if step + 1 >= self.scenario.compared_from:
             self.standings[forecast.standing] = self.standings.get(forecast.standing, 0) + 1
+        self.said = [reason for reason in forecast.reasons if reason.startswith(EVENT_REASON)] or self.said
         for reason in forecast.reasons:
             if "utilisation" in reason and reason not in self.warnings:
                 self.warnings.append(reason)
@@ -149,9 +154,7 @@ def run_backtest(
     tap = _Tap(scenario, tick)
     day = scenario.series.steps_per_day
     reach = reach_seconds(scenario)
-    rolling = rolling_forecasts(
-        scenario.series, list(scenario.decision_steps()), [scenario.lead_seconds], day, reach
-    )
+    rolling = _rolling(scenario, reach)
     choices = [] if scenario.compare_from is None else other_choices(scenario)
     policies = [("Peaker", scenario.policy()), *((str(one), policy_of(scenario, one)) for one in choices)]
     peaker, *others = simulate_policies(scenario, remembered(tap.listen(rolling)), policies)
@@ -185,7 +188,23 @@ def run_backtest(
         lead_p95=tap.lead_p95,
         standing_shares={name: count / total for name, count in sorted(tap.standings.items())},
         warnings=tuple(tap.warnings),
+        events=_without_events(scenario, reach, peaker, tap) if scenario.events else None,
     )
+
+
+def _rolling(scenario: Scenario, reach: float) -> Iterator[tuple[int, tuple[Forecast, ...]]]:
+    """The forecasts that Peaker would have had, with what it would have known of events by then."""
+    steps, day = list(scenario.decision_steps()), scenario.series.steps_per_day
+    return rolling_with_events(scenario.series, scenario.events, steps, [scenario.lead_seconds], day, reach)
+
+
+def _without_events(scenario: Scenario, reach: float, peaker: Outcome, tap: _Tap) -> EventGain:
+    """What knowing the events came to: the same replay once more, without them."""
+    unaware = replace(scenario, events=())
+    other = _Tap(unaware, tap.tick)
+    rolling = other.listen(_rolling(unaware, reach))
+    (outcome,) = simulate_policies(unaware, rolling, [("Peaker without events", unaware.policy())])
+    return event_gain(scenario, Seen(peaker, tap.lead_p95, tuple(tap.said)), Seen(outcome, other.lead_p95))
 
 
 def _course(scenario: Scenario, outcome: Outcome) -> Course:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
+from peaker.domain.known_events import RepeatingEvent
 from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
 
@@ -50,6 +51,7 @@ class Options:
     keep_lead_times: float = KEEP_LEAD_TIMES
     # A week; None: as long as the settings of now would have been short.
     accepted_short_minutes: float | None = None
+    events: tuple[RepeatingEvent, ...] = ()
     given_by: dict[str, str] = field(default_factory=dict)
 
     def basis(self, option: str) -> str:
@@ -150,4 +152,5 @@ def make_scenario(series: LoadSeries, options: Options) -> Scenario:
         headroom=options.headroom,
         keep_lead_times=options.keep_lead_times,
         compare_from=compared_from(series, first),
+        events=options.events,
     )

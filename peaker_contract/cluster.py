@@ -39,6 +39,8 @@ from peaker_contract.load_settings import (
     HoldSettings,
     LoadMetricSettings,
     ObservationSettings,
+    RepeatingEvent,
+    RepeatingEvents,
 )
 from peaker_contract.storage_settings import GateSettings, PrewarmSettings, SnapshotSettings, VolumeSettings
 
@@ -165,6 +167,7 @@ class ClusterBlock(Settings):
     )
     forecast: ForecastSettings = Field(description="Which part of the forecast is served.")
     calendar: Calendar[CalendarEvent] = ()
+    repeating_events: RepeatingEvents[RepeatingEvent] = ()
     holds: HoldSettings = Field(default=HoldSettings(), description="What keeps replicas after trouble.")
     observation: ObservationSettings = Field(
         default=ObservationSettings(), description="How long a new cluster is only observed."

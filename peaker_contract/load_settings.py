@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from itertools import pairwise
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, model_validator
@@ -168,9 +170,44 @@ class CalendarEvent(Settings):
             yield Fault((), f"must have one of min_replicas, load and factor, got {got}")
 
 
+class RepeatingEvent(Settings):
+    """An event that comes again: its earlier days teach the forecast what the coming ones bring."""
+
+    name: Annotated[Remark, Field(max_length=80)] = Field(
+        description="What it is; told with each decision that it changes.", examples=["cup match"]
+    )
+    starts: tuple[Moment, ...] = Field(
+        min_length=1,
+        max_length=40,
+        description="When it begins, earlier days and coming ones in order. Two earlier days of the last 63 at least "
+        "teach.",
+        examples=[["2026-10-03T18:00", "2026-10-17T18:00", "2026-12-05T18:00"]],
+    )
+    minutes: StrictInt = Field(ge=30, le=2_880, description="How long it lasts.", examples=[180])
+
+    @model_validator(mode="after")
+    def _comes_one_day_after_the_other(self) -> Self:
+        refuse(self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        for index, (before, start) in enumerate(pairwise(self.starts), start=1):
+            if start < before + timedelta(minutes=self.minutes):
+                yield Fault(
+                    ("starts", index),
+                    f"must be {self.minutes} min or more after the one before, {before:%Y-%m-%dT%H:%MZ}, got "
+                    f"{start:%Y-%m-%dT%H:%MZ}",
+                )
+
+
 EventT = TypeVar("EventT", bound=CalendarEvent)
+RepeatingT = TypeVar("RepeatingT", bound=RepeatingEvent)
 # An environment file has events of a kind of its own, with the zone of their times.
 Calendar = Annotated[tuple[EventT, ...], Field(max_length=12, description="Known events.")]
+RepeatingEvents = Annotated[
+    tuple[RepeatingT, ...],
+    Field(max_length=6, description="Events that come again, whose earlier days teach the forecast."),
+]
 
 
 class ObservationSettings(Settings):

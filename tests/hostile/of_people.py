@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 from collections.abc import Iterator, Sequence
+from datetime import UTC
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,6 +42,7 @@ from environments.faults import EnvironmentFileError
 from environments.schema import Environment, load_environment
 from environments.yaml_text import plain_value
 from peaker_backtest.errors import BadInput
+from peaker_backtest.event_gain import parse_events
 from peaker_backtest.load_input import Choices, parse_load
 from peaker_backtest.times_in_text import time_zone
 from peaker_contract.errors import AwsCallRejected
@@ -249,6 +251,11 @@ def _loads() -> Iterator[EntryPoint]:
 
 def _live_loads() -> Iterator[EntryPoint]:
     room = "peaker_cli.backtest.live_load"
+    yield EntryPoint(
+        "events on the command line", WORDS, lambda case: parse_events(case, UTC),
+        (["cup match=2026-10-03T18:00Z/180", "cup match=2026-10-17T18:00/180", "sale=2026-11-27T06:00+01:00/1200"],),
+        (BadInput,), ("peaker_backtest.event_gain.parse_events", "peaker_backtest.event_gain._event"),
+    )  # fmt: skip
     yield EntryPoint(
         "a metric on the command line", WORDS,
         lambda case: live_load.MetricOptions(*(case[:2] + ["Reads"] * 2)[:2], tuple(case[2:])).over(None),

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
+from peaker.domain.known_events import RepeatingEvent
 from peaker.domain.planning.scaling_policy import served_quantile
 from peaker.domain.reading import Known, Unknown
 from rich.console import Console
@@ -19,6 +20,7 @@ from rich.text import Text
 from peaker_backtest.console import print_report, progress
 from peaker_backtest.document import as_document, document_text
 from peaker_backtest.errors import BadInput, shown
+from peaker_backtest.event_gain import known, parse_events
 from peaker_backtest.load_input import Choices, PastLoad, read_load
 from peaker_backtest.page import render_page
 from peaker_backtest.report import BacktestReport, run_backtest
@@ -30,6 +32,7 @@ from peaker_backtest.scenario import (
     check_options,
     make_scenario,
 )
+from peaker_backtest.times_in_text import time_zone as time_zone_of
 from peaker_cli.backtest.live_load import (
     MOST_HISTORY_DAYS,
     Deployed,
@@ -155,6 +158,13 @@ def backtest_command(
             help="Minutes short a week that proposed settings may have.", show_default="as with those of now"
         ),
     ] = None,
+    event: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A day of an event that repeats, NAME=START/MINUTES; once for each of its days.",
+            show_default="the cluster's",
+        ),
+    ] = None,
     time_column: Annotated[
         str | None, typer.Option(help="Column with the time: its name, or its number from 1.")
     ] = None,
@@ -200,10 +210,11 @@ def backtest_command(
     try:
         _check_outputs(source, json_path, html_path)
         # What is wrong with the options is said before anything is read.
-        check_options(_options(asked, None, days, builds_at_once))
+        events = parse_events(event or (), time_zone_of(time_zone or "UTC"))
+        check_options(_options(asked, None, days, builds_at_once, events))
         _check_source(source, live, choices)
         name, load, deployed = _load(source, live, deployment, choices, messages)
-        report = _report(messages, name, load, _options(asked, deployed, days, builds_at_once))
+        report = _report(messages, name, load, _options(asked, deployed, days, builds_at_once, events))
     except BadInput as error:
         messages.print(Text.assemble(("backtest: ", "red"), str(error)), soft_wrap=True)
         raise typer.Exit(2) from None
@@ -220,12 +231,17 @@ def backtest_command(
 
 def _report(messages: Console, name: str, load: PastLoad, options: Options) -> BacktestReport:
     scenario = make_scenario(load.series(), options)
-    with progress(messages, len(scenario.decision_steps())) as tick:
+    replays = 2 if scenario.events else 1
+    with progress(messages, replays * len(scenario.decision_steps())) as tick:
         return run_backtest(name, load.read, load.unit, scenario, options, tick)
 
 
 def _options(
-    asked: dict[str, float | None], deployed: Deployed | None, days: int, builds_at_once: int
+    asked: dict[str, float | None],
+    deployed: Deployed | None,
+    days: int,
+    builds_at_once: int,
+    events: tuple[RepeatingEvent, ...],
 ) -> Options:
     """An option that was given wins over the cluster's settings, and these over the defaults."""
     configured: dict[str, float | None] = {}
@@ -264,7 +280,9 @@ def _options(
     ):
         if option in named:
             named[name] = named.pop(option)
-    return Options(**named, days=days, builds_at_once=builds_at_once, given_by=basis)
+    if settings is not None and not events:
+        events = tuple(known(one) for one in settings.repeating_events)
+    return Options(**named, days=days, builds_at_once=builds_at_once, events=events, given_by=basis)
 
 
 def _check_outputs(source: Path | None, json_path: Path | None, html_path: Path | None) -> None:

@@ -31,6 +31,12 @@ def event(**changes: Any) -> dict[str, Any]:
     return {name: value for name, value in (given | changes).items() if value is not LEFT_OUT}
 
 
+def repeating(**changes: Any) -> list[dict[str, Any]]:
+    """One good event that repeats; what is LEFT_OUT is not in it."""
+    given = {"name": "cup match", "starts": ["2026-10-03T18:00", "2026-12-05T18:00"], "minutes": 180}
+    return [{name: value for name, value in (given | changes).items() if value is not LEFT_OUT}]
+
+
 def _wrong(situation: str, place: str, value: Any, said: str, blamed: str | None = None) -> WrongFile:
     """Blames the place that was changed, unless said otherwise."""
     return WrongFile(situation, {place: value}, _shown(blamed or place), said)
@@ -260,6 +266,29 @@ _CALENDAR = [
              "dimensions": {f"Dimension{m}": "x" * 60 for m in range(30)}} for n in range(5)],
            "a parameter of the Parameter Store holds 8192", "c"),
 ]
+_REPEATING = [
+    _wrong("repeating event that was never and never will be", "c.repeating_events", repeating(starts=[]), "at least 1",
+           "c.repeating_events.0.starts"),
+    _wrong("repeating event with days in no order", "c.repeating_events",
+           repeating(starts=["2026-12-05T18:00", "2026-10-03T18:00"]),
+           "must be 180 min or more after the one before, 2026-12-05T18:00Z, got 2026-10-03T18:00Z",
+           "c.repeating_events.0.starts.1"),
+    _wrong("repeating event that runs into itself", "c.repeating_events",
+           repeating(starts=["2026-12-05T18:00", "2026-12-05T20:00"]), "must be 180 min or more after the one before",
+           "c.repeating_events.0.starts.1"),
+    _wrong("repeating event on a day without a time", "c.repeating_events", repeating(starts=["2026-12-05"]),
+           "the time is missing", "c.repeating_events.0.starts"),
+    _wrong("repeating event of minutes", "c.repeating_events", repeating(minutes=5), "must be at least 30, got 5",
+           "c.repeating_events.0.minutes"),
+    _wrong("repeating event of a week", "c.repeating_events", repeating(minutes=10080), "must be at most 2880, got 10080",
+           "c.repeating_events.0.minutes"),
+    _wrong("repeating event without a name", "c.repeating_events", repeating(name=LEFT_OUT), "is required: add it",
+           "c.repeating_events.0.name"),
+    _wrong("repeating event in a zone by its letters", "c.repeating_events", repeating(time_zone="CEST"),
+           "must be an IANA zone", "c.repeating_events.0.time_zone"),
+    _wrong("a repeating event twice", "c.repeating_events", [*repeating(), *repeating()],
+           "has the name of another one (cup match)", "c.repeating_events.1.name"),
+]
 _LIFE = [
     _wrong("unknown reading order", "c.prewarm.method", "alphabetical", "must be hot"),
     _wrong("reading order that a build cannot wait for", "c.prewarm.method", "full", "must be hot"),
@@ -346,7 +375,7 @@ _TOGETHER = [
     ),
 ]
 
-WRONG_FILES = [*_HEAD, *_CLUSTER, *_SUBNETS, *_VOLUMES, *_ENDPOINT, *_LOAD, *_CALENDAR, *_LIFE, *_TOGETHER]
+WRONG_FILES = [*_HEAD, *_CLUSTER, *_SUBNETS, *_VOLUMES, *_ENDPOINT, *_LOAD, *_CALENDAR, *_REPEATING, *_LIFE, *_TOGETHER]
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,22 @@ class Rise:
 
 
 @dataclass(frozen=True)
+class ExpectedEvent:
+    """A known event whose earlier days shaped the forecast; epoch seconds, the factor where it is farthest from 1."""
+
+    name: str
+    start_seconds: float
+    end_seconds: float
+    factor: float
+    earlier_days: int
+
+    @property
+    def text(self) -> str:
+        """For the reason of a decision."""
+        return f"with {self.name} as on {self.earlier_days} earlier days (as far as x{self.factor:.2f})"
+
+
+@dataclass(frozen=True)
 class Forecast:
     """Load quantiles for the time after `issued_at_seconds`, and how far they may be trusted.
 
@@ -84,6 +100,8 @@ class Forecast:
     rise: Rise | None = None
     # The metric is a utilisation: scaling itself changes it, so a low one does not say how many replicas would do.
     utilisation: bool = False
+    # Events within its reach that its quantiles reckon with.
+    events: tuple[ExpectedEvent, ...] = ()
 
     @property
     def reach_seconds(self) -> float:

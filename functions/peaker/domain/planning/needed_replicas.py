@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from peaker.domain.forecasting import Forecast, Standing
+from peaker.domain.forecasting import ExpectedEvent, Forecast, Standing
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.reaction import react
 from peaker.domain.planning.scaling_policy import ScalingPolicy
@@ -154,6 +154,9 @@ def _by_forecast(
     if factor > 1:
         numbers["calendar_factor"] = factor
         name += f" with the calendar's factor {factor:g}"
+    for event in expected_events(forecast, start, until):
+        numbers["event_factor"] = max(numbers.get("event_factor", 0.0), event.factor)
+        name += f" {event.text}"
     if forecast.standing is Standing.DEGRADED:
         return []
     return [(replicas_for(upper, policy.capacity.per_replica), name)]
@@ -206,13 +209,15 @@ class Later:
     quantile: float
     ahead_seconds: float
     builds_at_once: int
+    events: tuple[ExpectedEvent, ...] = ()
 
     @property
     def text(self) -> str:
         """What it is, for the reason of a decision."""
+        known = "".join(f" {event.text}" for event in self.events)
         return (
             f"p{self.quantile * 100:g} of the load until {self.ahead_seconds / 60:.0f} min from now, {self.load:.4g}, "
-            f"with {self.builds_at_once} build at a time"
+            f"with {self.builds_at_once} build at a time{known}"
         )
 
 
@@ -241,7 +246,10 @@ def needed_later(
         upper *= calendar_factor(inputs, since, until)
         replicas = min(policy.max_replicas, replicas_for(upper, policy.capacity.per_replica))
         built = (number - 1) * policy.builds_at_once
-        found.append(Later(replicas, built, upper, policy.quantile, ahead, policy.builds_at_once))
+        events = expected_events(forecast, passed + since, passed + until)
+        found.append(
+            Later(replicas, built, upper, policy.quantile, ahead, policy.builds_at_once, tuple(events))
+        )
     return found
 
 
@@ -256,6 +264,12 @@ def active_overrides(
     """Known events that touch this stretch of time from now."""
     start, end = inputs.now_seconds + from_seconds, inputs.now_seconds + until_seconds
     return [each for each in inputs.overrides if each.start_seconds <= end and each.end_seconds >= start]
+
+
+def expected_events(forecast: Forecast, from_seconds: float, until_seconds: float) -> list[ExpectedEvent]:
+    """Events that the forecast reckons with in this stretch of time from its issue."""
+    start, end = forecast.issued_at_seconds + from_seconds, forecast.issued_at_seconds + until_seconds
+    return [each for each in forecast.events if each.start_seconds < end and each.end_seconds > start]
 
 
 def calendar_factor(inputs: DecisionInputs, from_seconds: float, until_seconds: float) -> float:

@@ -22,6 +22,7 @@ from peaker.domain.planning.needed_replicas import (
     Need,
     active_overrides,
     calendar_factor,
+    expected_events,
     is_beyond,
     need_of,
     needed_later,
@@ -220,6 +221,7 @@ def _keep(
     factor = calendar_factor(inputs, 0.0, look_seconds)
     soon = factor * forecast.highest(policy.quantile, start, start + soon_seconds)
     later = factor * forecast.highest(keep_quantile, start, start + look_seconds)
+    known = "".join(f" {event.text}" for event in expected_events(forecast, start, start + look_seconds))
     capacity = policy.capacity.per_replica
     by_load = replicas_for(inputs.load_now or 0.0, capacity)
     by_soon = replicas_for(soon, capacity)
@@ -229,8 +231,8 @@ def _keep(
     in_turn = max(later_ones, key=lambda one: one.replicas - one.built_before, default=None)
     choices = [
         *([] if in_turn is None else [(in_turn.replicas - in_turn.built_before, in_turn.text)]),
-        (by_soon, f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {soon:.4g}"),
-        (by_later, f"p{keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {later:.4g}"),
+        (by_soon, f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {soon:.4g}{known}"),
+        (by_later, f"p{keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {later:.4g}{known}"),
         (by_load, f"the load is {inputs.load_now:g}"),
         (by_calendar, "the calendar"),
         (need.wanted, need.by),

@@ -10,15 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from peaker.domain.forecasting import (
     Forecast,
-    LoadSeries,
     Standing,
-    UnusableSeries,
-    forecast_demand,
-    series_from_points,
 )
-from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS, SHORTEST_REACH_DAYS
 from peaker.domain.forecasting.scoring import LEAST_SCORED, Score, score_issued
-from peaker.domain.forecasting.series import DAY_SECONDS, KEPT_HISTORY_DAYS, empty_series
 from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.lead_time import (
@@ -36,7 +30,6 @@ from peaker.domain.planning.scaling import Outcome, ScalingDecision, decide
 from peaker.domain.planning.scaling_policy import (
     Capacity,
     ScalingPolicy,
-    horizon_needed_seconds,
     minimum_lifetime_minutes,
     served_quantile,
     with_headroom,
@@ -54,6 +47,7 @@ from peaker.usecases.forecast.decision_inputs import (
     troubles,
     with_safe_rate,
 )
+from peaker.usecases.forecast.load_ahead import forecast_ahead, load_history
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import GIB, lead_time_inputs, snapshot_history, volume_bytes
@@ -124,8 +118,8 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     state = carried_over(ports.records.check_state(cluster), fleet, now)
     lead_inputs = lead_time_inputs(settings, fleet, past, snapshot_history(ports.common, settings, fleet))
     lead_time = predict_lead_time(lead_inputs, past)
-    series = _history(ports, settings, now)
-    forecast = _forecast(series, lead_time, settings)
+    series = load_history(ports, settings, now)
+    forecast = forecast_ahead(series, lead_time, settings)
     trouble = troubles(ports, settings, state, now)
     inputs = DecisionInputs(
         now_seconds=now.timestamp(),
@@ -140,7 +134,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     decision = decide(inputs, forecast, lead_time, policy, state)
     back = return_lead_time(ports.common.environment, fleet, decision.shortage, lead_inputs, past, now)
     if back is not None and back.p90_seconds < lead_time.p90_seconds:
-        nearer = _forecast(series, back, settings)
+        nearer = forecast_ahead(series, back, settings)
         later = decide(inputs, nearer, back, policy, state)
         # A nearer look may let a return wait; it is no reason to take a replica away (I8).
         if later.surplus == 0:
@@ -200,30 +194,6 @@ def scaling_policy(
         keep_lead_times=settings.forecast.keep_lead_times,
         builds_at_once=1,
     )
-
-
-def _forecast(series: LoadSeries, lead_time: LeadTime, settings: ClusterSettings) -> Forecast:
-    """The forecast as far ahead as the decision looks: a week at least, two weeks at most."""
-    wanted = settings.forecast
-    needed = horizon_needed_seconds(lead_time, 60.0 * wanted.schedule_minutes, wanted.keep_lead_times)
-    reach = min(LONGEST_REACH_DAYS * DAY_SECONDS, max(SHORTEST_REACH_DAYS * DAY_SECONDS, needed))
-    return forecast_demand(
-        series, lead_time.p90_seconds, metric_name=settings.load_metric.name, reach_seconds=reach
-    )
-
-
-def _history(ports: ForecastPorts, settings: ClusterSettings, now: datetime) -> LoadSeries:
-    points = ports.history.points(settings, now - timedelta(days=KEPT_HISTORY_DAYS), now)
-    try:
-        return series_from_points(
-            points.times_seconds,
-            points.values,
-            now_seconds=now.timestamp(),
-            period_seconds=points.period_seconds,
-        )
-    except UnusableSeries:
-        # Too coarse for a daily shape: the load itself still counts, nothing is forecast.
-        return empty_series(now.timestamp())
 
 
 def return_lead_time(

@@ -280,6 +280,37 @@ def test_a_calendar_event_that_is_over_asks_for_nothing() -> None:
     assert world(0.3, calendar=[past]).check().required == 1
 
 
+def match_days(here: World, factor: float) -> list[str]:
+    """Five matches of the last weeks from 13:00 to 17:00, in which the load was `factor` times as high; one today."""
+    days = [1, 5, 11, 16, 22]
+    for days_ago in days:
+        end = len(here.history.values) - days_ago * 48 + 10
+        here.history.values[end - 8 : end] *= factor
+    return [
+        f"{NOON - timedelta(days=ago) + timedelta(hours=1):%Y-%m-%dT%H:%MZ}" for ago in (*reversed(days), 0)
+    ]
+
+
+def test_a_repeating_event_is_built_for_as_on_its_earlier_days_and_named() -> None:
+    here = world(0.3)
+    matches = {"name": "cup match", "starts": match_days(here, 4.0), "minutes": 240}
+    here.common = with_cluster(fake_ports(orders(repeating_events=[matches])))
+    report = here.check()
+    assert (report.action, report.shortage > 0) == ("scale_out", True)
+    assert "with cup match as on 5 earlier days (as far as x" in report.reason
+    assert report.numbers["event_factor"] == pytest.approx(4.0, rel=0.15)
+    assert any(one.startswith("known event cup match: 5 earlier days") for one in report.reasons)
+
+
+def test_a_repeating_event_without_an_effect_is_told_and_changes_nothing() -> None:
+    here, usual = world(0.3), world(0.3).check()
+    matches = {"name": "cup match", "starts": match_days(here, 1.0), "minutes": 240}
+    here.common = with_cluster(fake_ports(orders(repeating_events=[matches])))
+    report = here.check()
+    assert (report.reason, report.numbers) == (usual.reason, usual.numbers)
+    assert any("known event cup match: its 5 earlier days" in one for one in report.reasons)
+
+
 def test_headroom_leaves_a_share_of_each_replica_free_and_says_so() -> None:
     usual = world(1.0).check()
     roomy = world(1.0, forecast={"headroom": 0.4, "schedule_minutes": 15}).check()

@@ -1,0 +1,17 @@
+"""What is known beforehand: events that repeat, what their earlier days teach, and forecasts that reckon with them.
+
+Pure, on numpy. Imports `forecasting`, whose models never see an event: the load is freed of it before, and the
+forecast gets it back after.
+"""
+
+from .learning import LearnedEvent, RepeatingEvent, learn_events
+from .with_events import EVENT_REASON, forecast_with_events, rolling_with_events
+
+__all__ = [
+    "EVENT_REASON",
+    "LearnedEvent",
+    "RepeatingEvent",
+    "forecast_with_events",
+    "learn_events",
+    "rolling_with_events",
+]

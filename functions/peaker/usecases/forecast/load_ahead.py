@@ -1,0 +1,56 @@
+"""The load as it was and as it is expected: the metric's history, its known events, the forecast of both."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from peaker.domain.forecasting import Forecast, LoadSeries, UnusableSeries, series_from_points
+from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS, SHORTEST_REACH_DAYS
+from peaker.domain.forecasting.series import DAY_SECONDS, KEPT_HISTORY_DAYS, empty_series
+from peaker.domain.known_events import RepeatingEvent, forecast_with_events
+from peaker.domain.planning.lead_time import LeadTime
+from peaker.domain.planning.scaling_policy import horizon_needed_seconds
+from peaker.ports import ForecastPorts
+from peaker_contract.cluster import ClusterSettings
+
+
+def forecast_ahead(series: LoadSeries, lead_time: LeadTime, settings: ClusterSettings) -> Forecast:
+    """The forecast as far ahead as the decision looks: a week at least, two weeks at most."""
+    wanted = settings.forecast
+    needed = horizon_needed_seconds(lead_time, 60.0 * wanted.schedule_minutes, wanted.keep_lead_times)
+    reach = min(LONGEST_REACH_DAYS * DAY_SECONDS, max(SHORTEST_REACH_DAYS * DAY_SECONDS, needed))
+    return forecast_with_events(
+        series,
+        repeating_events(settings),
+        lead_time.p90_seconds,
+        metric_name=settings.load_metric.name,
+        reach_seconds=reach,
+    )
+
+
+def load_history(ports: ForecastPorts, settings: ClusterSettings, now: datetime) -> LoadSeries:
+    """The load's kept history on its grid; without a point where its period is too long. Raises Throttled,
+    AwsUnavailable."""
+    points = ports.history.points(settings, now - timedelta(days=KEPT_HISTORY_DAYS), now)
+    try:
+        return series_from_points(
+            points.times_seconds,
+            points.values,
+            now_seconds=now.timestamp(),
+            period_seconds=points.period_seconds,
+        )
+    except UnusableSeries:
+        # Too coarse for a daily shape: the load itself still counts, nothing is forecast.
+        return empty_series(now.timestamp())
+
+
+def repeating_events(settings: ClusterSettings) -> tuple[RepeatingEvent, ...]:
+    """The settings' events that come again."""
+    return tuple(
+        RepeatingEvent(
+            name=event.name,
+            starts_seconds=tuple(start.timestamp() for start in event.starts),
+            duration_seconds=60.0 * event.minutes,
+        )
+        for event in settings.repeating_events
+    )

@@ -1,0 +1,36 @@
+"""What knowing the days of events would have come to, in words."""
+
+from __future__ import annotations
+
+from peaker_backtest.errors import shown
+from peaker_backtest.event_gain import shown_whole
+from peaker_backtest.report import BacktestReport
+from peaker_backtest.verdict import weighted
+
+
+def advice_on_events(report: BacktestReport) -> list[str]:
+    """What knowing the events came to, and whether to name them in the settings; empty where none were named."""
+    gain = report.events
+    if gain is None:
+        return []
+    names = ", ".join(shown(name) for name in gain.names)
+    lines = [f"Learned by the end: {'; '.join(shown_whole(text) for text in gain.learned) or 'nothing yet'}."]
+    if gain.coverage95 is None or gain.coverage95_without is None:
+        return [f"Known events ({names}): none of their days was compared, so nothing can be said.", *lines]
+    ours, theirs = report.peaker.compared, gain.without.compared
+    mine, other = weighted(report, ours), weighted(report, theirs)
+    helps = mine < other
+    return [
+        f"Known events ({names}): {'they help, name them' if helps else 'they do not help here, leave them out'} "
+        f"(repeating_events of the cluster). Within them p95 covered {gain.coverage95:.0%} of the loads, without them "
+        f"{gain.coverage95_without:.0%}.",
+        f"With them {_course(report, ours.replica_hours, ours.short_minutes, mine)}; without them "
+        f"{_course(report, theirs.replica_hours, theirs.short_minutes, other)}.",
+        *lines,
+    ]
+
+
+def _course(report: BacktestReport, hours: float, short_minutes: float, weighted: float) -> str:
+    dollars = report.dollars(hours)
+    cost = "" if dollars is None else f" (${dollars:,.2f})"
+    return f"{hours:,.0f} replica-hours{cost}, short {short_minutes:,.0f} min, weighted {weighted:,.0f}"
