@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
+from peaker.domain.planning.reaction import load_text
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, Answer, Worth, days_needed, short_weight
 
 from peaker_backtest.replay.settings_proposal import Advice, frontier
@@ -129,11 +130,6 @@ def _figures(report: BacktestReport, outcome: Outcome) -> str:
 def weighted(report: BacktestReport, figures: Figures) -> float:
     """Replica-hours with each one short counted as the served quantile weighs it."""
     return figures.replica_hours + short_weight(report.scenario.quantile) * figures.short_replica_hours
-
-
-def load_text(load: float) -> str:
-    """A load with as many digits as a person reads."""
-    return f"{load:,.0f}" if load >= 1000 else f"{load:.4g}"
 
 
 def replicas_text(count: int) -> str:

@@ -406,6 +406,10 @@ def test_the_calendar_is_deployed_in_utc(start: str, end: str, zone: str, expect
     assert (known.min_replicas, known.reason, known.from_.utcoffset()) == (4, "sale", timedelta(0))
 
 
+def matches(*starts: str) -> list[dict[str, Any]]:
+    return [{"name": "cup match", "minutes": 180, "starts": list(starts)}]
+
+
 def test_repeating_events_are_deployed_in_utc() -> None:
     event = {
         "name": "cup match", "time_zone": "Europe/Berlin", "minutes": 180,
@@ -441,6 +445,12 @@ def test_throughput_of_io2_follows_from_its_iops(iops: int, throughput: int) -> 
          "clusters.orders.calendar.0.min_replicas: Black Friday asks for no more than min_replicas (2) anyway"),
         ({"c.calendar.1.load": 60000},
          "clusters.orders.calendar.1.load: cup final takes 10 replicas and max_replicas is 6: raise it"),
+        ({"c.repeating_events": matches("2026-09-20T18:00", "2026-09-25T18:00")},
+         "clusters.orders.repeating_events.0.starts: no day of cup match is to come: add the coming ones, or remove "
+         "it"),
+        ({"c.repeating_events": matches("2026-05-01T18:00", "2026-09-25T18:00", "2026-12-25T18:00")},
+         "clusters.orders.repeating_events.0.starts: cup match had 1 days in the last 63 and teaches nothing yet, 2 are "
+         "needed: add earlier days, or name load or factor in calendar"),
         ({"c.max_replicas": 6, "c.min_replicas": 6},
          "clusters.orders.max_replicas: is min_replicas (6): no peak replica is ever built"),
         ({"c.forecast.quantile": 0.9},

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from peaker.domain.forecasting import ExpectedEvent, Forecast, Standing
 from peaker.domain.planning.lead_time import LeadTime
-from peaker.domain.planning.reaction import react
+from peaker.domain.planning.reaction import load_text, react
 from peaker.domain.planning.scaling_policy import ScalingPolicy
 
 
@@ -121,7 +121,7 @@ def _by_load(
     if forecast.standing is Standing.DEGRADED and factor > 1:
         numbers["calendar_factor"] = factor
         load = factor * inputs.load_now
-        text = f"the load of {inputs.load_now:g} now with the calendar's factor {factor:g}, {load:.4g}"
+        text = f"the load of {load_text(inputs.load_now)} now with the calendar's factor {factor:g}, {load_text(load)}"
         wanted.append((replicas_for(load, capacity), text))
     return wanted
 
@@ -150,7 +150,7 @@ def _by_forecast(
         "forecast_p95": factor * forecast.highest(0.95, start, until),
         "forecast_upper": upper,
     }
-    name = f"p{policy.quantile * 100:g} of the load in {lead / 60:.0f} min, {upper:.4g}"
+    name = f"p{policy.quantile * 100:g} of the load in {lead / 60:.0f} min, {load_text(upper)}"
     if factor > 1:
         numbers["calendar_factor"] = factor
         name += f" with the calendar's factor {factor:g}"
@@ -215,8 +215,9 @@ class Later:
     def text(self) -> str:
         """What it is, for the reason of a decision."""
         known = "".join(f" {event.text}" for event in self.events)
+        minutes = self.ahead_seconds / 60
         return (
-            f"p{self.quantile * 100:g} of the load until {self.ahead_seconds / 60:.0f} min from now, {self.load:.4g}, "
+            f"p{self.quantile * 100:g} of the load until {minutes:.0f} min from now, {load_text(self.load)}, "
             f"with {self.builds_at_once} build at a time{known}"
         )
 

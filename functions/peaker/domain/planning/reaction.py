@@ -18,6 +18,11 @@ MOST_BURST_GROWTH = 2.0
 _SHORTEST_PATIENCE_SECONDS = 3600.0
 
 
+def load_text(load: float) -> str:
+    """A load with as many digits as a person reads."""
+    return f"{load:,.0f}" if load >= 1000 else f"{load:.4g}"
+
+
 @dataclass(frozen=True)
 class Reaction:
     """The load to serve, and the rule that says so."""
@@ -35,15 +40,16 @@ def react(load_now: float, forecast: Forecast, lead_seconds: float) -> Reaction:
     """
     if forecast.standing is Standing.REACTIVE_ONLY:
         room = REACTIVE_ONLY_HEADROOM
-        return Reaction(load_now / room, f"the load of {load_now:g} now at {room:.0%} headroom")
-    now = Reaction(load_now, f"the load of {load_now:g} now")
+        return Reaction(load_now / room, f"the load of {load_text(load_now)} now at {room:.0%} headroom")
+    now = Reaction(load_now, f"the load of {load_text(load_now)} now")
     rise = forecast.rise
     if forecast.standing is Standing.DEGRADED or rise is None or not rise.is_burst:
         return now
     reached = min(load_now + rise.per_second * lead_seconds, MOST_BURST_GROWTH * load_now)
+    by = load_text(60 * rise.per_second)
     text = (
-        f"the burst: {load_now:g} now rises by {60 * rise.per_second:.4g} a minute, faster than in four weeks, "
-        f"to {reached:.4g} in {lead_seconds / 60:.0f} min"
+        f"the burst: {load_text(load_now)} now rises by {by} a minute, faster than in four weeks, "
+        f"to {load_text(reached)} in {lead_seconds / 60:.0f} min"
     )
     return Reaction(reached, text, is_burst=True)
 

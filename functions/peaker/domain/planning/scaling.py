@@ -29,7 +29,7 @@ from peaker.domain.planning.needed_replicas import (
     passed_seconds,
     replicas_for,
 )
-from peaker.domain.planning.reaction import patient_checks
+from peaker.domain.planning.reaction import load_text, patient_checks
 from peaker.domain.planning.scaling_policy import ScalingPolicy, keep_seconds
 
 
@@ -231,9 +231,15 @@ def _keep(
     in_turn = max(later_ones, key=lambda one: one.replicas - one.built_before, default=None)
     choices = [
         *([] if in_turn is None else [(in_turn.replicas - in_turn.built_before, in_turn.text)]),
-        (by_soon, f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {soon:.4g}{known}"),
-        (by_later, f"p{keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {later:.4g}{known}"),
-        (by_load, f"the load is {inputs.load_now:g}"),
+        (
+            by_soon,
+            f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {load_text(soon)}{known}",
+        ),
+        (
+            by_later,
+            f"p{keep_quantile * 100:g} of the next {look_seconds / 60:.0f} min is {load_text(later)}{known}",
+        ),
+        (by_load, f"the load is {load_text(inputs.load_now or 0.0)}"),
         (by_calendar, "the calendar"),
         (need.wanted, need.by),
     ]
