@@ -165,7 +165,8 @@ def parameter_faults(cluster: ClusterBlock) -> Iterator[Fault]:
         yield Fault(
             (),
             f"takes up to {characters} characters as deployed, and a parameter of the Parameter Store holds "
-            f"{PARAMETER_CHARACTERS}: remove calendar events that are over, or shorten reasons and trouble metrics",
+            f"{PARAMETER_CHARACTERS}: remove events and days of events that are over, or shorten reasons and trouble "
+            "metrics",
         )
 
 

@@ -172,11 +172,24 @@ def _course(report: BacktestReport) -> dict[str, Any]:
         "reactive_paid": rival.paid.tolist(),
         "reactive_name": rival.name,
         "static": int(report.static_peak.serving[-1]),
+        "known": _known(report),
         "events": [
             [event.step + 1 - scenario.first, event.action, event.replicas, event.reason]
             for event in report.peaker.events
         ],
     }
+
+
+def _known(report: BacktestReport) -> list[list[int]]:
+    """(first step, end) within the chart of each day of the events that were named."""
+    scenario = report.scenario
+    days = [day for event in scenario.events for day in event.steps(scenario.series)]
+    count = scenario.last - scenario.first
+    return [
+        [max(0, first - scenario.first), min(count, end - scenario.first)]
+        for first, end in sorted(days)
+        if first < scenario.last and end > scenario.first
+    ]
 
 
 def _rounded(values: np.ndarray[Any, np.dtype[np.float64]]) -> list[float | None]:

@@ -65,6 +65,19 @@ def test_a_pattern_that_helps_is_shown_with_and_without(aware: Replayed) -> None
     assert re.search(r"known event cup match: \d earlier days, each foretold", gain["said"][2])
 
 
+def test_the_chart_marks_the_days_of_the_event(aware: Replayed) -> None:
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', aware[2], re.DOTALL)
+    assert found is not None
+    course = json.loads(found.group(1))
+    marked = {
+        round((course["start"] + step * HOURS - START) / HOURS)
+        for first, _ in course["known"]
+        for step in [first]
+    }
+    assert marked == {24 * day + 18 for day in DAYS if START + (24 * day + 21) * HOURS > course["start"]}
+    assert all(end - first == 3 for first, end in course["known"])
+
+
 def test_decisions_for_the_event_name_it(aware: Replayed) -> None:
     reasons = [one["reason"] for one in aware[1]["decisions"] if "cup match" in one["reason"]]
     assert reasons
