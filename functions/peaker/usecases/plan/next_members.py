@@ -138,7 +138,7 @@ def _given(ports: Ports, step: RoundStep, run_id: str, member: Member) -> dict[s
         "fencing_token": step.fencing_token,
         "batch": step.run_id,
         "member_token": ports.ledger.member_token(run_id),
-        "method": member.method.value,
+        "method": None if member.method is None else member.method.value,
     }
 
 
