@@ -203,7 +203,7 @@ SCALE_OUT = (
         Phase.CREATE,
         "choose_donor",
         "Picks the replica to snapshot (I2)",
-        (*STEP, *FLEET),
+        (*STEP, *FLEET, P.READ_METRICS),
         steps=(S("ChooseDonor", Part.DONOR, BUILD),),
     ),
     F(
