@@ -13,7 +13,7 @@ from peaker_cli.control_plane import ControlPlane
 
 from demo.load import ReadLoad
 
-WORKFLOWS = ("scale_out", "add_replica", "scale_in")
+WORKFLOWS = ("scale_out", "add_replica", "scale_in", "remove_replica")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ExecutionTrail:
 def _acts(states: list[tuple[datetime, str]]) -> bool:
     """Whether a run did more than find that there is nothing to do."""
     entered = {state for _, state in states}
-    return bool(entered & {"ChooseDonor", "TakeOverMember", "GuardRetirement", "PlanOnly", "RequestRejected"})
+    return bool(entered & {"ChooseDonor", "TakeOverMember", "RemoveReplicas", "PlanOnly", "RequestRejected"})
 
 
 class Observer(threading.Thread):

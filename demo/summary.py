@@ -81,7 +81,7 @@ class Day:
             workflow: [
                 trail
                 for trail in self.observer.trails_of(workflow)[count:]
-                if any(state in ("AddReplicas", "DeregisterReplica") for _, state in trail.states)
+                if any(state in ("AddReplicas", "RemoveReplicas") for _, state in trail.states)
             ]
             for workflow, count in before.items()
         }

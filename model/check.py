@@ -51,7 +51,7 @@ MUTATIONS = tuple(
         ("WITHOUT_CLIENT_TOKEN", "I10", 1, "a launch that is repeated launches again"),
         ("WITHOUT_LEDGER_ROW", "I1", 2, "tags alone say what is Peaker's"),
         ("WITHOUT_LONG_LEASE", "I6 I9", 2, "a lease may end while a function works under it"),
-        ("WITHOUT_FIRST_CHOICE", "I3 I7", 1, "a late SelectIdleReplica chooses again"),
+        ("WITHOUT_FIRST_CHOICE", "I3 I7", 1, "a late SelectIdleReplicas chooses again"),
         ("WITHOUT_SECOND_LOOK", "I9", 2, "an undo believes what was read of its run before it had the lease"),
         ("WITHOUT_PAUSE", "I6 I9", 1, "another run takes a lease as soon as it is given back"),
     )

@@ -26,10 +26,9 @@ mtype = {
   AcquireLease, ReleaseUnseenLease, PlanScaleOut, LaunchReplica, VerifyStorage, RegisterReplica, RampTraffic,
   RecordReceipt, RecordRefusal, ReleaseLease, FenceScaleOut, UndoScaleOut, RecordFailure, RecordUndoIncomplete,
   /* scale_in */
-  SelectIdleReplica, GuardRetirement, DeregisterReplica, RetireReplica, FenceScaleIn, RestoreReplica,
-  FinishRetirement,
+  SelectIdleReplicas, GuardRetirement, DeregisterReplica, RetireReplica, FenceScaleIn, UndoScaleIn,
   /* roll_back */
-  IdentifyStoppedRun, ReleaseRecordedRun, FenceStoppedRun, UndoStoppedRun, RestoreStoppedRun, FinishStoppedRetirement,
+  IdentifyStoppedRun, ReleaseRecordedRun, FenceStoppedRun, UndoStoppedRun, RestoreStoppedRun,
   RecordRollBack, RecordRollBackIncomplete, ReleaseRolledBackLease,
   /* all of them; a wait, and no state at all */
   LetLateCallsEnd, Idle, Ended,
@@ -40,7 +39,7 @@ mtype = {
   /* a target's groups */
   unregistered, warming, serving,
   /* answers of a function */
-  done, no, failed, lost, leaving, recorded, no_answer
+  done, no, failed, lost, recorded, no_answer
 }
 
 hidden byte waived_I1, waived_I3, waived_I5, waived_I6, waived_I7, waived_I9, waived_I10, waived_I12;
@@ -80,20 +79,21 @@ byte fn_run[CALLS];
 byte fn_token[CALLS];
 byte fn_pc[CALLS];               /* 0 not begun, 1 before its effect, 2 before its last write */
 byte fn_for[CALLS];
+bool finishes[CALLS];            /* an undo that found the instance gone */
 
 byte troubles = TROUBLES;
 
 hidden byte all_over, i, n, reply, caller, target_before, instances_before;
 
 #define DESTROYS(s) (fn_state[s] == UndoScaleOut || fn_state[s] == UndoStoppedRun)
-#define RESTORES(s) (fn_state[s] == RestoreReplica || fn_state[s] == RestoreStoppedRun)
-#define RETIRES(s) (fn_state[s] == RetireReplica || fn_state[s] == FinishRetirement \
-                    || fn_state[s] == FinishStoppedRetirement)
+/* The undo of a retirement: what terminates already cannot be put back, and its retirement is finished. */
+#define RESTORES(s) ((fn_state[s] == UndoScaleIn || fn_state[s] == RestoreStoppedRun) && !finishes[s])
+#define RETIRES(s) (fn_state[s] == RetireReplica || finishes[s])
 #define CHANGES_THE_CLOUD(s) (fn_state[s] == LaunchReplica || fn_state[s] == RegisterReplica \
   || fn_state[s] == RampTraffic || fn_state[s] == DeregisterReplica || DESTROYS(s) || RESTORES(s) || RETIRES(s))
 #define FENCES(state) (state == FenceScaleOut || state == FenceScaleIn || state == FenceStoppedRun)
 #define IS_A_STEP(s) (CHANGES_THE_CLOUD(s) || fn_state[s] == PlanScaleOut || fn_state[s] == VerifyStorage \
-  || fn_state[s] == SelectIdleReplica || fn_state[s] == GuardRetirement || fn_state[s] == RecordReceipt \
+  || fn_state[s] == SelectIdleReplicas || fn_state[s] == GuardRetirement || fn_state[s] == RecordReceipt \
   || fn_state[s] == RecordRefusal || fn_state[s] == RecordFailure || fn_state[s] == RecordUndoIncomplete \
   || fn_state[s] == RecordRollBack || fn_state[s] == RecordRollBackIncomplete)
 #define CLOSED(r) (outcome[r] == succeeded || outcome[r] == refused || outcome[r] == rolled_back)
@@ -191,7 +191,7 @@ inline Begin(s) {
      :: !proof_holds[fn_run[s]] -> Reply(failed)
 #endif
      fi
-  :: fn_state[s] == SelectIdleReplica ->
+  :: fn_state[s] == SelectIdleReplicas ->
      if
 #ifndef WITHOUT_FIRST_CHOICE
      :: chosen[fn_run[s]] != NOBODY -> Reply(done)     /* a call that comes late does not choose again */
@@ -226,7 +226,8 @@ inline Begin(s) {
   :: RESTORES(s) ->
      if
      :: chosen[fn_run[s]] == NOBODY || replica_row[OBJECT(s)] == in_service -> Reply(done)
-     :: chosen[fn_run[s]] != NOBODY && replica_row[OBJECT(s)] != in_service && instances[OBJECT(s)] == 0 -> Reply(leaving)
+     :: chosen[fn_run[s]] != NOBODY && replica_row[OBJECT(s)] != in_service && instances[OBJECT(s)] == 0 ->
+        finishes[s] = true; fn_pc[s] = 1
      :: chosen[fn_run[s]] != NOBODY && replica_row[OBJECT(s)] == draining && instances[OBJECT(s)] > 0 -> fn_pc[s] = 1
      fi
   :: fn_state[s] == RecordReceipt -> CloseRun(s, succeeded)
@@ -358,19 +359,19 @@ inline NextOfScaleOut(c) {
 inline NextOfScaleIn(c) {
   if
   :: at[c] == AcquireLease ->
-     if :: reply == done -> at[c] = SelectIdleReplica :: reply == no -> EndExecution(c)
+     if :: reply == done -> at[c] = SelectIdleReplicas :: reply == no -> EndExecution(c)
         :: FAILED -> at[c] = ReleaseUnseenLease fi
-  :: at[c] == SelectIdleReplica || at[c] == GuardRetirement ->
+  :: at[c] == SelectIdleReplicas || at[c] == GuardRetirement ->
      if :: reply == no -> at[c] = RecordRefusal
-        :: reply == done && at[c] == SelectIdleReplica -> at[c] = GuardRetirement
+        :: reply == done && at[c] == SelectIdleReplicas -> at[c] = GuardRetirement
         :: reply == done && at[c] == GuardRetirement -> at[c] = DeregisterReplica
         :: FAILED -> at[c] = FenceScaleIn fi
   :: at[c] == DeregisterReplica -> if :: reply == done -> at[c] = RetireReplica :: FAILED -> at[c] = FenceScaleIn fi
   :: at[c] == RetireReplica -> if :: reply == done -> at[c] = RecordReceipt :: FAILED -> at[c] = FenceScaleIn fi
   :: at[c] == RecordReceipt -> if :: reply == done -> at[c] = ReleaseLease :: FAILED -> at[c] = FenceScaleIn fi
   :: at[c] == FenceScaleIn -> if :: reply == done -> at[c] = LetLateCallsEnd :: else -> EndExecution(c) fi
-  :: at[c] == RestoreReplica || at[c] == FinishRetirement ->
-     if :: reply == done -> at[c] = RecordFailure :: reply == leaving -> at[c] = FinishRetirement
+  :: at[c] == UndoScaleIn ->
+     if :: reply == done -> at[c] = RecordFailure
         :: reply == failed -> at[c] = RecordUndoIncomplete :: reply == lost -> EndExecution(c) fi
   :: at[c] == RecordFailure || at[c] == RecordUndoIncomplete || at[c] == RecordRefusal -> at[c] = ReleaseLease
   :: at[c] == ReleaseLease || at[c] == ReleaseUnseenLease -> EndExecution(c)
@@ -393,10 +394,9 @@ inline NextOfRollBack(c) {
      :: reply == recorded -> at[c] = ReleaseRecordedRun
      :: else -> at[c] = Idle
      fi
-  :: at[c] == UndoStoppedRun || at[c] == RestoreStoppedRun || at[c] == FinishStoppedRetirement ->
+  :: at[c] == UndoStoppedRun || at[c] == RestoreStoppedRun ->
      if
      :: reply == done -> at[c] = RecordRollBack
-     :: reply == leaving -> at[c] = FinishStoppedRetirement
      :: reply == failed && !sweeps[c - RUNS] -> at[c] = RecordRollBackIncomplete
      :: reply == failed && sweeps[c - RUNS] -> at[c] = ReleaseRolledBackLease
      :: reply == lost -> at[c] = Idle
@@ -422,7 +422,8 @@ inline CallIn(s, c) {
   fn_state[s] = at[c]; fn_run[s] = run_of[c]; fn_token[s] = token_of[c]; fn_pc[s] = 0; fn_for[s] = c
 }
 
-inline Clear(s) { fn_state[s] = Idle; fn_run[s] = 0; fn_token[s] = 0; fn_pc[s] = 0; fn_for[s] = NO_ONE }
+inline Clear(s) { fn_state[s] = Idle; fn_run[s] = 0; fn_token[s] = 0; fn_pc[s] = 0; fn_for[s] = NO_ONE;
+                  finishes[s] = false }
 
 inline Call(c) {
   i = 0;
@@ -520,7 +521,7 @@ end_begin:
 end:
   do
   :: atomic { at[c] == LetLateCallsEnd && NO_LATE_CALL(c) && A_CALL_IS_FREE ->
-           if :: operation[c] == scale_out -> at[c] = UndoScaleOut :: else -> at[c] = RestoreReplica fi; Call(c) }
+           if :: operation[c] == scale_out -> at[c] = UndoScaleOut :: else -> at[c] = UndoScaleIn fi; Call(c) }
   od
 }
 
@@ -532,7 +533,7 @@ end:
 #endif
 /* Three minutes after an execution has ended none of its calls is under way. */
 #define OF_THE_EXECUTION(s, r) (fn_state[s] != Idle && fn_run[s] == r && fn_state[s] != UndoStoppedRun \
-  && fn_state[s] != RestoreStoppedRun && fn_state[s] != FinishStoppedRetirement && fn_state[s] != FenceStoppedRun)
+  && fn_state[s] != RestoreStoppedRun && fn_state[s] != FenceStoppedRun)
 #ifdef WITHOUT_WAIT
 #define GRACE_IS_OVER(r) true
 #elif CALLS == 2

@@ -257,7 +257,6 @@ def passed_on(kind: str, step: str) -> Any:
         "kept_undo": f"{{% {_INPUT}.undo %}}",
         "failure_and_undo": {"failure": _AS_IT_CAME, "undo": caught(step)},
         "item_and_failure": {"run": f"{{% {_INPUT} %}}", **caught(step)},
-        "kept_failure_and_undo": {"failure": f"{{% {_INPUT}.failure %}}", "undo": caught(step)},
     }
     return given[kind]
 
@@ -269,7 +268,6 @@ PASSED_ON: Mapping[str, str] = {
     "kept_undo": "The failure of the undo stands; only its receipt could not be written.",
     "failure_and_undo": "The undo of a failure failed: both, because people need to know both.",
     "item_and_failure": "The item of a Map as `run`, and what failed.",
-    "kept_failure_and_undo": "The same, where the failure has come through a state before.",
 }
 
 _RUN = {part: f"{{% $run.{part} %}}" for part in ("run_id", "cluster", "operation")}

@@ -2,7 +2,7 @@
 
 A cell's name is all that it takes to run it again: `scale_out/RegisterReplica/endpoint.register/late/stop`. A fault of
 the read endpoint comes to a DNS name too, `.../stop/route53`, one of each state while another cluster is at work,
-`.../stop/beside`, and what a run of three replicas passes is disturbed for one of the three, `.../once/batch`.
+`.../stop/beside`, and what a run of several replicas passes is disturbed for one of them, `.../once/batch`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ STOP_MEMBER = "stop member"
 OF_A_BATCH = ("refused", "answer lost", "late")
 SEED = 20261122
 DNS, BESIDE, BATCH = "route53", "beside", "batch"
-BATCH_OF = "batch of three"
+BATCHES = ("batch of three", "two go")
 
 
 @dataclass(frozen=True)
@@ -176,14 +176,15 @@ def cells() -> Iterator[Cell]:
 
 
 def _cells_of_a_batch() -> Iterator[Cell]:
-    """Faults of one of three members, or of what they share."""
-    for (workflow, state), calls in passed(BATCH_OF).items():
-        modes = MODES if workflow == SITUATIONS[BATCH_OF].workflow else (*MODES, STOP_MEMBER)
-        for call, fault, mode in product(targets(calls), OF_A_BATCH, modes):
-            yield Cell(BATCH_OF, workflow, state, call, fault, mode, BATCH)
-        middle = calls[len(calls) // 2]
-        for fault, mode in product(OF_A_FUNCTION, modes):
-            yield Cell(BATCH_OF, workflow, state, middle, fault, mode, BATCH)
+    """Faults of one of several members, or of what they share."""
+    for situation in BATCHES:
+        for (workflow, state), calls in passed(situation).items():
+            modes = MODES if workflow == SITUATIONS[situation].workflow else (*MODES, STOP_MEMBER)
+            for call, fault, mode in product(targets(calls), OF_A_BATCH, modes):
+                yield Cell(situation, workflow, state, call, fault, mode, BATCH)
+            middle = calls[len(calls) // 2]
+            for fault, mode in product(OF_A_FUNCTION, modes):
+                yield Cell(situation, workflow, state, middle, fault, mode, BATCH)
 
 
 def named(name: str) -> Cell:

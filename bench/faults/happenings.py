@@ -101,19 +101,20 @@ class Happening:
 
     def _scale_in(self, event: Event) -> None:
         self._world.load(10, 1, 1, cluster=event.cluster)
-        self._world.start("scale_in", event.cluster)
+        self._world.start("scale_in", event.cluster, count=1 if event.number % 4 else 2)
 
     def _automatic_out(self, event: Event) -> None:
         self._world.load(250, 3, cluster=event.cluster)
         self._world.start("scale_out", event.cluster, trigger={"kind": "schedule"})
 
     def _automatic_in(self, event: Event) -> None:
-        self._world.load(10, 1, 1, cluster=event.cluster)
+        self._world.load(10, 1, 2, cluster=event.cluster)
         self._world.start("scale_in", event.cluster, trigger={"kind": "schedule"})
 
     def _stop(self, event: Event) -> None:
         """Of the whole run, or of one member of a batch: then the run goes on."""
-        members = [one for one in self._running(event, ("add_replica",)) if event.number % 3 == 0]
+        children = ("add_replica", "remove_replica")
+        members = [one for one in self._running(event, children) if event.number % 3 == 0]
         if members:
             self._world.workflows.stop(members[event.number % len(members)], "Stopped", "by a person")
         else:

@@ -90,10 +90,8 @@ class Situation:
 
         def interfere(invocation: Invocation) -> Interference | None:
             own: AtCall | None = refusals.get(invocation.state)
-            if self.stopped_after and (invocation.state, invocation.execution) == (
-                self.stopped_after[0],
-                execution,
-            ):
+            mine = invocation.execution and world.workflows.root(invocation.execution) is execution
+            if self.stopped_after and mine and invocation.state == self.stopped_after[0]:
                 stop.at = self.stopped_after[1]
                 own = stop
             return beside(invocation) or own
@@ -141,6 +139,14 @@ def _serving(world: World) -> None:
     built = world.run("scale_out")
     assert built.status == "SUCCEEDED", built
     world.load(20, 1, 1)
+    world.run_for(2 * 3600)
+
+
+def _two_serving(world: World) -> None:
+    world.load(250, 3)
+    built = world.run("scale_out", count=2)
+    assert built.status == "SUCCEEDED", built
+    world.load(20, 1, 2)
     world.run_for(2 * 3600)
 
 
@@ -216,7 +222,11 @@ SITUATIONS: Mapping[str, Situation] = {
     "retirement and its restore fail": Situation(
         "scale_in",
         prepare=_serving,
-        refused={"ConfirmIdle": "commands.send", "RestoreReplica": "endpoint.register"},
+        refused={
+            "ConfirmIdle": "commands.send",
+            "UndoRemoval": "endpoint.register",
+            "UndoScaleIn": "endpoint.register",
+        },
     ),
     "retirement fails after its end": Situation(
         "scale_in", prepare=_serving, refused={"RetireReplica": "storage.delete_volume"}
@@ -224,7 +234,11 @@ SITUATIONS: Mapping[str, Situation] = {
     "retirement and its end fail": Situation(
         "scale_in",
         prepare=_serving,
-        refused={"RetireReplica": "storage.delete_volume", "FinishRetirement": "storage.delete_volume"},
+        refused={
+            "RetireReplica": "storage.delete_volume",
+            "UndoRemoval": "storage.delete_volume",
+            "UndoScaleIn": "storage.delete_volume",
+        },
     ),
     "receipt of a parking fails": Situation(
         "scale_in", changes=PARKING, prepare=_serving, refused={"RecordReceipt": "ledger.save_receipt"}
@@ -253,4 +267,11 @@ SITUATIONS: Mapping[str, Situation] = {
         "scale_in", prepare=_serving, stopped_after=("RetireReplica", "compute.terminate")
     ),
     "parking stopped": Situation("scale_in", changes=PARKING, prepare=_serving, stopped_at="ParkReplica"),
+    "two go": Situation(
+        "scale_in",
+        {"count": 2},
+        changes={**PARKING, "max_replicas": 3},
+        prepare=_two_serving,
+        children_outlive=True,
+    ),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -313,6 +313,13 @@ class Ledger(Protocol):
 
     def set_replica(self, holder: Holder, replica: ReplicaRow) -> None:
         """Write the cluster's row of a replica."""
+
+    def begin_exit(self, holder: Holder, replica: ReplicaRow, staying: Collection[str]) -> None:
+        """Write the row of one that is to leave service, while none of `staying` has begun to leave it.
+
+        Of two that count on one another one succeeds. Raises Throttled where one of `staying` (97 ids at most) is
+        not in service by its row any more: what was counted has changed.
+        """
 
     def replicas(self, cluster: str) -> dict[str, ReplicaRow]:
         """All rows of the cluster's replicas by instance id, retired ones included."""

@@ -31,7 +31,7 @@ NOT_OF_A_BUILD = {
     "calendar", "repeating_events", "holds", "observation", "ramp", "health", "drain", "retirement", "snapshots",
 }  # fmt: skip
 # They look at the fleet as it is; what is built does not pass through them.
-LOOKS_AT_THE_FLEET = {"gather_fleet"}
+LOOKS_AT_THE_FLEET = {"gather_fleet", "possible_donors"}
 
 
 def readings_of_planned_settings(source: str) -> list[str]:

@@ -19,6 +19,7 @@ from peaker.domain.runs.run_memory import (
     EndpointExit,
     FirstSetSize,
     Placement,
+    Removal,
     RunReplica,
     Source,
     Waking,
@@ -82,6 +83,7 @@ ONE_OF_EACH: tuple[RunPart, ...] = (
     DONOR,
     Source(instance_id="i-2", private_ip="10.77.2.20"),
     RunReplica(instance_id="i-3", builder="run-0", running_since=NOON),
+    Removal(replicas=(RunReplica(instance_id="i-3", builder="run-0", running_since=NOON, follows="i-1"),)),
     Placement(zone="us-east-1a"),
     BlockList(blocks={"data": 9}),
     StorageLooks(

@@ -310,3 +310,39 @@ def test_a_fence_of_the_batch_stops_its_members_and_none_of_them_can_fence(
         ledger.settle(member, DONOR)
     with pytest.raises(LeaseLost):
         ledger.fence_member(member, NOON)
+
+
+def in_service(instance_id: str) -> ReplicaRow:
+    return ReplicaRow("orders", instance_id, "run-0", ReplicaState.IN_SERVICE, NOON)
+
+
+def leaving(instance_id: str) -> ReplicaRow:
+    return replace(in_service(instance_id), state=ReplicaState.DRAINING)
+
+
+def test_of_two_that_count_on_one_another_one_begins_to_leave(ledger: Ledger, holder: Holder) -> None:
+    for name in ("i-1", "i-2", "i-3"):
+        ledger.set_replica(holder, in_service(name))
+    ledger.begin_exit(holder, leaving("i-1"), ["i-2", "i-3"])
+    with pytest.raises(Throttled, match="count again"):
+        ledger.begin_exit(holder, leaving("i-2"), ["i-1", "i-3"])
+    states = {name: row.state.value for name, row in ledger.replicas("orders").items()}
+    assert states == {"i-1": "draining", "i-2": "in_service", "i-3": "in_service"}
+    ledger.begin_exit(holder, leaving("i-2"), ["i-3"])
+    ledger.begin_exit(holder, leaving("i-1"), ["i-3"])
+    assert ledger.replicas("orders")["i-2"].state is ReplicaState.DRAINING
+
+
+def test_who_counts_on_a_replica_without_a_row_does_not_leave(ledger: Ledger, holder: Holder) -> None:
+    ledger.set_replica(holder, in_service("i-1"))
+    with pytest.raises(Throttled):
+        ledger.begin_exit(holder, leaving("i-1"), ["i-9"])
+
+
+def test_a_member_that_was_fenced_begins_no_exit(ledger: Ledger, holder: Holder) -> None:
+    member = member_of(holder)
+    ledger.open_run(member, replace(RUN, run_id="run-1-2"))
+    ledger.set_replica(holder, in_service("i-1"))
+    ledger.fence_member(member, NOON)
+    with pytest.raises(LeaseLost):
+        ledger.begin_exit(member, leaving("i-1"), [])

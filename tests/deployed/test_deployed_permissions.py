@@ -16,7 +16,7 @@ from stacks.naming import Names
 ACCOUNT = "123456789012"
 NAMES = Names(load_environment("local"))
 OPERATOR_TOPIC = f"arn:aws:sns:us-east-1:{ACCOUNT}:peaker-local-operator-alarms"
-WORKFLOWS = ("prewarm", "add_replica", "scale_out", "scale_in", "roll_back")
+WORKFLOWS = ("prewarm", "add_replica", "remove_replica", "scale_out", "scale_in", "roll_back")
 
 
 def test_an_alarm_pages_the_operators(aws: ResourceCloud) -> None:

@@ -61,7 +61,7 @@ def invoked(aws: ResourceCloud, environment: str, function: str, given: dict[str
 def test_an_environment_sees_its_own_replicas_and_publishes_its_own_metrics(aws: ResourceCloud) -> None:
     bases = {name: base_replica(aws, name) for name in ENVIRONMENTS}
     asked = {"run_id": "scale-in-orders-1", "cluster": "orders", "operation": "scale_in", "step": "PlanOnly"}
-    assert list(invoked(aws, "twin", "select_idle_replica", asked)["candidates"]) == [bases["twin"]]
+    assert list(invoked(aws, "twin", "select_idle_replicas", asked)["candidates"]) == [bases["twin"]]
     invoked(aws, "twin", "forecast_load", {"cluster": "orders"})
     published = {
         name: len(aws.cloudwatch.list_metrics(Namespace=f"Peaker/{name}")["Metrics"]) for name in ENVIRONMENTS

@@ -101,7 +101,7 @@ def test_only_who_takes_replicas_out_deletes_records_and_health_checks() -> None
             "sweep_orphans",
             "deregister_replica",
             "retire_replica",
-            "restore_replica",  # what booted anew leaves before its database is started
+            "undo_removal",  # what booted anew leaves before its database is started
         }
 
 

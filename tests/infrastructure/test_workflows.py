@@ -26,8 +26,8 @@ CALLEES = {f"{one.pascal_name}Arn" for one in FUNCTIONS} | {
 
 
 def spoilt(monkeypatch: pytest.MonkeyPatch, folder: Path, *path: str, value: Any) -> None:
-    """A synth's scale_in has another value at a place of one of its states; what it writes goes to the folder."""
-    machine = expand("scale_in")
+    """A synth's remove_replica has another value at a place of one of its states; what it writes goes to the folder."""
+    machine = expand("remove_replica")
     place = machine["States"]
     for key in path[:-1]:
         place = place[key]
@@ -55,11 +55,11 @@ def test_every_problem_of_a_structure_is_told_with_the_expanded_file(
 ) -> None:
     spoilt(monkeypatch, tmp_path, "DrainReplica", "Retry", value=[])
     with pytest.raises(WorkflowError) as refused:
-        checked_definition("scale_in", CALLEES)
+        checked_definition("remove_replica", CALLEES)
     lines = str(refused.value).splitlines()
-    assert "statemachines/scale_in.yaml: DrainReplica: has no Retry" in lines
-    assert "statemachines/scale_in.yaml: DrainReplica: does not retry Lambda.Unknown" in lines
-    assert lines[-1] == f"expanded: {tmp_path / 'scale_in.asl.json'}"
+    assert "statemachines/remove_replica.yaml: DrainReplica: has no Retry" in lines
+    assert "statemachines/remove_replica.yaml: DrainReplica: does not retry Lambda.Unknown" in lines
+    assert lines[-1] == f"expanded: {tmp_path / 'remove_replica.asl.json'}"
 
 
 def test_integration_without_permission_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_integration_without_permission_is_refused(monkeypatch: pytest.MonkeyPat
     with pytest.raises(
         WorkflowError, match=r"RetireReplica: calls .*terminateInstances, for which no permission"
     ):
-        checked_definition("scale_in", CALLEES)
+        checked_definition("remove_replica", CALLEES)
 
 
 def test_a_synth_leaves_the_full_definitions_for_people(assembly: Assembly) -> None:

@@ -31,6 +31,13 @@ def peak(cloud: WorkflowCloud, **changes: Any) -> tuple[Cluster, str]:
     return cluster, instance_id
 
 
+def state_of_member(cloud: WorkflowCloud, cluster: Cluster) -> str | None:
+    """Where the execution of the only member of the cluster's newest retirement is."""
+    listed = cloud.client("stepfunctions").list_executions(stateMachineArn=cloud.machines["remove_replica"])
+    mine = [one for one in listed["executions"] if f"-{cluster.name}-" in one["name"]]
+    return cloud.last_state(mine[0]) if mine else None
+
+
 def row_of(cloud: WorkflowCloud, cluster: Cluster, instance_id: str) -> dict[str, Any]:
     found = [one for one in cloud.rows(f"cluster#{cluster.name}") if one["sk"] == f"replica#{instance_id}"]
     return {**found[0], "parking": json.loads(found[0].get("parking") or "null")}
@@ -106,11 +113,8 @@ def test_a_parked_replica_that_is_asked_for_by_name_is_retired_at_any_load(cloud
     planned = cloud.run("scale_in", {"cluster": cluster.name, "replica": instance_id, "mode": "plan"})[
         "document"
     ]
-    assert (planned["parked"], planned["objections"], planned["text"]) == (
-        True,
-        [],
-        f"would retire {instance_id}",
-    )
+    assert planned["text"] == f"would retire {instance_id}"
+    assert [one["objections"] for one in planned["planned"]] == [[]]
     execution = cloud.run("scale_in", {"cluster": cluster.name, "replica": instance_id})
     assert cloud.last_state(execution) == "ReplicaRetired", execution
     assert cloud.made_by_peaker(cluster) == []
@@ -121,7 +125,7 @@ def test_plan_mode_shows_both_ways_in_seconds_and_usd(cloud: WorkflowCloud) -> N
     cluster, instance_id = peak(cloud)
     planned = cloud.run("scale_in", {"cluster": cluster.name, "mode": "plan"})["document"]
     assert planned["text"] == f"would park {instance_id}"
-    figures = planned["disposal"]["figures"]
+    figures = planned["planned"][0]["disposal"]["figures"]
     assert figures["return_seconds"] < figures["build_seconds"]
     assert figures["parked_hourly_usd"] < figures["serving_hourly_usd"]
     assert planned["figures"][instance_id]["zone"] == "us-east-1a"
@@ -268,7 +272,7 @@ def test_a_guard_that_is_broken_before_the_run_leaves_everything_as_it_is(
 def test_activity_while_drained_brings_it_back(cloud: WorkflowCloud, sample: dict[str, Any]) -> None:
     cluster, instance_id = peak(cloud, retirement={"idle_seconds": 28_800, "park": "never"})
     arn = cloud.start("scale_in", {"cluster": cluster.name})
-    cloud.eventually(lambda: cloud.last_state({"executionArn": arn}) == "ConfirmIdle", 60)
+    cloud.eventually(lambda: state_of_member(cloud, cluster) == "ConfirmIdle", 60)
     cloud.answers.script("drain_replica", sample)
     execution = cloud.finish(arn)
     assert (execution["status"], execution["error"]) == ("FAILED", "ActivityWhileDrained"), execution
@@ -288,21 +292,22 @@ def test_a_forced_cut_says_how_many_connections_it_cut(cloud: WorkflowCloud) -> 
 
 # -- a fault at every state -------------------------------------------------------------------------------------
 
-SCALE_IN = MACHINES["scale_in"]
 IN_TASKS = {
-    state.name: handler_of(state) for state in structure.states(SCALE_IN) if state.body["Type"] == "Task"
+    state.name: handler_of(state)
+    for workflow in ("scale_in", "remove_replica")
+    for state in structure.states(MACHINES[workflow])
+    if state.body["Type"] == "Task" and "FunctionName" in state.body["Arguments"]
 }
 # Before the lease; compensations; and what only the retiring way has (tests of their own: test_scale_in.py).
 IN_ELSEWHERE = {
     "ValidateRequest", "PlanOnly", "CheckSurplus", "AcquireLease", "ReleaseUnseenLease", "ReleaseLease",
-    "RetireReplica", "FenceScaleIn", "RestoreReplica", "RecordFailure", "ReleaseLeaseAfterFailure", "FinishRetirement",
-    "RecordLateRetirement", "ReleaseLeaseAfterLateRetirement", "RecordLateParking",
-    "ReleaseLeaseAfterLateParking", "RecordReceipt", "RecordRestoreIncomplete",
-    "ReleaseLeaseAfterIncompleteRestore", "RecordRefusal", "ReleaseUnusedLease",
+    "RetireReplica", "FenceScaleIn", "UndoScaleIn", "RecordFailure", "ReleaseLeaseAfterFailure", "RecordReceipt",
+    "RecordUndoIncomplete", "ReleaseLeaseAfterIncompleteUndo", "RecordRefusal", "ReleaseUnusedLease", "SumUpRemoval",
+    "FenceMember", "UndoRemoval", "RecordMember", "RecordMemberRefused", "RecordMemberUndone", "RecordMemberLeft",
 }  # fmt: skip
 IN_STEPS = [name for name in IN_TASKS if name not in IN_ELSEWHERE]
 IN_CASES = [(name, "before") for name in IN_STEPS] + [
-    (name, "after") for name in IN_STEPS if name not in {"ParkReplica", "SelectIdleReplica"}
+    (name, "after") for name in IN_STEPS if name not in {"ParkReplica", "SelectIdleReplicas"}
 ]
 
 
@@ -344,7 +349,7 @@ def test_a_fault_after_the_parking_leaves_it_parked_and_says_so(cloud: WorkflowC
     cluster, instance_id = peak(cloud)
     cloud.cloud.faults.add("lambda:record_receipt", FATAL, "on purpose")
     execution = cloud.run("scale_in", {"cluster": cluster.name})
-    assert cloud.last_state(execution) == "ReplicaParkedAfterFailure", execution
+    assert cloud.last_state(execution) == "ReplicaGoneAfterFailure", execution
     assert_parked(cloud, cluster, instance_id)
     assert latest_receipt(cloud, cluster, "scale-in")["outcome"] == "rolled_forward"
 

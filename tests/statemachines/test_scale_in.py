@@ -48,7 +48,7 @@ def test_an_idle_peak_replica_goes_with_all_that_was_made_for_it(
     receipt = cloud.receipt(run_id)
     steps = {step["step"]: step for step in receipt["steps"]}
     assert set(steps) >= {
-        "SelectIdleReplica",
+        "SelectIdleReplicas",
         "GuardRetirement",
         "DeregisterReplica",
         "DrainReplica",
@@ -57,6 +57,22 @@ def test_an_idle_peak_replica_goes_with_all_that_was_made_for_it(
     assert steps["DrainReplica"]["numbers"]["connections"] == 0
     rows = {row["sk"]: row for row in cloud.rows(f"cluster#{cluster.name}")}
     assert rows[f"replica#{peak}"]["state"] == "retired"
+
+
+def test_two_that_nobody_needs_leave_side_by_side_in_one_run(cloud: WorkflowCloud) -> None:
+    cluster = cloud.cluster()
+    peaks = {cloud.peak_replica(cluster), cloud.peak_replica(cluster, by="beside-built")}
+    cloud.set_load(cluster, 50, 1)
+    execution = cloud.run("scale_in", {"cluster": cluster.name, "count": 2})
+    assert cloud.last_state(execution) == "ReplicaRetired", execution
+    assert cloud.made_by_peaker(cluster) == []
+    assert cloud.health(cluster) == {cluster.base_id: "healthy"}
+    assert cloud.lease_is_free(cluster)
+    [run_id] = [run for run in cloud.runs(cluster) if run.startswith("scale-in") and not run.endswith("-2")]
+    members = cloud.receipt(run_id)["members"]
+    assert {one["instance_id"] for one in members} == peaks
+    assert [(one["state"], one["stands"]) for one in members] == [("gone", "retired")] * 2
+    assert cloud.receipt(f"{run_id}-2")["outcome"] == "succeeded"
 
 
 def test_a_volume_that_ec2_still_calls_attached_is_waited_for(
@@ -87,7 +103,8 @@ def test_plan_mode_names_the_replica_and_changes_nothing(
 ) -> None:
     cluster, peak = idle
     execution = cloud.run("scale_in", {"cluster": cluster.name, "mode": "plan"})
-    assert (execution["document"]["replica"], execution["document"]["objections"]) == (peak, [])
+    [planned] = execution["document"]["planned"]
+    assert (planned["replica"], planned["objections"]) == (peak, [])
     assert_still_serving(cloud, cluster, peak)
 
 
@@ -176,7 +193,7 @@ def test_clients_that_stay_past_the_limit_bring_the_replica_back(cloud: Workflow
 @pytest.mark.parametrize(
     ("handler", "when", "step"),
     [
-        ("select_idle_replica", "before", "SelectIdleReplica"),
+        ("select_idle_replicas", "before", "SelectIdleReplicas"),
         pytest.param("guard_retirement", "before", "GuardRetirement", marks=pytest.mark.every_state),
         pytest.param("deregister_replica", "before", "DeregisterReplica", marks=pytest.mark.every_state),
         ("deregister_replica", "after", "DeregisterReplica"),
@@ -205,7 +222,7 @@ def test_a_fault_past_the_point_of_no_return_finishes_the_retirement(
     cloud.cloud.faults.add(f"lambda:{handler}", FATAL, when="after")
     execution = cloud.run("scale_in", {"cluster": cluster.name})
     assert execution["status"] == "FAILED"
-    assert cloud.last_state(execution) == "ReplicaRetiredAfterFailure"
+    assert cloud.last_state(execution) == "ReplicaGoneAfterFailure"
     assert cloud.made_by_peaker(cluster) == []
     assert cloud.health(cluster) == {cluster.base_id: "healthy"}
     assert cloud.lease_is_free(cluster)

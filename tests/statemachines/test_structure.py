@@ -21,6 +21,7 @@ PEAKER = Path(structure.__file__).parents[1] / "functions" / "peaker"
 CALLEES = {f"{one.pascal_name}Arn" for one in FUNCTIONS} | {
     "PrewarmStateMachineArn",
     "AddReplicaStateMachineArn",
+    "RemoveReplicaStateMachineArn",
 }
 
 CHECKS: dict[str, Callable[[Any], list[str]]] = {
@@ -223,7 +224,7 @@ def test_roll_back_waits_for_every_function_of_the_workflows_that_may_have_been_
 
 def test_every_function_is_used_by_a_workflow_and_every_placeholder_is_a_function() -> None:
     wanted = set().union(*(structure.placeholders(one) for one in MACHINES.values()))
-    wanted -= {"PrewarmStateMachineArn", "AddReplicaStateMachineArn"}
+    wanted -= {"PrewarmStateMachineArn", "AddReplicaStateMachineArn", "RemoveReplicaStateMachineArn"}
     functions = {f"{one.pascal_name}Arn" for one in FUNCTIONS}
     by_schedule = {
         *(

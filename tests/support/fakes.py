@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -19,7 +19,7 @@ from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
 from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.planning.prices import EbsPrices
 from peaker.domain.reading import Known, Reading, Unknown
-from peaker.domain.replicas.fleet import ReplicaRow
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
 from peaker.domain.replicas.inventory import (
     CommandOutcome,
     CommandStatus,
@@ -628,6 +628,17 @@ class FakeLedger:
     def set_replica(self, holder: Holder, replica: ReplicaRow) -> None:
         self._check(holder)
         self._replicas.setdefault(replica.cluster, {})[replica.instance_id] = replica
+
+    def begin_exit(self, holder: Holder, replica: ReplicaRow, staying: Collection[str]) -> None:
+        with self._one_at_a_time:
+            rows = self.replicas(replica.cluster)
+            left = [
+                one for one in staying if one not in rows or rows[one].state is not ReplicaState.IN_SERVICE
+            ]
+            if left:
+                self._check(holder)
+                raise Throttled(f"{', '.join(left)} began to leave just now; count again")
+            self.set_replica(holder, replica)
 
     def replicas(self, cluster: str) -> dict[str, ReplicaRow]:
         return dict(self._replicas.get(cluster, {}))

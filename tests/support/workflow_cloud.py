@@ -54,7 +54,8 @@ WORKFLOWS = {
     "prewarm": (),
     "add_replica": ("prewarm",),
     "scale_out": ("add_replica",),
-    "scale_in": (),
+    "remove_replica": (),
+    "scale_in": ("remove_replica",),
     "roll_back": (),
 }
 HOST_ROLE = "peaker-replica"
@@ -296,9 +297,9 @@ class WorkflowCloud:
             made.append(str(volume_id))
         return made
 
-    def peak_replica(self, cluster: Cluster, size_gib: int = 4) -> str:
+    def peak_replica(self, cluster: Cluster, size_gib: int = 4, by: str = "built") -> str:
         """A peak replica in service as a scale-out leaves it: tagged, recorded in the ledger, registered."""
-        run_id = f"scale-out-{cluster.name}-built"
+        run_id = f"scale-out-{cluster.name}-{by}"
         tags = {
             "peaker:owner": ENVIRONMENT,
             "peaker:run-id": run_id,

@@ -56,8 +56,9 @@ WRONG_INPUTS: list[tuple[str, Any, set[str]]] = [
     ("scale_out", {**GOOD, "count": True}, {"count"}),
     ("scale_out", {**GOOD, "count": None}, {"count"}),
     ("scale_out", {**GOOD, "count": [1]}, {"count"}),
-    ("scale_in", {**GOOD, "count": 1}, {"count"}),
-    ("scale_in", {**GOOD, "count": 2}, {"count"}),
+    ("scale_in", {**GOOD, "count": 0}, {"count"}),
+    ("scale_in", {**GOOD, "count": 10**9}, {"count"}),
+    ("scale_in", {**GOOD, "count": 2, "replica": PEAK}, {"count"}),
     ("scale_in", {**GOOD, "count": "all"}, {"count"}),
     # replica
     ("scale_out", {**GOOD, "replica": PEAK}, {"replica"}),
@@ -100,5 +101,5 @@ WRONG_INPUTS: list[tuple[str, Any, set[str]]] = [
     ("scale_out", {"mode": "PLAN", "count": 0}, {"cluster", "mode", "count"}),
     ("scale_out", {"cluster": "ordres", "count": "2"}, {"cluster", "count"}),
     ("scale_out", {**GOOD, "count": 99, "mode": "x"}, {"count", "mode"}),
-    ("scale_in", {"cluster": "orders", "count": 1, "replica": "x", "kind": 1}, {"count", "replica", "kind"}),
+    ("scale_in", {"cluster": "orders", "count": 1, "replica": "x", "kind": 1}, {"replica", "kind"}),
 ]

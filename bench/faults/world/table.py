@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -42,6 +42,19 @@ class MemoryTable(LedgerTable):
 
     def put(self, holder: Holder, item: Mapping[str, Any]) -> None:
         self._require_lease(holder)
+        self._put(item)
+
+    def put_while(
+        self,
+        holder: Holder,
+        item: Mapping[str, Any],
+        keys: Collection[tuple[str, str]],
+        name: str,
+        value: str,
+    ) -> None:
+        self._require_lease(holder)
+        if any((self.get(*key) or {}).get(name) != value for key in keys):
+            raise ConditionFailed
         self._put(item)
 
     def update(

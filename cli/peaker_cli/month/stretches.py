@@ -1,7 +1,8 @@
 """Receipts as stretches of time: when each peak replica ran, when it stood parked, and what each stretch cost. Pure.
 
 A replica has several receipts: of the run that made it ready, and of the one that took it away, whose cost has all
-hours since the start. Of each stretch the last receipt counts, once.
+hours since the start. Of each stretch the last receipt counts, once. Each member of a batch has a receipt; that of the
+first one is the batch's.
 """
 
 from __future__ import annotations
@@ -77,15 +78,24 @@ def stretches_of(receipts: Iterable[Mapping[str, Any]]) -> list[Stretch]:
             continue
         if receipt["operation"] == "scale_out":
             found.append(_begun(receipt))
-        elif receipt["operation"] == "scale_in" and receipt["outcome"] in _SERVES:
+        elif receipt["operation"] == "scale_in" and _did_its_work(receipt):
             _end(found, receipt)
     return sorted(found, key=lambda one: (one.since, one.replica))
+
+
+def _did_its_work(receipt: Mapping[str, Any]) -> bool:
+    """Whether the receipt's own replica serves, or has gone, as it was to; the batch may have ended otherwise."""
+    of_batch = {one["run_id"]: one["state"] for one in receipt.get("members") or ()}
+    own = of_batch.get(receipt["run_id"])
+    if own is None:
+        return receipt["outcome"] in _SERVES
+    return bool(own == ("in_service" if receipt["operation"] == "scale_out" else "gone"))
 
 
 def _begun(receipt: Mapping[str, Any]) -> Stretch:
     cost, finished = receipt["cost"], from_iso(str(receipt["finished_at"]))
     plan, lead = receipt.get("plan") or {}, receipt.get("forecast_lead") or {}
-    failed = receipt["outcome"] not in _SERVES
+    failed = not _did_its_work(receipt)
     returned = receipt["replica"]["built_by"] != receipt["run_id"]
     return Stretch(
         replica=str(receipt["replica"]["instance_id"]),
@@ -133,7 +143,7 @@ def parked_times(
     found = []
     for receipt in receipts:
         parking = receipt.get("parking")
-        if not parking or parking["action"] != "park" or receipt["outcome"] not in _SERVES:
+        if not parking or parking["action"] != "park" or not _did_its_work(receipt):
             continue
         if receipt.get("replica") is None:
             continue

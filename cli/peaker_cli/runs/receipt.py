@@ -75,13 +75,21 @@ def _members(receipt: dict[str, Any]) -> list[str]:
     if len(members) < 2:
         return []
     return [
-        f"member {one['number']}: {one['method']}, {one['state'].replace('_', ' ')}"
+        f"member {one['number']}: {_how(one)}"
         + (f", {one['instance_id']}" if one["instance_id"] else "")
         + (f", serves since {_clock(one['serving_at'])}" if one["serving_at"] else "")
         + (f": {one['failure']}" if one["failure"] else "")
         + ("" if one["run_id"] == receipt["run_id"] else f" ({one['run_id']})")
         for one in members
     ]
+
+
+def _how(member: dict[str, Any]) -> str:
+    """`build, in service`; of one that was to go where it stands, and that it was refused where it was."""
+    if member["method"] is not None:
+        return f"{member['method']}, {member['state'].replace('_', ' ')}"
+    stands = str(member.get("stands") or member["state"]).replace("_", " ")
+    return stands if member["state"] in ("gone", "in_service") else f"{stands}, {member['state']}"
 
 
 def _cost(receipt: dict[str, Any]) -> str:

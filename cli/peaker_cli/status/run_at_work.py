@@ -42,7 +42,7 @@ class RunAtWork:
 
 @dataclass(frozen=True)
 class MemberStatus:
-    """One replica of a batch of several: built or returned, where it stands, and the step that it is in."""
+    """One replica of a batch of several: built, returned or removed, where it stands, and the step that it is in."""
 
     run_id: str
     number: int
@@ -107,7 +107,7 @@ def _members(found: RunAtWork, settings: ClusterSettings, now: datetime) -> Iter
             yield MemberStatus(
                 one.run.run_id,
                 member.number,
-                member.method.value,
+                "remove" if member.method is None else member.method.value,
                 member.state,
                 progress,
                 _awaited(one.run, now),

@@ -143,7 +143,7 @@ def test_only_undo_and_retirement_terminate_and_delete_volumes() -> None:
     """I1"""
     for permission in (Permission.TERMINATE_INSTANCES, Permission.DELETE_VOLUMES):
         may = {definition.name for definition in FUNCTIONS if permission in definition.permissions}
-        assert may == {"undo_run", "sweep_orphans", "retire_replica"}
+        assert may == {"undo_run", "undo_removal", "sweep_orphans", "retire_replica"}
 
 
 def test_commands_reach_only_own_documents_and_replicas_of_own_clusters() -> None:

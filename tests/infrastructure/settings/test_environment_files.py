@@ -546,8 +546,8 @@ NOT_YET = {one.__name__ for one in errors.NotYet.__subclasses__()}
 
 def test_what_may_be_waited_for_is_waited_for() -> None:
     for workflow, step in (
-        ("scale_in", "DrainReplica"),
-        ("scale_in", "ConfirmIdle"),
+        ("remove_replica", "DrainReplica"),
+        ("remove_replica", "ConfirmIdle"),
         ("add_replica", "RampTraffic"),
     ):
         [state] = [one for one in structure.states(MACHINES[workflow]) if one.name == step]

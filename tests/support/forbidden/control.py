@@ -15,7 +15,11 @@ from tests.support.forbidden.roles import Role
 from tests.support.forbidden.setting import FOREIGN_ROLE, OTHER, Setting
 from tests.support.workflows import MACHINES
 
-CHILDREN = {"scale_out": ("add_replica",), "add_replica": ("prewarm",)}
+CHILDREN = {
+    "scale_out": ("add_replica",),
+    "add_replica": ("prewarm",),
+    "scale_in": ("remove_replica",),
+}
 EVERYTHING = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}'
 Action = Callable[[Any], object]
 

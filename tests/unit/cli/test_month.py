@@ -77,6 +77,28 @@ def test_a_build_that_failed_costs_and_serves_nobody() -> None:
     assert found["always_on"]["peak_replicas"] == 0
 
 
+def members(*states: str) -> list[dict[str, Any]]:
+    return [{"run_id": name, "state": state} for name, state in zip(("in", "in-2"), states, strict=True)]
+
+
+def test_of_a_batch_that_ended_partly_each_replica_counts_as_it_went_itself() -> None:
+    """The batch's receipt is that of its first member: gone in the first story, put back in the second."""
+    built = receipt("scale_out", 1, 1)
+    ended = receipt("scale_in", 5, 5, run_id="in", outcome="partly", members=members("gone", "in_service"))
+    assert bill(month(built, ended))["peak"]["replica_hours"] == 5
+    stayed = receipt("scale_in", 5, 5, run_id="in", outcome="partly", members=members("in_service", "gone"))
+    until = EIGHT + timedelta(hours=9)
+    assert bill(month(built, stayed, until=until))["peak"]["replica_hours"] == 9
+
+
+def test_a_member_that_serves_has_not_failed_though_its_batch_came_partly() -> None:
+    came = [{"run_id": "run-1", "state": "in_service"}, {"run_id": "run-1-2", "state": "gone"}]
+    found = bill(
+        month(receipt("scale_out", 1, 1, outcome="partly", members=came), until=EIGHT + timedelta(hours=4))
+    )
+    assert (found["peak"]["usd"], found["peak"]["failed_usd"]) == (6.0, 0.0)
+
+
 def test_it_stands_parked_until_it_returns_or_is_retired() -> None:
     built, parked = receipt("scale_out", 1, 1), parked_after(2, 2)
     back = receipt("scale_out", 0.2, 10.2, run_id="back")

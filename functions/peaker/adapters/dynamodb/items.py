@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -118,6 +118,32 @@ class LedgerTable:
     def put(self, holder: Holder, item: Mapping[str, Any]) -> None:
         """Put one item over what is there. Raises LeaseLost without the lease."""
         self._transact(holder, [{"Put": {"TableName": self._table, "Item": self._wire(item)}}])
+
+    def put_while(
+        self,
+        holder: Holder,
+        item: Mapping[str, Any],
+        keys: Collection[tuple[str, str]],
+        name: str,
+        value: str,
+    ) -> None:
+        """Put one item while the attribute `name` of each of `keys` (pk, sk) has this value, in one transaction.
+
+        Raises ConditionFailed where one has not, LeaseLost without the lease. A transaction holds 100 actions.
+        """
+        checks: list[TransactWriteItemTypeDef] = [
+            {
+                "ConditionCheck": {
+                    "TableName": self._table,
+                    "Key": self._wire({"pk": pk, "sk": sk}),
+                    "ConditionExpression": "#name = :value",
+                    "ExpressionAttributeNames": {"#name": name},
+                    "ExpressionAttributeValues": self._wire({":value": value}),
+                }
+            }
+            for pk, sk in keys
+        ]
+        self._transact(holder, [{"Put": {"TableName": self._table, "Item": self._wire(item)}}, *checks])
 
     def update(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -33,7 +33,7 @@ from peaker.domain.runs.ledger import (
     find,
 )
 from peaker.domain.storage.snapshot_sets import SnapshotSet
-from peaker_contract.errors import LedgerInconsistent
+from peaker_contract.errors import LedgerInconsistent, Throttled
 
 _COLUMNS = frozenset({
     "pk", "sk", "run_id", "cluster", "operation", "trigger", "outcome", "started_at", "finished_at", "expires_at",
@@ -170,19 +170,19 @@ class DynamoDbLedger:
         return sorted(rows, key=lambda row: (row.number, row.kind, row.name))
 
     def set_replica(self, holder: Holder, replica: ReplicaRow) -> None:
-        self._table.put(
-            holder,
-            {
-                "pk": cluster_key(replica.cluster),
-                "sk": f"replica#{replica.instance_id}",
-                "instance_id": replica.instance_id,
-                "run_id": replica.run_id,
-                "state": replica.state.value,
-                "changed_at": to_iso(replica.changed_at),
-                "parking": None if replica.parking is None else to_json(_parking_document(replica.parking)),
-                "unhealthy_since": replica.unhealthy_since and to_iso(replica.unhealthy_since),
-            },
-        )
+        self._table.put(holder, _replica_item(replica))
+
+    def begin_exit(self, holder: Holder, replica: ReplicaRow, staying: Collection[str]) -> None:
+        keys = [(cluster_key(replica.cluster), _replica_key(one)) for one in staying]
+        try:
+            self._table.put_while(
+                holder, _replica_item(replica), keys, "state", ReplicaState.IN_SERVICE.value
+            )
+        except ConditionFailed as left:
+            raise Throttled(
+                f"one of {', '.join(staying)}, on which {replica.instance_id} counts, began to leave just now; "
+                "count again"
+            ) from left
 
     def replicas(self, cluster: str) -> dict[str, ReplicaRow]:
         with understood(LedgerInconsistent, f"a replica in the ledger of {cluster}"):
@@ -261,6 +261,23 @@ def _parts(item: Mapping[str, Any]) -> dict[str, str]:
 
 def _index_key(started_at: datetime, run_id: str) -> str:
     return f"run#{to_iso(started_at)}#{run_id}"
+
+
+def _replica_key(instance_id: str) -> str:
+    return f"replica#{instance_id}"
+
+
+def _replica_item(replica: ReplicaRow) -> dict[str, Any]:
+    return {
+        "pk": cluster_key(replica.cluster),
+        "sk": _replica_key(replica.instance_id),
+        "instance_id": replica.instance_id,
+        "run_id": replica.run_id,
+        "state": replica.state.value,
+        "changed_at": to_iso(replica.changed_at),
+        "parking": None if replica.parking is None else to_json(_parking_document(replica.parking)),
+        "unhealthy_since": replica.unhealthy_since and to_iso(replica.unhealthy_since),
+    }
 
 
 def _resource_key(row: ResourceRow) -> str:

@@ -105,6 +105,11 @@ class Replica:
         return self.ledger_row is not None and self.ledger_row.state is ReplicaState.BUILDING
 
     @property
+    def is_draining(self) -> bool:
+        """On its way out of service, as the ledger has it."""
+        return self.ledger_row is not None and self.ledger_row.state is ReplicaState.DRAINING
+
+    @property
     def is_parked(self) -> bool:
         """Stopped with its warm volumes, as the ledger has it."""
         return self.ledger_row is not None and self.ledger_row.state is ReplicaState.PARKED
@@ -132,6 +137,11 @@ class FleetState:
     @property
     def serving(self) -> tuple[Replica, ...]:
         return tuple(replica for replica in self.replicas if replica.is_serving)
+
+    @property
+    def staying(self) -> tuple[Replica, ...]:
+        """Those that serve and are not on their way out: one that drains by the ledger may be gone the next moment."""
+        return tuple(one for one in self.serving if not one.is_draining)
 
     @property
     def building(self) -> tuple[Replica, ...]:

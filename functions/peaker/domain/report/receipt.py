@@ -98,17 +98,20 @@ class ForecastLead(ReceiptPart):
 class ReceiptMember(ReceiptPart):
     """One replica of a batch: how it came, where it stands, and when it served; the failure as a sentence.
 
-    `outcome` is its plan's lead time against what came of it; None for one that never served.
+    `method` is None for one that was to go; `stands` is how the ledger's row of the replica has it: one that has gone
+    is parked or retired. `outcome` is its plan's lead time against what came of it; None for one that
+    never served.
     """
 
     run_id: str
     number: int
-    method: str
+    method: str | None
     state: str
     instance_id: str | None
     serving_at: datetime | None
     failure: str | None
     outcome: PlanOutcome | None = None
+    stands: str | None = None
 
 
 class Receipt(ReceiptPart):
@@ -190,15 +193,18 @@ def receipt_member(
     member = run.part(Member)
     if member is None:
         return None
+    served, method = _served(steps), member.method
+    plan = run.part(ScaleOutPlan)
     return ReceiptMember(
         run_id=run.run_id,
         number=member.number,
-        method=member.method.value,
+        method=None if method is None else method.value,
         state=member.state,
         instance_id=None if replica is None else replica.instance_id,
-        serving_at=_served(steps),
-        outcome=plan_outcome(run.part(ScaleOutPlan), member.method, steps, of_batch, _served(steps)),
+        serving_at=served,
+        outcome=None if method is None else plan_outcome(plan, method, steps, of_batch, served),
         failure=None if member.failure is None else member.failure.sentence,
+        stands=None if replica is None else replica.state.value,
     )
 
 

@@ -1,7 +1,8 @@
-"""A batch: one run that brings several replicas into service, and its members. Pure.
+"""A batch: one run that brings several replicas into service, or takes several out of it, and its members. Pure.
 
-The run `R` has the lease, the donor and the snapshot set. Its first member works in the run's own rows, the others in
-rows of their own, `R-2`, `R-3`: steps, resources and tags are a member's, so that one is undone without the others.
+The run `R` has the lease, and of a `scale_out` the donor and the snapshot set. Its first member works in the run's own
+rows, the others in rows of their own, `R-2`, `R-3`: steps, resources and tags are a member's, so that one is undone
+without the others.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
+from peaker.domain.runs.execution_input import Operation
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunPart
 from peaker.domain.runs.run import Outcome
@@ -19,13 +21,14 @@ from peaker_contract.steps import Method
 # most, their starts fit into the history of one execution.
 TRIES = 2
 
-MemberState = Literal["at_work", "in_service", "gone", "left"]
+MemberState = Literal["at_work", "in_service", "gone", "refused", "left"]
 
 
 class Batch(RunPart):
-    """What the run is to bring into service, and its members by the round in which they began.
+    """What the run is to bring into service or to take out of it, and its members by the round in which they began.
 
-    What is missing is tried again for as long as it would serve by `deadline`.
+    What is missing is tried again for as long as it would serve by `deadline`. For those that are to go that is when
+    they were chosen: what stays in service is no shortage.
     """
 
     ledger_name = "batch"
@@ -41,13 +44,17 @@ class Batch(RunPart):
 
 
 class Member(RunPart):
-    """One replica of a batch. `gone`: undone, nothing of it is left; `left`: its undo did not end."""
+    """One replica of a batch. `method` is how it comes; None for one that is to go.
+
+    `gone`: of one that was to come nothing is left; one that was to go is parked or retired. `in_service`: it serves,
+    or serves again. `refused`: the guard left one alone that was to go. `left`: its undo did not end.
+    """
 
     ledger_name = "member"
 
     batch: str
     number: int
-    method: Method
+    method: Method | None = None
     state: MemberState = "at_work"
     failure: Failure | None = None
 
@@ -57,11 +64,14 @@ def member_run_id(batch: str, number: int) -> str:
     return batch if number == 1 else f"{batch}-{number}"
 
 
-def state_after(outcome: Outcome) -> MemberState:
+def state_after(operation: Operation, outcome: Outcome) -> MemberState:
     """Where a member stands once its work or its undo has ended so."""
-    if outcome in ("succeeded", "rolled_forward"):
-        return "in_service"
-    return "left" if outcome == "undo_incomplete" else "gone"
+    if outcome == "undo_incomplete":
+        return "left"
+    if operation == "scale_in" and outcome == "refused":
+        return "refused"
+    did_its_work = outcome in ("succeeded", "rolled_forward")
+    return "in_service" if did_its_work == (operation == "scale_out") else "gone"
 
 
 def outcome_of(wanted: int, members: Sequence[Member]) -> Outcome:
@@ -75,3 +85,16 @@ def outcome_of(wanted: int, members: Sequence[Member]) -> Outcome:
         return "partly"
     late = any(one.state == "in_service" and one.failure is not None for one in members)
     return "rolled_forward" if late else "succeeded"
+
+
+def outcome_of_removal(members: Sequence[Member]) -> Outcome:
+    """How a batch stands whose members were to go and have all ended. One that the guard left alone is no failure."""
+    if any(one.state in ("left", "at_work") for one in members):
+        return "undo_incomplete"
+    gone = [one for one in members if one.state == "gone"]
+    back = any(one.state == "in_service" for one in members)
+    if not gone:
+        return "rolled_back" if back else "refused"
+    if back:
+        return "partly"
+    return "rolled_forward" if any(one.failure is not None for one in gone) else "succeeded"

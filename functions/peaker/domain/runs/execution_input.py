@@ -23,7 +23,6 @@ _LONGEST_SHOWN = 60
 # By operation: the fields that belong to the other one, and why.
 _OF_THE_OTHER: Mapping[Operation, Mapping[str, str]] = {
     "scale_in": {
-        "count": "scale_in takes one replica away per execution",
         "ready_by": "only scale_out makes a replica ready",
     },
     "scale_out": {"replica": "only scale_in takes a replica"},
@@ -96,6 +95,7 @@ def execution_input_problems(given: Any, operation: Operation | None = None) -> 
     if isinstance(given, Mapping):
         found |= _of_the_other_workflow(given, operation)
         found |= {name: _not_allowed(name, None) for name in _nulls(given)}
+        found |= _more_than_the_named_one(given)
     try:
         ExecutionInput.model_validate(given)
     except ValidationError as error:
@@ -143,6 +143,13 @@ def _of_the_other_workflow(given: Mapping[Any, Any], operation: Operation | None
         for field, why in _OF_THE_OTHER[operation].items()
         if field in given
     }
+
+
+def _more_than_the_named_one(given: Mapping[Any, Any]) -> dict[str, str]:
+    count = given.get("count", 1)
+    if given.get("replica") is None or count == 1:
+        return {}
+    return {"count": f"given {shown(count)}; replica names the one that is to go: leave the field out"}
 
 
 def _nulls(given: Mapping[Any, Any]) -> list[str]:

@@ -105,9 +105,14 @@ class RecordStep(StepInput):
 
 
 class SelectStep(StepInput):
-    """SelectIdleReplica: with a lease in act mode, without one in plan mode; `replica` is the one asked for."""
+    """SelectIdleReplicas: with a lease in act mode, without one in plan mode; `replica` is the one asked for.
+
+    `count` is how many a person asks for; an automatic start takes all that are to spare.
+    """
 
     replica: str | None = None
+    count: int = 1
+    trigger: Trigger = Trigger()
 
 
 class SurplusStep(StepInput):

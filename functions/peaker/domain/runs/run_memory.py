@@ -41,6 +41,14 @@ class RunReplica(RunPart):
     follows: str | None = None
 
 
+class Removal(RunPart):
+    """The replicas that the run chose to take away, in the order of its members, once and for all."""
+
+    ledger_name = "removal"
+
+    replicas: tuple[RunReplica, ...]
+
+
 class Placement(RunPart):
     """Where the run builds: the zone that had room for the instance, and the type. Volumes follow the zone.
 

@@ -192,7 +192,7 @@ def guard_removal(
         f"the health of {one.instance_id} is {one.health_text}; what is unknown is held (I4)"
         for one in unknown
     ]
-    others = [one for one in fleet.serving if one.instance_id != replica.instance_id]
+    others = [one for one in fleet.staying if one.instance_id != replica.instance_id]
     if len(others) < settings.min_replicas:
         reasons.append(
             f"{len(others)} other replicas serve, fewer than min_replicas {settings.min_replicas} (I3)"
@@ -227,9 +227,9 @@ def guard_load(
 ) -> list[str]:
     """Reasons why the load forbids that this replica goes; empty when it allows it (I4, I8).
 
-    Counted are the others: the replica itself may be deregistered already.
+    Counted are the others that stay: the replica itself may be deregistered already, and another may go beside it.
     """
-    remaining = sum(one.instance_id != instance_id for one in fleet.serving)
+    remaining = sum(one.instance_id != instance_id for one in fleet.staying)
     capacity = remaining * settings.capacity_per_replica
     reasons: list[str] = []
     if isinstance(load.measured, Unknown):

@@ -7,7 +7,7 @@ from peaker.domain.replicas import donor as rules
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor, Source
 from peaker.ports import Ports
-from peaker.usecases.plan.gather_fleet import gather_fleet
+from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_memory import approved_plan, settled
 from peaker_contract.errors import NoDonor
@@ -37,7 +37,8 @@ def require_donor(ports: Ports, step: StepInput) -> Donor:
 
 def choose_donor_by(ports: Ports, step: StepInput, terms: rules.DonorTerms) -> Summary:
     """By these terms, for the rest of the run. Raises NoDonor."""
-    fleet = gather_fleet(ports, ports.clusters.settings(step.cluster), with_volumes=True)
+    settings = ports.clusters.settings(step.cluster)
+    fleet = possible_donors(ports, settings)
     choice = rules.donor_by(fleet, terms)
     if choice.donor is None:
         raise NoDonor(f"{step.cluster}: {choice.text}")

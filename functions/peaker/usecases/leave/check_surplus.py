@@ -8,9 +8,10 @@ from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.run import Summary, SurplusStep
-from peaker.domain.service.retirement import choose_idle_replica, guard_lifetime
+from peaker.domain.service.retirement import LoadEvidence, guard_lifetime
 from peaker.ports import Ports
-from peaker.usecases.leave.guard_retirement import removal_reasons
+from peaker.usecases.leave.guard_retirement import load_evidence, removal_reasons
+from peaker.usecases.leave.select_idle_replicas import idle_replicas
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.metrics import Metric
@@ -23,7 +24,7 @@ class SurplusChecked(Summary):
 
 
 def check_surplus(ports: Ports, step: SurplusStep) -> SurplusChecked:
-    """Writes nothing. SelectIdleReplica and GuardRetirement ask the same again once they hold the lease."""
+    """Writes nothing. SelectIdleReplicas and GuardRetirement ask the same again under the lease."""
     settings = ports.clusters.settings(step.cluster)
     found = why_no_surplus(ports, settings, step.trigger, gather_fleet(ports, settings))
     return SurplusChecked(text=found or f"{settings.name}: a replica may go", surplus=found is None)
@@ -42,16 +43,18 @@ def why_no_surplus(
     observing = ports.readings.published(settings, Metric.OBSERVING, now)
     if isinstance(observing, Known) and observing.value > 0:
         return f"{settings.name} is only observed (settings: observation), nothing is taken away by itself"
-    chosen = choose_idle_replica(fleet)
-    if chosen.replica is None:
-        return f"{settings.name}: {chosen.text}"
-    required = ports.readings.published(settings, Metric.REQUIRED_REPLICAS, now)
-    if chosen.replica.is_parked:
-        coming = len(fleet.serving) + len(fleet.coming)
+    load = load_evidence(ports, settings)
+    _, idle = idle_replicas(ports, settings, fleet, load, trigger)
+    if not idle.replicas:
+        return f"{settings.name}: {idle.choice.text}"
+    if idle.replicas[0].is_parked:
+        coming, required = len(fleet.serving) + len(fleet.coming), load.required_replicas
         if isinstance(required, Known) and required.value > coming:
             return f"{settings.name}: {required.value:g} replicas are needed, {coming} serve; scale_out goes first"
         return None
-    return _not_to_spare(ports, settings, trigger, now) or _guarded(ports, settings, fleet, chosen.replica)
+    return _not_to_spare(ports, settings, trigger, now) or _guarded(
+        ports, settings, fleet, idle.replicas[0], load
+    )
 
 
 def _not_to_spare(ports: Ports, settings: ClusterSettings, trigger: Trigger, now: datetime) -> str | None:
@@ -63,7 +66,9 @@ def _not_to_spare(ports: Ports, settings: ClusterSettings, trigger: Trigger, now
     return None
 
 
-def _guarded(ports: Ports, settings: ClusterSettings, fleet: FleetState, replica: Replica) -> str | None:
-    reasons = removal_reasons(ports, settings, fleet, replica.instance_id)
+def _guarded(
+    ports: Ports, settings: ClusterSettings, fleet: FleetState, replica: Replica, load: LoadEvidence
+) -> str | None:
+    reasons = removal_reasons(ports, settings, fleet, replica.instance_id, load)
     reasons += guard_lifetime(replica, settings, ports.clock.now())
     return f"{replica.instance_id}: {'; '.join(reasons)}" if reasons else None

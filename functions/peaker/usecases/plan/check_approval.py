@@ -8,7 +8,7 @@ from peaker.domain.reading import Unknown
 from peaker.domain.runs.approval import ApprovalAsked, ApprovalRow
 from peaker.domain.runs.run import PlanStep, Summary
 from peaker.ports import Ports
-from peaker.usecases.plan.gather_fleet import gather_fleet
+from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.plan_scale_out import as_many_as_missing, plan_text
 from peaker_contract.errors import ApprovalPending, ApprovalRefused
 
@@ -25,7 +25,7 @@ def check_approval(ports: Ports, step: PlanStep) -> ApprovalChecked:
     soon after a person's no. PlanScaleOut plans again under the lease, and holds that against what was approved.
     """
     settings = ports.clusters.settings(step.cluster)
-    plan = as_many_as_missing(ports, step, settings, gather_fleet(ports, settings, with_volumes=True))
+    plan = as_many_as_missing(ports, step, settings, possible_donors(ports, settings))
     if plan.approval is None:
         return ApprovalChecked(text=f"nobody needs to approve: {plan_text(plan)}", needed=False)
     _require_nobody_waits(ports, step)

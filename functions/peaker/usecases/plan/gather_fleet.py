@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from peaker.domain.reading import Unknown
@@ -20,16 +21,28 @@ _LEAVING = {"shutting-down", "terminated"}
 
 
 def gather_fleet(ports: Ports, settings: ClusterSettings, *, with_volumes: bool = False) -> FleetState:
-    """The fleet now. Volumes cost one call per replica and are read only when asked for.
-
-    No metric carries the lag of a replica, so it is Unknown here; PrepareDonor measures it on the host.
-    """
+    """The fleet now. Volumes cost one call per replica and are read only when asked for; lag is Unknown."""
     instances = ports.compute.instances_of_cluster(settings.name)
     health = ports.endpoint.health(settings)
     rows = ports.ledger.replicas(settings.name)
     volumes = ports.storage.volumes_of_instance if with_volumes else None
     at_work = _replicas_at_work(ports, settings.name, rows)
     return fleet_of(settings.name, ports.clock.now(), instances, health, rows, volumes, at_work)
+
+
+def possible_donors(ports: Ports, settings: ClusterSettings) -> FleetState:
+    """The fleet with volumes, and with the lag of those that get reads: one call per replica each.
+
+    The lag is what the newest of the scheduled checks heard (Unknown once three have passed); PrepareDonor measures it
+    on the host right before the snapshot.
+    """
+    fleet = gather_fleet(ports, settings, with_volumes=True)
+    lags = {
+        one.instance_id: ports.readings.lag_seconds(settings, one.instance_id, fleet.gathered_at)
+        for one in fleet.serving
+    }
+    known = (replace(one, lag_seconds=lags.get(one.instance_id, one.lag_seconds)) for one in fleet.replicas)
+    return replace(fleet, replicas=tuple(known))
 
 
 def source_of(ports: Ports, settings: ClusterSettings) -> Instance | Unknown:

@@ -17,7 +17,7 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, ResourceKind, RunRow, of_kind
 from peaker.domain.runs.run import Outcome, RoundStep, Summary
 from peaker.ports import Ports
-from peaker.usecases.plan.gather_fleet import gather_fleet
+from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.plan_scale_out import decided
 from peaker.usecases.run.batch_members import members_of
 from peaker.usecases.run.held_lease import holder_of
@@ -91,7 +91,7 @@ def _due(
     if len(batch.members) + missing > TRIES * batch.wanted:
         return None, f"{serving} of {batch.wanted} serve, and each was tried {TRIES} times"
     settings = ports.clusters.settings(step.cluster)
-    fleet: FleetState = gather_fleet(ports, settings, with_volumes=True)
+    fleet: FleetState = possible_donors(ports, settings)
     asked = run.request.ready_by
     plan = decided(ports, step, settings, fleet, missing, None if asked is None else from_iso(asked))
     # What was approved holds for all tries of its run.
@@ -138,7 +138,7 @@ def _given(ports: Ports, step: RoundStep, run_id: str, member: Member) -> dict[s
         "fencing_token": step.fencing_token,
         "batch": step.run_id,
         "member_token": ports.ledger.member_token(run_id),
-        "method": member.method.value,
+        "method": None if member.method is None else member.method.value,
     }
 
 

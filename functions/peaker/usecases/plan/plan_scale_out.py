@@ -25,7 +25,7 @@ from peaker.domain.storage.snapshot_sets import stored_gib
 from peaker.ports import Ports
 from peaker.usecases.plan.check_shortage import why_not_short
 from peaker.usecases.plan.cluster_prices import prices_for_plan
-from peaker.usecases.plan.gather_fleet import gather_fleet
+from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs, snapshot_history
 from peaker.usecases.plan.method_situation import instance_promise, method_situation
 from peaker.usecases.plan.plan_checks import plan_checks
@@ -49,7 +49,7 @@ def plan_scale_out(ports: Ports, step: PlanStep) -> Planned:
     Without a fencing token it writes nothing and returns the plan with its refusals.
     """
     settings = ports.clusters.settings(step.cluster)
-    fleet = gather_fleet(ports, settings, with_volumes=True)
+    fleet = possible_donors(ports, settings)
     approved = step.approved
     plan = as_many_as_missing(ports, step, settings, fleet, approved)
     plan = _with_first_set(ports, settings, plan)

@@ -56,7 +56,7 @@ def record_receipt(ports: Ports, step: RecordStep) -> Recorded:
     if member is not None and (step.batch is not None or member.batch != run.run_id):
         # Of a member that is undone once more, the step that failed first is what a person looks for.
         failure = member.failure or failure
-        ended = {"state": state_after(step.outcome), "failure": failure}
+        ended = {"state": state_after(step.operation, step.outcome), "failure": failure}
         ports.ledger.settle(holder_of(step), member.model_copy(update=ended))
         if step.batch == step.run_id:
             text = f"member {member.number}: {step.outcome}"

@@ -8,9 +8,8 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import UNFINISHED_OUTCOMES, Holder, RunRow
 from peaker.domain.runs.run import FailedStep, Outcome, RecordStep
 from peaker.ports import Ports
-from peaker.usecases.leave.restore_replica import restore_replica
-from peaker.usecases.leave.retire_replica import retire_replica
 from peaker.usecases.run.record_receipt import record_receipt
+from peaker.usecases.undo.undo_removal import undo_removal
 from peaker.usecases.undo.undo_run import undo_run
 
 
@@ -34,11 +33,7 @@ def end_run(ports: Ports, holder: Holder, run: RunRow, reason: str, failures: in
 def _undone(ports: Ports, step: FailedStep) -> Outcome:
     if step.operation == "scale_out":
         return undo_run(ports, step).outcome
-    restored = restore_replica(ports, step)
-    if restored.restored:
-        return restored.outcome
-    retire_replica(ports, step)
-    return "rolled_forward"
+    return undo_removal(ports, step).outcome
 
 
 def _step(ports: Ports, holder: Holder, run: RunRow, reason: str, failures: int) -> FailedStep:

@@ -70,10 +70,10 @@ def test_there_are_enough_wrong_inputs() -> None:
         ),
         (
             "scale_in",
-            {**GOOD, "count": 2},
-            "count: given 2; scale_in takes one replica away per execution: leave",
+            {**GOOD, "count": 2, "replica": "i-0123456789abcdef0"},
+            "count: given 2; replica names the one that is to go: leave the field out",
         ),
-        ("scale_in", {**GOOD, "counts": 2}, "Allowed are cluster, mode, replica, reason, trigger"),
+        ("scale_in", {**GOOD, "counts": 2}, "Allowed are cluster, mode, count, replica, reason, trigger"),
         ("scale_out", "orders", 'input: given "orders"; allowed is an object such as {"cluster": "orders"}'),
         ("scale_out", {**GOOD, "count": True}, "count: given true;"),
         ("scale_out", {**GOOD, "reason": "x" * 1000}, "... (1,002 characters)"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from peaker.domain.planning.plan import ScaleOutPlan, as_document
-from peaker.domain.reading import Unknown
+from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.execution_input import Trigger
@@ -37,7 +37,16 @@ from peaker.usecases.warm.report_prewarm import report_prewarm
 
 from peaker_contract import errors
 from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
-from tests.support.builders import BASE, RUN_ID, SOURCE, leased, orders, with_cluster
+from tests.support.builders import (
+    BASE,
+    RUN_ID,
+    SOURCE,
+    data_volumes_of,
+    instance,
+    leased,
+    orders,
+    with_cluster,
+)
 from tests.support.fakes import FakePorts, fake_ports
 
 ZONE_A, ZONE_B = "subnet-0a77000000000001a", "subnet-0a77000000000001b"
@@ -160,6 +169,27 @@ def test_the_package_goes_to_the_host_that_is_named(ports: FakePorts) -> None:
     install_host_package(ports, given)
     assert ports.commands.sent[0][:2] == ("install_host_package", BASE)
     assert ports.commands.parameters[0]["PackageSha256"] == "ab" * 32
+
+
+def test_the_lag_of_a_donor_is_known_when_it_is_chosen(ports: FakePorts) -> None:
+    """As the scheduled check heard it from the host; without one it is unknown, and says why."""
+    plan_scale_out(ports, plan_step(ports))
+    ports.readings.lags[BASE] = Known(0.4)
+    candidates = choose_donor(ports, step(ports, "ChooseDonor")).numbers["candidates"]
+    assert candidates[BASE] == "healthy, lag 0.4 s"
+    del ports.readings.lags[BASE]
+    candidates = choose_donor(ports, step(ports, "ChooseDonor")).numbers["candidates"]
+    assert candidates[BASE] == "healthy, lag unknown (no check has heard of it)"
+
+
+def test_of_two_healthy_replicas_the_plan_takes_the_one_that_lags_less(ports: FakePorts) -> None:
+    other = "i-000000000000b0002"
+    ports.compute.add(instance(other))
+    for volume in data_volumes_of(other):
+        ports.storage.add(volume)
+    ports.endpoint.set(other, TargetState.HEALTHY)
+    ports.readings.lags |= {BASE: Known(3.0), other: Known(0.5)}
+    assert plan_scale_out(ports, plan_step(ports)).plan["donor"] == other
 
 
 @pytest.mark.parametrize("lag", [6, None])

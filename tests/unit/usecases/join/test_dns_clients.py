@@ -13,7 +13,7 @@ from peaker.domain.runs.run import SelectStep, StepInput
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.leave.drain_replica import drain_replica
-from peaker.usecases.leave.select_idle_replica import select_idle_replica
+from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
 from peaker.usecases.plan.lead_time_inputs import lead_time_inputs
 from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.tear_down import TearDown, remove_targets
@@ -69,7 +69,7 @@ def test_the_lead_time_knows_how_long_a_ramp_by_name_takes() -> None:
 def draining(**changes: object) -> tuple[FakePorts, StepInput]:
     """A peak replica that has just left the endpoint, and the step that waits for its clients."""
     ports = with_peak(fake_ports(orders(read_endpoint=BY_NAME, **changes)))
-    select_idle_replica(ports, SelectStep(**step(ports, "SelectIdleReplica").model_dump()))
+    select_idle_replicas(ports, SelectStep(**step(ports, "SelectIdleReplicas").model_dump()))
     given = step(ports, "DrainReplica")
     now = ports.clock.now()
     ports.ledger.start_step(holder_of(given), "DrainReplica", now, lease_end(now))

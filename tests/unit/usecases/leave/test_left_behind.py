@@ -12,7 +12,7 @@ from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.run import PlanStep, SelectStep
 from peaker.usecases.leave.guard_retirement import guard_retirement
 from peaker.usecases.leave.retire_replica import retire_replica
-from peaker.usecases.leave.select_idle_replica import select_idle_replica
+from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
 from peaker.usecases.plan.check_shortage import check_shortage
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
@@ -92,16 +92,17 @@ def test_one_that_a_run_is_building_is_coming(ports: FakePorts) -> None:
 
 
 def selected(ports: FakePorts, name: str | None = PEAK) -> SelectStep:
-    return SelectStep(**step(ports, "SelectIdleReplica").model_dump(), replica=name)
+    return SelectStep(**step(ports, "SelectIdleReplicas").model_dump(), replica=name)
 
 
 @pytest.mark.parametrize("state", [ReplicaState.BUILDING, ReplicaState.DRAINING])
 def test_scale_in_takes_it_by_name_and_only_so(ports: FakePorts, state: ReplicaState) -> None:
     left_behind(ports, state)
     with pytest.raises(errors.NoIdleReplica, match=f"the ledger says {state.value}"):
-        select_idle_replica(ports, selected(ports, None))
-    found = select_idle_replica(ports, selected(ports))
-    assert (found.replica, found.out_of_service) == (PEAK, state is ReplicaState.BUILDING)
+        select_idle_replicas(ports, selected(ports, None))
+    found = select_idle_replicas(ports, selected(ports))
+    assert found.replicas == (PEAK,)
+    assert found.members[0]["out_of_service"] is (state is ReplicaState.BUILDING)
     guard_retirement(ports, step(ports, "GuardRetirement"))
 
 
@@ -111,8 +112,8 @@ def test_one_that_a_run_is_building_may_not_go(ports: FakePorts) -> None:
     asked = SelectStep(
         run_id="scale-in-2", cluster="orders", operation="scale_in", step="PlanOnly", replica=PEAK
     )
-    found = select_idle_replica(ports, asked)
-    assert found.replica is None
+    found = select_idle_replicas(ports, asked)
+    assert found.replicas == ()
     assert "a run is at work on it" in found.text
 
 
@@ -120,7 +121,7 @@ def test_one_left_in_the_making_is_retired_at_any_load(ports: FakePorts) -> None
     """It serves nobody: no load forbids it."""
     left_behind(ports, ReplicaState.BUILDING)
     ports.readings.measured = Known(10_000.0)
-    select_idle_replica(ports, selected(ports))
+    select_idle_replicas(ports, selected(ports))
     for _ in range(2):
         with pytest.raises(errors.RetirementInProgress):
             retire_replica(ports, step(ports, "RetireReplica"))
@@ -133,7 +134,7 @@ def test_one_left_in_the_making_is_retired_at_any_load(ports: FakePorts) -> None
 def test_one_left_in_the_middle_of_its_ramp_keeps_its_clients_until_they_have_gone(ports: FakePorts) -> None:
     left_behind(ports, ReplicaState.BUILDING)
     ports.endpoint.set_warming(PEAK, TargetState.HEALTHY)
-    select_idle_replica(ports, selected(ports))
+    select_idle_replicas(ports, selected(ports))
     for _ in range(2):
         with pytest.raises(errors.RetirementInProgress, match=f"target {PEAK}"):
             retire_replica(ports, step(ports, "RetireReplica"))
@@ -144,6 +145,6 @@ def test_the_last_that_serves_is_not_taken_by_name(ports: FakePorts) -> None:
     left_behind(ports, ReplicaState.BUILDING)
     base = ports.endpoint.targets["i-000000000000b0001"]
     ports.endpoint.targets["i-000000000000b0001"] = replace(base, state=TargetState.UNHEALTHY)
-    select_idle_replica(ports, selected(ports))
+    select_idle_replicas(ports, selected(ports))
     with pytest.raises(errors.RetirementRefused, match="0 other replicas serve"):
         guard_retirement(ports, step(ports, "GuardRetirement"))

@@ -30,7 +30,7 @@ from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.park_replica import Parked, park_replica
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import retire_replica
-from peaker.usecases.leave.select_idle_replica import select_idle_replica
+from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.record_receipt import record_receipt
@@ -65,7 +65,7 @@ def recorded(ports: FakePorts, name: str, **request: Any) -> StepInput:
 
 def drained(ports: FakePorts, statements: int = 40) -> None:
     """Selected, deregistered and drained; `statements` were counted so far."""
-    select_idle_replica(ports, SelectStep(**step(ports, "SelectIdleReplica").model_dump()))
+    select_idle_replicas(ports, SelectStep(**step(ports, "SelectIdleReplicas").model_dump()))
     deregister_replica(ports, step(ports, "DeregisterReplica"))
     ports.endpoint.finish_draining()
     clients(ports, 0, statements)
@@ -135,7 +135,7 @@ def test_any_activity_in_the_window_brings_it_back(
 def test_clients_that_a_forced_drain_will_cut_are_not_activity() -> None:
     limits = {"drain": {"limit_seconds": 0, "allow_forced": True}, "retirement": ALWAYS}
     ports = with_peak(fake_ports(orders(**limits)))
-    select_idle_replica(ports, SelectStep(**step(ports, "SelectIdleReplica").model_dump()))
+    select_idle_replicas(ports, SelectStep(**step(ports, "SelectIdleReplicas").model_dump()))
     deregister_replica(ports, step(ports, "DeregisterReplica"))
     clients(ports, 3, 7)
     given = recorded(ports, "DrainReplica")
@@ -230,7 +230,7 @@ def test_every_guard_is_asked_again_right_before_every_destructive_call(
     """What holds at selection is broken just before the call; the call is not made."""
     break_it, said = BREAKS[broken]
     if call == "deregister":
-        select_idle_replica(ports, SelectStep(**step(ports, "SelectIdleReplica").model_dump()))
+        select_idle_replicas(ports, SelectStep(**step(ports, "SelectIdleReplicas").model_dump()))
         attempt, name = deregister_replica, "DeregisterReplica"
     else:
         drained(ports)
@@ -308,9 +308,9 @@ def test_an_expired_parked_replica_is_the_next_to_go_at_any_load(ports: FakePort
     release_lease(ports, step(ports, "ReleaseLease"))
     ports.clock.advance(days=30)
     lose_the_metric(ports)
-    later = leased(ports, "SelectIdleReplica", "scale_in", "scale-in-orders-later")
-    found = select_idle_replica(ports, SelectStep(**later.model_dump()))
-    assert (found.replica, found.out_of_service) == (PEAK, True)
+    later = leased(ports, "SelectIdleReplicas", "scale_in", "scale-in-orders-later")
+    found = select_idle_replicas(ports, SelectStep(**later.model_dump()))
+    assert (found.replicas, found.members[0]["out_of_service"]) == ((PEAK,), True)
     for _ in range(6):
         try:
             retire_replica(ports, later.model_copy(update={"step": "RetireReplica"}))
@@ -462,9 +462,9 @@ def test_binary_logs_that_are_gone_expire_it_at_once(ports: FakePorts) -> None:
         start_replication(ports, back(ports, "StartReplication"))
     undone(ports, Failure(failed_step="StartReplication", error="BinlogsGone", cause=str(gone.value)))
     release_lease(ports, back(ports, "ReleaseLease"))
-    later = leased(ports, "SelectIdleReplica", "scale_in", "scale-in-orders-later")
-    found = select_idle_replica(ports, SelectStep(**later.model_dump()))
-    assert (found.replica, found.out_of_service) == (PEAK, True)
+    later = leased(ports, "SelectIdleReplicas", "scale_in", "scale-in-orders-later")
+    found = select_idle_replicas(ports, SelectStep(**later.model_dump()))
+    assert (found.replicas, found.members[0]["out_of_service"]) == ((PEAK,), True)
     assert "the source has purged binary logs" in found.candidates[PEAK]
 
 

@@ -18,7 +18,7 @@ from peaker.usecases.leave.drain_replica import drain_replica
 from peaker.usecases.leave.guard_retirement import guard_retirement
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import retire_replica
-from peaker.usecases.leave.select_idle_replica import select_idle_replica
+from peaker.usecases.leave.select_idle_replicas import select_idle_replicas
 from peaker.usecases.run.held_lease import holder_of, lease_end
 from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.release_lease import release_lease
@@ -39,11 +39,11 @@ def ports() -> FakePorts:
 
 
 def select(ports: FakePorts, **more: Any) -> SelectStep:
-    return SelectStep(**step(ports, "SelectIdleReplica").model_dump(), **more)
+    return SelectStep(**step(ports, "SelectIdleReplicas").model_dump(), **more)
 
 
 def selected(ports: FakePorts) -> None:
-    select_idle_replica(ports, select(ports))
+    select_idle_replicas(ports, select(ports))
 
 
 def failed(ports: FakePorts) -> FailedStep:
@@ -51,8 +51,8 @@ def failed(ports: FakePorts) -> FailedStep:
 
 
 def test_the_peak_replica_is_selected_and_remembered_with_its_builder(ports: FakePorts) -> None:
-    found = select_idle_replica(ports, select(ports))
-    assert found.replica == PEAK
+    found = select_idle_replicas(ports, select(ports))
+    assert found.replicas == (PEAK,)
     assert ports.ledger.run(IN_RUN).required(RunReplica, "GuardRetirement").builder == RUN_ID
 
 
@@ -62,12 +62,12 @@ def test_a_selection_that_is_repeated_after_the_replica_left_keeps_to_it(ports: 
     row = ports.ledger.replicas("orders")[PEAK]
     given = step(ports, "DeregisterReplica")
     ports.ledger.set_replica(holder_of(given), replace(row, state=ReplicaState.DRAINING))
-    assert select_idle_replica(ports, select(ports)).replica == PEAK
+    assert select_idle_replicas(ports, select(ports)).replicas == (PEAK,)
 
 
 def test_a_base_replica_is_never_selected(ports: FakePorts) -> None:
     with pytest.raises(errors.NoIdleReplica, match="base load, permanent"):
-        select_idle_replica(ports, select(ports, replica=BASE))
+        select_idle_replicas(ports, select(ports, replica=BASE))
 
 
 def test_a_wrong_or_foreign_replica_is_refused_by_name_with_the_reason(ports: FakePorts) -> None:
@@ -82,17 +82,17 @@ def test_a_wrong_or_foreign_replica_is_refused_by_name_with_the_reason(ports: Fa
     }
     for wanted, said in cases.items():
         with pytest.raises(errors.NoIdleReplica) as refused:
-            select_idle_replica(ports, select(ports, replica=wanted))
+            select_idle_replicas(ports, select(ports, replica=wanted))
         assert said in str(refused.value)
         planned = SelectStep(
             run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly", replica=wanted
         )
-        assert said in select_idle_replica(ports, planned).text
+        assert said in select_idle_replicas(ports, planned).text
 
 
 def test_plan_mode_compares_parking_with_retiring_in_seconds_and_usd(ports: FakePorts) -> None:
     given = SelectStep(run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly")
-    disposal = select_idle_replica(ports, given).disposal
+    disposal = select_idle_replicas(ports, given).planned[0].disposal
     assert disposal is not None
     assert disposal.action == "retire"  # the local environment's policy is never
     assert disposal.figures.return_seconds < disposal.figures.build_seconds
@@ -102,9 +102,9 @@ def test_plan_mode_compares_parking_with_retiring_in_seconds_and_usd(ports: Fake
 def test_plan_mode_says_what_speaks_against_it(ports: FakePorts) -> None:
     ports.readings.measured = Known(150.0)
     given = SelectStep(run_id=IN_RUN, cluster="orders", operation="scale_in", step="PlanOnly")
-    found = select_idle_replica(ports, given)
-    assert found.replica == PEAK
-    assert any("I8" in reason for reason in found.objections)
+    found = select_idle_replicas(ports, given)
+    assert found.replicas == (PEAK,)
+    assert any("I8" in reason for reason in found.planned[0].objections)
 
 
 def test_the_guard_lets_an_idle_replica_go_and_stops_a_needed_one(ports: FakePorts) -> None:

@@ -1,0 +1,107 @@
+"""UndoScaleIn: each replica that a failed run was taking away serves again, or is gone; none is in between (I7, I9)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from peaker.domain.runs.batch import Batch, Member, outcome_of_removal
+from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.run import FailedStep, RecordStep, Summary
+from peaker.ports import Ports
+from peaker.usecases.leave.restore_replica import restore_replica
+from peaker.usecases.leave.retire_replica import retire_replica
+from peaker.usecases.run.batch_members import member_rows, members_of
+from peaker.usecases.run.record_receipt import record_receipt
+from peaker_contract.errors import LeaseLost, NotYet, PeakerError, Retryable, UndoInProgress
+
+_ENDED = frozenset({"gone", "in_service", "refused"})
+
+
+class RemovalUndone(Summary):
+    """The failure travels on to the record and to the end state.
+
+    `outcome` is rolled_back where the replica serves again, rolled_forward where it stood parked, or its instance had
+    begun to terminate, which cannot be taken back: then its retirement is finished. A batch of which some are gone and
+    others serve is partly.
+    """
+
+    failure: Failure
+    outcome: Literal["rolled_back", "rolled_forward", "partly"]
+
+
+def undo_removal(ports: Ports, step: FailedStep) -> RemovalUndone:
+    """Raises a NotYet error until the replica serves again or is gone; of a batch UndoInProgress, naming what is left.
+
+    A member that has ended stays as it is; the undo of one member leaves the others alone.
+    """
+    failure = step.failure.innermost()
+    batch = None if step.batch is not None else ports.ledger.run(step.run_id).part(Batch)
+    if batch is None:
+        return _one_undone(ports, step, failure)
+    return _batch_undone(ports, step, batch, failure)
+
+
+def _one_undone(ports: Ports, step: FailedStep, failure: Failure) -> RemovalUndone:
+    restored = restore_replica(ports, step)
+    if not restored.restored:
+        retire_replica(ports, step)
+    return RemovalUndone(text=restored.text, failure=failure, outcome=restored.outcome)
+
+
+def _batch_undone(ports: Ports, step: FailedStep, batch: Batch, failure: Failure) -> RemovalUndone:
+    """Each member's next step, whatever another one resists."""
+    waiting: list[str] = []
+    refusals: list[PeakerError] = []
+    for run_id, row in member_rows(ports, batch).items():
+        member = row.part(Member)
+        if member is None or member.state in _ENDED:
+            continue
+        own = step.model_copy(update={"run_id": run_id, "batch": step.run_id, "member_token": None})
+        try:
+            undone = _one_undone(ports, own, failure)
+        except NotYet as in_progress:
+            waiting.append(str(in_progress))
+        except (Retryable, LeaseLost):
+            raise
+        except PeakerError as refusal:
+            refusals.append(refusal)
+        else:
+            _end_member(ports, own, undone)
+    if waiting:
+        raise UndoInProgress("; ".join(waiting))
+    if refusals:
+        raise refusals[0]
+    members = list(members_of(ports, batch).values())
+    gone = sum(one.state == "gone" for one in members)
+    return RemovalUndone(
+        text=f"{gone} of {batch.wanted} are gone, the others serve",
+        failure=failure,
+        outcome=_outcome(members),
+    )
+
+
+def _outcome(members: list[Member]) -> Literal["rolled_back", "rolled_forward", "partly"]:
+    """Of a run at which a step failed: none of it is a success, and none is a refusal."""
+    match outcome_of_removal(members):
+        case "partly":
+            return "partly"
+        case "succeeded" | "rolled_forward":
+            return "rolled_forward"
+        case _:
+            return "rolled_back"
+
+
+def _end_member(ports: Ports, step: FailedStep, undone: RemovalUndone) -> None:
+    record_receipt(
+        ports,
+        RecordStep(
+            run_id=step.run_id,
+            cluster=step.cluster,
+            operation=step.operation,
+            step=step.step,
+            fencing_token=step.fencing_token,
+            batch=step.batch,
+            outcome=undone.outcome,
+            failure=undone.failure,
+        ),
+    )

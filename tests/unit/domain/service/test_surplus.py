@@ -1,0 +1,167 @@
+"""How many replicas may go at once, and which: every bound by breaking it, and what holds of every fleet."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from peaker.domain.reading import Known, Unknown
+from peaker.domain.replicas.fleet import FleetState, Parking, Replica, ReplicaState
+from peaker.domain.replicas.inventory import TargetHealth, TargetState
+from peaker.domain.service.retirement import LoadEvidence, guard_load, guard_removal
+from peaker.domain.service.surplus import MOST_AT_ONCE, Spare, Wish, choose_idle_replicas, replicas_to_spare
+
+from tests.support.builders import fleet_with, orders, replica
+from tests.support.fakes import NOON
+
+BASE = replica("i-00000000000000b01")
+LOW = LoadEvidence(Known(50.0), Known(1.0))
+ALL = Wish(surplus=Known(9.0))
+
+
+def peaks(count: int, **more: object) -> list[Replica]:
+    return [
+        replica(f"i-{number:017x}", peak_of=f"scale-out-{number}", **more) for number in range(1, count + 1)
+    ]  # type: ignore[arg-type]
+
+
+def spared(fleet: FleetState, load: LoadEvidence = LOW, wish: Wish = ALL, **changes: object) -> Spare:
+    return replicas_to_spare(fleet, orders(**changes), load, wish)
+
+
+def test_what_no_bound_needs_may_go_together() -> None:
+    spare = spared(fleet_with(BASE, *peaks(3)))
+    assert (spare.count, spare.numbers["serving"]) == (3, 4)
+    assert spare.reason == "3 of 4 in service may go: min_replicas is 1 (I3)"
+
+
+@pytest.mark.parametrize(
+    ("load", "wish", "count", "reason"),
+    [
+        (LoadEvidence(Known(50.0), Known(3.0)), ALL, 1, "the forecast needs 3 (I8)"),
+        (LoadEvidence(Known(201.0), Known(1.0)), ALL, 1, "the measured load 201 takes 3 of 100 each (I8)"),
+        (LOW, Wish(surplus=Known(2.0)), 2, "the forecast has 2 to spare"),
+        (LOW, Wish(count=2), 2, "2 asked for"),
+        (LOW, Wish(surplus=Unknown("stale"), saw_surplus=True), 1, "an alarm saw one"),
+        (LOW, Wish(surplus=Unknown("stale")), 0, "unknown (stale); what is unknown is held (I4)"),
+        (LoadEvidence(Unknown("no points"), Known(1.0)), ALL, 0, "what is unknown is held (I4)"),
+        (LoadEvidence(Known(50.0), Unknown("no check")), ALL, 0, "what is unknown is held (I4)"),
+        (LoadEvidence(Known(900.0), Known(1.0)), ALL, 0, "takes 4 of 100 each"),
+    ],
+)
+def test_each_bound_holds_as_many_as_it_needs(
+    load: LoadEvidence, wish: Wish, count: int, reason: str
+) -> None:
+    spare = spared(fleet_with(BASE, *peaks(3)), load, wish)
+    assert spare.count == count
+    assert reason in spare.reason
+
+
+def test_the_floor_holds_as_many_as_it_says() -> None:
+    assert spared(fleet_with(BASE, *peaks(3)), min_replicas=3, max_replicas=4).count == 1
+
+
+def test_who_is_on_its_way_out_is_not_counted_among_those_that_serve() -> None:
+    leaving = replica("i-0000000000000dead", peak_of="scale-out-9", row_state=ReplicaState.DRAINING)
+    spare = spared(fleet_with(BASE, leaving, *peaks(1)))
+    assert (spare.count, spare.numbers["serving"]) == (1, 2)
+
+
+@given(st.randoms(use_true_random=False))
+def test_any_fleet_keeps_what_floor_forecast_and_load_need_whoever_has_gone_before(
+    chance: random.Random,
+) -> None:
+    """One after the other passes the guard, on the fleet without those that have begun to leave."""
+    fleet = fleet_with(BASE, *_any_peaks(chance))
+    settings = orders(min_replicas=chance.randint(1, 3), max_replicas=20)
+    load = LoadEvidence(Known(chance.uniform(0, 900)), Known(float(chance.randint(0, 6))))
+    spare = replicas_to_spare(fleet, settings, load, ALL)
+    chosen = choose_idle_replicas(fleet, spare.count).replicas
+    ours = [one for one in fleet.staying if not one.is_base]
+    assert sum(not one.is_parked for one in chosen) == min(spare.count, len(ours))
+    assert len({one.instance_id for one in chosen}) == len(chosen)
+    left = fleet
+    for one in chosen:
+        assert not one.is_base
+        if not one.is_parked:
+            assert guard_removal(one, left, settings, "local") == []
+            assert guard_load(load, left, settings, one.instance_id) == []
+        left = _without(left, one)
+
+
+def _any_peaks(chance: random.Random) -> list[Replica]:
+    found = []
+    for number in range(1, chance.randint(1, 8)):
+        state = chance.choice([ReplicaState.IN_SERVICE] * 4 + [ReplicaState.PARKED, ReplicaState.DRAINING])
+        health = TargetHealth(TargetState.HEALTHY)
+        if state is not ReplicaState.IN_SERVICE:
+            health = TargetHealth(TargetState.ABSENT)
+        one = replica(
+            f"i-{number:017x}",
+            peak_of=f"scale-out-{number}",
+            row_state=state,
+            health=health,
+            zone=chance.choice(["us-east-1a", "us-east-1b"]),
+            launched_at=NOON - timedelta(hours=chance.randint(1, 90)),
+        )
+        found.append(_expired(one) if state is ReplicaState.PARKED else one)
+    return found
+
+
+def _expired(one: Replica) -> Replica:
+    stands = Parking(NOON - timedelta(hours=9), None, None, NOON - timedelta(hours=1), "0.8 of a day")
+    assert one.ledger_row is not None
+    return replace(one, ledger_row=replace(one.ledger_row, parking=stands))
+
+
+def _without(fleet: FleetState, gone: Replica) -> FleetState:
+    return replace(fleet, replicas=tuple(one for one in fleet.replicas if one is not gone))
+
+
+def test_expired_parked_ones_go_beside_those_that_serve_and_do_not_count_against_them() -> None:
+    stands = replica(
+        "i-0000000000000c0de",
+        peak_of="scale-out-7",
+        row_state=ReplicaState.PARKED,
+        health=TargetHealth(TargetState.ABSENT),
+    )
+    fleet = fleet_with(BASE, _expired(stands), *peaks(3))
+    chosen = choose_idle_replicas(fleet, 2).replicas
+    assert [one.is_parked for one in chosen] == [True, False, False]
+
+
+def test_the_zones_stay_as_even_as_when_they_go_one_by_one() -> None:
+    in_a = [replace(one, instance=replace(one.instance, zone="us-east-1a")) for one in peaks(2)]
+    in_b = [
+        replica(f"i-0000000000000000{letter}", peak_of=f"scale-out-{letter}", zone="us-east-1b")
+        for letter in "cd"
+    ]
+    chosen = choose_idle_replicas(fleet_with(BASE, *in_a, *in_b), 3).replicas
+    assert sorted(one.instance.zone for one in chosen) == ["us-east-1a", "us-east-1b", "us-east-1b"]
+
+
+def test_who_is_too_young_stays_and_another_one_goes() -> None:
+    young, old = peaks(2)
+    idle = choose_idle_replicas(
+        fleet_with(BASE, young, old), 1, too_young={young.instance_id: "it is 5 min old"}
+    )
+    assert idle.replicas == (old,)
+    assert "it is 5 min old" in idle.choice.text
+
+
+def test_the_one_that_is_asked_for_by_name_goes_alone() -> None:
+    _, second, _ = peaks(3)
+    assert choose_idle_replicas(fleet_with(BASE, *peaks(3)), 3, second.instance_id).replicas == (second,)
+    assert choose_idle_replicas(fleet_with(BASE), 3, BASE.instance_id).replicas == ()
+
+
+def test_no_more_go_at_once_than_one_transaction_can_look_at() -> None:
+    many = peaks(MOST_AT_ONCE + 5)
+    assert (
+        spared(fleet_with(BASE, *many), max_replicas=100, wish=Wish(surplus=Known(500.0))).count
+        == MOST_AT_ONCE
+    )

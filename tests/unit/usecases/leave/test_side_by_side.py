@@ -1,0 +1,213 @@
+"""Several replicas leave in one run: how many, each in rows of its own, and never two on the same last spare one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from peaker.domain.reading import Known
+from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState
+from peaker.domain.replicas.inventory import TargetState
+from peaker.domain.runs.batch import Batch, Member, outcome_of_removal, state_after
+from peaker.domain.runs.failure import Failure
+from peaker.domain.runs.ledger import ResourceKind
+from peaker.domain.runs.run import FailedStep, RecordStep, SelectStep, StepInput
+from peaker.domain.runs.run_memory import RunReplica
+from peaker.usecases.leave.deregister_replica import deregister_replica
+from peaker.usecases.leave.guard_retirement import guard_retirement
+from peaker.usecases.leave.select_idle_replicas import Selected, select_idle_replicas
+from peaker.usecases.leave.sum_up_removal import sum_up_removal
+from peaker.usecases.run.held_lease import holder_of
+from peaker.usecases.run.record_receipt import record_receipt
+from peaker.usecases.run.release_lease import release_lease
+from peaker.usecases.undo.undo_removal import undo_removal
+
+from peaker_contract import errors
+from peaker_contract.tags import LOAD_TAG, OWNER_TAG, RUN_TAG
+from tests.support.builders import instance, leased, orders
+from tests.support.fakes import NOON, FakePorts, fake_ports
+from tests.support.peak import IN_RUN, PEAK, step, with_peak
+
+SECOND, ITS_RUN = "i-000000000000c0003", "scale-out-orders-20261121T120000-9f3a-2"
+FAILURE = Failure(failed_step="ConfirmIdle", error="ActivityWhileDrained", cause="used")
+
+
+@pytest.fixture
+def ports() -> FakePorts:
+    """A base replica and two of Peaker's serve; the load needs one."""
+    made = with_peak(fake_ports(orders(max_replicas=4)))
+    built = leased(made, "AwaitHealthy", run_id=ITS_RUN)
+    tags = {OWNER_TAG: "local", RUN_TAG: ITS_RUN, LOAD_TAG: "peak"}
+    made.compute.add(instance(SECOND, tags=tags, launched_at=NOON - timedelta(hours=5)))
+    row = made.ledger.intend(holder_of(built), ResourceKind.INSTANCE, "replica", "Made", NOON, {})
+    made.ledger.made(holder_of(built), row, SECOND, NOON)
+    serves = ReplicaRow("orders", SECOND, ITS_RUN, ReplicaState.IN_SERVICE, NOON)
+    made.ledger.set_replica(holder_of(built), serves)
+    made.endpoint.set(SECOND, TargetState.HEALTHY)
+    release_lease(made, built)
+    return made
+
+
+def selected(ports: FakePorts, count: int = 2, **trigger: Any) -> Selected:
+    given = step(ports, "SelectIdleReplicas", count=count, **({"trigger": trigger} if trigger else {}))
+    asked = {"count": count, **({"trigger": trigger} if trigger else {})}
+    return select_idle_replicas(ports, SelectStep(**given.model_dump(), **asked))
+
+
+def of_member(member: dict[str, Any], name: str) -> StepInput:
+    return StepInput(**{key: one for key, one in member.items() if key != "out_of_service"}, step=name)
+
+
+def ended(ports: FakePorts, member: dict[str, Any], outcome: str, failure: Failure | None = None) -> None:
+    given = of_member(member, "RecordMember").model_dump()
+    record_receipt(ports, RecordStep(**given, outcome=outcome, failure=failure))  # type: ignore[arg-type]
+
+
+def states(ports: FakePorts) -> dict[str, str]:
+    return {name: row.state.value for name, row in ports.ledger.replicas("orders").items()}
+
+
+def test_a_surplus_of_two_is_two_members_with_rows_of_their_own(ports: FakePorts) -> None:
+    found = selected(ports)
+    assert (set(found.replicas), found.to_spare) == ({PEAK, SECOND}, 2)
+    assert [one["run_id"] for one in found.members] == [IN_RUN, f"{IN_RUN}-2"]
+    rows = [ports.ledger.run(one["run_id"]) for one in found.members]
+    assert [row.required(RunReplica, "x").instance_id for row in rows] == list(found.replicas)
+    assert ports.ledger.run(IN_RUN).required(Batch, "x").members == (IN_RUN, f"{IN_RUN}-2")
+
+
+def test_a_person_takes_as_many_as_asked_for_and_an_alarm_all_that_are_to_spare(ports: FakePorts) -> None:
+    ports.readings.metrics["ReplicaSurplus"] = 2
+    planned = {"run_id": IN_RUN, "cluster": "orders", "operation": "scale_in", "step": "PlanOnly"}
+    assert len(select_idle_replicas(ports, SelectStep(**planned)).replicas) == 1
+    by_alarm = SelectStep(**planned, trigger={"kind": "alarm"})
+    assert len(select_idle_replicas(ports, by_alarm).replicas) == 2
+
+
+def test_a_selection_that_lands_late_changes_neither_the_choice_nor_what_became_of_it(
+    ports: FakePorts,
+) -> None:
+    first = selected(ports)
+    ended(ports, first.members[0], "succeeded")
+    ports.readings.measured = Known(900.0)
+    late = selected(ports)
+    assert (late.replicas, len(late.members)) == (first.replicas, 2)
+    assert ports.ledger.run(IN_RUN).required(Member, "x").state == "gone"
+
+
+def test_two_that_count_on_one_another_do_not_both_leave(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have counted when the first one begins: the second counts again, and is one too many."""
+    first, second = selected(ports).members
+    ports.readings.metrics["RequiredReplicas"] = 2
+    begin = ports.ledger.begin_exit
+
+    def while_the_other_begins(*given: Any) -> None:
+        monkeypatch.setattr(ports.ledger, "begin_exit", begin)
+        deregister_replica(ports, of_member(second, "DeregisterReplica"))
+        begin(*given)
+
+    monkeypatch.setattr(ports.ledger, "begin_exit", while_the_other_begins)
+    with pytest.raises(errors.Throttled, match="count again"):
+        deregister_replica(ports, of_member(first, "DeregisterReplica"))
+    with pytest.raises(errors.RetirementRefused, match="the forecast needs 2 replicas, 1 would remain"):
+        deregister_replica(ports, of_member(first, "DeregisterReplica"))
+    assert sorted(states(ports).values()) == ["draining", "in_service"]
+
+
+def test_one_that_drains_is_not_counted_before_it_has_left_the_endpoint(ports: FakePorts) -> None:
+    first, second = selected(ports).members
+    ports.readings.metrics["RequiredReplicas"] = 2
+    row = ports.ledger.replicas("orders")[PEAK]
+    leaving = ReplicaRow("orders", PEAK, row.run_id, ReplicaState.DRAINING, NOON)
+    mine, other = (first, second) if first["run_id"] == IN_RUN else (second, first)
+    by_id = {
+        ports.ledger.run(one["run_id"]).required(RunReplica, "x").instance_id: one for one in (mine, other)
+    }
+    ports.ledger.begin_exit(holder_of(of_member(by_id[PEAK], "DeregisterReplica")), leaving, [])
+    assert ports.endpoint.targets[PEAK].state is TargetState.HEALTHY
+    with pytest.raises(errors.RetirementRefused, match="1 would remain"):
+        guard_retirement(ports, of_member(by_id[SECOND], "GuardRetirement"))
+
+
+def test_one_that_is_put_back_counts_again_and_the_other_is_gone(ports: FakePorts) -> None:
+    first, second = selected(ports).members
+    deregister_replica(ports, of_member(first, "DeregisterReplica"))
+    deregister_replica(ports, of_member(second, "DeregisterReplica"))
+    ended(ports, first, "succeeded")
+    for _ in range(2):
+        undo = FailedStep(**of_member(second, "UndoRemoval").model_dump(), failure=FAILURE)
+        try:
+            undone = undo_removal(ports, undo)
+            break
+        except errors.TargetNotHealthy:
+            ports.endpoint.set(SECOND, TargetState.HEALTHY)
+            ports.endpoint.set(PEAK, TargetState.HEALTHY)
+    assert undone.outcome == "rolled_back"
+    ended(ports, second, undone.outcome, FAILURE)
+    told = sum_up_removal(ports, step(ports, "SumUpRemoval"))
+    assert (told.outcome, told.failure) == ("partly", FAILURE)
+
+
+def test_those_that_the_guard_left_alone_are_no_failure(ports: FakePorts) -> None:
+    first, second = selected(ports).members
+    refused = Failure(failed_step="GuardRetirement", error="RetirementRefused", cause="needed")
+    ended(ports, first, "refused", refused)
+    ended(ports, second, "refused", refused)
+    told = sum_up_removal(ports, step(ports, "SumUpRemoval"))
+    assert (told.outcome, told.failure) == ("refused", refused)
+
+
+def test_a_member_that_said_nothing_is_undone_with_the_run(ports: FakePorts) -> None:
+    first, second = selected(ports).members
+    ended(ports, first, "succeeded")
+    told = sum_up_removal(ports, step(ports, "SumUpRemoval"))
+    assert (told.outcome, told.failure.error) == ("undo_incomplete", "MemberLeft")
+    undone = undo_removal(ports, FailedStep(**step(ports, "UndoScaleIn").model_dump(), failure=told.failure))
+    assert undone.outcome == "partly"
+    assert ports.ledger.run(second["run_id"]).required(Member, "x").state == "in_service"
+
+
+def members(*found: str) -> list[Member]:
+    late = {"gone late": FAILURE, "in_service": FAILURE}
+    return [
+        Member(batch=IN_RUN, number=number, state=one.split()[0], failure=late.get(one))  # type: ignore[arg-type]
+        for number, one in enumerate(found, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome"),
+    [
+        (("gone", "gone"), "succeeded"),
+        (("gone", "refused"), "succeeded"),
+        (("refused", "refused"), "refused"),
+        (("gone", "in_service"), "partly"),
+        (("refused", "in_service"), "rolled_back"),
+        (("gone late", "gone"), "rolled_forward"),
+        (("gone", "left"), "undo_incomplete"),
+        (("gone", "at_work"), "undo_incomplete"),
+    ],
+)
+def test_a_batch_stands_as_its_members_do(found: tuple[str, ...], outcome: str) -> None:
+    assert outcome_of_removal(members(*found)) == outcome
+
+
+def test_where_a_member_stands_depends_on_what_it_was_to_do() -> None:
+    outcomes = ("succeeded", "rolled_forward", "rolled_back", "refused", "undo_incomplete")
+    assert [state_after("scale_in", one) for one in outcomes] == [
+        "gone",
+        "gone",
+        "in_service",
+        "refused",
+        "left",
+    ]
+    assert [state_after("scale_out", one) for one in outcomes] == [
+        "in_service",
+        "in_service",
+        "gone",
+        "gone",
+        "left",
+    ]
