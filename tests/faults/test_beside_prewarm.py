@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from bench.faults.workflows.functions import Interference, Invocation
+from bench.faults.workflows.interferences import AtCall, DiesAfter, DiesBefore, LosesAnswer, Raises
 from bench.faults.world import outside
 from bench.faults.world.world import World
 from bench.scale.beside import read_first
-from peaker_contract.errors import PrewarmFailed
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable, PrewarmFailed, Throttled
 from tests.faults.test_from_outside import audited, happens_at
 from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, settled
 
@@ -137,3 +139,32 @@ def test_a_run_that_began_before_this_order_reads_all_before_its_database() -> N
         [(read_from, _)], [(started, _)] = times(world, "start_prewarm"), times(world, "start_database")
         assert started - read_from > READING_SECONDS
         settled(world, peaks=1)
+
+
+CALL = "commands.send"
+FAULTS: dict[str, tuple[Callable[[], AtCall], str]] = {
+    "throttled": (lambda: Raises(at=CALL, error=Throttled("on purpose")), "SUCCEEDED"),
+    "refused": (lambda: Raises(at=CALL, error=AwsCallRejected("on purpose")), "FAILED"),
+    "answer lost": (lambda: LosesAnswer(at=CALL, error=AwsUnavailable("on purpose")), "SUCCEEDED"),
+    "crash before": (lambda: DiesBefore(at=CALL), "SUCCEEDED"),
+    "crash after": (lambda: DiesAfter(at=CALL), "SUCCEEDED"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_a_look_at_the_rest_leaves_one_replica_or_nothing(fault: str) -> None:
+    make, end = FAULTS[fault]
+    with a_world() as world:
+        slow_reading(world)
+        comes = make()
+
+        def in_the_rest_alone(invocation: Invocation) -> Interference | None:
+            looks = (invocation.state, invocation.payload.get("until")) == ("ReportPrewarm", "serving")
+            return comes if looks else None
+
+        world.functions.interfere = in_the_rest_alone
+        assert world.run("scale_out").status == end
+        assert comes.done
+        world.run_for(HOUR)
+        settled(world, peaks=end == "SUCCEEDED")
+        assert audited(world) == []
