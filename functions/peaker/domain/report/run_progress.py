@@ -86,7 +86,7 @@ def _prewarm_at_work(
 ) -> RunProgress | None:
     """The prewarm while it is the newest step: its polls end and begin again as long as the engine reads.
 
-    First the database waits for its hot blocks, then, once replication has started, the replica for the rest.
+    The database starts between two of them; once replication has started the replica waits for the rest.
     """
     newest = rows[-1]
     behind_database = newest.step == _RECOVERY[-1] and newest.finished_at is not None
@@ -102,15 +102,16 @@ def _prewarm_at_work(
     report = _report(report_row)
     if isinstance(report, Unknown):
         return RunProgress(_REPORT, start.started_at)
-    waits_for: ServeWhen = serve_when if behind_database else "hot"
+    # Until the database has begun its hot blocks end the wait; what people are told is when the replica may serve.
+    enough_when_hot = serve_when == "hot" or not behind_database
     over = (
         report.state == "done"
         or report.used_warm_seconds is not None
-        or (waits_for == "hot" and report.hot_warm_seconds is not None)
+        or (enough_when_hot and report.hot_warm_seconds is not None)
     )
     if over:
         return None if behind_database else RunProgress(_REPORT, start.started_at, between=True)
-    state = _state(report, report_row.finished_at, waits_for, start.started_at + deadline, now)
+    state = _state(report, report_row.finished_at, serve_when, start.started_at + deadline, now)
     return RunProgress(_REPORT, start.started_at, prewarm=state)
 
 
@@ -124,12 +125,11 @@ def _report(row: StepRow) -> PrewarmReport | Unknown:
 def _state(
     report: PrewarmReport,
     reported_at: datetime,
-    waits_for: ServeWhen,
+    serve_when: ServeWhen,
     deadline: datetime,
     now: datetime,
 ) -> PrewarmState:
-    remaining = remaining_seconds(waits_for, report)
-    for_hot = waits_for == "hot" and report.hot_eta_seconds is not None
+    remaining = remaining_seconds(serve_when, report)
     goes_on_at = None
     eta: Reading = Unknown("the engine does not know its rate yet")
     if report.state == "dead":
@@ -145,7 +145,7 @@ def _state(
         rate_mib_per_s=_reading(report.rate_mib_per_s, reported_at),
         eta_seconds=eta,
         goes_on_at=goes_on_at,
-        waits_for="the hot set" if for_hot else "all that is used",
+        waits_for="the hot set" if serve_when == "hot" else "all that is used",
         deadline=deadline,
     )
 

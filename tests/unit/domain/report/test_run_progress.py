@@ -121,11 +121,13 @@ def test_where_the_hot_set_is_enough_its_time_counts() -> None:
     assert progress.prewarm.waits_for == "the hot set"
 
 
-def test_until_the_database_may_start_the_hot_set_is_waited_for() -> None:
+def test_until_the_database_may_start_people_are_told_when_the_replica_may_serve() -> None:
     progress = prewarming(eta_seconds=6000.0, hot_eta_seconds=120.0, minutes=9)
     assert progress.prewarm is not None
-    assert progress.prewarm.waits_for == "the hot set"
-    assert progress.prewarm.eta_seconds == Known(noticed_after_seconds(120.0), NOON + timedelta(minutes=9))
+    assert progress.prewarm.waits_for == "all that is used"
+    assert progress.prewarm.eta_seconds == Known(
+        noticed_after_seconds(6000.0, 200.0), NOON + timedelta(minutes=9)
+    )
     assert prewarming(hot_warm_seconds=100.0).between, "the database is started next"
 
 
