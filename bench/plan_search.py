@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
+from peaker.domain.planning.lead_time import Overlap
 from peaker.domain.planning.methods.choice import MethodChoice, choose
 from peaker.domain.planning.methods.rates import MARGIN
 from peaker.domain.planning.methods.situation import (
@@ -64,6 +65,8 @@ def drawn(seed: int) -> Situation:
         catch_up_spread=dice.uniform(0, 2000),
         catch_up_per_second=dice.choice((0.01, 0.1, 1 / 3, 1.0, 10.0)),
         snapshot_seconds=dice.uniform(0, 900),
+        whole_catch_up_seconds=dice.uniform(0, 4000),
+        overlap=Overlap(dice.choice((1.0, 1.0, 0.5, 0.05)), dice.uniform(0, 900), dice.uniform(0, 400)),
     )
     return Situation(
         frame=frame,
@@ -164,10 +167,22 @@ def _builds(situation: Situation) -> Iterator[tuple[Floats, Floats]]:
     yield _whole(situation, p50, p90, once)
 
 
+def _left(frame: LeadTimeFrame, hydration: Floats) -> tuple[Floats, Floats]:
+    """What is left of the catch-up, and of one that takes twice as long, once the volumes are proven."""
+    share, whole = frame.overlap.hot_share, frame.whole_catch_up_seconds or 0.0
+    needed = whole + (hydration - frame.reference_seconds) * share * frame.catch_up_per_second
+    rest = np.maximum(0.0, hydration * (1 - share) - frame.overlap.recovery_seconds)
+    beside = rest + frame.overlap.benchmark_seconds
+    return np.maximum(0.0, needed - beside), np.maximum(0.0, 2 * needed - beside)
+
+
 def _whole(situation: Situation, p50: Floats, p90: Floats, once: Floats) -> tuple[Floats, Floats]:
     frame = situation.frame
-    further = (p50 - frame.reference_seconds) * frame.catch_up_per_second
-    median = frame.rest_seconds + p50 + np.maximum(0.0, frame.catch_up_seconds + further)
+    then, reference = _left(frame, p50), _left(frame, np.array([frame.reference_seconds]))
+    later = p50 * (1 - frame.overlap.hot_share)
+    waited = np.maximum(0.0, frame.catch_up_seconds + then[0] - reference[0])
+    median = frame.rest_seconds + p50 - np.minimum(frame.overlap.recovery_seconds, later) + waited
+    further = (then[1] - then[0]) - (reference[1] - reference[0])
     squares = frame.spread_squared + (p90 - p50) ** 2
     squares = squares + np.maximum(0.0, frame.catch_up_spread + further) ** 2
     hourly = situation.hourly_usd.value if isinstance(situation.hourly_usd, Known) else np.inf

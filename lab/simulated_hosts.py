@@ -133,16 +133,25 @@ class Clock(Protocol):
 
 @dataclass(frozen=True)
 class Pace:
-    """How long things take on the cloud's clock: what a prewarm reads, and how far behind a new replica is."""
+    """How long things take on the cloud's clock: what a prewarm reads, and how far behind a new replica is.
+
+    `hot_share` of what is read is hot, and read first.
+    """
 
     prewarm_mib: float = 3072.0
     rate_mib_per_s: float = 25.0
     behind_seconds: float = 120.0
     apply_speed: float = 4.0
+    hot_share: float = 0.1
 
     @property
     def prewarm_seconds(self) -> float:
         return self.prewarm_mib / self.rate_mib_per_s
+
+    @property
+    def hot_seconds(self) -> float:
+        """Until a database may start."""
+        return self.hot_share * self.prewarm_seconds
 
     @property
     def catch_up_seconds(self) -> float:
@@ -166,6 +175,7 @@ class SimulatedAnswers:
         self._pace = pace or Pace()
         self._prewarms: dict[tuple[str, str], float] = {}
         self._replicating: dict[str, float] = {}
+        self._databases: set[str] = set()
         self._bare = bare
         self._packages: set[str] = set()
         self._responders: set[str] = set()
@@ -183,6 +193,7 @@ class SimulatedAnswers:
         with self._lock:
             self._lost |= {one for one in self._begun if one[0] == instance_id}
             self._prewarms = {key: at for key, at in self._prewarms.items() if key[0] != instance_id}
+            self._databases.discard(instance_id)
 
     def __call__(
         self, instance_id: str, argv: Sequence[str], environment: Mapping[str, str]
@@ -212,6 +223,11 @@ class SimulatedAnswers:
                 return self._prepare_base(instance_id, environment.get("SSM_Mode", "prepare"))
             if document == "start_database":
                 self._responders.add(instance_id)
+                self._databases.add(instance_id)
+            if document == "stop_database":
+                self._databases.discard(instance_id)
+            if document == "verify_storage":
+                return Answer({**HEALTHY[document], "mounted": instance_id in self._databases})
             if document == "start_prewarm":
                 return self._start_prewarm(instance_id, run_id)
             if document == "report_prewarm":
@@ -283,6 +299,8 @@ def prewarm_report(pace: Pace, elapsed_seconds: float) -> dict[str, Any]:
         "rate_mib_per_s": pace.rate_mib_per_s,
         "eta_seconds": round(pace.prewarm_seconds - elapsed, 1),
         "elapsed_seconds": round(elapsed, 1),
+        "hot_warm_seconds": round(pace.hot_seconds, 1) if elapsed >= pace.hot_seconds else None,
+        "hot_eta_seconds": round(max(0.0, pace.hot_seconds - elapsed), 1),
         "samples": [
             [
                 round(elapsed_seconds - at, 1),

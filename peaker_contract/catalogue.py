@@ -323,14 +323,14 @@ SCALE_OUT = (
         "Points the replica at the source (I11)",
         (*STEP, P.DESCRIBE_INSTANCES),
         ("start_replication",),
-        steps=(S("StartReplication", Part.CATCH_UP, EITHER),),
+        steps=(S("StartReplication", Part.RECOVERY, EITHER),),
     ),
     F(
         Phase.JOIN,
         "wait_for_catch_up",
-        "Waits until lag is under the gate (I5)",
-        STEP,
-        ("wait_for_catch_up",),
+        "Waits until lag is under the gate (I5); starts the database of a host that booted anew",
+        (*STEP, *FLEET),
+        ("wait_for_catch_up", "start_database", "start_replication"),
         steps=(S("WaitForCatchUp", Part.CATCH_UP, EITHER),),
     ),
     F(

@@ -39,7 +39,8 @@ class Method(StrEnum):
 class Part(StrEnum):
     """What a step counts as in the lead time, in the order in which the parts pass.
 
-    The trigger comes before them and is no step. Snapshot and instance pass side by side.
+    The trigger comes before them and is no step. Snapshot and instance pass side by side; the hydration goes on beside
+    the recovery, and the replica catches up beside the rest of it and the benchmark.
     """
 
     DONOR = "donor"
@@ -48,8 +49,8 @@ class Part(StrEnum):
     INSTANCE = "instance"
     STORAGE = "storage"
     HYDRATION = "hydration"
-    BENCHMARK = "benchmark"
     RECOVERY = "recovery"
+    BENCHMARK = "benchmark"
     CATCH_UP = "catch_up"
     BUFFER_POOL = "buffer_pool"
     REGISTRATION = "registration"

@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench.faults.figures import Figures, shown, written
-from bench.scale import batches, simulation, synth, together, waiting
+from bench.scale import batches, beside, simulation, synth, together, waiting
 
 RESULT = Path(__file__).resolve().parents[2] / "build" / "bench" / "scale.json"
 PARTS: Mapping[str, Callable[[], Figures]] = {
     "synth": synth.measure,
     "batches": batches.measure,
     "waiting": waiting.measure,
+    "beside": beside.measure,
     "together": together.measure,
     "simulation": simulation.measure,
 }

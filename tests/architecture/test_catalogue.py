@@ -29,11 +29,14 @@ def calls(states: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def way(method: Method) -> list[str]:
-    """The states that call a function and that such a replica passes until it serves."""
-    return [one for workflow, first in WAYS[method] for one in passed(MACHINES[workflow]["States"], first)]
+    """The states that call a function and that such a replica passes until it serves, each where it comes first."""
+    found = (
+        one for workflow, first in WAYS[method] for one in passed(MACHINES[workflow]["States"], first, method)
+    )
+    return list(dict.fromkeys(found))
 
 
-def passed(states: dict[str, Any], name: str) -> Iterator[str]:
+def passed(states: dict[str, Any], name: str, method: Method) -> Iterator[str]:
     """The states that call a function from `name` on, over branches and the prewarm workflow."""
     while name not in ("AddReplicas", "RecordMember"):
         state = states[name]
@@ -44,7 +47,14 @@ def passed(states: dict[str, Any], name: str) -> Iterator[str]:
             yield name
         elif state["Type"] == "Task":
             yield from (one for one, _ in calls(MACHINES["prewarm"]["States"]))
-        name = state["Next"]
+        name = state["Next"] if state["Type"] != "Choice" else taken(state, method)
+
+
+def taken(choice: dict[str, Any], method: Method) -> str:
+    """The way of a build is the default."""
+    [other] = choice["Choices"]
+    assert "$run.method = 'return'" in other["Condition"]
+    return str(other["Next"] if method is Method.RETURN else choice["Default"])
 
 
 def test_every_state_that_calls_a_function_is_in_the_catalogue_and_the_reverse() -> None:

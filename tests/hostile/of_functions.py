@@ -33,6 +33,7 @@ from peaker.domain.runs.approval import read_answer
 from peaker.domain.runs.execution_input import ExecutionInput, execution_input_problems, parse_execution_input
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import LeaseRow, RunPart, StepRow
+from peaker.domain.runs.overlap import hot_share
 from peaker.domain.runs.run import ExecutionRequest, StoppedExecution
 from peaker.domain.storage import storage_judgement
 from peaker.domain.storage.iostat_columns import IostatFormatError
@@ -244,6 +245,10 @@ def _hosts() -> Iterator[EntryPoint]:
             SETTINGS, NOON + timedelta(hours=1),
         ),
         (PREWARM_NUMBERS,), (), ("peaker.domain.report.run_progress._report",),
+    )  # fmt: skip
+    yield EntryPoint(
+        "an ended prewarm, as the ledger has it", DOCUMENT, hot_share,
+        (PREWARM_NUMBERS,), (), ("peaker.domain.runs.overlap.hot_share",),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from peaker_host import cli
 from peaker_host.aws import direct_api, instance_role
-from peaker_host.blocks import block_list, database_files, filesystem_maps, mount_blocks
+from peaker_host.blocks import block_list, database_files, filesystem_maps, live_blocks, mount_blocks
 from peaker_host.database import channels, data_paths, gtid_sets, mysql_client, page_list, replica_status
 from peaker_host.database.client_statements import read_counters
 from peaker_host.donor import base_checks
@@ -104,6 +104,9 @@ BLOCK_LISTS = [
     {"block_bytes": 524288, "volumes": {"data": "0-99,105,200-299"}},
     {"block_bytes": 524288, "volumes": {"data": [[0, 100], [105, 1]], "log": ""}},
 ]
+LIVE_BLOCKS = {
+    "vol-1": {"blocks": [[0, 100], [105, 1]], "map_unreadable": "", "known": True, "urgent": [[3, 2]]},
+}
 PREWARM = {
     "state": "done", "run_id": RUN, "method": "used", "with_remainder": False, "pid": 4711, "blocks_done": 10,
     "blocks_total": 10, "bytes_read": 5242880, "rate_mib_per_s": 100.0, "eta_seconds": 0.0, "elapsed_seconds": 2.5,
@@ -348,6 +351,10 @@ def _files() -> Iterator[EntryPoint]:
     yield of(
         "blocks.json", lambda: block_list.of_run(settings, RUN), f"{run}/blocks.json", *BLOCK_LISTS,
         covers=("peaker_host.blocks.block_list.load",), after=_ranges_ascend,
+    )  # fmt: skip
+    yield of(
+        "live_blocks.json", lambda: live_blocks.kept_live_blocks(settings, RUN), f"{run}/live_blocks.json", LIVE_BLOCKS,
+        covers=(*read, "peaker_host.blocks.live_blocks.kept_live_blocks"),
     )  # fmt: skip
     yield of(
         "prewarm.json, told", lambda: control.report(settings, RUN), f"{run}/prewarm.json", PREWARM,

@@ -244,7 +244,7 @@ def test_a_dead_prewarm_engine_was_started_again(
 def test_a_warm_hot_set_is_enough_where_the_cluster_serves_on_it(cloud: WorkflowCloud) -> None:
     cluster = cloud.cluster(prewarm={"serve_when": "hot", "background_rate_mib_per_s": 24})
     hot = {"state": "running", "hot_warm_seconds": 40.0, "eta_seconds": 90_000, "elapsed_seconds": 61}
-    cloud.answers.script("report_prewarm", hot)
+    cloud.answers.script("report_prewarm", hot, hot)
     execution = cloud.run("scale_out", {"cluster": cluster.name})
     assert execution["status"] == "SUCCEEDED", execution
     assert sorted(cloud.health(cluster).values()) == ["healthy", "healthy"]

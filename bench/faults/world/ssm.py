@@ -14,7 +14,7 @@ from peaker.adapters.ssm.commands import CLOCK_DIFFERENCE
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 
 from bench.faults.workflows.virtual_time import VirtualTime
-from bench.faults.world.account import Account, Record, state_at
+from bench.faults.world.account import Account, Record, attachment_at, state_at
 from lab.simulated_hosts import HEALTHY, NO_PACKAGE, Pace, own, prewarm_report
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable
 from ssm_documents.schema import document_paths, load_document
@@ -68,6 +68,8 @@ class HostileCommands:
         self.scripts: dict[tuple[str, str | None], list[Mapping[str, Any]]] = {}
         self.after_a_restart = AFTER_A_RESTART
         self.pace = pace or Pace(prewarm_mib=6000.0)
+        # A new replica lacks what was written since its snapshots, not a given number of seconds.
+        self.behind_since_snapshot = False
         self._account = account
         self._time = time
         self._random = chance
@@ -218,11 +220,27 @@ class HostileCommands:
             began = self._account.on_host(instance_id, "prewarm", now)
             dead = {"state": "dead", "message": "no engine was started for this run"}
             result = dead if began is None or not began[1] else prewarm_report(self.pace, now - began[0])
+        if document == "verify_storage":
+            result["mounted"] = bool(database and database[1])
         if document == "wait_for_catch_up":
             began = self._account.on_host(instance_id, "replication", now)
-            applied = 0.0 if began is None else (now - began[0]) * (self.pace.apply_speed - 1)
-            took += max(0.0, self.pace.behind_seconds - applied) / (self.pace.apply_speed - 1)
+            started = now if began is None else began[0]
+            applied = (now - started) * (self.pace.apply_speed - 1)
+            took += max(0.0, self._behind(instance_id, started) - applied) / (self.pace.apply_speed - 1)
         return took, {**envelope, **result}
+
+    def _behind(self, instance_id: str, started: float) -> float:
+        """Seconds of log that the replica lacked when it began to follow its source."""
+        if not self.behind_since_snapshot:
+            return self.pace.behind_seconds
+        held = (
+            one
+            for one in self._account.volumes.values()
+            if one["snapshot"] is not None
+            and (attachment_at(one, started) or {}).get("instance") == instance_id
+        )
+        taken = [self._account.snapshots[one["snapshot"]]["started"] for one in held]
+        return started - min(taken) if taken else self.pace.behind_seconds
 
     def _reads(self, host: str, second: float) -> bool:
         began = self._account.on_host(host, "prewarm", second)

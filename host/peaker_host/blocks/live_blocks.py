@@ -3,12 +3,15 @@
 The engine reads by the kernel's map of the filesystem after its log was replayed. The proof draws from that map and
 from the one that the filesystem's debugger shows, and within the snapshot's block list: a block that only one of them
 knows is sampled like any other.
+
+A database that is at work changes both maps: it may allocate what the snapshot holds of deleted files, which nobody had
+to read. What must be warm is what was live before it began, so that is kept (live_blocks.json of the run).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from peaker_host.blocks import block_list
 from peaker_host.blocks.filesystem_maps import used_or_all
@@ -16,11 +19,15 @@ from peaker_host.blocks.log_replay import replay_log
 from peaker_host.blocks.ranges import Range, blocks_of_bytes, intersection, merged
 from peaker_host.blocks.stack_places import on_volumes
 from peaker_host.machine.devices import describe_device
-from peaker_host.machine.errors import ToolMissing
+from peaker_host.machine.errors import ToolMissing, UnreadableFile
+from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.manifest import Member
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.stacks import Stack
+from peaker_host.machine.understanding import understood, whole
+
+_FILE = "live_blocks.json"
 
 
 @dataclass(frozen=True)
@@ -28,12 +35,13 @@ class LiveBlocks:
     """Block ranges to prove. `map_unreadable` says why no map took part.
 
     Without a map and without a block list `known` is False: the blocks are the whole device, and how many of them
-    hold data is not known.
+    hold data is not known. `urgent`: what a database needs before it may serve, where that was found out.
     """
 
     blocks: List[Range]
     map_unreadable: str
     known: bool
+    urgent: Sequence[Range] = ()
 
 
 def used_bytes(
@@ -50,6 +58,53 @@ def used_bytes(
     if by_kernel is not None:
         return by_kernel, ""
     return used_or_all(member.filesystem, member.path, member.size_bytes, processes)
+
+
+def live_blocks_of(
+    settings: Settings,
+    processes: Processes,
+    run_id: str,
+    top: Member,
+    stack: Optional[Stack],
+    members: Sequence[Member],
+) -> Dict[str, LiveBlocks]:
+    """By volume id, of one filesystem; `stack` is None where it lies on one volume. Raises LogNotReplayed."""
+    if stack is None:
+        return {top.volume_id: live_blocks(settings, processes, run_id, top)}
+    return live_blocks_of_set(settings, processes, run_id, top, stack, members)
+
+
+def keep_live_blocks(settings: Settings, run_id: str, found: Mapping[str, LiveBlocks]) -> None:
+    """Keep, by volume id, what was live before the database began."""
+    content = {
+        volume_id: {
+            "blocks": one.blocks,
+            "map_unreadable": one.map_unreadable,
+            "known": one.known,
+            "urgent": list(one.urgent),
+        }
+        for volume_id, one in found.items()
+    }
+    write_json(settings.run_path(run_id, _FILE), content)
+
+
+def kept_live_blocks(settings: Settings, run_id: str) -> Dict[str, LiveBlocks]:
+    """What was kept of this run, by volume id; empty where nothing was. Raises UnreadableFile."""
+    path = settings.run_path(run_id, _FILE)
+    with understood(
+        UnreadableFile, path, "build the replica again: what was live before its database is lost"
+    ):
+        content: Dict[str, Any] = read_json(path) or {}
+        return {
+            str(volume_id): LiveBlocks(
+                _ranges(one["blocks"]), str(one["map_unreadable"]), bool(one["known"]), _ranges(one["urgent"])
+            )
+            for volume_id, one in content.items()
+        }
+
+
+def _ranges(stored: Any) -> List[Range]:
+    return [(whole(start, "a block"), whole(count, "a number of blocks")) for start, count in stored]
 
 
 def live_blocks(settings: Settings, processes: Processes, run_id: str, member: Member) -> LiveBlocks:

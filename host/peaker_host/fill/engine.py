@@ -39,7 +39,7 @@ class FillEngine(Engine):
         return planned
 
     def _work(self, volume: PlannedVolume, depth: Optional[int]) -> VolumeWork:
-        work = VolumeFill(volume, self._request, self._stop, depth)
+        work = VolumeFill(self._settings, volume, self._request, self._stop, depth)
         self._fills.append(work)
         return work
 

@@ -47,9 +47,9 @@ class VolumeFill(VolumeWork):
     is_finished = False
 
     def left(self, urgent_only: bool) -> int:
-        """One at least until all was flushed and compared: nobody may take the volume for filled before."""
+        """One at least until all was flushed and compared: no database may start on a volume that is not whole."""
         left = super().left(urgent_only)
-        return left if urgent_only or self.is_finished else max(1, left)
+        return left if self.is_finished else max(1, left)
 
     @property
     def filled(self) -> FilledVolume:

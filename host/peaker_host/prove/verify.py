@@ -1,20 +1,25 @@
 """The storage proof of one run: a sample of each volume, one after the other; then a load on all at once, as the
-database's will be; the search for the knee last, for it asks for more than a device can give."""
+database's will be; the search for the knee last, for it asks for more than a device can give.
+
+The database may be at work on the volumes meanwhile, and the applier with it. The sample is of what was live before it
+began; reads go around every cache of the host, so that what the database has in memory makes no block look warm.
+"""
 
 from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Callable, Dict, List, Optional
 
-from peaker_host.blocks.live_blocks import LiveBlocks, live_blocks, live_blocks_of_set
+from peaker_host.blocks.live_blocks import LiveBlocks, kept_live_blocks, live_blocks_of
 from peaker_host.blocks.ranges import Range, difference, intersection
-from peaker_host.layouts.mounts import Mount, open_mounts
-from peaker_host.machine.devices import BlockDevice, describe_device
+from peaker_host.layouts.mounts import Mount, let_resync, open_mounts
+from peaker_host.machine.devices import BlockDevice, describe_device, mount_points
 from peaker_host.machine.errors import CommandFailed, HostError, ToolMissing, UnreadableFilesystem
-from peaker_host.machine.manifest import Member, load_manifest
+from peaker_host.machine.manifest import Manifest, Member, load_manifest
 from peaker_host.machine.processes import Processes
+from peaker_host.machine.proven import note_proven
 from peaker_host.machine.settings import Settings
 from peaker_host.prove import knee
 from peaker_host.prove.load_test import run_load_test
@@ -70,9 +75,9 @@ class _Verification:
         request = self._request
         made = load_manifest(self._settings, request.run_id)
         mounts = open_mounts(self._settings, self._processes, made)
-        urgent = self._urgent_blocks(mounts) if request.scope == "hot" else {}
+        live = self._live(mounts)
         proofs = [
-            self._sample(member, live, urgent) for mount in mounts for member, live in self._live(mount)
+            self._sample(member, live[member.volume_id]) for mount in mounts for member in mount.members
         ]
         slow = {proof.numbers["volume_id"]: proof.numbers.pop("slow_blocks") for proof in proofs}
         keep_slow_blocks(self._settings, request.run_id, slow)
@@ -83,19 +88,32 @@ class _Verification:
                     proof.numbers["load"] = load.result()
         for proof in proofs:
             proof.numbers["knee"] = self._knee(proof, request.knee_seconds / len(proofs))
-        return combined([proof.numbers for proof in proofs])
+        found = combined([proof.numbers for proof in proofs])
+        mounted = all(mount.top.mount_point in mount_points(mount.device) for mount in mounts)
+        if found["verdict"] == "warm":
+            self._proven(made, mounted)
+        return {**found, "mounted": mounted}
 
-    def _live(self, mount: Mount) -> Iterator[Tuple[Member, LiveBlocks]]:
-        """One volume after the other: a set's filesystem is looked at once."""
+    def _proven(self, made: Manifest, mounted: bool) -> None:
+        """From now on nothing is disturbed by what the snapshot's instant left to resynchronise."""
+        note_proven(self._settings, self._request.run_id)
+        if mounted:
+            let_resync(self._settings, self._processes, made)
+
+    def _live(self, mounts: List[Mount]) -> Dict[str, LiveBlocks]:
+        """By volume id: as it was kept before the database began, or as it is now."""
         run_id = self._request.run_id
-        if mount.stack is None:
-            yield mount.top, live_blocks(self._settings, self._processes, run_id, mount.top)
-            return
-        found = live_blocks_of_set(
-            self._settings, self._processes, run_id, mount.top, mount.stack, mount.members
-        )
-        for member in mount.members:
-            yield member, found[member.volume_id]
+        found = kept_live_blocks(self._settings, run_id)
+        if found:
+            return found
+        for mount in mounts:
+            found.update(
+                live_blocks_of(self._settings, self._processes, run_id, mount.top, mount.stack, mount.members)
+            )
+        if self._request.scope != "hot":
+            return found
+        urgent = self._urgent_blocks(mounts)
+        return {key: replace(one, urgent=urgent.get(key, [])) for key, one in found.items()}
 
     def _urgent_blocks(self, mounts: List[Mount]) -> Dict[str, List[Range]]:
         """What a database needs before it may serve, by volume; nothing where the files cannot be found."""
@@ -105,12 +123,12 @@ class _Verification:
             self._say(f"all that is used is proven, because the hot blocks cannot be found: {error}")
             return {}
 
-    def _sample(self, member: Member, live: LiveBlocks, urgent: Dict[str, List[Range]]) -> _Proof:
+    def _sample(self, member: Member, live: LiveBlocks) -> _Proof:
         request = self._request
         device = describe_device(member.path)
         used = live.blocks
-        if not live.map_unreadable:
-            used = intersection(urgent.get(member.volume_id, []), used) or used
+        if request.scope == "hot" and not live.map_unreadable:
+            used = intersection(list(live.urgent), used) or used
         probed = cold_probe.kept(self._settings, request.run_id).get(member.volume_id)
         if probed is not None:
             used = difference(used, [(block, 1) for block in probed.blocks])

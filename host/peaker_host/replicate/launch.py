@@ -6,6 +6,7 @@ import os
 import time
 from typing import Any, Callable, Dict
 
+from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.database.mysql_client import MysqlClient, admin_client
 from peaker_host.database.page_list import begin_buffer_pool_load
 from peaker_host.database.replica_status import DIALECTS
@@ -24,6 +25,7 @@ from peaker_host.machine.errors import (
 from peaker_host.machine.files import read_json, read_text, write_atomically, write_json
 from peaker_host.machine.manifest import Manifest, present_manifest
 from peaker_host.machine.processes import Processes
+from peaker_host.machine.proven import is_proven
 from peaker_host.machine.settings import Settings
 from peaker_host.replicate.identity import (
     read_identity,
@@ -80,14 +82,16 @@ def start_database(
         raise
     _refuse_torn(settings, client, log_path, log_offset)
     say("the database answers")
-    # The hot pages come while replication starts and the replica catches up: the volumes are proven warm by now.
+    # The hot pages come while replication starts and the replica catches up: their blocks are read by now.
     begin_buffer_pool_load(client)
     ensure_health_account(settings, processes, client)
     store_policy(settings, health)
     install_health_service(settings, processes)
     seconds = marker.get("started_seconds", round(time.monotonic() - started, 3))
     write_json(marker_path, dict(marker, started_seconds=seconds))
-    let_resync(settings, processes, manifest)
+    if is_proven(settings, manifest.run_id) or not kept_live_blocks(settings, manifest.run_id):
+        # Before the proof it would be measured; the proof lets it then.
+        let_resync(settings, processes, manifest)
     return dict(facts, started_seconds=seconds, mounted=manifest.mount_points)
 
 

@@ -109,7 +109,7 @@ class Engine:
 
     def _work(self, volume: PlannedVolume, depth: Optional[int]) -> VolumeWork:
         """How it is warmed."""
-        return VolumeWork(volume, self._request, self._stop, depth)
+        return VolumeWork(self._settings, volume, self._request, self._stop, depth)
 
     def _finish(self) -> None:
         """What is still to be done when every block was."""

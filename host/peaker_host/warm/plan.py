@@ -18,11 +18,12 @@ from peaker_host.blocks.database_files import (
     recovery_blocks,
 )
 from peaker_host.blocks.filesystem_maps import FileExtents, FilesystemMap, open_map
+from peaker_host.blocks.live_blocks import LiveBlocks, keep_live_blocks, kept_live_blocks
 from peaker_host.blocks.mount_blocks import mount_blocks
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, intersection, merged, total
 from peaker_host.blocks.stack_places import block_orders, head_blocks, parity_blocks
 from peaker_host.layouts.mounts import Mount, open_mounts
-from peaker_host.machine.devices import BlockDevice, describe_device
+from peaker_host.machine.devices import BlockDevice, describe_device, mount_points
 from peaker_host.machine.errors import CommandFailed, InvalidArgument, ToolMissing, UnreadableFilesystem
 from peaker_host.machine.manifest import Manifest, Member
 from peaker_host.machine.processes import Processes
@@ -105,17 +106,64 @@ class Planner:
         mounts = open_mounts(self._settings, self._processes, manifest)
         lists = block_list.of_run(self._settings, self._request.run_id)
         filesystems = [self._filesystem(mount, lists) for mount in mounts]
-        if self._needs.needs_map:
-            with ThreadPoolExecutor(len(filesystems)) as each:
-                for done in [each.submit(self._recover, one) for one in filesystems]:
-                    done.result()
-        self._order_all(filesystems)
+        if not self._go_on_behind_database(filesystems):
+            self._find_out(filesystems)
         planned = {volume.member.volume_id: volume for one in filesystems for volume in one.volumes}
         volumes = [planned[member.volume_id] for member in manifest.members]
         for volume in volumes:
             shown = ", ".join(f"{tier.name} {total(tier.ranges)}" for tier in volume.tiers)
             self._say(f"{volume.member.name}: {shown}")
         return volumes
+
+    def _find_out(self, filesystems: List[PlannedFilesystem]) -> None:
+        """The order of each volume, by what its filesystem holds; and what the proof will be about."""
+        if self._needs.needs_map:
+            with ThreadPoolExecutor(len(filesystems)) as each:
+                for done in [each.submit(self._recover, one) for one in filesystems]:
+                    done.result()
+        self._order_all(filesystems)
+        if self._needs.needs_map:
+            self._keep_live_blocks(filesystems)
+
+    def _go_on_behind_database(self, filesystems: List[PlannedFilesystem]) -> bool:
+        """The order of an engine that died behind the database: all that was live before. True where that is known.
+
+        The hot and recovery blocks were read before the database began, and its maps cannot be read under it.
+        """
+        at_work = [one.mount.top.mount_point in mount_points(one.mount.device) for one in filesystems]
+        kept = kept_live_blocks(self._settings, self._request.run_id) if any(at_work) else {}
+        volumes = [volume for one in filesystems for volume in one.volumes]
+        if not self._needs.needs_map or not all(volume.member.volume_id in kept for volume in volumes):
+            return False
+        for volume in volumes:
+            live = kept[volume.member.volume_id]
+            known = Volume(volume.device.size_bytes, volume.listed, live.blocks)
+            volume.tiers = each_once(
+                [(name, []) for name in URGENT_TIERS], known, self._request.with_remainder
+            )
+            volume.note = live.map_unreadable
+        return True
+
+    def _keep_live_blocks(self, filesystems: List[PlannedFilesystem]) -> None:
+        """A look of its own, as the proof's: what this engine reads is not taken for what must be warm."""
+        found: Dict[str, LiveBlocks] = {}
+        for one in filesystems:
+            mount = one.mount
+            found.update(
+                live_blocks.live_blocks_of(
+                    self._settings,
+                    self._processes,
+                    self._request.run_id,
+                    mount.top,
+                    mount.stack,
+                    mount.members,
+                )
+            )
+            for volume in one.volumes:
+                urgent = [part for tier in volume.tiers if tier.name in URGENT_TIERS for part in tier.ranges]
+                name = volume.member.volume_id
+                found[name] = replace(found[name], urgent=merged(urgent))
+        keep_live_blocks(self._settings, self._request.run_id, found)
 
     def _filesystem(self, mount: Mount, lists: Dict[str, List[Range]]) -> PlannedFilesystem:
         volumes = []

@@ -8,6 +8,8 @@ from typing import Any, Dict, Iterator, Optional
 
 from peaker_host.blocks.ranges import total
 from peaker_host.machine.devices import mount_points
+from peaker_host.machine.proven import is_proven
+from peaker_host.machine.settings import Settings
 from peaker_host.warm.plan import PlannedVolume
 from peaker_host.warm.progress import MIB, MeanRate
 from peaker_host.warm.reader_pool import PoolProgress, RateLimiter, ReaderPool, Request, requests_of
@@ -15,18 +17,24 @@ from peaker_host.warm.reading_orders import REMAINDER, URGENT_TIERS
 from peaker_host.warm.request import PrewarmRequest
 
 _REMAINDER_READERS = 2
-_MOUNT_POLL_SECONDS = 1.0
+_DATABASE_POLL_SECONDS = 1.0
 # A replica that is not at work a day after its volumes were warm will not be.
-_MOUNT_WAIT_SECONDS = 86400.0
+_DATABASE_WAIT_SECONDS = 86400.0
 
 
 class VolumeWork:
     """`depth`: how many readers an earlier engine found best, so that a restart does not probe the device again."""
 
     def __init__(
-        self, planned: PlannedVolume, request: PrewarmRequest, stop: threading.Event, depth: Optional[int]
+        self,
+        settings: Settings,
+        planned: PlannedVolume,
+        request: PrewarmRequest,
+        stop: threading.Event,
+        depth: Optional[int],
     ) -> None:
         self.planned = planned
+        self._settings = settings
         self._request = request
         self._stop = stop
         self._depth = depth
@@ -97,7 +105,7 @@ class VolumeWork:
     def _warm_remainder(self) -> None:
         """Behind the database that is at work on the volume by then, slowly: the first write into a block is fast."""
         rate = self._request.remainder_rate_mib_per_s
-        if rate and not self._await_mount():
+        if rate and not self._await_database():
             return
         limiter = RateLimiter((rate or self._request.rate_limit_mib_per_s) * MIB)
         depth = _REMAINDER_READERS if rate else self._depth
@@ -119,13 +127,20 @@ class VolumeWork:
             progress,
         )
 
-    def _await_mount(self) -> bool:
-        """So that the proof and the server's start have the volume to themselves. False when nobody mounts it."""
-        deadline = time.monotonic() + _MOUNT_WAIT_SECONDS
-        while self.planned.member.mount_point not in mount_points(self.planned.top):
-            if time.monotonic() >= deadline or self._stop.wait(_MOUNT_POLL_SECONDS):
+    def _await_database(self) -> bool:
+        """Until a database is at work on the proven volume. False when that does not come.
+
+        So that the server's start has the volume to itself, and the proof measures no reads of this engine.
+        """
+        deadline = time.monotonic() + _DATABASE_WAIT_SECONDS
+        while not self._is_at_work():
+            if time.monotonic() >= deadline or self._stop.wait(_DATABASE_POLL_SECONDS):
                 return False
         return True
+
+    def _is_at_work(self) -> bool:
+        mounted = self.planned.member.mount_point in mount_points(self.planned.top)
+        return mounted and is_proven(self._settings, self._request.run_id)
 
     def _requests(self, remainder: bool) -> Iterator[Request]:
         """What is left to be read, in order; slows down where the tiers stop being urgent."""

@@ -121,6 +121,9 @@ PROOF = [
 ]
 
 
+READ = {"bytes_read": 5e8, "state": "done", "elapsed_seconds": 90.0, "hot_warm_seconds": 9.0}
+
+
 def test_only_scale_outs_that_succeeded_teach_the_lead_time(records: DynamoForecastRecords) -> None:
     table = LedgerTable(boto3.client("dynamodb"), "ledger")
     lease, ledger = DynamoDbLease(table), DynamoDbLedger(table)
@@ -133,7 +136,7 @@ def test_only_scale_outs_that_succeeded_teach_the_lead_time(records: DynamoForec
         run = RunRow(run_id, "orders", operation, start, ExecutionInput(cluster="orders"), parts=parts)
         ledger.open_run(holder, run)
         ledger.start_step(holder, "ReportPrewarm", start, start + timedelta(hours=1))
-        ledger.finish_step(holder, "ReportPrewarm", start + timedelta(seconds=90), {"bytes_read": 5e8})
+        ledger.finish_step(holder, "ReportPrewarm", start + timedelta(seconds=90), READ)
         ledger.start_step(holder, "VerifyStorage", start, start + timedelta(hours=1))
         ledger.finish_step(holder, "VerifyStorage", start + timedelta(seconds=60), {"limits": PROOF})
         ledger.close_run(holder, outcome, start + timedelta(minutes=30))
@@ -142,3 +145,20 @@ def test_only_scale_outs_that_succeeded_teach_the_lead_time(records: DynamoForec
     assert past.seconds == {"ReportPrewarm": [90.0], "VerifyStorage": [60.0]}
     assert list(past.knee_shares) == [0.75]
     assert list(past.hydrated_bytes) == [5e8]
+    assert (list(past.hot_shares), list(past.apply_speeds)) == ([0.1], [])
+
+
+def test_a_build_that_was_waited_for_teaches_how_fast_its_replica_replays(
+    records: DynamoForecastRecords,
+) -> None:
+    table = LedgerTable(boto3.client("dynamodb"), "ledger")
+    lease, ledger = DynamoDbLease(table), DynamoDbLedger(table)
+    holder = lease.acquire("orders", "run-0", "scale_out", NOW, NOW + timedelta(hours=1))
+    ledger.open_run(holder, RunRow("run-0", "orders", "scale_out", NOW, ExecutionInput(cluster="orders")))
+    lag: dict[str, object] = {"samples": [{"lag_seconds": 900.0}, {"lag_seconds": 0}]}
+    steps = (("CreateVolumes", 0, 1, {}), ("StartReplication", 29, 30, {}), ("WaitForCatchUp", 35, 45, lag))
+    for name, began, ended, numbers in steps:
+        ledger.start_step(holder, name, NOW + timedelta(minutes=began), NOW + timedelta(hours=1))
+        ledger.finish_step(holder, name, NOW + timedelta(minutes=ended), numbers)
+    ledger.close_run(holder, "succeeded", NOW + timedelta(minutes=50))
+    assert list(records.past_steps("orders").apply_speeds) == [1 + 30 / 15]

@@ -19,6 +19,7 @@ from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.ledger import RunRow, StepRow
+from peaker.domain.runs.overlap import apply_speed, hot_share
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker.domain.storage.storage_judgement import knee_share
 from peaker.ports import Ledger
@@ -134,12 +135,19 @@ class DynamoForecastRecords:
         shares: list[float] = []
         copies: list[CopiedBytes] = []
         pools: list[float] = []
+        hot_shares: list[float] = []
+        speeds: list[float] = []
         for run_id in self._recent_runs(cluster):
             run = self._ledger.run(run_id)
             if run.operation != "scale_out" or not _served(run) or not _built(run):
                 continue
             steps = self._ledger.steps(run_id)
             copies += _copied(steps)
+            by_name = {step.step: step for step in steps}
+            hot_shares += _known(
+                hot_share(by_name["ReportPrewarm"].numbers) if "ReportPrewarm" in by_name else None
+            )
+            speeds += _known(apply_speed(by_name))
             for step in steps:
                 if step.finished_at is None:
                     continue
@@ -153,7 +161,7 @@ class DynamoForecastRecords:
                 share = knee_share(step.numbers.get("limits"))
                 if step.step == "VerifyStorage" and share is not None:
                     shares.append(share)
-        return PastSteps(seconds, hydrated, shares, copies, pools)
+        return PastSteps(seconds, hydrated, shares, copies, pools, hot_shares, speeds)
 
     def _recent_runs(self, cluster: str) -> list[str]:
         """Ids of the newest runs, the newest last."""
@@ -192,6 +200,10 @@ def _copied(steps: Sequence[StepRow]) -> list[CopiedBytes]:
     if not _is_amount(copied) or not (since is None or _is_amount(since)):
         return []
     return [CopiedBytes(seconds_between(first.started_at, last.finished_at), float(copied), since)]
+
+
+def _known(value: float | None) -> list[float]:
+    return [] if value is None else [value]
 
 
 def _is_amount(value: Any) -> TypeGuard[float]:

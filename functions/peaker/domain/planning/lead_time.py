@@ -65,6 +65,28 @@ def catch_up_seconds(behind_seconds: float, apply_speed: float) -> float:
 
 
 @dataclass(frozen=True)
+class Overlap:
+    """What passes beside what, in a build. Seconds.
+
+    A database starts after `hot_share` of the hydration; its start passes beside the rest of it, and the replica
+    catches up beside what is then left and beside the benchmark.
+    """
+
+    hot_share: float = 1.0
+    recovery_seconds: float = 0.0
+    benchmark_seconds: float = 0.0
+
+    def beside(self, hydration_seconds: float) -> float:
+        """Of the database's start, what passes while the volumes are read."""
+        return min(self.recovery_seconds, hydration_seconds * (1 - self.hot_share))
+
+    def left(self, catch_up_seconds: float, hydration_seconds: float) -> float:
+        """Of the catch-up, what is still to be waited for when the volumes are proven warm."""
+        rest = hydration_seconds * (1 - self.hot_share) - self.beside(hydration_seconds)
+        return max(0.0, catch_up_seconds - rest - self.benchmark_seconds)
+
+
+@dataclass(frozen=True)
 class VolumeToHydrate:
     """One data volume: bytes written in its snapshot, and the rate at which its blocks arrive (bytes/s)."""
 
@@ -78,11 +100,13 @@ class LeadTimeInputs:
     """What is known about the cluster before a run. Times in seconds, sizes in bytes, rates in bytes per
     second.
 
-    The defaults are the usual figures of EC2 and MySQL; measured runs replace them.
+    The defaults are the usual figures of EC2 and MySQL; measured runs replace them. `hot_share` of the hydration is
+    read before the database starts: all of it until a run has shown what is hot.
     """
 
     volumes: tuple[VolumeToHydrate, ...]
     hydration: Hydration = Hydration.DEFAULT
+    hot_share: float = 1.0
     trigger_seconds: float = 360.0
     snapshot_copied_bytes: float = 0.0
     snapshot_basis: str = "all bytes"
@@ -114,12 +138,18 @@ class Component:
 
 @dataclass(frozen=True)
 class LeadTime:
-    """The whole lead time. p90_seconds is the horizon at which the forecast triggers."""
+    """The whole lead time. p90_seconds is the horizon at which the forecast triggers.
+
+    `overlap`: what of the components passes side by side, so that their sum is more than the whole.
+    `behind_seconds`: by how much a build is behind when it begins to catch up.
+    """
 
     p50_seconds: float
     p90_seconds: float
     components: tuple[Component, ...]
     reason: str
+    overlap: Overlap = Overlap()
+    behind_seconds: float = 0.0
 
     def component(self, name: str) -> Component:
         return {component.name: component for component in self.components}[name]
@@ -129,7 +159,8 @@ class LeadTime:
 class PastSteps:
     """Durations of past runs in seconds per state name, newest last; the bytes that each prewarm brought in; of every
     storage proof that reached a volume's knee, the IOPS delivered there over those promised; what each snapshot set
-    copied, as far as it was measured; and the bytes in each donor's buffer pool.
+    copied, as far as it was measured; the bytes in each donor's buffer pool; the share of each prewarm after which a
+    database could start; and how many seconds of log a replica replayed per second, where that was seen.
     """
 
     seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -137,17 +168,16 @@ class PastSteps:
     knee_shares: Sequence[float] = ()
     copies: Sequence[CopiedBytes] = ()
     pool_bytes: Sequence[float] = ()
+    hot_shares: Sequence[float] = ()
+    apply_speeds: Sequence[float] = ()
 
 
 _SIDE_BY_SIDE = (Part.SNAPSHOT, Part.INSTANCE)
-# What passes between a snapshot and the database on its copy: so far behind is a build when it begins to catch up.
-_FALLS_BEHIND = tuple(
-    part for part in parts_of(Method.BUILD) if Part.INSTANCE.position < part.position < Part.CATCH_UP.position
-)
 
 
 def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> LeadTime:
-    """Predict from the inputs, learn from `past`; the snapshot and the instance start run side by side.
+    """Predict from the inputs, learn from `past`; the snapshot and the instance start run side by side, and so do the
+    rest of the hydration, the proof and the catch-up: of that what is left after the proof is counted.
 
     The spreads of the parts are taken as independent: p90 = sum of medians + root of the sum of squared
     spreads.
@@ -158,34 +188,26 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     parts[Part.SNAPSHOT] = _learned_snapshot(inputs, history)
     slower = max(_SIDE_BY_SIDE, key=lambda name: parts[name].p90_seconds)
     counted = [part for name, part in parts.items() if name not in _SIDE_BY_SIDE or name == slower]
-    behind = sum(parts[name].p50_seconds for name in (slower, Part.RESERVATION, *_FALLS_BEHIND))
-    catch_up = _learned(_catch_up(inputs, behind), history)
+    hydration = parts[Part.HYDRATION].p50_seconds
+    overlap = Overlap(inputs.hot_share, parts[Part.RECOVERY].p50_seconds, parts[Part.BENCHMARK].p50_seconds)
+    waits = (slower, Part.RESERVATION, Part.STORAGE, Part.RECOVERY)
+    behind = sum(parts[name].p50_seconds for name in waits) + inputs.hot_share * hydration
+    known = replace(inputs, apply_speed=measured_apply_speed(history, inputs.apply_speed))
+    catch_up = _learned(_left_to_catch_up(known, behind, overlap, hydration), history)
     counted.append(catch_up)
-    p50 = sum(part.p50_seconds for part in counted)
+    p50 = sum(part.p50_seconds for part in counted) - overlap.beside(hydration)
     spread = math.sqrt(sum((part.p90_seconds - part.p50_seconds) ** 2 for part in counted))
     largest = max(counted, key=lambda part: part.p50_seconds)
     reason = (
         f"{p50 / 60:.1f} min as a rule, {(p50 + spread) / 60:.1f} min in 9 of 10 cases; the longest part is "
         f"{largest.name} with {largest.p50_seconds / 60:.1f} min ({largest.basis})"
     )
-    return LeadTime(p50, p50 + spread, (*parts.values(), catch_up), reason)
+    return LeadTime(p50, p50 + spread, (*parts.values(), catch_up), reason, overlap, behind)
 
 
 def measured_apply_speed(past: PastSteps, otherwise: float) -> float:
-    """Seconds of binary log that a replica replays per second, as past builds show; 1.1 to 100.
-
-    A build is behind by what passed between its snapshot and its database's start. The time that it then took
-    contains the lag samples, so the speed is rather too low than too high.
-    """
-    behind_parts = [_run_seconds(part, past) for part in _FALLS_BEHIND]
-    caught_up = _run_seconds(Part.CATCH_UP, past)
-    runs = min((len(seconds) for seconds in (*behind_parts, caught_up)), default=0)
-    speeds = [
-        1
-        + sum(part[len(part) - runs + i] for part in behind_parts)
-        / max(1.0, caught_up[len(caught_up) - runs + i])
-        for i in range(runs)
-    ]
+    """Seconds of binary log that a replica replays per second, as past builds show; 1.1 to 100."""
+    speeds = [speed for speed in list(past.apply_speeds)[-_MOST_RUNS:] if math.isfinite(speed)]
     return min(100.0, max(1.1, median(speeds))) if speeds else otherwise
 
 
@@ -250,6 +272,20 @@ def _catch_up(inputs: LeadTimeInputs, behind_seconds: float) -> Component:
     seconds = catch_up_seconds(behind_seconds, inputs.apply_speed)
     basis = f"{behind_seconds / 60:.0f} min of log at {inputs.apply_speed:.1f} times the write rate"
     return _predicted(Part.CATCH_UP, seconds, 1.0, basis)
+
+
+def _left_to_catch_up(
+    inputs: LeadTimeInputs, behind_seconds: float, overlap: Overlap, hydration_seconds: float
+) -> Component:
+    """What is left of the catch-up when the volumes are proven. Its spread is that of the whole, which may be twice."""
+    whole = _catch_up(inputs, behind_seconds)
+    left, slow = (
+        overlap.left(seconds, hydration_seconds) for seconds in (whole.p50_seconds, whole.p90_seconds)
+    )
+    beside = (
+        f"{whole.basis}, {(whole.p50_seconds - left) / 60:.0f} min of it beside the reading and the proof"
+    )
+    return Component(Part.CATCH_UP, left, slow, 0, beside)
 
 
 def _learned(part: Component, past: PastSteps) -> Component:

@@ -21,6 +21,7 @@ from peaker_contract.way_into_service import states_beside_others, states_of
 # Branches that run side by side; the step that started last is not the only one at work.
 _SIDE_BY_SIDE = states_beside_others()
 _START, _REPORT = states_of(Part.HYDRATION)
+_RECOVERY = states_of(Part.RECOVERY)
 
 
 @dataclass(frozen=True)
@@ -83,23 +84,33 @@ def run_progress(
 def _prewarm_at_work(
     rows: Sequence[StepRow], serve_when: ServeWhen, deadline: timedelta, now: datetime
 ) -> RunProgress | None:
-    """The prewarm while it is the newest step: its polls end and begin again as long as the engine reads."""
-    if rows[-1].step not in {_START, _REPORT}:
+    """The prewarm while it is the newest step: its polls end and begin again as long as the engine reads.
+
+    The database starts between two of them; once replication has started the replica waits for the rest.
+    """
+    newest = rows[-1]
+    behind_database = newest.step == _RECOVERY[-1] and newest.finished_at is not None
+    if newest.step not in {_START, _REPORT} and not behind_database:
         return None
-    start = next((row for row in rows if row.step == _START), rows[-1])
+    start = next((row for row in rows if row.step == _START), None)
     report_row = next((row for row in rows if row.step == _REPORT), None)
+    if start is None and behind_database:
+        return None
+    start = start or newest
     if report_row is None or report_row.finished_at is None:
         return RunProgress((report_row or start).step, start.started_at)
     report = _report(report_row)
     if isinstance(report, Unknown):
         return RunProgress(_REPORT, start.started_at)
+    # Until the database has begun its hot blocks end the wait; what people are told is when the replica may serve.
+    enough_when_hot = serve_when == "hot" or not behind_database
     over = (
         report.state == "done"
         or report.used_warm_seconds is not None
-        or (serve_when == "hot" and report.hot_warm_seconds is not None)
+        or (enough_when_hot and report.hot_warm_seconds is not None)
     )
     if over:
-        return RunProgress(_REPORT, start.started_at, between=True)
+        return None if behind_database else RunProgress(_REPORT, start.started_at, between=True)
     state = _state(report, report_row.finished_at, serve_when, start.started_at + deadline, now)
     return RunProgress(_REPORT, start.started_at, prewarm=state)
 

@@ -79,6 +79,13 @@ class RequestedStep(StepInput):
     unfinished_only: bool = False
 
 
+class PrewarmStep(StepInput):
+    """ReportPrewarm: until what the workflow waits, the blocks with which a database may start or all that the replica
+    needs to serve. A run of the version before says nothing and waits for all."""
+
+    until: Literal["database", "serving"] = "serving"
+
+
 class HostStep(StepInput):
     """A step that runs on the donor or on the new replica."""
 

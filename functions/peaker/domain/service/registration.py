@@ -72,6 +72,17 @@ def changes_since_proof(
     ]
 
 
+def booted_before_proof(own_steps: Mapping[str, StepRow]) -> bool:
+    """Whether the proof found the volumes of a database that had begun before it not mounted: its host booted anew.
+
+    A host package of the version before does not say; a return has no proof of its own.
+    """
+    proof, database = own_steps.get(VERIFIED), own_steps.get(DATABASE_STARTED)
+    if proof is None or database is None or proof.finished_at is None or database.finished_at is None:
+        return False
+    return database.finished_at < proof.finished_at and proof.numbers.get("mounted") is False
+
+
 def source_changes(steps: Mapping[str, StepRow], source: Instance | Unknown) -> list[str]:
     """Whether it follows another one than the source of now, as a sentence."""
     if isinstance(source, Unknown):

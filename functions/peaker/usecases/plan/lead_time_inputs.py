@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import median
 
 from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, PastSteps, VolumeToHydrate
 from peaker.domain.replicas.donor import choose_donor, data_volumes
@@ -54,12 +55,20 @@ def lead_time_inputs(
         snapshot_copied_bytes=copy.copied_bytes,
         snapshot_basis=copy.basis,
         hydration=Hydration.PROVISIONED_RATE if rate else Hydration.DEFAULT,
+        hot_share=_hot_share(settings, past),
         trigger_seconds=60.0 * (settings.forecast.schedule_minutes + 1),
         register_seconds=HEALTH_CHECKS_SECONDS + late,
         # After the last share the replica is registered once more, with those that serve.
         ramp_seconds=len(settings.ramp.shares) * (settings.ramp_step_seconds + settings.ramp.window_seconds)
         + late,
     )
+
+
+def _hot_share(settings: ClusterSettings, past: PastSteps) -> float:
+    """Of what is waited for, the share that is read before the database starts; with serve_when hot that is all."""
+    if settings.prewarm.serve_when == "hot" or not past.hot_shares:
+        return 1.0
+    return median(past.hot_shares)
 
 
 @dataclass(frozen=True)

@@ -63,13 +63,13 @@ def way_of(
     if method.action == "return":
         back = predict_return(inputs, _behind(fleet, method, ports), past)
         return Way(method=method, lead_time=estimated(back), choice=choice)
-    if situation.ready_by is None or taken is None:
+    if taken is None:
         return Way(method=method, lead_time=estimated(lead), choice=choice)
     return Way(
         method=method,
         lead_time=estimated(lead, situation.frame, taken),
         choice=choice,
-        rates_mib_per_s=taken.rates_mib_per_s,
+        rates_mib_per_s={} if situation.ready_by is None else taken.rates_mib_per_s,
     )
 
 
@@ -100,7 +100,10 @@ def _as_chosen(method: Method, choice: MethodChoice, fleet: FleetState, ports: P
 def estimated(
     lead: LeadTime, frame: LeadTimeFrame | None = None, taken: MethodEstimate | None = None
 ) -> LeadTimeEstimate:
-    """The prediction as the plan carries it; of a method that was chosen, with its own hydration and catch-up."""
+    """The prediction as the plan carries it; of a method that was chosen, with its own hydration and catch-up.
+
+    The p90 of a part is known where the method's own is the predicted one.
+    """
     parts = {part.name: round(part.p50_seconds, 1) for part in lead.components}
     slow = {part.name: round(part.p90_seconds, 1) for part in lead.components}
     whole = LeadTimeEstimate(
@@ -112,11 +115,12 @@ def estimated(
     if frame is None or taken is None or taken.warm_seconds is None or not taken.possible:
         return whole
     own = {Part.HYDRATION.value: taken.warm_seconds, Part.CATCH_UP.value: frame.catch_up(taken.warm_seconds)}
+    own = {name: round(seconds, 1) for name, seconds in own.items()}
     return LeadTimeEstimate(
         seconds=round(taken.p50_seconds or 0.0, 1),
-        parts={**parts, **{name: round(seconds, 1) for name, seconds in own.items()}},
+        parts={**parts, **own},
         p90_seconds=round(taken.p90_seconds or 0.0, 1),
-        p90_parts={name: seconds for name, seconds in slow.items() if name not in own},
+        p90_parts={name: seconds for name, seconds in slow.items() if own.get(name) in (None, parts[name])},
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from peaker.domain.host_results import PrewarmReport, typed
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.replicas.inventory import Numbers
-from peaker.domain.runs.run import Measurement, StepInput, Summary
+from peaker.domain.runs.run import Measurement, PrewarmStep, StepInput, Summary
 from peaker.domain.storage.prewarm_progress import ServeWhen, pause_seconds, remaining_seconds
 from peaker.ports import Ports
 from peaker.usecases.run.run_host_command import run_host_command
@@ -23,26 +23,31 @@ MISSED_BY = "deadline_missed_by_seconds"
 
 
 class PrewarmProgress(Summary):
-    """What the child workflow decides on. `hot`: the hot set is warm and the cluster serves on that."""
+    """What the child workflow decides on. `hot`: the hot set is warm, and that is what is waited for."""
 
     state: Literal["running", "hot", "done", "dead"]
     pause_seconds: int
 
 
-def report_prewarm(ports: Ports, step: StepInput) -> PrewarmProgress:
-    """Raises PrewarmFailed when the engine gave up, PrewarmDeadlineExceeded when time is up or will not do."""
+def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
+    """Raises PrewarmFailed when the engine gave up, PrewarmDeadlineExceeded when time is up or will not do.
+
+    A database may start on the hot and recovery blocks; where nobody knows what is hot it starts when all is warm.
+    """
     serve_when = approved_build(ports, step).prewarm.serve_when
+    waits_for: ServeWhen = "hot" if step.until == "database" else serve_when
     instance_id = host_id(ports, step, "replica")
     earlier = _elapsed_at_last_report(ports, step)
     numbers = run_host_command(
         ports, step, "report_prewarm", instance_id, {"RunId": step.run_id}, repeat=True
     )
     report = typed("report_prewarm", PrewarmReport, numbers)
-    state = _state(serve_when, report, instance_id)
-    remaining = remaining_seconds(serve_when, report)
+    state = _state(waits_for, report, instance_id)
     missed_by = None
     if state in ("running", "dead"):
-        missed_by = _check_deadline(ports, step, serve_when, report, remaining)
+        left = remaining_seconds(serve_when, report)
+        missed_by = _check_deadline(ports, step, serve_when, report, left)
+    remaining = remaining_seconds(waits_for, report)
     kept = {key: value for key, value in numbers.items() if key != "samples"}
     return PrewarmProgress(
         text=_text(state, report),
@@ -67,13 +72,14 @@ def measurements(report: PrewarmReport, now: datetime, after_elapsed: float) -> 
 
 
 def _state(
-    serve_when: ServeWhen, report: PrewarmReport, instance_id: str
+    waits_for: ServeWhen, report: PrewarmReport, instance_id: str
 ) -> Literal["running", "hot", "done", "dead"]:
+    """Hot blocks stay hot when their engine dies; what is left is then read by another one, or behind the database."""
     if report.state == "failed":
         raise PrewarmFailed(f"{instance_id}: {report.message or 'the engine says failed'}")
     if report.state == "running" and report.used_warm_seconds is not None:
         return "done"
-    if report.state == "running" and serve_when == "hot" and report.hot_warm_seconds is not None:
+    if report.state != "done" and waits_for == "hot" and report.hot_warm_seconds is not None:
         return "hot"
     return report.state
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from peaker.domain.planning.lead_time import LeadTimeInputs, VolumeToHydrate, predict_lead_time
+from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, VolumeToHydrate, predict_lead_time
 from peaker.domain.planning.methods.choice import by_settings, choose
 from peaker.domain.planning.methods.rates import MARGIN, cheapest_rates
 from peaker.domain.planning.methods.situation import (
@@ -215,6 +215,23 @@ def test_the_frame_gives_the_figures_that_the_prediction_gives() -> None:
         LeadTimeInputs((VolumeToHydrate("data", 2 * TIB, 250 * MIB),), snapshot_copied_bytes=TIB)
     )
     assert frame.p50(2 * part.p50_seconds) == pytest.approx(longer.p50_seconds)
+
+
+def test_the_frame_gives_the_prediction_s_figures_also_where_the_reading_goes_on_behind_the_database() -> (
+    None
+):
+    def predicted(tib: float, hot_share: float) -> LeadTime:
+        volumes = (VolumeToHydrate("data", tib * TIB, 250 * MIB),)
+        return predict_lead_time(LeadTimeInputs(volumes, hot_share=hot_share, apply_speed=1.25))
+
+    lead, longer, apart = predicted(1, 0.2), predicted(2, 0.2), predicted(1, 1.0)
+    frame, part = frame_of(lead, 4.0), lead.component(Part.HYDRATION)
+    assert frame.p50(part.p50_seconds) == pytest.approx(lead.p50_seconds)
+    assert frame.p90(part.p50_seconds, part.p90_seconds) == pytest.approx(lead.p90_seconds)
+    assert frame.p50(2 * part.p50_seconds) == pytest.approx(longer.p50_seconds)
+    late = frame.before_database()
+    assert late.p50(part.p50_seconds) == pytest.approx(apart.p50_seconds)
+    assert late.p90(part.p50_seconds, part.p90_seconds) == pytest.approx(apart.p90_seconds)
 
 
 def test_no_choice_is_dearer_or_later_than_the_best_of_everything() -> None:

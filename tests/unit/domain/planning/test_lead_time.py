@@ -93,6 +93,51 @@ def test_a_default_hydration_is_less_certain_than_a_provisioned_one() -> None:
     assert default.p90_seconds > provisioned.p90_seconds
 
 
+# --- side by side --------------------------------------------------------------------------------------------
+
+
+def overlapping(hot_share: float, **other: object) -> LeadTimeInputs:
+    """An hour of reading and half an hour from the snapshot to it; replayed at three times the source's speed."""
+    rest = {"snapshot_overhead_seconds": 1755.0, "attach_seconds": 45.0, "apply_speed": 3.0}
+    return inputs(3600 * 300 / 1024, hot_share=hot_share, **{**rest, **other})
+
+
+def test_a_catch_up_beside_the_reading_costs_no_time() -> None:
+    """6 min until the database, 30 s for its start, 53.5 min of reading besides: the backlog takes 18 of them."""
+    lead = predict_lead_time(overlapping(0.1))
+    assert lead.component("catch_up").p50_seconds == 0.0
+    assert "18 min of it beside the reading and the proof" in lead.component("catch_up").basis
+    apart = sum(part.p50_seconds for part in lead.components if part.name != "instance")
+    assert lead.p50_seconds == pytest.approx(apart - 30.0), (
+        "the start of the database passes beside the reading"
+    )
+
+
+def test_the_longer_of_the_rest_of_the_reading_and_the_catch_up_is_counted_not_their_sum() -> None:
+    slow = predict_lead_time(overlapping(0.5, apply_speed=1.5))
+    behind = 1755 + 45 + 1800 + 30
+    rest = 1800 - 30 + 120
+    assert slow.component("catch_up").p50_seconds == pytest.approx(behind / 0.5 - rest)
+    others = sum(part.p50_seconds for part in slow.components if part.name not in ("instance", "catch_up"))
+    assert slow.p50_seconds == pytest.approx(others - 30 + behind / 0.5 - rest)
+
+
+def test_a_catch_up_that_may_take_twice_as_long_shows_in_the_p90_though_not_in_the_median() -> None:
+    part = predict_lead_time(overlapping(0.4, apply_speed=2.0)).component("catch_up")
+    whole = (1755 + 45 + 1440 + 30) / 1.0
+    rest = 2160 - 30 + 120
+    assert part.p50_seconds == pytest.approx(whole - rest)
+    assert part.p90_seconds == pytest.approx(2 * whole - rest)
+
+
+def test_nothing_is_read_beside_a_database_that_waits_for_everything() -> None:
+    lead = predict_lead_time(overlapping(1.0))
+    behind = 1755 + 45 + 3600 + 30
+    assert lead.component("catch_up").p50_seconds == pytest.approx(behind / 2 - 120), "the proof is beside it"
+    later = predict_lead_time(overlapping(0.1))
+    assert later.p50_seconds < 0.7 * lead.p50_seconds
+
+
 # --- learning ----------------------------------------------------------------------------------------------
 
 

@@ -121,6 +121,40 @@ def test_where_the_hot_set_is_enough_its_time_counts() -> None:
     assert progress.prewarm.waits_for == "the hot set"
 
 
+def test_until_the_database_may_start_people_are_told_when_the_replica_may_serve() -> None:
+    progress = prewarming(eta_seconds=6000.0, hot_eta_seconds=120.0, minutes=9)
+    assert progress.prewarm is not None
+    assert progress.prewarm.waits_for == "all that is used"
+    assert progress.prewarm.eta_seconds == Known(
+        noticed_after_seconds(6000.0, 200.0), NOON + timedelta(minutes=9)
+    )
+    assert prewarming(hot_warm_seconds=100.0).between, "the database is started next"
+
+
+def behind_database(*later: StepRow, **report: Any) -> RunProgress:
+    rows = (
+        step("StartPrewarm", 1, 2),
+        step("ReportPrewarm", 2, 9, **{**READING, "hot_warm_seconds": 100.0, **report}),
+        step("StartDatabase", 3, 4),
+        step("StartReplication", 4, 5),
+    )
+    return doing(*rows, *later)
+
+
+def test_behind_the_database_the_rest_of_the_reading_is_at_work() -> None:
+    progress = behind_database()
+    assert (progress.step, progress.since) == ("ReportPrewarm", NOON + timedelta(minutes=1))
+    assert progress.prewarm is not None
+    assert progress.prewarm.waits_for == "all that is used"
+    assert behind_database(state="done").step == "StartReplication"
+    assert behind_database(step("VerifyStorage", 9)).step == "VerifyStorage"
+
+
+def test_a_database_that_starts_is_named_though_the_reading_goes_on() -> None:
+    rows = (step("StartPrewarm", 1, 2), step("ReportPrewarm", 2, 3, **READING), step("StartDatabase", 3))
+    assert doing(*rows).step == "StartDatabase"
+
+
 def test_a_prewarm_that_is_done_gives_way_to_the_next_step() -> None:
     assert prewarming(state="done", eta_seconds=0).between
     progress = doing(

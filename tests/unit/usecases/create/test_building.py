@@ -13,7 +13,7 @@ from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, TargetState
 from peaker.domain.runs.execution_input import Trigger
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
-from peaker.domain.runs.run import ExecutionRequest, HostStep, PlanStep, StepInput
+from peaker.domain.runs.run import ExecutionRequest, HostStep, PlanStep, PrewarmStep, StepInput
 from peaker.domain.runs.run_memory import Donor, Source
 from peaker.domain.storage.prewarm_progress import LONGEST_PAUSE_SECONDS, pause_seconds
 from peaker.usecases.create.assemble_storage import assemble_storage
@@ -428,7 +428,7 @@ def test_the_host_is_told_its_volumes_by_id(ports: FakePorts) -> None:
 
 def test_the_prewarm_is_reported_and_its_deadline_kept(ports: FakePorts) -> None:
     snapshotted(ports)
-    given = step(ports, "ReportPrewarm")
+    given = PrewarmStep(**step(ports, "ReportPrewarm").model_dump())
     now = ports.clock.now()
     ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
     answer(ports, "report_prewarm", state="running", eta_seconds=2000, blocks_done=1, blocks_total=9)
@@ -444,7 +444,7 @@ def test_a_prewarm_past_its_deadline_fails() -> None:
     limits = {"max_hourly_cost_usd": 10, "minimum_lifetime_minutes": 0, "prewarm_deadline_minutes": 30}
     ports = with_cluster(fake_ports(orders(limits=limits)))
     snapshotted(ports)
-    given = step(ports, "ReportPrewarm")
+    given = PrewarmStep(**step(ports, "ReportPrewarm").model_dump())
     now = ports.clock.now()
     ports.ledger.start_step(holder_of(given), "StartPrewarm", now, lease_end(now))
     answer(ports, "report_prewarm", state="running")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.replicas.inventory import InstanceSpec, TargetState
-from peaker.domain.runs.run import StepInput
+from peaker.domain.runs.run import PrewarmStep, StepInput
 from peaker.domain.runs.run_memory import Donor
 from peaker.ports import Ports
 from peaker.usecases.create.assemble_storage import assemble_storage
@@ -25,7 +25,7 @@ from peaker.usecases.create.launch_replica import launch_replica
 from peaker.usecases.create.prepare_donor import prepare_donor
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 from peaker.usecases.run.held_lease import holder_of, lease_end
-from peaker.usecases.warm.report_prewarm import report_prewarm
+from peaker.usecases.warm.report_prewarm import PrewarmProgress, report_prewarm
 from peaker.usecases.warm.start_prewarm import start_prewarm
 from peaker.usecases.warm.verify_storage import verify_storage
 
@@ -73,6 +73,10 @@ def ports() -> FakePorts:
 
 def run(ports: FakePorts, step: Step, name: str) -> Any:
     return step(ports, leased(ports, name))
+
+
+def reported(ports: FakePorts) -> PrewarmProgress:
+    return report_prewarm(ports, PrewarmStep(**leased(ports, "ReportPrewarm").model_dump()))
 
 
 def launched(ports: FakePorts) -> FakePorts:
@@ -193,7 +197,7 @@ def test_the_planned_blocks_are_warmed_at_the_planned_rate(ports: FakePorts) -> 
 
 def test_a_warm_hot_set_is_not_enough_where_all_was_planned(ports: FakePorts) -> None:
     answer(launched(ports), "report_prewarm", state="running", hot_warm_seconds=9, eta_seconds=900)
-    assert run(ports, report_prewarm, "ReportPrewarm").state == "running"
+    assert reported(ports).state == "running"
 
 
 def test_the_proof_is_of_what_was_planned(ports: FakePorts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,9 +240,9 @@ class TestWhatProtectsIsTodays:
         answer(ports, "report_prewarm", state="running", eta_seconds=60)
         if fails:
             with pytest.raises(errors.PrewarmDeadlineExceeded):
-                run(ports, report_prewarm, "ReportPrewarm")
+                reported(ports)
         else:
-            assert run(ports, report_prewarm, "ReportPrewarm").state == "running"
+            assert reported(ports).state == "running"
 
 
 def test_a_plan_of_the_version_before_goes_on_by_todays_settings() -> None:

@@ -65,6 +65,20 @@ def test_without_a_deadline_the_settings_rate_is_paid(ports: FakePorts) -> None:
     assert (plan.comparison.chosen, plan.comparison.in_time) == ("provisioned_rate", None)
 
 
+def test_without_a_deadline_the_plan_says_the_time_of_the_method_that_it_takes(ports: FakePorts) -> None:
+    """Through an instance of 30 MiB/s the volumes are read more slowly than by their rate."""
+    ports.compute.ebs_promise = lambda _: InstancePromise(baseline_mib_per_s=30)  # type: ignore[method-assign]
+    plan = planned(ports)
+    assert plan.lead_time is not None
+    assert plan.comparison is not None
+    taken = plan.comparison.taken
+    assert taken is not None
+    assert plan.lead_time.seconds == pytest.approx(taken.p50_seconds, abs=0.1)
+    assert plan.lead_time.p90_seconds == pytest.approx(taken.p90_seconds, abs=0.1)
+    assert plan.lead_time.parts["hydration"] == pytest.approx(taken.warm_seconds, abs=0.1)
+    assert "hydration" not in plan.lead_time.p90_parts, "the one that was predicted is another"
+
+
 def test_with_time_enough_nothing_is_paid_for_a_rate(ports: FakePorts) -> None:
     plan = planned(ports, hours=24)
     assert plan.comparison is not None

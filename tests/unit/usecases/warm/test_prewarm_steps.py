@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from peaker.domain.reading import Unknown
 from peaker.domain.runs.ledger import ResourceKind
-from peaker.domain.runs.run import StepInput
+from peaker.domain.runs.run import PrewarmStep, StepInput
 from peaker.domain.storage.block_list import runs_of
 from peaker.runtime import telemetry
 from peaker.usecases.create.launch_replica import launch_replica
@@ -38,9 +38,11 @@ def world(**changes: Any) -> FakePorts:
     return ports
 
 
-def reported(ports: FakePorts, **numbers: Any) -> PrewarmProgress:
+def reported(
+    ports: FakePorts, until: Literal["database", "serving"] = "serving", **numbers: Any
+) -> PrewarmProgress:
     answer(ports, "report_prewarm", **{"state": "running", "blocks_done": 1, "blocks_total": 9, **numbers})
-    return report_prewarm(ports, leased(ports, "ReportPrewarm"))
+    return report_prewarm(ports, PrewarmStep(**leased(ports, "ReportPrewarm").model_dump(), until=until))
 
 
 def recorded(ports: FakePorts, progress: PrewarmProgress) -> None:
@@ -137,6 +139,35 @@ class TestBlockList:
         with pytest.raises(errors.HostCommandRunning):
             start_prewarm(ports, leased(ports, "StartPrewarm"))
         assert ports.run_files.published == {}
+
+
+class TestUntilTheDatabaseMayStart:
+    def test_hot_blocks_are_enough_also_where_the_replica_serves_on_all(self) -> None:
+        progress = reported(world(), "database", hot_warm_seconds=12.5, eta_seconds=9000)
+        assert progress.state == "hot"
+        assert "the rest follows" in progress.text
+
+    def test_it_is_asked_again_when_they_will_be_read(self) -> None:
+        asked = reported(world(), "database", eta_seconds=9000, hot_eta_seconds=200)
+        assert (asked.state, asked.pause_seconds) == ("running", 50)
+
+    def test_where_nothing_is_known_to_be_hot_it_waits_for_everything(self) -> None:
+        asked = reported(world(), "database", hot_warm_seconds=None, eta_seconds=2000)
+        assert (asked.state, asked.pause_seconds) == ("running", 500)
+        assert reported(world(), "database", state="done").state == "done"
+
+    def test_what_is_hot_stays_hot_when_the_engine_dies(self) -> None:
+        assert reported(world(), "database", state="dead", hot_warm_seconds=12.5).state == "hot"
+
+    def test_an_engine_that_dies_behind_the_database_is_started_again(self) -> None:
+        assert reported(world(), "serving", state="dead", hot_warm_seconds=12.5).state == "dead"
+
+    def test_the_deadline_is_that_of_everything(self) -> None:
+        ports = world(limits={**orders().limits.model_dump(), "prewarm_deadline_minutes": 60})
+        slow = {"eta_seconds": 9000, "hot_eta_seconds": 60, "elapsed_seconds": 300}
+        recorded(ports, reported(ports, "database", **slow))
+        with pytest.raises(errors.PrewarmDeadlineExceeded, match="everything can be warm after"):
+            reported(ports, "database", **slow)
 
 
 class TestServeWhen:

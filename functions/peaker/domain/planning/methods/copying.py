@@ -160,12 +160,13 @@ def _estimated(
     on_donor: str,
     without_snapshot: bool = False,
 ) -> MethodEstimate:
-    saved = situation.frame.snapshot_seconds if without_snapshot else 0.0
-    seconds = situation.frame.p50(p50) - saved
+    frame = situation.frame.before_database()
+    saved = frame.snapshot_seconds if without_snapshot else 0.0
+    seconds = frame.p50(p50) - saved
     return estimate(
         name,
         p50=seconds,
-        p90=situation.frame.p90(p50, p90) - saved,
+        p90=frame.p90(p50, p90) - saved,
         warm=p50,
         usd=total((paid, running(situation, seconds))),
         basis=basis,

@@ -24,7 +24,8 @@ _SOURCE = "sends the log from the snapshot on"
 def full_read(situation: Situation) -> MethodEstimate:
     """The whole of every volume, what no file uses too."""
     whole = tuple(replace(one, used_bytes=one.size_gib * GIB, hot_bytes=None) for one in situation.volumes)
-    build = _unpaid(replace(situation, volumes=whole, serve_when="all"))
+    frame = situation.frame.before_database()
+    build = _unpaid(replace(situation, volumes=whole, serve_when="all", frame=frame))
     return _read(MethodName.FULL_READ, build, situation, basis=f"{_gb(whole, 'all')} as it lies")
 
 
@@ -48,7 +49,9 @@ def hot_first(situation: Situation) -> MethodEstimate:
             return estimate(MethodName.HOT_FIRST, why_not=f"{why}; how large the hot set is was not measured")
     else:
         why = None
-    build = _unpaid(replace(situation, serve_when="hot"))
+    # By the settings' own choice the frame is one of the hot set already.
+    frame = situation.frame if situation.serve_when == "hot" else situation.frame.before_database()
+    build = _unpaid(replace(situation, serve_when="hot", frame=frame))
     amount = _gb(situation.volumes, "hot") if known else f"at most {_gb(situation.volumes, 'all')}"
     basis = f"{amount} of hot blocks; the rest follows while it serves"
     return _read(MethodName.HOT_FIRST, build, situation, why, basis)

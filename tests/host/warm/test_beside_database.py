@@ -1,0 +1,165 @@
+"""The storage proof and the engine on volumes that are mounted, with somebody at work on them as an applier is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from host_bench import MIB, RUN_ID, Host
+from peaker_host.blocks.live_blocks import kept_live_blocks
+from peaker_host.blocks.ranges import total
+from peaker_host.machine.proven import is_proven
+from test_prewarm import await_reading, engine
+
+from localcloud.blockstore import ColdBlockStore
+from localcloud.dataplane import VolumeLimits
+
+pytestmark = pytest.mark.real
+Capture = pytest.CaptureFixture[str]
+VOLUME = "vol-0000000000000b51d"
+USED_MIB, GONE_MIB = 240, 120
+COMMON = ("--run-id", RUN_ID)
+
+
+@pytest.fixture
+def place(host: Host, capsys: Capture, tmp_path: Path) -> Iterator[Path]:
+    """Where a cold volume belongs, which is assembled and not mounted. Its snapshot holds a deleted file besides."""
+    with ColdBlockStore(tmp_path / "store", pool_bytes=8 << 30) as store:
+        fill(store, tmp_path / "m")
+        store.create_volume(VOLUME, 1024 * MIB, VolumeLimits(), "snap-1")
+        device = store.attach(VOLUME).path
+        host.link(VOLUME, device)
+        place = tmp_path / "place"
+        volume = {"name": "data", "volume_id": VOLUME, "device": "/dev/sdf", "mount_point": str(place)}
+        asked = json.dumps([{**volume, "filesystem": "xfs"}])
+        assert host.call(capsys, "assemble_storage", *COMMON, "--volumes", asked)["ok"]
+        held = {
+            "block_bytes": MIB // 2,
+            "volumes": {VOLUME: [[one, 1] for one in store.snapshot_blocks("snap-1")]},
+        }
+        Path(host.settings.run_path(RUN_ID, "blocks.json")).write_text(json.dumps(held))
+        place.mkdir()
+        try:
+            yield place
+        finally:
+            store.detach(VOLUME)
+
+
+def fill(store: ColdBlockStore, point: Path) -> None:
+    store.create_volume(
+        "vol-source", 1024 * MIB, VolumeLimits(iops=0, throughput_mib_per_s=0, base_latency_ms=0)
+    )
+    device = store.attach("vol-source").path
+    subprocess.run(["mkfs.xfs", "-q", device], check=True)
+    point.mkdir()
+    subprocess.run(["mount", device, str(point)], check=True)
+    try:
+        (point / "t.ibd").write_bytes(os.urandom(MIB) * USED_MIB)
+        (point / "gone.ibd").write_bytes(os.urandom(MIB) * GONE_MIB)
+        subprocess.run(["sync", "-f", str(point)], check=True)
+        (point / "gone.ibd").unlink()
+    finally:
+        subprocess.run(["umount", str(point)], check=True)
+    store.detach("vol-source")
+    store.create_snapshots({"vol-source": "snap-1"})
+
+
+@contextlib.contextmanager
+def at_work(host: Host, place: Path) -> Iterator[Path]:
+    """The volume at its place, and pages of its table read, changed and made durable without a pause."""
+    device = host.root / "by-id" / f"nvme-Amazon_Elastic_Block_Store_{VOLUME.replace('-', '')}"
+    subprocess.run(["mount", "-o", "nouuid", str(device), str(place)], check=True)
+    stop, pages = threading.Event(), USED_MIB * MIB // 16384
+    thread = threading.Thread(target=apply, args=(place / "t.ibd", pages, stop))
+    thread.start()
+    try:
+        yield place
+    finally:
+        stop.set()
+        thread.join()
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def apply(table: Path, pages: int, stop: threading.Event) -> None:
+    dice, descriptor = random.Random(7), os.open(table, os.O_RDWR)
+    try:
+        while not stop.wait(0.005):
+            at = dice.randrange(pages) * 16384
+            os.pwrite(descriptor, os.pread(descriptor, 16384, at)[::-1], at)
+            os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def warmed_in_part(host: Host) -> None:
+    """An engine that was killed in the middle of its reading."""
+    child = engine(host, "--method", "used", "--rate-limit-mib-per-s", "60")
+    try:
+        await_reading(host, child)
+        child.send_signal(signal.SIGTERM)
+        child.communicate(timeout=30)
+    finally:
+        child.kill()
+
+
+def look(host: Host, capsys: Capture, *arguments: str) -> dict[str, Any]:
+    return host.call(capsys, "verify_storage", *COMMON, *arguments)
+
+
+def proved(host: Host, capsys: Capture, load_seconds: int = 0) -> dict[str, Any]:
+    """As the workflow does with few blocks: one look, and where noise hides the answer all is read before another."""
+    arguments = ("--load-seconds", str(load_seconds))
+    first = look(host, capsys, *arguments)
+    assert first["verdict"] != "not_warm", first
+    return first if first["verdict"] == "warm" else look(host, capsys, "--remedy", "all", *arguments)
+
+
+def test_cold_blocks_are_found_beside_an_applier_and_warm_ones_are_called_warm(
+    host: Host, place: Path, capsys: Capture
+) -> None:
+    """The engine that goes on behind the database reads what its journal lacks; nothing needs to be unmounted."""
+    warmed_in_part(host)
+    with at_work(host, place):
+        for seed in ("1", "2"):
+            cold = look(host, capsys, "--load-seconds", "0", "--seed", seed)
+            assert (cold["verdict"] == "warm", cold["mounted"]) == (False, True), cold
+        assert not is_proven(host.settings, RUN_ID)
+        done = host.call(capsys, "prewarm", *COMMON, "--method", "used")
+        assert (done["state"], done["restarts"]) == ("done", 1)
+        warm = proved(host, capsys)
+        assert (warm["verdict"], warm["mounted"]) == ("warm", True), warm
+    assert is_proven(host.settings, RUN_ID)
+
+
+def test_what_the_database_has_taken_since_is_not_what_must_be_warm(
+    host: Host, place: Path, capsys: Capture
+) -> None:
+    """It may take blocks that the snapshot holds of deleted files, before it has written into them."""
+    host.call(capsys, "prewarm", *COMMON, "--method", "used")
+    [live] = kept_live_blocks(host.settings, RUN_ID).values()
+    with at_work(host, place):
+        subprocess.run(["fallocate", "-l", f"{GONE_MIB}M", str(place / "new.ibd")], check=True)
+        subprocess.run(["sync", "-f", str(place)], check=True)
+        warm = proved(host, capsys, load_seconds=2)
+        assert warm["verdict"] == "warm", warm
+        assert warm["volumes"][0]["blocks_used"] <= total(live.blocks)
+        assert warm["iostat"]["w/s"] > 0, "the applier's writes are on the device too"
+
+
+def test_after_a_restart_of_the_host_the_proof_says_that_nothing_is_mounted(
+    host: Host, place: Path, capsys: Capture
+) -> None:
+    host.call(capsys, "prewarm", *COMMON, "--method", "used")
+    with at_work(host, place):
+        pass
+    warm = proved(host, capsys)
+    assert (warm["verdict"], warm["mounted"]) == ("warm", False), warm

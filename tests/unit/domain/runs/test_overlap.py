@@ -1,0 +1,74 @@
+"""What ended builds teach of the time in which reading, database and catch-up pass side by side."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from peaker.domain.runs.ledger import StepRow
+from peaker.domain.runs.overlap import apply_speed, hot_share
+
+from tests.support.fakes import NOON
+
+
+def step(name: str, began: float, ended: float | None, **numbers: Any) -> StepRow:
+    """Minutes after noon."""
+    end = None if ended is None else NOON + timedelta(minutes=ended)
+    return StepRow(name, NOON + timedelta(minutes=began), end, numbers)
+
+
+def speed(*, waited_until: float | None = 40.0, samples: Any = ((2400.0), 0.0)) -> float | None:
+    """Of a replica that was an hour behind when it began to replicate, at minute 60."""
+    end = None if waited_until is None else 60 + waited_until
+    rows = (
+        step("CreateVolumes", 0, 1),
+        step("StartReplication", 59, 60),
+        step("WaitForCatchUp", 80, end, samples=list(samples)),
+    )
+    return apply_speed({row.step: row for row in rows})
+
+
+def test_the_speed_is_the_time_that_it_was_behind_over_the_time_in_which_it_caught_up() -> None:
+    assert speed() == 1 + 60 / 40
+
+
+def test_a_sample_may_be_a_number_or_say_more() -> None:
+    assert speed(samples=[{"lag_seconds": 2400.0, "running": True}]) == speed()
+
+
+@pytest.mark.parametrize(
+    "samples", [[0.0, 0.0], [{"lag_seconds": 12.0}], [], [None], [{"lag_seconds": None}], "none"]
+)
+def test_a_replica_that_had_caught_up_before_anybody_looked_teaches_no_speed(samples: Any) -> None:
+    assert speed(samples=samples) is None
+
+
+def test_a_wait_that_has_not_ended_teaches_no_speed() -> None:
+    assert speed(waited_until=None) is None
+    assert apply_speed({}) is None
+
+
+@pytest.mark.parametrize(
+    ("report", "share"),
+    [
+        ({"state": "done", "hot_warm_seconds": 60.0, "elapsed_seconds": 600.0}, 0.1),
+        (
+            {
+                "state": "running",
+                "hot_warm_seconds": 60.0,
+                "used_warm_seconds": 300.0,
+                "elapsed_seconds": 900,
+            },
+            0.2,
+        ),
+        ({"state": "done", "hot_warm_seconds": None, "elapsed_seconds": 600.0}, 1.0),
+        ({"state": "running", "hot_warm_seconds": 60.0, "elapsed_seconds": 61.0}, 1.0),
+        ({"state": "done", "hot_warm_seconds": 0.0, "elapsed_seconds": 0.0}, 1.0),
+        ({"state": "dead"}, None),
+        ({}, None),
+    ],
+)
+def test_the_share_is_of_what_was_waited_for(report: dict[str, Any], share: float | None) -> None:
+    """Without a page list, and where the cluster serves on its hot set, the database waits for all of that."""
+    assert hot_share(report) == share
