@@ -33,9 +33,13 @@ from peaker_contract.names import cluster_parameter
 
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
 # The trace counts taxi passengers per half hour; this makes them queries per second that this machine serves.
-QUERIES_PER_S_PER_UNIT = 0.02
+QUERIES_PER_S_PER_UNIT = 0.016
 TRACE_DAY = datetime(2014, 10, 21, tzinfo=UTC)
-DAY_STARTS, DAY_ENDS = timedelta(hours=7), timedelta(hours=27)
+DAY_STARTS, DAY_ENDS = timedelta(hours=9), timedelta(hours=27)
+# A sale that was never before multiplies what the trace has. The calendar of the cluster has it begin early: two
+# replicas share this machine's processors, and the lead time was learned of one.
+SALE_STARTS, SALE_ENDS, SALE_FACTOR = timedelta(hours=19), timedelta(hours=21, minutes=30), 2.6
+SALE_KNOWN_FROM, SALE_QUERIES_PER_S = SALE_STARTS - timedelta(hours=2, minutes=30), 1100
 HISTORY_DAYS = 56
 # Ten hours of the cloud's time.
 RUN_LIMIT_CLOUD_SECONDS = 36_000
@@ -125,7 +129,9 @@ def _day_on(
         f"source {cluster.source_id}, base replica {cluster.base_replica_id} serves on port {cluster.listener_port}"
     )
     moved = trace.moved(weeks_until(TRACE_DAY, datetime.now(UTC)))
-    start = TRACE_DAY + (moved.times[0] - trace.times[0]) + DAY_STARTS
+    midnight = TRACE_DAY + (moved.times[0] - trace.times[0])
+    start = midnight + DAY_STARTS
+    moved = moved.raised(midnight + SALE_STARTS, midnight + SALE_ENDS, SALE_FACTOR)
     _load_history(cloud, settings["load_metric"], moved, start)
     say(
         f"{HISTORY_DAYS} days of the trace's history are in CloudWatch; one day from {start:%A %H:%M}, "
@@ -134,13 +140,32 @@ def _day_on(
     cloud.set_clock(options.scale, start)
     cloud_time = CloudTime(options.state_dir / "clock.json")
     say.cloud_time = cloud_time.now
-    return _watch(control, options.state_dir, settings, cluster, moved, cloud_time, say)
+    return _watch(control, options.state_dir, settings, cluster, moved, cloud_time, midnight, say)
 
 
 def _settings(control: ControlPlane) -> dict[str, Any]:
     parameter = control.client("ssm").get_parameter(Name=cluster_parameter(ENVIRONMENT, CLUSTER))
     settings: dict[str, Any] = json.loads(parameter["Parameter"]["Value"])
     return settings
+
+
+def _announce_sale(
+    control: ControlPlane, settings: dict[str, Any], midnight: datetime, say: Narrator
+) -> None:
+    """Into the cluster's calendar, as a deploy of the changed environment file writes it."""
+    start, until = midnight + SALE_KNOWN_FROM, midnight + SALE_ENDS
+    sale = {
+        "from": start.isoformat(),
+        "until": until.isoformat(),
+        "reason": "evening sale",
+        "load": SALE_QUERIES_PER_S,
+    }
+    name, value = cluster_parameter(ENVIRONMENT, CLUSTER), json.dumps({**settings, "calendar": [sale]})
+    control.client("ssm").put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
+    say(
+        f"the calendar of {CLUSTER} knows a sale now: {SALE_QUERIES_PER_S:,} queries per second, "
+        f"{start:%H:%M} to {until:%H:%M}"
+    )
 
 
 def _load_history(cloud: RunningCloud, metric: dict[str, Any], trace: Trace, start: datetime) -> None:
@@ -158,6 +183,7 @@ def _watch(
     cluster: RunningCluster,
     trace: Trace,
     clock: CloudTime,
+    midnight: datetime,
     say: Narrator,
 ) -> Day:
     dataset = seed.Dataset()
@@ -179,6 +205,7 @@ def _watch(
         say.chapter("Before the day: by hand, as in the console")
         _by_hand(control, day, clock.real_seconds(RUN_LIMIT_CLOUD_SECONDS), say)
         say.chapter("The day: the forecast acts")
+        _announce_sale(control, settings, midnight, say)
         _by_forecast(control, day, clock, say)
     finally:
         for thread in threads:
@@ -231,6 +258,6 @@ def _by_forecast(control: ControlPlane, day: Day, clock: CloudTime, say: Narrato
             day.ask_endpoint_for_servers()
             asked = True
         if asked and any(trail.status == "SUCCEEDED" for trail in acted["scale_in"]):
-            say("the peak replica is gone; the day's work is done")
+            say("the peak replicas are gone; the day's work is done")
             return
-    say(f"the day ended at {end:%A %H:%M} without a replica built and retired by the forecast")
+    say(f"the day ended at {end:%A %H:%M} without replicas built and retired by the forecast")

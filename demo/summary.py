@@ -23,6 +23,8 @@ from lab.cluster import RunningCluster
 from peaker_contract.metrics import CLUSTER_DIMENSION, Metric, namespace
 
 DATA_VOLUMES = 2
+PEAK_REPLICAS = 2
+LEAST_PEAK = 1.8
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,20 @@ class Check:
     value: str
 
 
+@dataclass(frozen=True)
+class Bill:
+    """USD of the peak's replicas for a day: if they were always on, and as Peaker had them."""
+
+    always_on: float
+    peaker: float
+
+
 @dataclass
 class Day:
-    """What happened, gathered while the local cloud ran."""
+    """What happened, gathered while the local cloud ran.
+
+    `receipts` are one for each run, `of_members` those of the further members of its batch.
+    """
 
     settings: dict[str, Any]
     cluster: RunningCluster
@@ -47,6 +60,7 @@ class Day:
     plan_changed_nothing: bool = False
     servers_seen: list[set[str]] = field(default_factory=list)
     receipts: list[dict[str, Any]] = field(default_factory=list)
+    of_members: list[dict[str, Any]] = field(default_factory=list)
     forecast: list[tuple[datetime, float, float]] = field(default_factory=list)
     resources_before: dict[str, list[str]] = field(default_factory=dict)
     resources_at_end: dict[str, list[str]] = field(default_factory=dict)
@@ -101,6 +115,14 @@ class Day:
             receipt = control.receipt(str(run["run_id"]))
             if receipt["outcome"] != "nothing_to_do":
                 self.receipts.append(receipt)
+        others = {
+            one["run_id"]
+            for receipt in self.receipts
+            for one in receipt["members"]
+            if one["run_id"] != receipt["run_id"]
+        }
+        self.of_members = [one for one in self.receipts if one["run_id"] in others]
+        self.receipts = [one for one in self.receipts if one["run_id"] not in others]
         self.forecast = _forecast_points(control, self.cluster.name, self.cloud_started)
 
     # -- derived -------------------------------------------------------------------------------------------
@@ -112,6 +134,36 @@ class Day:
             r for r in self.receipts if r["operation"] == "scale_out" and r["trigger"].get("kind") == "alarm"
         ]
         return found[0] if found else None
+
+    @property
+    def peak_retired(self) -> dict[str, Any] | None:
+        """The receipt of the scale_in that took away what the alarm's run had built."""
+        built = {one["instance_id"] for one in (self.by_alarm or {}).get("members", ())}
+        found = [
+            receipt
+            for receipt in self.receipts
+            if receipt["operation"] == "scale_in"
+            and built & {one["instance_id"] for one in receipt["members"]}
+        ]
+        return found[0] if found else None
+
+    @property
+    def highest_demand(self) -> float:
+        """Of all looks, as a multiple of what the base replica serves."""
+        asked = max((s.asked_queries_per_s for s in self.observer.samples), default=0.0)
+        return asked / float(self.settings["capacity_per_replica"])
+
+    @property
+    def bill(self) -> Bill | None:
+        """What the peak's replicas cost, and what they would have cost all day; None where a price is not known."""
+        retired = self.peak_retired
+        if retired is None:
+            return None
+        ids = {one["run_id"] for one in retired["members"]}
+        costs = [one["cost"] for one in (*self.receipts, *self.of_members) if one["run_id"] in ids]
+        if any(one is None or one["so_far"] is None or one["hourly"] is None for one in costs):
+            return None
+        return Bill(sum(24 * one["hourly"] for one in costs), sum(one["so_far"] for one in costs))
 
     @property
     def alarm_at(self) -> datetime | None:
@@ -138,10 +190,15 @@ def check_day(day: Day, left: Sequence[str]) -> list[Check]:
     """Every claim with what was measured."""
     queries, failed = totals(day.load.bursts)
     checks = [
+        Check(
+            "demand reached 1.8 times the base capacity",
+            day.highest_demand >= LEAST_PEAK,
+            f"{day.highest_demand:.2f} times",
+        ),
         Check("read queries failed", failed == 0 and queries > 0, f"{failed} of {queries:,}"),
         Check("plan mode changed nothing", day.plan_changed_nothing, _plan_text(day.plan)),
         Check(
-            "replica warm before demand passed capacity",
+            "replicas warm before demand passed capacity",
             None not in (day.serving_at, day.crossed_at) and day.serving_at < day.crossed_at,  # type: ignore[operator]
             _lead_text(day),
         ),
@@ -149,14 +206,17 @@ def check_day(day: Day, left: Sequence[str]) -> list[Check]:
     built = [r for r in day.receipts if r["operation"] == "scale_out"]
     retired = [r for r in day.receipts if r["operation"] == "scale_in"]
     checks += [
+        Check("both peak replicas came in one batch", *_batch_text(day.by_alarm, "in_service", "scale_out")),
+        Check("both were drained side by side", *_batch_text(day.peak_retired, "gone", "scale_in")),
+        Check("Peaker cost less than two replicas that are always on", *_bill_text(day.bill)),
         Check(
             "runs succeeded",
             all(r["outcome"] == "succeeded" for r in day.receipts) and len(built) >= 2 and len(retired) >= 2,
             f"{len(built)} built, {len(retired)} retired",
         ),
         Check(
-            "the new replica answered through the endpoint",
-            bool(day.servers_seen) and all(len(seen) >= 2 for seen in day.servers_seen),
+            "the new replicas answered through the endpoint",
+            [len(seen) for seen in day.servers_seen] == [2, 1 + PEAK_REPLICAS],
             "; ".join(f"{len(seen)} servers answered" for seen in day.servers_seen),
         ),
         Check(
@@ -172,6 +232,22 @@ def check_day(day: Day, left: Sequence[str]) -> list[Check]:
         ),
     ]
     return checks
+
+
+def _batch_text(receipt: dict[str, Any] | None, state: str, operation: str) -> tuple[bool, str]:
+    members = [] if receipt is None else receipt["members"]
+    ended = [one for one in members if one["state"] == state]
+    return len(ended) == len(members) == PEAK_REPLICAS, f"{len(ended)} replicas in one {operation}"
+
+
+def _bill_text(bill: Bill | None) -> tuple[bool, str]:
+    if bill is None:
+        return False, "a price is not known"
+    share = 1 - bill.peaker / bill.always_on
+    return (
+        bill.peaker < bill.always_on,
+        f"${bill.peaker:.2f} against ${bill.always_on:.2f} a day, {share:.0%} less",
+    )
 
 
 def _as_before(day: Day) -> tuple[bool, str]:
@@ -219,19 +295,23 @@ def _lead_text(day: Day) -> str:
 def draw_day(day: Day, output: Path) -> Path:
     """The timeline as PNG."""
     runs = []
-    for receipt in day.receipts:
+    for receipt in sorted(
+        (*day.receipts, *day.of_members), key=lambda one: (one["started_at"], one["run_id"])
+    ):
         bars = [
             Bar(receipt["operation"], step["step"], _time(step["started_at"]),
                 _time(step["started_at"]) + timedelta(seconds=step["seconds"] or 0))
             for step in receipt["steps"]
         ]  # fmt: skip
         how = receipt["trigger"].get("kind", "manual")
-        runs.append((f"{receipt['operation']} ({how})", bars))
+        beside = ", beside it" if receipt in day.of_members else ""
+        runs.append((f"{receipt['operation']} ({how}){beside}", bars))
     path = output / "timeline.png"
     draw(
         Picture(
             day.observer.samples, float(day.settings["capacity_per_replica"]), day.forecast, day.alarm_at,
             day.crossed_at, runs, f"Peaker: cluster {day.cluster.name}, {day.cloud_started:%A %d %B %Y}",
+            None if day.bill is None else (day.bill.always_on, day.bill.peaker),
         ),
         path,
     )  # fmt: skip
@@ -255,6 +335,8 @@ def print_summary(day: Day, checks: Sequence[Check], picture: Path, output: Path
         "alarm_at": _iso(day.alarm_at),
         "serving_at": _iso(day.serving_at),
         "crossed_at": _iso(day.crossed_at),
+        "highest_demand": day.highest_demand,
+        "bill": None if day.bill is None else asdict(day.bill),
         "plan": day.plan,
         "receipts": day.receipts,
     }

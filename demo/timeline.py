@@ -33,7 +33,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class Picture:
-    """What the timeline shows. `forecast` are (target time, p50, p95) as forecast one lead time ahead."""
+    """What the timeline shows. `forecast` are (target time, p50, p95) as forecast one lead time ahead.
+
+    `usd_a_day` are the peak's replicas if they were always on, and as Peaker had them; None where unknown.
+    """
 
     samples: Sequence[Sample]
     capacity_per_replica: float
@@ -42,6 +45,7 @@ class Picture:
     crossed_at: datetime | None
     runs: Sequence[tuple[str, Sequence[Bar]]]
     title: str
+    usd_a_day: tuple[float, float] | None = None
 
 
 def draw(picture: Picture, path: Path) -> None:
@@ -87,14 +91,43 @@ def _draw_load(axis: Axes, picture: Picture) -> None:
             lw=1.4,
             label="forecast p95, one lead time ahead",
         )
+    _draw_shortage(axis, picture, times)
     _mark(axis, picture.alarm_at, "forecast alarm", ALARM)
     _mark(axis, picture.crossed_at, "demand passes\nbase capacity", DEMAND)
     axis.set_xlim(times[0], times[-1] + 1 / 24)
     axis.set_ylabel("queries per second")
-    axis.set_ylim(0, max([*capacity, 1.0]) * 1.18)
+    axis.set_ylim(0, max([*capacity, 1.0]) * 1.3)
+    if picture.usd_a_day is not None:
+        _draw_bill(axis, *picture.usd_a_day)
     axis.legend(loc="upper left", fontsize=9, facecolor="white", edgecolor="none", framealpha=0.9, ncols=2)
     axis.grid(alpha=0.2)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_shortage(axis: Axes, picture: Picture, times: Sequence[float]) -> None:
+    """What the base replica alone could not have served."""
+    demand = [s.asked_queries_per_s for s in picture.samples]
+    base = picture.capacity_per_replica
+    axis.fill_between(
+        times,
+        base,
+        demand,
+        where=[asked > base for asked in demand],
+        step="post",
+        color=ALARM,
+        alpha=0.25,
+        lw=0,
+        label="shortage without Peaker",
+    )
+    axis.axhline(base, color=ALARM, lw=0.8, ls=":")
+
+
+def _draw_bill(axis: Axes, always_on: float, peaker: float) -> None:
+    axis.annotate(
+        f"the peak's replicas, one day\nalways on  ${always_on:.2f}\nPeaker  ${peaker:.2f}",
+        (0.99, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=9,
+        bbox={"boxstyle": "round", "facecolor": "white", "edgecolor": CAPACITY, "alpha": 0.9},
+    )  # fmt: skip
 
 
 def _days(moments: Sequence[datetime]) -> list[float]:

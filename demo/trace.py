@@ -32,6 +32,14 @@ class Trace:
         first = moment - timedelta(days=days)
         return [(t, v) for t, v in zip(self.times, self.queries_per_s, strict=True) if first <= t < moment]
 
+    def raised(self, start: datetime, until: datetime, factor: float) -> Trace:
+        """The same with `factor` times the demand from `start` on and before `until`: an event of its own."""
+        raised = [
+            v * factor if start <= t < until else v
+            for t, v in zip(self.times, self.queries_per_s, strict=True)
+        ]
+        return Trace(self.times, tuple(raised))
+
     def moved(self, by: timedelta) -> Trace:
         """The same demand at another date. Whole weeks keep the days of the week."""
         return Trace(tuple(t + by for t in self.times), self.queries_per_s)

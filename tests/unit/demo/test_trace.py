@@ -75,3 +75,10 @@ def test_the_trace_of_the_demonstration_is_in_the_repository() -> None:
     trace = read_trace(path, 0.02)
     assert trace.times[1] - trace.times[0] == timedelta(minutes=30)
     assert trace.at(TUESDAY + timedelta(hours=19)) > 2 * trace.at(TUESDAY + timedelta(hours=4))
+
+
+def test_an_event_raises_the_demand_from_its_start_until_its_end() -> None:
+    half = timedelta(minutes=30)
+    trace = Trace(tuple(TUESDAY + number * half for number in range(4)), (10.0, 20.0, 30.0, 40.0))
+    raised = trace.raised(TUESDAY + half, TUESDAY + 3 * half, 2.5)
+    assert raised.queries_per_s == (10.0, 50.0, 75.0, 40.0)
