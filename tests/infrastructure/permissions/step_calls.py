@@ -90,7 +90,7 @@ def reach_of_handler(name: str) -> Reach:
 
 @dataclass(frozen=True)
 class Adapter:
-    """Files and classes that stand behind a port, and the IAM prefix of each botocore service that they call."""
+    """Classes and functions behind a port, by file, and the IAM prefix of each botocore service that they call."""
 
     classes: tuple[tuple[str, str], ...]
     services: Mapping[str, str]
@@ -100,6 +100,8 @@ def _adapter(file: str, class_name: str, service: str, prefix: str) -> Adapter:
     return Adapter(((file, class_name),), {service: prefix})
 
 
+CLOUDWATCH = {"cloudwatch": "cloudwatch"}
+READ_POINTS = ("cloudwatch/metric_data.py", "read_points")
 ADAPTERS = {
     "clusters": _adapter("ssm/clusters.py", "ParameterClusters", "ssm", "ssm"),
     "compute": _adapter("ec2/compute.py", "Ec2Compute", "ec2", "ec2"),
@@ -112,11 +114,12 @@ ADAPTERS = {
     "executions": _adapter(
         "step_functions_executions.py", "StepFunctionsExecutions", "stepfunctions", "states"
     ),
-    "readings": _adapter("cloudwatch/readings.py", "CloudWatchReadings", "cloudwatch", "cloudwatch"),
+    "readings": Adapter((("cloudwatch/readings.py", "CloudWatchReadings"), READ_POINTS), CLOUDWATCH),
     "price_list": _adapter("aws_price_list.py", "AwsPriceList", "pricing", "pricing"),
     "stored_prices": _adapter("ssm/prices.py", "ParameterPrices", "ssm", "ssm"),
+    "account_quotas": _adapter("service_quotas.py", "AwsServiceQuotas", "service-quotas", "servicequotas"),
     "operators": _adapter("sns_operators.py", "SnsOperators", "sns", "sns"),
-    "history": _adapter("cloudwatch/metrics.py", "CloudWatchLoadHistory", "cloudwatch", "cloudwatch"),
+    "history": Adapter((("cloudwatch/metrics.py", "CloudWatchLoadHistory"), READ_POINTS), CLOUDWATCH),
     "metrics": _adapter("cloudwatch/metrics.py", "CloudWatchMetricPublisher", "cloudwatch", "cloudwatch"),
 }
 # The port `endpoint` has an adapter for each kind of read endpoint.
@@ -155,6 +158,9 @@ def actions_of(call: str, kind: str = "nlb") -> set[str]:
                 waiting += [node.attr] if ast.unparse(node).startswith("self.") else []
                 # Powertools' provider: `self._provider.get` is GetParameter.
                 text = "get_parameter" if ast.unparse(node) == "self._provider.get" else node.attr
+            elif isinstance(node, ast.Name):
+                waiting.append(node.id)
+                continue
             else:
                 text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
             for service, prefix in adapter.services.items():
