@@ -149,7 +149,9 @@ def test_iostat_of_the_device_shows_the_cold_reads(store: ColdBlockStore, names:
         after_requests, after_milliseconds = counters()
         return (after_milliseconds - milliseconds) / (after_requests - requests)
 
-    cold, warm = read_all_and_await_ms(), read_all_and_await_ms()
+    cold = read_all_and_await_ms()
+    # A busy machine makes some rounds slow, and none of them fast.
+    warm = min(read_all_and_await_ms() for _ in range(5))
     assert cold > 10
     assert cold > 5 * warm
 
