@@ -119,14 +119,14 @@ def test_a_filled_volume_is_the_snapshot_byte_for_byte_and_mounts(
 
 
 def test_hot_blocks_come_first(host: Host, capsys: Capture, server: DirectApiServer, kind: str) -> None:
-    """But for the few that the order itself is read from."""
+    """But for the few that the order itself is read from, and what overtakes the last hot one side by side."""
     host.call(capsys, *arguments(host, host.volume(SIZE), kind))
     order = [server.snapshots[SNAPSHOT][index] for index in server.asked]
     last_hot = max(place for place, data in enumerate(order) if HOT in data)
     before = [data for data in order[:last_hot] if OTHER in data and HOT not in data]
     behind = [data for data in order[last_hot:] if OTHER in data]
-    assert len(behind) >= 80, "48 MiB of other files"
-    assert len(before) <= 10
+    assert len(before) + len(behind) >= 80, "48 MiB of other files"
+    assert len(before) <= len(behind) / 2
 
 
 def test_an_engine_that_is_killed_goes_on_and_the_bytes_are_right(
