@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
-demo: setup-local  ## two real MySQL replicas come up warm before a peak, take traffic and are retired (about 9 minutes)
+demo: setup-local  ## two real MySQL replicas come up warm before a peak, take traffic and are retired (about 11 minutes)
 	$(PYTHON) -m demo
 
 test: setup-all  ## the tests, linters and the type check
