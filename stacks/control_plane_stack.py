@@ -44,7 +44,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 DOCUMENTS = REPOSITORY / "ssm_documents"
 RUN_FILES_KEPT = Duration.days(4)
 PRICES_LOOKED_AT = Duration.hours(1)
-SNAPSHOTS_LOOKED_AT = Duration.hours(1)
+# A look that meets a lease leaves it to the next: what somebody deleted is known within the half hour.
+SNAPSHOTS_LOOKED_AT = Duration.minutes(15)
 # What a stopped run left costs money until it is undone, however late that is: EventBridge's own limit.
 LONGEST_STOP_EVENT_AGE_SECONDS = 86_400
 

@@ -16,6 +16,18 @@ def test_a_random_plan_leaves_nothing_behind(seed: int) -> None:
     assert run_seed(seed).findings == ()
 
 
+def test_a_kept_snapshot_that_somebody_deletes_as_a_run_ends_is_forgotten_within_the_hour() -> None:
+    """The first look after it meets the run's lease, which was given back a moment before."""
+    events = (
+        Event(5744, "sweep_twice", "orders", 190),
+        Event(8263, "scale_out", "orders", 45),
+        Event(8761, "unavailable", "orders", 20),
+        Event(10720, "scale_in", "orders", 491),
+        Event(10799, "delete_snapshot", "orders", 307),
+    )
+    assert run(700017, events).findings == ()
+
+
 def test_a_seed_is_always_the_same_plan() -> None:
     assert plan(7) == plan(7) != plan(8)
 

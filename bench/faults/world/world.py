@@ -45,7 +45,7 @@ ENVIRONMENT = "local"
 ROOT = Path(__file__).resolve().parents[3]
 PREFIX = f"{ARN}:stateMachine:peaker-{ENVIRONMENT}-"
 # Of the deployed rules; tests/infrastructure compares them. Functions that are not there yet are left out.
-SCHEDULES: Mapping[str, float] = {"sweep_orphans": 180.0, "tend_snapshots": 3600.0}
+SCHEDULES: Mapping[str, float] = {"sweep_orphans": 180.0, "tend_snapshots": 900.0}
 # Whose ends start roll_back, and which ends do.
 ROLLED_BACK = ("scale_out", "scale_in")
 ROLLING_BACK = ("ABORTED", "FAILED", "TIMED_OUT")
