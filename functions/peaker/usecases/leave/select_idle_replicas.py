@@ -25,6 +25,7 @@ from peaker.usecases.leave.choose_disposal import disposal_of
 from peaker.usecases.leave.guard_retirement import load_evidence, removal_reasons
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
+from peaker.usecases.run.batch_members import handed_to_member
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import NoIdleReplica, ResourceNotFound
@@ -142,23 +143,13 @@ def _opened(
             parts = {part.ledger_name: part.model_dump_json() for part in (member, chosen)}
             row = RunRow(run_id, run.cluster, run.operation, ports.clock.now(), run.request, parts=parts)
             ports.ledger.open_run(holder, row)
-        given.append(_given(ports, step, run_id, fleet.replica(chosen.instance_id)))
+        replica = fleet.replica(chosen.instance_id)
+        out_of_service = replica is not None and _is_out(replica)
+        given.append({**handed_to_member(ports, step, run_id), "out_of_service": out_of_service})
     ids = tuple(str(one["run_id"]) for one in given)
     batch = Batch(wanted=len(ids), deadline=ports.clock.now(), rounds=(ids,))
     ports.ledger.settle(holder_of(step), batch)
     return tuple(given)
-
-
-def _given(ports: Ports, step: SelectStep, run_id: str, replica: Replica | None) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "cluster": step.cluster,
-        "operation": step.operation,
-        "fencing_token": step.fencing_token,
-        "batch": step.run_id,
-        "member_token": ports.ledger.member_token(run_id),
-        "out_of_service": replica is not None and _is_out(replica),
-    }
 
 
 def _planned(

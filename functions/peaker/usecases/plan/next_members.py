@@ -19,7 +19,7 @@ from peaker.domain.runs.run import Outcome, RoundStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.plan_scale_out import decided
-from peaker.usecases.run.batch_members import members_of
+from peaker.usecases.run.batch_members import handed_to_member, members_of
 from peaker.usecases.run.held_lease import holder_of
 from peaker_contract.steps import Method
 
@@ -131,15 +131,8 @@ def _open(ports: Ports, holder: Holder, run: RunRow, member: Member, plan: Scale
 
 
 def _given(ports: Ports, step: RoundStep, run_id: str, member: Member) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "cluster": step.cluster,
-        "operation": step.operation,
-        "fencing_token": step.fencing_token,
-        "batch": step.run_id,
-        "member_token": ports.ledger.member_token(run_id),
-        "method": None if member.method is None else member.method.value,
-    }
+    method = None if member.method is None else member.method.value
+    return {**handed_to_member(ports, step, run_id), "method": method}
 
 
 def _has_set(ports: Ports, step: RoundStep) -> bool:

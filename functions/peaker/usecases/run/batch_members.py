@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.ledger import PartT, RunRow
 from peaker.domain.runs.run import StepInput
@@ -18,6 +20,18 @@ def shared(ports: Ports, step: StepInput, kind: type[PartT]) -> PartT:
     """The run's own part, else the batch's. Raises LedgerInconsistent when no step has settled it."""
     own = ports.ledger.run(step.run_id).part(kind)
     return own or ports.ledger.run(shared_run(step)).required(kind, step.step)
+
+
+def handed_to_member(ports: Ports, step: StepInput, run_id: str) -> dict[str, Any]:
+    """What the execution of a member begins with: its rows and its token, under the lease of the batch."""
+    return {
+        "run_id": run_id,
+        "cluster": step.cluster,
+        "operation": step.operation,
+        "fencing_token": step.fencing_token,
+        "batch": step.run_id,
+        "member_token": ports.ledger.member_token(run_id),
+    }
 
 
 def member_rows(ports: Ports, batch: Batch) -> dict[str, RunRow]:

@@ -6,13 +6,12 @@ from typing import Literal
 
 from peaker.domain.runs.batch import Batch, Member, outcome_of_removal
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.run import FailedStep, RecordStep, Summary
+from peaker.domain.runs.run import FailedStep, Summary
 from peaker.ports import Ports
 from peaker.usecases.leave.restore_replica import restore_replica
 from peaker.usecases.leave.retire_replica import retire_replica
-from peaker.usecases.run.batch_members import member_rows, members_of
-from peaker.usecases.run.record_receipt import record_receipt
-from peaker_contract.errors import LeaseLost, NotYet, PeakerError, Retryable, UndoInProgress
+from peaker.usecases.run.batch_members import members_of
+from peaker.usecases.undo.undo_members import undo_members
 
 _ENDED = frozenset({"gone", "in_service", "refused"})
 
@@ -49,28 +48,7 @@ def _one_undone(ports: Ports, step: FailedStep, failure: Failure) -> RemovalUndo
 
 
 def _batch_undone(ports: Ports, step: FailedStep, batch: Batch, failure: Failure) -> RemovalUndone:
-    """Each member's next step, whatever another one resists."""
-    waiting: list[str] = []
-    refusals: list[PeakerError] = []
-    for run_id, row in member_rows(ports, batch).items():
-        member = row.part(Member)
-        if member is None or member.state in _ENDED:
-            continue
-        own = step.model_copy(update={"run_id": run_id, "batch": step.run_id, "member_token": None})
-        try:
-            undone = _one_undone(ports, own, failure)
-        except NotYet as in_progress:
-            waiting.append(str(in_progress))
-        except (Retryable, LeaseLost):
-            raise
-        except PeakerError as refusal:
-            refusals.append(refusal)
-        else:
-            _end_member(ports, own, undone)
-    if waiting:
-        raise UndoInProgress("; ".join(waiting))
-    if refusals:
-        raise refusals[0]
+    undo_members(ports, step, batch, _ENDED, lambda own, _: _one_undone(ports, own, failure))
     members = list(members_of(ports, batch).values())
     gone = sum(one.state == "gone" for one in members)
     return RemovalUndone(
@@ -89,19 +67,3 @@ def _outcome(members: list[Member]) -> Literal["rolled_back", "rolled_forward", 
             return "rolled_forward"
         case _:
             return "rolled_back"
-
-
-def _end_member(ports: Ports, step: FailedStep, undone: RemovalUndone) -> None:
-    record_receipt(
-        ports,
-        RecordStep(
-            run_id=step.run_id,
-            cluster=step.cluster,
-            operation=step.operation,
-            step=step.step,
-            fencing_token=step.fencing_token,
-            batch=step.batch,
-            outcome=undone.outcome,
-            failure=undone.failure,
-        ),
-    )

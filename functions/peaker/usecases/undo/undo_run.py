@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Literal
 
 from peaker.domain.replicas.fleet import ReplicaState
-from peaker.domain.runs.batch import Batch, Member
+from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunRow
-from peaker.domain.runs.run import FailedStep, RecordStep, Summary
+from peaker.domain.runs.run import FailedStep, Summary
 from peaker.domain.runs.run_memory import RunReplica
 from peaker.domain.service.ramp import Ramp
 from peaker.domain.service.registration import source_changes
@@ -19,13 +19,15 @@ from peaker.usecases.join.ramp_traffic import put_into_service
 from peaker.usecases.leave.retire_replica import is_leaving
 from peaker.usecases.plan.gather_fleet import source_of
 from peaker.usecases.plan.shared_limits import give_back_rate
-from peaker.usecases.run.batch_members import member_rows, members_of
+from peaker.usecases.run.batch_members import members_of
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.record_receipt import record_receipt
 from peaker.usecases.run.run_memory import builder_of
 from peaker.usecases.run.tear_down import TearDown, tear_down
 from peaker.usecases.undo.park_again import park_again
-from peaker_contract.errors import LeaseLost, LedgerInconsistent, PeakerError, Retryable, UndoInProgress
+from peaker.usecases.undo.undo_members import undo_members
+from peaker_contract.errors import LedgerInconsistent, UndoInProgress
+
+_ENDED = frozenset({"gone"})
 
 
 class Undone(Summary):
@@ -55,52 +57,14 @@ def undo_run(ports: Ports, step: FailedStep) -> Undone:
 
 
 def _batch_undone(ports: Ports, step: FailedStep, batch: Batch, failure: Failure) -> Undone:
-    """Each member's next step, whatever another one resists; then what they shared."""
-    waiting: list[str] = []
-    refusals: list[PeakerError] = []
-    for run_id, row in member_rows(ports, batch).items():
-        member = row.part(Member)
-        if member is None or member.state == "gone":
-            continue
-        own = step.model_copy(update={"run_id": run_id, "batch": step.run_id, "member_token": None})
-        try:
-            undone = _one_undone(ports, own, row, failure)
-        except UndoInProgress as in_progress:
-            waiting.append(str(in_progress))
-        except (Retryable, LeaseLost):
-            raise
-        except PeakerError as refusal:
-            refusals.append(refusal)
-        else:
-            _end_member(ports, own, member, undone)
-    if waiting:
-        raise UndoInProgress("; ".join(waiting))
-    if refusals:
-        raise refusals[0]
+    """Each member's next step; then what they shared."""
+    undo_members(ports, step, batch, _ENDED, lambda own, row: _one_undone(ports, own, row, failure))
     serving = sum(one.state == "in_service" for one in members_of(ports, batch).values())
     if serving == 0:
         return _taken_away(ports, step, failure)
     text = f"{serving} of {batch.wanted} serve and stay"
     return Undone(
         text=text, failure=failure, outcome="partly" if serving < batch.wanted else "rolled_forward"
-    )
-
-
-def _end_member(ports: Ports, step: FailedStep, member: Member, undone: Undone) -> None:
-    if member.state == "in_service" and undone.outcome == "rolled_forward":
-        return
-    record_receipt(
-        ports,
-        RecordStep(
-            run_id=step.run_id,
-            cluster=step.cluster,
-            operation=step.operation,
-            step=step.step,
-            fencing_token=step.fencing_token,
-            batch=step.batch,
-            outcome=undone.outcome,
-            failure=undone.failure,
-        ),
     )
 
 
