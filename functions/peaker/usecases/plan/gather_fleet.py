@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from peaker.domain.reading import Unknown
+from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica, ReplicaRow
 from peaker.domain.replicas.inventory import Instance, TargetHealth, TargetState, Volume
 from peaker.domain.runs.batch import Batch
@@ -14,7 +14,7 @@ from peaker.domain.runs.run_memory import RunReplica
 from peaker.ports import Ports
 from peaker.usecases.run.batch_members import member_rows
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.errors import LedgerInconsistent
+from peaker_contract.errors import LedgerInconsistent, PeakerError
 from peaker_contract.tags import ROLE_TAG
 
 _LEAVING = {"shutting-down", "terminated"}
@@ -33,16 +33,23 @@ def gather_fleet(ports: Ports, settings: ClusterSettings, *, with_volumes: bool 
 def possible_donors(ports: Ports, settings: ClusterSettings) -> FleetState:
     """The fleet with volumes, and with the lag of those that get reads: one call per replica each.
 
-    The lag is what the newest of the scheduled checks heard (Unknown once three have passed); PrepareDonor measures it
-    on the host right before the snapshot.
+    The lag is what the newest of the scheduled checks heard (Unknown once three have passed, and where CloudWatch does
+    not answer); PrepareDonor measures it on the host right before the snapshot.
     """
     fleet = gather_fleet(ports, settings, with_volumes=True)
     lags = {
-        one.instance_id: ports.readings.lag_seconds(settings, one.instance_id, fleet.gathered_at)
+        one.instance_id: _heard_lag(ports, settings, one.instance_id, fleet.gathered_at)
         for one in fleet.serving
     }
     known = (replace(one, lag_seconds=lags.get(one.instance_id, one.lag_seconds)) for one in fleet.replicas)
     return replace(fleet, replicas=tuple(known))
+
+
+def _heard_lag(ports: Ports, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
+    try:
+        return ports.readings.lag_seconds(settings, instance_id, now)
+    except PeakerError as error:
+        return Unknown(str(error))
 
 
 def source_of(ports: Ports, settings: ClusterSettings) -> Instance | Unknown:

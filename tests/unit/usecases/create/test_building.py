@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from peaker.domain.planning.plan import ScaleOutPlan, as_document
@@ -180,6 +180,23 @@ def test_the_lag_of_a_donor_is_known_when_it_is_chosen(ports: FakePorts) -> None
     del ports.readings.lags[BASE]
     candidates = choose_donor(ports, step(ports, "ChooseDonor")).numbers["candidates"]
     assert candidates[BASE] == "healthy, lag unknown (no check has heard of it)"
+
+
+@pytest.mark.parametrize(
+    "error", [errors.Throttled("too many"), errors.AwsUnavailable("down"), errors.AwsCallRejected("denied")]
+)
+def test_metrics_that_do_not_answer_keep_nobody_from_a_donor(
+    ports: FakePorts, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """PrepareDonor asks the host itself before the snapshot."""
+
+    def refused(*_: object) -> NoReturn:
+        raise error
+
+    plan_scale_out(ports, plan_step(ports))
+    monkeypatch.setattr(ports.readings, "lag_seconds", refused)
+    candidates = choose_donor(ports, step(ports, "ChooseDonor")).numbers["candidates"]
+    assert candidates[BASE] == f"healthy, lag unknown ({error})"
 
 
 def test_of_two_healthy_replicas_the_plan_takes_the_one_that_lags_less(ports: FakePorts) -> None:
