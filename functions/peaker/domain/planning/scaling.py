@@ -179,7 +179,8 @@ def _objection(
     if forecast.standing is Standing.DEGRADED and late > LATE_SECONDS:
         return f"nothing can be forecast, and the newest load is {late / 60:.0f} min late: only a measured one is low"
     if inputs.fleet.draining:
-        return f"{inputs.fleet.draining} replicas are draining"
+        count = inputs.fleet.draining
+        return "1 replica is leaving" if count == 1 else f"{count} replicas are leaving"
     if forecast.standing in {Standing.REACTIVE_ONLY, Standing.SCALE_OUT_ONLY}:
         return f"the forecast is {forecast.standing}"
     if is_beyond(forecast, _keep_until(inputs, forecast, lead_time, policy)):

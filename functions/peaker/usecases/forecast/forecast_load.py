@@ -236,10 +236,17 @@ def _fleet(
     counts = FleetCounts(
         serving=len(serving),
         building=building,
-        draining=1 if lease is not None and lease.operation == "scale_in" else 0,
+        draining=_draining(fleet, lease),
         peak_in_service_since=in_service_since,
     )
     return counts, fleet
+
+
+def _draining(fleet: FleetState, lease: LeaseRow | None) -> int:
+    """Replicas that a live scale_in takes away: those that drain by the ledger, one from its first moment on."""
+    if lease is None or lease.operation != "scale_in":
+        return 0
+    return max(1, sum(one.is_draining for one in fleet.replicas))
 
 
 def _building(ports: ForecastPorts, fleet: FleetState, lease: LeaseRow | None) -> int:

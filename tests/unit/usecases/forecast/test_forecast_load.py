@@ -161,6 +161,18 @@ def test_all_replicas_of_a_batch_are_being_built_until_each_serves() -> None:
     assert here.check().building == 2
 
 
+def test_replicas_that_leave_side_by_side_are_told_as_many() -> None:
+    here = world(0.3)
+    for instance_id in (PEAK, "i-000000000000c0077"):
+        here.serve(instance_id)
+    holder = here.common.lease.acquire("orders", RUN_ID, "scale_in", NOON, NOON + timedelta(hours=6))
+    assert "1 replica is leaving" in here.check().reason
+    for instance_id in (PEAK, "i-000000000000c0077"):
+        row = ReplicaRow("orders", instance_id, RUN_ID, ReplicaState.DRAINING, NOON)
+        here.common.ledger.set_replica(holder, row)
+    assert "2 replicas are leaving" in here.check().reason
+
+
 def test_observe_mode_decides_but_publishes_no_shortage() -> None:
     here = world(1.0, mode="observe")
     report = here.check()
