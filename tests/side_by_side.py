@@ -105,6 +105,7 @@ NAMED = (
     Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
     Part("workflows", (pytest("tests/statemachines", "--ignore", PARKING),)),
     Part("commands", (pytest("tests/cli", "tests/typed"),)),
+    Part("host", (pytest("tests/host"),)),
     Part(
         "local-cloud",
         (pytest(*(f"{LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE), "tests/deployed", "tests/contract"),),
@@ -115,7 +116,6 @@ NAMED = (
         (pytest(LOCAL_CLOUD, *(f"--ignore={LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE)),),
         after="images",
     ),
-    Part("host", (pytest("tests/host"),)),
     Part("installation", (pytest("tests/installation"),)),
     Part("templates", (pytest("tests/infrastructure"),), plain=True),
     Part("model", (pytest("tests/model"),)),
