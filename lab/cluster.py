@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab import seed
+from lab.servers import SERVERS, DatabaseServer
 from peaker_contract.tags import CLUSTER_TAG, ENVIRONMENT_TAG, LOAD_TAG, ROLE_TAG, VOLUME_TAG
 
 SCRIPT_DOCUMENT = "LocalCloud-RunScript"
@@ -133,6 +134,7 @@ def bring_up(
     ensure_instance_profile(client("iam"), settings["instance_profile"])
     hosts = Hosts(client("ssm"))
     hosts.ensure_script_document()
+    server = SERVERS[settings["engine"]]
     zones = sorted(settings["subnets"])
     progress("launching source and base replica")
     source = launch(ec2, settings, zones[0], "source", PrivateIpAddress=SOURCE_ADDRESS)
@@ -141,12 +143,15 @@ def bring_up(
     with ThreadPoolExecutor(2) as pool:
         jobs = [
             pool.submit(_start_server, client, hosts, settings, kept, *host)
-            for host in ((source, zones[0], _source_server()), (replica, zones[-1], _replica_server()))
+            for host in (
+                (source, zones[0], _source_server(server)),
+                (replica, zones[-1], _replica_server(server)),
+            )
         ]
         for job in jobs:
             job.result()
     progress("replication")
-    hosts.script(replica, _follow_source())
+    hosts.script(replica, _follow_source(server))
     progress(f"peaker prepare-base {settings['name']} {replica}")
     prepare_base(replica)
     target_group_arn = str(settings["read_endpoint"]["target_group_arn"])
@@ -247,36 +252,46 @@ def _own_server(volumes: Sequence[Mapping[str, Any]], then: str) -> str:
     )
 
 
-def _source_server() -> str:
+def _source_server(server: DatabaseServer) -> str:
     """The owner makes the account of the health responders here, from where every replica has it
     (docs/base-replica.md)."""
     name = f"'{HEALTH_USER}'@'localhost'"
+    grants = "".join(f"GRANT {right} TO {name};\n" for right in server.health_grants)
     return (
-        "printf '[mysqld]\\nserver_id=1\\nread_only=OFF\\nsuper_read_only=OFF\\n' >/etc/mysql/conf.d/server.cnf\n"
-        f"systemctl enable mysql\nsystemctl start mysql\n{_AS_ROOT} <<'SQL'\n"
-        f"CREATE USER {name} IDENTIFIED BY '{HEALTH_PASSWORD}' WITH MAX_USER_CONNECTIONS 5;\n"
-        f"GRANT REPLICATION CLIENT ON *.* TO {name};\n"
-        f"GRANT SELECT ON performance_schema.* TO {name};\nSQL\n"
+        f"{_configured(1, server.source_options)}{_AS_ROOT} <<'SQL'\n"
+        f"CREATE USER {name} IDENTIFIED BY '{HEALTH_PASSWORD}' WITH MAX_USER_CONNECTIONS 5;\n{grants}SQL\n"
     )
 
 
-def _replica_server() -> str:
+def _replica_server(server: DatabaseServer) -> str:
+    return _configured(2, server.replica_options)
+
+
+def _configured(server_id: int, options: Sequence[str]) -> str:
+    lines = "\\n".join(["[mysqld]", f"server_id={server_id}", *options])
     return (
-        "printf '[mysqld]\\nserver_id=2\\nskip_replica_start=OFF\\n' >/etc/mysql/conf.d/server.cnf\n"
-        "systemctl enable mysql\nsystemctl start mysql\n"
+        f"printf '{lines}\\n' >/etc/mysql/conf.d/server.cnf\nsystemctl enable mysql\nsystemctl start mysql\n"
     )
 
 
-def _follow_source() -> str:
+def _follow_source(server: DatabaseServer) -> str:
     """Replication, and the file with the health account's login, when the account has come."""
     known = f"SELECT COUNT(*) FROM mysql.user WHERE user = '{HEALTH_USER}'"
+    follow = server.follow_source.format(
+        host=SOURCE_ADDRESS, user=seed.REPLICATION_USER, password=seed.REPLICATION_PASSWORD
+    )
+    login = {"user": seed.REPLICATION_USER, "password": seed.REPLICATION_PASSWORD}
+    of_replication = (
+        f"printf '%s' '{json.dumps(login)}' >/etc/peaker/replication.json\n"
+        if server.replication_login_file
+        else ""
+    )
     return (
-        f"{_AS_ROOT} -e \"CHANGE REPLICATION SOURCE TO SOURCE_HOST='{SOURCE_ADDRESS}', "
-        f"SOURCE_USER='{seed.REPLICATION_USER}', SOURCE_PASSWORD='{seed.REPLICATION_PASSWORD}', "
-        'SOURCE_AUTO_POSITION=1, SOURCE_HEARTBEAT_PERIOD=1, GET_SOURCE_PUBLIC_KEY=1; START REPLICA"\n'
+        f'{_AS_ROOT} -e "{follow}"\n'
         f'for _ in $(seq 300); do [ "$({_AS_ROOT} -NBe "{known}")" = 1 ] && break; sleep 0.2; done\n'
         "umask 077\nmkdir -p /etc/peaker\n"
         f"printf '[client]\\nuser={HEALTH_USER}\\npassword={HEALTH_PASSWORD}\\n' >/etc/peaker/health.cnf\n"
+        f"{of_replication}"
     )
 
 

@@ -1,10 +1,10 @@
-"""Makes the snapshots of the seed dataset known to EC2, as a shared snapshot of an account would be."""
+"""Makes the snapshots of the seed datasets known to EC2, as shared snapshots of an account would be."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab.seed import Dataset, load_seed
+from lab.seed import kept_snapshots
 from localcloud.extensions.ec2.ebs import register_snapshot
 from peaker_contract.tags import VOLUME_TAG
 
@@ -13,11 +13,10 @@ if TYPE_CHECKING:
 
 
 def install(cloud: OpenCloud) -> None:
-    """Register the seed's snapshots when this state directory holds a seed."""
-    seed = load_seed(cloud.state_dir, Dataset())
-    if cloud.dataplane is None or seed is None:
+    """Register the snapshots of every seed that this state directory holds."""
+    if cloud.dataplane is None:
         return
-    for snapshot in seed.snapshots:
+    for snapshot in kept_snapshots(cloud.state_dir):
         register_snapshot(
             cloud,
             snapshot.snapshot_id,

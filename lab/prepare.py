@@ -14,18 +14,18 @@ from localcloud.hosts.instances import NamespaceHosts
 from localcloud.read_endpoint import HaproxyReadEndpoints
 
 
-def prepare(state_dir: Path, progress: Callable[[str], None]) -> Seed:
+def prepare(state_dir: Path, progress: Callable[[str], None], dataset: Dataset = Dataset()) -> Seed:
     """Make what is missing; a second call takes no time. Raises DataPlaneError with the remedy."""
     state_dir.mkdir(parents=True, exist_ok=True)
     ensure_images(state_dir / "images", progress)
-    kept = load_seed(state_dir, Dataset())
+    kept = load_seed(state_dir, dataset)
     if kept is not None and (state_dir / "pool.img").is_file():
         return kept
     started = time.monotonic()
     progress("seed dataset: about a minute")
     plane = DataPlane(ColdBlockStore(state_dir), NamespaceHosts(state_dir), HaproxyReadEndpoints(state_dir))
     try:
-        kept = make_seed(plane, state_dir, Dataset(), lambda text: progress(f"seed dataset: {text}"))
+        kept = make_seed(plane, state_dir, dataset, lambda text: progress(f"seed dataset: {text}"))
     finally:
         plane.close()
     progress(f"seed dataset: ready in {time.monotonic() - started:.0f} s")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import time
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
@@ -34,15 +35,19 @@ def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, time
         facts = client.json(
             {"datadir": "@@GLOBAL.datadir", **{n: f"@@GLOBAL.{n}" for n in (_PERCENT, _FILENAME)}}
         )
-        path = os.path.join(str(facts["datadir"]), PAGE_LIST_FILE)
-        wanted: Dict[str, Any] = {_PERCENT: percent, _FILENAME: PAGE_LIST_FILE}
+        # MariaDB cannot be told another name while it runs: its own list is copied.
+        name = str(facts[_FILENAME]) if settings.engine == "mariadb" else PAGE_LIST_FILE
+        path = os.path.join(str(facts["datadir"]), name)
+        wanted: Dict[str, Any] = {_PERCENT: percent, _FILENAME: name}
         changed = {name: value for name, value in wanted.items() if str(facts[name]) != str(value)}
         if changed:
             write_json(_note_path(settings), {"set": changed, "was": {name: facts[name] for name in changed}})
         before = os.stat(path).st_mtime_ns if os.path.exists(path) else 0
         try:
             client.execute(*_assignments(changed), "SET GLOBAL innodb_buffer_pool_dump_now = ON")
-            return _await_dump(client, path, before, timeout_seconds)
+            pages = _await_dump(client, path, before, timeout_seconds)
+            _copy_list(path, os.path.join(str(facts["datadir"]), PAGE_LIST_FILE))
+            return pages
         finally:
             # An unreachable server keeps the note: the next command puts its settings back.
             with contextlib.suppress(DatabaseUnreachable):
@@ -67,10 +72,10 @@ def begin_buffer_pool_load(client: MysqlClient) -> None:
     """Let the server load the pages named in ib_buffer_pool while other things go on; once per start of the server."""
     status = _status_text(client, "Innodb_buffer_pool_load_status")
     if not status or "not started" in status:
-        client.execute(
-            f"SET GLOBAL {_FILENAME} = {sql_text(PAGE_LIST_FILE)}",
-            "SET GLOBAL innodb_buffer_pool_load_now = ON",
-        )
+        # A replica that Peaker launched reads the name at its start. MariaDB cannot be told it later.
+        own = str(client.json({"name": f"@@GLOBAL.{_FILENAME}"})["name"])
+        naming = [] if own == PAGE_LIST_FILE else [f"SET GLOBAL {_FILENAME} = {sql_text(PAGE_LIST_FILE)}"]
+        client.execute(*naming, "SET GLOBAL innodb_buffer_pool_load_now = ON")
 
 
 def load_buffer_pool(
@@ -107,6 +112,18 @@ def _await_dump(client: MysqlClient, path: str, before_ns: int, timeout_seconds:
                 return sum(1 for _ in file)
         time.sleep(0.2)
     raise BufferPoolTimeout(f"the page list was not dumped within {timeout_seconds:g} s")
+
+
+def _copy_list(path: str, place: str) -> None:
+    """Never half a list under the name that the copy loads."""
+    if os.path.realpath(path) == os.path.realpath(place):
+        return
+    temporary = f"{place}.peaker"
+    shutil.copyfile(path, temporary)
+    owner = os.stat(path)
+    os.chmod(temporary, owner.st_mode & 0o777)
+    os.chown(temporary, owner.st_uid, owner.st_gid)
+    os.replace(temporary, place)
 
 
 def _restore(client: MysqlClient, settings: Settings) -> bool:

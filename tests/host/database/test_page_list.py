@@ -43,6 +43,8 @@ class Donor:
         return json_row(datadir=f"{self.datadir}/", **self.settings)
 
     def _set(self, text: str) -> str:
+        if self.host.settings.engine == "mariadb" and "SET GLOBAL innodb_buffer_pool_filename" in text:
+            raise CommandFailed("ERROR 1238: Variable 'innodb_buffer_pool_filename' is a read only variable")
         for name, value in re.findall(r"SET GLOBAL (\w+) = ([^;\n]+)", text):
             if name == "innodb_buffer_pool_dump_now":
                 self.dumps_as_percent.append(self.settings["innodb_buffer_pool_dump_pct"])
@@ -72,6 +74,18 @@ def test_a_donor_that_calls_its_list_otherwise_still_gives_one_that_its_copy_fin
     assert donor.dump() == 3
     assert (donor.datadir / "ib_buffer_pool").exists()
     assert donor.settings["innodb_buffer_pool_filename"] == "warm_pages"
+
+
+def test_a_mariadb_that_calls_its_list_otherwise_cannot_be_told_another_name_and_its_list_is_copied(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    host.configure(engine="mariadb")
+    donor = Donor(host, programs, innodb_buffer_pool_filename="warm_pages")
+    (donor.datadir / "ib_buffer_pool").write_text("of a year ago\n")
+    assert donor.dump() == 3
+    assert (donor.datadir / "ib_buffer_pool").read_text() == "1,1\n1,2\n2,9\n"
+    assert donor.settings["innodb_buffer_pool_filename"] == "warm_pages"
+    assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
 
 
 def test_a_list_that_was_there_before_does_not_count(host: Host, programs: ScriptedProcesses) -> None:
@@ -155,10 +169,21 @@ class TestLoad:
         programs.on("load_now")
         programs.on("load_status", answer=lambda _: table({"n": "x", "Value": answers.pop(0)}))
         programs.on("pages_data", answer=table({"n": "x", "Value": "90"}))
+        programs.on("@@GLOBAL.innodb_buffer_pool_filename", answer=json_row(name="of the image"))
         found = page_list.load_buffer_pool(admin_client(host.settings, programs), 5, quiet)
         assert (found["pages"], found["page_list_found"]) == (90, True)
         [begun] = programs.said("load_now")
         assert "innodb_buffer_pool_filename = 'ib_buffer_pool'" in begun, "whatever the image calls its list"
+
+    def test_a_server_that_calls_the_list_so_already_is_not_told(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        """MariaDB could not be: its variable is read only (ERROR 1238)."""
+        programs.on("load_status", answer=table({"n": "x", "Value": "Loading of buffer pool not started"}))
+        programs.on("@@GLOBAL.innodb_buffer_pool_filename", answer=json_row(name="ib_buffer_pool")).on("load_now")
+        page_list.begin_buffer_pool_load(admin_client(host.settings, programs))
+        [begun] = programs.said("load_now")
+        assert "filename" not in begun
 
     def test_a_load_that_runs_already_is_not_begun_again(
         self, host: Host, programs: ScriptedProcesses
@@ -168,6 +193,6 @@ class TestLoad:
         assert not programs.said("load_now")
 
     def test_it_gives_up_in_time(self, host: Host, programs: ScriptedProcesses) -> None:
-        programs.on("load_now").on("load_status", answer=table({"n": "x", "Value": "Loaded 1/90 pages"}))
+        programs.on("load_status", answer=table({"n": "x", "Value": "Loaded 1/90 pages"}))
         with pytest.raises(BufferPoolTimeout):
             page_list.load_buffer_pool(admin_client(host.settings, programs), 0.5, quiet)
