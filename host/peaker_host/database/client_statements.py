@@ -35,7 +35,8 @@ class StatementCounters:
 @understood(UnclearAnswer, "the statement counters")
 def read_counters(client: MysqlClient) -> Optional[StatementCounters]:
     """The counters now; None when the server keeps none (performance_schema is off)."""
-    on = client.json({"on": "@@GLOBAL.performance_schema"})
+    # MariaDB puts a switch into JSON as the bare word ON, which is none.
+    on = client.json({"on": "IF(@@GLOBAL.performance_schema, 1, 0)"})
     if not int(on["on"]):
         return None
     sums = client.json(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from host_bench import Host, ScriptedProcesses, json_row
+from host_bench import Host, ScriptedProcesses, json_row, table
 from peaker_host.database.client_statements import measure_service
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.machine.errors import ServerRestarted
@@ -25,6 +25,15 @@ class TestServiceMeasurement:
             "mean_ms": 0.4,
             "window_seconds": 30,
         }
+
+    def test_a_mariadb_whose_switches_are_no_json_is_measured_as_well(
+        self, host: Host, programs: ScriptedProcesses
+    ) -> None:
+        host.configure(engine="mariadb")
+        programs.on("@@GLOBAL.performance_schema", answer=json_row(on=1))
+        programs.on("'on', @@GLOBAL.performance_schema", answer=table({"result": '{"on": ON}'}))
+        programs.on("COUNT_STAR", answer=json_row(statements=1, errors=0, picoseconds=0))
+        assert measure_service(admin_client(host.settings, programs), 1, lambda seconds: None)["measurable"]
 
     def test_a_restart_within_the_window_is_no_answer(self, host: Host, programs: ScriptedProcesses) -> None:
         looks = [json_row(statements=n, errors=0, picoseconds=1e9) for n in (1000, 5)]
