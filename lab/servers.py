@@ -57,7 +57,8 @@ MARIADB = DatabaseServer(
     replication_rights="REPLICATION SLAVE, BINLOG MONITOR",
     health_grants=("REPLICA MONITOR ON *.*",),
     source_options=("read_only=OFF",),
-    replica_options=("skip_slave_start=OFF",),
+    # A name of the owner's own, which a MariaDB cannot be told to change while it runs.
+    replica_options=("skip_slave_start=OFF", "innodb_buffer_pool_filename=page_list"),
     follow_source=(
         "CHANGE MASTER TO MASTER_HOST='{host}', MASTER_USER='{user}', MASTER_PASSWORD='{password}', "
         "MASTER_HEARTBEAT_PERIOD=1, MASTER_USE_GTID=slave_pos; START SLAVE"

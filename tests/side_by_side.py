@@ -116,6 +116,7 @@ NAMED = (
         (pytest(LOCAL_CLOUD, *(f"--ignore={LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE)),),
         after="images",
     ),
+    Part("mariadb", (pytest("tests/mariadb"),), after="images"),
     Part("installation", (pytest("tests/installation"),)),
     Part("templates", (pytest("tests/infrastructure"),), plain=True),
     Part("model", (pytest("tests/model"),)),

@@ -180,7 +180,9 @@ class TestLoad:
     ) -> None:
         """MariaDB could not be: its variable is read only (ERROR 1238)."""
         programs.on("load_status", answer=table({"n": "x", "Value": "Loading of buffer pool not started"}))
-        programs.on("@@GLOBAL.innodb_buffer_pool_filename", answer=json_row(name="ib_buffer_pool")).on("load_now")
+        programs.on("@@GLOBAL.innodb_buffer_pool_filename", answer=json_row(name="ib_buffer_pool")).on(
+            "load_now"
+        )
         page_list.begin_buffer_pool_load(admin_client(host.settings, programs))
         [begun] = programs.said("load_now")
         assert "filename" not in begun

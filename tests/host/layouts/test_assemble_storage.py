@@ -1,0 +1,35 @@
+"""assemble_storage: what a host lacks is said before anything is read from its volumes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from host_bench import RUN_ID, Host
+
+
+def assemble(host: Host, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    return host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", "[]")
+
+
+def test_a_mariadb_image_without_the_replication_login_is_refused_before_the_prewarm(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    login = host.root / "replication.json"
+    host.configure(engine="mariadb", replication_credentials_file=str(login))
+    said = assemble(host, capsys)
+    assert said["error"] == "ReplicationNotConfigured"
+    assert str(login) in str(said["message"])
+
+
+def test_with_the_login_it_goes_on_to_the_volumes(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    login: Path = host.root / "replication.json"
+    login.write_text(json.dumps({"user": "repl", "password": "secret"}))
+    host.configure(engine="mariadb", replication_credentials_file=str(login))
+    assert assemble(host, capsys)["error"] == "InvalidArgument", "no volume was given"
+
+
+def test_the_copy_of_a_mysql_brings_its_own(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    host.configure(replication_credentials_file=str(host.root / "replication.json"))
+    assert assemble(host, capsys)["error"] == "InvalidArgument", "no volume was given"

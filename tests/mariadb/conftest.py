@@ -1,0 +1,173 @@
+"""A MariaDB cluster as its owner runs it: real hosts and volumes, Peaker deployed, readers at the endpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peaker_cli.control_plane import ControlPlane
+
+from cloud_rig.real_machine import IMAGES, STATE, free_port
+from environments.schema import Environment, load_environment
+from lab import seed
+from lab.cluster import Hosts, RunningCluster, bring_up
+from lab.endpoint import Endpoint
+from lab.local_cloud import RunningCloud, local_cloud
+from lab.prepare import prepare
+from lab.servers import MARIADB
+from localcloud.cleanup import clean
+from localcloud.deploy import deploy
+from localcloud.hosts.images import ensure_image
+from peaker_contract.names import cluster_parameter
+from stacks import application
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
+DATASET = seed.Dataset(MARIADB, table_size=30_000)
+# Cloud seconds per real second: waits of the workflows shrink, the work of hosts does not.
+CLOCK_SCALE = 30.0
+# Transactions a second, of fourteen statements each: enough that a window of the ramp can be compared.
+READS_PER_S = 10.0
+LIMIT_SECONDS = 900.0
+# The clock may go forward only, and the bring-up took some of it.
+DAYS_AHEAD = timedelta(days=1)
+SHORT = {
+    "ramp": {"shares": (0.3, 1.0), "step_seconds": 60, "min_queries": 20},
+    "retirement": {"idle_seconds": 60},
+}
+
+
+@dataclass(frozen=True)
+class MariaDbCluster:
+    """The cluster, and what tests ask of it."""
+
+    cloud: RunningCloud
+    control: ControlPlane
+    cluster: RunningCluster
+    endpoint: Endpoint
+
+    def run(self, workflow: str) -> dict[str, Any]:
+        """Start a workflow by hand and wait for its end; the run's receipt, its steps by name."""
+        arn = self.control.start(workflow, {"cluster": CLUSTER})
+        ended = self.control.wait(arn, LIMIT_SECONDS, lambda _: None, poll_seconds=0.5)
+        assert ended.status == "SUCCEEDED", ended
+        assert not ended.is_refused, ended.output
+        receipt = self.control.receipt(str(self.control.runs(CLUSTER, 1)[0]["run_id"]))
+        return {**receipt, "steps": {step["step"]: step for step in receipt["steps"]}}
+
+    def replicas(self) -> set[str]:
+        """Instance ids of the replicas that run."""
+        filters = [
+            {"Name": "tag:peaker:role", "Values": ["replica"]},
+            {"Name": "instance-state-name", "Values": ["running"]},
+        ]
+        found = self.control.client("ec2").describe_instances(Filters=filters)["Reservations"]
+        return {one["InstanceId"] for entry in found for one in entry["Instances"]}
+
+    def let_hours_pass(self, hours: float) -> None:
+        """The cloud's clock goes on by so much."""
+        self.cloud.set_clock(CLOCK_SCALE, datetime.now(UTC) + DAYS_AHEAD + timedelta(hours=hours))
+
+    def asked(self, instance_id: str, statement: str) -> str:
+        """What a server answers to its administrator."""
+        hosts = Hosts(self.control.client("ssm"))
+        return hosts.script(
+            instance_id, f'mysql --user=root --socket=/run/mysqld/mysqld.sock --batch -Ne "{statement}"'
+        ).strip()
+
+    def servers_that_answer(self) -> set[str]:
+        """Ids of the servers that new connections to the read endpoint reach."""
+        return {self._server_of_a_connection() for _ in range(30)}
+
+    def _server_of_a_connection(self) -> str:
+        login = [f"--user={self.endpoint.user}", f"--password={self.endpoint.password}"]
+        where = [f"--host={self.endpoint.host}", f"--port={self.endpoint.port}"]
+        command = ["mariadb", "--no-defaults", "--batch", "-Ne", "SELECT @@server_id", *where, *login]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbCluster]:
+    """A source and a base replica, prepared by `peaker prepare-base`, behind the read endpoint."""
+    ensure_image(MARIADB.image_id, IMAGES)
+    state_dir = STATE / f"test-mariadb-{os.getpid()}"
+    state_dir.mkdir(parents=True)
+    (state_dir / "images").symlink_to(IMAGES)
+    try:
+        kept = prepare(state_dir, print, DATASET)
+        templates = _synthesized(tmp_path_factory.mktemp("templates"))
+        with local_cloud(ROOT, state_dir, free_port()) as cloud:
+            control = ControlPlane(ENVIRONMENT, REGION, cloud.endpoint_url)
+            deploy(templates, cloud.endpoint_url, progress=lambda _: None)
+            parameter = control.client("ssm").get_parameter(Name=cluster_parameter(ENVIRONMENT, CLUSTER))
+            settings = json.loads(parameter["Parameter"]["Value"])
+            prepare_base = cloud.prepare_base(ENVIRONMENT, CLUSTER, REGION)
+            cluster = bring_up(control.client, cloud.admin, settings, kept, prepare_base, print)
+            endpoint = Endpoint(
+                "127.0.0.1", cluster.listener_port, seed.APPLICATION_USER, seed.APPLICATION_PASSWORD,
+                DATASET.database, DATASET.tables, DATASET.table_size,
+            )  # fmt: skip
+            _load_known(cloud, settings["load_metric"])
+            cloud.set_clock(CLOCK_SCALE, datetime.now(UTC) + DAYS_AHEAD)
+            with _readers(endpoint):
+                yield MariaDbCluster(cloud, control, cluster, endpoint)
+    finally:
+        clean(state_dir)
+        (state_dir / "images").unlink()
+        shutil.rmtree(state_dir)
+
+
+def _load_known(cloud: RunningCloud, metric: dict[str, Any]) -> None:
+    """What one replica serves with ease, in the weeks before the test and while it lasts."""
+    period = timedelta(seconds=int(metric["period_seconds"]))
+    first = (datetime.now(UTC) - timedelta(days=14)).replace(minute=0, second=0, microsecond=0)
+    points = [[(first + period * i).isoformat(), 140.0] for i in range(timedelta(days=16) // period)]
+    cloud.admin(
+        "metrics/history",
+        {**{key: metric[key] for key in ("namespace", "name", "dimensions")}, "points": points},
+    )
+
+
+def _synthesized(output: Path) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(application, "load_environment", _of_mariadb)
+        application.build_app(environment=ENVIRONMENT, output=output, checked=False).synth()
+    return output
+
+
+def _of_mariadb(name: str) -> Environment:
+    """The local environment, whose cluster is one of MariaDB servers."""
+    given = load_environment(name)
+    [cluster] = given.clusters
+    endpoint = cluster.read_endpoint.model_copy(update={"listener_port": free_port()})
+    changes: dict[str, Any] = {
+        block: getattr(cluster, block).model_copy(update=new) for block, new in SHORT.items()
+    }
+    changes |= {"engine": MARIADB.engine, "image_id": MARIADB.image_id, "read_endpoint": endpoint}
+    return given.model_copy(update={"clusters": (cluster.model_copy(update=changes),)})
+
+
+@contextmanager
+def _readers(endpoint: Endpoint) -> Iterator[None]:
+    """Readers who connect anew every few seconds, as pools do."""
+    command = " ".join(endpoint.sysbench("oltp_read_only", 2, 3, READS_PER_S))
+    readers = subprocess.Popen(
+        ["bash", "-c", f"while true; do {command}; done"], stdout=subprocess.DEVNULL, stderr=sys.stderr,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        os.killpg(readers.pid, signal.SIGTERM)
+        readers.wait(30)

@@ -1,0 +1,76 @@
+"""A cluster of real MariaDB servers: a peak replica comes up warm, takes reads, and is retired."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from cloud_rig.resources import eventually
+from tests.mariadb.conftest import MariaDbCluster
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(os.geteuid() != 0, reason="hosts and volumes need root"),
+]
+
+
+@pytest.fixture(scope="module")
+def built(mariadb: MariaDbCluster) -> dict[str, Any]:
+    """The receipt of a scale_out."""
+    return mariadb.run("scale_out")
+
+
+@pytest.fixture(scope="module")
+def replica(mariadb: MariaDbCluster, built: dict[str, Any]) -> str:
+    """The instance that was built."""
+    [one] = mariadb.replicas() - {mariadb.cluster.base_replica_id}
+    return one
+
+
+def test_it_is_proven_warm(built: dict[str, Any]) -> None:
+    assert built["steps"]["VerifyStorage"]["numbers"]["verdict"] == "warm"
+
+
+def test_it_is_a_server_of_its_own_that_accepts_no_writes(mariadb: MariaDbCluster, replica: str) -> None:
+    version, server_id, read_only = mariadb.asked(
+        replica, "SELECT VERSION(), @@server_id, @@read_only + 0"
+    ).split()
+    assert "MariaDB" in version
+    assert server_id not in ("1", "2")
+    assert read_only == "1"
+
+
+def test_it_follows_the_source_by_gtid(mariadb: MariaDbCluster, replica: str) -> None:
+    mariadb.asked(mariadb.cluster.source_id, "CREATE TABLE orders.written_later SELECT 42 AS answer")
+    known = "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_NAME = 'written_later'"
+    eventually(lambda: mariadb.asked(replica, known) == "1")
+    assert "Slave_Pos" in mariadb.asked(replica, "SHOW SLAVE STATUS")
+
+
+def test_the_pages_of_its_donor_are_in_memory_whatever_the_donor_calls_their_list(
+    mariadb: MariaDbCluster, built: dict[str, Any]
+) -> None:
+    base = mariadb.cluster.base_replica_id
+    assert mariadb.asked(base, "SELECT @@innodb_buffer_pool_filename") == "page_list"
+    dumped = built["steps"]["PrepareDonor"]["numbers"]["buffer_pool_pages"]
+    assert built["steps"]["LoadBufferPool"]["numbers"]["pages"] >= 0.9 * dumped
+
+
+def test_its_share_of_the_reads_rose_by_what_was_measured(built: dict[str, Any]) -> None:
+    reasons = [window["reason"] for window in built["steps"]["RampTraffic"]["numbers"]["windows"]]
+    assert any(reason.startswith("mean") for reason in reasons), reasons
+
+
+def test_readers_reach_it(mariadb: MariaDbCluster, replica: str) -> None:
+    assert len(mariadb.servers_that_answer()) == 2
+
+
+def test_it_is_drained_and_retired(mariadb: MariaDbCluster, replica: str) -> None:
+    mariadb.let_hours_pass(6)
+    receipt = mariadb.run("scale_in")
+    assert receipt["steps"]["DrainReplica"]["numbers"]["connections"] == 0
+    assert mariadb.replicas() == {mariadb.cluster.base_replica_id}
+    assert mariadb.servers_that_answer() == {"2"}
