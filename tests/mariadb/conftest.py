@@ -81,10 +81,18 @@ class MariaDbCluster:
 
     def asked(self, instance_id: str, statement: str) -> str:
         """What a server answers to its administrator."""
-        hosts = Hosts(self.control.client("ssm"))
-        return hosts.script(
+        return self._script(
             instance_id, f'mysql --user=root --socket=/run/mysqld/mysqld.sock --batch -Ne "{statement}"'
-        ).strip()
+        )
+
+    def host_command(self, instance_id: str, command: str) -> dict[str, Any]:
+        """The result line of a command of the host package."""
+        said = self._script(instance_id, f"python3 /opt/peaker/current/peaker_host.pyz {command} || true")
+        found: dict[str, Any] = json.loads(said.splitlines()[-1])
+        return found
+
+    def _script(self, instance_id: str, script: str) -> str:
+        return Hosts(self.control.client("ssm")).script(instance_id, script).strip()
 
     def servers_that_answer(self) -> set[str]:
         """Ids of the servers that new connections to the read endpoint reach."""

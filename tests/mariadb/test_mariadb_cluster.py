@@ -74,3 +74,18 @@ def test_it_is_drained_and_retired(mariadb: MariaDbCluster, replica: str) -> Non
     assert receipt["steps"]["DrainReplica"]["numbers"]["connections"] == 0
     assert mariadb.replicas() == {mariadb.cluster.base_replica_id}
     assert mariadb.servers_that_answer() == {"2"}
+
+
+def test_one_whose_source_has_purged_what_it_lacks_does_not_join(
+    mariadb: MariaDbCluster, replica: str
+) -> None:
+    source, base = mariadb.cluster.source_id, mariadb.cluster.base_replica_id
+    mariadb.asked(base, "STOP SLAVE")
+    mariadb.asked(source, "CREATE TABLE orders.purged_soon SELECT 42 AS answer")
+    mariadb.asked(source, "FLUSH BINARY LOGS")
+    newest = mariadb.asked(source, "SHOW MASTER STATUS").split()[0]
+    mariadb.asked(source, f"PURGE BINARY LOGS TO '{newest}'")
+    address = mariadb.cluster.source_address
+    said = mariadb.host_command(base, f"start_replication --run-id purged --source-host {address}")
+    assert said["error"] == "BinlogsGone", said
+    assert "build it from a newer snapshot" in said["message"]
