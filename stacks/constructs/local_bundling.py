@@ -41,6 +41,7 @@ AWS_SERVICES = frozenset(
         "pricing",
         "route53",
         "s3",
+        "service-quotas",
         "sns",
         "ssm",
         "stepfunctions",

@@ -203,6 +203,6 @@ def test_real_bundle_fits_lambda_and_stands_alone(tmp_path: Path) -> None:
 def test_the_bundle_keeps_the_description_of_every_service_that_the_functions_call() -> None:
     sources = (REPOSITORY / "functions" / "peaker").rglob("*.py")
     called = {
-        name for path in sources for name in re.findall(r'\b(?:lazy_)?client\("(\w+)"', path.read_text())
+        name for path in sources for name in re.findall(r'\b(?:lazy_)?client\("([\w-]+)"', path.read_text())
     }
     assert called == AWS_SERVICES
