@@ -23,6 +23,7 @@ from rich.console import Console
 
 from bench.forecast import generated
 from bench.forecast.accuracy import Accuracy, TwoDays, accuracy_of, drawn_accuracy_of, two_days_of
+from bench.forecast.bundle_size import bundle_figures
 from bench.forecast.cost import cost_figures
 from bench.forecast.figures import Figure
 from bench.forecast.operations import LEAD_MINUTES, RULES, Operation, drawn_operation_of, operation_of
@@ -135,7 +136,7 @@ def generated_part(console: Console, options: argparse.Namespace) -> None:
 def cost(console: Console, options: argparse.Namespace) -> None:
     """Time, memory and size."""
     del console
-    figures = cost_figures(options.traces, trace_names(options.traces))
+    figures = {**cost_figures(options.traces, trace_names(options.traces)), **bundle_figures()}
     (PIECES / "cost.json").write_text(json.dumps(figures), encoding="utf-8")
 
 

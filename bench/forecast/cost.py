@@ -1,4 +1,4 @@
-"""Time and memory of one fit and forecast, and the size of what is deployed."""
+"""Time and memory of one fit and forecast."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,11 +28,9 @@ def cost_figures(folder: Path, names: Sequence[str]) -> dict[str, Figure]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'functions'}"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=ROOT)
     cost = json.loads(done.stdout)
-    bundle = _bundle_mb()
     return {
         "seven_days_cpu_seconds": figure(cost["cpu_seconds"], "<= 0.5", cost["cpu_seconds"] <= 0.5),
         "seven_days_memory_mb": figure(cost["memory_mb"], "<= 150", cost["memory_mb"] <= 150),
-        "bundle_mb_unzipped": figure(bundle, "<= 80", bundle <= 80),
     }
 
 
@@ -56,28 +53,6 @@ def _cpu_seconds_of_one(series: LoadSeries) -> float:
     began = time.process_time()
     forecast_demand(series, 4200.0)
     return time.process_time() - began
-
-
-def _bundle_mb() -> float:
-    """Size of the function's dependencies and code, unzipped, installed for the deployed platform."""
-    wanted = ROOT / "functions" / "requirements.txt"
-    with tempfile.TemporaryDirectory() as folder:
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--target",
-            folder,
-            "--only-binary=:all:",
-        ]
-        command += ["--platform", "manylinux_2_28_aarch64", "--platform", "manylinux2014_aarch64"]
-        command += ["--python-version", "3.13", "-r", str(wanted)]
-        subprocess.run(command, check=True, capture_output=True)
-        parts = [*Path(folder).rglob("*"), *(ROOT / "functions" / "peaker").rglob("*.py")]
-        size = sum(p.stat().st_size for p in parts if p.is_file() and "/tests/" not in str(p))
-    return size / 1e6
 
 
 if __name__ == "__main__":
