@@ -1,8 +1,8 @@
 """Where the errors of the past are no guide: the least that the upper bands say, whatever the errors were.
 
-A rise that was hardly ever seen is taken to last. A fall that was hardly ever seen, and of which half is gone again, is
-taken to go in full: an outage ends faster than the errors of usual days let a band rise. A load that cannot be
-forecast is what it was in the last week.
+A rise that was hardly ever seen is taken to last, with the loads about it as they were about each hour so far. A fall
+that was hardly ever seen, and of which half is gone again, is taken to go in full: an outage ends faster than the
+errors of usual days let a band rise. A load that cannot be forecast is what it was in the last week.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ class Guards:
     """What was usual when the models were fitted.
 
     rose_above and fell_below are deviations of an hour from the profile, in z, that were passed in 1 % of four weeks;
-    infinite where too little is known. usual are the deviations, in z, of the loads before a fall; climate is the last
-    week's loads in z, where nothing can be forecast.
+    infinite where too little is known. beside are the deviations of single loads from the hour before them, in z: where
+    an hour's level lasts, half of the loads lie above it. usual are the deviations, in z, of the loads before a fall;
+    climate is the last week's loads in z, where nothing can be forecast.
     """
 
     panel: Panel
     rose_above: float
     fell_below: float
+    beside: Floats
     usual: Floats
     climate: Floats | None
 
@@ -57,7 +59,10 @@ class Guards:
         profile = self.panel.profile_ahead[origins[:, None] + horizons[None, :]][:, :, None]
         floor = np.full(z.shape, -np.inf)
         rows = seen.shifted
-        floor[rows] = profile[rows] + seen.deviation[rows, None, None]
+        if rows.any():
+            lasting = profile[rows] + seen.deviation[rows, None, None]
+            spread = np.quantile(self.beside, levels) if len(self.beside) else np.zeros(len(levels))
+            floor[rows] = lasting + np.maximum(0.0, spread)
         rows = seen.returning
         if rows.any():
             floor[rows] = profile[rows] + np.quantile(self.usual, levels)
@@ -80,6 +85,7 @@ def guards_of(panel: Panel, *, unforecastable: bool) -> Guards:
     fit, day = panel.fit_steps, panel.day
     since = max(0, fit - _MEMORY_DAYS * day)
     deviation = hour_deviation(panel)
+    single = panel.believed[:fit] - panel.profile_ahead[:fit]
     risen = _known(deviation[since:fit])
     before = max(since, fit - round(_FALL_DAYS * day))
     fallen = _known(deviation[since:before])
@@ -87,7 +93,8 @@ def guards_of(panel: Panel, *, unforecastable: bool) -> Guards:
         panel=panel,
         rose_above=float(np.quantile(risen, 1 - _RARE)) if len(risen) > _LEAST_HOURS else np.inf,
         fell_below=float(np.quantile(fallen, _RARE)) if len(fallen) > _LEAST_HOURS else -np.inf,
-        usual=_known((panel.believed[:fit] - panel.profile_ahead[:fit])[since:before]),
+        beside=_known((single[1:] - deviation[: fit - 1])[since:]),
+        usual=_known(single[since:before]),
         climate=_known(panel.believed[max(0, fit - _CLIMATE_DAYS * day) : fit]) if unforecastable else None,
     )
 

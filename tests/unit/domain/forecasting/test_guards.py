@@ -30,6 +30,44 @@ def missed(known: LoadSeries, level: float = 0.95) -> float:
     return float((usual > forecast_demand(known, HOUR).quantile(level)).mean())
 
 
+def shifted_load(noise: float, seed: int, hours: float = 1.0) -> np.ndarray:
+    """A flat load with noise; in the last hours of its 28 days, and for six hours after them, 1.8 times as high."""
+    values = 100 * np.exp(np.random.default_rng(seed).normal(0, noise, DAYS * DAY + DAY // 4))
+    values[DAYS * DAY - round(hours * DAY / 24) :] *= 1.8
+    return values
+
+
+@pytest.mark.parametrize("noise", [0.03, 0.08])
+def test_an_hour_after_a_level_shift_p95_says_most_of_the_loads_of_the_new_level(noise: float) -> None:
+    """Not the level alone, of which half of the loads lie above."""
+    under = []
+    for seed in range(6):
+        values = shifted_load(noise, seed)
+        forecast = forecast_demand(series(values[: DAYS * DAY]), HOUR)
+        assert forecast.shifted
+        under.append(values[DAYS * DAY :] <= forecast.quantile(0.95)[: DAY // 4])
+    assert np.mean(under) >= 0.9
+
+
+def test_the_room_above_a_new_level_is_that_of_the_noise() -> None:
+    def most(noise: float) -> float:
+        known = series(shifted_load(noise, seed=1)[: DAYS * DAY])
+        return float(forecast_demand(known, HOUR).quantile(0.95)[: DAY // 4].mean())
+
+    assert 180 < most(0.01) < 190
+    assert most(0.01) < most(0.08) < 1.4 * 180
+
+
+def test_a_level_shift_is_seen_where_no_load_has_another_one_right_before_it() -> None:
+    """An hourly metric of which every second point is missing."""
+    values = 100 * np.exp(np.random.default_rng(1).normal(0, 0.03, DAYS * 24))
+    values[-1] *= 1.8
+    values[-2::-2] = np.nan
+    forecast = forecast_demand(series(values, 3600), HOUR)
+    assert forecast.shifted
+    assert forecast.quantile(0.95)[0] >= 0.99 * values[-1]
+
+
 def test_a_load_that_comes_back_from_an_outage_is_expected_back_in_full() -> None:
     coming_back = out_for_a_day(left=0.02, back_to=0.4, hours_back=3)
     assert missed(coming_back) <= 0.2
