@@ -22,9 +22,13 @@ NEVER = (
 )
 ON_OWNED = (
     *("TerminateInstances", "StopInstances", "StartInstances"),
+    *("CancelCapacityReservation", "ModifyInstanceCapacityReservationAttributes"),
     *("AttachVolume", "DeleteVolume", "DeleteSnapshot"),
 )
-MADE = {("RunInstances", "CreateVolume"): ("instance", "volume"), ("CreateSnapshots",): ("snapshot",)}
+MADE = {
+    ("RunInstances", "CreateVolume"): ("instance", "volume"),
+    ("CreateSnapshots", "CreateCapacityReservation"): ("snapshot", "capacity-reservation"),
+}
 FROM_SNAPSHOTS = ("ec2:CreateVolume", "ec2:RunInstances", "ebs:ListSnapshotBlocks")
 MANAGED_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
 SHORTER = (
