@@ -106,14 +106,18 @@ def tend_capacity_reservations(ports: Ports) -> ReservationsTended:
         look = _Look(ports, name, ports.place_records.places(name), listed)
         try:
             look.keep(seen(look.places, listed, ports.clock.now()))
-            missing = _remove(look) if name in removed else _tend(look, ports.clusters.settings(name))
+            if name in removed:
+                _give_back(look, give_all_back(look.held, _NOT_DEPLOYED))
+                continue
+            missing = _tend(look, ports.clusters.settings(name))
             if missing is not None:
                 figures[name] = {Metric.CAPACITY_NOT_RESERVED: float(missing)}
         except _OvertakenError:
             look.said.append("another look was first")
         except PeakerError as error:
             look.said.append(f"{type(error).__name__}: {error}")
-        found[name] = "; ".join(look.said)
+        finally:
+            found[name] = "; ".join(look.said)
     text = "; ".join(f"{name}: {what}" for name, what in found.items()) or "there is no cluster"
     return ReservationsTended(text=text, clusters=found, figures=figures)
 
@@ -142,11 +146,6 @@ def _tend(look: _Look, settings: ClusterSettings) -> int | None:
     _give_back(look, decision)
     hourly = {kind: usd(prices.instance_hour(kind), 6) for kind in settings.instance_types}
     return _make(look, decision, allowed.plan, fleet, hourly)
-
-
-def _remove(look: _Look) -> None:
-    """Of a cluster that is not deployed any more all goes."""
-    _give_back(look, give_all_back(look.held, _NOT_DEPLOYED))
 
 
 def _give_back(look: _Look, decision: RoomDecision) -> None:
