@@ -76,7 +76,7 @@ def decide_room(
     free = [one for one in there if one.is_free]
     numbers = {
         "replicas": float(need.replicas),
-        "covered": float(_covered(fleet)),
+        "covered": float(covered(fleet)),
         "wanted": float(allowed.places),
         "free": float(len(free)),
         "used": float(len(there) - len(free)),
@@ -86,7 +86,7 @@ def decide_room(
         return RoomDecision(0, (), hold, need, numbers)
     short = allowed.places - len(free) - asked
     text = (
-        f"{need.reason} until {to_iso(need.ends_at)} takes {need.replicas} replicas, {_covered(fleet)} serve or come: "
+        f"{need.reason} until {to_iso(need.ends_at)} takes {need.replicas} replicas, {covered(fleet)} serve or come: "
         f"{allowed.places} places wanted{allowed.text}, {len(free)} are free"
     )
     if short >= 0:
@@ -118,7 +118,7 @@ def allowance(
     kept_gib: float = 0.0,
 ) -> Allowance:
     """As many of the missing replicas as a plan of them passes no ceiling; `kept_gib` as in the plan."""
-    wanted = max(0, need.replicas - _covered(fleet))
+    wanted = max(0, need.replicas - covered(fleet))
     why = ""
     for count in range(wanted, 0, -1):
         plan = plan_scale_out(fleet, settings, prices, now, count=count, kept_gib=kept_gib, promises=promises)
@@ -152,7 +152,8 @@ def pools_in_order(
     return list(dict.fromkeys([*parked, *(Pool(zone, kind) for kind in plan.launch_order for zone in zones)]))
 
 
-def _covered(fleet: FleetState) -> int:
+def covered(fleet: FleetState) -> int:
+    """Replicas that serve and stay, and those that a run is at work on."""
     return len(fleet.staying) + len(fleet.coming)
 
 
