@@ -42,8 +42,6 @@ def why_no_room(settings: ClusterSettings, need: EventNeed | None, observing: Re
 
     `observing` is forecast_load's word, 0 when it is over.
     """
-    if not settings.capacity_reservations.for_events:
-        return "capacity_reservations.for_events is false"
     if settings.mode == "observe":
         return "mode is observe: nothing is reserved"
     if isinstance(observing, Known) and observing.value > 0:
@@ -64,12 +62,11 @@ def decide_room(
     fleet: FleetState,
     allowed: Allowance,
     there: Sequence[HeldPlace],
-    asked: int,
     at_work: bool,
 ) -> RoomDecision:
     """Free places for the replicas that the event takes beyond those that serve or come.
 
-    `asked` are places whose answer is open. While a run is `at_work` none is given back for being too many: EC2 says
+    While a run is `at_work` none is given back for being too many: EC2 says
     late who runs in one, and a launch of that run may be on its way. Unknown means hold (I4).
     """
     hold = _why_hold(observing, fleet)
@@ -80,11 +77,10 @@ def decide_room(
         "wanted": float(allowed.places),
         "free": float(len(free)),
         "used": float(len(there) - len(free)),
-        "asked": float(asked),
     }
     if hold is not None:
         return RoomDecision(0, (), hold, need, numbers)
-    short = allowed.places - len(free) - asked
+    short = allowed.places - len(free)
     text = (
         f"{need.reason} until {to_iso(need.ends_at)} takes {need.replicas} replicas, {covered(fleet)} serve or come: "
         f"{allowed.places} places wanted{allowed.text}, {len(free)} are free"
@@ -131,14 +127,14 @@ def allowance(
 
 
 def pools_in_order(
-    plan: ScaleOutPlan, fleet: FleetState, taken: Sequence[Pool], environment: str, now: datetime
+    plan: ScaleOutPlan, fleet: FleetState, free: Sequence[Pool], environment: str, now: datetime
 ) -> list[Pool]:
     """Where the next place is asked for: first where a parked replica stands that has none and would come back.
 
     Then as a run launches: all zones for the first type, the one with the fewest replicas and places first (of equal
     ones that with the fewest places), then the next type.
     """
-    left = Counter(taken)
+    left = Counter(free)
     parked: list[Pool] = []
     for one in returnable(fleet, environment, now):
         pool = Pool(one.instance.zone, one.instance.instance_type)
@@ -146,7 +142,7 @@ def pools_in_order(
             left[pool] -= 1
         else:
             parked.append(pool)
-    places = Counter(one.zone for one in taken)
+    places = Counter(one.zone for one in free)
     counts = fleet.by_zone + places
     zones = sorted(plan.zones, key=lambda zone: (counts[zone], places[zone], zone))
     return list(dict.fromkeys([*parked, *(Pool(zone, kind) for kind in plan.launch_order for zone in zones)]))

@@ -8,12 +8,12 @@ same token (I10). Each place ends by itself with the event, whatever becomes of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from peaker.domain.instants import to_iso
 from peaker.domain.planning.plan import ScaleOutPlan
-from peaker.domain.planning.prices import usd
+from peaker.domain.planning.prices import PriceTable, usd
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.reserved_capacity.decision import (
@@ -77,8 +77,8 @@ class _Look:
 
     ports: Ports
     cluster: str
-    places: ReservedPlaces
     listed: Sequence[CapacityReservation]
+    places: ReservedPlaces = field(default_factory=ReservedPlaces)
     said: list[str] = field(default_factory=list)
 
     def keep(self, changed: ReservedPlaces) -> None:
@@ -93,6 +93,12 @@ class _Look:
     def held(self) -> list[HeldPlace]:
         return held(self.places, self.listed)
 
+    @property
+    def free(self) -> list[Pool]:
+        """Where there is room, as far as EC2 says."""
+        used = {one.place.name for one in self.held if not one.is_free}
+        return [one.pool for one in self.places.open_ones if one.name not in used]
+
 
 def tend_capacity_reservations(ports: Ports) -> ReservationsTended:
     """One look at all clusters of the environment; what one of them refuses keeps no other from its look."""
@@ -102,28 +108,36 @@ def tend_capacity_reservations(ports: Ports) -> ReservationsTended:
     found: dict[str, str] = {}
     figures: dict[str, dict[Metric, float]] = {}
     for name in (*names, *sorted(removed)):
-        listed = [one for one in ours if one.tags.get(CLUSTER_TAG) == name]
-        look = _Look(ports, name, ports.place_records.places(name), listed)
+        look = _Look(ports, name, [one for one in ours if one.tags.get(CLUSTER_TAG) == name])
         try:
-            look.keep(seen(look.places, listed, ports.clock.now()))
-            if name in removed:
-                _give_back(look, give_all_back(look.held, _NOT_DEPLOYED))
-                continue
-            missing = _tend(look, ports.clusters.settings(name))
+            missing = _look_at(look, deployed=name not in removed)
             if missing is not None:
                 figures[name] = {Metric.CAPACITY_NOT_RESERVED: float(missing)}
         except _OvertakenError:
             look.said.append("another look was first")
         except PeakerError as error:
             look.said.append(f"{type(error).__name__}: {error}")
-        finally:
-            found[name] = "; ".join(look.said)
+        found[name] = "; ".join(look.said)
     text = "; ".join(f"{name}: {what}" for name, what in found.items()) or "there is no cluster"
     return ReservationsTended(text=text, clusters=found, figures=figures)
 
 
-def _tend(look: _Look, settings: ClusterSettings) -> int | None:
+def _look_at(look: _Look, *, deployed: bool) -> int | None:
     """Places that were wanted and that nobody gave; None for a cluster that reserves nothing."""
+    ports = look.ports
+    look.places = ports.place_records.places(look.cluster)
+    look.keep(seen(look.places, look.listed, ports.clock.now()))
+    if not deployed:
+        _give_back(look, give_all_back(look.held, _NOT_DEPLOYED))
+        return None
+    settings = ports.clusters.settings(look.cluster)
+    if not settings.capacity_reservations.for_events:
+        _give_back(look, give_all_back(look.held, "capacity_reservations.for_events is false"))
+        return None
+    return _tend(look, settings)
+
+
+def _tend(look: _Look, settings: ClusterSettings) -> int:
     ports, now = look.ports, look.ports.clock.now()
     observing = ports.readings.published(settings, Metric.OBSERVING, now)
     needs = event_needs(
@@ -133,19 +147,18 @@ def _tend(look: _Look, settings: ClusterSettings) -> int | None:
     )
     need = need_at(needs, now)
     why = why_no_room(settings, need, observing)
-    if why is not None or need is None:
-        _give_back(look, give_all_back(look.held, why or ""))
-        return 0 if settings.capacity_reservations.for_events else None
+    if need is None or why is not None:
+        _give_back(look, give_all_back(look.held, str(why)))
+        return 0
     fleet = gather_fleet(ports, settings, with_volumes=True)
     promises = {kind: instance_promise(ports, kind) for kind in settings.instance_types}
     prices = cluster_prices(ports, settings)
     allowed = allowance(need, fleet, settings, prices, promises, now)
     _ask_again(look)
     at_work = ports.lease.current(settings.name, now) is not None
-    decision = decide_room(need, observing, fleet, allowed, look.held, len(unanswered(look.places)), at_work)
+    decision = decide_room(need, observing, fleet, allowed, look.held, at_work)
     _give_back(look, decision)
-    hourly = {kind: usd(prices.instance_hour(kind), 6) for kind in settings.instance_types}
-    return _make(look, decision, allowed.plan, fleet, hourly)
+    return _make(look, decision, allowed.plan, fleet, prices)
 
 
 def _give_back(look: _Look, decision: RoomDecision) -> None:
@@ -176,7 +189,7 @@ def _make(
     decision: RoomDecision,
     plan: ScaleOutPlan,
     fleet: FleetState,
-    hourly: Mapping[str, float | None],
+    prices: PriceTable,
 ) -> int:
     """Ask for one place after the other; the number of those that no pool has room for."""
     if decision.make == 0 or decision.event is None:
@@ -187,10 +200,9 @@ def _make(
         return decision.make
     full: set[Pool] = set()
     for number in range(decision.make):
-        taken = [one.pool for one in look.places.open_ones]
         now = look.ports.clock.now()
-        pools = pools_in_order(plan, fleet, taken, look.ports.environment, now)
-        if not _first_that_has_room(look, decision.event, platform, pools, full, hourly):
+        pools = pools_in_order(plan, fleet, look.free, look.ports.environment, now)
+        if not _first_that_has_room(look, decision.event, platform, pools, full, prices):
             return decision.make - number
     return 0
 
@@ -201,7 +213,7 @@ def _first_that_has_room(
     platform: str,
     pools: Sequence[Pool],
     full: set[Pool],
-    hourly: Mapping[str, float | None],
+    prices: PriceTable,
 ) -> bool:
     for pool in pools:
         if pool in full:
@@ -214,7 +226,7 @@ def _first_that_has_room(
             event=event.reason,
             asked_at=look.ports.clock.now(),
             ends_at=event.ends_at,
-            hourly_usd=hourly.get(pool.instance_type),
+            hourly_usd=usd(prices.instance_hour(pool.instance_type), 6),
         )
         look.keep(look.places.with_place(place))
         if _reserved(look, place):
