@@ -28,7 +28,8 @@ MADE = {
     ("RunInstances", "CreateVolume"): ("instance", "volume"),
     ("CreateSnapshots", "CreateCapacity*"): ("snapshot", "capacity-*"),
 }
-FROM_SNAPSHOTS = ("ec2:CreateVolume", "ec2:RunInstances", "ebs:ListSnapshotBlocks")
+# Made of a snapshot, or launched into reserved room.
+FROM_OTHERS = ("ec2:CreateVolume", "ec2:RunInstances", "ebs:ListSnapshotBlocks")
 MANAGED_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
 SHORTER = (
     "*:Describe*",
@@ -100,7 +101,7 @@ def _hosts_and_storage(deployment: Deployment) -> list[dict[str, Any]]:
 
     return [
         _deny([f"ec2:{action}" for action in ON_OWNED], owned),
-        _deny(FROM_SNAPSHOTS, owned, Resource=_anywhere("snapshot")),
+        _deny(FROM_OTHERS, owned, Resource=_anywhere("snapshot", "capacity-*")),
         *(
             _deny(
                 [f"ec2:{action}" for action in actions],
