@@ -189,7 +189,7 @@ SCALE_OUT = (
         Phase.CREATE,
         "start_parked_replica",
         "Starts the instance of a parked replica",
-        (*STEP, *FLEET, P.START_INSTANCES),
+        (*STEP, *FLEET, P.DESCRIBE_CAPACITY_RESERVATIONS, P.START_INSTANCES),
         steps=(S("StartParkedReplica", Part.INSTANCE, RETURN),),
     ),
     F(
@@ -251,7 +251,7 @@ SCALE_OUT = (
         Phase.CREATE,
         "launch_replica",
         "Launches the new replica's instance",
-        (*STEP, P.DESCRIBE_INSTANCES, P.LAUNCH_INSTANCES),
+        (*STEP, P.DESCRIBE_INSTANCES, P.DESCRIBE_CAPACITY_RESERVATIONS, P.LAUNCH_INSTANCES),
         steps=(S("LaunchReplica", Part.INSTANCE, BUILD, beside=True),),
     ),
     F(
@@ -537,6 +537,28 @@ SNAPSHOTS = (
     ),
 )
 
+CAPACITY = (
+    F(
+        Phase.CREATE,
+        "tend_capacity_reservations",
+        "Reserves room for the replicas that a known event takes, gives it back after the event",
+        (
+            *STEP,
+            *FLEET,
+            P.LIST_CLUSTERS,
+            P.READ_METRICS,
+            P.READ_PRICES,
+            P.DESCRIBE_IMAGES,
+            P.DESCRIBE_INSTANCE_TYPES,
+            P.DESCRIBE_CAPACITY_RESERVATIONS,
+            P.RESERVE_CAPACITY,
+            P.CANCEL_CAPACITY_RESERVATIONS,
+        ),
+        memory_mib=512,
+        timeout_seconds=120,
+    ),
+)
+
 PRICES = (
     F(
         Phase.PLAN,
@@ -554,6 +576,7 @@ FUNCTIONS: tuple[FunctionDefinition, ...] = (
     *FORECAST,
     *CHECKS,
     *SNAPSHOTS,
+    *CAPACITY,
     *PRICES,
 )
 

@@ -35,6 +35,7 @@ from peaker_contract.limit_settings import LimitSettings
 from peaker_contract.load_settings import (
     Calendar,
     CalendarEvent,
+    CapacityReservationSettings,
     ForecastSettings,
     HoldSettings,
     LoadMetricSettings,
@@ -168,6 +169,9 @@ class ClusterBlock(Settings):
     forecast: ForecastSettings = Field(description="Which part of the forecast is served.")
     calendar: Calendar[CalendarEvent] = ()
     repeating_events: RepeatingEvents[RepeatingEvent] = ()
+    capacity_reservations: CapacityReservationSettings = Field(
+        default=CapacityReservationSettings(), description="Room that is kept free for known events."
+    )
     holds: HoldSettings = Field(default=HoldSettings(), description="What keeps replicas after trouble.")
     observation: ObservationSettings = Field(
         default=ObservationSettings(), description="How long a new cluster is only observed."

@@ -74,6 +74,8 @@ class Metric(StrEnum):
     # What sweep_orphans emits at each look.
     LEFTOVERS = "Leftovers", "Count"
     LEFTOVER_SECONDS = "LeftoverSeconds", "Seconds"
+    # What tend_capacity_reservations emits where room is kept for events.
+    CAPACITY_NOT_RESERVED = "CapacityNotReserved", "Count"
     # What check_replicas emits; the last two of each replica.
     REPLICA_LAG_SECONDS_MAX = "ReplicaLagSecondsMax", "Seconds"
     REPLICAS_SERVING = "ReplicasServing", "Count"

@@ -23,6 +23,7 @@ class Permission(Enum):
     DESCRIBE_IMAGES = auto()
     DESCRIBE_VOLUMES = auto()
     DESCRIBE_SNAPSHOTS = auto()
+    DESCRIBE_CAPACITY_RESERVATIONS = auto()
     DESCRIBE_TARGET_HEALTH = auto()
     DESCRIBE_MANAGED_HOSTS = auto()
     CANCEL_COMMANDS = auto()
@@ -34,6 +35,8 @@ class Permission(Enum):
     PUBLISH_RUN_FILES = auto()
     CREATE_SNAPSHOTS = auto()
     LAUNCH_INSTANCES = auto()
+    RESERVE_CAPACITY = auto()
+    CANCEL_CAPACITY_RESERVATIONS = auto()
     CREATE_VOLUMES = auto()
     CHECK_VOLUME_KEYS = auto()
     ATTACH_VOLUMES = auto()
@@ -82,10 +85,13 @@ _OF_ALL: Mapping[Permission, tuple[str, ...]] = {
     # It tags the snapshots with their volumes' names in calls of their own; what else is made gets its tags at once.
     Permission.CREATE_SNAPSHOTS: ("ec2:CreateSnapshots", "ec2:CreateTags"),
     Permission.LAUNCH_INSTANCES: ("ec2:RunInstances",),
+    Permission.RESERVE_CAPACITY: ("ec2:CreateCapacityReservation",),
+    Permission.CANCEL_CAPACITY_RESERVATIONS: ("ec2:CancelCapacityReservation",),
     Permission.CREATE_VOLUMES: ("ec2:CreateVolume",),
     Permission.ATTACH_VOLUMES: ("ec2:AttachVolume",),
     Permission.STOP_INSTANCES: ("ec2:StopInstances",),
-    Permission.START_INSTANCES: ("ec2:StartInstances",),
+    # A stopped instance that was launched into reserved room starts only there, until it is told otherwise.
+    Permission.START_INSTANCES: ("ec2:StartInstances", "ec2:ModifyInstanceCapacityReservationAttributes"),
     Permission.TERMINATE_INSTANCES: ("ec2:TerminateInstances",),
     Permission.DELETE_VOLUMES: ("ec2:DeleteVolume",),
     Permission.DELETE_SNAPSHOTS: ("ec2:DeleteSnapshot",),
@@ -96,6 +102,7 @@ UNDONE_BY = {
     "ec2:RunInstances": "ec2:TerminateInstances",
     "ec2:StartInstances": "ec2:StopInstances",
     "ec2:CreateVolume": "ec2:DeleteVolume",
+    "ec2:CreateCapacityReservation": "ec2:CancelCapacityReservation",
     "elasticloadbalancing:RegisterTargets": "elasticloadbalancing:DeregisterTargets",
     "elasticloadbalancing:ModifyListener": "elasticloadbalancing:ModifyListener",
     "route53:CreateHealthCheck": "route53:DeleteHealthCheck",

@@ -22,6 +22,7 @@ from peaker.domain.replicas.inventory import (
     Volume,
     VolumeSpec,
 )
+from peaker.domain.reserved_capacity.places import CapacityReservation, ReservationSpec, ReservedPlaces
 from peaker.domain.runs.approval import Answer, ApprovalRow
 from peaker.domain.runs.ledger import (
     Holder,
@@ -94,11 +95,44 @@ class Compute(Protocol):
     def stop(self, instance_id: str) -> None:
         """Begin to stop; its volumes and address stay. Stopped or stopping already is not an error."""
 
-    def start(self, instance_id: str) -> None:
-        """Begin to start what is stopped; running already is not an error. Raises CapacityUnavailable."""
+    def start(self, instance_id: str, reservation_id: str | None = None) -> None:
+        """Begin to start what is stopped, in that reserved room alone, or without one in none; running already is not
+        an error. Raises CapacityUnavailable."""
 
     def terminate(self, instance_id: str) -> None:
         """Begin to terminate. An unknown or terminated id is not an error."""
+
+
+class CapacityReservations(Protocol):
+    """Room that EC2 keeps: targeted reservations, which only launches that name them use."""
+
+    def of_environment(self) -> list[CapacityReservation]:
+        """All that this environment owns, by the owner's tag, in any state that EC2 still tells."""
+
+    def platform(self, image_id: str) -> str | Unknown:
+        """What instances of the image are billed as; Unknown where EC2 reserves no room for that.
+
+        Raises ResourceNotFound for an image that is gone or not shared with this account.
+        """
+
+    def reserve(self, spec: ReservationSpec, client_token: str) -> str:
+        """Reserve room for one instance; the id. The same token gives the same reservation.
+
+        Raises CapacityUnavailable where EC2 has no room, or the account's quota none.
+        """
+
+    def cancel(self, reservation_id: str) -> None:
+        """Give it back. One that is unknown or has ended is not an error; what runs in it goes on running."""
+
+
+class PlaceRecords(Protocol):
+    """What each cluster has reserved, as Peaker wrote it down. No lease covers it."""
+
+    def places(self, cluster: str) -> ReservedPlaces:
+        """As they were written last."""
+
+    def keep_places(self, cluster: str, changed: ReservedPlaces) -> bool:
+        """Write them over those of the same version; False, and nothing written, where another look was first."""
 
 
 class Storage(Protocol):
@@ -466,6 +500,8 @@ class Ports:
     clock: Clock
     clusters: ClusterDirectory
     compute: Compute
+    capacity_reservations: CapacityReservations
+    place_records: PlaceRecords
     storage: Storage
     commands: CommandRunner
     endpoint: TrafficRouter

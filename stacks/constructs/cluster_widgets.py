@@ -12,6 +12,8 @@ from stacks.naming import Names
 WIDGET_WIDTH = 12
 # How often sweep_orphans looks at all clusters.
 SWEEP_EVERY = Duration.minutes(3)
+# Room is reserved so late at most, and given back so late.
+CAPACITY_LOOKED_AT = Duration.minutes(15)
 
 
 def cluster_widgets(names: Names, cluster: Cluster) -> list[cloudwatch.IWidget]:
@@ -75,6 +77,17 @@ def replica_metric(names: Names, cluster: Cluster, metric: Metric, statistic: st
         dimensions_map={CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE},
         statistic=statistic,
         period=Duration.minutes(cluster.health.check_minutes),
+    )
+
+
+def capacity_metric(names: Names, cluster: Cluster, metric: Metric, statistic: str) -> cloudwatch.Metric:
+    """A metric of tend_capacity_reservations, written through Powertools, which adds the service."""
+    return cloudwatch.Metric(
+        namespace=names.metric_namespace,
+        metric_name=metric.value,
+        dimensions_map={CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE},
+        statistic=statistic,
+        period=CAPACITY_LOOKED_AT,
     )
 
 

@@ -21,15 +21,25 @@ NEVER = (
     *("kms:PutKeyPolicy", "kms:ScheduleKeyDeletion"),
 )
 ON_OWNED = (
-    *("TerminateInstances", "StopInstances", "StartInstances"),
+    *("TerminateInstances", "St*Instances", "ModifyInstance*", "Cancel*"),
     *("AttachVolume", "DeleteVolume", "DeleteSnapshot"),
 )
-MADE = {("RunInstances", "CreateVolume"): ("instance", "volume"), ("CreateSnapshots",): ("snapshot",)}
-FROM_SNAPSHOTS = ("ec2:CreateVolume", "ec2:RunInstances", "ebs:ListSnapshotBlocks")
+MADE = {
+    ("RunInstances", "CreateVolume"): ("instance", "volume"),
+    ("CreateSnapshots", "CreateCapacity*"): ("snapshot", "capacity-*"),
+}
+# Made of a snapshot, or launched into reserved room.
+FROM_OTHERS = ("ec2:CreateVolume", "ec2:RunInstances", "ebs:ListSnapshotBlocks")
 MANAGED_RULE = "StepFunctionsGetEventsForStepFunctionsExecutionRule"
 SHORTER = (
     "*:Describe*",
     "ebs:List*",
+    "route53:List*",
+    "ec2:C*CapacityReservation",
+    "ec2:ModifyInstanceCapacity*",
+    "ec2:St*Instances",
+    "elasticloadbalancing:*egisterTargets",
+    "states:St*Execution",
     "servicequotas:Get*",
     "ssm:GetParameter*",
     "xray:Get*",
@@ -49,7 +59,8 @@ def allowed_actions(deployment: Deployment) -> list[str]:
 
 
 def _shortened(action: str) -> str:
-    """IAM bounds the length of a policy: looking, tracing and the delivery of logs are allowed by verb."""
+    """IAM bounds the length of a policy: looking, tracing and the delivery of logs are allowed by verb, and what begins
+    and ends a thing in one word."""
     for pattern in SHORTER:
         if fnmatchcase(action, pattern):
             return pattern.replace("*:", f"{action.partition(':')[0]}:", 1)
@@ -90,7 +101,7 @@ def _hosts_and_storage(deployment: Deployment) -> list[dict[str, Any]]:
 
     return [
         _deny([f"ec2:{action}" for action in ON_OWNED], owned),
-        _deny(FROM_SNAPSHOTS, owned, Resource=_anywhere("snapshot")),
+        _deny(FROM_OTHERS, owned, Resource=_anywhere("snapshot", "capacity-*")),
         *(
             _deny(
                 [f"ec2:{action}" for action in actions],
@@ -140,7 +151,7 @@ def _elsewhere(deployment: Deployment) -> list[dict[str, Any]]:
         ("lambda:*",): (names.function_arn("*"),),
         ("sqs:*",): (names.failed_invocations_arn,),
         ("sns:*",): (names.operator_topic_arn,),
-        ("states:StartExecution", "states:StopExecution"): (
+        ("states:St*Execution",): (
             names.state_machine_arn("*"),
             names.arn("states", f"execution:{own}:*"),
         ),
@@ -152,7 +163,7 @@ def _elsewhere(deployment: Deployment) -> list[dict[str, Any]]:
             names.hosted_zone_arn(one) for one in reach.hosted_zones
         ),
         ("logs:CreateLogStream", "logs:PutLogEvents"): (names.arn("logs", f"log-group:/aws/lambda/{own}"),),
-        tuple(f"{balancing}:{verb}" for verb in ("RegisterTargets", "DeregisterTargets", "ModifyListener")): (
+        tuple(f"{balancing}:{verb}" for verb in ("*egisterTargets", "ModifyListener")): (
             names.arn(balancing, f"targetgroup/{own}"),
             names.arn(balancing, f"listener/*/{own}"),
         ),

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from peaker_contract.permissions import Permission
 from stacks.rights import data, endpoint, hosts
+from stacks.rights.hosts import RESERVATION
 from stacks.rights.statement import Deployment, Statement, read_only, touch_owned
 
 
@@ -39,6 +40,8 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return read_only("ec2:DescribeVolumes")
         case Permission.DESCRIBE_SNAPSHOTS:
             return read_only("ec2:DescribeSnapshots")
+        case Permission.DESCRIBE_CAPACITY_RESERVATIONS:
+            return read_only("ec2:DescribeCapacityReservations")
         case Permission.DESCRIBE_TARGET_HEALTH:
             return endpoint.describe_target_health
         case Permission.DESCRIBE_MANAGED_HOSTS:
@@ -61,6 +64,10 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
             return hosts.create_snapshots
         case Permission.LAUNCH_INSTANCES:
             return hosts.launch_instances
+        case Permission.RESERVE_CAPACITY:
+            return hosts.reserve_capacity
+        case Permission.CANCEL_CAPACITY_RESERVATIONS:
+            return touch_owned("ec2:CancelCapacityReservation", lambda one: one.ec2(RESERVATION))
         case Permission.CREATE_VOLUMES:
             return hosts.create_volumes
         case Permission.CHECK_VOLUME_KEYS:
@@ -76,10 +83,7 @@ def _builder(permission: Permission) -> Callable[[Deployment], list[Statement]]:
         case Permission.STOP_INSTANCES:
             return touch_owned("ec2:StopInstances", lambda deployment: deployment.ec2("instance"))
         case Permission.START_INSTANCES:
-            return lambda deployment: [
-                *touch_owned("ec2:StartInstances", lambda one: one.ec2("instance"))(deployment),
-                *hosts.use_volume_keys(deployment),
-            ]
+            return hosts.start_instances
         case Permission.TERMINATE_INSTANCES:
             return touch_owned("ec2:TerminateInstances", lambda deployment: deployment.ec2("instance"))
         case Permission.DELETE_VOLUMES:

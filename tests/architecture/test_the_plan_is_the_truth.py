@@ -12,7 +12,8 @@ from peaker_contract.cluster import ClusterSettings
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = [ROOT / "functions/peaker/usecases" / room for room in ("create", "warm")]
 # TendSnapshots builds nothing: it keeps the first set of a cluster that is only observed, for which nothing is planned.
-NO_STEPS_OF_A_BUILD = {"__init__", "tend_snapshots"}
+# TendCapacityReservations neither: it asks what a plan of today would be allowed to use.
+NO_STEPS_OF_A_BUILD = {"__init__", "tend_snapshots", "tend_capacity_reservations"}
 STEPS = sorted(path for room in ROOMS for path in room.glob("*.py") if path.stem not in NO_STEPS_OF_A_BUILD)
 
 # What is built by, and therefore planned.
@@ -28,6 +29,7 @@ PLANNED_AMONG_GATES = "knee_seconds"
 NOT_OF_A_BUILD = {
     "name", "environment", "region", "engine", "mode", "min_replicas", "max_replicas", "instance_hourly_usd",
     "kms_key_arns", "initialization_usd_per_gib", "read_endpoint", "load_metric", "capacity_per_replica", "forecast",
+    "capacity_reservations",
     "calendar", "repeating_events", "holds", "observation", "ramp", "health", "drain", "retirement", "snapshots",
 }  # fmt: skip
 # They look at the fleet as it is; what is built does not pass through them.

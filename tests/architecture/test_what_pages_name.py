@@ -29,8 +29,9 @@ PAGES = sorted(
 IN_CODE_FONT = re.compile(r"`([A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+)`")
 # Words of AWS: calls, error codes, fields of the States Language, a policy.
 OF_AWS = {
-    "AdministratorAccess", "BandwidthWeighting", "ErrorEquals", "GetSnapshotBlock", "HeartbeatSeconds", "LambdaInvoke",
-    "ListChangedBlocks", "ListSnapshotBlocks", "SampleCount", "TimeoutSeconds", "UnauthorizedOperation",
+    "AdministratorAccess", "BandwidthWeighting", "ErrorEquals", "GetSnapshotBlock", "HeartbeatSeconds",
+    "InstanceLimitExceeded", "InsufficientInstanceCapacity", "LambdaInvoke", "ListChangedBlocks", "ListSnapshotBlocks",
+    "SampleCount", "TimeoutSeconds", "UnauthorizedOperation", "VcpuLimitExceeded",
 }  # fmt: skip
 TYPED = {
     "metric": re.compile(r"--metric-name ([A-Z]\w+)"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
+from peaker.adapters.ec2.capacity_reservations import Ec2CapacityReservations
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus, Instance, InstanceSpec, VolumeSpec
-from peaker.ports import CommandRunner, Compute, Storage
+from peaker.ports import CapacityReservations, CommandRunner, Compute, Storage
 
 from bench.faults.world.world import ENVIRONMENT, World, settings
 from peaker_contract.errors import ResourceNotFound
@@ -24,9 +25,10 @@ UNKNOWN_HOST, UNKNOWN_VOLUME = "i-0123456789abcdef0", "vol-0123456789abcdef0"
 
 
 class Stage(Protocol):
-    """The three ports, a spec that fits them, and time that passes."""
+    """The four ports, a spec that fits them, and time that passes."""
 
     compute: Compute
+    capacity_reservations: CapacityReservations
     storage: Storage
     commands: CommandRunner
     spec: InstanceSpec
@@ -42,9 +44,9 @@ class Stage(Protocol):
         """A volume that nobody's tags name, attached."""
 
 
-def running(stage: Stage, token: str, run: str = "run-1") -> Instance:
-    """An instance of that run; its agent answers."""
-    made = stage.compute.launch(spec_of(stage, run), token)
+def running(stage: Stage, token: str, run: str = "run-1", room: str | None = None) -> Instance:
+    """An instance of that run, in reserved room where one is named; its agent answers."""
+    made = stage.compute.launch(replace(spec_of(stage, run), reservation_id=room), token)
     stage.eventually(lambda: state_of(stage, made.instance_id) == "running")
     stage.eventually(lambda: stage.commands.is_online(made.instance_id))
     return stage.compute.instance(made.instance_id)
@@ -77,7 +79,8 @@ class FakeStage:
     document = (DOCUMENT, PARAMETERS)
 
     def __init__(self) -> None:
-        self.compute = FakeCompute()
+        self.compute = FakeCompute(zones={"subnet-1": "us-east-1a"})
+        self.capacity_reservations = self.compute.reservations
         self.storage = FakeStorage()
         self.commands = FakeCommands(
             results={DOCUMENT: CommandOutcome(CommandStatus.SUCCESS, "Success", "{}")}
@@ -112,6 +115,7 @@ class HostileStage:
     def __init__(self) -> None:
         self._world = World(1, settings())
         self.compute = self._world.compute
+        self.capacity_reservations = self._world.reservations
         self.storage = self._world.storage
         self.commands = self._world.commands
         one = settings()
@@ -150,6 +154,7 @@ class AwsStage:
 
     def __post_init__(self) -> None:
         self.compute = self.aws.compute
+        self.capacity_reservations = Ec2CapacityReservations(self.aws.cloud.client("ec2"), ENVIRONMENT)
         self.storage = self.aws.storage
         self.commands = self.aws.commands
         self.spec = self.aws.spec()

@@ -17,6 +17,7 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
 from peaker.adapters.dynamodb.shared_limits import DynamoDbSharedLimits
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ssm.clusters import ParameterClusters
@@ -381,6 +382,16 @@ def _ledger() -> Iterator[EntryPoint]:
     yield of(
         "reservations of a limit", lambda wire: DynamoDbSharedLimits(LedgerTable(wire, "t")).reservations(),
         (f"{shared}.reservations", f"{shared}._read"), {"document": json.dumps({"version": 3, "made": [mine]})},
+    )  # fmt: skip
+    place = {
+        "name": "orders-place-1", "zone": "us-east-1a", "instance_type": "r6i.large", "platform": "Linux/UNIX",
+        "event": "winter sale", "asked_at": at, "ends_at": at, "hourly_usd": 0.126, "reservation_id": "cr-1",
+        "seen_at": at, "unused_seconds": 900.0, "given_back_at": at,
+    }  # fmt: skip
+    yield of(
+        "reserved places", lambda wire: DynamoDbPlaceRecords(LedgerTable(wire, "t")).places("orders"),
+        ("peaker.adapters.dynamodb.place_records.DynamoDbPlaceRecords.places",),
+        {"document": json.dumps({"version": 3, "asked": 7, "places": [place]})},
     )  # fmt: skip
     yield of(
         "starts in turn", lambda wire: DynamoDbSharedLimits(LedgerTable(wire, "t")).start_slots(),

@@ -218,7 +218,9 @@ ERROR_NAMES = {
 }
 STATE_NAMES = {state.name for machine in MACHINES.values() for state in states(machine)}
 # What AWS itself calls by a name of this form.
-AWS_NAMES = {"UnauthorizedOperation", "QueueUrl"}
+AWS_NAMES = {
+    "InstanceLimitExceeded", "InsufficientInstanceCapacity", "QueueUrl", "UnauthorizedOperation", "VcpuLimitExceeded",
+}  # fmt: skip
 
 
 def strings(value: Any) -> Iterator[str]:

@@ -72,6 +72,7 @@ from peaker_contract.metrics import Metric
 from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 from ssm_documents.schema import document_paths, load_document
 from tests.support.approval_fakes import FakeApprovals, FakeOperators
+from tests.support.capacity_fakes import FakeCapacityReservations, FakePlaceRecords
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -119,6 +120,7 @@ class FakeCompute:
     image_is_under: dict[str, Sequence[str] | Unknown] = field(default_factory=dict)
     images_gone: set[str] = field(default_factory=set)
     now: Callable[[], datetime] = lambda: NOON
+    reservations: FakeCapacityReservations = field(default_factory=FakeCapacityReservations)
     _by_token: dict[str, str] = field(default_factory=dict)
 
     def add(self, instance: Instance) -> Instance:
@@ -151,7 +153,9 @@ class FakeCompute:
         return self.image_is_under.get(image_id, [])
 
     def launch(self, spec: InstanceSpec, client_token: str) -> Instance:
-        if spec.subnet_id in self.full_subnets or spec.instance_type in self.full_types:
+        if spec.reservation_id is not None and client_token not in self._by_token:
+            self.reservations.enter(spec.reservation_id, f"i-{len(self._by_token) + 1:017x}")
+        elif spec.subnet_id in self.full_subnets or spec.instance_type in self.full_types:
             raise CapacityUnavailable(f"InsufficientInstanceCapacity in {spec.subnet_id}")
         if client_token not in self._by_token:
             instance_id = f"i-{len(self._by_token) + 1:017x}"
@@ -173,6 +177,7 @@ class FakeCompute:
 
     def stop(self, instance_id: str) -> None:
         if self.instance(instance_id).state not in {"stopping", "stopped"}:
+            self.reservations.leave(instance_id)
             self.stopped.append(instance_id)
             self.instances[instance_id] = replace(self.instances[instance_id], state="stopping")
 
@@ -181,8 +186,10 @@ class FakeCompute:
             if one.state == "stopping":
                 self.instances[instance_id] = replace(one, state="stopped")
 
-    def start(self, instance_id: str) -> None:
-        if self.full:
+    def start(self, instance_id: str, reservation_id: str | None = None) -> None:
+        if reservation_id is not None and self.instance(instance_id).state == "stopped":
+            self.reservations.enter(reservation_id, instance_id)
+        elif self.full:
             raise CapacityUnavailable("InsufficientInstanceCapacity on start")
         if self.instance(instance_id).state == "stopped":
             self.started.append(instance_id)
@@ -191,6 +198,7 @@ class FakeCompute:
 
     def terminate(self, instance_id: str) -> None:
         if instance_id in self.instances:
+            self.reservations.leave(instance_id)
             self.terminated.append(instance_id)
             self.instances[instance_id] = replace(self.instances[instance_id], state="terminated")
 
@@ -814,6 +822,8 @@ class FakePorts(Ports):
 
     clock: FakeClock
     compute: FakeCompute
+    capacity_reservations: FakeCapacityReservations
+    place_records: FakePlaceRecords
     storage: FakeStorage
     commands: FakeCommands
     endpoint: FakeEndpoint
@@ -837,11 +847,14 @@ def fake_ports(*settings: ClusterSettings) -> FakePorts:
     lease = FakeLease()
     subnets = {subnet: zone for one in settings for zone, subnet in one.subnets.items()}
     clock = FakeClock()
+    reservations = FakeCapacityReservations(now=clock.now)
     return FakePorts(
         environment="local",
         clock=clock,
         clusters=FakeClusters(*settings),
-        compute=FakeCompute(zones=subnets, now=clock.now),
+        compute=FakeCompute(zones=subnets, now=clock.now, reservations=reservations),
+        capacity_reservations=reservations,
+        place_records=FakePlaceRecords(),
         storage=FakeStorage(),
         commands=FakeCommands(now=clock.now),
         endpoint=FakeEndpoint(),

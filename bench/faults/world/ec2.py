@@ -22,6 +22,7 @@ from bench.faults.world.account import (
     stale,
     state_at,
 )
+from bench.faults.world.reservations import require_room
 from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, ResourceNotFound
 from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG, RUN_TAG, VOLUME_TAG
 
@@ -77,10 +78,13 @@ class HostileCompute:
                 raise AwsCallRejected("ec2:RunInstances: IdempotentParameterMismatch")
             return self._instance(self._account.instances[instance_id], now)
         zone = self._zones[spec.subnet_id]
-        if zone in self._account.full_zones or spec.instance_type in self._account.full_types:
+        if spec.reservation_id is not None:
+            require_room(self._account, spec.reservation_id, now, "ec2:RunInstances")
+        elif zone in self._account.full_zones or spec.instance_type in self._account.full_types:
             raise CapacityUnavailable(f"ec2:RunInstances: InsufficientInstanceCapacity: {zone}")
         record = self.made(spec.tags, zone, spec.instance_type)
         record["client_token"] = client_token
+        record["reservation"] = record["aims"] = spec.reservation_id
         self._account.tokens[client_token] = (asked, record["id"])
         return self._instance(record, now)
 
@@ -92,14 +96,18 @@ class HostileCompute:
         change(record, now, (0, "stopping"), (later, "stopped"))
         self._account.goes_down(instance_id, now)
 
-    def start(self, instance_id: str) -> None:
+    def start(self, instance_id: str, reservation_id: str | None = None) -> None:
         record, state = self._present(instance_id, "ec2:StartInstances")
         if state in ("pending", "running"):
             return
         if state != "stopped":
             raise AwsCallRejected(f"ec2:StartInstances: IncorrectInstanceState: {instance_id} is {state}")
-        if record["zone"] in self._account.full_zones:
+        record["aims"] = reservation_id
+        if reservation_id is not None:
+            require_room(self._account, reservation_id, self._time.seconds, "ec2:StartInstances")
+        elif record["zone"] in self._account.full_zones:
             raise CapacityUnavailable(f"ec2:StartInstances: InsufficientInstanceCapacity: {record['zone']}")
+        record["reservation"] = reservation_id
         self._boots(record)
 
     def terminate(self, instance_id: str) -> None:

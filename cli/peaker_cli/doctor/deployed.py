@@ -20,8 +20,21 @@ OPERATOR_ALARMS = (
     "forecast-degraded", "forecast-stale", "rules-cannot-be-met", "undo-incomplete", "sweep-silent",
     "replicas-held-by-floor",
 )  # fmt: skip
+# Only where room is reserved for events.
+ROOM_ALARM = "capacity-not-reserved"
 CLUSTER_RULES = ("replica-shortage", "replica-surplus", "forecast", "replica-check", "scheduled-check")
-ENVIRONMENT_RULES = ("execution-stopped", "sweep-orphans", "prices", "kept-snapshots")
+ENVIRONMENT_RULES = (
+    "execution-stopped",
+    "sweep-orphans",
+    "prices",
+    "kept-snapshots",
+    "capacity-reservations",
+)
+
+
+def operator_alarms(settings: ClusterSettings) -> tuple[str, ...]:
+    """The alarms of the cluster that page a person."""
+    return (*OPERATOR_ALARMS, ROOM_ALARM) if settings.capacity_reservations.for_events else OPERATOR_ALARMS
 
 
 @dataclass(frozen=True)
@@ -79,15 +92,17 @@ def _alarms(settings: ClusterSettings, facts: DeployedFacts) -> Iterable[Finding
     if isinstance(facts.alarms, Unknown):
         yield DEPLOYED.unknown("alarms", facts.alarms)
         return
-    wanted = names_of(settings, (*STARTING_ALARMS, *OPERATOR_ALARMS))
+    wanted = names_of(settings, (*STARTING_ALARMS, *operator_alarms(settings)))
     if missing := [name for name in wanted if name not in facts.alarms]:
         yield DEPLOYED.refuses("alarms", f"not deployed: {', '.join(missing)}", _deploy(settings))
     else:
         yield DEPLOYED.passes("alarms", f"{len(wanted)} of the cluster", alarms=len(wanted))
-    told = [facts.alarms[name] for name in names_of(settings, OPERATOR_ALARMS) if name in facts.alarms]
+    told = [
+        facts.alarms[name] for name in names_of(settings, operator_alarms(settings)) if name in facts.alarms
+    ]
     yield _heard(told, facts.subscribers)
     for alarm in sorted(facts.alarms.values(), key=lambda one: one.name):
-        if alarm.state == "ALARM" and alarm.name in names_of(settings, OPERATOR_ALARMS):
+        if alarm.state == "ALARM" and alarm.name in names_of(settings, operator_alarms(settings)):
             runbook = alarm.name.removeprefix(of_cluster(settings.environment, settings.name, ""))
             yield DEPLOYED.warns(alarm.name, f"is in alarm: {alarm.reason}", f"docs/runbooks/{runbook}.md")
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from peaker.domain.instants import seconds_between, to_iso
+from peaker.domain.reserved_capacity.places import ReservedPlace
 
 from peaker_cli.month.stretches import ParkedTime, Stretch
 
@@ -29,7 +30,8 @@ class BaseReplica:
 class Month:
     """What a bill is made of. `until` is the month's end, or now while it lasts.
 
-    `load` and `capacity` are in units of the load metric, of which `per_second` makes units per second.
+    `load` and `capacity` are in units of the load metric, of which `per_second` makes units per second. `reserved` is
+    room that was kept for events.
     """
 
     cluster: str
@@ -41,6 +43,7 @@ class Month:
     load: Load
     capacity: float
     per_second: float = 1.0
+    reserved: Sequence[ReservedPlace] = ()
 
     @property
     def hours(self) -> float:
@@ -71,6 +74,8 @@ def bill(month: Month) -> dict[str, Any]:
     peak_usd = _sum(one.cost(start, until) for one in seen)
     parked_usd = _sum(_times(one.hourly, one.hours(start, until)) for one in month.parked)
     base_usd = _sum(_times(one.hourly, _base_hours(one, month)) for one in month.base)
+    reserved = [one for one in month.reserved if start <= one.asked_at < until]
+    reserved_usd = _sum(one.unused_usd for one in reserved)
     return {
         "cluster": month.cluster,
         "from": to_iso(start),
@@ -90,8 +95,13 @@ def bill(month: Month) -> dict[str, Any]:
             "replica_hours": round(sum(one.hours(start, until) for one in month.parked), 2),
             "usd": _cents(parked_usd),
         },
+        "reserved": {
+            "places": len(reserved),
+            "unused_hours": round(sum(one.unused_seconds for one in reserved) / 3600, 2),
+            "usd": _cents(reserved_usd),
+        },
         "idle": _idle(month),
-        "total_usd": _cents(_sum((base_usd, peak_usd, parked_usd))),
+        "total_usd": _cents(_sum((base_usd, peak_usd, parked_usd, reserved_usd))),
         "always_on": _always_on(month, served),
         "mismatch_usd": _cents(sum(one.wasted_hourly * one.hours(start, until) for one in seen)),
         "peaks": peaks,

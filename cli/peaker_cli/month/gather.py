@@ -56,6 +56,7 @@ def read_month(
         base=base,
         load=_load(control, settings, start, until),
         capacity=settings.capacity_per_replica,
+        reserved=reader.places(cluster),
         per_second=1 / settings.load_metric.period_seconds
         if settings.load_metric.statistic == "Sum"
         else 1.0,

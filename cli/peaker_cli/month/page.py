@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from peaker_cli.month.bill import Month
 from peaker_cli.month.rows import PEAK_HEAD, as_usd, peak_rows, summary_rows
 
+_RESERVED = "#8d5fb0"
 _BASE, _PEAK, _IDLE, _PARKED, _ALWAYS, _LOAD = (
     "#5b6b7a",
     "#12805c",
@@ -110,7 +111,8 @@ def dollars(document: dict[str, Any]) -> Figure:
     base = document["base"]["usd"] or 0.0
     idle = document["idle"]["usd"] or 0.0
     parts = [("base", base, _BASE), ("peak, needed", max(0.0, (document["peak"]["usd"] or 0.0) - idle), _PEAK),
-             ("peak, idle", idle, _IDLE), ("parked", document["parked"]["usd"] or 0.0, _PARKED)]  # fmt: skip
+             ("peak, idle", idle, _IDLE), ("parked", document["parked"]["usd"] or 0.0, _PARKED),
+             ("reserved", document["reserved"]["usd"] or 0.0, _RESERVED)]  # fmt: skip
     left = 0.0
     for name, amount, colour in parts:
         axes.barh(0, amount, left=left, color=colour, label=f"{name} ${amount:.2f}")

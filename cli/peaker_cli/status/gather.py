@@ -14,6 +14,7 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
 from peaker.adapters.ec2.compute import Ec2Compute
 from peaker.adapters.read_endpoint.by_kind import read_endpoints
 from peaker.adapters.ssm.clusters import ParameterClusters
@@ -23,6 +24,7 @@ from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.reserved_capacity.places import ReservedPlace
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.ledger import LeaseRow, RunRow
 from peaker.domain.runs.run_execution import RunExecution, operation_of
@@ -188,6 +190,10 @@ class StatusReader:
     def ledger(self) -> DynamoDbLedger:
         """The environment's ledger, for reading."""
         return DynamoDbLedger(self._table)
+
+    def places(self, cluster: str) -> tuple[ReservedPlace, ...]:
+        """The room that was reserved for events, also what was given back since."""
+        return DynamoDbPlaceRecords(self._table).places(cluster).places
 
     @cached_property
     def _approvals(self) -> DynamoDbApprovals:

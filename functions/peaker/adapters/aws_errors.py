@@ -33,7 +33,7 @@ THROTTLING = frozenset(
     }
 )
 # Only what another zone, another rate or another time can cure (ec2:RunInstances, ec2:CreateVolume). `Unsupported` is
-# EC2's word for an instance type that a zone does not have.
+# EC2's word for a type that a zone does not have, `ReservationCapacityExceeded` for reserved room that is full.
 CAPACITY = frozenset(
     {
         "InsufficientCapacity",
@@ -42,6 +42,7 @@ CAPACITY = frozenset(
         "InsufficientVolumeCapacity",
         "InstanceLimitExceeded",
         "MaxIOPSLimitExceeded",
+        "ReservationCapacityExceeded",
         "Unsupported",
         "VcpuLimitExceeded",
         "VolumeInitializationRateLimitExceeded",

@@ -34,7 +34,7 @@ def emit_check(
         emit(cluster, values)
 
 
-def emit_sweep(clusters: Mapping[str, Mapping[Metric, float]]) -> None:
+def emit_by_cluster(clusters: Mapping[str, Mapping[Metric, float]]) -> None:
     """Write a line per cluster that was looked at: a cluster without one was not."""
     for cluster, values in clusters.items():
         emit(cluster, values)

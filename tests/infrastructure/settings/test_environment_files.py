@@ -445,6 +445,9 @@ def test_throughput_of_io2_follows_from_its_iops(iops: int, throughput: int) -> 
          "clusters.orders.calendar.0.min_replicas: Black Friday asks for no more than min_replicas (2) anyway"),
         ({"c.calendar.1.load": 60000},
          "clusters.orders.calendar.1.load: cup final takes 10 replicas and max_replicas is 6: raise it"),
+        ({"c.capacity_reservations": {"for_events": True}},
+         "clusters.orders.calendar.2.factor: Fête: 3 jours names no number of replicas, so no room is reserved for it: "
+         "say min_replicas or load"),
         ({"c.repeating_events": matches("2026-09-20T18:00", "2026-09-25T18:00")},
          "clusters.orders.repeating_events.0.starts: no day of cup match is to come: add the coming ones, or remove "
          "it"),

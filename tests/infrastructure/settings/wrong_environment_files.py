@@ -225,6 +225,10 @@ _LOAD = [
     _wrong("trouble metric of an unknown kind", "c.holds.trouble_metrics.0.kind", "panic", "must be error_spike, failover or deploy"),
     _wrong("trouble metric without a metric", "c.holds.trouble_metrics.0.name", LEFT_OUT, "is required: add it"),
     _wrong("trouble metric above infinity", "c.holds.trouble_metrics.0.above", INFINITE, "must be a number that is not infinite"),
+    _wrong("room for events as a word", "c.capacity_reservations.for_events", "always", "must be true or false"),
+    _wrong("room before the beginning of time", "c.capacity_reservations.minutes_before", -1, "must be at least 0, got -1"),
+    _wrong("room for a week before", "c.capacity_reservations.minutes_before", 10080, "must be at most 1440, got 10080"),
+    _wrong("room of another name", "c.capacity_reservations.lead_minutes", 60, "is not a setting: remove it"),
     _wrong("observed for a year", "c.observation.days", 365, "must be at most 90, got 365"),
 ]
 _CALENDAR = [

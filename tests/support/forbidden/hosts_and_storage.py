@@ -56,11 +56,20 @@ ON_SNAPSHOT: dict[str, tuple[OnOne, Jobs]] = {
     "copy": (lambda c, one: c.copy_snapshot(SourceRegion="us-east-1", SourceSnapshotId=one), ()),
 }  # fmt: skip
 
+ON_RESERVATION: dict[str, tuple[OnOne, Jobs]] = {
+    "give back": (
+        lambda c, one: c.cancel_capacity_reservation(CapacityReservationId=one),
+        (P.CANCEL_CAPACITY_RESERVATIONS,),
+    ),
+}
+
 
 def cells(role: Role, s: Setting) -> Iterator[Cell]:
     yield from _touched(role, "ec2", "instance", ON_INSTANCE, s.instances)
     yield from _touched(role, "ec2", "volume", ON_VOLUME, s.volumes)
     yield from _touched(role, "ec2", "snapshot", ON_SNAPSHOT, s.snapshots)
+    yield from _touched(role, "ec2", "capacity reservation", ON_RESERVATION, s.reservations)
+    yield from _reserved(role, s)
     yield from _beside(s)
     yield from _blocks(role, s)
     yield from _attached(role, s)
@@ -219,6 +228,8 @@ def _launched(role: Role, s: Setting) -> Iterator[Cell]:
     for key in ("owner", "environment", "cluster", "role", "load"):
         less = {name: value for name, value in own.items() if name != key}
         yield Cell(f"launch without the tag {key}", "ec2", launch(less), key != "owner")
+    for whose, one in s.not_own("reservations").items():
+        yield Cell(f"launch into reserved room: {whose}", "ec2", launch(own, **_into(one)))
     yield Cell("launch without a tag", "ec2", launch(own, TagSpecifications=[]))
     yield Cell(
         "launch with an untagged volume", "ec2", launch(own, TagSpecifications=tags("instance", **own))
@@ -260,6 +271,56 @@ def _made(role: Role, s: Setting) -> Iterator[Cell]:
         volume(**{**own, "environment": OTHER}),
         True,
     )
+
+
+def _into(reservation: str) -> dict[str, Any]:
+    target = {"CapacityReservationId": reservation}
+    return {"CapacityReservationSpecification": {"CapacityReservationTarget": target}}
+
+
+def _reserved(role: Role, s: Setting) -> Iterator[Cell]:
+    """Whoever may reserve takes what ends by itself, what only it may use, and in its own name."""
+    own = {
+        "owner": s.environment, "environment": s.environment, "cluster": "orders", "role": "replica",
+        "load": "peak",
+    }  # fmt: skip
+
+    def reserve(given: dict[str, str], **changes: Any) -> Callable[[Any], object]:
+        request = {
+            "InstanceType": "r6i.large",
+            "InstancePlatform": "Linux/UNIX",
+            "AvailabilityZone": ZONE,
+            "InstanceCount": 1,
+            "InstanceMatchCriteria": "targeted",
+            "EndDateType": "limited",
+            "EndDate": "2100-01-01T00:00:00Z",
+            "TagSpecifications": tags("capacity-reservation", **given),
+            **changes,
+        }
+        return lambda c: c.create_capacity_reservation(**{k: v for k, v in request.items() if v is not None})
+
+    if not role.holds(P.RESERVE_CAPACITY):
+        yield Cell("reserve capacity", "ec2", reserve(own), True)
+    yield Cell("reserve capacity without an end", "ec2", reserve(own, EndDateType=None, EndDate=None), True)
+    yield Cell("reserve capacity for whatever runs", "ec2", reserve(own, InstanceMatchCriteria="open"), True)
+    yield Cell("reserve capacity in another environment's name", "ec2", reserve({**own, "owner": OTHER}))
+    yield Cell("reserve capacity in nobody's name", "ec2", reserve(own, TagSpecifications=None))
+    for whose, one in s.not_own("reservations").items():
+        yield Cell(
+            f"let an own instance start in reserved room: {whose}",
+            "ec2",
+            lambda c, one=one: c.modify_instance_capacity_reservation_attributes(
+                InstanceId=s.own_instance, **_into(one)
+            ),
+        )
+    for whose, one in s.not_own("instances").items():
+        yield Cell(
+            f"tell where to start an instance: {whose}",
+            "ec2",
+            lambda c, one=one: c.modify_instance_capacity_reservation_attributes(
+                InstanceId=one, CapacityReservationSpecification={"CapacityReservationPreference": "none"}
+            ),
+        )
 
 
 def _keys(s: Setting) -> Iterator[Cell]:

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mypy_boto3_ec2 import EC2Client
-    from mypy_boto3_ec2.type_defs import FilterTypeDef, InstanceTypeDef, TagTypeDef
+    from mypy_boto3_ec2.type_defs import (
+        CapacityReservationSpecificationTypeDef,
+        FilterTypeDef,
+        InstanceTypeDef,
+        TagTypeDef,
+    )
 
 # EC2 counts an instance's throughput in decimal megabytes.
 _MIB_PER_MB = 1_000_000 / (1024 * 1024)
@@ -97,6 +102,11 @@ class Ec2Compute:
         profile: dict[str, Any] = (
             {"IamInstanceProfile": {"Name": spec.instance_profile}} if spec.instance_profile else {}
         )
+        room: dict[str, Any] = (
+            {"CapacityReservationSpecification": _targeting(spec.reservation_id)}
+            if spec.reservation_id
+            else {}
+        )
         with translated("ec2:RunInstances"):
             answer = self._ec2.run_instances(
                 ImageId=spec.image_id,
@@ -113,6 +123,7 @@ class Ec2Compute:
                     {"ResourceType": "volume", "Tags": tag_list({**spec.tags, VOLUME_TAG: "root"})},
                 ],
                 **profile,
+                **room,
             )
         return _instance(answer["Instances"][0])
 
@@ -120,7 +131,8 @@ class Ec2Compute:
         with translated("ec2:StopInstances"):
             self._ec2.stop_instances(InstanceIds=[instance_id])
 
-    def start(self, instance_id: str) -> None:
+    def start(self, instance_id: str, reservation_id: str | None = None) -> None:
+        self._aim_at(instance_id, reservation_id)
         with translated("ec2:StartInstances"):
             self._ec2.start_instances(InstanceIds=[instance_id])
 
@@ -130,6 +142,24 @@ class Ec2Compute:
                 self._ec2.terminate_instances(InstanceIds=[instance_id])
         except ResourceNotFound:
             return
+
+    def _aim_at(self, instance_id: str, reservation_id: str | None) -> None:
+        """What was launched into reserved room starts only there, also when that room has long been given back.
+
+        EC2 lets it be changed while the instance is stopped (ec2:ModifyInstanceCapacityReservationAttributes).
+        """
+        with translated("ec2:DescribeInstances"):
+            answer = self._ec2.describe_instances(InstanceIds=[instance_id])
+        found = [one for group in answer["Reservations"] for one in group["Instances"]]
+        if not found or found[0]["State"]["Name"] != "stopped":
+            return
+        aims = found[0].get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+        if aims.get("CapacityReservationId") == reservation_id:
+            return
+        with translated("ec2:ModifyInstanceCapacityReservationAttributes"):
+            self._ec2.modify_instance_capacity_reservation_attributes(
+                InstanceId=instance_id, CapacityReservationSpecification=_targeting(reservation_id)
+            )
 
     def _describe(self, tags: Mapping[str, str]) -> list[Instance]:
         wanted: list[FilterTypeDef] = [
@@ -144,6 +174,13 @@ class Ec2Compute:
                 for group in page["Reservations"]
                 for one in group["Instances"]
             ]
+
+
+def _targeting(reservation_id: str | None) -> CapacityReservationSpecificationTypeDef:
+    """That room alone; without one what EC2 does by itself: an open reservation that fits, else none."""
+    if reservation_id is None:
+        return {"CapacityReservationPreference": "open"}
+    return {"CapacityReservationTarget": {"CapacityReservationId": reservation_id}}
 
 
 def tag_filters(tags: Mapping[str, str]) -> list[FilterTypeDef]:

@@ -90,7 +90,7 @@ class TargetHealth:
 
 @dataclass(frozen=True)
 class InstanceSpec:
-    """What to launch."""
+    """What to launch; with `reservation_id` in that reserved room alone, else in none that only takes who names it."""
 
     image_id: str
     instance_type: str
@@ -98,6 +98,7 @@ class InstanceSpec:
     security_group_ids: tuple[str, ...]
     instance_profile: str | None
     tags: Mapping[str, str]
+    reservation_id: str | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ during creation" for ec2:CreateAction; "Requirements for Amazon EBS encryption" 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from localcloud.iam.need import Lookup, Need, Needs, Params, Tags, arn, listed
 
@@ -19,6 +20,7 @@ PREFIXES = {
     "subnet": "subnet",
     "ami": "image",
     "vpc": "vpc",
+    "cr": "capacity-reservation",
 }
 WITHOUT_ACCOUNT = {"image", "snapshot"}
 # What EBS does for the caller with a customer-managed key: (action, whether it is through a grant).
@@ -162,6 +164,7 @@ def _run_instances(params: Params, look: Lookup) -> Iterator[Need]:
         if ebs.get("SnapshotId"):
             yield existing(look, action, "snapshot", ebs["SnapshotId"])
         yield from _volume_key(look, ebs.get("SnapshotId"), ebs.get("KmsKeyId"))
+    yield from _targeted(params, look, action)
     profile = params.get("IamInstanceProfile") or {}
     named = profile.get("Arn") or profile.get("Name")
     role = look.role_of_profile(named) if named else None
@@ -169,7 +172,39 @@ def _run_instances(params: Params, look: Lookup) -> Iterator[Need]:
         yield Need("iam:PassRole", role, "role", {"iam:passedtoservice": ("ec2.amazonaws.com",)})
 
 
+def _targeted(params: Params, look: Lookup, action: str) -> Iterator[Need]:
+    """The reservation that the call names."""
+    target = (params.get("CapacityReservationSpecification") or {}).get("CapacityReservationTarget") or {}
+    if target.get("CapacityReservationId"):
+        yield existing(look, action, "capacity-reservation", target["CapacityReservationId"])
+
+
+def _reserve_capacity(params: Params, look: Lookup) -> Iterator[Need]:
+    action, kind = "CreateCapacityReservation", "capacity-reservation"
+    keys = {
+        "ec2:instancetype": (str(params["InstanceType"]),),
+        "ec2:instanceplatform": (str(params["InstancePlatform"]),),
+        "ec2:instancecount": (str(params["InstanceCount"]),),
+        "ec2:enddatetype": (str(params.get("EndDateType", "unlimited")),),
+        "ec2:instancematchcriteria": (str(params.get("InstanceMatchCriteria", "open")),),
+    }
+    made, *tagged = _made(look, action, kind, _tags(params, kind))
+    yield replace(made, keys=keys)
+    yield from tagged
+
+
+def _aim(params: Params, look: Lookup) -> Iterator[Need]:
+    action = "ModifyInstanceCapacityReservationAttributes"
+    yield existing(look, action, "instance", params["InstanceId"])
+    yield from _targeted(params, look, action)
+
+
 EC2: dict[str, Needs] = {
+    "ec2:CreateCapacityReservation": _reserve_capacity,
+    "ec2:CancelCapacityReservation": _on_one(
+        "CancelCapacityReservation", "capacity-reservation", "CapacityReservationId"
+    ),
+    "ec2:ModifyInstanceCapacityReservationAttributes": _aim,
     "ec2:RunInstances": _run_instances,
     "ec2:TerminateInstances": _on_instances("TerminateInstances"),
     "ec2:StopInstances": _on_instances("StopInstances"),

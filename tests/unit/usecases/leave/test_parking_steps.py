@@ -18,6 +18,7 @@ from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, SelectStep,
 from peaker.domain.service.ramp import Ramp
 from peaker.usecases.create.await_parked_replica import await_parked_replica
 from peaker.usecases.create.start_parked_replica import start_parked_replica
+from peaker.usecases.create.tend_capacity_reservations import tend_capacity_reservations
 from peaker.usecases.join.await_healthy import await_healthy
 from peaker.usecases.join.ramp_traffic import ramp_traffic
 from peaker.usecases.join.register_replica import register_replica
@@ -39,6 +40,7 @@ from peaker.usecases.undo.undo_run import undo_run
 
 from peaker_contract import errors
 from peaker_contract.endpoint_settings import NLB_PROPAGATION_SECONDS
+from peaker_contract.metrics import Metric
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 from tests.support.builders import BASE, RUN_ID, leased, orders
 from tests.support.fakes import NOON, FakePorts, fake_ports
@@ -486,3 +488,52 @@ def test_one_that_lost_its_owner_tag_meanwhile_is_not_started(ports: FakePorts) 
     with pytest.raises(errors.ReturnRefused, match="I1"):
         start_parked_replica(ports, back(ports, "StartParkedReplica"))
     assert ports.compute.started == []
+
+
+# -- room that is reserved for an event ------------------------------------------------------------------------
+
+
+SALE = {
+    "calendar": [
+        {
+            "from": "2026-11-21T14:00:00Z",
+            "until": "2026-11-21T22:00:00Z",
+            "reason": "winter sale",
+            "min_replicas": 2,
+        }
+    ],
+    "capacity_reservations": {"for_events": True},
+    "retirement": ALWAYS,
+}
+
+
+def reserved(ports: FakePorts) -> str:
+    """The replica was parked, and a sale that takes one more than serves has room reserved."""
+    ports.clusters.by_name["orders"] = orders(**SALE)  # type: ignore[attr-defined]
+    ports.readings.metrics |= {Metric.OBSERVING: 0.0, Metric.LEAD_TIME_SECONDS: 3600.0}
+    parked(ports)
+    release_lease(ports, step(ports, "ReleaseLease"))
+    ports.clock.advance(hours=1)
+    tend_capacity_reservations(ports)
+    [room] = ports.capacity_reservations.open_ones
+    return room.reservation_id
+
+
+def started(ports: FakePorts) -> dict[str, Any]:
+    plan_scale_out(ports, PlanStep(**back(ports, "PlanScaleOut").model_dump()))
+    return dict(start_parked_replica(ports, back(ports, "StartParkedReplica")).numbers)
+
+
+def test_room_is_reserved_where_the_parked_replica_stands_and_it_starts_there(ports: FakePorts) -> None:
+    room = reserved(ports)
+    stands = ports.compute.instances[PEAK]
+    assert ports.capacity_reservations.pools == [(stands.zone, stands.instance_type)]
+    assert started(ports)["reservation_id"] == room
+    assert ports.capacity_reservations.made[room].available == 0
+
+
+def test_a_parked_replica_starts_also_where_its_room_is_lost(ports: FakePorts) -> None:
+    reserved(ports)
+    ports.capacity_reservations.full_by_now = True
+    assert "reservation_id" not in started(ports)
+    assert ports.compute.started == [PEAK]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from moto.core.responses import ActionResult
 from moto.ec2.models.amis import Ami
 
+from localcloud.extensions.ec2.capacity_reservations import PLATFORM
 from localcloud.extensions.ec2.state import ec2_state
 
 if TYPE_CHECKING:
@@ -57,5 +58,7 @@ def install(cloud: OpenCloud) -> None:
         described[0]["Ebs"]["Encrypted"] = bool(image.ebs_snapshot.encrypted)
         return described
 
+    Ami.platform_details = PLATFORM  # type: ignore[attr-defined]
+    cloud.on_close(lambda: delattr(Ami, "platform_details"))
     original_copy = state.replace_action(AmisResponse, "copy_image", copy_image)
     original_mappings: Any = cloud.patch(Ami, "block_device_mappings", property(mappings))

@@ -13,6 +13,7 @@ from moto.ec2.models import EC2Backend
 from moto.ec2.models.instances import Instance
 
 from localcloud.extensions.ec2 import ebs
+from localcloud.extensions.ec2.capacity_reservations import CapacityReservations
 from localcloud.extensions.ec2.instances import IMAGE_GIB, Instances, as_volume_request
 from localcloud.extensions.ec2.network import SUBNETS, seed_network_and_images
 from localcloud.extensions.ec2.resource_hooks import check_resource_hooks
@@ -21,6 +22,14 @@ from localcloud.extensions.ec2.volume_spec import volume_spec
 
 if TYPE_CHECKING:
     from localcloud.open_cloud import OpenCloud
+
+
+RESERVATION_ACTIONS = (
+    "create_capacity_reservation",
+    "cancel_capacity_reservation",
+    "describe_capacity_reservations",
+    "modify_instance_capacity_reservation_attributes",
+)
 
 
 def _check_address(subnet: Any, address: str | None) -> None:
@@ -36,9 +45,10 @@ def _check_address(subnet: Any, address: str | None) -> None:
 class Ec2Actions:
     """The EC2 API's instance actions, where they differ from moto's."""
 
-    def __init__(self, state: Ec2State, instances: Instances) -> None:
+    def __init__(self, state: Ec2State, instances: Instances, reservations: CapacityReservations) -> None:
         self.state = state
         self.instances = instances
+        self.reservations = reservations
         self.original_run: Callable[[Any], ActionResult] | None = None
         self.original_describe: Callable[[Any], ActionResult] | None = None
         self.original_status: Callable[[Any], ActionResult] | None = None
@@ -63,7 +73,9 @@ class Ec2Actions:
     def _run(self, response: Any) -> ActionResult:
         self._check_launch(response)
         assert self.original_run is not None
-        return self.original_run(response)
+        result = self.original_run(response)
+        self.reservations.launched(response.params, result.result.instances)  # type: ignore[attr-defined]
+        return result
 
     def _check_launch(self, response: Any) -> None:
         request, backend = response.params, self.state.backend
@@ -86,6 +98,7 @@ class Ec2Actions:
         _check_address(subnet, request.get("PrivateIpAddress"))
         for mapping in self.mappings(response):
             self._check_mapping(mapping, image_id)
+        self.reservations.check_launch(request, subnet.availability_zone)
 
     def _check_mapping(self, mapping: Mapping[str, Any], image_id: str | None) -> None:
         request = as_volume_request(mapping["Ebs"])
@@ -146,12 +159,16 @@ class Ec2Actions:
         forced = {i.id for i in found} if response._get_bool_param("Force") else set()
         self.instances.to_kill.update(forced)
         try:
-            return self._with_states(response, self.original_stop, "StoppingInstances")
+            answer = self._with_states(response, self.original_stop, "StoppingInstances")
         finally:
             self.instances.to_kill -= forced
+        for instance in found:
+            self.reservations.left(instance)
+        return answer
 
     def start_instances(self, response: Any) -> ActionResult:
-        self._all_in_state(response, "started", ("stopped", "pending", "running"))
+        for instance in self._all_in_state(response, "started", ("stopped", "pending", "running")):
+            self.reservations.check_start(instance)
         return self._with_states(response, self.original_start, "StartingInstances")
 
     def _all_in_state(self, response: Any, verb: str, allowed: Sequence[str]) -> list[Any]:
@@ -237,7 +254,10 @@ def install(cloud: OpenCloud) -> None:
     state = ec2_state(cloud)
     instances = Instances(state)
     state.running_seconds = instances.running_seconds
-    actions = Ec2Actions(state, instances)
+    reservations = CapacityReservations(state)
+    for name in RESERVATION_ACTIONS:
+        state.add_action(InstanceResponse, name, getattr(reservations, name))
+    actions = Ec2Actions(state, instances, reservations)
     _install_instance_hooks(state, instances)
     actions.original_run = state.replace_action(InstanceResponse, "run_instances", actions.run_instances)
     actions.original_stop = state.replace_action(InstanceResponse, "stop_instances", actions.stop_instances)

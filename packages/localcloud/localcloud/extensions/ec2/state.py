@@ -42,7 +42,7 @@ class Ec2State:
         self.lock = threading.RLock()
         self.backend: EC2Backend = ec2_backends[cloud.settings.account_id][cloud.settings.region]
         self.running_seconds: Callable[[str], float]  # of an instance; the instances' extension knows
-        self._random = random.Random(cloud.settings.seed)
+        self.random = random.Random(cloud.settings.seed)
         self._visible_at: dict[str, float] = {}
         self._answered: dict[tuple[str, str], _Answered] = {}
         self._machine_locks: dict[str, threading.RLock] = {}
@@ -65,7 +65,7 @@ class Ec2State:
 
     def describe_lag(self) -> float:
         """Real seconds that Describe lags behind this time: random, the same in every run."""
-        return self.cloud.settings.describe_delay_seconds * self._random.uniform(0.3, 1.0)
+        return self.cloud.settings.describe_delay_seconds * self.random.uniform(0.3, 1.0)
 
     def visible(self, resource_id: str) -> bool:
         return time.monotonic() >= self._visible_at.get(resource_id, 0.0)
