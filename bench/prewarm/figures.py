@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
+from bench.prewarm.beside import Beside
 from bench.prewarm.database import (
     FEW,
     TimeToWarmReads,
@@ -22,6 +23,10 @@ Warmings = Mapping[str, Sequence[Warming]]
 
 def figure_of(value: float, must: str, holds: bool, **more: object) -> dict[str, object]:
     return {"value": round(value, 4), "must": must, "holds": holds, **more}
+
+
+def at_least(value: float, limit: float, **more: object) -> dict[str, object]:
+    return figure_of(value, f">= {limit:.4g}", value >= limit, **more)
 
 
 def at_most(value: float, limit: float, **more: object) -> dict[str, object]:
@@ -93,6 +98,29 @@ def direct_fill_figures(fills: Sequence[Filled], lazily: Mapping[str, Sequence[R
             wrong, 0, blocks=sum(one.blocks for one in fills)
         ),
     }
+
+
+def beside_figures(found: Mapping[str, Sequence[Beside]], idle: Sequence[float]) -> Figures:
+    """Medians of shares, each of one run; beside them the least of the runs."""
+    figures = {}
+    for name, runs in found.items():
+        reads, engine = [one.reads_kept for one in runs], [one.engine_kept for one in runs]
+        figures[f"{name}: warm reads beside the engine against alone"] = at_least(
+            statistics.median(reads),
+            0.5,
+            least=round(min(reads), 4),
+            reads_per_s_alone=round(statistics.median(one.reads_alone for one in runs)),
+        )
+        figures[f"{name}: the engine beside readers against alone"] = at_least(
+            statistics.median(engine),
+            0.8,
+            least=round(min(engine), 4),
+            mib_per_s_alone=round(statistics.median(one.engine_alone for one in runs), 1),
+        )
+    figures["the engine on a mounted volume that nobody reads against alone"] = at_least(
+        statistics.median(idle), 0.9, least=round(min(idle), 4)
+    )
+    return figures
 
 
 def verdict_figures(found: Verdicts) -> Figures:

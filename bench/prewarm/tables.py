@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from bench.prewarm.beside import READERS, Beside
 from bench.prewarm.cold_volumes import MIB
 from bench.prewarm.database import (
     BACKGROUND_MIB_PER_S,
@@ -107,6 +108,19 @@ def print_fills(console: Console, fills: Sequence[Filled], lazily: Mapping[str, 
         every = statistics.median(one.all_seconds for one in found)
         shown = (f"{one:.1f}" for one in (statistics.median(hot), min(hot), max(hot), every))
         table.add_row(name, str(len(found)), *shown)
+    console.print(table)
+
+
+def print_beside(console: Console, found: Mapping[str, Sequence[Beside]]) -> None:
+    table = _table(
+        f"{READERS} readers of warm pages beside the engine",
+        *("volume", "reads/s alone", "beside", "kept", "engine MiB/s alone", "beside", "kept"),
+    )
+    for name, runs in found.items():
+        for one in runs:
+            reads = (f"{one.reads_alone:.0f}", f"{one.reads_beside:.0f}", f"{one.reads_kept:.2f}")
+            engine = (f"{one.engine_alone:.1f}", f"{one.engine_beside:.1f}", f"{one.engine_kept:.2f}")
+            table.add_row(name, *reads, *engine)
     console.print(table)
 
 

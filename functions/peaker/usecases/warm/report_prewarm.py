@@ -146,4 +146,5 @@ def _text(state: str, report: PrewarmReport) -> str:
     if state == "done" and report.state == "running":
         rest = "; all that is used is warm, the rest of the snapshot follows behind the database"
     unknown = f"; {report.hot_unknown}" if report.hot_unknown else ""
-    return f"{state}: {blocks}{rate}{rest}{unknown}"
+    room = f"; room left to the database: {report.room_left}" if report.room_left else ""
+    return f"{state}: {blocks}{rate}{rest}{unknown}{room}"
