@@ -29,7 +29,7 @@ VOLUMES = {
 _ALONE_SECONDS = 5.0
 _SETTLE_SECONDS = 3.0
 _BESIDE_SECONDS = 10
-_IDLE_SECONDS = 14.0
+_IDLE_SECONDS = 12.0
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,7 @@ def _beside(lab: Laboratory, snapshot_id: str, limits: VolumeLimits) -> Beside:
             before, began = _fetched(lab, volume), time.monotonic()
             reads = _reads(f"{point}/hot.ibd", _BESIDE_SECONDS)
             beside = (_fetched(lab, volume) - before) / (time.monotonic() - began)
-            if engine.poll() is not None:
-                raise DataPlaneError("the engine ended while it was measured: the volume holds too little")
+            _check_at_work(engine)
             told = json.loads(host.progress_path.read_text())["room_left"] or "never held back"
         reads_alone = _reads(f"{point}/hot.ibd", _ALONE_SECONDS)
     return Beside(reads_alone, reads, alone, beside, told)
@@ -98,8 +97,7 @@ def _idle(lab: Laboratory, snapshot_id: str) -> float:
             alone = _engine_rate(lab, volume, _ALONE_SECONDS)
             stack.enter_context(mounted(volume.path, STATE / f"mount-{volume.volume_id}" / "volume0"))
             kept = _engine_rate(lab, volume, _IDLE_SECONDS) / alone
-            if engine.poll() is not None:
-                raise DataPlaneError("the engine ended while it was measured: the volume holds too little")
+            _check_at_work(engine)
     return kept
 
 
@@ -123,6 +121,12 @@ def _engine(host: EngineHost) -> Iterator[subprocess.Popen[str]]:
     finally:
         engine.terminate()
         engine.communicate()
+
+
+def _check_at_work(engine: subprocess.Popen[str]) -> None:
+    if engine.poll() is not None:
+        said = engine.stdout.read() if engine.stdout else ""
+        raise DataPlaneError(f"the engine ended while it was measured: {said[-600:]}")
 
 
 def _is_hot(host: EngineHost) -> bool:

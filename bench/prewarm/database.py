@@ -29,14 +29,14 @@ from localcloud.hosts.images import MYSQL_IMAGE_ID, ensure_image
 Say = Callable[[str], None]
 IMAGES = ROOT / ".localcloud" / "images"
 NETWORK = NetworkPlan(bridge="pkrbench0", cidr="10.91.0.0/16")
-FEW = ", few clients"
+FEW, MANY = ", few clients", ", many clients"
 STRATEGIES = (
     *("warm volume", "hot first", "used first", "no prewarm", "fio first"),
-    *(f"{kind}{FEW}" for kind in ("hot first", "no prewarm")),
+    *(f"{kind}{clients}" for clients in (FEW, MANY) for kind in ("hot first", "no prewarm")),
 )
 CLIENTS = 8
-# As many as a replica has whose share of the connections is still ramped up: then its own reads warm it slowly.
-FEW_CLIENTS = 2
+# Few: as a replica has whose share of the connections is still ramped up, so that its own reads warm it slowly.
+CLIENTS_OF = {"": CLIENTS, FEW: 2, MANY: 32}
 BACKGROUND_MIB_PER_S = 32
 SHARE_OF_WARM = 0.9
 _SECONDS_IN_A_ROW = 3
@@ -130,8 +130,8 @@ class DatabaseBench:
 
     def measure(self, database: Database, strategy: str, say: Say) -> TimeToWarmReads:
         """Restore, do what the strategy says, start MySQL, read until the rate is that of a warm volume."""
-        kind, few, _ = strategy.partition(FEW)
-        clients = FEW_CLIENTS if few else CLIENTS
+        kind, comma, clients_named = strategy.partition(",")
+        clients = CLIENTS_OF[comma + clients_named]
         limits = _warm_limits() if kind == "warm volume" else VolumeLimits()
         with contextlib.ExitStack() as stack:
             instance_id, address = stack.enter_context(self._host(()))

@@ -12,8 +12,9 @@ from bench.prewarm.beside import READERS, Beside
 from bench.prewarm.cold_volumes import MIB
 from bench.prewarm.database import (
     BACKGROUND_MIB_PER_S,
-    CLIENTS,
-    FEW_CLIENTS,
+    CLIENTS_OF,
+    FEW,
+    MANY,
     TimeToWarmReads,
 )
 from bench.prewarm.direct_fill import THROUGHPUT_MIB_PER_S, Filled, Ready
@@ -77,8 +78,8 @@ def print_knee(console: Console, errors: Sequence[KneeError]) -> None:
 
 def print_database(console: Console, scope: Scope, times: Mapping[str, Sequence[TimeToWarmReads]]) -> None:
     table = _table(
-        f"From volume creation, {scope.table_gib:g} GiB table, hot tenth, {CLIENTS} clients (few: {FEW_CLIENTS}), "
-        f"background {BACKGROUND_MIB_PER_S} MiB/s (seconds)",
+        f"From volume creation, {scope.table_gib:g} GiB table, hot tenth, {CLIENTS_OF['']} clients "
+        f"(few: {CLIENTS_OF[FEW]}, many: {CLIENTS_OF[MANY]}), background {BACKGROUND_MIB_PER_S} MiB/s (seconds)",
         "strategy", "runs", "MySQL may start", "it answers", "90 % of warm reads", "least", "most", "warm reads/s",
     )  # fmt: skip
     for name, found in times.items():

@@ -19,15 +19,15 @@ SLOW_RATIO = 2.0
 _SLOW_BY_AT_LEAST_MS = 0.5
 FIRST_SHARE = 0.9
 MOST_SHARE = 0.95
-LEAST_SHARE = 0.85
+LEAST_SHARE = 0.8
 _LESS, _MORE = 0.05, 0.01
 # Between "quick enough for more" and "slow" nothing is changed.
 _QUICK_PART = 0.7
 _REMEMBERED = 10
 # The first window without a limit began under one.
 _SETTLED_AFTER = 3
-# Where nobody else was at work the engine takes all, and asks again a minute later.
-_ASKED_AGAIN_AFTER = 60
+# Where nobody else was at work the engine takes all, and asks again; at once when somebody writes.
+_ASKED_AGAIN_AFTER = 30
 _NOBODY_BYTES_PER_S = 256 * 1024
 _NOBODY_WRITES_PER_S = 1.0
 # What the volume gives may change, and under a limit nobody sees it.
@@ -112,16 +112,16 @@ def _while_all(room: Room, await_ms: float, alone_ms: float) -> Room:
     full = max(one.engine_bytes_per_s for one in room.recent)
     if await_ms <= slow_above_ms(alone_ms) or full <= 0:
         return replace(room, reason=f"all: {shown}")
-    if room.windows < room.asks_after:
-        return replace(room, reason=room.reason if room.asks_after == _ASKED_AGAIN_AFTER else f"all: {shown}")
-    return _held(
-        replace(room, full_bytes_per_s=full, readers=_FIRST_READERS, recent=(), windows=0), FIRST_SHARE, shown
-    )
+    if room.asks_after > _SETTLED_AFTER and room.windows < room.asks_after and not _writes(room.recent[-1:]):
+        return room
+    if room.windows < _SETTLED_AFTER:
+        return replace(room, reason=f"all, until it is known what the volume gives: {shown}")
+    began = replace(room, full_bytes_per_s=full, readers=_FIRST_READERS, recent=(), windows=0)
+    return _held(began, FIRST_SHARE, shown)
 
 
 def _while_held(room: Room, await_ms: float, alone_ms: float) -> Room:
-    assert room.share is not None
-    shown, limit = _shown(await_ms, alone_ms), room.share * room.full_bytes_per_s
+    share, limit = room.share or MOST_SHARE, room.bytes_per_s or 0.0
     rate = sum(one.engine_bytes_per_s for one in room.recent) / len(room.recent)
     if room.windows >= _REMEMBERED and _is_nobody(room.recent):
         return _all(room, "all: nobody else read or wrote in ten seconds", _ASKED_AGAIN_AFTER)
@@ -129,13 +129,13 @@ def _while_held(room: Room, await_ms: float, alone_ms: float) -> Room:
     if missed or room.windows >= _MEASURED_ANEW_AFTER:
         return _all(room, "all: what the volume gives is measured anew")
     if await_ms > slow_above_ms(alone_ms):
-        return _held(room, max(LEAST_SHARE, room.share - _LESS), shown)
+        return _held(room, max(LEAST_SHARE, share - _LESS), _shown(await_ms, alone_ms))
     if rate < _REACHED_PART * limit:
         # Its reads are quick, so that it is not the volume that it waits for.
         room = replace(room, readers=min(_MOST_READERS, room.readers * _MORE_READERS))
     if await_ms < _QUICK_PART * slow_above_ms(alone_ms):
-        return _held(room, min(MOST_SHARE, room.share + _MORE), shown)
-    return _held(room, room.share, shown)
+        share = min(MOST_SHARE, share + _MORE)
+    return _held(room, share, _shown(await_ms, alone_ms))
 
 
 def _held(room: Room, share: float, shown: str) -> Room:
@@ -152,10 +152,14 @@ def _all(room: Room, reason: str, asks_after: int = _SETTLED_AFTER) -> Room:
 def _is_nobody(looks: Sequence[Look]) -> bool:
     """False also where it is unknown."""
     read = [one.others_bytes_per_s for one in looks if one.others_bytes_per_s is not None]
-    written = [one.others_writes_per_s for one in looks if one.others_writes_per_s is not None]
-    if len(read) < len(looks) or len(written) < len(looks):
+    if len(read) < len(looks) or any(one.others_writes_per_s is None for one in looks):
         return False
-    return sum(read) / len(read) < _NOBODY_BYTES_PER_S and sum(written) / len(written) < _NOBODY_WRITES_PER_S
+    return sum(read) / len(read) < _NOBODY_BYTES_PER_S and not _writes(looks)
+
+
+def _writes(looks: Sequence[Look]) -> bool:
+    """Whether somebody does; the engine never writes. False where it is unknown."""
+    return sum(one.others_writes_per_s or 0.0 for one in looks) >= _NOBODY_WRITES_PER_S * len(looks)
 
 
 def _shown(await_ms: float, alone_ms: float) -> str:

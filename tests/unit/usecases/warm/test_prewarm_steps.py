@@ -191,6 +191,13 @@ class TestServeWhen:
         said = reported(world(), hot_unknown="no volume holds a page list", eta_seconds=9).text
         assert "no volume holds a page list" in said
 
+    def test_the_room_that_the_engine_leaves_a_database_is_said_with_its_numbers(self) -> None:
+        left = (
+            "data: held back for 9 s (100 of 125 MiB/s: a warm read takes 1.7 ms, 1.0 ms without the engine)"
+        )
+        assert f"; room left to the database: {left}" in reported(world(), room_left=left, eta_seconds=9).text
+        assert "room left" not in reported(world(), eta_seconds=9).text
+
     def test_the_pause_follows_the_hot_set(self) -> None:
         assert reported(world(prewarm=HOT), hot_eta_seconds=1000, eta_seconds=1200).pause_seconds == 250
 
