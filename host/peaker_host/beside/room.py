@@ -9,6 +9,7 @@ it read.
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass, replace
 from typing import Optional, Sequence, Tuple
 
@@ -19,7 +20,7 @@ SLOW_RATIO = 2.0
 _SLOW_BY_AT_LEAST_MS = 0.5
 FIRST_SHARE = 0.9
 MOST_SHARE = 0.95
-LEAST_SHARE = 0.8
+LEAST_SHARE = 0.82
 _LESS, _MORE = 0.05, 0.01
 # Between "quick enough for more" and "slow" nothing is changed.
 _QUICK_PART = 0.7
@@ -109,7 +110,7 @@ def _with(room: Room, look: Look) -> Room:
 
 def _while_all(room: Room, await_ms: float, alone_ms: float) -> Room:
     shown = _shown(await_ms, alone_ms)
-    full = max(one.engine_bytes_per_s for one in room.recent)
+    full = _full_bytes_per_s(room.recent)
     if await_ms <= slow_above_ms(alone_ms) or full <= 0:
         return replace(room, reason=f"all: {shown}")
     if room.asks_after > _SETTLED_AFTER and room.windows < room.asks_after and not _writes(room.recent[-1:]):
@@ -147,6 +148,11 @@ def _held(room: Room, share: float, shown: str) -> Room:
 
 def _all(room: Room, reason: str, asks_after: int = _SETTLED_AFTER) -> Room:
     return replace(room, share=None, readers=1.0, recent=(), windows=0, asks_after=asks_after, reason=reason)
+
+
+def _full_bytes_per_s(looks: Sequence[Look]) -> float:
+    """The engine's own rate; the first of several windows may have begun under a limit."""
+    return statistics.median(one.engine_bytes_per_s for one in (looks[1:] or looks))
 
 
 def _is_nobody(looks: Sequence[Look]) -> bool:

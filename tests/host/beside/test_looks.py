@@ -133,19 +133,39 @@ def test_what_was_decided_is_held_and_told_with_its_numbers(volume: Volume) -> N
     volume.at_work, volume.page_ms = True, 40.0
     for _ in range(5):
         room.window(volume)
-    assert [round(one.bytes_per_s or 0.0, -6) for one in held] == [94e6, 89e6, 84e6]
+    assert [round(one.bytes_per_s or 0.0, -6) for one in held] == [94e6, 89e6, 86e6]
     assert held[0].readers == 2.0
     assert room.told() == (
-        "held back for 2 s (80 of 100 MiB/s, no less: a warm read takes 40.0 ms, 1.0 ms without the engine)"
+        "held back for 2 s (82 of 100 MiB/s, no less: a warm read takes 40.0 ms, 1.0 ms without the engine)"
     )
     assert room.progress() == {
-        "limit_mib_per_s": 80.0,
+        "limit_mib_per_s": 82.0,
         "full_mib_per_s": 100.0,
         "held_seconds": 2,
         "await_alone_ms": 1.0,
         "await_slowest_ms": 40.0,
-        "reason": "80 of 100 MiB/s, no less: a warm read takes 40.0 ms, 1.0 ms without the engine",
+        "reason": "82 of 100 MiB/s, no less: a warm read takes 40.0 ms, 1.0 ms without the engine",
     }
+
+
+def test_a_host_that_was_busy_before_the_engine_read_is_not_taken_for_a_slow_volume(
+    volume: Volume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([5.0, 1.0, 1.1, 9.0] * 4)
+    monkeypatch.setattr(looks, "read_latencies_ms", lambda *_: [next(times)])
+    assert looks_at(volume).alone_ms([(10, 4)]) == 1.1
+
+
+def test_a_window_of_quicker_reads_than_before_is_believed(volume: Volume) -> None:
+    room = LeavingRoom(looks_at(volume), lambda _: None)
+    volume.page_ms = 4.0
+    with room.left([(10, 4)]):
+        pass
+    for page_ms in (1.0, 1.0, 1.0, 3.0):
+        volume.page_ms = page_ms
+        room.window(volume)
+    room.window(volume)
+    assert "a warm read takes 3.0 ms, 1.0 ms without the engine" in room.told()
 
 
 def test_a_window_that_is_cut_short_decides_nothing(volume: Volume) -> None:

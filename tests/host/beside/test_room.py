@@ -64,7 +64,7 @@ def test_a_database_that_waits_behind_the_engine_gets_room_at_the_first_look() -
 def test_readers_that_want_more_than_is_left_get_no_more_than_the_least_share_leaves() -> None:
     room = after(Volume(readers=64), 60, after(Volume(at_work=False), 30))
     assert room.share == LEAST_SHARE
-    assert "100 of 125 MiB/s, no less: " in room.reason
+    assert "102 of 125 MiB/s, no less: " in room.reason
 
 
 def test_readers_that_want_little_cost_the_engine_little() -> None:
