@@ -62,7 +62,7 @@ class VolumeLooks:
         writes: Optional[float] = None
         if before is not None and after is not None:
             read = after["read_bytes"] - before["read_bytes"] - got - PAGE_BYTES * len(latencies)
-            others, writes = max(0, read) / seconds, (after["writes"] - before["writes"]) / seconds
+            others, writes = read / seconds, (after["writes"] - before["writes"]) / seconds
         return Look(at_work, got / seconds, _median(latencies), others, writes)
 
     def _page_ms(self) -> Optional[float]:

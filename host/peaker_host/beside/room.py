@@ -28,7 +28,7 @@ _REMEMBERED = 10
 # The first window without a limit began under one.
 _SETTLED_AFTER = 3
 # Where nobody else was at work the engine takes all, and asks again; at once when somebody writes.
-_ASKED_AGAIN_AFTER = 30
+_NOBODY_AFTER, _ASKED_AGAIN_AFTER = 5, 30
 _NOBODY_BYTES_PER_S = 256 * 1024
 _NOBODY_WRITES_PER_S = 1.0
 # What the volume gives may change, and under a limit nobody sees it.
@@ -45,7 +45,8 @@ _MIB = 1024 * 1024
 class Look:
     """One window. Bytes and writes per second; of `others` is what reached the device and was not the engine's.
 
-    `await_ms`: the median of single reads of warm pages, one after the other. None is unknown.
+    `await_ms`: the median of single reads of warm pages, one after the other. `others_bytes_per_s` (read) may be below 0
+    by what was just under way. None is unknown.
     """
 
     at_work: bool
@@ -124,8 +125,8 @@ def _while_all(room: Room, await_ms: float, alone_ms: float) -> Room:
 def _while_held(room: Room, await_ms: float, alone_ms: float) -> Room:
     share, limit = room.share or MOST_SHARE, room.bytes_per_s or 0.0
     rate = sum(one.engine_bytes_per_s for one in room.recent) / len(room.recent)
-    if room.windows >= _REMEMBERED and _is_nobody(room.recent):
-        return _all(room, "all: nobody else read or wrote in ten seconds", _ASKED_AGAIN_AFTER)
+    if room.windows >= _NOBODY_AFTER and _is_nobody(room.recent[-_NOBODY_AFTER:]):
+        return _all(room, "all: nobody else read or wrote in five seconds", _ASKED_AGAIN_AFTER)
     missed = room.windows >= _MISSED_SINCE and rate < _MISSED_PART * limit
     if missed or room.windows >= _MEASURED_ANEW_AFTER:
         return _all(room, "all: what the volume gives is measured anew")

@@ -80,19 +80,19 @@ def test_where_the_store_binds_warm_reads_wait_for_nobody_and_the_engine_takes_a
 
 def test_on_an_idle_volume_the_engine_asks_now_and_then_and_takes_all_between() -> None:
     room = after(NOBODY, 30, after(Volume(at_work=False), 30))
-    assert (room.share, room.held_windows) == (None, 10)
-    assert room.reason == "all: nobody else read or wrote in ten seconds"
-    assert after(NOBODY, 800, room).held_windows <= 210
+    assert (room.share, room.held_windows) == (None, 5)
+    assert room.reason == "all: nobody else read or wrote in five seconds"
+    assert after(NOBODY, 700, room).held_windows <= 5 + 700 * 5 // 35
 
 
 def test_who_comes_to_a_volume_that_was_idle_waits_half_a_minute_at_most() -> None:
-    idle = after(NOBODY, 12, after(Volume(at_work=False), 30))
+    idle = after(NOBODY, 8, after(Volume(at_work=False), 30))
     assert idle.share is None
     assert after(Volume(), 30, idle).share is not None
 
 
 def test_who_writes_to_a_volume_that_was_idle_is_noticed_at_once() -> None:
-    idle = after(NOBODY, 12, after(Volume(at_work=False), 30))
+    idle = after(NOBODY, 8, after(Volume(at_work=False), 30))
     assert after(Volume(writes=20.0), 2, idle).share is not None
 
 
