@@ -45,8 +45,8 @@ _MIB = 1024 * 1024
 class Look:
     """One window. Bytes and writes per second; of `others` is what reached the device and was not the engine's.
 
-    `await_ms`: the median of single reads of warm pages, one after the other. `others_bytes_per_s` (read) may be below 0
-    by what was just under way. None is unknown.
+    `await_ms`: the median of single reads of warm pages, one after the other. `others_bytes_per_s` is read, and may be
+    below 0 by what was just under way. None is unknown.
     """
 
     at_work: bool
