@@ -11,7 +11,6 @@ pool: reads come from the volume. The snapshot is taken of a running server unde
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import statistics
 import subprocess
@@ -19,6 +18,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from peaker.domain.host_results import PrewarmReport
+from peaker.domain.storage.prewarm_progress import is_hot_by_next_look
 
 from bench.prewarm.cold_volumes import GIB, MIB, ROOT, STATE, UNLIMITED, Laboratory, Restored
 from bench.prewarm.methods import EngineHost, fio_line, start
@@ -245,7 +247,7 @@ def _warm_limits() -> VolumeLimits:
 
 
 def _await_engine(host: EngineHost, engine: subprocess.Popen[str], until_hot: bool) -> None:
-    """Until the hot set is warm, or until the engine has ended."""
+    """Until the workflow would let a database start, or until the engine has ended."""
     while engine.poll() is None:
         if until_hot and _says_hot(host):
             return
@@ -256,10 +258,12 @@ def _await_engine(host: EngineHost, engine: subprocess.Popen[str], until_hot: bo
 
 
 def _says_hot(host: EngineHost) -> bool:
+    """As ReportPrewarm decides it."""
     try:
-        return json.loads(host.progress_path.read_text())["hot_warm_seconds"] is not None
+        report = PrewarmReport.model_validate_json(host.progress_path.read_text())
     except (FileNotFoundError, ValueError):
         return False
+    return is_hot_by_next_look(report)
 
 
 def _end(engine: subprocess.Popen[str]) -> None:

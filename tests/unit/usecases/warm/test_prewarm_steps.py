@@ -176,6 +176,25 @@ class TestServeWhen:
         assert progress.state == "hot"
         assert "the rest follows" in progress.text
 
+    @pytest.mark.parametrize(
+        ("hot_eta_seconds", "state"), [(20.0, "hot"), (20.1, "running"), (None, "running")]
+    )
+    def test_a_database_starts_while_the_last_hot_blocks_are_read(
+        self, hot_eta_seconds: float | None, state: str
+    ) -> None:
+        """Another look would come no sooner than they are warm."""
+        progress = reported(world(), "database", hot_eta_seconds=hot_eta_seconds, eta_seconds=9000)
+        assert progress.state == state
+        assert ("; the hot set will be warm in 20 s, the rest follows" in progress.text) is (state == "hot")
+
+    def test_a_replica_that_serves_on_its_hot_set_waits_for_all_of_it(self) -> None:
+        progress = reported(world(prewarm=HOT), "serving", hot_eta_seconds=1.0, eta_seconds=9000)
+        assert progress.state == "running"
+
+    def test_an_engine_that_died_with_little_left_is_started_again_before_a_database_is(self) -> None:
+        progress = reported(world(), "database", state="dead", hot_eta_seconds=1.0, eta_seconds=9000)
+        assert progress.state == "dead"
+
     def test_a_warm_hot_set_is_not_enough_by_itself(self) -> None:
         assert reported(world(), hot_warm_seconds=12.5, eta_seconds=900).state == "running"
 
