@@ -142,18 +142,15 @@ def test_cold_blocks_are_found_beside_an_applier_and_warm_ones_are_called_warm(
 
 
 @pytest.mark.parametrize("place", [VolumeLimits(throughput_mib_per_s=20)], indirect=True)
-def test_an_engine_that_an_applier_waits_behind_holds_back_and_says_so(host: Host, place: Path) -> None:
+def test_an_engine_that_an_applier_waits_behind_holds_back_and_says_so(
+    host: Host, place: Path, capsys: Capture
+) -> None:
     """Eight blocks under way take 200 ms of such a volume, and each page of the applier waits behind them."""
-    child = engine(host, "--method", "used")
-    try:
-        await_reading(host, child)
-        with at_work(host, place):
-            said, _ = child.communicate(timeout=120)
-    finally:
-        child.kill()
-    result = json.loads(said.splitlines()[-1])
+    warmed_in_part(host)
+    with at_work(host, place):
+        result = host.call(capsys, "prewarm", *COMMON, "--method", "used")
     assert result["state"] == "done"
-    assert result["room_left"].startswith("data: held back for ")
+    assert result["room_left"].startswith("data: held back for "), result
     [volume] = result["volumes"]
     assert volume["room"]["held_seconds"] >= 1
     assert volume["room"]["await_slowest_ms"] > 2 * volume["room"]["await_alone_ms"]
