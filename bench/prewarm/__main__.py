@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from peaker_host.blocks.ranges import total
 from rich.console import Console
 
+from bench.prewarm import beside
 from bench.prewarm.cold_volumes import BLOCK, ROOT, Content, Laboratory
 from bench.prewarm.database import (
     Database,
@@ -33,6 +34,7 @@ from bench.prewarm.figures import (
     PROVISIONED_MIB_PER_S,
     Figures,
     at_most,
+    beside_figures,
     cpu_figures,
     database_figures,
     direct_fill_figures,
@@ -46,6 +48,7 @@ from bench.prewarm.knee import knee_errors, samples_rightly_diagnosed
 from bench.prewarm.methods import ONE_AT_A_TIME, Warming, warm
 from bench.prewarm.scope import FULL, HEADLINE, HEADLINE_METHODS, QUICK, Scope
 from bench.prewarm.tables import (
+    print_beside,
     print_cpu,
     print_database,
     print_figures,
@@ -194,6 +197,12 @@ def _direct_fill(bench: Bench) -> Figures:
     return direct_fill_figures(fills, lazily)
 
 
+def _beside(bench: Bench) -> Figures:
+    found, idle = beside.measure(bench.scope.repeats, bench.say)
+    print_beside(bench.console, found)
+    return beside_figures(found, idle)
+
+
 def _samples(bench: Bench) -> Figures:
     right, samples = samples_rightly_diagnosed()
     return {"recorded iostat samples rightly diagnosed": figure_of(right, f"{samples}", right == samples)}
@@ -205,6 +214,7 @@ PARTS: dict[str, Callable[[Bench], Figures]] = {
     "ratios": _ratios,
     "knee": _knee,
     "kills": _kills,
+    "beside": _beside,
     "fill": _direct_fill,
     "verdicts": _verdicts,
     "database": _mysql,

@@ -11,7 +11,6 @@ pool: reads come from the volume. The snapshot is taken of a running server unde
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import statistics
 import subprocess
@@ -19,6 +18,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from peaker.domain.host_results import PrewarmReport
+from peaker.domain.storage.prewarm_progress import is_hot_by_next_look
 
 from bench.prewarm.cold_volumes import GIB, MIB, ROOT, STATE, UNLIMITED, Laboratory, Restored
 from bench.prewarm.methods import EngineHost, fio_line, start
@@ -29,14 +31,14 @@ from localcloud.hosts.images import MYSQL_IMAGE_ID, ensure_image
 Say = Callable[[str], None]
 IMAGES = ROOT / ".localcloud" / "images"
 NETWORK = NetworkPlan(bridge="pkrbench0", cidr="10.91.0.0/16")
-FEW = ", few clients"
+FEW, MANY = ", few clients", ", many clients"
 STRATEGIES = (
     *("warm volume", "hot first", "used first", "no prewarm", "fio first"),
-    *(f"{kind}{FEW}" for kind in ("hot first", "no prewarm")),
+    *(f"{kind}{clients}" for clients in (FEW, MANY) for kind in ("hot first", "no prewarm")),
 )
 CLIENTS = 8
-# As many as a replica has whose share of the connections is still ramped up: then its own reads warm it slowly.
-FEW_CLIENTS = 2
+# Few: as a replica has whose share of the connections is still ramped up, so that its own reads warm it slowly.
+CLIENTS_OF = {"": CLIENTS, FEW: 2, MANY: 32}
 BACKGROUND_MIB_PER_S = 32
 SHARE_OF_WARM = 0.9
 _SECONDS_IN_A_ROW = 3
@@ -130,8 +132,8 @@ class DatabaseBench:
 
     def measure(self, database: Database, strategy: str, say: Say) -> TimeToWarmReads:
         """Restore, do what the strategy says, start MySQL, read until the rate is that of a warm volume."""
-        kind, few, _ = strategy.partition(FEW)
-        clients = FEW_CLIENTS if few else CLIENTS
+        kind, comma, clients_named = strategy.partition(",")
+        clients = CLIENTS_OF[comma + clients_named]
         limits = _warm_limits() if kind == "warm volume" else VolumeLimits()
         with contextlib.ExitStack() as stack:
             instance_id, address = stack.enter_context(self._host(()))
@@ -245,7 +247,7 @@ def _warm_limits() -> VolumeLimits:
 
 
 def _await_engine(host: EngineHost, engine: subprocess.Popen[str], until_hot: bool) -> None:
-    """Until the hot set is warm, or until the engine has ended."""
+    """Until the workflow would let a database start, or until the engine has ended."""
     while engine.poll() is None:
         if until_hot and _says_hot(host):
             return
@@ -256,10 +258,12 @@ def _await_engine(host: EngineHost, engine: subprocess.Popen[str], until_hot: bo
 
 
 def _says_hot(host: EngineHost) -> bool:
+    """As ReportPrewarm decides it."""
     try:
-        return json.loads(host.progress_path.read_text())["hot_warm_seconds"] is not None
+        report = PrewarmReport.model_validate_json(host.progress_path.read_text())
     except (FileNotFoundError, ValueError):
         return False
+    return is_hot_by_next_look(report)
 
 
 def _end(engine: subprocess.Popen[str]) -> None:

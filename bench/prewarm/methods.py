@@ -47,7 +47,10 @@ class Warming:
 class EngineHost:
     """A host directory of its own per volume, so that several engines run on one machine."""
 
-    def __init__(self, volumes: Sequence[Restored], filesystem: str) -> None:
+    def __init__(
+        self, volumes: Sequence[Restored], filesystem: str, mount_points: Path = Path("/var/lib")
+    ) -> None:
+        """Each volume belongs in a folder of `mount_points`, volume0 and on; nothing is mounted here."""
         self.root = STATE / f"host-{volumes[0].volume_id}"
         (self.root / "by-id").mkdir(parents=True)
         self._settings = {"state_dir": str(self.root / "state"), "by_id_dir": str(self.root / "by-id")}
@@ -61,7 +64,7 @@ class EngineHost:
                     "name": f"volume{index}",
                     "volume_id": volume.volume_id,
                     "device": "/dev/sdf",
-                    "mount_point": f"/var/lib/volume{index}",
+                    "mount_point": f"{mount_points}/volume{index}",
                     "filesystem": filesystem,
                 }
                 for index, volume in enumerate(volumes)

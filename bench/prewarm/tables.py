@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from bench.prewarm.beside import READERS, Beside
 from bench.prewarm.cold_volumes import MIB
 from bench.prewarm.database import (
     BACKGROUND_MIB_PER_S,
-    CLIENTS,
-    FEW_CLIENTS,
+    CLIENTS_OF,
+    FEW,
+    MANY,
     TimeToWarmReads,
 )
 from bench.prewarm.direct_fill import THROUGHPUT_MIB_PER_S, Filled, Ready
@@ -76,8 +78,8 @@ def print_knee(console: Console, errors: Sequence[KneeError]) -> None:
 
 def print_database(console: Console, scope: Scope, times: Mapping[str, Sequence[TimeToWarmReads]]) -> None:
     table = _table(
-        f"From volume creation, {scope.table_gib:g} GiB table, hot tenth, {CLIENTS} clients (few: {FEW_CLIENTS}), "
-        f"background {BACKGROUND_MIB_PER_S} MiB/s (seconds)",
+        f"From volume creation, {scope.table_gib:g} GiB table, hot tenth, {CLIENTS_OF['']} clients "
+        f"(few: {CLIENTS_OF[FEW]}, many: {CLIENTS_OF[MANY]}), background {BACKGROUND_MIB_PER_S} MiB/s (seconds)",
         "strategy", "runs", "MySQL may start", "it answers", "90 % of warm reads", "least", "most", "warm reads/s",
     )  # fmt: skip
     for name, found in times.items():
@@ -107,6 +109,19 @@ def print_fills(console: Console, fills: Sequence[Filled], lazily: Mapping[str, 
         every = statistics.median(one.all_seconds for one in found)
         shown = (f"{one:.1f}" for one in (statistics.median(hot), min(hot), max(hot), every))
         table.add_row(name, str(len(found)), *shown)
+    console.print(table)
+
+
+def print_beside(console: Console, found: Mapping[str, Sequence[Beside]]) -> None:
+    table = _table(
+        f"{READERS} readers of warm pages beside the engine",
+        *("volume", "reads/s alone", "beside", "kept", "engine MiB/s alone", "beside", "kept"),
+    )
+    for name, runs in found.items():
+        for one in runs:
+            reads = (f"{one.reads_alone:.0f}", f"{one.reads_beside:.0f}", f"{one.reads_kept:.2f}")
+            engine = (f"{one.engine_alone:.1f}", f"{one.engine_beside:.1f}", f"{one.engine_kept:.2f}")
+            table.add_row(name, *reads, *engine)
     console.print(table)
 
 

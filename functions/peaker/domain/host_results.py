@@ -56,6 +56,7 @@ class PrewarmReport(HostResult):
     hot_warm_seconds: Seconds | None = None
     hot_eta_seconds: Seconds | None = None
     hot_unknown: str = ""
+    room_left: str = ""
     used_warm_seconds: Seconds | None = None
     samples: list[tuple[Seconds, Seconds, Amount, Amount, Seconds | None]] = []
     message: str | None = None

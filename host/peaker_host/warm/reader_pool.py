@@ -21,8 +21,10 @@ MAX_DEPTH = 64
 START_DEPTH = 8
 LARGEST_READ_BLOCKS = 4
 _BLOCKS_PER_READ_FROM_BYTES_PER_S = ((500e6, LARGEST_READ_BLOCKS), (250e6, 2))
-# On a volume of 125 MiB/s a database's read waits 1 ms behind one of these, 4 ms behind a whole block.
-_LIMITED_READ_BYTES = 128 * 1024
+# What a database's read waits for behind one of these, on a volume of the limit's rate; a device takes 256 KiB at once.
+_LIMITED_READ_SECONDS = 0.001
+_SMALLEST_LIMITED_READ, _LARGEST_LIMITED_READ = 128 * 1024, 512 * 1024
+_BURST_SECONDS = 0.25
 _TRIES = 4
 _RETRY_SECONDS = 0.25
 _WINDOW_SECONDS = 0.5
@@ -44,9 +46,10 @@ class FailedRange:
 
 @dataclass
 class PoolProgress:
-    """What one pool has done so far; only the pool writes it."""
+    """What one pool has done so far; only the pool writes it. `bytes_delivered` has parts of requests under way too."""
 
     bytes_read: int = 0
+    bytes_delivered: int = 0
     blocks_read: int = 0
     retries: int = 0
     depth: int = START_DEPTH
@@ -112,10 +115,14 @@ class DepthController:
 
 
 class RateLimiter:
-    """A token bucket in bytes that holds a quarter of a second's worth. Zero or None means no limit."""
+    """A token bucket in bytes that holds a quarter of a second's worth, or what is said with a change of the limit.
+
+    Zero or None means no limit.
+    """
 
     def __init__(self, bytes_per_second: Optional[float]) -> None:
         self._rate = bytes_per_second or 0.0
+        self._burst_seconds = _BURST_SECONDS
         self._lock = threading.Lock()
         self._next = time.monotonic()
 
@@ -124,19 +131,28 @@ class RateLimiter:
         """True when there is a limit at all."""
         return self._rate > 0
 
-    def change(self, bytes_per_second: Optional[float]) -> None:
+    @property
+    def bytes_per_read(self) -> int:
+        """How much is asked for at once under the limit: about a millisecond's worth, a power of two."""
+        wanted, size = self._rate * _LIMITED_READ_SECONDS, _SMALLEST_LIMITED_READ
+        while size < min(wanted, _LARGEST_LIMITED_READ):
+            size *= 2
+        return size
+
+    def change(self, bytes_per_second: Optional[float], burst_seconds: float = _BURST_SECONDS) -> None:
         """Another limit from now on; waits that have begun keep theirs."""
         with self._lock:
             self._rate = bytes_per_second or 0.0
+            self._burst_seconds = burst_seconds
             self._next = time.monotonic()
 
     def take(self, amount: int, stopped: threading.Event) -> None:
         """Wait until `amount` bytes may be read, or until the pool is stopped."""
-        if self._rate <= 0:
-            return
         with self._lock:
+            if self._rate <= 0:
+                return
             now = time.monotonic()
-            self._next = max(self._next, now - 0.25) + amount / self._rate
+            self._next = max(self._next, now - self._burst_seconds) + amount / self._rate
             wait = self._next - now
         if wait > 0:
             stopped.wait(wait)
@@ -169,6 +185,7 @@ class ReaderPool:
         self._controller = DepthController(depth_found_before)
         self._requests: Iterator[Request] = iter(())
         self._exhausted = False
+        self._readers_held: Optional[float] = None
         self._threads: List[threading.Thread] = []
         self._crash: Optional[BaseException] = None
         self.progress = progress or PoolProgress(tier_blocks=[0] * tiers)
@@ -182,6 +199,10 @@ class ReaderPool:
     def blocks_per_read(self) -> int:
         """How large requests should be now; for `requests_of`."""
         return self.progress.blocks_per_read
+
+    def hold_readers(self, times: Optional[float]) -> None:
+        """Under a limit, so many times the readers that the device has rewarded; None for those that are there."""
+        self._readers_held = times
 
     def run(self, requests: Iterable[Request]) -> None:
         """Read everything, or return early when stopped. Failed ranges are in `progress.failed`."""
@@ -214,6 +235,8 @@ class ReaderPool:
             self.progress.blocks_per_read = blocks_per_read(rate, self.progress.blocks_per_read)
             if not self._limiter.limited:
                 self._grow(self._controller.observe(rate))
+            elif self._readers_held is not None:
+                self._grow(min(MAX_DEPTH, round(self.best_depth * self._readers_held)))
             window_start, window_bytes = now, done
 
     def _grow(self, depth: int) -> None:
@@ -271,12 +294,14 @@ class ReaderPool:
 
     def _read_in_pieces(self, view: memoryview, offset: int, length: int) -> bool:
         """Under a limit somebody else may wait behind each request: small ones, evenly spaced. False when stopped."""
-        for start in range(0, length, _LIMITED_READ_BYTES):
-            piece = min(_LIMITED_READ_BYTES, length - start)
+        start = 0
+        while start < length:
+            piece = min(self._limiter.bytes_per_read, length - start)
             self._limiter.take(piece, self._stop)
             if self._stop.is_set():
                 return False
             self._read_fully(view[start : start + piece], offset + start, piece)
+            start += piece
         return True
 
     def _read_one_again(self, view: memoryview, tier: int, block: int) -> None:
@@ -305,6 +330,8 @@ class ReaderPool:
             if got == 0:
                 raise OSError(5, "the device ended before its size")
             done += got
+        with self._lock:
+            self.progress.bytes_delivered += length
 
     def _finish(self, tier: int, first: int, count: int, length: int) -> None:
         self._on_read(first, count)

@@ -11,7 +11,7 @@ import json
 import os
 import resource
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from peaker_host.machine.errors import HostError, UnreadableFile
 from peaker_host.machine.files import read_json, write_json
@@ -132,6 +132,7 @@ class RunRecord:
             "hot_warm_seconds": self._hot_warm_seconds,
             "hot_eta_seconds": self._hot_eta(rates),
             "hot_unknown": self._hot_unknown,
+            "room_left": "; ".join(f"{name}: {told}" for name, told in self._rooms_left() if told),
             "used_warm_seconds": self._used_warm_seconds,
             "planning_seconds": self._planning_seconds,
             "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
@@ -139,6 +140,9 @@ class RunRecord:
             "depths": self._depths_found(),
             "volumes": [work.progress(self._await_cold_ms(work.volume_id)) for work in works],
         }
+
+    def _rooms_left(self) -> List[Tuple[str, str]]:
+        return [(work.planned.member.name, work.room.told()) for work in self._works]
 
     def _note_ends(self, elapsed_seconds: float) -> None:
         """When the urgent tiers of every volume were read, and when all but the remainder."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from typing import Any, Dict, Iterator, Optional
 
+from peaker_host.beside.leaving_room import LeavingRoom
+from peaker_host.beside.looks import VolumeLooks
+from peaker_host.beside.room import Room
 from peaker_host.blocks.ranges import total
 from peaker_host.machine.devices import mount_points
 from peaker_host.machine.proven import is_proven
@@ -17,6 +21,8 @@ from peaker_host.warm.reading_orders import REMAINDER, URGENT_TIERS
 from peaker_host.warm.request import PrewarmRequest
 
 _REMAINDER_READERS = 2
+# What a late reader may catch up on is a burst that a database waits behind.
+_HELD_BURST_SECONDS = 0.02
 _DATABASE_POLL_SECONDS = 1.0
 # A replica that is not at work a day after its volumes were warm will not be.
 _DATABASE_WAIT_SECONDS = 86400.0
@@ -47,6 +53,7 @@ class VolumeWork:
         ]
         self._tier_blocks = [total(tier.ranges) for tier in planned.tiers]
         self.mean_rate = MeanRate(time.monotonic())
+        self.room = LeavingRoom(self._looks(), self._hold)
 
     @property
     def volume_id(self) -> str:
@@ -76,7 +83,13 @@ class VolumeWork:
 
     def warm(self) -> None:
         """Read every tier; returns early when told to stop."""
-        self.pool.run(self._requests(remainder=False))
+        request = self._request
+        if request.rate_limit_mib_per_s or request.background_rate_mib_per_s:
+            # Somebody has said what is left to the database.
+            self.pool.run(self._requests(remainder=False))
+        else:
+            with self.room.left(self.planned.journal.done.ranges()):
+                self.pool.run(self._requests(remainder=False))
         if self.planned.tiers[-1].name == REMAINDER:
             self._warm_remainder()
 
@@ -100,7 +113,20 @@ class VolumeWork:
             ],
             "map_unreadable": self.planned.note,
             "await_cold_ms": await_cold_ms,
+            "room": self.room.progress(),
         }
+
+    def _looks(self) -> VolumeLooks:
+        return VolumeLooks(
+            self.planned.device,
+            self._is_mounted,
+            lambda: self.pool.progress.bytes_delivered,
+            random.SystemRandom(),
+        )
+
+    def _hold(self, room: Room) -> None:
+        self.pool.hold_readers(room.readers)
+        self._limiter.change(room.bytes_per_s, _HELD_BURST_SECONDS)
 
     def _warm_remainder(self) -> None:
         """Behind the database that is at work on the volume by then, slowly: the first write into a block is fast."""
@@ -139,8 +165,10 @@ class VolumeWork:
         return True
 
     def _is_at_work(self) -> bool:
-        mounted = self.planned.member.mount_point in mount_points(self.planned.top)
-        return mounted and is_proven(self._settings, self._request.run_id)
+        return self._is_mounted() and is_proven(self._settings, self._request.run_id)
+
+    def _is_mounted(self) -> bool:
+        return self.planned.member.mount_point in mount_points(self.planned.top)
 
     def _requests(self, remainder: bool) -> Iterator[Request]:
         """What is left to be read, in order; slows down where the tiers stop being urgent."""

@@ -31,11 +31,12 @@ COMMON = ("--run-id", RUN_ID)
 
 
 @pytest.fixture
-def place(host: Host, capsys: Capture, tmp_path: Path) -> Iterator[Path]:
+def place(host: Host, capsys: Capture, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """Where a cold volume belongs, which is assembled and not mounted. Its snapshot holds a deleted file besides."""
     with ColdBlockStore(tmp_path / "store", pool_bytes=8 << 30) as store:
         fill(store, tmp_path / "m")
-        store.create_volume(VOLUME, 1024 * MIB, VolumeLimits(), "snap-1")
+        limits = getattr(request, "param", VolumeLimits())
+        store.create_volume(VOLUME, 1024 * MIB, limits, "snap-1")
         device = store.attach(VOLUME).path
         host.link(VOLUME, device)
         place = tmp_path / "place"
@@ -138,6 +139,21 @@ def test_cold_blocks_are_found_beside_an_applier_and_warm_ones_are_called_warm(
         warm = proved(host, capsys)
         assert (warm["verdict"], warm["mounted"]) == ("warm", True), warm
     assert is_proven(host.settings, RUN_ID)
+
+
+@pytest.mark.parametrize("place", [VolumeLimits(throughput_mib_per_s=20)], indirect=True)
+def test_an_engine_that_an_applier_waits_behind_holds_back_and_says_so(
+    host: Host, place: Path, capsys: Capture
+) -> None:
+    """Eight blocks under way take 200 ms of such a volume, and each page of the applier waits behind them."""
+    warmed_in_part(host)
+    with at_work(host, place):
+        result = host.call(capsys, "prewarm", *COMMON, "--method", "used")
+    assert result["state"] == "done"
+    assert result["room_left"].startswith("data: held back for "), result
+    [volume] = result["volumes"]
+    assert volume["room"]["held_seconds"] >= 1
+    assert volume["room"]["await_slowest_ms"] > 2 * volume["room"]["await_alone_ms"]
 
 
 def test_what_the_database_has_taken_since_is_not_what_must_be_warm(

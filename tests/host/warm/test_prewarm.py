@@ -82,6 +82,7 @@ def test_used_reads_every_used_block_once_and_little_else(host: Host, capsys: Ca
     before = sectors_read(volume)
     result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "used")
     assert result["state"] == "done"
+    assert result["room_left"] == "", "no database is at work"
     assert result["blocks_done"] == result["blocks_total"] == total(used)
     assert journal_ranges(host, volume) == used
     device_bytes = (sectors_read(volume) - before) * 512

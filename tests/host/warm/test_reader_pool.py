@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from peaker_host.blocks.ranges import BLOCK_BYTES
@@ -75,6 +76,60 @@ def test_a_changed_rate_limit_holds_from_then_on() -> None:
     for _ in range(6):
         limiter.take(1_000_000, stop)
     assert 0.3 <= time.monotonic() - started < 1.2
+
+
+def test_reads_under_a_limit_are_a_millisecond_s_worth_and_no_larger_than_a_block() -> None:
+    sizes = [RateLimiter(mib * 1024 * 1024).bytes_per_read // 1024 for mib in (8, 100, 200, 400, 2000)]
+    assert sizes == [128, 128, 256, 512, 512]
+
+
+def test_a_limit_that_goes_while_readers_wait_for_their_turn_ends_no_reader(file: Path) -> None:
+    """What was decided for a database changes under way, from a thread of its own."""
+    limiter = RateLimiter(50e6)
+    seen: list[int] = []
+
+    def one_read(first: int, count: int) -> None:
+        seen.append(first)
+        limiter.change(None if len(seen) % 2 else 50e6, 0.02)
+
+    pool = ReaderPool(str(file), 8 * BLOCK_BYTES, 1, limiter, one_read, threading.Event())
+    pool.run([(0, block, 1) for block in range(8)])
+    assert sorted(seen) == list(range(8))
+    assert pool.progress.bytes_delivered == pool.progress.bytes_read == 8 * BLOCK_BYTES
+
+
+def test_readers_that_are_asked_for_under_a_limit_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No read ends before twice as many are under way as the pool began with."""
+    path = tmp_path / "larger"
+    path.write_bytes(b"\0" * 16 * BLOCK_BYTES)
+    together, real = threading.Barrier(16), os.preadv
+
+    def preadv(*arguments: Any) -> int:
+        together.wait(30)
+        return real(*arguments)
+
+    monkeypatch.setattr("peaker_host.warm.reader_pool.os.preadv", preadv)
+    monkeypatch.setattr("peaker_host.warm.reader_pool._WINDOW_SECONDS", 0.01)
+    pool = ReaderPool(str(path), 16 * BLOCK_BYTES, 1, RateLimiter(1e9), lambda *_: None, threading.Event())
+    pool.hold_readers(2.0)
+    pool.run([(0, block, 1) for block in range(16)])
+    assert (pool.progress.blocks_read, pool.progress.depth, pool.best_depth) == (16, 16, 8)
+
+
+def test_a_burst_is_as_long_as_was_said_with_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("peaker_host.warm.reader_pool.time.monotonic", lambda: now[0])
+    waits: list[float] = []
+    stopped = threading.Event()
+    monkeypatch.setattr(stopped, "wait", waits.append)
+    limiter = RateLimiter(10e6)
+    limiter.change(10e6, 0.02)
+    now[0] += 60
+    for _ in range(4):
+        limiter.take(100_000, stopped)
+    assert waits == [pytest.approx(0.01), pytest.approx(0.02)]
 
 
 def test_requests_are_whole_blocks_at_most_two_and_skip_what_is_done() -> None:

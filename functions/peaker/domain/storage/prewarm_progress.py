@@ -25,6 +25,17 @@ def remaining_seconds(serve_when: ServeWhen, report: PrewarmReport) -> float | N
     return report.eta_seconds
 
 
+def is_hot_by_next_look(report: PrewarmReport) -> bool:
+    """Whether the hot set is warm, or will be before another look could say so. False where the time is not known.
+
+    A database that starts meanwhile loses nothing: the engine reads on beside it. Waiting would cost more than the
+    reads that still find a block cold, and more than a small hot set takes whose own readers warm it.
+    """
+    if report.hot_warm_seconds is not None:
+        return True
+    return report.hot_eta_seconds is not None and report.hot_eta_seconds <= SHORTEST_PAUSE_SECONDS
+
+
 def pause_seconds(eta_seconds: float | None, elapsed_seconds: float | None = None) -> int:
     """A quarter of the remaining time, or a hundredth of the time that has passed if that is more, within the limits.
 

@@ -9,7 +9,12 @@ from peaker.domain.host_results import PrewarmReport, typed
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.run import Measurement, PrewarmStep, StepInput, Summary
-from peaker.domain.storage.prewarm_progress import ServeWhen, pause_seconds, remaining_seconds
+from peaker.domain.storage.prewarm_progress import (
+    ServeWhen,
+    is_hot_by_next_look,
+    pause_seconds,
+    remaining_seconds,
+)
 from peaker.ports import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_build, host_id
@@ -23,7 +28,8 @@ MISSED_BY = "deadline_missed_by_seconds"
 
 
 class PrewarmProgress(Summary):
-    """What the child workflow decides on. `hot`: the hot set is warm, and that is what is waited for."""
+    """What the child workflow decides on. `hot`: the hot set is warm, and that is what is waited for; or it will be
+    before the next look, and a database is to start."""
 
     state: Literal["running", "hot", "done", "dead"]
     pause_seconds: int
@@ -32,7 +38,8 @@ class PrewarmProgress(Summary):
 def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
     """Raises PrewarmFailed when the engine gave up, PrewarmDeadlineExceeded when time is up or will not do.
 
-    A database may start on the hot and recovery blocks; where nobody knows what is hot it starts when all is warm.
+    A database may start on the hot and recovery blocks, and while the last of them are read; where nobody knows what is
+    hot it starts when all is warm.
     """
     serve_when = approved_build(ports, step).prewarm.serve_when
     waits_for: ServeWhen = "hot" if step.until == "database" else serve_when
@@ -43,6 +50,8 @@ def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
     )
     report = typed("report_prewarm", PrewarmReport, numbers)
     state = _state(waits_for, report, instance_id)
+    if state == "running" and step.until == "database" and is_hot_by_next_look(report):
+        state = "hot"
     missed_by = None
     if state in ("running", "dead"):
         left = remaining_seconds(serve_when, report)
@@ -142,8 +151,11 @@ def _minutes(seconds: float) -> int:
 def _text(state: str, report: PrewarmReport) -> str:
     blocks = f"{report.blocks_done} of {report.blocks_total} blocks"
     rate = "" if report.rate_mib_per_s is None else f" at {report.rate_mib_per_s:.0f} MiB/s"
-    rest = "; the hot set is warm, the rest follows" if state == "hot" else ""
+    hot_in = report.hot_eta_seconds if report.hot_warm_seconds is None else None
+    hot = "is warm" if hot_in is None else f"will be warm in {hot_in:.0f} s"
+    rest = f"; the hot set {hot}, the rest follows" if state == "hot" else ""
     if state == "done" and report.state == "running":
         rest = "; all that is used is warm, the rest of the snapshot follows behind the database"
     unknown = f"; {report.hot_unknown}" if report.hot_unknown else ""
-    return f"{state}: {blocks}{rate}{rest}{unknown}"
+    room = f"; room left to the database: {report.room_left}" if report.room_left else ""
+    return f"{state}: {blocks}{rate}{rest}{unknown}{room}"

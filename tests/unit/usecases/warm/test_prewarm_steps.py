@@ -176,6 +176,25 @@ class TestServeWhen:
         assert progress.state == "hot"
         assert "the rest follows" in progress.text
 
+    @pytest.mark.parametrize(
+        ("hot_eta_seconds", "state"), [(20.0, "hot"), (20.1, "running"), (None, "running")]
+    )
+    def test_a_database_starts_while_the_last_hot_blocks_are_read(
+        self, hot_eta_seconds: float | None, state: str
+    ) -> None:
+        """Another look would come no sooner than they are warm."""
+        progress = reported(world(), "database", hot_eta_seconds=hot_eta_seconds, eta_seconds=9000)
+        assert progress.state == state
+        assert ("; the hot set will be warm in 20 s, the rest follows" in progress.text) is (state == "hot")
+
+    def test_a_replica_that_serves_on_its_hot_set_waits_for_all_of_it(self) -> None:
+        progress = reported(world(prewarm=HOT), "serving", hot_eta_seconds=1.0, eta_seconds=9000)
+        assert progress.state == "running"
+
+    def test_an_engine_that_died_with_little_left_is_started_again_before_a_database_is(self) -> None:
+        progress = reported(world(), "database", state="dead", hot_eta_seconds=1.0, eta_seconds=9000)
+        assert progress.state == "dead"
+
     def test_a_warm_hot_set_is_not_enough_by_itself(self) -> None:
         assert reported(world(), hot_warm_seconds=12.5, eta_seconds=900).state == "running"
 
@@ -190,6 +209,13 @@ class TestServeWhen:
     def test_a_missing_page_list_is_said(self) -> None:
         said = reported(world(), hot_unknown="no volume holds a page list", eta_seconds=9).text
         assert "no volume holds a page list" in said
+
+    def test_the_room_that_the_engine_leaves_a_database_is_said_with_its_numbers(self) -> None:
+        left = (
+            "data: held back for 9 s (100 of 125 MiB/s: a warm read takes 1.7 ms, 1.0 ms without the engine)"
+        )
+        assert f"; room left to the database: {left}" in reported(world(), room_left=left, eta_seconds=9).text
+        assert "room left" not in reported(world(), eta_seconds=9).text
 
     def test_the_pause_follows_the_hot_set(self) -> None:
         assert reported(world(prewarm=HOT), hot_eta_seconds=1000, eta_seconds=1200).pause_seconds == 250
