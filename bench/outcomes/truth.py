@@ -211,8 +211,8 @@ def drawn(kind: Kind, dice: random.Random) -> Truth:
         planning_seconds=5 + 10 * used / (1024 * GIB) * spread(dice, 0.4),
         proof_seconds=dice.uniform(60, 260),
         recovery_seconds=dice.uniform(10, 240),
-        apply_speed=1 + 3 * spread(dice, 0.5),
-        cold_apply=dice.uniform(0.4, 1.0),
+        apply_speed=1 + max(1.5, 3 * spread(dice, 0.5)),
+        cold_apply=dice.uniform(0.6, 1.0),
         pool_bytes=0.7 * memory * dice.uniform(0.6, 1.0),
         pool_mib_per_s=300 * spread(dice, 0.5),
     )

@@ -9,9 +9,11 @@ from datetime import datetime
 from statistics import median
 
 from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, PastSteps, VolumeToHydrate
+from peaker.domain.reading import Unknown
 from peaker.domain.replicas.donor import choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Snapshot
+from peaker.domain.storage.io_findings import InstancePromise
 from peaker.domain.storage.snapshot_sets import ExpectedCopy, expected_copy, newest_completed
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
@@ -19,6 +21,8 @@ from peaker_contract.errors import PeakerError
 
 GIB = 1024.0**3
 HEALTH_CHECKS_SECONDS = 60.0
+# MySQL manual, "Enabling Automatic InnoDB Configuration for a Dedicated MySQL Server": above 4 GB of memory.
+POOL_SHARE_OF_MEMORY = 0.75
 
 
 def lead_time_inputs(
@@ -26,9 +30,11 @@ def lead_time_inputs(
     fleet: FleetState | None,
     past: PastSteps,
     snapshots: SnapshotHistory | None = None,
+    promise: InstancePromise | Unknown | None = None,
 ) -> LeadTimeInputs:
     """What the lead time depends on: the bytes of the last prewarm, else what the donor's snapshots hold, else
-    the sizes of a replica's volumes.
+    the sizes of a replica's volumes; and the pages of the last donor's buffer pool, else what `promise`, the instance
+    type's, has room for.
 
     Without the snapshots of the donor's volumes all that is used is taken to be copied.
     """
@@ -48,11 +54,18 @@ def lead_time_inputs(
         for volume in settings.volumes
     )
     used = sum(sizes.get(volume.name, 0.0) for volume in settings.volumes) * share
-    copy = ExpectedCopy(used, "full copy") if snapshots is None else snapshots.expected_copy(used, past)
+    full = ExpectedCopy(used, used, "full copy")
+    copy = full if snapshots is None else snapshots.expected_copy(used, past)
+    widest = max((one.data_bytes for one in volumes), default=0.0)
     late = float(settings.read_endpoint.clients_follow_within_seconds)
     return LeadTimeInputs(
         volumes=volumes,
         snapshot_copied_bytes=copy.copied_bytes,
+        snapshot_most_bytes=copy.most_bytes,
+        snapshot_widest_share=widest / total
+        if (total := sum(one.data_bytes for one in volumes)) > 0
+        else 1.0,
+        buffer_pool_bytes=_pool_bytes(past, promise),
         snapshot_basis=copy.basis,
         hydration=Hydration.PROVISIONED_RATE if rate else Hydration.DEFAULT,
         hot_share=_hot_share(settings, past),
@@ -62,6 +75,15 @@ def lead_time_inputs(
         ramp_seconds=len(settings.ramp.shares) * (settings.ramp_step_seconds + settings.ramp.window_seconds)
         + late,
     )
+
+
+def _pool_bytes(past: PastSteps, promise: InstancePromise | Unknown | None) -> float:
+    """0 where nobody has told, and the memory of the type is not known either."""
+    if past.pool_bytes:
+        return past.pool_bytes[-1]
+    if promise is None or isinstance(promise, Unknown) or promise.memory_mib is None:
+        return 0.0
+    return POOL_SHARE_OF_MEMORY * promise.memory_mib * MIB
 
 
 def _hot_share(settings: ClusterSettings, past: PastSteps) -> float:
@@ -91,7 +113,7 @@ class SnapshotHistory:
     def expected_copy(self, used_bytes: float, past: PastSteps) -> ExpectedCopy:
         """What a set of these volumes, which hold so much together, would copy now."""
         if not self.volumes:
-            return ExpectedCopy(used_bytes, "full copy: no donor is known")
+            return ExpectedCopy(used_bytes, used_bytes, "full copy: no donor is known")
         each = used_bytes / len(self.volumes)
         return expected_copy(
             dict.fromkeys(self.volumes.values(), each), self.snapshots, past.copies, self.now

@@ -117,12 +117,12 @@ def decided(
     """
     past = ports.past_runs.past_steps(settings.name)
     history = snapshot_history(ports, settings, fleet)
-    # What started the run has passed when it is planned.
-    inputs = replace(lead_time_inputs(settings, fleet, past, history), trigger_seconds=0.0)
-    prices = prices_for_plan(ports, settings)
-    lead = predict_lead_time(inputs, past)
     promises = {kind: instance_promise(ports, kind) for kind in settings.instance_types}
     promise = promises[settings.instance_type]
+    # What started the run has passed when it is planned.
+    inputs = replace(lead_time_inputs(settings, fleet, past, history, promise), trigger_seconds=0.0)
+    prices = prices_for_plan(ports, settings)
+    lead = predict_lead_time(inputs, past)
     build = _plan(ports, step, settings, fleet, [Way(lead_time=estimated(lead))], prices, promises)
     limit = initialization_rate_of_region(ports)
     ways: list[Way] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +13,11 @@ from peaker.domain.planning.lead_time import (
     LeadTimeInputs,
     PastSteps,
     VolumeToHydrate,
-    catch_up_seconds,
     hydration_seconds,
     predict_lead_time,
+    predict_return,
 )
+from peaker.domain.planning.learning.catching_up import catch_up_seconds
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 
 GIB = 1024 * MIB
@@ -194,10 +197,95 @@ def test_incremental_sets_teach_no_full_copy_to_be_quick() -> None:
     assert learned.p50_seconds == pytest.approx(60 + 1200, rel=0.05)
 
 
+def test_the_volumes_of_a_set_are_copied_side_by_side() -> None:
+    even = inputs(snapshot_copied_bytes=400.0 * GIB, snapshot_widest_share=0.25)
+    assert predict_lead_time(even).component("snapshot").p50_seconds == pytest.approx(60 + 1024)
+
+
+def test_what_may_have_to_be_copied_at_most_shows_in_the_p90_alone() -> None:
+    known = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB)).component("snapshot")
+    maybe = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB, snapshot_most_bytes=100.0 * GIB))
+    part = maybe.component("snapshot")
+    assert part.p50_seconds == known.p50_seconds
+    assert part.p90_seconds == pytest.approx(60 + 1024)
+
+
+def test_it_does_so_too_where_sets_were_measured() -> None:
+    past = PastSteps(copies=[CopiedBytes(60 + 12, 1.0 * GIB, 3600.0)] * 20)
+    most = {"snapshot_copied_bytes": 1.0 * GIB, "snapshot_most_bytes": 10.0 * GIB}
+    part = predict_lead_time(inputs(**most), past).component("snapshot")  # type: ignore[arg-type]
+    assert part.p50_seconds == pytest.approx(72, abs=1)
+    assert part.p90_seconds == pytest.approx(60 + 120, rel=0.05)
+
+
 def test_sets_of_before_their_bytes_were_measured_count_as_they_were() -> None:
     past = PastSteps({"CreateSnapshots": [10.0] * 20, "AwaitSnapshots": [290.0] * 20})
     learned = predict_lead_time(inputs(snapshot_copied_bytes=20.0 * GIB), past).component("snapshot")
     assert learned.p50_seconds == pytest.approx(300, abs=10)
+
+
+def test_the_catch_up_is_learned_as_a_speed_so_a_smaller_backlog_takes_less() -> None:
+    """An hour of catching up from three hours behind; now it is an hour and a half behind."""
+    past = PastSteps({"WaitForCatchUp": [3600.0] * 20}, apply_speeds=[4.0] * 20)
+    part = predict_lead_time(overlapping(1.0), past).component("catch_up")
+    assert part.p50_seconds == pytest.approx((1755 + 45 + 3600 + 30) / 3 - 120, rel=0.1)
+
+
+def test_slow_replicas_show_in_the_p90_of_the_catch_up() -> None:
+    even = PastSteps(apply_speeds=[4.0] * 10)
+    uneven = PastSteps(apply_speeds=[*[4.0] * 8, 2.0, 2.0])
+    first, second = (
+        predict_lead_time(overlapping(1.0), past).component("catch_up") for past in (even, uneven)
+    )
+    assert second.p50_seconds == first.p50_seconds
+    assert second.p90_seconds > first.p90_seconds
+
+
+def test_replicas_that_had_caught_up_before_anybody_looked_will_again() -> None:
+    past = PastSteps({"WaitForCatchUp": [5.0] * 20}, caught_up_waits=[5.0] * 20)
+    assert predict_lead_time(overlapping(1.0), past).component("catch_up").p50_seconds < 10
+
+
+def test_one_measured_run_does_not_make_a_time_certain() -> None:
+    """Usually it varies by as much as it takes; that one took four minutes does not say that the next one will."""
+    past = PastSteps({"StartDatabase": [240.0]})
+    part = predict_lead_time(inputs(), past).component("recovery")
+    assert part.p90_seconds > 1.5 * part.p50_seconds
+    often = predict_lead_time(inputs(), PastSteps({"StartDatabase": [240.0] * 20})).component("recovery")
+    assert often.p90_seconds < 1.2 * often.p50_seconds
+
+
+# --- returns -------------------------------------------------------------------------------------------------
+
+
+def test_returns_are_learned_from_returns() -> None:
+    """The copy of a build recovers for minutes; a database that was shut down starts in seconds."""
+    past = PastSteps(
+        {"StartDatabase": [200.0] * 20, "StartReplication": [4.0] * 20},
+        returned={"StartDatabase": [6.0] * 20, "StartReplication": [4.0] * 20},
+    )
+    assert predict_return(inputs(), 3600.0, past).component("recovery").p50_seconds == pytest.approx(
+        10, abs=2
+    )
+    assert predict_lead_time(inputs(), past).component("recovery").p50_seconds == pytest.approx(204, rel=0.05)
+
+
+def test_before_the_first_return_builds_teach_it() -> None:
+    past = PastSteps({"StartDatabase": [200.0] * 20, "StartReplication": [4.0] * 20})
+    assert predict_return(inputs(), 0.0, past).component("recovery").p50_seconds == pytest.approx(
+        204, rel=0.05
+    )
+
+
+def test_returns_replay_as_fast_as_returns_did() -> None:
+    """Nothing is read beside their appliers."""
+    past = PastSteps(apply_speeds=[2.0] * 20, return_speeds=[5.0] * 20)
+    assert predict_return(inputs(), 3600.0, past).component("catch_up").p50_seconds == pytest.approx(900.0)
+    builds = replace(past, return_speeds=())
+    assert predict_return(inputs(), 3600.0, builds).component("catch_up").p50_seconds == pytest.approx(3600.0)
+
+
+# --- parts ---------------------------------------------------------------------------------------------------
 
 
 def test_steps_of_one_part_are_added_run_by_run() -> None:
