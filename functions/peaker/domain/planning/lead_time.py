@@ -213,12 +213,11 @@ def measured_return_speed(past: PastSteps, otherwise: float) -> float:
 def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastSteps | None = None) -> LeadTime:
     """Until a parked replica serves that stopped `behind_seconds` ago: the parts that a return passes.
 
-    Nothing is hydrated and nothing proven anew. Each part is learned from past returns, and from builds where there are
-    none: a database that was shut down has nothing to recover. The catch-up is learned as a speed alone, because builds
-    were behind by less.
+    Nothing is hydrated and nothing proven anew. Each part is learned from past returns, most also from builds where
+    there are none. The catch-up is learned as a speed alone, because builds were behind by less.
     """
     history = past or PastSteps()
-    first = {part.name: part for part in _first_principles(inputs)}
+    first = {part.name: part for part in _first_principles(replace(inputs, redo_bytes=0.0))}
     names = (_TRIGGER, *(part for part in parts_of(Method.RETURN) if part != Part.CATCH_UP))
     parts = [_learned_return(first[name], history) for name in names]
     known = replace(inputs, apply_speed=measured_return_speed(history, inputs.apply_speed))
@@ -316,11 +315,14 @@ def _learned_catch_up(
 
 
 def _learned_return(part: Component, past: PastSteps) -> Component:
-    """The part as past returns have it; as builds have it where no return was measured."""
+    """The part as past returns have it; as builds have it where no return was measured.
+
+    No build teaches the recovery: its copy replays a log, and a database that was shut down has none to replay.
+    """
     if part.name == _TRIGGER:
         return part
     returned = _seconds_by_run(states_of(Part(part.name), method=Method.RETURN), past.returned)
-    return _draw(part, returned, "s") if returned else _learned(part, past)
+    return _draw(part, returned, "s") if returned or part.name == Part.RECOVERY else _learned(part, past)
 
 
 def _learned(part: Component, past: PastSteps) -> Component:

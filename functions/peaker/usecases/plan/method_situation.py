@@ -24,7 +24,7 @@ from peaker.domain.planning.methods.situation import (
     Situation,
 )
 from peaker.domain.planning.methods.timing import frame_of
-from peaker.domain.planning.parking import parked_seconds, returnable, why_expired
+from peaker.domain.planning.parking import parked_seconds, returnable, why_expired, why_too_far_behind
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.plan_decision import spread_zones
 from peaker.domain.planning.prices import PriceTable
@@ -86,6 +86,7 @@ def method_situation(
         rate_ceiling_mib_per_s=settings.initialization_rate_mib_per_s,
         rate_free_mib_per_s=rate_free(ports, limit, lead.p90_seconds),
         instance_mib_per_s=_baseline(promise),
+        instance_burst_mib_per_s=_burst(promise),
         local_zones=any(not re.fullmatch(rf"{re.escape(settings.region)}[a-z]", zone) for zone in zones),
         zone=zones[0] if zones else None,
         donor_zone=None if donor is None else donor.instance.zone,
@@ -131,7 +132,7 @@ def _reading_rates(
     if first.p50_seconds <= 0 or learned.p50_seconds <= 0 or not past.hydrated_bytes:
         return default, provisioned
     factor = learned.p50_seconds / first.p50_seconds
-    measured = ReadingRate(factor, max(0.0, learned.p90_seconds / learned.p50_seconds - 1))
+    measured = ReadingRate(factor, max(0.0, learned.p90_seconds / learned.p50_seconds - 1), measured=True)
     if inputs.hydration is Hydration.PROVISIONED_RATE:
         return default, measured
     return measured, provisioned
@@ -145,6 +146,14 @@ def _baseline(promise: InstancePromise | Unknown) -> Reading:
     return Known(promise.baseline_mib_per_s)
 
 
+def _burst(promise: InstancePromise | Unknown) -> Reading:
+    if isinstance(promise, Unknown):
+        return promise
+    if promise.maximum_mib_per_s is None:
+        return Unknown("EC2 names no burst of the type")
+    return Known(promise.maximum_mib_per_s)
+
+
 def _parked(
     ports: Ports,
     fleet: FleetState,
@@ -156,6 +165,8 @@ def _parked(
     found = []
     for one in returnable(fleet, ports.environment, now):
         back = predict_return(inputs, parked_seconds(one, now), past)
+        if why_too_far_behind(back) is not None:
+            continue
         hour = prices.instance_hour(one.instance.instance_type)
         usd = replace(hour, value=hour.value * back.p50_seconds / 3600) if isinstance(hour, Known) else hour
         found.append(ParkedReplica(one.instance_id, back.p50_seconds, back.p90_seconds, usd))

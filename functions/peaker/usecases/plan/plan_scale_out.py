@@ -144,7 +144,7 @@ def decided(
         )
         situation = beside(situation, taken, count - len(ways))
         ways.append(way_of(ports, fleet, situation, method, lead, inputs, past))
-    ways = admitted_ways(ports, limit, build, ways, count, unrated_way(situation, method, lead))
+    ways = admitted_ways(ports, limit, build, ways, count, unrated_way(situation, method, lead), past)
     plan = _plan(ports, step, settings, fleet, ways, prices, promises, count)
     checks = plan_checks(ports, settings, fleet, plan, past, prices, promise, limit)
     refused = [

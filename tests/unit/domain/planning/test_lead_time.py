@@ -270,11 +270,12 @@ def test_returns_are_learned_from_returns() -> None:
     assert predict_lead_time(inputs(), past).component("recovery").p50_seconds == pytest.approx(204, rel=0.05)
 
 
-def test_before_the_first_return_builds_teach_it() -> None:
-    past = PastSteps({"StartDatabase": [200.0] * 20, "StartReplication": [4.0] * 20})
-    assert predict_return(inputs(), 0.0, past).component("recovery").p50_seconds == pytest.approx(
-        204, rel=0.05
-    )
+def test_before_the_first_return_builds_teach_what_a_return_does_like_them() -> None:
+    """Its database was shut down, so there is nothing to recover."""
+    past = PastSteps({"StartDatabase": [200.0] * 20, "LoadBufferPool": [90.0] * 20})
+    lead = predict_return(inputs(), 0.0, past)
+    assert lead.component("buffer_pool").p50_seconds == pytest.approx(90, rel=0.05)
+    assert lead.component("recovery").p50_seconds == 30.0
 
 
 def test_returns_replay_as_fast_as_returns_did() -> None:
