@@ -50,7 +50,8 @@ class LawfulCommands(HostileCommands):
         took, result = super()._answer(document, instance_id, parameters)
         if not result.get("ok"):
             return took, result
-        work, own = self._laws.get(document, lambda *_: (self._about(1.0, 0.4), {}))(instance_id, parameters)
+        law = self._laws.get(document)
+        work, own = (self._about(1.0, 0.4), {}) if law is None else law(instance_id, parameters)
         return laws.COMMAND_DELIVERED.draw(self._random) + work, {**result, **own}
 
     def _about(self, seconds: float, sigma: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from peaker.domain.report.plan_outcome import PlanOutcome
@@ -83,25 +83,29 @@ def _run(world: LawfulWorld, cluster: str, turn: int, asked: Asked, found: Runs,
     if asked.in_time_factor is not None:
         ready_by = world.time.now() + timedelta(seconds=asked.in_time_factor * last)
         request["ready_by"] = ready_by.strftime("%Y-%m-%dT%H:%M:%SZ")
+    began = world.time.now()
     execution = world.start("scale_out", cluster, **request)
     world.finish(execution, _LONGEST_RUN_SECONDS)
     found.runs += 1
     if execution.status != "SUCCEEDED":
         found.failed.append(f"{cluster} {turn}: {execution.status} {execution.error} {execution.cause}"[:300])
-    told = [one for one in _members(world, cluster) if one.get("outcome")]
+    told = [one for one in _members(world, cluster, began) if one.get("outcome")]
     for one in told:
         outcome = PlanOutcome.model_validate(one["outcome"])
         found.outcomes.append(Outcome(cluster, turn, one["number"], one["method"], outcome))
     return max((one["outcome"]["took_seconds"] for one in told), default=last)
 
 
-def _members(world: LawfulWorld, cluster: str) -> list[dict[str, Any]]:
-    """Of the newest receipt of a scale_out."""
+def _members(world: LawfulWorld, cluster: str, since: datetime) -> list[dict[str, Any]]:
+    """Of the receipt of the scale_out that began then; none where it has none."""
     ids = [one["run_id"] for key, one in world.account.table[f"cluster#{cluster}"].items() if "run#" in key]
     receipts = [found for one in ids if (found := world.ports.ledger.receipt(one)) is not None]
-    batches = [one for one in receipts if one["operation"] == "scale_out" and one["members"]]
-    newest = max(batches, key=lambda one: str(one["started_at"]))
-    return list(newest["members"])
+    return [
+        member
+        for one in receipts
+        if one["operation"] == "scale_out" and datetime.fromisoformat(one["started_at"]) >= since
+        for member in one["members"]
+    ]
 
 
 def _all_go(world: LawfulWorld, cluster: str, count: int) -> None:

@@ -15,7 +15,10 @@ from peaker.adapters.dynamodb.items import to_json
 from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
+from peaker.domain.limits.admission import VolumeRates
 from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.reading import rate_of_all
+from peaker.domain.planning.methods.rate_reservation import rates_of
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.ledger import RunRow, StepRow
@@ -133,6 +136,7 @@ class DynamoForecastRecords:
         seconds: dict[str, list[float]] = {}
         returned: dict[str, list[float]] = {}
         hydrated: list[float] = []
+        rates: list[float | None] = []
         shares: list[float] = []
         copies: list[CopiedBytes] = []
         pools: list[float] = []
@@ -165,6 +169,7 @@ class DynamoForecastRecords:
                 size = step.numbers.get("bytes_read")
                 if step.step == "ReportPrewarm" and _is_amount(size):
                     hydrated.append(float(size))
+                    rates.append(_paid_rate(run))
                 pages = step.numbers.get("buffer_pool_pages")
                 if step.step == "PrepareDonor" and _is_amount(pages):
                     pools.append(float(pages) * _PAGE_BYTES)
@@ -182,6 +187,7 @@ class DynamoForecastRecords:
             caught_up_waits=caught_up,
             returned=returned,
             return_speeds=return_speeds,
+            hydrated_rates=rates,
         )
 
     def _snapshots_of_batch(self, run: RunRow) -> dict[str, StepRow]:
@@ -262,6 +268,17 @@ def _returned(run: RunRow) -> bool | None:
     except LedgerInconsistent:
         return None
     return plan is not None and plan.returns is not None
+
+
+def _paid_rate(run: RunRow) -> float | None:
+    """The initialization rate that each volume was made with; None where they differ, or the run does not say."""
+    try:
+        plan, made = run.part(ScaleOutPlan), run.part(VolumeRates)
+    except LedgerInconsistent:
+        return None
+    if made is not None:
+        return rate_of_all(list(made.rates.values()))
+    return None if plan is None else rate_of_all(list(rates_of(plan.volumes).values()))
 
 
 def _add_seconds(seconds: dict[str, list[float]], steps: Sequence[StepRow]) -> None:

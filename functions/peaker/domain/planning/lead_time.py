@@ -18,6 +18,7 @@ from statistics import median
 
 from peaker.domain.planning.learning.catching_up import catch_up_seconds, replay_times, usable_speeds
 from peaker.domain.planning.learning.drawing import MOST_RUNS, Times, draw
+from peaker.domain.planning.learning.reading import past_readings, scaled_readings
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker_contract.steps import Method, Part
 from peaker_contract.way_into_service import parts_of, states_of
@@ -88,11 +89,13 @@ class LeadTimeInputs:
     The defaults are the usual figures of EC2 and MySQL; measured runs replace them. `hot_share` of the hydration is
     read before the database starts: all of it until a run has shown what is hot. The volumes of a set are copied side
     by side, each at the snapshot rate: `snapshot_widest_share` of the bytes are of one volume. `snapshot_most_bytes` is
-    what the set copies at most, where that is more than what is expected.
+    what the set copies at most, where that is more than is expected. `paid_mib_per_s` is the initialization rate of
+    each volume, 0 without one, None where nobody says.
     """
 
     volumes: tuple[VolumeToHydrate, ...]
     hydration: Hydration = Hydration.DEFAULT
+    paid_mib_per_s: float | None = None
     hot_share: float = 1.0
     trigger_seconds: float = 360.0
     snapshot_copied_bytes: float = 0.0
@@ -150,8 +153,8 @@ class PastSteps:
     storage proof that reached a volume's knee, the IOPS delivered there over those promised; what each snapshot set
     copied, as far as it was measured; the bytes in each donor's buffer pool; the share of each prewarm after which a
     database could start; how many seconds of log a replica replayed per second, where that was seen; and the waits of
-    those that had caught up before anybody looked. `returned` and `return_speeds` are the durations and speeds of
-    returns; all else is of builds.
+    those that had caught up before anybody looked. `returned` and `return_speeds` are of returns, all else of builds.
+    `hydrated_rates`: the initialization rate of each prewarm's volumes in MiB/s, 0 of none, None where they differ.
     """
 
     seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -164,6 +167,7 @@ class PastSteps:
     caught_up_waits: Sequence[float] = ()
     returned: Mapping[str, Sequence[float]] = field(default_factory=dict)
     return_speeds: Sequence[float] = ()
+    hydrated_rates: Sequence[float | None] = ()
 
 
 _SIDE_BY_SIDE = (Part.SNAPSHOT, Part.INSTANCE)
@@ -347,14 +351,12 @@ def _seconds_by_run(states: Sequence[str], seconds: Mapping[str, Sequence[float]
 
 def _learned_hydration(inputs: LeadTimeInputs, part: Component, past: PastSteps) -> Component:
     """Hydration is learned as a rate, because the bytes grow from run to run; without bytes, as a duration."""
-    seconds, sizes = _run_seconds(Part.HYDRATION, past), list(past.hydrated_bytes)
     total = sum(volume.data_bytes for volume in inputs.volumes)
+    seconds, sizes = _run_seconds(Part.HYDRATION, past), list(past.hydrated_bytes)
     if not sizes or total <= 0:
         return _draw(part, seconds, "s")
-    runs = min(len(seconds), len(sizes))
-    pairs = zip(sizes[len(sizes) - runs :], seconds[len(seconds) - runs :], strict=True)
-    scaled = [total * duration / size for size, duration in pairs if size > 0 and duration > 0]
-    return _draw(part, scaled, "s for these bytes")
+    readings = past_readings(sizes, seconds, past.hydrated_rates)
+    return _draw(part, scaled_readings(readings, total, inputs.paid_mib_per_s), "s for these bytes")
 
 
 def _learned_snapshot(inputs: LeadTimeInputs, past: PastSteps) -> Component:

@@ -68,6 +68,7 @@ def lead_time_inputs(
         buffer_pool_bytes=_pool_bytes(past, promise),
         snapshot_basis=copy.basis,
         hydration=Hydration.PROVISIONED_RATE if rate else Hydration.DEFAULT,
+        paid_mib_per_s=float(rate or 0),
         hot_share=_hot_share(settings, past),
         trigger_seconds=60.0 * (settings.forecast.schedule_minutes + 1),
         register_seconds=HEALTH_CHECKS_SECONDS + late,

@@ -176,6 +176,30 @@ def test_hydration_is_learned_as_a_rate_so_it_grows_with_the_data() -> None:
     assert now.p50_seconds == pytest.approx(2000.0, rel=0.1)
 
 
+def at_rate(paid: float) -> LeadTimeInputs:
+    return inputs(100, paid_mib_per_s=paid)
+
+
+def test_a_prewarm_at_a_paid_rate_teaches_another_paid_rate_in_proportion() -> None:
+    past = PastSteps({"ReportPrewarm": [1000.0] * 20}, [100 * GIB] * 20, hydrated_rates=[100.0] * 20)
+    same, twice = (predict_lead_time(at_rate(rate), past).component("hydration") for rate in (100.0, 200.0))
+    assert same.p50_seconds == pytest.approx(1000.0, rel=0.1)
+    assert twice.p50_seconds == pytest.approx(500.0, rel=0.1)
+
+
+def test_a_prewarm_at_the_default_rate_teaches_no_paid_rate_nor_the_other_way_round() -> None:
+    """A run with a deadline may take the default rate where the settings name one."""
+    past = PastSteps({"ReportPrewarm": [9000.0, 1000.0]}, [100 * GIB, 100 * GIB], hydrated_rates=[0.0, 200.0])
+    paid, free = (predict_lead_time(at_rate(rate), past).component("hydration") for rate in (200.0, 0.0))
+    assert paid.runs == free.runs == 1
+    assert paid.p50_seconds < 1100 < 5000 < free.p50_seconds
+
+
+def test_a_prewarm_whose_rate_nobody_knows_counts_as_it_was() -> None:
+    past = PastSteps({"ReportPrewarm": [1000.0] * 20}, [100 * GIB] * 20, hydrated_rates=[None] * 20)
+    assert predict_lead_time(at_rate(200.0), past).component("hydration").runs == 20
+
+
 def test_a_full_copy_takes_its_bytes_over_the_rate_and_changes_take_theirs() -> None:
     full = predict_lead_time(inputs(snapshot_copied_bytes=100.0 * GIB)).component("snapshot")
     changes = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB)).component("snapshot")
