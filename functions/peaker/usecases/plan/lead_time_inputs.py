@@ -40,20 +40,21 @@ def lead_time_inputs(
     """
     rate = settings.initialization_rate_mib_per_s
     sizes = volume_bytes(settings, fleet)
-    newest = past.hydrated_bytes[-1] if past.hydrated_bytes else None
-    whole = sum(sizes.values())
-    share = min(1.0, newest / whole) if newest is not None and whole > 0 else 1.0
     held = {} if snapshots is None else snapshots.held_bytes
+    most = {one.name: min(sizes.get(one.name, 0.0), held.get(one.name, math.inf)) for one in settings.volumes}
+    whole = sum(most.values())
+    newest = past.hydrated_bytes[-1] if past.hydrated_bytes else None
+    share = min(1.0, newest / whole) if newest is not None and whole > 0 else 1.0
     volumes = tuple(
         VolumeToHydrate(
             volume.name,
-            min(sizes.get(volume.name, 0.0) * share, held.get(volume.name, math.inf)),
+            most[volume.name] * share,
             # The prewarm reads through the volume: no rate brings more than that gives.
             float(min(rate or math.inf, volume.throughput_mib_per_s)) * MIB,
         )
         for volume in settings.volumes
     )
-    used = sum(sizes.get(volume.name, 0.0) for volume in settings.volumes) * share
+    used = sum(held.get(one.name, one.data_bytes) for one in volumes)
     full = ExpectedCopy(used, used, "full copy")
     copy = full if snapshots is None else snapshots.expected_copy(used, past)
     widest = max((one.data_bytes for one in volumes), default=0.0)

@@ -270,6 +270,19 @@ def test_replicas_that_had_caught_up_before_anybody_looked_will_again() -> None:
     assert predict_lead_time(overlapping(1.0), past).component("catch_up").p50_seconds < 10
 
 
+def test_a_guess_that_may_be_off_by_as_much_again_weighs_less_than_one_run() -> None:
+    """Usually a donor is prepared in 30 to 60 s: one that took 45 shows more of this cluster than that does."""
+    part = predict_lead_time(inputs(), PastSteps({"PrepareDonor": [45.0]})).component("donor")
+    assert part.p50_seconds == pytest.approx(45.0, abs=1.0)
+
+
+def test_what_aws_promises_within_a_few_percent_weighs_more_than_one_run() -> None:
+    first = predict_lead_time(inputs(100)).component("hydration").p50_seconds
+    past = PastSteps({"ReportPrewarm": [1.2 * first]}, [100 * GIB])
+    part = predict_lead_time(inputs(100), past).component("hydration")
+    assert part.p50_seconds < 1.1 * first
+
+
 def test_one_measured_run_does_not_make_a_time_certain() -> None:
     """Usually it varies by as much as it takes; that one took four minutes does not say that the next one will."""
     past = PastSteps({"StartDatabase": [240.0]})

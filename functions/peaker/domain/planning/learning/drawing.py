@@ -10,8 +10,10 @@ from statistics import median
 # Distance from the median to the 90th percentile of a normal distribution, in standard deviations.
 _P90 = 1.2816
 _MAD_TO_DEVIATION = 1.4826
-# The first-principles prediction weighs as much as this many measured runs.
+# The first-principles prediction weighs as much as this many measured runs at most.
 _PRIOR_RUNS = 1.5
+# By what share of their median the runs of one cluster vary as a rule, from the median to the p90: an assumption.
+_RUNS_VARY = 0.25
 # Older runs say little of a cluster as it is.
 MOST_RUNS = 20
 
@@ -27,17 +29,18 @@ class Times:
 
 
 def draw(predicted: Times, durations: Sequence[float]) -> Times:
-    """Prediction and measurement weighed: `runs` against 1.5. Median and MAD, so one odd run moves little.
+    """Prediction and measurement weighed. Median and MAD, so one odd run moves little.
 
-    A prediction that measured runs contradict by a factor counts that much less: its assumptions do not hold
-    on this cluster. How much such a time varies is another matter: a few runs that agree by chance show little of it,
-    so that the predicted spread, as a share, counts as before.
+    The prediction counts as the fewer runs the wider it is itself, by the squares of the spreads, as in the mean of
+    two normal distributions: 1.5 at most. One that measured runs contradict by a factor counts that much less: its
+    assumptions do not hold on this cluster. How much such a time varies is another matter: a few runs that agree by
+    chance show little of it, so that the predicted spread, as a share, counts as before.
     """
     good = [value for value in durations if math.isfinite(value) and value >= 0]
     if not good:
         return predicted
     middle = median(good)
-    weight = len(good) / (len(good) + _PRIOR_RUNS / _contradiction(middle, predicted.p50))
+    weight = len(good) / (len(good) + _prior_runs(predicted) / _contradiction(middle, predicted.p50))
     p50 = weight * middle + (1 - weight) * predicted.p50
     deviation = _MAD_TO_DEVIATION * median(abs(value - middle) for value in good)
     measured_spread = max(_P90 * deviation, 0.1 * middle)
@@ -48,10 +51,19 @@ def draw(predicted: Times, durations: Sequence[float]) -> Times:
     return Times(p50, max(p50 + spread, _slow_run(good)), len(good), middle)
 
 
+def _prior_runs(predicted: Times) -> float:
+    share = _spread_share(predicted)
+    return _PRIOR_RUNS if share <= 0 else min(_PRIOR_RUNS, (_RUNS_VARY / share) ** 2)
+
+
+def _spread_share(predicted: Times) -> float:
+    """Of the median; 1 at most."""
+    return min(1.0, (predicted.p90 - predicted.p50) / max(predicted.p50, 1.0))
+
+
 def _few_runs_spread(predicted: Times, p50: float, measured_spread: float, runs: int) -> float:
-    share = min(1.0, (predicted.p90 - predicted.p50) / max(predicted.p50, 1.0))
     weight = runs / (runs + _PRIOR_RUNS)
-    return weight * measured_spread + (1 - weight) * share * p50
+    return weight * measured_spread + (1 - weight) * _spread_share(predicted) * p50
 
 
 def _contradiction(measured_seconds: float, predicted_seconds: float) -> float:
