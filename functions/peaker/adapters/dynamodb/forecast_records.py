@@ -25,6 +25,7 @@ from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker.domain.storage.storage_judgement import knee_share
+from peaker.domain.storage.storage_looks import first_look_seconds
 from peaker.ports import Ledger
 from peaker_contract.errors import LedgerInconsistent
 
@@ -144,6 +145,7 @@ class DynamoForecastRecords:
         speeds: list[float] = []
         caught_up: list[float] = []
         return_speeds: list[float] = []
+        looks: list[float] = []
         for run_id in self._recent_runs(cluster):
             run = self._ledger.run(run_id)
             back = _returned(run)
@@ -156,6 +158,7 @@ class DynamoForecastRecords:
                 return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
                 continue
             _add_seconds(seconds, steps)
+            looks += _known(first_look_seconds(by_name.get("VerifyStorage")))
             copies += _copied(steps)
             hot_shares += _known(
                 hot_share(by_name["ReportPrewarm"].numbers) if "ReportPrewarm" in by_name else None
@@ -188,6 +191,7 @@ class DynamoForecastRecords:
             returned=returned,
             return_speeds=return_speeds,
             hydrated_rates=rates,
+            first_looks=looks,
         )
 
     def _snapshots_of_batch(self, run: RunRow) -> dict[str, StepRow]:

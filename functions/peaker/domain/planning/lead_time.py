@@ -17,7 +17,7 @@ from enum import StrEnum
 from statistics import median
 
 from peaker.domain.planning.learning.catching_up import catch_up_seconds, replay_times, usable_speeds
-from peaker.domain.planning.learning.drawing import MOST_RUNS, Times, draw
+from peaker.domain.planning.learning.drawing import MOST_RUNS, Times, draw_usual
 from peaker.domain.planning.learning.reading import past_readings, scaled_readings
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker_contract.steps import Method, Part
@@ -154,7 +154,8 @@ class PastSteps:
     copied, as far as it was measured; the bytes in each donor's buffer pool; the share of each prewarm after which a
     database could start; how many seconds of log a replica replayed per second, where that was seen; and the waits of
     those that had caught up before anybody looked. `returned` and `return_speeds` are of returns, all else of builds.
-    `hydrated_rates`: the initialization rate of each prewarm's volumes in MiB/s, 0 of none, None where they differ.
+    `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of none, None where they differ. `first_looks`: seconds
+    until the first look of each storage proof had ended.
     """
 
     seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -168,6 +169,7 @@ class PastSteps:
     returned: Mapping[str, Sequence[float]] = field(default_factory=dict)
     return_speeds: Sequence[float] = ()
     hydrated_rates: Sequence[float | None] = ()
+    first_looks: Sequence[float] = ()
 
 
 _SIDE_BY_SIDE = (Part.SNAPSHOT, Part.INSTANCE)
@@ -210,8 +212,7 @@ def measured_apply_speed(past: PastSteps, otherwise: float) -> float:
 
 def measured_return_speed(past: PastSteps, otherwise: float) -> float:
     """The same of returns: nothing is read beside their appliers. As builds show it where no return did."""
-    speeds = usable_speeds(past.return_speeds)
-    return median(speeds) if speeds else measured_apply_speed(past, otherwise)
+    return measured_apply_speed(PastSteps(apply_speeds=past.return_speeds or past.apply_speeds), otherwise)
 
 
 def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastSteps | None = None) -> LeadTime:
@@ -333,7 +334,8 @@ def _learned(part: Component, past: PastSteps) -> Component:
     """The part drawn towards what its states took together in past runs."""
     if part.name in (_TRIGGER, Part.HYDRATION):
         return part
-    return _draw(part, _run_seconds(Part(part.name), past), "s")
+    usual = past.first_looks if part.name == Part.BENCHMARK else ()
+    return _draw(part, _run_seconds(Part(part.name), past), "s", usual)
 
 
 def _run_seconds(part: Part, past: PastSteps) -> list[float]:
@@ -389,9 +391,9 @@ def _snapshot_basis(inputs: LeadTimeInputs) -> str:
     return f"{inputs.snapshot_copied_bytes / 1e9:.1f} GB to copy ({inputs.snapshot_basis})"
 
 
-def _draw(part: Component, durations: Sequence[float], unit: str) -> Component:
+def _draw(part: Component, durations: Sequence[float], unit: str, usual: Sequence[float] = ()) -> Component:
     """The part drawn towards these durations."""
-    drawn = draw(Times(part.p50_seconds, part.p90_seconds), durations)
+    drawn = draw_usual(Times(part.p50_seconds, part.p90_seconds), durations, usual[-MOST_RUNS:])
     if not drawn.runs:
         return part
     basis = f"{drawn.runs} past runs with a median of {drawn.measured:.0f} {unit}"

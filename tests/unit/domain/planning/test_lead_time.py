@@ -283,6 +283,18 @@ def test_what_aws_promises_within_a_few_percent_weighs_more_than_one_run() -> No
     assert part.p50_seconds < 1.1 * first
 
 
+def test_a_proof_that_was_looked_at_again_shows_in_the_p90_and_not_in_the_median() -> None:
+    past = PastSteps({"VerifyStorage": [200.0, 700.0]}, first_looks=[200.0, 190.0])
+    part = predict_lead_time(inputs(), past).component("benchmark")
+    assert 150 < part.p50_seconds < 200
+    assert part.p90_seconds >= 700
+
+
+def test_where_most_proofs_are_looked_at_again_that_is_usual() -> None:
+    past = PastSteps({"VerifyStorage": [690.0, 200.0, 710.0]}, first_looks=[200.0, 200.0, 190.0])
+    assert predict_lead_time(inputs(), past).component("benchmark").p50_seconds > 500
+
+
 def test_one_measured_run_does_not_make_a_time_certain() -> None:
     """Usually it varies by as much as it takes; that one took four minutes does not say that the next one will."""
     past = PastSteps({"StartDatabase": [240.0]})
