@@ -93,7 +93,9 @@ def first_look_seconds(proof: StepRow | None) -> float | None:
         first = Look.model_validate(looks[0]) if isinstance(looks, list) and len(looks) > 1 else None
     except ValidationError:
         return whole
-    return whole if first is None else min(whole, max(0.0, seconds_between(proof.started_at, first.at)))
+    if first is None or first.at.tzinfo is None:
+        return whole
+    return min(whole, max(0.0, seconds_between(proof.started_at, first.at)))
 
 
 def blocks_used(volumes: object) -> int | None:
