@@ -48,7 +48,7 @@ bench-aws: setup-all  ## where AWS is hard, alone and on a busy machine, figures
 bench-backtest: setup-all  ## a second look at the backtest's headlines, figures in build/bench/backtest.json
 	$(PYTHON) -m bench.backtest
 
-bench-plan: setup-dev  ## methods, times and dollars of a plan against a search of everything, figures in build/bench/plan.json
+bench-plan: setup-all  ## methods, times and dollars of a plan against a search of everything, and against what runs took; figures in build/bench/plan.json
 	$(PYTHON) -m bench.plan
 
 bench-prewarm: setup-all  ## prewarm methods on cold volumes, figures in build/bench/prewarm.json

@@ -41,6 +41,7 @@ from peaker.domain.storage.iostat_columns import IostatFormatError
 from peaker.domain.storage.iostat_text import parse_iostat, read_iostat
 from peaker.domain.storage.prewarm_progress import noticed_after_seconds, pause_seconds
 from peaker.domain.storage.set_manifest import stacks_of
+from peaker.domain.storage.storage_looks import first_look_seconds
 from peaker.ports import ForecastPorts
 from peaker.usecases.forecast.forecast_load import forecast_load
 from peaker.usecases.run.run_host_command import _result
@@ -251,6 +252,16 @@ def _hosts() -> Iterator[EntryPoint]:
         "an ended prewarm, as the ledger has it", DOCUMENT, hot_share,
         (PREWARM_NUMBERS,), (), ("peaker.domain.runs.overlap.hot_share",),
     )  # fmt: skip
+    yield EntryPoint(
+        "the looks of a storage proof, as the ledger has them", DOCUMENT,
+        lambda case: first_look_seconds(
+            StepRow("VerifyStorage", NOON, NOON + timedelta(minutes=9), case if isinstance(case, dict) else {})
+        ),
+        ({"looks": [LOOK, LOOK]},), (), ("peaker.domain.storage.storage_looks.first_look_seconds",),
+    )  # fmt: skip
+
+
+LOOK = {"at": "2026-11-21T12:03:00Z", "verdict": "unknown", "reason": "", "remedy": "none"}
 
 
 def _layout(case: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,11 +19,18 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.domain.planning.parking import Method as ReturnOrBuild
+from peaker.domain.planning.plan import ScaleOutPlan, Way
+from peaker.domain.planning.plan_decision import plan_scale_out
+from peaker.domain.planning.prices import US_EAST_1
+from peaker.domain.runs.batch import Member
 from peaker.domain.runs.execution_input import ExecutionInput
-from peaker.domain.runs.ledger import RunRow
+from peaker.domain.runs.ledger import Holder, RunRow
 
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
+from peaker_contract.steps import Method
+from tests.support.builders import BASE, fleet_with, orders, replica
 
 NOW = datetime(2026, 11, 21, 12, 10, tzinfo=UTC)
 METRIC = LoadMetricSettings(
@@ -162,3 +170,61 @@ def test_a_build_that_was_waited_for_teaches_how_fast_its_replica_replays(
         ledger.finish_step(holder, name, NOW + timedelta(minutes=ended), numbers)
     ledger.close_run(holder, "succeeded", NOW + timedelta(minutes=50))
     assert list(records.past_steps("orders").apply_speeds) == [1 + 30 / 15]
+
+
+def test_a_later_member_of_a_batch_is_behind_since_the_snapshots_of_its_batch(
+    records: DynamoForecastRecords,
+) -> None:
+    table = LedgerTable(boto3.client("dynamodb"), "ledger")
+    lease, ledger = DynamoDbLease(table), DynamoDbLedger(table)
+    batch = lease.acquire("orders", "run-0", "scale_out", NOW, NOW + timedelta(hours=1))
+    ledger.open_run(batch, RunRow("run-0", "orders", "scale_out", NOW, ExecutionInput(cluster="orders")))
+    finish(ledger, batch, "CreateSnapshots", 0, 0)
+    member = replace(batch, run_id="run-0-2", batch="run-0")
+    part = Member(batch="run-0", number=2, method=Method.BUILD, state="in_service")
+    parts = {part.ledger_name: part.model_dump_json()}
+    row = RunRow("run-0-2", "orders", "scale_out", NOW, ExecutionInput(cluster="orders"), parts=parts)
+    ledger.open_run(member, row)
+    lag: dict[str, object] = {"samples": [{"lag_seconds": 900.0}]}
+    finish(ledger, member, "CreateVolumes", 60, 61)
+    finish(ledger, member, "StartReplication", 89, 90)
+    finish(ledger, member, "WaitForCatchUp", 95, 120, lag)
+    assert list(records.past_steps("orders").apply_speeds) == [1 + 90 / 30]
+
+
+def test_a_return_teaches_returns_and_no_build(records: DynamoForecastRecords) -> None:
+    table = LedgerTable(boto3.client("dynamodb"), "ledger")
+    lease, ledger = DynamoDbLease(table), DynamoDbLedger(table)
+    holder = lease.acquire("orders", "run-0", "scale_out", NOW, NOW + timedelta(hours=1))
+    plan = returning_plan()
+    parts = {plan.ledger_name: plan.model_dump_json()}
+    row = RunRow("run-0", "orders", "scale_out", NOW, ExecutionInput(cluster="orders"), parts=parts)
+    ledger.open_run(holder, row)
+    finish(ledger, holder, "StartDatabase", 0, 1)
+    finish(ledger, holder, "WaitForCatchUp", 2, 12, {"samples": [{"lag_seconds": 1800.0}]})
+    ledger.close_run(holder, "succeeded", NOW + timedelta(minutes=50))
+    past = records.past_steps("orders")
+    assert past.returned == {"StartDatabase": [60.0], "WaitForCatchUp": [600.0]}
+    assert list(past.return_speeds) == [1 + 1800 / 600]
+    assert not any((past.seconds, past.apply_speeds, past.caught_up_waits))
+
+
+def finish(
+    ledger: DynamoDbLedger,
+    holder: Holder,
+    step: str,
+    began: float,
+    ended: float,
+    numbers: dict[str, object] | None = None,
+) -> None:
+    """Minutes from now."""
+    ledger.start_step(holder, step, NOW + timedelta(minutes=began), NOW + timedelta(hours=1))
+    ledger.finish_step(holder, step, NOW + timedelta(minutes=ended), numbers or {})
+
+
+def returning_plan() -> ScaleOutPlan:
+    fleet = fleet_with(replica(BASE))
+    method = ReturnOrBuild(
+        action="return", reason="", build_seconds=1.0, build_usd=None, replica="i-00000000000000e01"
+    )
+    return plan_scale_out(fleet, orders(), US_EAST_1, NOW, ways=[Way(method=method)])

@@ -15,13 +15,17 @@ from peaker.adapters.dynamodb.items import to_json
 from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
+from peaker.domain.limits.admission import VolumeRates
 from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.reading import rate_of_all
+from peaker.domain.planning.methods.rate_reservation import rates_of
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.runs.batch import Member
 from peaker.domain.runs.ledger import RunRow, StepRow
-from peaker.domain.runs.overlap import apply_speed, hot_share
+from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker.domain.storage.storage_judgement import knee_share
+from peaker.domain.storage.storage_looks import first_look_seconds
 from peaker.ports import Ledger
 from peaker_contract.errors import LedgerInconsistent
 
@@ -129,39 +133,73 @@ class DynamoForecastRecords:
             return dict(parsed_json(answer["Item"]["document"]["S"]))
 
     def past_steps(self, cluster: str) -> PastSteps:
-        """Only builds that put a replica into service teach: not failures, and not returns of parked replicas."""
+        """Only runs that put a replica into service teach: no failures. Returns of parked replicas teach returns."""
         seconds: dict[str, list[float]] = {}
+        returned: dict[str, list[float]] = {}
         hydrated: list[float] = []
+        rates: list[float | None] = []
         shares: list[float] = []
         copies: list[CopiedBytes] = []
         pools: list[float] = []
         hot_shares: list[float] = []
         speeds: list[float] = []
+        caught_up: list[float] = []
+        return_speeds: list[float] = []
+        looks: list[float] = []
         for run_id in self._recent_runs(cluster):
             run = self._ledger.run(run_id)
-            if run.operation != "scale_out" or not _served(run) or not _built(run):
+            back = _returned(run)
+            if run.operation != "scale_out" or not _served(run) or back is None:
                 continue
             steps = self._ledger.steps(run_id)
-            copies += _copied(steps)
             by_name = {step.step: step for step in steps}
+            if back:
+                _add_seconds(returned, steps)
+                return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
+                continue
+            _add_seconds(seconds, steps)
+            looks += _known(first_look_seconds(by_name.get("VerifyStorage")))
+            copies += _copied(steps)
             hot_shares += _known(
                 hot_share(by_name["ReportPrewarm"].numbers) if "ReportPrewarm" in by_name else None
             )
-            speeds += _known(apply_speed(by_name))
+            speed = apply_speed({**self._snapshots_of_batch(run), **by_name})
+            speeds += _known(speed)
+            caught_up += _known(_took(by_name.get("WaitForCatchUp")) if speed is None else None)
             for step in steps:
                 if step.finished_at is None:
                     continue
-                seconds.setdefault(step.step, []).append(seconds_between(step.started_at, step.finished_at))
                 size = step.numbers.get("bytes_read")
                 if step.step == "ReportPrewarm" and _is_amount(size):
                     hydrated.append(float(size))
+                    rates.append(_paid_rate(run))
                 pages = step.numbers.get("buffer_pool_pages")
                 if step.step == "PrepareDonor" and _is_amount(pages):
                     pools.append(float(pages) * _PAGE_BYTES)
                 share = knee_share(step.numbers.get("limits"))
                 if step.step == "VerifyStorage" and share is not None:
                     shares.append(share)
-        return PastSteps(seconds, hydrated, shares, copies, pools, hot_shares, speeds)
+        return PastSteps(
+            seconds,
+            hydrated,
+            shares,
+            copies,
+            pools,
+            hot_shares,
+            speeds,
+            caught_up_waits=caught_up,
+            returned=returned,
+            return_speeds=return_speeds,
+            hydrated_rates=rates,
+            first_looks=looks,
+        )
+
+    def _snapshots_of_batch(self, run: RunRow) -> dict[str, StepRow]:
+        """The step that took the set of all members; the first member's own rows have it too."""
+        member = run.part(Member)
+        if member is None or member.batch == run.run_id:
+            return {}
+        return {one.step: one for one in self._ledger.steps(member.batch) if one.step == "CreateSnapshots"}
 
     def _recent_runs(self, cluster: str) -> list[str]:
         """Ids of the newest runs, the newest last."""
@@ -224,13 +262,38 @@ def _served(run: RunRow) -> bool:
     return run.outcome == "succeeded" if member is None else member.state == "in_service"
 
 
-def _built(run: RunRow) -> bool:
-    """A return hydrates nothing and is behind by more: its times say nothing about a build.
+def _returned(run: RunRow) -> bool | None:
+    """Whether a parked replica came back: it hydrates nothing and is behind by more, and teaches nothing of a build.
 
-    Nor do those of a run whose plan cannot be read, which may have been one.
+    None of a run whose plan cannot be read, which may have been either.
     """
     try:
         plan = run.part(ScaleOutPlan)
     except LedgerInconsistent:
-        return False
-    return plan is None or plan.returns is None
+        return None
+    return plan is not None and plan.returns is not None
+
+
+def _paid_rate(run: RunRow) -> float | None:
+    """The initialization rate that each volume was made with; None where they differ, or the run does not say."""
+    try:
+        plan, made = run.part(ScaleOutPlan), run.part(VolumeRates)
+    except LedgerInconsistent:
+        return None
+    if made is not None:
+        return rate_of_all(list(made.rates.values()))
+    return None if plan is None else rate_of_all(list(rates_of(plan.volumes).values()))
+
+
+def _add_seconds(seconds: dict[str, list[float]], steps: Sequence[StepRow]) -> None:
+    for step in steps:
+        took = _took(step)
+        if took is not None:
+            seconds.setdefault(step.step, []).append(took)
+
+
+def _took(step: StepRow | None) -> float | None:
+    """Seconds of a step that has ended."""
+    if step is None or step.finished_at is None:
+        return None
+    return seconds_between(step.started_at, step.finished_at)

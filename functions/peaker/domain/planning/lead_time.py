@@ -16,17 +16,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import median
 
+from peaker.domain.planning.learning.catching_up import catch_up_seconds, replay_times, usable_speeds
+from peaker.domain.planning.learning.drawing import MOST_RUNS, Times, draw_usual
+from peaker.domain.planning.learning.reading import past_readings, scaled_readings
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker_contract.steps import Method, Part
 from peaker_contract.way_into_service import parts_of, states_of
 
 MIB = 1024 * 1024
-# Distance from the median to the 90th percentile of a normal distribution, in standard deviations.
-_P90 = 1.2816
-_MAD_TO_DEVIATION = 1.4826
-# The first-principles prediction weighs as much as this many measured runs.
-_PRIOR_RUNS = 1.5
-_MOST_RUNS = 20
 # From the shortage to the start of the run; no step of it.
 _TRIGGER = "trigger"
 
@@ -51,17 +48,6 @@ def hydration_seconds(data_bytes: float, rate_bytes_per_s: float, stripes: int =
             f"bytes {data_bytes} must be >= 0, rate {rate_bytes_per_s} > 0, stripes {stripes} >= 1"
         )
     return data_bytes / stripes / rate_bytes_per_s
-
-
-def catch_up_seconds(behind_seconds: float, apply_speed: float) -> float:
-    """Seconds to replay a backlog of `behind_seconds` at `apply_speed` seconds of binary log per second.
-
-    While the replica replays, the source goes on writing, so the backlog shrinks by apply_speed - 1 each
-    second.
-    """
-    if apply_speed <= 1:
-        raise ValueError(f"a replica that replays {apply_speed} s of log per second never catches up")
-    return max(0.0, behind_seconds) / (apply_speed - 1)
 
 
 @dataclass(frozen=True)
@@ -101,14 +87,20 @@ class LeadTimeInputs:
     second.
 
     The defaults are the usual figures of EC2 and MySQL; measured runs replace them. `hot_share` of the hydration is
-    read before the database starts: all of it until a run has shown what is hot.
+    read before the database starts: all of it until a run has shown what is hot. The volumes of a set are copied side
+    by side, each at the snapshot rate: `snapshot_widest_share` of the bytes are of one volume. `snapshot_most_bytes` is
+    what the set copies at most, where that is more than is expected. `paid_mib_per_s` is the initialization rate of
+    each volume, 0 without one, None where nobody says.
     """
 
     volumes: tuple[VolumeToHydrate, ...]
     hydration: Hydration = Hydration.DEFAULT
+    paid_mib_per_s: float | None = None
     hot_share: float = 1.0
     trigger_seconds: float = 360.0
     snapshot_copied_bytes: float = 0.0
+    snapshot_most_bytes: float = 0.0
+    snapshot_widest_share: float = 1.0
     snapshot_basis: str = "all bytes"
     snapshot_rate_bytes_per_s: float = 100.0 * MIB
     snapshot_overhead_seconds: float = 60.0
@@ -160,7 +152,10 @@ class PastSteps:
     """Durations of past runs in seconds per state name, newest last; the bytes that each prewarm brought in; of every
     storage proof that reached a volume's knee, the IOPS delivered there over those promised; what each snapshot set
     copied, as far as it was measured; the bytes in each donor's buffer pool; the share of each prewarm after which a
-    database could start; and how many seconds of log a replica replayed per second, where that was seen.
+    database could start; how many seconds of log a replica replayed per second, where that was seen; and the waits of
+    those that had caught up before anybody looked. `returned` and `return_speeds` are of returns, all else of builds.
+    `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of none, None where they differ. `first_looks`: seconds
+    until the first look of each storage proof had ended.
     """
 
     seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -170,6 +165,11 @@ class PastSteps:
     pool_bytes: Sequence[float] = ()
     hot_shares: Sequence[float] = ()
     apply_speeds: Sequence[float] = ()
+    caught_up_waits: Sequence[float] = ()
+    returned: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    return_speeds: Sequence[float] = ()
+    hydrated_rates: Sequence[float | None] = ()
+    first_looks: Sequence[float] = ()
 
 
 _SIDE_BY_SIDE = (Part.SNAPSHOT, Part.INSTANCE)
@@ -192,8 +192,7 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     overlap = Overlap(inputs.hot_share, parts[Part.RECOVERY].p50_seconds, parts[Part.BENCHMARK].p50_seconds)
     waits = (slower, Part.RESERVATION, Part.STORAGE, Part.RECOVERY)
     behind = sum(parts[name].p50_seconds for name in waits) + inputs.hot_share * hydration
-    known = replace(inputs, apply_speed=measured_apply_speed(history, inputs.apply_speed))
-    catch_up = _learned(_left_to_catch_up(known, behind, overlap, hydration), history)
+    catch_up = _learned_catch_up(inputs, behind, overlap, hydration, history)
     counted.append(catch_up)
     p50 = sum(part.p50_seconds for part in counted) - overlap.beside(hydration)
     spread = math.sqrt(sum((part.p90_seconds - part.p50_seconds) ** 2 for part in counted))
@@ -207,21 +206,28 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
 
 def measured_apply_speed(past: PastSteps, otherwise: float) -> float:
     """Seconds of binary log that a replica replays per second, as past builds show; 1.1 to 100."""
-    speeds = [speed for speed in list(past.apply_speeds)[-_MOST_RUNS:] if math.isfinite(speed)]
-    return min(100.0, max(1.1, median(speeds))) if speeds else otherwise
+    speeds = usable_speeds(past.apply_speeds)
+    return median(speeds) if speeds else otherwise
+
+
+def measured_return_speed(past: PastSteps, otherwise: float) -> float:
+    """The same of returns: nothing is read beside their appliers. As builds show it where no return did."""
+    return measured_apply_speed(PastSteps(apply_speeds=past.return_speeds or past.apply_speeds), otherwise)
 
 
 def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastSteps | None = None) -> LeadTime:
     """Until a parked replica serves that stopped `behind_seconds` ago: the parts that a return passes.
 
-    Nothing is hydrated and nothing proven anew. The catch-up is not learned from builds, which were behind by less.
+    Nothing is hydrated and nothing proven anew. Each part is learned from past returns, most also from builds where
+    there are none. The catch-up is learned as a speed alone, because builds were behind by less.
     """
     history = past or PastSteps()
-    first = {part.name: part for part in _first_principles(inputs)}
+    first = {part.name: part for part in _first_principles(replace(inputs, redo_bytes=0.0))}
     names = (_TRIGGER, *(part for part in parts_of(Method.RETURN) if part != Part.CATCH_UP))
-    parts = [_learned(first[name], history) for name in names]
-    known = replace(inputs, apply_speed=measured_apply_speed(history, inputs.apply_speed))
-    parts.append(_catch_up(known, behind_seconds))
+    parts = [_learned_return(first[name], history) for name in names]
+    known = replace(inputs, apply_speed=measured_return_speed(history, inputs.apply_speed))
+    whole = _catch_up(known, behind_seconds)
+    parts.append(_draw(whole, replay_times(behind_seconds, history.return_speeds), "s for this backlog"))
     p50 = sum(part.p50_seconds for part in parts)
     spread = math.sqrt(sum((part.p90_seconds - part.p50_seconds) ** 2 for part in parts))
     reason = (
@@ -232,9 +238,6 @@ def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastStep
 
 
 def _first_principles(inputs: LeadTimeInputs) -> list[Component]:
-    snapshot = (
-        inputs.snapshot_overhead_seconds + inputs.snapshot_copied_bytes / inputs.snapshot_rate_bytes_per_s
-    )
     recovery = inputs.database_start_seconds + inputs.redo_bytes / inputs.redo_rate_bytes_per_s
     pool = inputs.buffer_pool_bytes / inputs.buffer_pool_rate_bytes_per_s
     hydration = max(
@@ -243,7 +246,7 @@ def _first_principles(inputs: LeadTimeInputs) -> list[Component]:
     return [
         _predicted(_TRIGGER, inputs.trigger_seconds, 0.5, "schedule and alarm evaluation"),
         _predicted(Part.DONOR, 30.0, 1.0, "usual time to prepare a donor"),
-        _predicted(Part.SNAPSHOT, snapshot, 1.0, _snapshot_basis(inputs)),
+        _snapshot(inputs),
         _predicted(Part.RESERVATION, 0.0, 0.0, "nobody else needs what the account has"),
         _predicted(Part.INSTANCE, inputs.instance_start_seconds, 1.0, "usual instance start"),
         _predicted(Part.STORAGE, inputs.attach_seconds, 1.0, "usual time to attach"),
@@ -258,6 +261,17 @@ def _first_principles(inputs: LeadTimeInputs) -> list[Component]:
 
 def _predicted(name: str, seconds: float, relative_spread: float, basis: str) -> Component:
     return Component(name, seconds, seconds * (1 + relative_spread), 0, f"predicted: {basis}")
+
+
+def _snapshot(inputs: LeadTimeInputs) -> Component:
+    """Overhead and the copy of the volume that has the most to copy; the p90 covers all that may have to be copied."""
+    rate = inputs.snapshot_rate_bytes_per_s / inputs.snapshot_widest_share
+    usual, most = (
+        inputs.snapshot_overhead_seconds + amount / rate
+        for amount in (inputs.snapshot_copied_bytes, inputs.snapshot_most_bytes)
+    )
+    part = _predicted(Part.SNAPSHOT, usual, 1.0, _snapshot_basis(inputs))
+    return replace(part, p90_seconds=max(part.p90_seconds, most))
 
 
 def _hydration_basis(inputs: LeadTimeInputs) -> str:
@@ -288,16 +302,50 @@ def _left_to_catch_up(
     return Component(Part.CATCH_UP, left, slow, 0, beside)
 
 
+def _learned_catch_up(
+    inputs: LeadTimeInputs, behind: float, overlap: Overlap, hydration: float, past: PastSteps
+) -> Component:
+    """Learned as a speed, because the backlog differs: each past replica would have taken this long for this one.
+
+    One that had caught up before it was waited for would have again: what it waited counts as it was. Durations of
+    before speeds were measured count as they were.
+    """
+    known = replace(inputs, apply_speed=measured_apply_speed(past, inputs.apply_speed))
+    part = _left_to_catch_up(known, behind, overlap, hydration)
+    if not past.apply_speeds and not past.caught_up_waits:
+        return _learned(part, past)
+    left = [overlap.left(one, hydration) for one in replay_times(behind, past.apply_speeds)]
+    waits = [one for one in list(past.caught_up_waits)[-MOST_RUNS:] if math.isfinite(one)]
+    return _draw(part, [*left, *waits], "s for this backlog")
+
+
+def _learned_return(part: Component, past: PastSteps) -> Component:
+    """The part as past returns have it; as builds have it where no return was measured.
+
+    No build teaches the recovery: its copy replays a log, and a database that was shut down has none to replay.
+    """
+    if part.name == _TRIGGER:
+        return part
+    returned = _seconds_by_run(states_of(Part(part.name), method=Method.RETURN), past.returned)
+    return _draw(part, returned, "s") if returned or part.name == Part.RECOVERY else _learned(part, past)
+
+
 def _learned(part: Component, past: PastSteps) -> Component:
     """The part drawn towards what its states took together in past runs."""
     if part.name in (_TRIGGER, Part.HYDRATION):
         return part
-    return _draw(part, _run_seconds(Part(part.name), past), "s")
+    usual = past.first_looks if part.name == Part.BENCHMARK else ()
+    return _draw(part, _run_seconds(Part(part.name), past), "s", usual)
 
 
 def _run_seconds(part: Part, past: PastSteps) -> list[float]:
-    """Seconds of a part per past run, the newest last: the sum over its states that were recorded."""
-    columns = [list(past.seconds.get(state, ()))[-_MOST_RUNS:] for state in states_of(part)]
+    """Seconds of a part per past build, the newest last."""
+    return _seconds_by_run(states_of(part), past.seconds)
+
+
+def _seconds_by_run(states: Sequence[str], seconds: Mapping[str, Sequence[float]]) -> list[float]:
+    """The sum over the states that were recorded, the newest run last."""
+    columns = [list(seconds.get(state, ()))[-MOST_RUNS:] for state in states]
     columns = [column for column in columns if column]
     runs = min((len(column) for column in columns), default=0)
     return [sum(column[len(column) - runs + i] for column in columns) for i in range(runs)]
@@ -305,14 +353,12 @@ def _run_seconds(part: Part, past: PastSteps) -> list[float]:
 
 def _learned_hydration(inputs: LeadTimeInputs, part: Component, past: PastSteps) -> Component:
     """Hydration is learned as a rate, because the bytes grow from run to run; without bytes, as a duration."""
-    seconds, sizes = _run_seconds(Part.HYDRATION, past), list(past.hydrated_bytes)
     total = sum(volume.data_bytes for volume in inputs.volumes)
+    seconds, sizes = _run_seconds(Part.HYDRATION, past), list(past.hydrated_bytes)
     if not sizes or total <= 0:
         return _draw(part, seconds, "s")
-    runs = min(len(seconds), len(sizes))
-    pairs = zip(sizes[len(sizes) - runs :], seconds[len(seconds) - runs :], strict=True)
-    scaled = [total * duration / size for size, duration in pairs if size > 0 and duration > 0]
-    return _draw(part, scaled, "s for these bytes")
+    readings = past_readings(sizes, seconds, past.hydrated_rates)
+    return _draw(part, scaled_readings(readings, total, inputs.paid_mib_per_s), "s for these bytes")
 
 
 def _learned_snapshot(inputs: LeadTimeInputs, past: PastSteps) -> Component:
@@ -322,55 +368,33 @@ def _learned_snapshot(inputs: LeadTimeInputs, past: PastSteps) -> Component:
     measured count as they were.
     """
     part = next(one for one in _first_principles(inputs) if one.name == Part.SNAPSHOT)
-    copies = [one for one in list(past.copies)[-_MOST_RUNS:] if one.copied_bytes > 0 and one.seconds >= 0]
+    copies = [one for one in list(past.copies)[-MOST_RUNS:] if one.copied_bytes > 0 and one.seconds >= 0]
     if not copies:
         return _draw(part, _run_seconds(Part.SNAPSHOT, past), "s")
+    unit = f"s for these bytes, {inputs.snapshot_basis}"
     overhead = inputs.snapshot_overhead_seconds
-    scaled = [
-        min(one.seconds, overhead)
-        + max(0.0, one.seconds - overhead) * inputs.snapshot_copied_bytes / one.copied_bytes
-        for one in copies
-    ]
-    return _draw(part, scaled, f"s for these bytes, {inputs.snapshot_basis}")
+
+    def scaled(amount: float) -> list[float]:
+        return [
+            min(one.seconds, overhead) + max(0.0, one.seconds - overhead) * amount / one.copied_bytes
+            for one in copies
+        ]
+
+    found = _draw(part, scaled(inputs.snapshot_copied_bytes), unit)
+    if inputs.snapshot_most_bytes <= inputs.snapshot_copied_bytes:
+        return found
+    most = _draw(part, scaled(inputs.snapshot_most_bytes), unit)
+    return replace(found, p90_seconds=max(found.p90_seconds, most.p50_seconds))
 
 
 def _snapshot_basis(inputs: LeadTimeInputs) -> str:
     return f"{inputs.snapshot_copied_bytes / 1e9:.1f} GB to copy ({inputs.snapshot_basis})"
 
 
-def _draw(part: Component, durations: Sequence[float], unit: str) -> Component:
-    """Prediction and measurement weighed: `runs` against 1.5. Median and MAD, so one odd run moves little.
-
-    A prediction that measured runs contradict by a factor counts that much less: its assumptions do not hold
-    on this cluster.
-    """
-    good = [value for value in durations if math.isfinite(value) and value >= 0]
-    if not good:
+def _draw(part: Component, durations: Sequence[float], unit: str, usual: Sequence[float] = ()) -> Component:
+    """The part drawn towards these durations."""
+    drawn = draw_usual(Times(part.p50_seconds, part.p90_seconds), durations, usual[-MOST_RUNS:])
+    if not drawn.runs:
         return part
-    middle = median(good)
-    weight = len(good) / (len(good) + _PRIOR_RUNS / _contradiction(middle, part.p50_seconds))
-    p50 = weight * middle + (1 - weight) * part.p50_seconds
-    deviation = _MAD_TO_DEVIATION * median(abs(value - middle) for value in good)
-    measured_spread = max(_P90 * deviation, 0.1 * middle)
-    spread = weight * measured_spread + (1 - weight) * (part.p90_seconds - part.p50_seconds)
-    p90 = max(p50 + spread, _slow_run(good))
-    return Component(
-        part.name, p50, p90, len(good), f"{len(good)} past runs with a median of {middle:.0f} {unit}"
-    )
-
-
-def _contradiction(measured_seconds: float, predicted_seconds: float) -> float:
-    """By what factor measurement and prediction differ, 1 when they agree; a second apart is agreement."""
-    low, high = sorted((measured_seconds + 1.0, predicted_seconds + 1.0))
-    return high / low
-
-
-def _slow_run(durations: Sequence[float]) -> float:
-    """The duration that only a tenth of the runs pass: being late costs more than being early.
-
-    Up to three runs: the slowest. Four to nine: the second slowest, so that one odd run does not stay.
-    """
-    ordered = sorted(durations)
-    if len(ordered) <= 3:
-        return ordered[-1]
-    return ordered[min(len(ordered) - 2, math.ceil(0.9 * len(ordered)) - 1)]
+    basis = f"{drawn.runs} past runs with a median of {drawn.measured:.0f} {unit}"
+    return Component(part.name, drawn.p50, drawn.p90, drawn.runs, basis)

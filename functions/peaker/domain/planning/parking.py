@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict
 
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.planning.lead_time import (
+    LeadTime,
     LeadTimeInputs,
     PastSteps,
-    measured_apply_speed,
+    measured_return_speed,
     predict_lead_time,
     predict_return,
 )
@@ -28,12 +29,15 @@ from peaker.domain.replicas.fleet import FleetState, Parking, Replica
 from peaker.domain.replicas.inventory import Volume
 from peaker.domain.runs.ledger import RunPart
 from peaker_contract.cluster import ClusterSettings
+from peaker_contract.steps import Part
 from peaker_contract.tags import OWNER_TAG, RUN_TAG
 
 # A return must find the source's binary logs from where it stopped; the source may purge a little early.
 BINLOG_SHARE = 0.8
 # Stopping for less is not worth the stop: EC2 bills the first minute of each start, and pages in memory are lost.
 LEAST_PARKED_HOURS = 1.0
+# A replica that is not there after this long will not be in time for the peak that asked for it: no run waits longer.
+CATCH_UP_WITHIN_SECONDS = 6 * 3600
 
 ParkPolicy = Literal["auto", "never", "always"]
 
@@ -104,7 +108,7 @@ def parking_figures(
         prices.initialization(one.size_gib, rate) for one in replica.volumes if one.name != "root"
     )
     running = Known(serving.value * build / 3600) if isinstance(serving, Known) else serving
-    speed = measured_apply_speed(past, inputs.apply_speed)
+    speed = measured_return_speed(past, inputs.apply_speed)
     return ParkingFigures(
         return_seconds=round(predict_return(inputs, 0.0, past).p50_seconds, 1),
         build_seconds=round(build, 1),
@@ -236,6 +240,15 @@ def parked_seconds(replica: Replica, now: datetime) -> float:
     return 0.0 if row is None or row.parking is None else seconds_between(row.parking.parked_at, now)
 
 
+def why_too_far_behind(lead: LeadTime) -> str | None:
+    """Why a return of this prediction would be given up; None where its catch-up is waited for."""
+    seconds = lead.component(Part.CATCH_UP).p50_seconds
+    if seconds <= CATCH_UP_WITHIN_SECONDS:
+        return None
+    hours = CATCH_UP_WITHIN_SECONDS / 3600
+    return f"it would replay for {seconds / 3600:.1f} h, and a run waits for {hours:g} h at most"
+
+
 class Method(BaseModel):
     """How the next replica comes into service: built anew, or a parked one returned; both in seconds and USD.
 
@@ -265,7 +278,8 @@ def choose_method(
     build_usd: float | None,
     taken: Collection[str] = (),
 ) -> Method:
-    """Return the parked replica that is back first, if it is back before one built anew would serve.
+    """Return the parked replica that is back first, if it is back before one built anew would serve, and if a run
+    would wait for its catch-up.
 
     `build_usd` is what a build costs until it serves: hydration, and the hours of instance and volumes. Those `taken`
     are returned by other members of the batch.
@@ -284,7 +298,8 @@ def choose_method(
         return Method(action="build", reason=text or nobody, **common)
     best = candidates[0]
     behind = parked_seconds(best, now)
-    back = predict_return(inputs, behind, past).p50_seconds
+    lead = predict_return(inputs, behind, past)
+    back = lead.p50_seconds
     returned_usd = _running_usd(best, prices, back)
     compared = {
         **common,
@@ -297,6 +312,8 @@ def choose_method(
         f"{best.instance_id}, parked for {behind / 3600:.1f} h, is back in {back / 60:.0f} min, "
         f"one built anew in {build / 60:.0f} min"
     )
+    if (why := why_too_far_behind(lead)) is not None:
+        return Method(action="build", reason=f"{shown}: {why}", **compared)
     if back >= build:
         return Method(action="build", reason=f"{shown}: building is as quick", **compared)
     return Method(action="return", reason=shown, **compared)

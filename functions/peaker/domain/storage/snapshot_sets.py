@@ -6,6 +6,7 @@ written is copied (EBS User Guide, "How EBS snapshots work").
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -119,9 +120,10 @@ class CopiedBytes:
 
 @dataclass(frozen=True)
 class ExpectedCopy:
-    """Bytes that the next set copies at most, and where the figure comes from."""
+    """Bytes that the next set copies, what it copies at most, and where the figures come from."""
 
     copied_bytes: float
+    most_bytes: float
     basis: str
 
 
@@ -144,22 +146,25 @@ def expected_copy(
 ) -> ExpectedCopy:
     """What a set of these volumes (used bytes by volume id) would copy now.
 
-    Everything, unless each volume has a completed snapshot and an earlier set has measured what changes: the distinct
-    blocks that change grow with time, but ever slower, because blocks are changed again. So a measurement over h hours
-    bounds every shorter time by its bytes, and every longer one by its bytes in proportion. The median of the bounds
-    counts, and never more than is used.
+    Everything, unless each volume has a completed snapshot. Before an earlier set has measured what changes that is
+    between nothing and everything: half of it, and at most all. The distinct blocks that change grow with time, but
+    ever slower, because blocks are changed again. So for another time than was measured they lie between the same bytes
+    and bytes in proportion to the time: their geometric middle is expected, the larger one is the most. The median over
+    the measurements counts, and never more than is used.
     """
     whole = sum(used_bytes.values())
     newest = newest_completed(snapshots)
     without = sorted(set(used_bytes) - set(newest))
     if without:
-        return ExpectedCopy(whole, f"full copy: no completed snapshot of {', '.join(without)}")
+        return ExpectedCopy(whole, whole, f"full copy: no completed snapshot of {', '.join(without)}")
     measured = [one for one in past if one.since_seconds is not None and one.since_seconds > 0]
     if not measured:
-        return ExpectedCopy(whole, "full copy: what changes between snapshots was not measured yet")
+        basis = "half of a full copy: what changes between snapshots was not measured yet"
+        return ExpectedCopy(whole / 2, whole, basis)
     times = [one.started_at for one in newest.values() if one.started_at is not None]
     since = max(0.0, (now - min(times)).total_seconds()) if times else 0.0
-    bounds = [one.copied_bytes * max(1.0, since / (one.since_seconds or 1.0)) for one in measured]
-    bound = median(bounds)
+    ratios = [(one.copied_bytes, since / (one.since_seconds or 1.0)) for one in measured]
+    usual = median(copied * math.sqrt(ratio) for copied, ratio in ratios)
+    most = median(copied * max(1.0, ratio) for copied, ratio in ratios)
     basis = f"changed in {since / 3600:.1f} h, by {len(measured)} earlier sets"
-    return ExpectedCopy(min(whole, bound), basis)
+    return ExpectedCopy(min(whole, usual), min(whole, most), basis)

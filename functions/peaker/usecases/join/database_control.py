@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from peaker.domain.planning.parking import CATCH_UP_WITHIN_SECONDS
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Numbers
 from peaker.domain.runs.run import StepInput
@@ -12,9 +13,6 @@ from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import builder_of
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import LedgerInconsistent
-
-# A replica that is not there after this long will not be in time for the peak that asked for it.
-CATCH_UP_TIMEOUT_SECONDS = 6 * 3600
 
 
 def bring_database_back(
@@ -53,5 +51,5 @@ def catch_up_parameters(settings: ClusterSettings, run_id: str) -> dict[str, str
         "RunId": run_id,
         "LagGateSeconds": str(int(settings.gates.lag_seconds)),
         "LagSamples": str(settings.gates.lag_samples),
-        "TimeoutSeconds": str(CATCH_UP_TIMEOUT_SECONDS),
+        "TimeoutSeconds": str(CATCH_UP_WITHIN_SECONDS),
     }

@@ -9,9 +9,11 @@ from datetime import datetime
 from statistics import median
 
 from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, PastSteps, VolumeToHydrate
+from peaker.domain.reading import Unknown
 from peaker.domain.replicas.donor import choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.replicas.inventory import Snapshot
+from peaker.domain.storage.io_findings import InstancePromise
 from peaker.domain.storage.snapshot_sets import ExpectedCopy, expected_copy, newest_completed
 from peaker.ports import Ports
 from peaker_contract.cluster import ClusterSettings
@@ -19,6 +21,8 @@ from peaker_contract.errors import PeakerError
 
 GIB = 1024.0**3
 HEALTH_CHECKS_SECONDS = 60.0
+# MySQL manual, "Enabling Automatic InnoDB Configuration for a Dedicated MySQL Server": above 4 GB of memory.
+POOL_SHARE_OF_MEMORY = 0.75
 
 
 def lead_time_inputs(
@@ -26,35 +30,46 @@ def lead_time_inputs(
     fleet: FleetState | None,
     past: PastSteps,
     snapshots: SnapshotHistory | None = None,
+    promise: InstancePromise | Unknown | None = None,
 ) -> LeadTimeInputs:
     """What the lead time depends on: the bytes of the last prewarm, else what the donor's snapshots hold, else
-    the sizes of a replica's volumes.
+    the sizes of a replica's volumes; and the pages of the last donor's buffer pool, else what `promise`, the instance
+    type's, has room for.
 
     Without the snapshots of the donor's volumes all that is used is taken to be copied.
     """
     rate = settings.initialization_rate_mib_per_s
     sizes = volume_bytes(settings, fleet)
-    newest = past.hydrated_bytes[-1] if past.hydrated_bytes else None
-    whole = sum(sizes.values())
-    share = min(1.0, newest / whole) if newest is not None and whole > 0 else 1.0
     held = {} if snapshots is None else snapshots.held_bytes
+    most = {one.name: min(sizes.get(one.name, 0.0), held.get(one.name, math.inf)) for one in settings.volumes}
+    whole = sum(most.values())
+    newest = past.hydrated_bytes[-1] if past.hydrated_bytes else None
+    share = min(1.0, newest / whole) if newest is not None and whole > 0 else 1.0
     volumes = tuple(
         VolumeToHydrate(
             volume.name,
-            min(sizes.get(volume.name, 0.0) * share, held.get(volume.name, math.inf)),
+            most[volume.name] * share,
             # The prewarm reads through the volume: no rate brings more than that gives.
             float(min(rate or math.inf, volume.throughput_mib_per_s)) * MIB,
         )
         for volume in settings.volumes
     )
-    used = sum(sizes.get(volume.name, 0.0) for volume in settings.volumes) * share
-    copy = ExpectedCopy(used, "full copy") if snapshots is None else snapshots.expected_copy(used, past)
+    used = sum(held.get(one.name, one.data_bytes) for one in volumes)
+    full = ExpectedCopy(used, used, "full copy")
+    copy = full if snapshots is None else snapshots.expected_copy(used, past)
+    widest = max((one.data_bytes for one in volumes), default=0.0)
     late = float(settings.read_endpoint.clients_follow_within_seconds)
     return LeadTimeInputs(
         volumes=volumes,
         snapshot_copied_bytes=copy.copied_bytes,
+        snapshot_most_bytes=copy.most_bytes,
+        snapshot_widest_share=widest / total
+        if (total := sum(one.data_bytes for one in volumes)) > 0
+        else 1.0,
+        buffer_pool_bytes=_pool_bytes(past, promise),
         snapshot_basis=copy.basis,
         hydration=Hydration.PROVISIONED_RATE if rate else Hydration.DEFAULT,
+        paid_mib_per_s=float(rate or 0),
         hot_share=_hot_share(settings, past),
         trigger_seconds=60.0 * (settings.forecast.schedule_minutes + 1),
         register_seconds=HEALTH_CHECKS_SECONDS + late,
@@ -62,6 +77,15 @@ def lead_time_inputs(
         ramp_seconds=len(settings.ramp.shares) * (settings.ramp_step_seconds + settings.ramp.window_seconds)
         + late,
     )
+
+
+def _pool_bytes(past: PastSteps, promise: InstancePromise | Unknown | None) -> float:
+    """0 where nobody has told, and the memory of the type is not known either."""
+    if past.pool_bytes:
+        return past.pool_bytes[-1]
+    if promise is None or isinstance(promise, Unknown) or promise.memory_mib is None:
+        return 0.0
+    return POOL_SHARE_OF_MEMORY * promise.memory_mib * MIB
 
 
 def _hot_share(settings: ClusterSettings, past: PastSteps) -> float:
@@ -91,7 +115,7 @@ class SnapshotHistory:
     def expected_copy(self, used_bytes: float, past: PastSteps) -> ExpectedCopy:
         """What a set of these volumes, which hold so much together, would copy now."""
         if not self.volumes:
-            return ExpectedCopy(used_bytes, "full copy: no donor is known")
+            return ExpectedCopy(used_bytes, used_bytes, "full copy: no donor is known")
         each = used_bytes / len(self.volumes)
         return expected_copy(
             dict.fromkeys(self.volumes.values(), each), self.snapshots, past.copies, self.now

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from datetime import datetime
 
-from peaker.domain.limits.account_limits import Limit
+from peaker.domain.limits.account_limits import MOST_RATE, Limit
 from peaker.domain.planning.lead_time import (
-    Component,
+    MIB,
     Hydration,
     LeadTimeInputs,
     PastSteps,
@@ -24,7 +25,7 @@ from peaker.domain.planning.methods.situation import (
     Situation,
 )
 from peaker.domain.planning.methods.timing import frame_of
-from peaker.domain.planning.parking import parked_seconds, returnable, why_expired
+from peaker.domain.planning.parking import parked_seconds, returnable, why_expired, why_too_far_behind
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.plan_decision import spread_zones
 from peaker.domain.planning.prices import PriceTable
@@ -69,7 +70,7 @@ def method_situation(
     hourly = build.price.hourly
     donor = choose_donor(fleet, settings).donor
     zones, _ = spread_zones(fleet, settings)
-    default, provisioned = _reading_rates(settings, inputs, past, lead.component(Part.HYDRATION))
+    default, provisioned = _reading_rates(settings, inputs, past)
     rejected = build.method.rejected if build.method is not None else {}
     return Situation(
         frame=frame_of(lead, 1 / (measured_apply_speed(past, inputs.apply_speed) - 1)),
@@ -86,6 +87,7 @@ def method_situation(
         rate_ceiling_mib_per_s=settings.initialization_rate_mib_per_s,
         rate_free_mib_per_s=rate_free(ports, limit, lead.p90_seconds),
         instance_mib_per_s=_baseline(promise),
+        instance_burst_mib_per_s=_burst(promise),
         local_zones=any(not re.fullmatch(rf"{re.escape(settings.region)}[a-z]", zone) for zone in zones),
         zone=zones[0] if zones else None,
         donor_zone=None if donor is None else donor.instance.zone,
@@ -123,18 +125,33 @@ def _volumes(
 
 
 def _reading_rates(
-    settings: ClusterSettings, inputs: LeadTimeInputs, past: PastSteps, learned: Component
+    settings: ClusterSettings, inputs: LeadTimeInputs, past: PastSteps
 ) -> tuple[ReadingRate, ReadingRate]:
-    """Past prewarms teach the kind of rate that the settings use; the other one is as AWS promises."""
-    default, provisioned = ReadingRate(1.0, 0.5), ReadingRate(1.0, 0.06)
-    first = predict_lead_time(inputs).component(Part.HYDRATION)
-    if first.p50_seconds <= 0 or learned.p50_seconds <= 0 or not past.hydrated_bytes:
-        return default, provisioned
-    factor = learned.p50_seconds / first.p50_seconds
-    measured = ReadingRate(factor, max(0.0, learned.p90_seconds / learned.p50_seconds - 1))
-    if inputs.hydration is Hydration.PROVISIONED_RATE:
-        return default, measured
-    return measured, provisioned
+    """The default rate and a paid one, each as past prewarms of its kind teach it, else as AWS promises."""
+    paid = settings.initialization_rate_mib_per_s or MOST_RATE
+    return (
+        _reading_rate(settings, inputs, past, Hydration.DEFAULT, None, ReadingRate(1.0, 0.5)),
+        _reading_rate(settings, inputs, past, Hydration.PROVISIONED_RATE, paid, ReadingRate(1.0, 0.06)),
+    )
+
+
+def _reading_rate(
+    settings: ClusterSettings,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+    kind: Hydration,
+    paid: int | None,
+    promised: ReadingRate,
+) -> ReadingRate:
+    given = {one.name: min(paid or math.inf, one.throughput_mib_per_s) for one in settings.volumes}
+    volumes = tuple(replace(one, rate_bytes_per_s=given[one.name] * MIB) for one in inputs.volumes)
+    of_kind = replace(inputs, volumes=volumes, hydration=kind, paid_mib_per_s=float(paid or 0))
+    first = predict_lead_time(of_kind).component(Part.HYDRATION)
+    learned = predict_lead_time(of_kind, past).component(Part.HYDRATION)
+    if first.p50_seconds <= 0 or learned.p50_seconds <= 0 or not past.hydrated_bytes or not learned.runs:
+        return promised
+    spread = max(0.0, learned.p90_seconds / learned.p50_seconds - 1)
+    return ReadingRate(learned.p50_seconds / first.p50_seconds, spread, measured=True)
 
 
 def _baseline(promise: InstancePromise | Unknown) -> Reading:
@@ -143,6 +160,14 @@ def _baseline(promise: InstancePromise | Unknown) -> Reading:
     if promise.baseline_mib_per_s is None:
         return Unknown("EC2 names no baseline of the type")
     return Known(promise.baseline_mib_per_s)
+
+
+def _burst(promise: InstancePromise | Unknown) -> Reading:
+    if isinstance(promise, Unknown):
+        return promise
+    if promise.maximum_mib_per_s is None:
+        return Unknown("EC2 names no burst of the type")
+    return Known(promise.maximum_mib_per_s)
 
 
 def _parked(
@@ -156,6 +181,8 @@ def _parked(
     found = []
     for one in returnable(fleet, ports.environment, now):
         back = predict_return(inputs, parked_seconds(one, now), past)
+        if why_too_far_behind(back) is not None:
+            continue
         hour = prices.instance_hour(one.instance.instance_type)
         usd = replace(hour, value=hour.value * back.p50_seconds / 3600) if isinstance(hour, Known) else hour
         found.append(ParkedReplica(one.instance_id, back.p50_seconds, back.p90_seconds, usd))

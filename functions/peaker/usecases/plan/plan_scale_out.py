@@ -117,12 +117,12 @@ def decided(
     """
     past = ports.past_runs.past_steps(settings.name)
     history = snapshot_history(ports, settings, fleet)
-    # What started the run has passed when it is planned.
-    inputs = replace(lead_time_inputs(settings, fleet, past, history), trigger_seconds=0.0)
-    prices = prices_for_plan(ports, settings)
-    lead = predict_lead_time(inputs, past)
     promises = {kind: instance_promise(ports, kind) for kind in settings.instance_types}
     promise = promises[settings.instance_type]
+    # What started the run has passed when it is planned.
+    inputs = replace(lead_time_inputs(settings, fleet, past, history, promise), trigger_seconds=0.0)
+    prices = prices_for_plan(ports, settings)
+    lead = predict_lead_time(inputs, past)
     build = _plan(ports, step, settings, fleet, [Way(lead_time=estimated(lead))], prices, promises)
     limit = initialization_rate_of_region(ports)
     ways: list[Way] = []
@@ -144,7 +144,7 @@ def decided(
         )
         situation = beside(situation, taken, count - len(ways))
         ways.append(way_of(ports, fleet, situation, method, lead, inputs, past))
-    ways = admitted_ways(ports, limit, build, ways, count, unrated_way(situation, method, lead))
+    ways = admitted_ways(ports, limit, build, ways, count, unrated_way(situation, method, lead), past)
     plan = _plan(ports, step, settings, fleet, ways, prices, promises, count)
     checks = plan_checks(ports, settings, fleet, plan, past, prices, promise, limit)
     refused = [

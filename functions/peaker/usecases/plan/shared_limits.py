@@ -12,11 +12,14 @@ from peaker.domain.limits.account_limits import INITIALIZATION_RATE_QUOTA, Limit
 from peaker.domain.limits.admission import admitted
 from peaker.domain.limits.reservations import Reserved, Wanted, WithoutReservation, reserve
 from peaker.domain.limits.start_slots import next_slot
+from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.planning.methods.rate_reservation import delayed, rate_wanted, with_rates
 from peaker.domain.planning.plan import ScaleOutPlan, Way
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.ports import Ports
 from peaker_contract.errors import LedgerInconsistent, PeakerError, Throttled
+from peaker_contract.steps import Part
+from peaker_contract.way_into_service import states_of
 
 _LOOKS = 8
 _BUSY = "other runs write the shared limits at the same moment; try again"
@@ -100,13 +103,20 @@ def rate_free(ports: Ports, limit: Limit, seconds: float) -> float:
 
 
 def admitted_ways(
-    ports: Ports, limit: Limit, build: ScaleOutPlan, ways: Sequence[Way], count: int, without_rate: Way
+    ports: Ports,
+    limit: Limit,
+    build: ScaleOutPlan,
+    ways: Sequence[Way],
+    count: int,
+    without_rate: Way,
+    past: PastSteps,
 ) -> list[Way]:
     """The ways of all members with what each would wait for now; `without_rate` is that of one that gets no rate.
 
     Nothing is reserved: a run that begins now finds the same, unless another one is quicker.
     """
     now = ports.clock.now()
+    own_seconds = sum(min(past.seconds.get(state, ()), default=0.0) for state in states_of(Part.RESERVATION))
     reservations, slots = ports.shared_limits.reservations(), ports.shared_limits.start_slots()
     found = []
     for number, way in enumerate([*ways, *[ways[-1]] * (count - len(ways))], 1):
@@ -120,5 +130,5 @@ def admitted_ways(
         if isinstance(answer, Reserved):
             reservations = answer.reservations
         taken = without_rate if isinstance(answer, WithoutReservation) else way
-        found.append(delayed(taken, admitted(now, slot, answer)))
+        found.append(delayed(taken, admitted(now, slot, answer), own_seconds))
     return found

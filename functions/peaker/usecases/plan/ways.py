@@ -100,10 +100,7 @@ def _as_chosen(method: Method, choice: MethodChoice, fleet: FleetState, ports: P
 def estimated(
     lead: LeadTime, frame: LeadTimeFrame | None = None, taken: MethodEstimate | None = None
 ) -> LeadTimeEstimate:
-    """The prediction as the plan carries it; of a method that was chosen, with its own hydration and catch-up.
-
-    The p90 of a part is known where the method's own is the predicted one.
-    """
+    """The prediction as the plan carries it; of a method that was chosen, with its own hydration and catch-up."""
     parts = {part.name: round(part.p50_seconds, 1) for part in lead.components}
     slow = {part.name: round(part.p90_seconds, 1) for part in lead.components}
     whole = LeadTimeEstimate(
@@ -114,14 +111,20 @@ def estimated(
     )
     if frame is None or taken is None or taken.warm_seconds is None or not taken.possible:
         return whole
-    own = {Part.HYDRATION.value: taken.warm_seconds, Part.CATCH_UP.value: frame.catch_up(taken.warm_seconds)}
-    own = {name: round(seconds, 1) for name, seconds in own.items()}
+    own = _own(taken.warm_seconds, frame.catch_up(taken.warm_seconds))
+    own_slow = _own(taken.warm_p90_seconds, frame.catch_up_p90(taken.warm_seconds))
     return LeadTimeEstimate(
         seconds=round(taken.p50_seconds or 0.0, 1),
         parts={**parts, **own},
         p90_seconds=round(taken.p90_seconds or 0.0, 1),
-        p90_parts={name: seconds for name, seconds in slow.items() if own.get(name) in (None, parts[name])},
+        p90_parts={**slow, **own_slow},
     )
+
+
+def _own(hydration_seconds: float | None, catch_up_seconds: float) -> dict[str, float]:
+    """The parts that a method has of its own, as far as they are known."""
+    known = {Part.HYDRATION.value: hydration_seconds, Part.CATCH_UP.value: catch_up_seconds}
+    return {name: round(seconds, 1) for name, seconds in known.items() if seconds is not None}
 
 
 def _behind(fleet: FleetState, method: Method, ports: Ports) -> float:

@@ -32,6 +32,14 @@ def test_the_wait_takes_the_place_of_what_past_runs_waited_in_the_median_and_in_
     )
 
 
+def test_a_step_that_has_nothing_to_wait_for_takes_its_own_time() -> None:
+    """The function starts, asks and writes: no past run was quicker than that."""
+    found = delayed(Way(lead_time=LEAD), waiting(0.0), step_seconds=9.6).lead_time
+    assert found is not None
+    assert found.parts["reservation"] == found.p90_parts["reservation"] == 9.6
+    assert found.seconds == 600.0 - 20.0 + 9.6
+
+
 def test_what_is_not_known_stays_unknown() -> None:
     without = LEAD.model_copy(update={"p90_seconds": None, "p90_parts": {}})
     found = delayed(Way(lead_time=without), waiting(0.0)).lead_time

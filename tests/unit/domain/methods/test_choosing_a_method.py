@@ -17,6 +17,7 @@ from peaker.domain.planning.methods.situation import (
     ExpiredReplica,
     MethodName,
     ParkedReplica,
+    ReadingRate,
     Situation,
 )
 from peaker.domain.planning.methods.timing import LeadTimeFrame, frame_of
@@ -179,6 +180,24 @@ def test_changed_blocks_are_filled_and_no_others() -> None:
 def test_reads_cannot_be_faster_than_the_instance() -> None:
     found = choose(situation(instance_mib_per_s=Known(75.0))).estimate(MethodName.USED_BLOCKS)
     assert found.warm_seconds == pytest.approx(TIB / MIB / 75)
+
+
+def test_a_burst_of_the_instance_carries_half_an_hour_of_the_reading() -> None:
+    """450,000 MiB at 250 MiB/s, 598,576 at 75; nobody promises the burst, so that the p90 is without it."""
+    burst = situation(instance_mib_per_s=Known(75.0), instance_burst_mib_per_s=Known(250.0))
+    found = choose(burst).estimate(MethodName.USED_BLOCKS)
+    assert found.warm_seconds == pytest.approx(1800 + (TIB / MIB - 450_000) / 75)
+    assert found.warm_p90_seconds == pytest.approx(TIB / MIB / 75)
+
+
+def test_what_was_measured_through_the_instance_counts_and_not_what_ec2_says_of_it() -> None:
+    measured = ReadingRate(2.0, 0.2, measured=True)
+    found = choose(situation(instance_mib_per_s=Known(75.0), default_rate=measured))
+    seen = found.estimate(MethodName.USED_BLOCKS)
+    assert seen.warm_seconds == pytest.approx(2.0 * TIB / MIB / 500)
+    assert seen.warm_p90_seconds == pytest.approx(2.4 * TIB / MIB / 500)
+    rated = found.estimate(MethodName.PROVISIONED_RATE)
+    assert rated.warm_seconds == pytest.approx(TIB / MIB / 75), "nobody has read at a paid rate yet"
 
 
 def test_without_a_deadline_a_run_does_what_the_settings_say() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +13,11 @@ from peaker.domain.planning.lead_time import (
     LeadTimeInputs,
     PastSteps,
     VolumeToHydrate,
-    catch_up_seconds,
     hydration_seconds,
     predict_lead_time,
+    predict_return,
 )
+from peaker.domain.planning.learning.catching_up import catch_up_seconds
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 
 GIB = 1024 * MIB
@@ -173,6 +176,30 @@ def test_hydration_is_learned_as_a_rate_so_it_grows_with_the_data() -> None:
     assert now.p50_seconds == pytest.approx(2000.0, rel=0.1)
 
 
+def at_rate(paid: float) -> LeadTimeInputs:
+    return inputs(100, paid_mib_per_s=paid)
+
+
+def test_a_prewarm_at_a_paid_rate_teaches_another_paid_rate_in_proportion() -> None:
+    past = PastSteps({"ReportPrewarm": [1000.0] * 20}, [100 * GIB] * 20, hydrated_rates=[100.0] * 20)
+    same, twice = (predict_lead_time(at_rate(rate), past).component("hydration") for rate in (100.0, 200.0))
+    assert same.p50_seconds == pytest.approx(1000.0, rel=0.1)
+    assert twice.p50_seconds == pytest.approx(500.0, rel=0.1)
+
+
+def test_a_prewarm_at_the_default_rate_teaches_no_paid_rate_nor_the_other_way_round() -> None:
+    """A run with a deadline may take the default rate where the settings name one."""
+    past = PastSteps({"ReportPrewarm": [9000.0, 1000.0]}, [100 * GIB, 100 * GIB], hydrated_rates=[0.0, 200.0])
+    paid, free = (predict_lead_time(at_rate(rate), past).component("hydration") for rate in (200.0, 0.0))
+    assert paid.runs == free.runs == 1
+    assert paid.p50_seconds < 1100 < 5000 < free.p50_seconds
+
+
+def test_a_prewarm_whose_rate_nobody_knows_counts_as_it_was() -> None:
+    past = PastSteps({"ReportPrewarm": [1000.0] * 20}, [100 * GIB] * 20, hydrated_rates=[None] * 20)
+    assert predict_lead_time(at_rate(200.0), past).component("hydration").runs == 20
+
+
 def test_a_full_copy_takes_its_bytes_over_the_rate_and_changes_take_theirs() -> None:
     full = predict_lead_time(inputs(snapshot_copied_bytes=100.0 * GIB)).component("snapshot")
     changes = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB)).component("snapshot")
@@ -194,10 +221,121 @@ def test_incremental_sets_teach_no_full_copy_to_be_quick() -> None:
     assert learned.p50_seconds == pytest.approx(60 + 1200, rel=0.05)
 
 
+def test_the_volumes_of_a_set_are_copied_side_by_side() -> None:
+    even = inputs(snapshot_copied_bytes=400.0 * GIB, snapshot_widest_share=0.25)
+    assert predict_lead_time(even).component("snapshot").p50_seconds == pytest.approx(60 + 1024)
+
+
+def test_what_may_have_to_be_copied_at_most_shows_in_the_p90_alone() -> None:
+    known = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB)).component("snapshot")
+    maybe = predict_lead_time(inputs(snapshot_copied_bytes=1.0 * GIB, snapshot_most_bytes=100.0 * GIB))
+    part = maybe.component("snapshot")
+    assert part.p50_seconds == known.p50_seconds
+    assert part.p90_seconds == pytest.approx(60 + 1024)
+
+
+def test_it_does_so_too_where_sets_were_measured() -> None:
+    past = PastSteps(copies=[CopiedBytes(60 + 12, 1.0 * GIB, 3600.0)] * 20)
+    most = {"snapshot_copied_bytes": 1.0 * GIB, "snapshot_most_bytes": 10.0 * GIB}
+    part = predict_lead_time(inputs(**most), past).component("snapshot")  # type: ignore[arg-type]
+    assert part.p50_seconds == pytest.approx(72, abs=1)
+    assert part.p90_seconds == pytest.approx(60 + 120, rel=0.05)
+
+
 def test_sets_of_before_their_bytes_were_measured_count_as_they_were() -> None:
     past = PastSteps({"CreateSnapshots": [10.0] * 20, "AwaitSnapshots": [290.0] * 20})
     learned = predict_lead_time(inputs(snapshot_copied_bytes=20.0 * GIB), past).component("snapshot")
     assert learned.p50_seconds == pytest.approx(300, abs=10)
+
+
+def test_the_catch_up_is_learned_as_a_speed_so_a_smaller_backlog_takes_less() -> None:
+    """An hour of catching up from three hours behind; now it is an hour and a half behind."""
+    past = PastSteps({"WaitForCatchUp": [3600.0] * 20}, apply_speeds=[4.0] * 20)
+    part = predict_lead_time(overlapping(1.0), past).component("catch_up")
+    assert part.p50_seconds == pytest.approx((1755 + 45 + 3600 + 30) / 3 - 120, rel=0.1)
+
+
+def test_slow_replicas_show_in_the_p90_of_the_catch_up() -> None:
+    even = PastSteps(apply_speeds=[4.0] * 10)
+    uneven = PastSteps(apply_speeds=[*[4.0] * 8, 2.0, 2.0])
+    first, second = (
+        predict_lead_time(overlapping(1.0), past).component("catch_up") for past in (even, uneven)
+    )
+    assert second.p50_seconds == first.p50_seconds
+    assert second.p90_seconds > first.p90_seconds
+
+
+def test_replicas_that_had_caught_up_before_anybody_looked_will_again() -> None:
+    past = PastSteps({"WaitForCatchUp": [5.0] * 20}, caught_up_waits=[5.0] * 20)
+    assert predict_lead_time(overlapping(1.0), past).component("catch_up").p50_seconds < 10
+
+
+def test_a_guess_that_may_be_off_by_as_much_again_weighs_less_than_one_run() -> None:
+    """Usually a donor is prepared in 30 to 60 s: one that took 45 shows more of this cluster than that does."""
+    part = predict_lead_time(inputs(), PastSteps({"PrepareDonor": [45.0]})).component("donor")
+    assert part.p50_seconds == pytest.approx(45.0, abs=1.0)
+
+
+def test_what_aws_promises_within_a_few_percent_weighs_more_than_one_run() -> None:
+    first = predict_lead_time(inputs(100)).component("hydration").p50_seconds
+    past = PastSteps({"ReportPrewarm": [1.2 * first]}, [100 * GIB])
+    part = predict_lead_time(inputs(100), past).component("hydration")
+    assert part.p50_seconds < 1.1 * first
+
+
+def test_a_proof_that_was_looked_at_again_shows_in_the_p90_and_not_in_the_median() -> None:
+    past = PastSteps({"VerifyStorage": [200.0, 700.0]}, first_looks=[200.0, 190.0])
+    part = predict_lead_time(inputs(), past).component("benchmark")
+    assert 150 < part.p50_seconds < 200
+    assert part.p90_seconds >= 700
+
+
+def test_where_most_proofs_are_looked_at_again_that_is_usual() -> None:
+    past = PastSteps({"VerifyStorage": [690.0, 200.0, 710.0]}, first_looks=[200.0, 200.0, 190.0])
+    assert predict_lead_time(inputs(), past).component("benchmark").p50_seconds > 500
+
+
+def test_one_measured_run_does_not_make_a_time_certain() -> None:
+    """Usually it varies by as much as it takes; that one took four minutes does not say that the next one will."""
+    past = PastSteps({"StartDatabase": [240.0]})
+    part = predict_lead_time(inputs(), past).component("recovery")
+    assert part.p90_seconds > 1.5 * part.p50_seconds
+    often = predict_lead_time(inputs(), PastSteps({"StartDatabase": [240.0] * 20})).component("recovery")
+    assert often.p90_seconds < 1.2 * often.p50_seconds
+
+
+# --- returns -------------------------------------------------------------------------------------------------
+
+
+def test_returns_are_learned_from_returns() -> None:
+    """The copy of a build recovers for minutes; a database that was shut down starts in seconds."""
+    past = PastSteps(
+        {"StartDatabase": [200.0] * 20, "StartReplication": [4.0] * 20},
+        returned={"StartDatabase": [6.0] * 20, "StartReplication": [4.0] * 20},
+    )
+    assert predict_return(inputs(), 3600.0, past).component("recovery").p50_seconds == pytest.approx(
+        10, abs=2
+    )
+    assert predict_lead_time(inputs(), past).component("recovery").p50_seconds == pytest.approx(204, rel=0.05)
+
+
+def test_before_the_first_return_builds_teach_what_a_return_does_like_them() -> None:
+    """Its database was shut down, so there is nothing to recover."""
+    past = PastSteps({"StartDatabase": [200.0] * 20, "LoadBufferPool": [90.0] * 20})
+    lead = predict_return(inputs(), 0.0, past)
+    assert lead.component("buffer_pool").p50_seconds == pytest.approx(90, rel=0.05)
+    assert lead.component("recovery").p50_seconds == 30.0
+
+
+def test_returns_replay_as_fast_as_returns_did() -> None:
+    """Nothing is read beside their appliers."""
+    past = PastSteps(apply_speeds=[2.0] * 20, return_speeds=[5.0] * 20)
+    assert predict_return(inputs(), 3600.0, past).component("catch_up").p50_seconds == pytest.approx(900.0)
+    builds = replace(past, return_speeds=())
+    assert predict_return(inputs(), 3600.0, builds).component("catch_up").p50_seconds == pytest.approx(3600.0)
+
+
+# --- parts ---------------------------------------------------------------------------------------------------
 
 
 def test_steps_of_one_part_are_added_run_by_run() -> None:

@@ -209,6 +209,17 @@ def test_returned_when_that_is_quicker_and_built_when_it_is_not() -> None:
     assert (nothing.action, nothing.replica) == ("build", None)
 
 
+def test_a_catch_up_that_no_run_waits_for_is_no_way_back() -> None:
+    """Twenty hours at three times the source's speed: it would be given up after six of ten hours."""
+    slow = PastSteps(return_speeds=[3.0] * 20, seconds={"ReportPrewarm": [90_000.0] * 20})
+    fleet = fleet_with(replica(BASE), parked(PEAK, 20))
+    found = choose_method(fleet, "local", US_EAST_1, big_inputs(), slow, NOON, 5.0)
+    assert found.action == "build"
+    assert "it would replay for 10.0 h, and a run waits for 6 h at most" in found.reason
+    quicker = replace(slow, return_speeds=[6.0] * 20)
+    assert choose_method(fleet, "local", US_EAST_1, big_inputs(), quicker, NOON, 5.0).action == "return"
+
+
 def test_a_parked_replica_serves_nobody_gives_nothing_and_takes_no_place() -> None:
     stands = parked(PEAK, 2)
     fleet = fleet_with(replica(BASE), stands)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from peaker.domain.runs.ledger import StepRow
-from peaker.domain.runs.overlap import apply_speed, hot_share
+from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
+from peaker.domain.storage.storage_looks import first_look_seconds
 
 from tests.support.fakes import NOON
 
@@ -31,6 +32,50 @@ def speed(*, waited_until: float | None = 40.0, samples: Any = ((2400.0), 0.0)) 
 
 def test_the_speed_is_the_time_that_it_was_behind_over_the_time_in_which_it_caught_up() -> None:
     assert speed() == 1 + 60 / 40
+
+
+def test_it_is_behind_since_its_snapshots_which_are_older_than_its_volumes() -> None:
+    rows = (
+        step("CreateSnapshots", -120, -119),
+        step("CreateVolumes", 0, 1),
+        step("StartReplication", 59, 60),
+        step("WaitForCatchUp", 80, 100, samples=[2400.0, 0.0]),
+    )
+    assert apply_speed({row.step: row for row in rows}) == 1 + (60 + 120) / 40
+
+
+@pytest.mark.parametrize(
+    ("samples", "speed"),
+    [([3600.0, 0.0], 4.0), ([{"lag_seconds": 3600}], 4.0), ([60.0, 0.0], None), ([], None)],
+)
+def test_a_return_lacked_its_first_lag_when_it_was_first_waited_for(
+    samples: list[Any], speed: float | None
+) -> None:
+    """A minute is caught up with before anybody asks again."""
+    assert return_speed(step("WaitForCatchUp", 0, 20, samples=samples)) == speed
+
+
+def look(minute: float) -> dict[str, Any]:
+    return {"at": (NOON + timedelta(minutes=minute)).isoformat(), "verdict": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("looks", "seconds"),
+    [([look(3), look(10)], 180), ([look(9)], 600), ([], 600), (None, 600), ([{"at": "soon"}, look(9)], 600)],
+)
+def test_the_first_look_of_a_proof_of_ten_minutes(looks: Any, seconds: float) -> None:
+    """What nobody can read is all of it."""
+    assert first_look_seconds(step("VerifyStorage", 0, 10, looks=looks)) == seconds
+
+
+def test_a_proof_that_has_not_ended_had_no_look() -> None:
+    assert first_look_seconds(None) is None
+    assert first_look_seconds(step("VerifyStorage", 0, None)) is None
+
+
+def test_a_return_that_was_not_waited_for_to_its_end_teaches_no_speed() -> None:
+    assert return_speed(None) is None
+    assert return_speed(step("WaitForCatchUp", 0, None, samples=[3600.0])) is None
 
 
 def test_a_sample_may_be_a_number_or_say_more() -> None:

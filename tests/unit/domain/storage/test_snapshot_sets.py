@@ -74,26 +74,35 @@ def test_a_snapshot_that_is_not_complete_is_none() -> None:
     assert expected_copy(USED, pending, [changed(24, 5)], NOON).copied_bytes == 120 * GIB
 
 
-def test_before_changes_were_measured_the_worst_is_expected() -> None:
+def test_before_changes_were_measured_anything_up_to_all_is_expected() -> None:
     found = expected_copy(USED, both(1), [CopiedBytes(600.0, 120.0 * GIB)], NOON)
-    assert (found.copied_bytes, "not measured yet" in found.basis) == (120 * GIB, True)
+    assert (found.copied_bytes, found.most_bytes) == (60 * GIB, 120 * GIB)
+    assert "not measured yet" in found.basis
 
 
-def test_what_changed_in_a_day_bounds_what_changes_in_an_hour() -> None:
-    assert expected_copy(USED, both(1), [changed(24, 5)], NOON).copied_bytes == 5 * GIB
+def test_changes_of_an_hour_lie_between_those_of_a_day_and_a_twenty_fourth_of_them() -> None:
+    found = expected_copy(USED, both(1), [changed(24, 5)], NOON)
+    assert found.copied_bytes == pytest.approx(5 * GIB / 24**0.5)
+    assert found.most_bytes == 5 * GIB
 
 
-def test_what_changes_in_more_time_is_at_most_in_proportion_and_never_more_than_is_used() -> None:
-    assert expected_copy(USED, both(48), [changed(24, 5)], NOON).copied_bytes == 10 * GIB
-    assert expected_copy(USED, both(24 * 365), [changed(24, 5)], NOON).copied_bytes == 120 * GIB
+def test_changes_of_more_time_lie_between_the_same_and_twice_as_many_in_twice_the_time() -> None:
+    found = expected_copy(USED, both(48), [changed(24, 5)], NOON)
+    assert found.copied_bytes == pytest.approx(5 * GIB * 2**0.5)
+    assert found.most_bytes == 10 * GIB
+
+
+def test_never_more_changes_than_is_used() -> None:
+    found = expected_copy(USED, both(24 * 365 * 9), [changed(24, 5)], NOON)
+    assert (found.copied_bytes, found.most_bytes) == (120 * GIB, 120 * GIB)
 
 
 def test_a_backup_of_somebody_else_counts_as_the_volumes_newest_snapshot() -> None:
     found = expected_copy(USED, [*both(48), *both(2)], [changed(1, 1)], NOON)
-    assert found.copied_bytes == 2 * GIB
+    assert found.most_bytes == 2 * GIB
     assert found.basis == "changed in 2.0 h, by 1 earlier sets"
 
 
 def test_the_oldest_of_the_newest_snapshots_says_for_how_long_changes_have_gathered() -> None:
     uneven = [snapshot("vol-data", 1), snapshot("vol-log", 10)]
-    assert expected_copy(USED, uneven, [changed(1, 1)], NOON).copied_bytes == 10 * GIB
+    assert expected_copy(USED, uneven, [changed(1, 1)], NOON).most_bytes == 10 * GIB

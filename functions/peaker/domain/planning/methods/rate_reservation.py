@@ -100,9 +100,13 @@ def patience_seconds(choice: MethodChoice | None) -> float:
     return min(MOST_PATIENCE_SECONDS, max(0.0, min(known) - rated))
 
 
-def delayed(way: Way, admission: Admission) -> Way:
-    """The way with the wait in its lead time, in place of what past runs waited as a rule."""
-    lead = None if way.lead_time is None else _waiting(way.lead_time, round(admission.wait_seconds, 1))
+def delayed(way: Way, admission: Admission, step_seconds: float = 0.0) -> Way:
+    """The way with the wait in its lead time, in place of what past runs waited as a rule.
+
+    `step_seconds` is what the step takes that has nothing to wait for: no past run was quicker.
+    """
+    wait = round(admission.wait_seconds + step_seconds, 1)
+    lead = None if way.lead_time is None else _waiting(way.lead_time, wait)
     return way.model_copy(update={"lead_time": lead, "admission": admission})
 
 

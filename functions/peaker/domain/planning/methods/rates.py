@@ -16,6 +16,8 @@ from peaker.domain.planning.methods.situation import MIB, DataVolume, Situation
 from peaker.domain.planning.prices import total
 from peaker.domain.reading import Known, Reading, Unknown
 
+# EC2 user guide, "Amazon EBS-optimized instance types": a burst lasts for 30 minutes, once a day.
+_BURST_SECONDS = 1800.0
 # A method is in time when its p90, and this share of it, passes before the replica is to serve.
 MARGIN = 0.1
 
@@ -34,11 +36,12 @@ class Reading50and90:
 class RatedBuild:
     """One combination of rates, None where a volume takes the default; times from the decision to serving.
 
-    `warm_seconds` is the median of the part in which the volumes become warm.
+    `warm_seconds` is the median of the part in which the volumes become warm, `warm_p90_seconds` its p90.
     """
 
     rates: Rates
     warm_seconds: float
+    warm_p90_seconds: float
     p50_seconds: float
     p90_seconds: float
     usd: Reading
@@ -61,15 +64,17 @@ def built_with(situation: Situation, rates: Rates) -> RatedBuild:
     """The build with these rates, a rate per volume. All are read side by side, through one instance."""
     times = [reading_seconds(situation, *pair) for pair in zip(situation.volumes, rates, strict=True)]
     least = through_the_instance(situation)
-    p50 = max([least, *(time.p50 for time in times)])
-    p90 = max([least, *(time.p90 for time in times)])
+    if _measured(situation, rates):
+        least = Reading50and90(0.0, 0.0)
+    p50 = max([least.p50, *(time.p50 for time in times)])
+    p90 = max([least.p90, *(time.p90 for time in times)])
     seconds = situation.frame.p50(p50)
     once = total(
         situation.prices.initialization(volume.size_gib, rate)
         for volume, rate in zip(situation.volumes, rates, strict=True)
     )
     return RatedBuild(
-        rates, p50, seconds, situation.frame.p90(p50, p90), total((once, running(situation, seconds)))
+        rates, p50, p90, seconds, situation.frame.p90(p50, p90), total((once, running(situation, seconds)))
     )
 
 
@@ -79,12 +84,23 @@ def running(situation: Situation, seconds: float) -> Reading:
     return hourly if isinstance(hourly, Unknown) else Known(hourly.value * seconds / 3600)
 
 
-def through_the_instance(situation: Situation) -> float:
-    """Seconds that all awaited bytes take at the baseline of the instance; 0 where that is not known."""
-    baseline = situation.instance_mib_per_s
+def _measured(situation: Situation, rates: Rates) -> bool:
+    """Whether past prewarms show what each of these volumes takes through this instance."""
+    kinds = {rate is None for rate in rates}
+    return all((situation.default_rate if free else situation.provisioned_rate).measured for free in kinds)
+
+
+def through_the_instance(situation: Situation) -> Reading50and90:
+    """Seconds that all awaited bytes take through the instance, with its burst first, and without; 0 if unknown."""
+    baseline, burst = situation.instance_mib_per_s, situation.instance_burst_mib_per_s
     if isinstance(baseline, Unknown) or baseline.value <= 0:
-        return 0.0
-    return sum(situation.awaited_bytes(one) for one in situation.volumes) / MIB / baseline.value
+        return Reading50and90(0.0, 0.0)
+    mib = sum(situation.awaited_bytes(one) for one in situation.volumes) / MIB
+    steady = mib / baseline.value
+    if isinstance(burst, Unknown) or burst.value <= baseline.value:
+        return Reading50and90(steady, steady)
+    in_burst = min(mib, burst.value * _BURST_SECONDS)
+    return Reading50and90(in_burst / burst.value + (mib - in_burst) / baseline.value, steady)
 
 
 def cheapest_rates(situation: Situation) -> RatedBuild | None:

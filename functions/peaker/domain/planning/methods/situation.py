@@ -81,11 +81,13 @@ class ExpiredReplica:
 class ReadingRate:
     """How a prewarm's reading compares with its first principles: by past runs, or as AWS promises.
 
-    `factor` on the time, `spread` from the median to the p90 as a share of the median.
+    `factor` on the time, `spread` from the median to the p90 as a share of the median. `measured`: past prewarms read
+    through the same instance type, whose bandwidth is in the factor already.
     """
 
     factor: float
     spread: float
+    measured: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ class Situation:
 
     `serve_when` is the settings' prewarm.serve_when. `rate_ceiling_mib_per_s` is their initialization rate: None pays
     for none. `rate_free_mib_per_s` is what the region's quota has left. `instance_mib_per_s` is the baseline of the
-    instance type to all its volumes. `local_zones`: the zone is no regular one of the region.
+    instance type to all its volumes, `instance_burst_mib_per_s` what it gives for half an hour a day.
+    `local_zones`: the zone is no regular one of the region.
     """
 
     frame: LeadTimeFrame
@@ -109,6 +112,7 @@ class Situation:
     rate_ceiling_mib_per_s: int | None = None
     rate_free_mib_per_s: float = INITIALIZATION_RATE.capacity
     instance_mib_per_s: Reading = field(default_factory=lambda: Unknown("EC2 was not asked"))
+    instance_burst_mib_per_s: Reading = field(default_factory=lambda: Unknown("EC2 was not asked"))
     local_zones: bool = False
     zone: str | None = None
     donor_zone: str | None = None
@@ -137,9 +141,9 @@ class Situation:
 class MethodEstimate(BaseModel):
     """What one method would take now, as the plan carries it. Times from the decision to serving, in seconds.
 
-    `warm_seconds` is the median of the part in which the volumes become warm. `why_not` names what forbids it; None
-    where it is possible. `carried_out` is False of a method that no run can take: it is shown for comparison. `usd` is
-    what is paid until it serves, None where a price is not known.
+    `warm_seconds` is the median of the part in which the volumes become warm, `warm_p90_seconds` its p90. `why_not`
+    names what forbids it; None where it is possible. `carried_out` is False of a method that no run can take: it is
+    shown for comparison. `usd` is what is paid until it serves, None where a price is not known.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -150,6 +154,7 @@ class MethodEstimate(BaseModel):
     p50_seconds: float | None = None
     p90_seconds: float | None = None
     warm_seconds: float | None = None
+    warm_p90_seconds: float | None = None
     usd: float | None = None
     usd_unknown: str | None = None
     replica: str | None = None
@@ -158,7 +163,7 @@ class MethodEstimate(BaseModel):
     on_donor: str = ""
     on_source: str = ""
 
-    @field_serializer("p50_seconds", "p90_seconds", "warm_seconds", "usd")
+    @field_serializer("p50_seconds", "p90_seconds", "warm_seconds", "warm_p90_seconds", "usd")
     def _rounded(self, value: float | None) -> float | None:
         """In documents alone: what is compared is not rounded."""
         return None if value is None else round(value, 4)
@@ -176,6 +181,7 @@ def estimate(
     p50: float | None = None,
     p90: float | None = None,
     warm: float | None = None,
+    warm_p90: float | None = None,
     usd: Reading | None = None,
     basis: str = "",
     on_donor: str = "",
@@ -191,6 +197,7 @@ def estimate(
         p50_seconds=p50,
         p90_seconds=p90,
         warm_seconds=warm,
+        warm_p90_seconds=warm_p90,
         usd=usd.value if isinstance(usd, Known) else None,
         usd_unknown=usd.why if isinstance(usd, Unknown) else None,
         replica=replica,

@@ -109,6 +109,7 @@ def _read(
         p50=build.p50_seconds if known else None,
         p90=build.p90_seconds if known else None,
         warm=build.warm_seconds if known else None,
+        warm_p90=build.warm_p90_seconds if known else None,
         usd=build.usd,
         basis=basis,
         on_donor=_DONOR,

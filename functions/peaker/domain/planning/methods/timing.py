@@ -38,6 +38,11 @@ class LeadTimeFrame:
         further = self._left(hydration_seconds, 1.0) - self._left(self.reference_seconds, 1.0)
         return max(0.0, self.catch_up_seconds + further)
 
+    def catch_up_p90(self, hydration_seconds: float) -> float:
+        """Its p90, where the volumes take as long as that."""
+        further = self._left_spread(hydration_seconds) - self._left_spread(self.reference_seconds)
+        return self.catch_up(hydration_seconds) + max(0.0, self.catch_up_spread + further)
+
     def p50(self, hydration_seconds: float) -> float:
         """The median of the whole."""
         beside = self.overlap.beside(hydration_seconds)
@@ -45,9 +50,8 @@ class LeadTimeFrame:
 
     def p90(self, hydration_p50: float, hydration_p90: float) -> float:
         """As `predict_lead_time`: the medians and the root of the sum of the squared spreads."""
-        further = self._left_spread(hydration_p50) - self._left_spread(self.reference_seconds)
         spreads = self.spread_squared + (hydration_p90 - hydration_p50) ** 2
-        spreads += max(0.0, self.catch_up_spread + further) ** 2
+        spreads += (self.catch_up_p90(hydration_p50) - self.catch_up(hydration_p50)) ** 2
         return self.p50(hydration_p50) + math.sqrt(spreads)
 
     def before_database(self) -> LeadTimeFrame:
