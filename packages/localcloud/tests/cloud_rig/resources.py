@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
+from localcloud.extensions.ec2 import state
 from localcloud.extensions.elbv2.lateness import PROMPT, BalancerLateness
 from localcloud.open_cloud import CloudSettings
 from localcloud.server import LocalCloud
@@ -43,10 +46,12 @@ class ResourceCloud:
     @contextmanager
     def stopped_clock(self) -> Iterator[None]:
         """What is seen late is not seen yet, however long the machine takes for the calls."""
-        scale = self.cloud.clock.scale
+        scale, now = self.cloud.clock.scale, time.monotonic()
         self.cloud.clock.set(scale=1e-6)
         try:
-            yield
+            # EC2 shows late by real seconds.
+            with patch.object(state, "time", SimpleNamespace(monotonic=lambda: now)):
+                yield
         finally:
             self.cloud.clock.set(scale=scale)
 
