@@ -170,6 +170,9 @@ def _install_packages(recipe: ImageRecipe, building: Path, progress: Progress) -
     progress(f"image {recipe.image_id}: Debian {recipe.suite} from {mirror.uri}, about a minute")
     started = time.monotonic()
     command = [
+        # What it mounts (proc, sys, dev/shm) goes with its last process, however that ends: nobody who deletes the
+        # directory of a build that was killed deletes the machine's own.
+        *("unshare", "--mount", "--propagation", "private"),
         "mmdebstrap",
         "--mode=root",
         "--variant=essential",
@@ -184,10 +187,9 @@ def _install_packages(recipe: ImageRecipe, building: Path, progress: Progress) -
         mirror.source_line(recipe.suite),
     ]
     tail: list[str] = []
-    try:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    except FileNotFoundError as error:
-        raise DataPlaneError("mmdebstrap is not installed: apt-get install mmdebstrap") from error
+    if shutil.which("mmdebstrap") is None:
+        raise DataPlaneError("mmdebstrap is not installed: apt-get install mmdebstrap")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
     for line in process.stdout:
         tail = [*tail[-19:], line.rstrip()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,25 @@ def test_a_failed_build_leaves_no_image_and_shows_why(
     with pytest.raises(DataPlaneError, match=r"127\.0\.0\.1"):
         ensure_image(MYSQL_IMAGE_ID, tmp_path, lambda line: None)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
+def test_a_build_that_is_killed_leaves_nothing_mounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A directory with the machine's own proc, sys or shared memory in it cannot be deleted without harm."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    killed = programs / "mmdebstrap"
+    killed.write_text(
+        '#!/bin/sh\nfor place; do case "$place" in */.building-*) mkdir -p "$place/proc"; '
+        'mount -t proc proc "$place/proc";; esac; done\nkill -KILL $$\n'
+    )
+    killed.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    with pytest.raises(DataPlaneError, match="could not be built"):
+        ensure_image(MYSQL_IMAGE_ID, tmp_path / "images", lambda line: None)
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+    assert [path.name for path in (tmp_path / "images").iterdir() if path.is_dir()] == []
 
 
 def test_changed_files_of_ours_renew_an_image_without_installing_packages(
