@@ -115,15 +115,19 @@ def _await_dump(client: MysqlClient, path: str, before_ns: int, timeout_seconds:
 
 
 def _copy_list(path: str, place: str) -> None:
-    """Never half a list under the name that the copy loads."""
+    """Never half a list under the name that the copy loads, and none beside it on a disk that is full."""
     if os.path.realpath(path) == os.path.realpath(place):
         return
     temporary = f"{place}.peaker"
-    shutil.copyfile(path, temporary)
-    owner = os.stat(path)
-    os.chmod(temporary, owner.st_mode & 0o777)
-    os.chown(temporary, owner.st_uid, owner.st_gid)
-    os.replace(temporary, place)
+    try:
+        shutil.copyfile(path, temporary)
+        owner = os.stat(path)
+        os.chmod(temporary, owner.st_mode & 0o777)
+        os.chown(temporary, owner.st_uid, owner.st_gid)
+        os.replace(temporary, place)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def _restore(client: MysqlClient, settings: Settings) -> bool:

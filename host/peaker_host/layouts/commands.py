@@ -7,7 +7,7 @@ from typing import Any, Dict
 
 from peaker_host.machine.arguments import absolute_paths, positive
 from peaker_host.machine.command import Command, Context, Parameter
-from peaker_host.machine.settings import refuse_without_replication_login
+from peaker_host.machine.replication_login import refuse_without_login
 from peaker_host.machine.stacks import stack_document
 
 
@@ -15,7 +15,7 @@ def _assemble_storage(context: Context) -> Dict[str, Any]:
     from peaker_host.layouts.assemble import assemble
     from peaker_host.machine import manifest
 
-    refuse_without_replication_login(context.settings)
+    refuse_without_login(context.settings)
     arguments = context.arguments
     stacks = manifest.parse_stacks(arguments.layout)
     members = manifest.parse_volumes(arguments.volumes, {one.mount_point for one in stacks})

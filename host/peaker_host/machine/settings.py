@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, fields
 from typing import Any, Dict
 
-from peaker_host.machine.errors import InvalidHostSettings, ReplicationNotConfigured
+from peaker_host.machine.errors import InvalidHostSettings
 from peaker_host.machine.understanding import understood
 
 DEFAULT_PATH = "/etc/peaker/host.json"
@@ -73,19 +73,6 @@ def load_settings(path: str = "") -> Settings:
     except OSError as error:
         raise InvalidHostSettings(f"{path}: {error}") from error
     return _settings_from(content, path)
-
-
-def refuse_without_replication_login(settings: Settings) -> None:
-    """Before hours of prewarm: a copy of a MariaDB holds no password of its channel, so the image must bring one.
-
-    Raises ReplicationNotConfigured.
-    """
-    path = settings.replication_credentials_file
-    if settings.engine == "mariadb" and not os.path.exists(path):
-        raise ReplicationNotConfigured(
-            f"no replication user: {path} is not there, and the data directory of a MariaDB keeps no password. Put "
-            '{"user": "...", "password": "..."} there in the image of the peak replicas, readable by root alone'
-        )
 
 
 def _settings_from(content: Any, path: str) -> Settings:

@@ -6,7 +6,6 @@ that the channel itself would not use.
 
 from __future__ import annotations
 
-import os
 import socket
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional
@@ -17,8 +16,8 @@ from peaker_host.machine.errors import (
     InvalidHostSettings,
     ReplicationNotConfigured,
 )
-from peaker_host.machine.files import read_json
 from peaker_host.machine.processes import Processes
+from peaker_host.machine.replication_login import read_login
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood, whole
 from peaker_host.replicate.channel_record import read_record
@@ -97,31 +96,29 @@ class SourcePosition:
 def read_credentials(settings: Settings, client: MysqlClient, channel: str = "") -> Credentials:
     """User and password from the credentials file when there is one, else what MySQL stored in the data directory.
 
-    Raises ReplicationNotConfigured, InvalidHostSettings.
+    Raises ReplicationNotConfigured, InvalidHostSettings, UnreadableFile.
     """
-    path = settings.replication_credentials_file
-    content = read_json(path) if os.path.exists(path) else None
+    login = read_login(settings)
     stored = _stored(settings, client, channel)
     host, encryption = stored.get("Host") or "", _encryption(settings.engine, stored)
-    if content is not None:
-        if not isinstance(content.get("user"), str) or not isinstance(content.get("password"), str):
-            raise InvalidHostSettings(f"{path}: needs the texts user and password")
-        port = _port(content.get("port") or stored.get("Port"), path)
-        return Credentials(content["user"], content["password"], port, host, encryption)
+    if login is not None:
+        port = login.port or _port(stored)
+        return Credentials(login.user, login.password, port, host, encryption)
     if stored.get("User_name"):
         return Credentials(
             stored["User_name"],
             stored.get("User_password") or "",
-            _port(stored.get("Port"), "the channel in the data directory"),
+            _port(stored),
             host,
             encryption,
         )
-    raise ReplicationNotConfigured(f"no replication user: neither {path} nor the data directory names one")
+    file = settings.replication_credentials_file
+    raise ReplicationNotConfigured(f"no replication user: neither {file} nor the data directory names one")
 
 
-def _port(given: Any, place: str) -> int:
-    with understood(InvalidHostSettings, place):
-        return whole(given or 3306, "the port", 1, 65535)
+def _port(stored: Dict[str, str]) -> int:
+    with understood(InvalidHostSettings, "the channel in the data directory"):
+        return whole(stored.get("Port") or 3306, "the port", 1, 65535)
 
 
 def login_at(settings: Settings, processes: Processes, host: str, credentials: Credentials) -> RemoteLogin:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import re
 import time
@@ -85,6 +86,22 @@ def test_a_mariadb_that_calls_its_list_otherwise_cannot_be_told_another_name_and
     assert donor.dump() == 3
     assert (donor.datadir / "ib_buffer_pool").read_text() == "1,1\n1,2\n2,9\n"
     assert donor.settings["innodb_buffer_pool_filename"] == "warm_pages"
+    assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
+
+
+def test_a_full_disk_leaves_no_half_list_in_the_donors_data_directory(
+    host: Host, programs: ScriptedProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_source: str, target: str) -> None:
+        Path(target).write_text("1,")
+        raise OSError(errno.ENOSPC, "No space left on device", target)
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    host.configure(engine="mariadb")
+    donor = Donor(host, programs, innodb_buffer_pool_filename="warm_pages")
+    with pytest.raises(OSError, match="No space left"):
+        donor.dump()
+    assert [path.name for path in donor.datadir.iterdir()] == ["warm_pages"]
     assert donor.settings["innodb_buffer_pool_dump_pct"] == 25
 
 

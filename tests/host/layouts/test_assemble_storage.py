@@ -30,6 +30,26 @@ def test_with_the_login_it_goes_on_to_the_volumes(host: Host, capsys: pytest.Cap
     assert assemble(host, capsys)["error"] == "InvalidArgument", "no volume was given"
 
 
+@pytest.mark.parametrize("engine", ["mysql", "mariadb"])
+@pytest.mark.parametrize(
+    "login",
+    [
+        '{"user": "repl"}',
+        '{"user": 7, "password": "secret"}',
+        '{"user": "repl", "password": "s", "port": 0.5}',
+    ],
+)
+def test_a_login_that_nobody_understands_is_refused_before_the_prewarm(
+    host: Host, capsys: pytest.CaptureFixture[str], engine: str, login: str
+) -> None:
+    path = host.root / "replication.json"
+    path.write_text(login)
+    host.configure(engine=engine, replication_credentials_file=str(path))
+    said = assemble(host, capsys)
+    assert said["error"] == "InvalidHostSettings"
+    assert str(path) in str(said["message"])
+
+
 def test_the_copy_of_a_mysql_brings_its_own(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     host.configure(replication_credentials_file=str(host.root / "replication.json"))
     assert assemble(host, capsys)["error"] == "InvalidArgument", "no volume was given"
