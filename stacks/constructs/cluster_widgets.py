@@ -70,45 +70,43 @@ def cluster_widgets(names: Names, cluster: Cluster) -> list[cloudwatch.IWidget]:
 
 
 def replica_metric(names: Names, cluster: Cluster, metric: Metric, statistic: str) -> cloudwatch.Metric:
-    """A metric of check_replicas, written through Powertools, which adds the service."""
-    return cloudwatch.Metric(
-        namespace=names.metric_namespace,
-        metric_name=metric.value,
-        dimensions_map={CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE},
-        statistic=statistic,
-        period=Duration.minutes(cluster.health.check_minutes),
-    )
+    """A metric of check_replicas."""
+    every = Duration.minutes(cluster.health.check_minutes)
+    return _powertools_metric(names, cluster, metric, statistic, every)
 
 
 def capacity_metric(names: Names, cluster: Cluster, metric: Metric, statistic: str) -> cloudwatch.Metric:
-    """A metric of tend_capacity_reservations, written through Powertools, which adds the service."""
-    return cloudwatch.Metric(
-        namespace=names.metric_namespace,
-        metric_name=metric.value,
-        dimensions_map={CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE},
-        statistic=statistic,
-        period=CAPACITY_LOOKED_AT,
-    )
+    """A metric of tend_capacity_reservations."""
+    return _powertools_metric(names, cluster, metric, statistic, CAPACITY_LOOKED_AT)
 
 
 def sweep_metric(names: Names, cluster: Cluster, metric: Metric, statistic: str) -> cloudwatch.Metric:
-    """A metric of sweep_orphans, written through Powertools, which adds the service."""
-    return cloudwatch.Metric(
-        namespace=names.metric_namespace,
-        metric_name=metric.value,
-        dimensions_map={CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE},
-        statistic=statistic,
-        period=SWEEP_EVERY,
-    )
+    """A metric of sweep_orphans."""
+    return _powertools_metric(names, cluster, metric, statistic, SWEEP_EVERY)
 
 
 def forecast_metric(
     names: Names, cluster: Cluster, metric: Metric, statistic: str, period: Duration
 ) -> cloudwatch.Metric:
+    """A metric that every forecast puts itself."""
+    return _metric(names, metric, {CLUSTER_DIMENSION: cluster.name}, statistic, period)
+
+
+def _powertools_metric(
+    names: Names, cluster: Cluster, metric: Metric, statistic: str, period: Duration
+) -> cloudwatch.Metric:
+    """Powertools adds the service to the dimensions."""
+    dimensions = {CLUSTER_DIMENSION: cluster.name, SERVICE_DIMENSION: SERVICE}
+    return _metric(names, metric, dimensions, statistic, period)
+
+
+def _metric(
+    names: Names, metric: Metric, dimensions: dict[str, str], statistic: str, period: Duration
+) -> cloudwatch.Metric:
     return cloudwatch.Metric(
         namespace=names.metric_namespace,
         metric_name=metric.value,
-        dimensions_map={CLUSTER_DIMENSION: cluster.name},
+        dimensions_map=dimensions,
         statistic=statistic,
         period=period,
     )

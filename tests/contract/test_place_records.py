@@ -62,5 +62,5 @@ def test_a_record_that_cannot_be_read_is_named(ledger_table: LedgerTable, docume
         "attribute_not_exists(version)",
         {":one": 1, ":document": "" if document is None else document},
     )
-    with pytest.raises(LedgerInconsistent, match="places of orders"):
+    with pytest.raises(LedgerInconsistent, match="orders places"):
         DynamoDbPlaceRecords(ledger_table).places("orders")
