@@ -48,7 +48,6 @@ class RunningCluster:
     source_id: str
     source_address: str
     base_replica_id: str
-    base_replica_address: str
     target_group_arn: str
     listener_port: int
 
@@ -165,7 +164,7 @@ def bring_up(
         for arn in groups:
             _await_serving(elbv2, admin, arn)
     return RunningCluster(
-        str(settings["name"]), source, SOURCE_ADDRESS, replica, BASE_REPLICA_ADDRESS, target_group_arn,
+        str(settings["name"]), source, SOURCE_ADDRESS, replica, target_group_arn,
         int(settings["read_endpoint"]["listener_port"]),
     )  # fmt: skip
 

@@ -74,7 +74,6 @@ def make_simulated_cluster(
         str(source["InstanceId"]),
         str(source["PrivateIpAddress"]),
         str(replica["InstanceId"]),
-        str(replica["PrivateIpAddress"]),
         str(endpoint["target_group_arn"]),
         int(endpoint["listener_port"]),
     )

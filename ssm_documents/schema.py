@@ -33,14 +33,13 @@ class InvalidDocument(ValueError):
     """A document that AWS would refuse or that is unsafe. The message names the file and the field."""
 
 
-def _safe_name(name: str) -> str:
+def _require_safe_name(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9_.-]{3,128}", name):
         raise ValueError("must be 3 to 128 letters, digits, '_', '.' or '-'")
     if name.lower().startswith(tuple(prefix.lower() for prefix in RESERVED_NAME_PREFIXES)):
         raise ValueError(
             f"begins with a prefix that AWS keeps for itself: {', '.join(RESERVED_NAME_PREFIXES)}"
         )
-    return name
 
 
 def _portable_pattern(pattern: str) -> str:
@@ -161,7 +160,7 @@ def load_document(path: str | Path) -> dict[str, Any]:
     """
     source = Path(path)
     try:
-        _safe_name(source.stem)
+        _require_safe_name(source.stem)
         content = yaml.safe_load(source.read_text(encoding="utf-8"))
     except (ValueError, yaml.YAMLError) as error:
         raise InvalidDocument(f"{source}: {error}") from error
@@ -183,14 +182,6 @@ def check_document(content: Any, place: str = "document") -> Document:
             for entry in error.errors()
         )
         raise InvalidDocument(f"{place}: {reasons}") from error
-
-
-def check_document_name(name: str) -> str:
-    """The name under which a document is deployed. Raises InvalidDocument."""
-    try:
-        return _safe_name(name)
-    except ValueError as error:
-        raise InvalidDocument(f"{name}: {error}") from error
 
 
 def document_paths(directory: str | Path | None = None) -> list[Path]:

@@ -190,7 +190,6 @@ RATE = {"initialization_rate_mib_per_s": 300}
 SCHEDULE = {"trigger": {"kind": "schedule"}}
 PARKING = {"retirement": {"idle_seconds": 60, "park": "always"}}
 LATE_FAILURE = {"load_buffer_pool": "DiskFull"}
-USED = {"drain_replica": {"connections": 0, "transactions": 0, "client_statements": 4711}}
 SITUATIONS: Mapping[str, Situation] = {
     "build": Situation("scale_out", changes=RATE, prepare=_others_start),
     "build by schedule": Situation("scale_out", SCHEDULE),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast, LoadSeries, Standing
-from peaker.domain.forecasting.forecaster import STALE_SECONDS, newest_load, rolling_forecasts
+from peaker.domain.forecasting.forecaster import STALE_SECONDS, newest_load
 from peaker.domain.forecasting.panel import believable
 
 from peaker_backtest.replay.rivals import simulate_reactive, static_replicas
@@ -218,15 +218,6 @@ def degraded_price(case: Case) -> Price:
 def priced(number: int) -> Price:
     """Case `number` where nothing can be forecast."""
     return degraded_price(case_of(number))
-
-
-def usual_price(case: Case) -> Price:
-    """The case with the forecasts that Peaker would have had."""
-    scenario = case.scenario
-    rolling = rolling_forecasts(
-        scenario.series, list(scenario.decision_steps()), [scenario.lead_seconds], _DAY
-    )
-    return _price(case, simulate_forecasts("peaker", scenario, ((at, one) for at, (one,) in rolling)))
 
 
 def _price(case: Case, ours: Outcome) -> Price:

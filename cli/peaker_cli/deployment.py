@@ -33,7 +33,6 @@ LOCAL_ENVIRONMENT = "local"
 LOCAL_REGION = "us-east-1"
 _ENVIRONMENT_NAME = re.compile(r"[a-z][a-z0-9]{0,9}")
 _REGION_NAME = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
-_NAME_THE_REGION = "give --region, or set AWS_REGION"
 
 _Environment = Annotated[
     str | None,

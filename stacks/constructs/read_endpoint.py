@@ -112,7 +112,3 @@ class ReadEndpoint(Construct):
             "warming_target_group_arn": self.warming_target_group.target_group_arn,
             "listener_arn": self.listener.listener_arn,
         }
-
-    @property
-    def target_group_arns(self) -> list[str]:
-        return [self.target_group.target_group_arn, self.warming_target_group.target_group_arn]

@@ -31,7 +31,6 @@ from peaker_contract.metrics import EVENTS_NAMESPACE, Metric, namespace
 ROOT = Path(__file__).resolve().parents[2]
 # The local cloud imports nothing of Peaker; what a person types stands in texts, which this leaves alone.
 READERS = ("functions", "stacks", "environments", "cli", "demo", "lab", "bench")
-SHARED = Path(peaker_contract.__file__).parent
 FULL = ROOT / "tests" / "infrastructure" / "settings" / "environment_files"
 ARNS = {
     "target_group_arn": "arn:aws:elasticloadbalancing:serving",

@@ -387,12 +387,13 @@ def _ledger() -> Iterator[EntryPoint]:
         "a lease", lambda wire: DynamoDbLease(LedgerTable(wire, "t")).current("orders", NOON),
         ("peaker.adapters.dynamodb.lease.DynamoDbLease.current",), lease,
     )  # fmt: skip
+    document = "peaker.adapters.dynamodb.versioned_documents.read_document"
     shared, mine = "peaker.adapters.dynamodb.shared_limits.DynamoDbSharedLimits", {
         "run_id": RUN_ID, "cluster": "orders", "amount": 600.0, "begins_at": at, "ends_at": "2026-11-21T12:09:00.000Z",
     }  # fmt: skip
     yield of(
         "reservations of a limit", lambda wire: DynamoDbSharedLimits(LedgerTable(wire, "t")).reservations(),
-        (f"{shared}.reservations", f"{shared}._read"), {"document": json.dumps({"version": 3, "made": [mine]})},
+        (f"{shared}.reservations", document), {"document": json.dumps({"version": 3, "made": [mine]})},
     )  # fmt: skip
     place = {
         "name": "orders-place-1", "zone": "us-east-1a", "instance_type": "r6i.large", "platform": "Linux/UNIX",

@@ -389,7 +389,9 @@ def _files() -> Iterator[EntryPoint]:
         "replication.json",
         lambda: source_login.read_credentials(settings, server(LOGIN)),
         "replication.json", {"user": "repl", "password": "secret", "port": 3307},
-        covers=(*read, "peaker_host.replicate.source_login.read_credentials"),
+        covers=(
+            *read, "peaker_host.machine.replication_login.read_login", "peaker_host.replicate.source_login.read_credentials",
+        ),
     )  # fmt: skip
     yield of(
         "peaker-channel.json", _joined, "data/peaker-channel.json", CHANNEL,

@@ -10,8 +10,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "host" / "peaker_host").rglob("*.py"))
-# Functions whose argument is a statement or, of `json`, expressions of one.
-STATEMENTS = ("rows", "execute", "json", "json_and_rows")
 BEGINNINGS = (
     "SELECT", "SET ", "SHOW", "CHANGE ", "STOP ", "START ", "RESET ", "CREATE ", "ALTER ", "GRANT ", "INSERT", "UPDATE",
     "DELETE", "DROP", " FOR CHANNEL", "BINLOG_GTID_POS", "(SELECT", "@@GLOBAL",

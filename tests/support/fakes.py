@@ -131,7 +131,7 @@ class FakeCompute:
         return self._alive(CLUSTER_TAG, cluster)
 
     def instances_of_environment(self) -> list[Instance]:
-        return [one for one in self.instances.values() if OWNER_TAG in one.tags and not one.is_gone]
+        return [one for one in self.instances.values() if OWNER_TAG in one.tags and one.state != "terminated"]
 
     def instances_of_run(self, run_id: str) -> list[Instance]:
         return self._alive(RUN_TAG, run_id)
@@ -203,7 +203,9 @@ class FakeCompute:
             self.instances[instance_id] = replace(self.instances[instance_id], state="terminated")
 
     def _alive(self, tag: str, value: str) -> list[Instance]:
-        return [one for one in self.instances.values() if one.tags.get(tag) == value and not one.is_gone]
+        return [
+            one for one in self.instances.values() if one.tags.get(tag) == value and one.state != "terminated"
+        ]
 
 
 @dataclass

@@ -35,7 +35,7 @@ from peaker_host.machine.manifest import Member
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.plan import NO_PAGE_LIST, PageList, PlannedVolume, first_page_list, with_files
-from peaker_host.warm.reading_orders import REMAINDER, Tier, Volume, tiers_of
+from peaker_host.warm.reading_orders import READING_ORDERS, REMAINDER, Tier, Volume, tiers_of
 
 REST = "rest"
 """What the snapshot holds beside the filesystem's files: it is brought too, before anything is mounted."""
@@ -141,7 +141,7 @@ class FillPlanner:
             volume.note = f"filled in plain order: {seen.why_plain}"
             volume.tiers = [Tier("hot", []), Tier(REST, known.present)]
             return
-        if self._request.method != "hot":
+        if not READING_ORDERS[self._request.method].needs_page_list:
             page_list = None
         known = with_files(known, path, seen.files, self._settings.engine, page_list)
         tiers = tiers_of(self._request.method, known, with_remainder=True)

@@ -10,9 +10,11 @@ from peaker_host.fill.request_pace import REQUESTS_PER_SECOND
 from peaker_host.machine.errors import InvalidArgument, LayoutUnsupported
 from peaker_host.machine.manifest import Member, parse_volumes
 from peaker_host.machine.understanding import parsed_json, understood
+from peaker_host.warm.reading_orders import READING_ORDERS
 from peaker_host.warm.request import PrewarmRequest
 
-ORDERS = ("hot", "used")
+# What a snapshot holds of no file comes last, which only a filesystem's map tells apart.
+ORDERS = tuple(name for name, order in READING_ORDERS.items() if order.needs_map)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,6 @@ class CloudSettings:
     # EBS user guide, quotas of the direct APIs: GetSnapshotBlock, real seconds.
     block_requests_per_second_of_snapshot: float = 1000.0
     block_requests_per_second_of_account: float = 5000.0
-    bridge_address: str = "10.77.0.1"
     balancer_lateness: BalancerLateness = field(default_factory=BalancerLateness)
     # Modules of a deployment package that do nothing on import; imported once for all functions of the package.
     lambda_preload: tuple[str, ...] = ()

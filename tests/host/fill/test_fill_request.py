@@ -10,6 +10,7 @@ from peaker_host.aws.direct_api import BlockPage
 from peaker_host.fill.block_tokens import BlockTokens
 from peaker_host.fill.request import parse_fill
 from peaker_host.machine.errors import DirectApiRefused, HostError, InvalidArgument, LayoutUnsupported
+from peaker_host.warm.reading_orders import READING_ORDERS
 
 GIB = 1024**3
 DATA = {
@@ -33,6 +34,11 @@ def test_each_volume_has_its_snapshot() -> None:
     request = parse()
     assert [member.volume_id for member in request.members] == [DATA["volume_id"], LOG["volume_id"]]
     assert request.snapshots == SNAPSHOTS
+
+
+@pytest.mark.parametrize("name", [name for name, order in READING_ORDERS.items() if order.needs_map])
+def test_every_reading_order_by_the_filesystem_s_map_may_be_asked_for(name: str) -> None:
+    assert parse(method=name).method == name
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from peaker_cli.replay.dead_letter import Fate, Letter, Rule, verdict
 from peaker_cli.replay.target_input import target_input
 
 NOW = datetime(2026, 11, 24, 16, 0, tzinfo=UTC)
-ALARM_RULE = "arn:aws:events:us-east-1:1:rule/peaker-prod-orders-replica-shortage"
 SCALE_OUT = "arn:aws:states:us-east-1:1:stateMachine:peaker-prod-scale_out"
 ROLL_BACK = "arn:aws:states:us-east-1:1:stateMachine:peaker-prod-roll_back"
 FORECAST = "arn:aws:lambda:us-east-1:1:function:peaker-prod-forecast_load"

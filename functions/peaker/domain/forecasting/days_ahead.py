@@ -16,7 +16,6 @@ from .ridge import HALF_LIFE_DAYS, robust_ridge
 from .series import Floats, Ints, LoadSeries
 from .windows import all_missing_is_nan, first_known, shifted, trailing_mean
 
-LATER_STEP_SECONDS = 3600
 SHORTEST_REACH_DAYS = 7
 LONGEST_REACH_DAYS = 14
 _KNOT_HOURS = (24, 36, 48, 72, 96, 120, 168, 240, 336)

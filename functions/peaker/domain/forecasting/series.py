@@ -65,10 +65,6 @@ class LoadSeries:
     def steps_per_day(self) -> int:
         return DAY_SECONDS // self.step_seconds
 
-    def seen_share(self) -> float:
-        """Share of the steps that have a value."""
-        return float(np.isfinite(self.values).mean()) if len(self.values) else 0.0
-
     def span_days(self) -> float:
         """Days from the first to the last step that has a value."""
         seen = np.flatnonzero(np.isfinite(self.values))

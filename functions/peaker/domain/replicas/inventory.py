@@ -27,10 +27,6 @@ class Instance:
     tags: Mapping[str, str] = field(default_factory=dict)
     client_token: str | None = None
 
-    @property
-    def is_gone(self) -> bool:
-        return self.state == "terminated"
-
 
 @dataclass(frozen=True)
 class Volume:

@@ -75,4 +75,3 @@ def test_history_as_it_was_known_at_a_time() -> None:
 def test_no_usable_point_gives_an_empty_history() -> None:
     series = series_from_points([NOW - 300, NOW - 600], [-1.0, -1.0], now_seconds=NOW, period_seconds=300)
     assert len(series.values) == 0
-    assert series.seen_share() == 0.0

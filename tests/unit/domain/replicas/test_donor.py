@@ -12,7 +12,7 @@ from peaker.domain.replicas.inventory import TargetHealth, TargetState
 
 from tests.support.builders import SOURCE, data_volumes_of, fleet_with, instance, orders, replica
 
-A, B, C = "i-00000000000000a01", "i-00000000000000b01", "i-00000000000000c01"
+A, B = "i-00000000000000a01", "i-00000000000000b01"
 SICK = TargetHealth(TargetState.UNHEALTHY, "Target.FailedHealthChecks")
 
 SITUATIONS: dict[str, tuple[FleetState, str | None, str]] = {
