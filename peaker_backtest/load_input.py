@@ -69,7 +69,7 @@ class PastLoad:
 
 def read_load(path: Path, choices: Choices | None = None) -> PastLoad:
     """Read the file, or standard input for `-`. Raises BadInput."""
-    return parse_load(shown(str(path)), read_bytes(path), choices or Choices())
+    return parse_load(shown(str(path)), file_bytes(path), choices or Choices())
 
 
 def parse_load(source: str, content: bytes, choices: Choices) -> PastLoad:
@@ -147,7 +147,7 @@ def _every(seconds: float) -> str:
     return f"every {seconds / 60:g} min" if seconds >= 60 else f"every {seconds:g} s"
 
 
-def read_bytes(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
     """The file's content, or standard input's for `-`. Raises BadInput."""
     name = shown(str(path))
     if str(path) == "-":

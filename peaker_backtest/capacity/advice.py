@@ -74,18 +74,19 @@ def _effect(report: BacktestReport, effect: CapacityEffect, proposal: CapacityPr
     assert proposal.capacity is not None
     assert proposal.now is not None
     span = compared_days(report) if report.worth else "Over the replayed days"
+    capacity = load_text(proposal.capacity)
     return (
-        f"{span}: with {load_text(proposal.capacity)} {_figures(report, effect.proposed)}; with "
-        f"{load_text(proposal.now)} {_figures(report, effect.now)}. Short is judged by "
-        f"{load_text(proposal.capacity)} in "
-        "both."
+        f"{span}: a capacity of {capacity} takes {_figures(report, effect.proposed)}, one of {load_text(proposal.now)} "
+        f"takes {_figures(report, effect.now)}. What is short is judged by {capacity} in both."
     )
 
 
 def _figures(report: BacktestReport, figures: Figures) -> str:
     dollars = report.dollars(figures.replica_hours)
     cost = "" if dollars is None else f" (${dollars:,.2f})"
-    return f"{figures.replica_hours:,.0f} replica-hours{cost} and {figures.short_minutes:,.0f} min short"
+    return (
+        f"{figures.replica_hours:,.0f} replica-hours{cost} and is short for {figures.short_minutes:,.0f} min"
+    )
 
 
 def _evidence(proposal: CapacityProposal, evidence: Evidence) -> str:
