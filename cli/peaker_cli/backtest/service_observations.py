@@ -12,7 +12,7 @@ from peaker_backtest.capacity.measure_input import check_measure, parse_measure,
 from peaker_backtest.capacity.observations import Limit, Observations, observe
 from peaker_backtest.capacity.proposal import propose_capacity
 from peaker_backtest.errors import BadInput, shown
-from peaker_backtest.load_input import Choices, PastLoad, parse_load, file_bytes
+from peaker_backtest.load_input import Choices, PastLoad, file_bytes, parse_load
 from peaker_cli.backtest.live_load import Deployed
 from peaker_cli.backtest.service_metric import read_measure, read_serving
 from peaker_cli.backtest.service_options import ServiceOptions
