@@ -51,7 +51,7 @@ def _setting(proposal: CapacityProposal) -> str:
     if proposal.now is None:
         return (
             "No capacity was given to hold it against. Nothing is changed by itself. To have it so, set "
-            f"capacity_per_replica: {proposal.capacity:g} in the cluster."
+            f"capacity_per_replica: {proposal.capacity:.12g} in the cluster."
         )
     now = load_text(proposal.now)
     said = {
@@ -66,7 +66,7 @@ def _setting(proposal: CapacityProposal) -> str:
     share = proposal.capacity / proposal.now - 1
     return (
         f"{said}; proposed is {capacity} ({share:+.0%}). Nothing is changed by itself. To have it so, set "
-        f"capacity_per_replica: {proposal.capacity:g} in the cluster."
+        f"capacity_per_replica: {proposal.capacity:.12g} in the cluster."
     )
 
 

@@ -217,4 +217,4 @@ def _rounded_down(capacity: float) -> float:
     if capacity <= 0:
         return capacity
     unit = 10.0 ** (math.floor(math.log10(capacity)) - _DIGITS + 1)
-    return math.floor(capacity / unit + 1e-9) * unit
+    return float(f"{math.floor(capacity / unit + 1e-9) * unit:.12g}")
