@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from peaker_backtest.capacity.advice import advice_on_capacity
 from peaker_backtest.errors import shown
 from peaker_backtest.event_advice import advice_on_events
 from peaker_backtest.report import BacktestReport
@@ -42,7 +43,7 @@ def print_report(console: Console, report: BacktestReport) -> None:
     rows = table_settings(report)
     if rows:
         console.print(_table("Settings: cost against shortage", SETTINGS_COLUMNS, rows))
-    for line in [*advice_on_settings(report), *advice_on_events(report)]:
+    for line in [*advice_on_settings(report), *advice_on_events(report), *advice_on_capacity(report)]:
         _say(console, line)
     _say(console, "Assumed or given:")
     for line in assumptions(report):

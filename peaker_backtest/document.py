@@ -10,6 +10,7 @@ from typing import Any
 
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
 
+from peaker_backtest.capacity.advice import capacity_document
 from peaker_backtest.event_advice import advice_on_events
 from peaker_backtest.replay.simulation import Event, Figures, Outcome, Scenario
 from peaker_backtest.report import BacktestReport, days_of, iso_at
@@ -51,6 +52,7 @@ def as_document(report: BacktestReport) -> dict[str, Any]:
         "above_static_peak": _above(report),
         "settings": _settings(report),
         "events": _events(report),
+        "capacity": capacity_document(report),
         "accuracy": [
             {
                 "horizon_minutes": one.minutes,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from peaker_backtest.errors import BadInput, shown
-from peaker_backtest.points import RawPoints
+from peaker_backtest.points import LOAD, Column, RawPoints
 
 _STATISTICS = ("Average", "Sum", "Maximum", "Minimum", "SampleCount")
 _READ = "read is what `aws cloudwatch get-metric-data`, `get-metric-statistics` and Prometheus' query_range answer"
@@ -41,7 +41,9 @@ class _Series:
             )
 
 
-def read_json(source: str, text: str, series: str | None, load_column: str | None) -> RawPoints:
+def read_json(
+    source: str, text: str, series: str | None, load_column: str | None, column: Column = LOAD
+) -> RawPoints:
     """The points of the one series, or of the one that is asked for. Raises BadInput with the place."""
     try:
         document = json.loads(text)
@@ -53,17 +55,19 @@ def read_json(source: str, text: str, series: str | None, load_column: str | Non
     except (RecursionError, ValueError) as error:
         raise BadInput(f"{source}: no JSON that can be read ({shown(str(error))})") from None
     if isinstance(document, dict) and "MetricDataResults" in document:
-        return _raw(source, _chosen(source, _metric_data(source, document), series), "Timestamps", "Values")
+        return _raw(
+            source, _chosen(source, _metric_data(source, document), series, column), "Timestamps", "Values"
+        )
     if isinstance(document, dict) and "Datapoints" in document:
-        return _statistics(source, document, load_column)
+        return _statistics(source, document, load_column, column)
     if isinstance(document, dict) and ("data" in document or document.get("status") == "error"):
-        return _raw(source, _chosen(source, _query_range(source, document), series), "time", "value")
+        return _raw(source, _chosen(source, _query_range(source, document), series, column), "time", "value")
     if (
         isinstance(document, list)
         and document
         and all(isinstance(one, dict) and "values" in one for one in document)
     ):
-        return _raw(source, _chosen(source, _matrix(source, document, ""), series), "time", "value")
+        return _raw(source, _chosen(source, _matrix(source, document, ""), series, column), "time", "value")
     raise BadInput(f"{source}: JSON of no kind that is known; {_READ}")
 
 
@@ -111,7 +115,7 @@ def _object(source: str, place: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def _chosen(source: str, found: Sequence[_Series], wanted: str | None) -> _Series:
+def _chosen(source: str, found: Sequence[_Series], wanted: str | None, column: Column) -> _Series:
     names = ", ".join(f"{number} `{shown(one.name)}`" for number, one in enumerate(found[:12], start=1))
     if wanted is not None:
         picked = [one for one in found if one.name == wanted]
@@ -125,8 +129,8 @@ def _chosen(source: str, found: Sequence[_Series], wanted: str | None) -> _Serie
             picked = [found[int(wanted) - 1]]
         if len(picked) != 1:
             raise BadInput(
-                f"{source}: --series is {shown(wanted)}: not found once; the series are {names}",
-                field="--series",
+                f"{source}: {column.series_option} is {shown(wanted)}: not found once; the series are {names}",
+                field=column.series_option,
             )
         return picked[0]
     if not found:
@@ -135,9 +139,10 @@ def _chosen(source: str, found: Sequence[_Series], wanted: str | None) -> _Serie
         )
     if len(found) > 1:
         raise BadInput(
-            f"{source}: {len(found)} series; pass --series with a name or a number, or add them up in the query: "
+            f"{source}: {len(found)} series; pass {column.series_option} with a name or a number, or add them up in "
+            f"the query: "
             f"{names}",
-            field="--series",
+            field=column.series_option,
         )
     return found[0]
 
@@ -172,7 +177,7 @@ def _metric_data(source: str, document: dict[str, Any]) -> list[_Series]:
     return list(found.values())
 
 
-def _statistics(source: str, document: dict[str, Any], load_column: str | None) -> RawPoints:
+def _statistics(source: str, document: dict[str, Any], load_column: str | None, column: Column) -> RawPoints:
     points = _list(source, "Datapoints", document["Datapoints"])
     rows = [_object(source, f"Datapoints[{number}]", each) for number, each in enumerate(points)]
     present = sorted({name for row in rows for name in row} - {"Timestamp", "Unit", "ExtendedStatistics"})
@@ -180,15 +185,15 @@ def _statistics(source: str, document: dict[str, Any], load_column: str | None) 
         statistic = next((name for name in present if name.lower() == load_column.lower()), "")
         if not statistic:
             raise BadInput(
-                f"{source}: --load-column is {shown(load_column)}; the statistics are {shown(', '.join(present))}",
-                field="--load-column",
+                f"{source}: {column.option} is {shown(load_column)}; the statistics are {shown(', '.join(present))}",
+                field=column.option,
             )
     else:
         known = [name for name in present if name in _STATISTICS]
         if len(known) > 1:
             raise BadInput(
-                f"{source}: {' and '.join(known)} in each point; pass --load-column with one of them",
-                field="--load-column",
+                f"{source}: {' and '.join(known)} in each point; pass {column.option} with one of them",
+                field=column.option,
             )  # fmt: skip
         statistic = known[0] if known else "Average"
     one = _Series(str(document.get("Label") or ""))

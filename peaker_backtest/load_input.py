@@ -6,7 +6,7 @@ import re
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from peaker.domain.forecasting import LoadSeries, UnusableSeries, series_from_points
@@ -15,7 +15,7 @@ from peaker.domain.forecasting.series import step_for_period
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.json_input import read_json
 from peaker_backtest.numbers_in_text import read_loads
-from peaker_backtest.points import CellError, CheckedPoints, RawPoints, check_points, iso
+from peaker_backtest.points import LOAD, CellError, CheckedPoints, Column, RawPoints, check_points, iso
 from peaker_backtest.table_input import TableChoices, read_table
 from peaker_backtest.times_in_text import read_times
 
@@ -41,6 +41,7 @@ class Choices:
     date_order: str | None = None
     time_zone: str | None = None
     series: str | None = None
+    column: Column = LOAD
 
 
 @dataclass(frozen=True)
@@ -68,21 +69,22 @@ class PastLoad:
 
 def read_load(path: Path, choices: Choices | None = None) -> PastLoad:
     """Read the file, or standard input for `-`. Raises BadInput."""
-    return parse_load(shown(str(path)), _bytes(path), choices or Choices())
+    return parse_load(shown(str(path)), file_bytes(path), choices or Choices())
 
 
 def parse_load(source: str, content: bytes, choices: Choices) -> PastLoad:
     """The load in `content`; `source` is its name in messages. Raises BadInput and nothing else."""
     text = _text(source, content)
     if text.lstrip()[:1] in {"{", "["}:
-        raw = read_json(source, text, choices.series, choices.load_column)
+        raw = read_json(source, text, choices.series, choices.load_column, choices.column)
     else:
         if choices.series is not None:
             raise BadInput(f"{source}: --series is for JSON; a table takes --load-column", field="--series")
         raw = read_table(
-            source, text, TableChoices(choices.time_column, choices.load_column, choices.separator)
-        )
-    return _past_load(raw, choices)
+            source, text,
+            TableChoices(choices.time_column, choices.load_column, choices.separator, choices.column),
+        )  # fmt: skip
+    return _past_load(replace(raw, column=choices.column), choices)
 
 
 def metric_load(
@@ -91,6 +93,7 @@ def metric_load(
     times_seconds: Sequence[float],
     values: Sequence[float],
     notes: tuple[str, ...] = (),
+    column: Column = LOAD,
 ) -> PastLoad:
     """The load of a metric `name` that was read from `source` itself, checked as a file's is. Raises BadInput."""
     raw = RawPoints(
@@ -102,12 +105,13 @@ def metric_load(
         places=[f"the point of {iso(at)}" for at in times_seconds],
         unit=name,
         notes=notes,
+        column=column,
     )
     try:
-        loads = read_loads(values, None)
+        loads = read_loads(values, None, column.holds)
     except CellError as error:
         raise raw.refusal(error.index, name, str(error)) from None
-    return _as_read(raw, check_points(raw, times_seconds, loads.values), f"{source} as load")
+    return _as_read(raw, check_points(raw, times_seconds, loads.values), f"{source} as {column.holds}")
 
 
 def _past_load(raw: RawPoints, choices: Choices) -> PastLoad:
@@ -115,11 +119,11 @@ def _past_load(raw: RawPoints, choices: Choices) -> PastLoad:
     try:
         times = read_times(raw.times, choices.time_zone, choices.date_order)
         column = raw.load_name
-        loads = read_loads(raw.loads, choices.decimal)
+        loads = read_loads(raw.loads, choices.decimal, raw.column.holds)
     except CellError as error:
         raise raw.refusal(error.index, column, str(error)) from None
     time = f"column `{shown(raw.time_name)}` as time ({times.how})"
-    load = f"column `{shown(raw.load_name)}` as load" + (f" ({loads.how})" if loads.how else "")
+    load = f"column `{shown(raw.load_name)}` as {raw.column.holds}" + (f" ({loads.how})" if loads.how else "")
     return _as_read(raw, check_points(raw, times.seconds, loads.values), f"{time}, {load}")
 
 
@@ -143,7 +147,8 @@ def _every(seconds: float) -> str:
     return f"every {seconds / 60:g} min" if seconds >= 60 else f"every {seconds:g} s"
 
 
-def _bytes(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
+    """The file's content, or standard input's for `-`. Raises BadInput."""
     name = shown(str(path))
     if str(path) == "-":
         return _within_limit("standard input", sys.stdin.buffer.read(_MOST_BYTES + 1))

@@ -42,36 +42,36 @@ def is_missing(cell: str | float | None) -> bool:
     return cell is None or (isinstance(cell, str) and cell.strip().lower() in _MISSING)
 
 
-def read_loads(cells: Sequence[str | float | None], decimal: str | None) -> ReadLoads:
-    """All cells of a column. Raises CellError."""
+def read_loads(cells: Sequence[str | float | None], decimal: str | None, holds: str = "load") -> ReadLoads:
+    """All cells of a column that holds loads, or what else is named. Raises CellError."""
     style = decimal or _style(cells)
     values: list[float | None] = []
     for index, cell in enumerate(cells):
-        values.append(None if is_missing(cell) else _number(index, cell, style))
+        values.append(None if is_missing(cell) else _number(index, cell, style, holds))
     return ReadLoads(values, "decimal commas" if style == "comma" else "")
 
 
-def _number(index: int, cell: str | float | None, style: str) -> float:
+def _number(index: int, cell: str | float | None, style: str, holds: str) -> float:
     text = str(cell).strip()
     if isinstance(cell, str) and not _STYLES[style].fullmatch(text):
         if text.lower().lstrip("+-") in {"inf", "infinity", "nan"}:
-            raise CellError(index, f"a load cannot be {shown(text)}; leave it empty for a missing one")
+            raise CellError(index, f"a {holds} cannot be {shown(text)}; leave it empty for a missing one")
         raise CellError(
             index, f"{shown(text)!r} is no number; write a decimal with a {style}, or leave it empty for a missing one"
         )  # fmt: skip
     try:
         number = float(_plain(text, style) if isinstance(cell, str) else cell or 0.0)
     except (OverflowError, ValueError):
-        raise CellError(index, f"{shown(text)!r} is no number that a load can be") from None
+        raise CellError(index, f"{shown(text)!r} is no number that a {holds} can be") from None
     if not math.isfinite(number):
-        raise CellError(index, f"a load cannot be {shown(text)}; leave it empty for a missing one")
+        raise CellError(index, f"a {holds} cannot be {shown(text)}; leave it empty for a missing one")
     if number < 0:
         raise CellError(
-            index, f"a load cannot be {shown(text)}; write a number of 0 or more, or leave it empty"
+            index, f"a {holds} cannot be {shown(text)}; write a number of 0 or more, or leave it empty"
         )
     if number > _HIGHEST:
         raise CellError(
-            index, f"a load of {shown(text)} is beyond reason (over {_HIGHEST:g}); check the column"
+            index, f"a {holds} of {shown(text)} is beyond reason (over {_HIGHEST:g}); check the column"
         )
     return number + 0.0
 

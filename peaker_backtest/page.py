@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from peaker.domain.planning.worth import Answer
 
+from peaker_backtest.capacity.chart import capacity_section
 from peaker_backtest.console import ACCURACY_COLUMNS, POLICY_COLUMNS, table_accuracy, table_policies
 from peaker_backtest.document import course
 from peaker_backtest.errors import shown
@@ -52,7 +53,7 @@ def render_page(report: BacktestReport) -> str:
         "NOTES": "".join(f"<p>{html.escape(text)}</p>" for text in notes(report)),
         "POLICIES_TITLE": html.escape(policies),
         "POLICIES": _table(POLICY_COLUMNS, table_policies(report)),
-        "SETTINGS": _settings(report) + _events(report),
+        "SETTINGS": _settings(report) + _events(report) + capacity_section(report),
         "ASSUMPTIONS": "".join(f"<li>{html.escape(text)}</li>" for text in assumptions(report)),
         "ACCURACY": _table(ACCURACY_COLUMNS, table_accuracy(report)),
         "GLOSSARY": "".join(

@@ -24,6 +24,18 @@ _MOST_DISORDER_SHARE, _MOST_DISORDER_LINES = 0.05, 3
 _STRAY_SHARE = 0.05
 
 
+@dataclass(frozen=True)
+class Column:
+    """What a column of numbers holds, in words, and the options that name it in a table and in a JSON export."""
+
+    holds: str = "load"
+    option: str = "--load-column"
+    series_option: str = "--series"
+
+
+LOAD = Column()
+
+
 class CellError(ValueError):
     """The cell at `index` of a column cannot be used."""
 
@@ -48,6 +60,7 @@ class RawPoints:
     places: Sequence[str] = ()
     unit: str = ""
     notes: tuple[str, ...] = ()
+    column: Column = LOAD
 
     def refusal(self, index: int, column: str, message: str) -> BadInput:
         """The refusal of one point's time or load."""
@@ -150,7 +163,8 @@ def _without_doubles(
             raise raw.refusal(
                 second,
                 raw.time_name,
-                f"the time of {raw.place(first)} again ({iso(times[index])}) with another load, {loads[second]:g} "
+                f"the time of {raw.place(first)} again ({iso(times[index])}) with another {raw.column.holds}, "
+                f"{loads[second]:g} "
                 f"and not {loads[first]:g}: two series in one file, or a clock change (--time-zone); keep one series",
             )
     return found, len(kept) - len(found)

@@ -14,6 +14,7 @@ from peaker.domain.forecasting.record import pinball
 from peaker.domain.known_events import EVENT_REASON, rolling_with_events
 from peaker.domain.planning.worth import Course, Worth, judge_worth, short_weight
 
+from peaker_backtest.capacity.effect import CapacityEffect, CapacityFinding, effect_of, with_proposed
 from peaker_backtest.event_gain import EventGain, Seen, event_gain
 from peaker_backtest.replay.rivals import simulate_aws_predictive, simulate_reactive, simulate_static_peak
 from peaker_backtest.replay.simulation import (
@@ -70,6 +71,7 @@ class BacktestReport:
     standing_shares: dict[str, float]
     warnings: tuple[str, ...]
     events: EventGain | None = None
+    capacity: CapacityFinding | None = None
 
     @property
     def policies(self) -> tuple[Outcome, ...]:
@@ -149,15 +151,22 @@ def run_backtest(
     scenario: Scenario,
     options: Options,
     tick: Callable[[], None] = lambda: None,
+    capacity: CapacityFinding | None = None,
 ) -> BacktestReport:
-    """Run every policy; `tick` is called once per decision of Peaker."""
+    """Run every policy; `tick` is called once per decision of Peaker. `capacity` is replayed where one is proposed."""
     tap = _Tap(scenario, tick)
     day = scenario.series.steps_per_day
     reach = reach_seconds(scenario)
     rolling = _rolling(scenario, reach)
     choices = [] if scenario.compare_from is None else other_choices(scenario)
     policies = [("Peaker", scenario.policy()), *((str(one), policy_of(scenario, one)) for one in choices)]
+    proposed = with_proposed(scenario, capacity.proposal if capacity else None)
+    if proposed is not None:
+        policies.append(("Peaker with the proposed capacity", proposed.policy()))
     peaker, *others = simulate_policies(scenario, remembered(tap.listen(rolling)), policies)
+    effect: CapacityEffect | None = None
+    if proposed is not None:
+        effect = effect_of(proposed, peaker, others.pop())
     reactive = tuple(simulate_reactive(scenario, target) for target in REACTIVE_TARGETS)
     static, aws = simulate_static_peak(scenario), simulate_aws_predictive(scenario)
     worth, trials = None, None
@@ -189,6 +198,7 @@ def run_backtest(
         standing_shares={name: count / total for name, count in sorted(tap.standings.items())},
         warnings=tuple(tap.warnings),
         events=_without_events(scenario, reach, peaker, tap) if scenario.events else None,
+        capacity=None if capacity is None else replace(capacity, effect=effect),
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.numbers_in_text import is_missing, looks_like_number
-from peaker_backtest.points import RawPoints
+from peaker_backtest.points import LOAD, Column, RawPoints
 from peaker_backtest.times_in_text import looks_like_time
 
 SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "pipe": "|"}
@@ -39,6 +39,7 @@ class TableChoices:
     time_column: str | None = None
     load_column: str | None = None
     separator: str | None = None
+    column: Column = LOAD
 
 
 @dataclass(frozen=True)
@@ -234,7 +235,7 @@ def _time_column(
         return _named(source, names, choices.time_column, option)
     named = [index for index, name in enumerate(names) if _plain(name) in _TIME_NAMES]
     others = [index for index in range(len(names)) if choices.load_column is None or index != _named(
-        source, names, choices.load_column, "--load-column")]  # fmt: skip
+        source, names, choices.load_column, choices.column.option)]  # fmt: skip
     timed = [index for index in others if _mostly(sample, index, looks_like_time)]
     choice = [index for index in named if index in timed] or timed or named
     if len(choice) == 1:
@@ -243,7 +244,7 @@ def _time_column(
     if not choice:
         raise BadInput(
             f"{source}, line {line}: no column timestamp, and no other that holds times; {_listed(names)}; name the "
-            f"columns `timestamp,value`, or pass {option} and --load-column",
+            f"columns `timestamp,value`, or pass {option} and {choices.column.option}",
             line=line, field=option,
         )  # fmt: skip
     raise _several(source, line, names, choice, "time", option)
@@ -252,7 +253,7 @@ def _time_column(
 def _load_column(
     source: str, names: list[str], sample: Sequence[_Row], choices: TableChoices, time_at: int
 ) -> int:
-    option = "--load-column"
+    option = choices.column.option
     line = sample[0].line if sample else 1
     if choices.load_column is not None:
         index = _named(source, names, choices.load_column, option)
@@ -276,7 +277,7 @@ def _load_column(
             f"{_listed(names)}; pass {option}",
             line=line, field=option,
         )  # fmt: skip
-    raise _several(source, line, names, choice, "load", option)
+    raise _several(source, line, names, choice, choices.column.holds, option)
 
 
 def _several(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,6 +19,7 @@ from peaker.domain.reading import Unknown
 from peaker_cli import deployment
 from peaker_cli.aws_time import AwsClock
 from peaker_cli.backtest import live_load
+from peaker_cli.backtest.service_metric import MeasureMetric, read_measure, read_serving
 from peaker_cli.base_replica.prepare_base import base_steps, remedies, render_steps
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.doctor import data_key, gather_account
@@ -41,9 +42,12 @@ from bench import plan_month
 from environments.faults import EnvironmentFileError
 from environments.schema import Environment, load_environment
 from environments.yaml_text import plain_value
+from peaker_backtest.capacity.measure_input import parse_measure, parse_serving
+from peaker_backtest.capacity.observations import Limit, observe
+from peaker_backtest.capacity.proposal import propose_capacity
 from peaker_backtest.errors import BadInput
 from peaker_backtest.event_gain import parse_events
-from peaker_backtest.load_input import Choices, parse_load
+from peaker_backtest.load_input import Choices, PastLoad, parse_load
 from peaker_backtest.times_in_text import time_zone
 from peaker_contract.errors import AwsCallRejected
 from peaker_contract.field_types import moment
@@ -239,6 +243,17 @@ def _loads() -> Iterator[EntryPoint]:
         "a load file, JSON", JSON_TEXT, lambda case: _read_load(case.encode("utf-8", "replace"), Choices()),
         (METRIC_DATA, STATISTICS, MATRIX), own, (f"{room}.json_input.read_json",), _load_is_a_load, 1.5,
     )  # fmt: skip
+    capacity = f"{room}.capacity.measure_input"
+    yield EntryPoint(
+        "a measure of a service", BYTES, lambda case: _read_service(parse_measure, case),
+        (*examples, json.dumps(METRIC_DATA).encode(), json.dumps(MATRIX).encode()), own, (f"{capacity}.parse_measure",),
+        _load_is_a_load,
+    )  # fmt: skip
+    yield EntryPoint(
+        "numbers of replicas", BYTES, lambda case: _read_service(parse_serving, case),
+        (*examples, json.dumps(STATISTICS).encode()), own, (f"{capacity}.parse_serving", f"{capacity}._parse"),
+        _load_is_a_load,
+    )  # fmt: skip
     yield EntryPoint(
         "a time zone",
         TEXT,
@@ -251,6 +266,20 @@ def _loads() -> Iterator[EntryPoint]:
 
 def _live_loads() -> Iterator[EntryPoint]:
     room = "peaker_cli.backtest.live_load"
+    metric_room = "peaker_cli.backtest.service_metric"
+    points = (
+        {"times": [5.0 * number for number in range(40)], "values": [100.0 + number for number in range(40)]},
+    )
+    yield EntryPoint(
+        "a measure's metric on the command line", WORDS,
+        lambda case: MeasureMetric.named(*(case[:2] + ["P95"] * 2)[:2], tuple(case[3:]), (case[2:3] or [None])[0]),
+        (["Shop", "P95", "p95", "Cluster=orders"], ["AWS/EC2", "CPUUtilization", "Average", "InstanceId=i-1"]),
+        (BadInput,), (f"{metric_room}.MeasureMetric.named",),
+    )  # fmt: skip
+    yield EntryPoint(
+        "a measure's points, for a backtest", DOCUMENT, _read_service_live, points, (BadInput, AwsCallRejected),
+        (f"{metric_room}.read_measure", f"{metric_room}.read_serving", f"{metric_room}._read"), told_plainly,
+    )  # fmt: skip
     yield EntryPoint(
         "events on the command line", WORDS, lambda case: parse_events(case, UTC),
         (["cup match=2026-10-03T18:00Z/180", "cup match=2026-10-17T18:00/180", "sale=2026-11-27T06:00+01:00/1200"],),
@@ -284,6 +313,32 @@ def _read_live(case: Any) -> Any:
     return load, load.series()
 
 
+def _read_service_live(case: Any) -> Any:
+    from tests.hostile.of_functions import _points
+
+    answers = SimpleNamespace(get_paginator=lambda _: SimpleNamespace(paginate=lambda **_: _points(case)))
+    control: Any = SimpleNamespace(
+        client=lambda _: answers,
+        region="us-east-1",
+        environment="local",
+        clock=SimpleNamespace(now=lambda: NOON),
+    )
+    read_serving(control, "orders", 63)
+    return _observed(read_measure(control, MeasureMetric.named("Shop", "P95", (), None), 63))
+
+
+def _read_service(parse: Callable[..., PastLoad], case: bytes) -> Any:
+    """A measure that is taken goes on to what is decided by it."""
+    measure = parse("measure", case, Choices(decimal="comma") if b";" in case else Choices(), None)
+    _observed(measure)
+    return measure, measure.series()
+
+
+def _observed(measure: PastLoad) -> Any:
+    limit = Limit(5.0, "ms", "latency", "--latency-limit-ms")
+    return propose_capacity(observe(measure, measure, 2), limit, 460.0)
+
+
 def _read_load(case: bytes, choices: Choices) -> Any:
     load = parse_load("load", case, choices)
     return load, load.series()
@@ -310,6 +365,7 @@ def _commands() -> Iterator[EntryPoint]:
             ["iostat", iostat, "--volume", "nvme1n1=3000:125", "--instance", "11800:594", "--device", "nvme1n1"],
             ["status", "orders", "--env", "prod", "--region", "us-east-1", "--endpoint", "http://127.0.0.1:1"],
             ["backtest", load, "--capacity", "460", "--lead-minutes", "70", "--series", "1"],
+            ["backtest", load, "--latency-limit-ms", "20", "--measure", load, "--serving", "4", "--serving-column", "2"],
             ["receipt", RUN_ID, "--env", "prod", "--profile", "p"],
             ["register-base", "orders", BASE, "--env", "prod"],
         ),

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
-from peaker.domain.known_events import RepeatingEvent
-from peaker.domain.planning.scaling_policy import served_quantile
-from peaker.domain.reading import Known, Unknown
 from rich.console import Console
 from rich.text import Text
 
+from peaker_backtest.capacity.effect import CapacityFinding
 from peaker_backtest.console import print_report, progress
 from peaker_backtest.document import as_document, document_text
 from peaker_backtest.errors import BadInput, shown
-from peaker_backtest.event_gain import known, parse_events
-from peaker_backtest.load_input import Choices, PastLoad, read_load
+from peaker_backtest.event_gain import parse_events
+from peaker_backtest.load_input import Choices
 from peaker_backtest.page import render_page
 from peaker_backtest.report import BacktestReport, run_backtest
 from peaker_backtest.scenario import (
@@ -35,11 +31,14 @@ from peaker_backtest.scenario import (
 from peaker_backtest.times_in_text import time_zone as time_zone_of
 from peaker_cli.backtest.live_load import (
     MOST_HISTORY_DAYS,
-    Deployed,
     MetricOptions,
     read_deployed,
     read_live_load,
 )
+from peaker_cli.backtest.outputs import check_outputs, write
+from peaker_cli.backtest.service_observations import Loaded, LoadFile, check_service, find_capacity
+from peaker_cli.backtest.service_options import ServiceOptions, takes_service
+from peaker_cli.backtest.settings_or_options import replay_options
 from peaker_cli.control_plane import ControlPlane
 from peaker_cli.deployment import DeploymentOptions
 from peaker_cli.failures import ControlPlaneError
@@ -47,6 +46,8 @@ from peaker_cli.printing import console
 from peaker_contract.errors import PeakerError
 
 _NO_OPTIONS = DeploymentOptions()
+_NO_SERVICE = ServiceOptions()
+_OF_FILES = ("time_column", "load_column", "separator", "decimal", "date_order", "time_zone", "series")
 
 EPILOG = """Examples:
 
@@ -55,6 +56,8 @@ peaker backtest load.csv --capacity 460 --lead-minutes 70 --html page.html
 peaker backtest export.csv --time-column Zeit --load-column reads --time-zone Europe/Berlin
 
 aws cloudwatch get-metric-data ... | peaker backtest - --json - | jq .headline
+
+peaker backtest reads.csv --latency-limit-ms 20 --measure p95.csv --serving replicas.csv --capacity 460
 
 peaker backtest --from-cloudwatch --cluster orders --env prod --region eu-west-1
 
@@ -81,6 +84,7 @@ class DateOrder(StrEnum):
     MDY = "mdy"
 
 
+@takes_service
 def backtest_command(
     source: Annotated[
         Path | None,
@@ -125,6 +129,7 @@ def backtest_command(
         ),
     ] = None,
     deployment: DeploymentOptions = _NO_OPTIONS,
+    service: ServiceOptions = _NO_SERVICE,
     capacity: Annotated[
         float | None,
         typer.Option(help="Load that one replica serves; default: a tenth of the load's 99.9th percentile."),
@@ -213,13 +218,18 @@ def backtest_command(
         "--accept-short-minutes": accept_short_minutes,
     }
     try:
-        _check_outputs(source, json_path, html_path)
+        check_outputs(source, json_path, html_path)
         # What is wrong with the options is said before anything is read.
         events = parse_events(event or (), time_zone_of(time_zone or "UTC"))
-        check_options(_options(asked, None, days, builds_at_once, events))
-        _check_source(source, live, choices)
-        name, load, deployed = _load(source, live, deployment, choices, messages)
-        report = _report(messages, name, load, _options(asked, deployed, days, builds_at_once, events))
+        check_options(replay_options(asked, None, days, builds_at_once, events))
+        limit = check_service(service, source)
+        _check_source(source, live, choices, service)
+        loaded = _load(source, live, deployment, choices, messages)
+        options = replay_options(asked, loaded.deployed, days, builds_at_once, events)
+        found = None
+        if limit is not None:
+            found = find_capacity(service, limit, loaded, choices, options.capacity_per_replica)
+        report = _report(messages, loaded, options, *(found or (None, ())))
     except BadInput as error:
         messages.print(Text.assemble(("backtest: ", "red"), str(error)), soft_wrap=True)
         raise typer.Exit(2) from None
@@ -229,119 +239,42 @@ def backtest_command(
         ) from error
     print_report(messages if to_stdout else console(), report)
     if json_path:
-        _write(messages, "JSON", json_path, document_text(as_document(report)))
+        write(messages, "JSON", json_path, document_text(as_document(report)))
     if html_path:
-        _write(messages, "page", html_path, render_page(report))
+        write(messages, "page", html_path, render_page(report))
 
 
-def _report(messages: Console, name: str, load: PastLoad, options: Options) -> BacktestReport:
+def _report(
+    messages: Console,
+    loaded: Loaded,
+    options: Options,
+    capacity: CapacityFinding | None,
+    measured: tuple[str, ...],
+) -> BacktestReport:
+    load = loaded.load
     scenario = make_scenario(load.series(), options)
     replays = 2 if scenario.events else 1
     with progress(messages, replays * len(scenario.decision_steps())) as tick:
-        return run_backtest(name, load.read, load.unit, scenario, options, tick)
-
-
-def _options(
-    asked: dict[str, float | None],
-    deployed: Deployed | None,
-    days: int,
-    builds_at_once: int,
-    events: tuple[RepeatingEvent, ...],
-) -> Options:
-    """An option that was given wins over the cluster's settings, and these over the defaults."""
-    configured: dict[str, float | None] = {}
-    settings = deployed.settings if deployed else None
-    if deployed is not None and settings is not None:
-        hour = deployed.replica_hour
-        configured = {
-            "--capacity": settings.capacity_per_replica,
-            "--min-replicas": settings.min_replicas,
-            "--max-replicas": settings.max_replicas,
-            "--replica-hour-usd": hour.value if isinstance(hour, Known) else None,
-            "--minimum-lifetime-minutes": settings.limits.minimum_lifetime_minutes,
-            "--headroom": settings.forecast.headroom,
-            "--keep-lead-times": settings.forecast.keep_lead_times,
-        }
-    quantile = served_quantile(settings.forecast if settings else None)
-    configured["--quantile"] = quantile.value
-    values = {option: configured.get(option) if value is None else value for option, value in asked.items()}
-    basis = {
-        option: "from the cluster's settings" for option, value in configured.items() if value is not None
-    }
-    if deployed is not None:
-        basis["--replica-hour-usd"] = (
-            hour.why if isinstance(hour, Unknown) else f"by {deployed.prices.source}"
+        return run_backtest(
+            loaded.name, (*load.read, *measured), load.unit, scenario, options, tick, capacity
         )
-    basis["--quantile"] = quantile.basis.removeprefix("the ")
-    basis |= {option: "given" for option, value in asked.items() if value is not None}
-    named: dict[str, Any] = {
-        option.removeprefix("--").replace("-", "_"): value
-        for option, value in values.items()
-        if value is not None
-    }
-    for option, name in (
-        ("capacity", "capacity_per_replica"),
-        ("accept_short_minutes", "accepted_short_minutes"),
-    ):
-        if option in named:
-            named[name] = named.pop(option)
-    if settings is not None and not events:
-        events = tuple(known(one) for one in settings.repeating_events)
-    return Options(**named, days=days, builds_at_once=builds_at_once, events=events, given_by=basis)
-
-
-def _check_outputs(source: Path | None, json_path: Path | None, html_path: Path | None) -> None:
-    """Whether the report can be written is known before it is made. Raises BadInput."""
-    for option, path in (("--json", json_path), ("--html", html_path)):
-        if path is None or (option == "--json" and str(path) == "-"):
-            continue
-        name = f"{option} is {shown(str(path))}"
-        try:
-            if "\x00" in str(path):
-                raise BadInput(f"{name}: no path has a NUL in it", field=option)
-            if path.is_dir():
-                raise BadInput(f"{name}, a directory; give the path of a file", field=option)
-            if not path.parent.is_dir():
-                raise BadInput(
-                    f"{name}: there is no directory {shown(str(path.parent))}; make it first", field=option
-                )
-            writable = os.access(path if path.exists() else path.parent, os.W_OK)
-            taken = source is not None and path.exists() and source.exists() and path.samefile(source)
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{name}: {shown(str(error))}", field=option) from None
-        if not writable:
-            raise BadInput(f"{name}: no permission to write there", field=option)
-        if taken:
-            raise BadInput(f"{name}, which is the input; give another path", field=option)
-    if json_path is not None and html_path is not None and json_path.absolute() == html_path.absolute():
-        raise BadInput("--json and --html are the same file; give two paths", field="--html")
-
-
-def _write(messages: Console, what: str, path: Path, text: str) -> None:
-    if str(path) == "-" and what == "JSON":
-        sys.stdout.write(text)
-        return
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ControlPlaneError(f"{what} could not be written: {error}") from error
-    messages.print(Text(f"{what}: {shown(str(path))}"), soft_wrap=True)
 
 
 def _load(
     source: Path | None, live: LiveOptions, deployment: DeploymentOptions, choices: Choices, messages: Console
-) -> tuple[str, PastLoad, Deployed | None]:
-    """(name, load, the cluster as deployed where one was named), by a file or by CloudWatch."""
+) -> Loaded:
+    """The load by a file or by CloudWatch, with the cluster as deployed where one was named."""
     if source is not None:
-        return ("standard input" if str(source) == "-" else source.stem), read_load(source, choices), None
+        file = LoadFile.at(source)
+        return Loaded(file.name, file.load(choices), file)
     control = ControlPlane.of(deployment, in_environment=live.cluster is not None)
     deployed = read_deployed(control, live.cluster) if live.cluster is not None else None
     metric = live.metric.over(deployed.settings.load_metric if deployed else None)
     load = read_live_load(control, metric, live.history_days, messages)
-    return live.cluster or metric.name, load, deployed
+    return Loaded(live.cluster or metric.name, load, None, control, live.cluster, deployed, live.history_days)
 
 
-def _check_source(source: Path | None, live: LiveOptions, choices: Choices) -> None:
+def _check_source(source: Path | None, live: LiveOptions, choices: Choices, service: ServiceOptions) -> None:
     """A file or CloudWatch, and options that go with it. Raises BadInput."""
     given = live.given
     if source is None and not given:
@@ -352,9 +285,11 @@ def _check_source(source: Path | None, live: LiveOptions, choices: Choices) -> N
         raise BadInput(f"{given[0]} is for CloudWatch: leave it out, or the file", field=given[0])
     if source is not None:
         return
-    for name, value in asdict(choices).items():
-        if value is not None:
-            option = f"--{name.replace('_', '-')}"
+    # What says how a file is read may be meant for that of the measure or of the replicas.
+    of_load = ("load_column", "series") if service.measure or service.serving else _OF_FILES
+    for one in fields(choices):
+        if one.name in of_load and getattr(choices, one.name) is not None:
+            option = f"--{one.name.replace('_', '-')}"
             raise BadInput(f"{option} is for a file: leave it out", field=option)
     if live.cluster is None:
         live.metric.over(None)

@@ -58,7 +58,7 @@ class MetricOptions:
         asked = {
             "namespace": self.namespace,
             "name": self.metric,
-            "dimensions": _pairs(self.dimension) or None,
+            "dimensions": dimension_pairs(self.dimension, "--dimension") or None,
             "statistic": self.statistic,
             "period_seconds": self.period_seconds,
         }
@@ -181,17 +181,18 @@ def _shown_dimensions(dimensions: Mapping[str, str]) -> str:
     return shown(", ".join(f"{name}={value}" for name, value in sorted(dimensions.items()))) or "no dimension"
 
 
-def _pairs(dimensions: tuple[str, ...]) -> dict[str, str]:
+def dimension_pairs(dimensions: tuple[str, ...], option: str) -> dict[str, str]:
+    """NAME=VALUE of each. Raises BadInput naming the option."""
     found: dict[str, str] = {}
     for one in dimensions:
         name, separator, value = one.partition("=")
         if not separator or not name or not value:
             raise BadInput(
-                f"--dimension {shown(one)} is none; give it as NAME=VALUE, e.g. Cluster=orders",
-                field="--dimension",
+                f"{option} {shown(one)} is none; give it as NAME=VALUE, e.g. Cluster=orders",
+                field=option,
             )
         if name in found:
-            raise BadInput(f"--dimension {shown(name)} is given twice: keep one", field="--dimension")
+            raise BadInput(f"{option} {shown(name)} is given twice: keep one", field=option)
         found[name] = value
     return found
 

@@ -1,0 +1,52 @@
+"""Where a report is written, looked at before it is made."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from peaker_backtest.errors import BadInput, shown
+from peaker_cli.failures import ControlPlaneError
+
+
+def check_outputs(source: Path | None, json_path: Path | None, html_path: Path | None) -> None:
+    """Whether the report can be written is known before it is made. Raises BadInput."""
+    for option, path in (("--json", json_path), ("--html", html_path)):
+        if path is None or (option == "--json" and str(path) == "-"):
+            continue
+        name = f"{option} is {shown(str(path))}"
+        try:
+            if "\x00" in str(path):
+                raise BadInput(f"{name}: no path has a NUL in it", field=option)
+            if path.is_dir():
+                raise BadInput(f"{name}, a directory; give the path of a file", field=option)
+            if not path.parent.is_dir():
+                raise BadInput(
+                    f"{name}: there is no directory {shown(str(path.parent))}; make it first", field=option
+                )
+            writable = os.access(path if path.exists() else path.parent, os.W_OK)
+            taken = source is not None and path.exists() and source.exists() and path.samefile(source)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{name}: {shown(str(error))}", field=option) from None
+        if not writable:
+            raise BadInput(f"{name}: no permission to write there", field=option)
+        if taken:
+            raise BadInput(f"{name}, which is the input; give another path", field=option)
+    if json_path is not None and html_path is not None and json_path.absolute() == html_path.absolute():
+        raise BadInput("--json and --html are the same file; give two paths", field="--html")
+
+
+def write(messages: Console, what: str, path: Path, text: str) -> None:
+    """Write the text; `-` for JSON is standard output. Raises ControlPlaneError where it cannot be."""
+    if str(path) == "-" and what == "JSON":
+        sys.stdout.write(text)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ControlPlaneError(f"{what} could not be written: {error}") from error
+    messages.print(Text(f"{what}: {shown(str(path))}"), soft_wrap=True)

@@ -1,0 +1,62 @@
+"""The options of the replay: those that were given, those of the cluster's settings, and the defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peaker.domain.known_events import RepeatingEvent
+from peaker.domain.planning.scaling_policy import served_quantile
+from peaker.domain.reading import Known, Unknown
+
+from peaker_backtest.event_gain import known
+from peaker_backtest.scenario import Options
+from peaker_cli.backtest.live_load import Deployed
+
+
+def replay_options(
+    asked: dict[str, float | None],
+    deployed: Deployed | None,
+    days: int,
+    builds_at_once: int,
+    events: tuple[RepeatingEvent, ...],
+) -> Options:
+    """An option that was given wins over the cluster's settings, and these over the defaults."""
+    configured: dict[str, float | None] = {}
+    settings = deployed.settings if deployed else None
+    if deployed is not None and settings is not None:
+        hour = deployed.replica_hour
+        configured = {
+            "--capacity": settings.capacity_per_replica,
+            "--min-replicas": settings.min_replicas,
+            "--max-replicas": settings.max_replicas,
+            "--replica-hour-usd": hour.value if isinstance(hour, Known) else None,
+            "--minimum-lifetime-minutes": settings.limits.minimum_lifetime_minutes,
+            "--headroom": settings.forecast.headroom,
+            "--keep-lead-times": settings.forecast.keep_lead_times,
+        }
+    quantile = served_quantile(settings.forecast if settings else None)
+    configured["--quantile"] = quantile.value
+    values = {option: configured.get(option) if value is None else value for option, value in asked.items()}
+    basis = {
+        option: "from the cluster's settings" for option, value in configured.items() if value is not None
+    }
+    if deployed is not None:
+        basis["--replica-hour-usd"] = (
+            hour.why if isinstance(hour, Unknown) else f"by {deployed.prices.source}"
+        )
+    basis["--quantile"] = quantile.basis.removeprefix("the ")
+    basis |= {option: "given" for option, value in asked.items() if value is not None}
+    named: dict[str, Any] = {
+        option.removeprefix("--").replace("-", "_"): value
+        for option, value in values.items()
+        if value is not None
+    }
+    for option, name in (
+        ("capacity", "capacity_per_replica"),
+        ("accept_short_minutes", "accepted_short_minutes"),
+    ):
+        if option in named:
+            named[name] = named.pop(option)
+    if settings is not None and not events:
+        events = tuple(known(one) for one in settings.repeating_events)
+    return Options(**named, days=days, builds_at_once=builds_at_once, events=events, given_by=basis)
