@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.runs.batch import Batch
-from peaker.domain.runs.execution_input import ExecutionInput
+from peaker.domain.runs.execution_input import ExecutionInput, Trigger
 from peaker.domain.runs.ledger import Holder, RunRow
 from peaker.domain.runs.run import PlanStep
 from peaker.usecases.plan.plan_scale_out import plan_scale_out
 
 from peaker_contract.errors import AwsCallRejected, PeakerError, Throttled
+from peaker_contract.metrics import Metric
 from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
 from tests.support.builders import BASE, RUN_ID, data_volumes_of, instance, orders, with_cluster
 from tests.support.fakes import NOON, FakePorts, fake_ports
@@ -34,8 +36,10 @@ def ports() -> FakePorts:
     return made
 
 
-def planned(ports: FakePorts, count: int = 1) -> ScaleOutPlan:
-    step = PlanStep(run_id=RUN_ID, cluster="orders", operation="scale_out", step="PlanOnly", count=count)
+def planned(ports: FakePorts, count: int = 1, **more: Any) -> ScaleOutPlan:
+    step = PlanStep(
+        run_id=RUN_ID, cluster="orders", operation="scale_out", step="PlanOnly", count=count, **more
+    )
     return ScaleOutPlan.model_validate(plan_scale_out(ports, step).plan)
 
 
@@ -78,6 +82,13 @@ def test_a_plan_of_more_than_fit_is_refused_with_the_number_that_would(ports: Fa
     assert (check(plan).verdict, check(plan).numbers["fit"]) == ("refuse", 3)
     assert ["3 of 4 replicas would fit" in one.reason for one in plan.refusals] == [True]
     assert planned(ports, count=3).refusals == ()
+
+
+def test_an_automatic_start_takes_as_many_as_fit(ports: FakePorts) -> None:
+    ports.account_quotas.values[VCPUS] = 8.0
+    ports.readings.metrics[Metric.REQUIRED_REPLICAS] = 5.0
+    plan = planned(ports, trigger=Trigger(kind="alarm"))
+    assert (plan.count, plan.refusals, check(plan).verdict) == (2, (), "warn")
 
 
 def test_the_account_is_asked_once_however_many_plans_are_tried(
@@ -125,6 +136,12 @@ class TestInFlight:
     def test_a_run_that_has_ended_is_about_to_make_nothing(self, ports: FakePorts) -> None:
         ports.ledger.close_run(another_run(ports, 2), "rolled_back", NOON)
         assert check(planned(ports)).numbers["in_flight"] == 0
+
+    def test_an_environment_of_many_clusters_is_not_read_through(self, ports: FakePorts) -> None:
+        ports.clusters.by_name |= {f"c{number}": orders(name=f"c{number}") for number in range(100)}
+        another_run(ports, 2)
+        found = check(planned(ports))
+        assert (found.numbers["in_flight"], "101 other clusters" in found.detail) == (0, True)
 
     def test_a_plan_that_cannot_be_read_is_unknown_and_stops_no_other_cluster(self, ports: FakePorts) -> None:
         another_run(ports, 1, unreadable=True)

@@ -51,34 +51,45 @@ def vcpus(wanted: Launches, account: AccountUse) -> Check:
     The numbers are of the first type's quota; `fit` is how many replicas begin to run.
     """
     first = wanted.types[0]
-    for kind in (first, *wanted.returns):
-        why = _why_unknown(kind, account)
-        if why is not None:
-            return Check(name=VCPUS, verdict="unknown", detail=why.why, remedy="look in Service Quotas")
-    room = _Room(account)
-    returned = [kind for kind in wanted.returns if room.takes(kind)]
-    known = [kind for kind in wanted.types if _why_unknown(kind, account) is None]
-    built = [next((kind for kind in known if room.takes(kind)), None) for _ in range(wanted.builds)]
-    fit = len(returned) + sum(kind is not None for kind in built)
+    why = next(filter(None, (_why_unknown(kind, account) for kind in (first, *wanted.returns))), None)
     quota = vcpu_quota(first)
-    assert quota is not None
+    if why is not None or quota is None:
+        detail = why.why if why is not None else f"Peaker knows no quota of {first}"
+        return Check(name=VCPUS, verdict="unknown", detail=detail, remedy="look in Service Quotas")
+    returned, built = _begun(wanted, account)
+    fit = len(returned) + len(built)
     demand = _Demand(quota, account.of(quota), _demanded(wanted, quota, account), wanted.replicas)
-    others = Counter(kind for kind in built if kind not in (None, first))
     detail = demand.detail + _in_flight(account)
     numbers = {**demand.numbers, "replicas": wanted.replicas, "fit": fit}
     if fit < wanted.replicas:
-        unknown = [_why_unknown(kind, account) for kind in wanted.types]
-        told = [one.why for one in unknown if one is not None]
-        detail = f"{detail}: {fit} of {wanted.replicas} replicas would fit"
-        if told:
-            detail = f"{detail}, and of a later type nobody knows ({'; '.join(told)})"
-        verdict: Verdict = "unknown" if told else "refuse"
-        return Check(name=VCPUS, verdict=verdict, detail=detail, remedy=demand.remedy, numbers=numbers)
+        return _not_all(wanted, account, demand, detail, numbers)
+    others = Counter(kind for kind in built if kind != first)
     if others:
         named = ", ".join(f"{count} as {kind} ({_named(kind)})" for kind, count in others.items())
         detail = f"{detail}: not all fit as {first}; {named} would"
         return Check(name=VCPUS, verdict="warn", detail=detail, remedy=demand.remedy, numbers=numbers)
     return _within(VCPUS, detail, demand, numbers)
+
+
+def _begun(wanted: Launches, account: AccountUse) -> tuple[list[str], list[str]]:
+    """The types of the parked ones and of the builds that would run, each as the first known type that has room."""
+    room = _Room(account)
+    known = [kind for kind in wanted.types if _why_unknown(kind, account) is None]
+    returned = [kind for kind in wanted.returns if room.takes(kind)]
+    built = [next((kind for kind in known if room.takes(kind)), None) for _ in range(wanted.builds)]
+    return returned, [kind for kind in built if kind is not None]
+
+
+def _not_all(
+    wanted: Launches, account: AccountUse, demand: _Demand, detail: str, numbers: dict[str, Number]
+) -> Check:
+    """Refused, unless a later type may have the room and nobody knows."""
+    detail = f"{detail}: {numbers['fit']} of {wanted.replicas} replicas would fit"
+    told = [one.why for one in (_why_unknown(kind, account) for kind in wanted.types) if one is not None]
+    if told:
+        detail = f"{detail}, and of a later type nobody knows ({'; '.join(told)})"
+    verdict: Verdict = "unknown" if told else "refuse"
+    return Check(name=VCPUS, verdict=verdict, detail=detail, remedy=demand.remedy, numbers=numbers)
 
 
 def ebs_storage(volumes: Sequence[SizedVolume], replicas: int, account: AccountUse) -> Check:
