@@ -190,9 +190,9 @@ def _doctor(names: Names) -> list[Statement]:
     looking = (
         *(
             f"ec2:Describe{what}"
-            for what in ("Images", "InstanceTypeOfferings", "InstanceTypes", "SecurityGroups")
+            for what in ("CapacityReservations", "Images", "InstanceTypeOfferings", "InstanceTypes")
         ),
-        "ec2:DescribeSubnets",
+        *("ec2:DescribeSecurityGroups", "ec2:DescribeSubnets"),
         *("ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault"),
         *(f"elasticloadbalancing:Describe{what}" for what in ("Listeners", "LoadBalancers", "TargetGroups")),
         "events:ListRules",

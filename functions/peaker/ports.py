@@ -80,6 +80,13 @@ class Compute(Protocol):
     def instance(self, instance_id: str) -> Instance:
         """One instance. Raises ResourceNotFound."""
 
+    def on_demand_instances(self) -> Sequence[Instance] | Unknown:
+        """All of the account and region, whoever owns them, that run or begin to, on demand and not on a host of their
+        own: those that count in its quotas of vCPUs. Unknown where there are more pages of them than are read."""
+
+    def default_vcpus(self, instance_types: Sequence[str]) -> Mapping[str, int]:
+        """What each of the types has by default; one that EC2 does not know is left out."""
+
     def ebs_promise(self, instance_type: str) -> InstancePromise:
         """What the type delivers to all its volumes; its fields are None where EC2 does not say."""
 
@@ -108,6 +115,9 @@ class CapacityReservations(Protocol):
 
     def of_environment(self) -> list[CapacityReservation]:
         """All that this environment owns, by the owner's tag, in any state that EC2 still tells."""
+
+    def of_account(self) -> list[CapacityReservation]:
+        """All of the account and region that are open, whoever owns them."""
 
     def platform(self, image_id: str) -> str | Unknown:
         """What instances of the image are billed as; Unknown where EC2 reserves no room for that.
@@ -146,6 +156,12 @@ class Storage(Protocol):
 
     def volumes_of_environment(self) -> list[Volume]:
         """All that this environment owns, by the owner's tag, and that are not deleted."""
+
+    def volumes_of_type(self, volume_type: str) -> Sequence[Volume] | Unknown:
+        """All of the account and region, whoever owns them, that are not being deleted: those that count in its quotas.
+
+        Unknown where there are more pages of them than are read.
+        """
 
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         """All that carry the run's tag."""

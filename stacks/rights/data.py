@@ -42,8 +42,13 @@ def fetch_prices(deployment: Deployment) -> list[Statement]:
     ]
 
 
-# The initialization rate of a region.
-INITIALIZATION_RATE_QUOTA = "ebs/L-A37D9CF3"
+# What runs are planned by: the initialization rate of a region; vCPUs of standard, X and high memory instances; storage
+# of gp3 and io2, and the IOPS of io2.
+QUOTAS = (
+    "ebs/L-A37D9CF3",
+    *("ec2/L-1216C47A", "ec2/L-7295265B", "ec2/L-43DA4232"),
+    *("ebs/L-7A658B76", "ebs/L-09BD8365", "ebs/L-8D977E7E"),
+)
 
 
 def read_quotas(deployment: Deployment) -> list[Statement]:
@@ -52,7 +57,7 @@ def read_quotas(deployment: Deployment) -> list[Statement]:
     return [
         Statement(
             ("servicequotas:GetServiceQuota",),
-            (deployment.names.arn("servicequotas", INITIALIZATION_RATE_QUOTA),),
+            tuple(deployment.names.arn("servicequotas", one) for one in QUOTAS),
         ),
         Statement(default, ("*",), wildcard_reason=NO_RESOURCE_LEVEL),
     ]

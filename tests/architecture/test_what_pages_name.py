@@ -29,9 +29,11 @@ PAGES = sorted(
 IN_CODE_FONT = re.compile(r"`([A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+)`")
 # Words of AWS: calls, error codes, fields of the States Language, a policy.
 OF_AWS = {
-    "AdministratorAccess", "BandwidthWeighting", "ErrorEquals", "GetSnapshotBlock", "HeartbeatSeconds",
-    "InstanceLimitExceeded", "InsufficientInstanceCapacity", "LambdaInvoke", "ListChangedBlocks", "ListSnapshotBlocks",
-    "SampleCount", "TimeoutSeconds", "UnauthorizedOperation", "VcpuLimitExceeded",
+    "AdministratorAccess", "BandwidthWeighting", "CreateVolume", "DescribeCapacityReservations",
+    "DescribeInstanceTypes", "DescribeInstances", "DescribeVolumes", "ErrorEquals", "GetSnapshotBlock",
+    "HeartbeatSeconds", "InstanceLimitExceeded", "InsufficientInstanceCapacity", "LambdaInvoke", "ListChangedBlocks",
+    "ListSnapshotBlocks", "MaxIOPSLimitExceeded", "RunInstances", "SampleCount", "TimeoutSeconds",
+    "UnauthorizedOperation", "VcpuLimitExceeded", "VolumeLimitExceeded",
 }  # fmt: skip
 TYPED = {
     "metric": re.compile(r"--metric-name ([A-Z]\w+)"),

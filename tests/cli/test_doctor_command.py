@@ -61,6 +61,7 @@ def a_broken_account(product: DeployedProduct) -> Iterator[None]:
     ec2.modify_ebs_default_kms_key_id(KmsKeyId=strange)
     profile = {"InstanceProfileName": "peaker-replica"}
     ssm.delete_parameter(Name=BOOTSTRAP)
+    before = product.cloud.quotas.value(*VCPUS)
     product.cloud.quotas.give(*VCPUS, 5)
     iam.create_role(RoleName="mysql-hosts", AssumeRolePolicyDocument="{}")
     iam.remove_role_from_instance_profile(**profile, RoleName="peaker-replica")
@@ -72,7 +73,7 @@ def a_broken_account(product: DeployedProduct) -> Iterator[None]:
         iam.add_role_to_instance_profile(**profile, RoleName="peaker-replica")
         iam.delete_role(RoleName="mysql-hosts")
         ec2.disable_ebs_encryption_by_default()
-        product.cloud.quotas.give(*VCPUS, 64)
+        product.cloud.quotas.give(*VCPUS, before)
         ssm.put_parameter(Name=BOOTSTRAP, Value="28", Type="String", Overwrite=True)
 
 
@@ -162,7 +163,7 @@ def sick(deployed: DeployedProduct) -> Findings:
     [
         ("account", "bootstrap", "refuse", "not bootstrapped in us-east-1", "cdk bootstrap -c env=local"),
         ("account", "image", "refuse", "no ami-0a770000000000098", "image_id"),
-        ("account", "vCPU quota", "refuse", "4 in use, 2 more replicas take 4, the quota is 5", "L-1216C47A"),
+        ("account", "vCPUs", "refuse", "4 in use, 2 more replicas take 4, the quota is 5", "L-1216C47A"),
         ("account", "key 1234abcd-12ab-34cd-56ef-1234567890ab", "refuse", "NotFound", "kms_key_arns"),
         ("account", "default encryption", "refuse", "default key of EBS", "modify-ebs-default"),
         ("account", "instance profile", "pass", "role/mysql-hosts", ""),
@@ -194,7 +195,7 @@ def test_each_fault_has_its_line_with_its_number_and_its_remedy(
 def test_what_is_sound_passes_beside_it(sick: Findings) -> None:
     for sound in (
         ("account", "instance type"),
-        ("account", "gp3 quota"),
+        ("account", "EBS storage"),
         ("network", "VPC"),
         ("deployed", "alarms"),
     ):
@@ -229,7 +230,7 @@ class TestTheCommand:
 
     def test_what_aws_refuses_to_tell_is_unknown_with_the_permission(self, product: DeployedProduct) -> None:
         denied = {
-            "service-quotas:GetServiceQuota": ("account", "vCPU quota", "servicequotas:GetServiceQuota"),
+            "service-quotas:GetServiceQuota": ("account", "vCPUs", "servicequotas:GetServiceQuota"),
             "ec2:DescribeSecurityGroups": ("network", "security groups", "ec2:DescribeSecurityGroups"),
             "iam:GetInstanceProfile": ("account", "instance profile", "iam:GetInstanceProfile"),
             "cloudwatch:GetMetricData": ("metrics", "load metric", "cloudwatch:GetMetricData"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import CommandStatus, VolumeSpec
 
 from peaker_contract import errors
@@ -49,6 +50,32 @@ def test_the_same_token_gives_the_same_instance(stage: Stage) -> None:
         assert first.instance_id in {one.instance_id for one in listed}
     assert first.tags[RUN_TAG] == "run-same"
     assert stage.compute.instances_of_run("run-none") == []
+
+
+def test_what_the_account_runs_counts_while_it_runs(stage: Stage) -> None:
+    host = running(stage, "token-counted", "run-counted")
+
+    def counted() -> set[str]:
+        found = stage.compute.on_demand_instances()
+        assert not isinstance(found, Unknown)
+        return {one.instance_id for one in found}
+
+    stage.eventually(lambda: host.instance_id in counted())
+    stage.compute.stop(host.instance_id)
+    stage.eventually(lambda: host.instance_id not in counted())
+    assert stage.compute.default_vcpus(["r6i.large"]) == {"r6i.large": 2}
+
+
+def test_the_accounts_volumes_are_listed_by_their_type(stage: Stage) -> None:
+    volume = stage.data_volume(running(stage, "token-typed", "run-typed").instance_id, "/dev/sdf")
+
+    def listed(kind: str) -> set[str]:
+        found = stage.storage.volumes_of_type(kind)
+        assert not isinstance(found, Unknown)
+        return {one.volume_id for one in found}
+
+    stage.eventually(lambda: volume in listed("gp3"))
+    assert volume not in listed("io2")
 
 
 def test_terminating_what_is_gone_or_unknown_is_no_error(stage: Stage) -> None:

@@ -65,9 +65,14 @@ def test_the_same_token_gives_the_same_reservation_and_it_is_listed_with_its_tag
 
 
 def test_another_environments_is_not_listed(stage: Stage) -> None:
+    """It is one of the account's, whose quota it counts in."""
     theirs, ours = reserved(stage, "place-2", **{OWNER_TAG: "another"}), reserved(stage, "place-3")
     assert listed(stage, theirs) is None
     assert listed(stage, ours) is not None
+    of_account = lambda: {one.reservation_id for one in stage.capacity_reservations.of_account()}  # noqa: E731
+    stage.eventually(lambda: {theirs, ours} <= of_account())
+    stage.capacity_reservations.cancel(ours)
+    stage.eventually(lambda: ours not in of_account())
 
 
 def test_a_launch_that_names_it_fills_it_and_a_second_one_is_refused(stage: Stage) -> None:

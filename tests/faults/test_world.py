@@ -128,7 +128,8 @@ def test_every_method_of_the_ports_is_a_read_an_effect_or_a_write() -> None:
             "receipt", "load", "load_points", "published", "lag_seconds", "why_not_usable", "past_steps", "that_began",
             "being_rolled_back", "quote", "read", "write", "require_lease", "unfinished_runs", "volumes_of_environment",
             "instances_of_environment", "member_token", "reservations", "start_slots", "newest", "value",
-            "of_environment", "platform", "places",
+            "of_environment", "platform", "places", "of_account", "on_demand_instances", "default_vcpus",
+            "volumes_of_type",
         }  # fmt: skip
         protocols = {name: type_of_port(name) for name in PORTS}
         methods = {

@@ -38,6 +38,10 @@ class FakeCapacityReservations:
         self._expire()
         return [one for one in self.made.values() if self.shows and one.tags.get(OWNER_TAG) == "local"]
 
+    def of_account(self) -> list[CapacityReservation]:
+        self._expire()
+        return [one for one in self.made.values() if self.shows and one.is_open]
+
     def platform(self, image_id: str) -> str | Unknown:
         return self.image_is
 

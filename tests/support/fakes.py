@@ -114,6 +114,8 @@ class FakeCompute:
     promises: dict[str, InstancePromise] = field(default_factory=dict)
     terminated: list[str] = field(default_factory=list)
     ebs_refused: Exception | None = None
+    instances_refused: Exception | None = None
+    vcpus: dict[str, int] = field(default_factory=lambda: {"r6i.large": 2, "r6i.xlarge": 4, "r5.large": 2})
     stopped: list[str] = field(default_factory=list)
     started: list[str] = field(default_factory=list)
     full: bool = False
@@ -140,6 +142,14 @@ class FakeCompute:
         if instance_id not in self.instances:
             raise ResourceNotFound(instance_id)
         return self.instances[instance_id]
+
+    def on_demand_instances(self) -> Sequence[Instance] | Unknown:
+        if self.instances_refused is not None:
+            raise self.instances_refused
+        return [one for one in self.instances.values() if one.state in ("pending", "running")]
+
+    def default_vcpus(self, instance_types: Sequence[str]) -> Mapping[str, int]:
+        return {kind: self.vcpus[kind] for kind in instance_types if kind in self.vcpus}
 
     def ebs_promise(self, instance_type: str) -> InstancePromise:
         if self.ebs_refused is not None:
@@ -234,6 +244,9 @@ class FakeStorage:
 
     def volumes_of_environment(self) -> list[Volume]:
         return [one for one in self.volumes.values() if OWNER_TAG in one.tags]
+
+    def volumes_of_type(self, volume_type: str) -> Sequence[Volume] | Unknown:
+        return [one for one in self.volumes.values() if one.volume_type == volume_type]
 
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         if self.hidden:

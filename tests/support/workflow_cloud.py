@@ -512,6 +512,8 @@ def workflow_cloud(state_dir: Path, clock_scale: float = CLOCK_SCALE) -> Iterato
     with LocalCloud(plane, state_dir, clock_scale=clock_scale, settings=settings) as cloud:
         # Thousands of requests: a line per request, flushed, would cost a fifth of the time.
         logging.getLogger("werkzeug").setLevel(logging.WARNING)
+        # All tests of a session share the account; those of parking have volumes of two TiB.
+        cloud.quotas.give("ebs", "L-7A658B76", 1_000)
         workflows = WorkflowCloud(cloud, plane, answers)
         workflows.deploy()
         yield workflows

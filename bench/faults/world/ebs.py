@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 
+from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Snapshot, Volume, VolumeSpec
 
 from bench.faults.workflows.virtual_time import VirtualTime
@@ -41,6 +42,9 @@ class HostileStorage:
 
     def volumes_of_environment(self) -> list[Volume]:
         return self._volumes(lambda tags: tags.get(OWNER_TAG) == self._environment)
+
+    def volumes_of_type(self, volume_type: str) -> Sequence[Volume] | Unknown:
+        return [one for one in self._volumes(lambda _: True) if one.volume_type == volume_type]
 
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         return self._snapshots(lambda one: self._is_of(one["tags"], run_id))

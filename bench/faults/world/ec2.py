@@ -62,6 +62,14 @@ class HostileCompute:
             raise ResourceNotFound(f"ec2:DescribeInstances: InvalidInstanceID.NotFound: {instance_id}")
         return self._instance(record, self._time.seconds)
 
+    def on_demand_instances(self) -> Sequence[Instance] | Unknown:
+        then = stale(self._random, self._time.seconds)
+        found = [self._instance(one, then) for one in self._account.instances.values() if self._shown(one)]
+        return [one for one in found if one.state in ("pending", "running")]
+
+    def default_vcpus(self, instance_types: Sequence[str]) -> Mapping[str, int]:
+        return dict.fromkeys(instance_types, 2)
+
     def ebs_promise(self, instance_type: str) -> InstancePromise:
         return InstancePromise(
             baseline_iops=3600, baseline_mib_per_s=77.49, memory_mib=16_384, architectures=("x86_64",)

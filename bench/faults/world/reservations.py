@@ -43,6 +43,12 @@ class HostileReservations:
             if one["shown"] <= now and one["tags"].get(OWNER_TAG) == self._environment
         ]
 
+    def of_account(self) -> list[CapacityReservation]:
+        now = self._time.seconds
+        second = stale(self._random, now)
+        shown = [one for one in self._account.reservations.values() if one["shown"] <= now]
+        return [found for found in (self._listed(one, second) for one in shown) if found.is_open]
+
     def platform(self, image_id: str) -> str | Unknown:
         return "Linux/UNIX"
 

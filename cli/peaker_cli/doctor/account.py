@@ -2,60 +2,24 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from peaker.domain.limits.account_use import AccountUse
+from peaker.domain.planning.checks.account_quotas import EBS_STORAGE, Launches, ebs_storage, vcpus
+from peaker.domain.planning.checks.bandwidth import SizedVolume
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
 
-from peaker_cli.doctor.finding import Area, Finding
+from peaker_cli.doctor.finding import Area, Finding, Verdict
 from peaker_contract.cluster import ClusterSettings
-from peaker_contract.storage_settings import VolumeSettings
 
 ACCOUNT = Area("account")
 # What the templates of the pinned CDK ask of the bootstrap (rule CheckBootstrapVersion).
 BOOTSTRAP_VERSION = 6
 _BOOTSTRAP = "npx cdk bootstrap -c env={environment}"
-_QUOTA_REMEDY = (
-    "aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code} "
-    "--desired-value {value:g}"
-)
-GIB_PER_TIB = 1024
-
-
-@dataclass(frozen=True)
-class Quota:
-    """A quota of Service Quotas."""
-
-    service: str
-    code: str
-    name: str
-
-
-STANDARD = Quota("ec2", "L-1216C47A", "running on-demand standard (A, C, D, H, I, M, R, T, Z) vCPUs")
-X = Quota("ec2", "L-7295265B", "running on-demand X vCPUs")
-HIGH_MEMORY = Quota("ec2", "L-43DA4232", "running on-demand high memory vCPUs")
-STORAGE = {
-    "gp3": Quota("ebs", "L-7A658B76", "gp3 storage in TiB"),
-    "io2": Quota("ebs", "L-09BD8365", "io2 storage in TiB"),
-}
-IO2_IOPS = Quota("ebs", "L-8D977E7E", "io2 IOPS")
-# Families whose letters begin like standard ones, each with a quota of its own.
-_NOT_STANDARD = {"hpc", "inf", "trn", "dl", "mac"}
-
-
-def vcpu_quota(instance_type: str) -> Quota | None:
-    """The quota that instances of this type count in; None for a kind that no database runs on."""
-    family = (re.match(r"[a-z]+", instance_type) or [""])[0]
-    if family in _NOT_STANDARD:
-        return None
-    if family[:1] in set("acdhimrtz"):
-        return STANDARD
-    return {"x": X, "u": HIGH_MEMORY}.get(family[:1])
 
 
 @dataclass(frozen=True)
@@ -100,7 +64,7 @@ class DefaultKey:
 class AccountFacts:
     """What was asked; None is AWS's `there is none`.
 
-    `quotas` by code, `in_use` by code in the quota's unit, `keys` by ARN with why EBS could not use it. `passes` are
+    `use` is what it may have of EC2 and EBS, and has; `keys` by ARN with why EBS could not use it. `passes` are
     the roles that launch_replica may pass. `default_key` is None where new volumes are not encrypted by default.
     `fallback_types` are the settings' other types, by name.
     """
@@ -108,8 +72,7 @@ class AccountFacts:
     bootstrap_version: int | Unknown | None
     image: Image | Unknown | None
     instance_type: InstanceType | Unknown | None
-    quotas: Mapping[str, float | Unknown | None]
-    in_use: Mapping[str, float | Unknown]
+    use: AccountUse
     prices: PriceTable | Unknown
     keys: Mapping[str, str | Unknown | None]
     default_key: DefaultKey | Unknown | None
@@ -208,58 +171,22 @@ def _fallback_types(settings: ClusterSettings, facts: AccountFacts) -> Iterable[
 def _quotas(
     settings: ClusterSettings, facts: AccountFacts, room: int, like: Mapping[str, Volume]
 ) -> Iterable[Finding]:
-    kind, quota = facts.instance_type, vcpu_quota(settings.instance_type)
-    if quota is None:
-        yield ACCOUNT.unknown(
-            "vCPU quota",
-            Unknown(f"Peaker knows no quota of {settings.instance_type}"),
-            "look in Service Quotas",
-        )
-    elif isinstance(kind, Unknown):
-        yield ACCOUNT.unknown("vCPU quota", kind)
-    elif kind is not None:
-        yield _quota("vCPU quota", quota, facts, room * kind.vcpus, room)
-    for volume_type in sorted({one.volume_type for one in settings.volumes}):
-        of_type = [one for one in settings.volumes if one.volume_type == volume_type]
-        yield _storage(volume_type, of_type, facts, room, like)
-        if volume_type == "io2":
-            yield _quota("io2 IOPS quota", IO2_IOPS, facts, room * sum(one.iops for one in of_type), room)
-
-
-def _storage(
-    volume_type: str,
-    volumes: Sequence[VolumeSettings],
-    facts: AccountFacts,
-    room: int,
-    like: Mapping[str, Volume],
-) -> Finding:
-    check = f"{volume_type} quota"
-    if missing := [one.name for one in volumes if one.name not in like]:
-        return ACCOUNT.unknown(check, Unknown(f"no base replica shows how large {', '.join(missing)} is"))
-    tib = sum(like[one.name].size_gib for one in volumes) / GIB_PER_TIB
-    return _quota(check, STORAGE[volume_type], facts, room * tib, room)
-
-
-def _quota(check: str, quota: Quota, facts: AccountFacts, wanted: float, room: int) -> Finding:
-    """`wanted` comes on top of what is in use, for `room` replicas."""
-    limit = facts.quotas.get(quota.code)
-    used = facts.in_use.get(quota.code, Unknown(f"nobody looked at {quota.name}"))
-    if isinstance(limit, Unknown):
-        return ACCOUNT.unknown(check, limit)
-    if isinstance(used, Unknown):
-        return ACCOUNT.unknown(check, used)
-    if limit is None:
-        return ACCOUNT.unknown(check, Unknown(f"Service Quotas has no quota {quota.code} ({quota.name})"))
-    detail = (
-        f"{quota.name}: {used:.4g} in use, {room} more replicas take {wanted:.4g}, the quota is {limit:g}"
+    """As the plan of all replicas that may still be built checks them; a fallback that cannot serve is none."""
+    sound = [one.check for one in _fallback_types(settings, facts) if one.verdict is Verdict.PASS]
+    fallbacks = [one for one in settings.fallback_instance_types if f"fallback {one}" in sound]
+    yield ACCOUNT.of_check(
+        vcpus(Launches((settings.instance_type, *fallbacks), room), facts.use), facts.use.unknowns
     )
-    numbers = {"in_use": round(used, 4), "wanted": round(wanted, 4), "quota": limit}
-    if used + wanted <= limit:
-        return ACCOUNT.passes(check, detail, **numbers)
-    remedy = _QUOTA_REMEDY.format(service=quota.service, code=quota.code, value=math.ceil(used + wanted))
-    if used + wanted / max(room, 1) > limit:
-        return ACCOUNT.refuses(check, f"{detail}: not even one fits", remedy, **numbers)
-    return ACCOUNT.warns(check, f"{detail}: not all fit", remedy, **numbers)
+    if missing := [one.name for one in settings.volumes if one.name not in like]:
+        yield ACCOUNT.unknown(
+            EBS_STORAGE, Unknown(f"no base replica shows how large {', '.join(missing)} is")
+        )
+        return
+    volumes = [
+        SizedVolume(one.name, one.volume_type, like[one.name].size_gib, one.iops, one.throughput_mib_per_s)
+        for one in settings.volumes
+    ]
+    yield ACCOUNT.of_check(ebs_storage(volumes, room, facts.use), facts.use.unknowns)
 
 
 def _prices(settings: ClusterSettings, facts: AccountFacts, like: Mapping[str, Volume]) -> Finding:

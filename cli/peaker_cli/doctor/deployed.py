@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.reading import Unknown
+from peaker.domain.reserved_capacity.outlook import ROOM_FOR_EVENTS
 
 from peaker_cli.doctor.data_key import DataKey, look_at_data_key
 from peaker_cli.doctor.finding import Area, Finding
@@ -57,6 +59,7 @@ class DeployedFacts:
     rules: Mapping[str, bool] | Unknown
     subscribers: int | Unknown | None
     data_key: DataKey | Unknown | None
+    room_ahead: Check | Unknown | None = None
 
 
 def look_at_deployed(settings: ClusterSettings, facts: DeployedFacts) -> list[Finding]:
@@ -66,7 +69,16 @@ def look_at_deployed(settings: ClusterSettings, facts: DeployedFacts) -> list[Fi
         *_alarms(settings, facts),
         _rules(settings, facts),
         *look_at_data_key(DEPLOYED, settings, facts.data_key),
+        *_room(facts.room_ahead),
     ]
+
+
+def _room(ahead: Check | Unknown | None) -> Iterable[Finding]:
+    """Whether the room of the next event is reserved once it is due; nothing where no room is kept for events."""
+    if isinstance(ahead, Unknown):
+        yield DEPLOYED.unknown(ROOM_FOR_EVENTS, ahead)
+    elif ahead is not None:
+        yield DEPLOYED.of_check(ahead)
 
 
 def names_of(settings: ClusterSettings, wanted: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
+from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.reading import Unknown
 
 from peaker_cli.aws_failures import is_about_access, one_line
@@ -70,6 +71,14 @@ class Area:
 
     def refuses(self, check: str, detail: str, remedy: str, **numbers: Any) -> Finding:
         return Finding(self.name, check, Verdict.REFUSE, detail, remedy, numbers)
+
+    def of_check(self, check: Check, unknowns: Sequence[Unknown] = ()) -> Finding:
+        """A plan's check. Where it is unknown because of one of these, the permission that is missing is named."""
+        told = [one for one in unknowns if isinstance(one, NotTold) and one.why in check.detail]
+        if check.verdict == "unknown" and told:
+            return self.unknown(check.name, told[0])
+        verdict = Verdict(check.verdict)
+        return Finding(self.name, check.name, verdict, check.detail, check.remedy, check.numbers)
 
     def unknown(self, check: str, why: Unknown, remedy: str = "") -> Finding:
         if isinstance(why, NotTold) and why.permission:

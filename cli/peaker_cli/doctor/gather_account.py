@@ -7,26 +7,27 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
+from peaker.adapters.ec2.capacity_reservations import Ec2CapacityReservations
 from peaker.adapters.ec2.compute import Ec2Compute
+from peaker.adapters.ec2.storage import Ec2Storage
 from peaker.adapters.ec2.volume_keys import KmsVolumeKeys
+from peaker.adapters.service_quotas import AwsServiceQuotas
 from peaker.adapters.ssm.prices import ParameterPrices
 from peaker.domain.decoding import parsed_json, understood
+from peaker.domain.limits.account_use import AccountUse
 from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Volume
+from peaker.usecases.plan.account_use import Sources, ask_account
 
 from peaker_cli.doctor.account import (
     AWS_DEFAULT_KEY,
-    GIB_PER_TIB,
-    IO2_IOPS,
-    STORAGE,
     AccountFacts,
     DefaultKey,
     Image,
     InstanceType,
     Profile,
-    vcpu_quota,
 )
 from peaker_cli.doctor.finding import NotTold, absent, ask
 from peaker_contract.cluster import ClusterSettings
@@ -34,7 +35,6 @@ from peaker_contract.errors import AwsCallRejected
 from peaker_contract.names import named
 
 _BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
-_TYPES_AT_ONCE = 100
 
 
 class AccountInquiry:
@@ -51,8 +51,7 @@ class AccountInquiry:
             bootstrap_version=ask("ssm:GetParameter", self._bootstrap),
             image=ask("ec2:DescribeImages", self._image),
             instance_type=ask("ec2:DescribeInstanceTypes", lambda: self._type(self._settings.instance_type)),
-            quotas=self._quotas(),
-            in_use=self._in_use(),
+            use=self._use(),
             prices=ask("ssm:GetParameter", self._prices),
             keys=self._keys(volumes),
             default_key=ask("ec2:GetEbsEncryptionByDefault", self._default_key),
@@ -94,64 +93,18 @@ class AccountInquiry:
             kind["MemoryInfo"]["SizeInMiB"],
         )
 
-    def _quotas(self) -> dict[str, float | Unknown | None]:
-        wanted = [vcpu_quota(self._settings.instance_type)]
-        kinds = {one.volume_type for one in self._settings.volumes}
-        wanted += [STORAGE[kind] for kind in kinds] + ([IO2_IOPS] if "io2" in kinds else [])
-        return {
-            one.code: ask("servicequotas:GetServiceQuota", lambda q=one: self._quota(q.service, q.code))  # type: ignore[misc]
-            for one in wanted
-            if one is not None
-        }
-
-    def _quota(self, service: str, code: str) -> float | None:
-        """The account's own value, or AWS's default where it was never changed."""
-        quotas, missing = self._client("service-quotas"), ["NoSuchResourceException"]
-        for read in (quotas.get_service_quota, quotas.get_aws_default_service_quota):
-            answer = absent(missing, lambda r=read: r(ServiceCode=service, QuotaCode=code))  # type: ignore[misc]
-            if answer is not None:
-                return float(answer["Quota"]["Value"])
-        return None
-
-    def _in_use(self) -> dict[str, float | Unknown]:
-        kinds = {one.volume_type for one in self._settings.volumes}
-        found: dict[str, float | Unknown] = {}
-        if (quota := vcpu_quota(self._settings.instance_type)) is not None:
-            found[quota.code] = ask("ec2:DescribeInstances", lambda: self._vcpus_in_use(quota.code))
-        for kind in kinds:
-            found[STORAGE[kind].code] = ask("ec2:DescribeVolumes", lambda k=kind: self._tib_in_use(k))  # type: ignore[misc]
-        if "io2" in kinds:
-            found[IO2_IOPS.code] = ask(
-                "ec2:DescribeVolumes",
-                lambda: float(sum(one.get("Iops", 0) for one in self._volumes_of("io2"))),
-            )
-        return found
-
-    def _vcpus_in_use(self, code: str) -> float:
-        """Of the account's on-demand instances that count in that quota."""
-        filters = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-        pages = self._client("ec2").get_paginator("describe_instances").paginate(Filters=filters)
-        running: dict[str, int] = {}
-        for one in (one for page in pages for group in page["Reservations"] for one in group["Instances"]):
-            quota = vcpu_quota(one["InstanceType"])
-            if quota is not None and quota.code == code and one.get("InstanceLifecycle") is None:
-                running[one["InstanceType"]] = running.get(one["InstanceType"], 0) + 1
-        vcpus: dict[str, int] = {}
-        names = sorted(running)
-        for first in range(0, len(names), _TYPES_AT_ONCE):
-            answer = self._client("ec2").describe_instance_types(
-                InstanceTypes=names[first : first + _TYPES_AT_ONCE]
-            )
-            vcpus |= {one["InstanceType"]: one["VCpuInfo"]["DefaultVCpus"] for one in answer["InstanceTypes"]}
-        return float(sum(count * vcpus[name] for name, count in running.items()))
-
-    def _tib_in_use(self, volume_type: str) -> float:
-        return sum(float(one["Size"]) for one in self._volumes_of(volume_type)) / GIB_PER_TIB
-
-    def _volumes_of(self, volume_type: str) -> Iterator[Any]:
-        pages = self._client("ec2").get_paginator("describe_volumes")
-        for page in pages.paginate(Filters=[{"Name": "volume-type", "Values": [volume_type]}]):
-            yield from page["Volumes"]
+    def _use(self) -> AccountUse:
+        """As a plan asks; what runs are about to make is in no list yet, and is not asked here."""
+        ec2, environment = self._client("ec2"), self._settings.environment
+        compute = Ec2Compute(ec2, environment)
+        sources = Sources(
+            compute.on_demand_instances,
+            compute.default_vcpus,
+            Ec2CapacityReservations(ec2, environment).of_account,
+            Ec2Storage(ec2, ec2, environment).volumes_of_type,
+            AwsServiceQuotas(self._client("service-quotas")).value,
+        )
+        return ask_account(sources, self._settings, (), ask).use
 
     def _prices(self) -> PriceTable:
         stored = ParameterPrices(self._client("ssm"), self._settings.environment).read()

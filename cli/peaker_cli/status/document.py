@@ -10,13 +10,16 @@ from typing import Any
 
 from peaker.domain.decoding import MISFITS
 from peaker.domain.instants import from_iso, seconds_between, to_iso
+from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import FleetState, Replica
 from peaker.domain.replicas.inventory import Instance
+from peaker.domain.reserved_capacity.places import ReservedPlaces
 from peaker.domain.runs.approval import ApprovalRow
 from peaker.domain.storage.snapshot_sets import SnapshotSet
 
+from peaker_cli.status.reserved_room import RoomStatus, room_status
 from peaker_cli.status.run_at_work import RunAtWork, RunStatus, run_status
 from peaker_contract.cluster import ClusterSettings
 
@@ -50,6 +53,8 @@ class Facts:
     snapshot_sets: tuple[SnapshotSet, ...] | Unknown = ()
     approval: ApprovalRow | Unknown | None = None
     prices: PriceTable | Unknown = field(default_factory=lambda: Unknown("prices were not read"))
+    places: ReservedPlaces | Unknown = field(default_factory=ReservedPlaces)
+    room_ahead: Check | Unknown | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +139,7 @@ class ClusterStatus:
     alarms: tuple[Alarm, ...] | Unknown
     kept_snapshots: tuple[KeptSnapshots, ...] | Unknown = ()
     approval: ApprovalWaiting | Unknown | None = None
+    reserved_room: RoomStatus | Unknown | None = None
 
 
 def cluster_status(facts: Facts) -> ClusterStatus:
@@ -150,6 +156,7 @@ def cluster_status(facts: Facts) -> ClusterStatus:
         alarms=facts.alarms,
         kept_snapshots=_kept_snapshots(facts),
         approval=_approval(facts),
+        reserved_room=room_status(facts.places, facts.room_ahead),
     )
 
 

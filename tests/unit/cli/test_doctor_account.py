@@ -7,22 +7,18 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from peaker.domain.limits.account_use import STANDARD, STORAGE, AccountUse, QuotaUse, X
 from peaker.domain.planning.fetched_prices import price_table
 from peaker.domain.planning.prices import US_EAST_1
-from peaker.domain.reading import Unknown
+from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.inventory import Volume
 from peaker_cli.doctor.account import (
-    HIGH_MEMORY,
-    STANDARD,
-    STORAGE,
     AccountFacts,
     DefaultKey,
     Image,
     InstanceType,
     Profile,
-    X,
     look_at_account,
-    vcpu_quota,
 )
 from peaker_cli.doctor.finding import Finding, NotTold, ask
 
@@ -37,8 +33,13 @@ GOOD = AccountFacts(
     bootstrap_version=28,
     image=Image("available", "x86_64"),
     instance_type=InstanceType(2, ("x86_64",), ("us-east-1a", "us-east-1b"), 16_384),
-    quotas={STANDARD.code: 64.0, STORAGE["gp3"].code: 50.0},
-    in_use={STANDARD.code: 4.0, STORAGE["gp3"].code: 1.0},
+    use=AccountUse(
+        {
+            STANDARD.code: QuotaUse(Known(64.0), Known(4.0)),
+            STORAGE["gp3"].code: QuotaUse(Known(50.0), Known(1.0)),
+        },
+        {"r6i.large": 2},
+    ),
     prices=US_EAST_1,
     keys={},
     default_key=None,
@@ -129,45 +130,61 @@ def test_what_is_wrong_has_its_own_line(facts: dict[str, Any], check: str, verdi
     assert line.remedy or verdict == "pass"
 
 
+def use(
+    quota: float | Unknown = 64.0, in_use: float = 4.0, vcpus: dict[str, int] | None = None
+) -> AccountUse:
+    """vCPUs as given, and room for fifty TiB of gp3, of which one is in use."""
+    value = quota if isinstance(quota, Unknown) else Known(quota)
+    quotas = {
+        STANDARD.code: QuotaUse(value, Known(in_use)),
+        STORAGE["gp3"].code: QuotaUse(Known(50.0), Known(1.0)),
+    }
+    return AccountUse(quotas, {"r6i.large": 2, "x2gd.xlarge": 4} if vcpus is None else vcpus)
+
+
 class TestQuotas:
     @pytest.mark.parametrize(
-        ("quota", "in_use", "verdict"),
-        [(8.0, 4.0, "pass"), (7.0, 4.0, "warn"), (5.0, 4.0, "refuse"), (0.0, 0.0, "refuse")],
+        ("quota", "verdict"), [(64.0, "pass"), (8.0, "warn"), (7.0, "refuse"), (5.0, "refuse")]
     )
-    def test_processors_are_counted_for_all_and_for_one(
-        self, quota: float, in_use: float, verdict: str
+    def test_processors_are_those_of_all_replicas_that_may_still_be_built(
+        self, quota: float, verdict: str
     ) -> None:
-        storage = STORAGE["gp3"].code
-        line = looked(
-            quotas={STANDARD.code: quota, storage: 50.0}, in_use={STANDARD.code: in_use, storage: 0.0}
-        )["vCPU quota"]
+        line = looked(use=use(quota))["vCPUs"]
         assert line.verdict.value == verdict
-        assert line.numbers == {"in_use": in_use, "wanted": 4, "quota": quota}
-        if verdict != "pass":
-            assert f"--quota-code {STANDARD.code} --desired-value {in_use + 4:g}" in line.remedy
+        assert (line.numbers["in_use"], line.numbers["wanted"], line.numbers["quota"]) == (4.0, 4, quota)
+        assert ("--quota-code L-1216C47A --desired-value 10" in line.remedy) is (verdict != "pass")
+
+    def test_a_fallback_that_cannot_serve_helps_no_one(self) -> None:
+        settings = orders(fallback_instance_types=["x2gd.xlarge"])
+        quotas = {**use(4.0).quotas, X.code: QuotaUse(Known(64.0), Known(0.0))}
+        given = replace(use(), quotas=quotas)
+        sound = InstanceType(4, ("x86_64",), ("us-east-1a",), 65_536)
+        arm = replace(sound, architectures=("arm64",))
+        verdicts = [
+            looked(settings, use=given, fallback_types={"x2gd.xlarge": kind})["vCPUs"].verdict.value
+            for kind in (sound, arm)
+        ]
+        assert verdicts == ["warn", "refuse"]
 
     def test_storage_is_that_of_all_volumes_of_a_type(self) -> None:
-        line = looked()["gp3 quota"]
-        assert line.numbers == {"in_use": 1.0, "wanted": 2.0, "quota": 50.0}
+        numbers = looked()["EBS storage"].numbers
+        code = STORAGE["gp3"].code
+        assert (numbers[f"{code}_in_use"], numbers[f"{code}_wanted"], numbers[f"{code}_quota"]) == (
+            1.0,
+            2.0,
+            50.0,
+        )
 
     def test_without_a_base_replica_nobody_knows_how_large_a_volume_is(self) -> None:
-        assert looked(like={})["gp3 quota"].verdict.value == "unknown"
+        assert looked(like={})["EBS storage"].verdict.value == "unknown"
 
     @pytest.mark.parametrize(
-        "told", [None, Unknown("no answer"), NotTold("denied", "servicequotas:GetServiceQuota")]
+        "told", [Unknown("no answer"), NotTold("denied", "servicequotas:GetServiceQuota")]
     )
-    def test_a_quota_that_is_not_told_is_unknown(self, told: Unknown | None) -> None:
-        line = looked(quotas={STANDARD.code: told, STORAGE["gp3"].code: 50.0})["vCPU quota"]
+    def test_a_quota_that_is_not_told_is_unknown(self, told: Unknown) -> None:
+        line = looked(use=use(told))["vCPUs"]
         assert line.verdict.value == "unknown"
         assert ("servicequotas:GetServiceQuota" in line.remedy) is isinstance(told, NotTold)
-
-    @pytest.mark.parametrize(
-        ("instance_type", "quota"),
-        [("r6i.large", STANDARD), ("i4i.xlarge", STANDARD), ("im4gn.large", STANDARD), ("x2idn.16xlarge", X),
-         ("u7i-6tb.112xlarge", HIGH_MEMORY), ("hpc7a.96xlarge", None), ("inf2.xlarge", None), ("g5.xlarge", None)],
-    )  # fmt: skip
-    def test_families_have_quotas_of_their_own(self, instance_type: str, quota: Any) -> None:
-        assert vcpu_quota(instance_type) == quota
 
 
 class TestPrices:

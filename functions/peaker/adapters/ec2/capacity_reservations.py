@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.ec2.compute import tag_dict, tag_list
 from peaker.domain.reading import Unknown
-from peaker.domain.reserved_capacity.places import CapacityReservation, ReservationSpec
+from peaker.domain.reserved_capacity.places import OPEN_STATES, CapacityReservation, ReservationSpec
 from peaker_contract.errors import AwsCallRejected, ResourceNotFound
 from peaker_contract.tags import OWNER_TAG
 
@@ -36,6 +36,9 @@ class Ec2CapacityReservations:
 
     def of_environment(self) -> list[CapacityReservation]:
         return [one for one in self._listed(_OURS) if one.tags.get(OWNER_TAG) == self._environment]
+
+    def of_account(self) -> list[CapacityReservation]:
+        return self._listed([{"Name": "state", "Values": sorted(OPEN_STATES)}])
 
     def platform(self, image_id: str) -> str | Unknown:
         with translated("ec2:DescribeImages"):

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 # EC2 counts an instance's throughput in decimal megabytes.
 _MIB_PER_MB = 1_000_000 / (1024 * 1024)
 _NOT_GONE = ["pending", "running", "shutting-down", "stopping", "stopped"]
+# Of EC2's largest pages, 1,000 instances each. The call's bucket of requests is shared by all that runs in the account.
+MOST_PAGES = 20
+_PAGE = 1_000
+_TYPES_AT_ONCE = 200
 
 
 class Ec2Compute:
@@ -56,6 +60,36 @@ class Ec2Compute:
         if not found:
             raise ResourceNotFound(f"ec2:DescribeInstances: no instance {instance_id}")
         return _instance(found[0])
+
+    def on_demand_instances(self) -> Sequence[Instance] | Unknown:
+        pages = self._ec2.get_paginator("describe_instances").paginate(
+            Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}],
+            PaginationConfig={"PageSize": _PAGE},
+        )
+        found: list[Instance] = []
+        with translated("ec2:DescribeInstances"):
+            for number, page in enumerate(pages, 1):
+                if number > MOST_PAGES:
+                    return Unknown(f"the account runs more than {MOST_PAGES * _PAGE:,} instances")
+                raw = [one for group in page["Reservations"] for one in group["Instances"]]
+                found += [_instance(one) for one in raw if _counts(one)]
+        return found
+
+    def default_vcpus(self, instance_types: Sequence[str]) -> Mapping[str, int]:
+        # By filter, which takes 200 values and knows no error for a type that there is not.
+        found: dict[str, int] = {}
+        for first in range(0, len(instance_types), _TYPES_AT_ONCE):
+            named = list(instance_types[first : first + _TYPES_AT_ONCE])
+            pages = self._ec2.get_paginator("describe_instance_types").paginate(
+                Filters=[{"Name": "instance-type", "Values": named}]
+            )
+            with translated("ec2:DescribeInstanceTypes"):
+                found |= {
+                    one["InstanceType"]: one["VCpuInfo"]["DefaultVCpus"]
+                    for page in pages
+                    for one in page["InstanceTypes"]
+                }
+        return found
 
     def ebs_promise(self, instance_type: str) -> InstancePromise:
         with translated("ec2:DescribeInstanceTypes"):
@@ -209,6 +243,11 @@ def _instance(raw: InstanceTypeDef) -> Instance:
         tags=tag_dict(raw.get("Tags")),
         client_token=raw.get("ClientToken") or None,
     )
+
+
+def _counts(raw: InstanceTypeDef) -> bool:
+    """In a quota of on-demand vCPUs: spot instances, capacity blocks and dedicated hosts have quotas of their own."""
+    return raw.get("InstanceLifecycle") is None and raw["Placement"].get("Tenancy") != "host"
 
 
 def _mib(mb_per_s: float | None) -> float | None:

@@ -8,6 +8,7 @@ from botocore.exceptions import ClientError
 
 from peaker.adapters.aws_errors import error_code, translated
 from peaker.adapters.ec2.compute import tag_dict, tag_filters, tag_list
+from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Snapshot, Volume, VolumeSpec
 from peaker_contract.errors import ResourceNotFound, SnapshotsPending, UndoInProgress, VolumeFailed
 from peaker_contract.tags import OWNER_TAG, RUN_TAG, VOLUME_TAG
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 # A volume takes about five snapshots at a time; others' backups count.
 _OTHERS_FIRST = {"ConcurrentSnapshotLimitExceeded", "PendingSnapshotLimitExceeded"}
+# Of EC2's largest pages. The call's bucket of requests is shared by all that runs in the account.
+MOST_PAGES = 40
+_PAGE = 500
 _IN_USE = {"VolumeInUse", "InvalidSnapshot.InUse"}
 
 
@@ -40,6 +44,20 @@ class Ec2Storage:
     def volumes_of_environment(self) -> list[Volume]:
         mine = tag_filters({OWNER_TAG: self._environment})
         return [one for one in self._volumes(mine) if one.state != "deleted"]
+
+    def volumes_of_type(self, volume_type: str) -> Sequence[Volume] | Unknown:
+        pages = self._ec2.get_paginator("describe_volumes").paginate(
+            Filters=[{"Name": "volume-type", "Values": [volume_type]}], PaginationConfig={"PageSize": _PAGE}
+        )
+        found: list[Volume] = []
+        with translated("ec2:DescribeVolumes"):
+            for number, page in enumerate(pages, 1):
+                if number > MOST_PAGES:
+                    return Unknown(
+                        f"the account has more than {MOST_PAGES * _PAGE:,} volumes of type {volume_type}"
+                    )
+                found += [_volume(raw) for raw in page["Volumes"]]
+        return [one for one in found if one.state not in ("deleting", "deleted")]
 
     def snapshots_of_run(self, run_id: str) -> list[Snapshot]:
         pages = self._ec2.get_paginator("describe_snapshots").paginate(

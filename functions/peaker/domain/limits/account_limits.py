@@ -9,10 +9,11 @@ from peaker.domain.reading import Reading, Unknown
 
 @dataclass(frozen=True)
 class Quota:
-    """A quota of Service Quotas, by its service's code and its own."""
+    """A quota of Service Quotas, by its service's code and its own. `name` says in our words what it counts."""
 
     service: str
     code: str
+    name: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from peaker.domain.reserved_capacity.decision import covered
 from peaker.domain.reserved_capacity.events import EventNeed, next_need
 from peaker.domain.reserved_capacity.places import ReservedPlaces
 
-_NAME = "room for events"
+ROOM_FOR_EVENTS = "room for events"
 
 
 def room_ahead(
@@ -29,7 +29,9 @@ def room_ahead(
     """
     need = next_need(needs, now)
     if need is None:
-        return Check(name=_NAME, verdict="pass", detail="no event to come names a number of replicas")
+        return Check(
+            name=ROOM_FOR_EVENTS, verdict="pass", detail="no event to come names a number of replicas"
+        )
     wanted, held = max(0, need.replicas - covered(fleet)), len(places.open_ones)
     hours = max(0.0, seconds_between(max(now, need.reserved_from), need.ends_at)) / 3600
     detail = (
@@ -44,8 +46,8 @@ def room_ahead(
     detail += f"; {held} reserved now"
     if held < wanted and need.reserved_from <= now:
         remedy = "docs/runbooks/capacity-not-reserved.md"
-        return Check(name=_NAME, verdict="warn", detail=detail, remedy=remedy, numbers=numbers)
-    return Check(name=_NAME, verdict="pass", detail=detail, numbers=numbers)
+        return Check(name=ROOM_FOR_EVENTS, verdict="warn", detail=detail, remedy=remedy, numbers=numbers)
+    return Check(name=ROOM_FOR_EVENTS, verdict="pass", detail=detail, numbers=numbers)
 
 
 def _price(instance_hour: Reading) -> str:

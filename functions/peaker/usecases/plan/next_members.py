@@ -17,6 +17,7 @@ from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, ResourceKind, RunRow, of_kind
 from peaker.domain.runs.run import Outcome, RoundStep, Summary
 from peaker.ports import Ports
+from peaker.usecases.plan.account_use import account_use
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.plan.plan_scale_out import decided
 from peaker.usecases.run.batch_members import handed_to_member, members_of
@@ -93,7 +94,8 @@ def _due(
     settings = ports.clusters.settings(step.cluster)
     fleet: FleetState = possible_donors(ports, settings)
     asked = run.request.ready_by
-    plan = decided(ports, step, settings, fleet, missing, None if asked is None else from_iso(asked))
+    by = None if asked is None else from_iso(asked)
+    plan = decided(ports, step, settings, fleet, missing, by, account_use(ports, settings, fleet))
     # What was approved holds for all tries of its run.
     plan = held_against(plan, run.part(ApprovalAsked))
     if plan.refusals:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from peaker.domain.limits.account_limits import Limit
+from peaker.domain.limits.account_use import AccountUse
 from peaker.domain.planning.capacity_order import types_in_order
+from peaker.domain.planning.checks.account_quotas import Launches, ebs_storage, vcpus
 from peaker.domain.planning.checks.bandwidth import SizedVolume, look_at_bandwidth
 from peaker.domain.planning.checks.headroom import (
     binary_logs,
@@ -34,10 +36,11 @@ def plan_checks(
     prices: PriceTable,
     promise: InstancePromise | Unknown,
     limit: Limit,
+    account: AccountUse,
 ) -> tuple[Check, ...]:
     """In the order in which they are shown. Nothing is asked of the hosts.
 
-    `limit` is the region's initialization rate.
+    `limit` is the region's initialization rate, `account` what else the account may have, and has.
     """
     volumes = [
         SizedVolume(one.name, one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
@@ -45,6 +48,9 @@ def plan_checks(
     ]
     found = look_at_bandwidth(volumes, settings.instance_type, promise, prices) if volumes else []
     found.append(buffer_pool(_pool(past), _memory(promise), settings.instance_type))
+    found.append(vcpus(_launches(fleet, plan), account))
+    if plan.builds and volumes:
+        found.append(ebs_storage(volumes, plan.builds, account))
     built = [one for one in plan.members if one.method is None or one.method.action == "build"]
     if built:
         choice = built[0].choice or plan.comparison
@@ -59,6 +65,14 @@ def plan_checks(
     if settings.capacity_reservations.for_events:
         found.append(_room(ports, settings, fleet, prices))
     return tuple(found)
+
+
+def _launches(fleet: FleetState, plan: ScaleOutPlan) -> Launches:
+    """What the members launch and start; a parked replica's instance counts only once it runs."""
+    returns = [one.method.replica for one in plan.members if one.method and one.method.action == "return"]
+    parked = [fleet.replica(one) for one in returns if one is not None]
+    types = tuple(one.instance.instance_type for one in parked if one is not None)
+    return Launches(plan.launch_order, plan.builds, types)
 
 
 def _room(ports: Ports, settings: ClusterSettings, fleet: FleetState, prices: PriceTable) -> Check:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from peaker.domain.limits.account_use import AccountUse
 from peaker.domain.planning.approval import held_against, with_approval
 from peaker.domain.planning.capacity_order import Promises
 from peaker.domain.planning.first_snapshots import first_set_note
@@ -23,6 +24,7 @@ from peaker.domain.runs.ledger import RunPart
 from peaker.domain.runs.run import PlanStep, StepInput, Summary
 from peaker.domain.storage.snapshot_sets import stored_gib
 from peaker.ports import Ports
+from peaker.usecases.plan.account_use import account_use
 from peaker.usecases.plan.check_shortage import why_not_short
 from peaker.usecases.plan.cluster_prices import prices_for_plan
 from peaker.usecases.plan.gather_fleet import possible_donors
@@ -77,9 +79,9 @@ def as_many_as_missing(
     Fewer that pass no ceiling go before more that wait for a person's yes. Of what no rule allows one is planned all
     the same: its refusals say why.
     """
-    waiting = None
+    waiting, account = None, account_use(ports, settings, fleet)
     for count in range(_wanted(ports, step, settings, fleet, approved), step.count - 1, -1):
-        plan = decided(ports, step, settings, fleet, count, step.ready_by)
+        plan = decided(ports, step, settings, fleet, count, step.ready_by, account)
         lifts = plan.approval is not None and plan.approval.above_limits
         if not plan.refusals and (approved is not None or not lifts):
             return plan
@@ -109,6 +111,7 @@ def decided(
     fleet: FleetState,
     count: int,
     ready_by: datetime | None,
+    account: AccountUse,
 ) -> ScaleOutPlan:
     """The plan of so many replicas more, with its refusals, or why it waits for a person's yes.
 
@@ -146,7 +149,7 @@ def decided(
         ways.append(way_of(ports, fleet, situation, method, lead, inputs, past))
     ways = admitted_ways(ports, limit, build, ways, count, unrated_way(situation, method, lead), past)
     plan = _plan(ports, step, settings, fleet, ways, prices, promises, count)
-    checks = plan_checks(ports, settings, fleet, plan, past, prices, promise, limit)
+    checks = plan_checks(ports, settings, fleet, plan, past, prices, promise, limit, account)
     refused = [
         Refusal(code="check", reason=f"{one.name}: {one.detail}; {one.remedy}")
         for one in checks

@@ -18,7 +18,7 @@ DEFAULTS: Mapping[tuple[str, str], tuple[str, float]] = {
     ("ebs", "L-8D977E7E"): ("IOPS for Provisioned IOPS SSD (io2) volumes", 100_000.0),
 }
 # A working account was given more processors than a new one has.
-GIVEN: Mapping[tuple[str, str], float] = {("ec2", "L-1216C47A"): 64.0}
+GIVEN: Mapping[tuple[str, str], float] = {("ec2", "L-1216C47A"): 1_920.0}
 
 
 class LocalQuotas:
@@ -30,6 +30,11 @@ class LocalQuotas:
     def give(self, service: str, code: str, value: float) -> None:
         """From now on this is the account's value."""
         self._given[service, code] = value
+
+    def value(self, service: str, code: str) -> float | None:
+        """What the account may have; None where the local cloud knows no such quota."""
+        known = DEFAULTS.get((service, code))
+        return self._given.get((service, code), None if known is None else known[1])
 
     def applied(self, service: str, code: str) -> dict[str, Any] | None:
         """As GetServiceQuota answers; None without a value of the account's own."""

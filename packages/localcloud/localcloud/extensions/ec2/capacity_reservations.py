@@ -1,8 +1,8 @@
 """On-demand capacity reservations: room that is paid for, and who runs in it. moto has none.
 
 They are pending for a moment, active, and ended by the cloud's clock: limited ones within the hour after their end
-(botocore, ec2:CreateCapacityReservation, EndDate). The local cloud's machine has room for everything, so that only
-`faults` refuse one. Future-dated ones are refused: nobody here has asked for one yet.
+(botocore, ec2:CreateCapacityReservation, EndDate). The local cloud's machine has room for everything, so that only the
+account's quota and `faults` refuse one. Future-dated ones are refused: nobody here has asked for one yet.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import botocore.session
 from moto.core.responses import ActionResult
 
+from localcloud.extensions.ec2.account_limits import check_vcpus
 from localcloud.extensions.ec2.state import Ec2State, ec2_error
 
 ENDED_WITHIN_SECONDS = 3600.0  # cloud time
@@ -24,6 +25,7 @@ RESERVATION_ID = re.compile(r"cr-[0-9a-f]{17}")
 FUTURE_DATED = ("StartDate", "CommitmentDuration", "DeliveryPreference")
 TAKES_ROOM = ("pending", "running", "stopping")
 OPEN = ("pending", "active")
+DEFAULT_TYPE = "m1.small"  # botocore, ec2:RunInstances
 PLATFORM = "Linux/UNIX"  # of all images here
 FILTERS = {
     "instance-type": "InstanceType",
@@ -121,9 +123,11 @@ class CapacityReservations:
     def check_launch(self, request: Mapping[str, Any], zone: str) -> None:
         """Raises what EC2 raises where the launch names a reservation that it does not fit into."""
         target = _target(request.get("CapacityReservationSpecification", {}))
+        kind, count = str(request.get("InstanceType") or DEFAULT_TYPE), int(request.get("MinCount", 1))
         if target is not None:
-            count = int(request.get("MinCount", 1))
-            self._require_room(target, str(request.get("InstanceType")), zone, count)
+            self._require_room(target, kind, zone, count)
+        else:
+            self._check_vcpus(kind, count, "VcpuLimitExceeded")
 
     def launched(self, request: Mapping[str, Any], instances: Sequence[Any]) -> None:
         specification = request.get("CapacityReservationSpecification", {})
@@ -139,6 +143,8 @@ class CapacityReservations:
             return
         if target is not None:
             self._require_room(target, instance.instance_type, instance.placement.availability_zone, 1)
+        else:
+            self._check_vcpus(instance.instance_type, 1, "VcpuLimitExceeded")
         instance.capacity_reservation_id = target
 
     def left(self, instance: Any) -> None:
@@ -173,8 +179,15 @@ class CapacityReservations:
         if end is not None and end <= self.state.cloud.clock.now():
             raise ec2_error("InvalidParameterValue", "The EndDate must be in the future.")
 
+    def _check_vcpus(self, kind: str, count: int, code: str) -> None:
+        """A place that nobody runs in counts as an instance."""
+        rooms = [(one, one.total - len(self._within(one))) for one in self._made.values()]
+        empty = [one.instance_type for one, free in rooms if self._is_open(one) for _ in range(free)]
+        check_vcpus(self.state, kind, count, code, empty)
+
     def _create(self, response: Any) -> CapacityReservation:
         request, state = response.params, self.state
+        self._check_vcpus(request["InstanceType"], int(request["InstanceCount"]), "InstanceLimitExceeded")
         end = _instant(request.get("EndDate"))
         late = state.random.uniform(0.0, ENDED_WITHIN_SECONDS)
         made = CapacityReservation(
@@ -207,6 +220,9 @@ class CapacityReservations:
                 f"The capacity reservation '{reservation_id}' does not exist.",
             )
         return found
+
+    def _is_open(self, one: CapacityReservation) -> bool:
+        return self._state(one) in OPEN
 
     def _state(self, one: CapacityReservation) -> str:
         if one.ended is None and self.state.cloud.clock.epoch() >= one.ends_at:

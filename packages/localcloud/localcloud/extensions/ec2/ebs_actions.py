@@ -12,6 +12,7 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.utils import generic_filter
 
 from localcloud.dataplane import DataPlaneError
+from localcloud.extensions.ec2.account_limits import check_storage
 from localcloud.extensions.ec2.direct_apis import DirectActions
 from localcloud.extensions.ec2.ebs import (
     BLOCK_BYTES,
@@ -31,7 +32,7 @@ from localcloud.extensions.ec2.ebs import (
 )
 from localcloud.extensions.ec2.ebs_records import EbsAttachment, EbsSnapshot, EbsVolume
 from localcloud.extensions.ec2.state import Ec2State, ec2_error, ec2_state
-from localcloud.extensions.ec2.volume_spec import volume_spec
+from localcloud.extensions.ec2.volume_spec import VolumeSpec, volume_spec
 from localcloud.iam.gateway import REFUSED_LATER
 
 if TYPE_CHECKING:
@@ -63,12 +64,11 @@ class EbsActions:
         zone_name = _zone_name(self.state, request)
         tags = response._parse_tag_specification().get("volume", {})
         if request.get("DryRun"):  # every check, no effect
-            snapshot_id = request.get("SnapshotId")
-            snapshot = restorable_snapshot(self.state, snapshot_id) if snapshot_id else None
-            volume_spec(request, snapshot.volume_size if snapshot else None)
+            check_storage(self.state, self._spec(request))
         response.error_on_dryrun()
 
         def act() -> EbsVolume:
+            check_storage(self.state, self._spec(request))
             volume = create_volume(self.state, request, zone_name)
             volume.add_tags(tags)
             if refused := flask_request.environ.get(REFUSED_LATER):
@@ -83,6 +83,11 @@ class EbsActions:
                 "Please use a different client token.",
             )
         return ActionResult(self._describe_volume(volume))
+
+    def _spec(self, request: Mapping[str, Any]) -> VolumeSpec:
+        snapshot_id = request.get("SnapshotId")
+        snapshot = restorable_snapshot(self.state, snapshot_id) if snapshot_id else None
+        return volume_spec(request, snapshot.volume_size if snapshot else None)
 
     def delete_volume(self, response: Any) -> EmptyResult:
         volume = _volume(self.state, response._get_param("VolumeId"))

@@ -1,0 +1,159 @@
+"""What the account may have and has of EC2 and EBS, asked of AWS: for a plan, and for `peaker doctor`.
+
+Asked of EC2's lists, not of CloudWatch's usage metrics: those come minutes late, when a peak that many clusters share
+is over the quota already, and there are none of EBS' storage. Runs' launches that no list shows yet are the ledger's.
+Whatever keeps AWS from answering is unknown, and refuses nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+from peaker.domain.limits.account_limits import Quota
+from peaker.domain.limits.account_use import (
+    GIB_PER_TIB,
+    IOPS,
+    STORAGE,
+    AccountUse,
+    QuotaUse,
+    vcpu_quota,
+    vcpus_in_use,
+    volume_quotas,
+)
+from peaker.domain.planning.checks.in_flight import There, in_flight
+from peaker.domain.reading import Known, Reading, Unknown
+from peaker.domain.replicas.fleet import FleetState
+from peaker.domain.replicas.inventory import Instance, Volume
+from peaker.domain.reserved_capacity.places import CapacityReservation
+from peaker.ports import Ports
+from peaker_contract.cluster import ClusterSettings
+from peaker_contract.errors import PeakerError
+from peaker_contract.tags import CLUSTER_TAG, OWNER_TAG
+
+FoundT = TypeVar("FoundT")
+# Each is a query of the ledger, one after the other, in a plan that a person may wait for.
+_MOST_CLUSTERS = 100
+
+
+class Ask(Protocol):
+    """What AWS says, or Unknown; `permission` names the call in IAM's words."""
+
+    def __call__(self, permission: str, read: Callable[[], FoundT]) -> FoundT | Unknown: ...
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The calls of the ports that are made."""
+
+    instances: Callable[[], Sequence[Instance] | Unknown]
+    default_vcpus: Callable[[Sequence[str]], Mapping[str, int]]
+    places: Callable[[], Sequence[CapacityReservation]]
+    volumes_of_type: Callable[[str], Sequence[Volume] | Unknown]
+    quota: Callable[[Quota], float | None]
+
+
+@dataclass(frozen=True)
+class AccountLists:
+    """What EC2 lists of the account, and what is made of it."""
+
+    instances: Sequence[Instance] | Unknown
+    places: Sequence[CapacityReservation] | Unknown
+    volumes: Mapping[str, Sequence[Volume] | Unknown]
+    use: AccountUse
+
+
+def account_use(ports: Ports, settings: ClusterSettings, fleet: FleetState) -> AccountUse:
+    """For a run of this cluster: with what runs of the others are about to make."""
+    sources = Sources(
+        ports.compute.on_demand_instances,
+        ports.compute.default_vcpus,
+        ports.capacity_reservations.of_account,
+        ports.storage.volumes_of_type,
+        ports.account_quotas.value,
+    )
+    types = [one.instance.instance_type for one in fleet.replicas if one.is_parked]
+    lists = ask_account(sources, settings, types, _told)
+    found = _told("dynamodb:Query", lambda: _in_flight(ports, settings.name, lists))
+    if isinstance(found, Unknown):
+        return replace(lists.use, in_flight_unknown=found.why)
+    quotas = {code: replace(one, in_flight=found.get(code, 0.0)) for code, one in lists.use.quotas.items()}
+    return replace(lists.use, quotas=quotas)
+
+
+def ask_account(sources: Sources, settings: ClusterSettings, types: Iterable[str], ask: Ask) -> AccountLists:
+    """`types` are those of parked replicas, which may come back; the settings' own are asked for anyway."""
+    wanted = {*settings.instance_types, *types}
+    instances = ask("ec2:DescribeInstances", sources.instances)
+    places = ask("ec2:DescribeCapacityReservations", sources.places)
+    running = [] if isinstance(instances, Unknown) else [one.instance_type for one in instances]
+    empty = [] if isinstance(places, Unknown) else [one.instance_type for one in _empty(places)]
+    every = sorted({*wanted, *running, *empty})
+    vcpus = ask("ec2:DescribeInstanceTypes", lambda: sources.default_vcpus(every))
+    kinds = sorted({one.volume_type for one in settings.volumes})
+    volumes: dict[str, Sequence[Volume] | Unknown] = {
+        kind: ask("ec2:DescribeVolumes", lambda k=kind: sources.volumes_of_type(k))  # type: ignore[misc]
+        for kind in kinds
+    }
+    uses: dict[str, QuotaUse] = {}
+    for quota in dict.fromkeys(one for one in map(vcpu_quota, sorted(wanted)) if one is not None):
+        unknown = next((one for one in (instances, places) if isinstance(one, Unknown)), None)
+        used = unknown or vcpus_in_use(quota, [*running, *empty], vcpus)
+        uses[quota.code] = QuotaUse(_quota(sources, quota, ask), used)
+    for kind in kinds:
+        for quota in volume_quotas(kind):
+            uses[quota.code] = QuotaUse(
+                _quota(sources, quota, ask), _volumes_in_use(quota, kind, volumes[kind])
+            )
+    reserved = Counter() if isinstance(places, Unknown) else _reserved(places, settings)
+    return AccountLists(instances, places, volumes, AccountUse(uses, vcpus, reserved))
+
+
+def _quota(sources: Sources, quota: Quota, ask: Ask) -> Reading:
+    value = ask("servicequotas:GetServiceQuota", lambda: sources.quota(quota))
+    if isinstance(value, Unknown):
+        return value
+    return Unknown(f"Service Quotas has no {quota.code} ({quota.name})") if value is None else Known(value)
+
+
+def _volumes_in_use(quota: Quota, kind: str, volumes: Sequence[Volume] | Unknown) -> Reading:
+    if isinstance(volumes, Unknown):
+        return volumes
+    if quota == IOPS.get(kind):
+        return Known(float(sum(one.iops or 0 for one in volumes)))
+    assert quota == STORAGE[kind]
+    return Known(sum(one.size_gib for one in volumes) / GIB_PER_TIB)
+
+
+def _empty(places: Iterable[CapacityReservation]) -> list[CapacityReservation]:
+    """Each as often as it has room: EC2 counts that as if an instance ran there."""
+    return [one for one in places if one.is_open for _ in range(one.available)]
+
+
+def _reserved(places: Iterable[CapacityReservation], settings: ClusterSettings) -> Counter[str]:
+    own = {CLUSTER_TAG: settings.name, OWNER_TAG: settings.environment}
+    return Counter(one.instance_type for one in _empty(places) if own.items() <= one.tags.items())
+
+
+def _in_flight(ports: Ports, cluster: str, lists: AccountLists) -> dict[str, float] | Unknown:
+    others = [name for name in ports.clusters.names() if name != cluster]
+    if len(others) > _MOST_CLUSTERS:
+        return Unknown(f"{len(others)} other clusters, of which none is asked above {_MOST_CLUSTERS}")
+    vcpus, known = lists.use.vcpus, [one for one in lists.volumes.values() if not isinstance(one, Unknown)]
+    if isinstance(lists.instances, Unknown) or isinstance(vcpus, Unknown) or len(known) < len(lists.volumes):
+        return Unknown("what is there is unknown")
+    runs = [run for name in others for run in ports.ledger.unfinished_runs(name)]
+    places = [] if isinstance(lists.places, Unknown) else _empty(lists.places)
+    owned = Counter(
+        one.tags.get(CLUSTER_TAG, "") for one in places if one.tags.get(OWNER_TAG) == ports.environment
+    )
+    return in_flight(runs, There(lists.instances, [one for some in known for one in some]), vcpus, owned)
+
+
+def _told(permission: str, read: Callable[[], FoundT]) -> FoundT | Unknown:
+    try:
+        return read()
+    except PeakerError as error:
+        return Unknown(f"{permission}: {error}")
