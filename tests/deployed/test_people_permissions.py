@@ -21,7 +21,9 @@ from peaker_cli.doctor.gather import Inquiry
 from peaker_cli.failures import ControlPlaneError
 
 from cloud_rig.control import ROLE, Control, control
+from cloud_rig.resources import IMAGE, SUBNET_A
 from environments.schema import load_environment
+from localcloud.simulated_dataplane import simulated_dataplane
 from peaker_contract.cluster import ClusterSettings
 from stacks.naming import Names
 from stacks.people_statements import statements_for
@@ -36,7 +38,7 @@ ACCOUNT_ROOT = {"AWS": "arn:aws:iam::123456789012:root"}
 
 @pytest.fixture(scope="module")
 def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
-    with control(Path(tmp_path_factory.mktemp("cloud"))) as opened:
+    with control(Path(tmp_path_factory.mktemp("cloud")), dataplane=simulated_dataplane()) as opened:
         keys = [("pk", "HASH"), ("sk", "RANGE")]
         opened.dynamodb.create_table(
             TableName=NAMES.ledger_table,
@@ -147,7 +149,7 @@ def hosts(aws: Control) -> dict[str, str]:
         given = {"environment": "local", "cluster": "orders", "role": role}
         tags = [{"Key": f"peaker:{key}", "Value": value} for key, value in given.items()]
         answer = aws.ec2.run_instances(
-            ImageId="ami-0a770000000000097", MinCount=1, MaxCount=1,
+            ImageId=IMAGE, InstanceType="r6i.large", SubnetId=SUBNET_A, MinCount=1, MaxCount=1,
             TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
         )  # fmt: skip
         made[role] = answer["Instances"][0]["InstanceId"]

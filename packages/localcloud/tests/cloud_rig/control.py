@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from localcloud.dataplane import DataPlane
 from localcloud.server import LocalCloud
 
 ROLE = "arn:aws:iam::123456789012:role/tests"
@@ -158,9 +159,11 @@ class Control:
 
 
 @contextmanager
-def control(state_dir: Path, clock_scale: float = 1.0) -> Iterator[Control]:
-    """Open a local cloud without hosts and volumes, with a role for functions."""
-    with LocalCloud(None, state_dir, clock_scale=clock_scale) as cloud:
+def control(
+    state_dir: Path, clock_scale: float = 1.0, dataplane: DataPlane | None = None
+) -> Iterator[Control]:
+    """Open a local cloud, without hosts and volumes unless `dataplane` has some, with a role for functions."""
+    with LocalCloud(dataplane, state_dir, clock_scale=clock_scale) as cloud:
         cloud.client("iam").create_role(RoleName="tests", AssumeRolePolicyDocument=json.dumps(TRUST))
         cloud.client("iam").put_role_policy(
             RoleName="tests", PolicyName="everything", PolicyDocument=json.dumps(EVERYTHING)
