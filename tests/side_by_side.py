@@ -74,6 +74,7 @@ PLAIN_TOOLS = (
     *("timeout", "touch", "tr", "true", "uname", "unshare", "wc", "xargs"),
 )
 PARKING = "tests/statemachines/test_parking_workflow.py"
+FAULTS = "tests/statemachines/test_scale_out_faults.py"
 LOCAL_CLOUD = "packages/localcloud/tests"
 # The rooms whose tests need no machine images.
 WITHOUT_MACHINE = ("access", "control", "resources")
@@ -103,13 +104,14 @@ def program(name: str, *arguments: str) -> tuple[str, ...]:
 # What takes long first, so that the last ones to end are short. A folder that no part names is one of `decisions`.
 NAMED = (
     Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
-    Part("workflows", (pytest("tests/statemachines", "--ignore", PARKING),)),
+    Part("workflows", (pytest("tests/statemachines", "--ignore", PARKING, "--ignore", FAULTS),)),
     Part("commands", (pytest("tests/cli", "tests/typed"),)),
     Part("host", (pytest("tests/host"),)),
     Part(
         "local-cloud",
         (pytest(*(f"{LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE), "tests/deployed", "tests/contract"),),
     ),
+    Part("workflow-faults", (pytest(FAULTS),)),
     Part("parking", (pytest(PARKING),)),
     Part(
         "machine",
