@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--scale",
         type=float,
-        help="cloud seconds per real second (default 150, less where other programs need the processors)",
+        help="cloud seconds per real second (default 100, less where other programs need the processors)",
     )
     parser.add_argument("--port", type=int, default=4566, help="port of the local cloud on 127.0.0.1")
     parser.add_argument(

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from demo.load import ReadLoad
 from demo.observer import Observer
-from demo.summary import Day, check_day, draw_day, print_summary
+from demo.summary import PEAK_REPLICAS, Day, check_day, draw_day, print_summary
 from demo.trace import Trace, read_trace, weeks_until
 from demo.writes import SourceWrites
 from lab import seed
@@ -220,11 +220,12 @@ def _by_hand(control: ControlPlane, day: Day, limit_seconds: float, say: Narrato
     planned = _run(control, "scale_out", {"cluster": CLUSTER, "mode": "plan"}, limit_seconds, say)
     day.plan = planned.output
     day.plan_changed_nothing = day.resources(control) == day.resources_before
-    by_hand = {"cluster": CLUSTER, "reason": "demonstration by hand"}
-    say(f'scale_out {{"cluster": "{CLUSTER}"}}')
+    # As many as the evening takes: side by side each takes longer here, and lead times are learned from these.
+    by_hand = {"cluster": CLUSTER, "count": PEAK_REPLICAS, "reason": "demonstration by hand"}
+    say(f'scale_out {{"cluster": "{CLUSTER}", "count": {PEAK_REPLICAS}}}')
     _run(control, "scale_out", by_hand, limit_seconds, say)
     day.ask_endpoint_for_servers()
-    say(f'scale_in {{"cluster": "{CLUSTER}"}}')
+    say(f'scale_in {{"cluster": "{CLUSTER}", "count": {PEAK_REPLICAS}}}')
     _run(control, "scale_in", by_hand, limit_seconds, say)
 
 

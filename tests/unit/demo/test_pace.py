@@ -7,7 +7,7 @@ import pytest
 from demo.pace import FASTEST, SLOWEST, clock_scale, processor_share
 
 
-@pytest.mark.parametrize(("share", "scale"), [(1.0, 150), (0.9, 150), (0.5, 90), (0.25, 50), (0.0, SLOWEST)])
+@pytest.mark.parametrize(("share", "scale"), [(1.0, 100), (0.9, 100), (0.5, 60), (0.25, 40), (0.0, SLOWEST)])
 def test_the_day_takes_longer_where_others_need_the_processors(share: float, scale: float) -> None:
     assert clock_scale(share) == scale
 
