@@ -21,7 +21,15 @@ from rich.table import Table
 from bench.traffic.clients import ReaderProcess, SourceHeartbeat, Traffic, source_endpoint
 from bench.traffic.cluster import ROOT, SETTINGS, WORKFLOW_SCALE, Say, Stage, stage
 from bench.traffic.faults import FaultRound, break_things
-from bench.traffic.figures import FAILED_QUERIES, failed, p99_ms, too_stale
+from bench.traffic.figures import (
+    FAILED_QUERIES,
+    Window,
+    by_server,
+    failed,
+    first_to_answer,
+    p99_ms,
+    too_stale,
+)
 from bench.traffic.rounds import Join, Rounds, play
 from bench.traffic.undos import Undo, play_undos
 
@@ -133,20 +141,19 @@ def _at_most(value: float, must: float) -> dict[str, object]:
 
 
 def _print_rounds(console: Console, rounds: Rounds, traffic: Traffic) -> None:
-    table = Table("change", "count", "median s", "longest s", "p99 ms while clients could notice")
+    p99s = ("p99 ms while clients could notice", "of the base replica", "of those that come and go")
+    table = Table("change", "count", "median s", "longest s", *p99s)
     for kind in ("build", "return", "park", "retire"):
         seconds = rounds.seconds(kind)
         if seconds:
-            p99 = p99_ms(traffic.reads, rounds.windows(kind))
             table.add_row(
                 kind,
                 str(len(seconds)),
                 f"{statistics.median(seconds):.1f}",
                 f"{max(seconds):.1f}",
-                f"{p99:.1f}",
+                *_p99_by_server(traffic, rounds.windows(kind)),
             )
-    steady = p99_ms(traffic.reads, rounds.steady)
-    table.add_row("steady", str(len(rounds.steady)), "", "", f"{steady:.1f}")
+    table.add_row("steady", str(len(rounds.steady)), "", "", *_p99_by_server(traffic, rounds.steady))
     console.print(table)
     joins: tuple[Join, ...] = ("build", "return")
     for kind in joins:
@@ -158,6 +165,12 @@ def _print_rounds(console: Console, rounds: Rounds, traffic: Traffic) -> None:
     console.print(f"{answered:,} queries answered on {len(traffic.attempts):,} connections")
     for read in (read for read in traffic.reads if read.error is not None):
         console.print(f"failed: {read.pool} pool, server {read.server}: {read.error}")
+
+
+def _p99_by_server(traffic: Traffic, windows: Sequence[Window]) -> list[str]:
+    """Of all reads, of the base replica's, and of those of the replicas that come and go."""
+    base, others = by_server(traffic.reads, first_to_answer(traffic.reads))
+    return [f"{p99_ms(reads, windows):.1f}" for reads in (traffic.reads, base, others)]
 
 
 def _print_faults(console: Console, found: Sequence[FaultRound]) -> None:

@@ -36,6 +36,20 @@ def p99_ms(reads: Iterable[Read], windows: Sequence[Window]) -> float:
     return 1000 * inside[min(len(inside) - 1, int(0.99 * len(inside)))] if inside else float("nan")
 
 
+def first_to_answer(reads: Iterable[Read]) -> str:
+    """The server of the first answer: the base replica, which serves alone when the bench begins."""
+    return min((read for read in reads if read.error is None), key=lambda read: read.sent_at).server
+
+
+def by_server(reads: Iterable[Read], base: str) -> tuple[list[Read], list[Read]]:
+    """The reads that the base replica answered, and those of the replicas that come and go.
+
+    In one window both meet the machine's shared processors; only the second meet a newcomer's own cold caches.
+    """
+    answered = list(reads)
+    return [one for one in answered if one.server == base], [one for one in answered if one.server != base]
+
+
 def failed(reads: Iterable[Read], windows: Sequence[Window]) -> list[Read]:
     """Failed queries that were sent in the windows."""
     return [read for read in reads if read.error is not None and _in(read.sent_at, windows)]
