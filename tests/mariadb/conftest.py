@@ -31,6 +31,7 @@ from localcloud.deploy import deploy
 from localcloud.hosts.images import ensure_image
 from peaker_contract.names import cluster_parameter
 from stacks import application
+from tests.mariadb.certificate import self_signed
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
@@ -44,8 +45,29 @@ LIMIT_SECONDS = 900.0
 DAYS_AHEAD = timedelta(days=1)
 SHORT = {
     "ramp": {"shares": (0.3, 1.0), "step_seconds": 60, "min_queries": 20},
-    "retirement": {"idle_seconds": 60},
+    "retirement": {"idle_seconds": 60, "park": "always"},
 }
+# What the source writes there is not for the replicas.
+LEFT_OUT_DOMAIN = 7
+_AS_ROOT = "mysql --user=root --socket=/run/mysqld/mysqld.sock"
+# In the data directory, so that each copy has it.
+CERTIFICATE = "/var/lib/mysql/source.pem"
+_ENCRYPTED_SOURCE = """
+umask 077
+mkdir -p /etc/mysql/tls
+printf '%s' '{certificate}' >/etc/mysql/tls/cert.pem
+printf '%s' '{key}' >/etc/mysql/tls/key.pem
+chown -R mysql /etc/mysql/tls
+printf '[mysqld]\nssl_cert=/etc/mysql/tls/cert.pem\nssl_key=/etc/mysql/tls/key.pem\n' >/etc/mysql/conf.d/tls.cnf
+systemctl restart mysql
+{as_root} -e "ALTER USER '{user}' REQUIRE SSL"
+"""
+_ENCRYPTED_CHANNEL = """
+printf '%s' '{certificate}' >{path}
+chown mysql {path}
+{as_root} -e "STOP SLAVE; CHANGE MASTER TO MASTER_SSL = 1,
+MASTER_SSL_CA = '{path}', MASTER_SSL_VERIFY_SERVER_CERT = 1, IGNORE_DOMAIN_IDS = ({domain}); START SLAVE"
+"""
 
 
 @dataclass(frozen=True)
@@ -81,9 +103,12 @@ class MariaDbCluster:
 
     def asked(self, instance_id: str, statement: str) -> str:
         """What a server answers to its administrator."""
-        return self._script(
-            instance_id, f'mysql --user=root --socket=/run/mysqld/mysqld.sock --batch -Ne "{statement}"'
-        )
+        return self._script(instance_id, f'{_AS_ROOT} --batch -Ne "{statement}"')
+
+    def channel(self, instance_id: str) -> dict[str, str]:
+        """What a server shows of its replication channel."""
+        lines = self._script(instance_id, f'{_AS_ROOT} -e "SHOW SLAVE STATUS\\G"').splitlines()
+        return {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
     def host_command(self, instance_id: str, command: str) -> dict[str, Any]:
         """The result line of a command of the host package."""
@@ -126,6 +151,7 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbCluster
                 "127.0.0.1", cluster.listener_port, seed.APPLICATION_USER, seed.APPLICATION_PASSWORD,
                 DATASET.database, DATASET.tables, DATASET.table_size,
             )  # fmt: skip
+            _encrypt_channel(Hosts(control.client("ssm")), cluster)
             _load_known(cloud, settings["load_metric"])
             cloud.set_clock(CLOCK_SCALE, datetime.now(UTC) + DAYS_AHEAD)
             with _readers(endpoint):
@@ -134,6 +160,23 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbCluster
         clean(state_dir)
         (state_dir / "images").unlink()
         shutil.rmtree(state_dir)
+
+
+def _encrypt_channel(hosts: Hosts, cluster: RunningCluster) -> None:
+    """The owner's source lets replicas in by TLS only; the base replica verifies it, and leaves a domain out."""
+    certificate, key = self_signed(cluster.source_address)
+    hosts.script(
+        cluster.source_id,
+        _ENCRYPTED_SOURCE.format(
+            certificate=certificate, key=key, user=seed.REPLICATION_USER, as_root=_AS_ROOT
+        ),
+    )
+    hosts.script(
+        cluster.base_replica_id,
+        _ENCRYPTED_CHANNEL.format(
+            certificate=certificate, path=CERTIFICATE, domain=LEFT_OUT_DOMAIN, as_root=_AS_ROOT
+        ),
+    )
 
 
 def _load_known(cloud: RunningCloud, metric: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cloud_rig.resources import eventually
-from tests.mariadb.conftest import MariaDbCluster
+from tests.mariadb.conftest import CERTIFICATE, LEFT_OUT_DOMAIN, MariaDbCluster
 
 pytestmark = [
     pytest.mark.real,
@@ -50,6 +50,26 @@ def test_it_follows_the_source_by_gtid(mariadb: MariaDbCluster, replica: str) ->
     assert "Slave_Pos" in mariadb.asked(replica, "SHOW SLAVE STATUS")
 
 
+def test_its_channel_is_encrypted_and_verifies_the_source_as_its_donors_does(
+    mariadb: MariaDbCluster, replica: str
+) -> None:
+    shown = mariadb.channel(replica)
+    assert shown["Master_SSL_Allowed"] == shown["Master_SSL_Verify_Server_Cert"] == "Yes"
+    assert shown["Master_SSL_CA_File"] == CERTIFICATE
+
+
+def test_it_leaves_out_what_its_donor_leaves_out(mariadb: MariaDbCluster, replica: str) -> None:
+    make = "CREATE TABLE orders.{name} SELECT 42 AS answer"
+    mariadb.asked(
+        mariadb.cluster.source_id,
+        f"SET SESSION gtid_domain_id = {LEFT_OUT_DOMAIN}; {make.format(name='left_out')}; "
+        f"SET SESSION gtid_domain_id = 0; {make.format(name='taken')}",
+    )
+    came = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME IN ('left_out', 'taken')"
+    eventually(lambda: mariadb.asked(replica, came) == "taken")
+    assert mariadb.channel(replica)["Replicate_Ignore_Domain_Ids"] == str(LEFT_OUT_DOMAIN)
+
+
 def test_the_pages_of_its_donor_are_in_memory_whatever_the_donor_calls_their_list(
     mariadb: MariaDbCluster, built: dict[str, Any]
 ) -> None:
@@ -68,12 +88,37 @@ def test_readers_reach_it(mariadb: MariaDbCluster, replica: str) -> None:
     assert len(mariadb.servers_that_answer()) == 2
 
 
-def test_it_is_drained_and_retired(mariadb: MariaDbCluster, replica: str) -> None:
+def test_it_is_drained_and_parked(mariadb: MariaDbCluster, replica: str) -> None:
     mariadb.let_hours_pass(6)
     receipt = mariadb.run("scale_in")
     assert receipt["steps"]["DrainReplica"]["numbers"]["connections"] == 0
     assert mariadb.replicas() == {mariadb.cluster.base_replica_id}
     assert mariadb.servers_that_answer() == {"2"}
+
+
+def test_it_comes_back_where_it_stood_without_a_prewarm(mariadb: MariaDbCluster, replica: str) -> None:
+    """What the source wrote while it was parked reaches it, the domain that is left out does not."""
+    mariadb.asked(mariadb.cluster.source_id, "CREATE TABLE orders.written_meanwhile SELECT 42 AS answer")
+    receipt = mariadb.run("scale_out")
+    assert "StartParkedReplica" in receipt["steps"]
+    assert "ReportPrewarm" not in receipt["steps"]
+    assert replica in mariadb.replicas()
+    names = "('left_out', 'taken', 'written_meanwhile')"
+    came = f"SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_NAME IN {names} ORDER BY 1"
+    assert mariadb.asked(replica, came).split() == ["taken", "written_meanwhile"]
+    shown = mariadb.channel(replica)
+    assert (shown["Master_SSL_Allowed"], shown["Using_Gtid"]) == ("Yes", "Slave_Pos")
+
+
+def test_it_is_retired(mariadb: MariaDbCluster, replica: str) -> None:
+    """Parked again, and then for good: the next one to go is the one that is parked."""
+    mariadb.let_hours_pass(14)
+    mariadb.run("scale_in")
+    mariadb.run("scale_in")
+    assert mariadb.replicas() == {mariadb.cluster.base_replica_id}
+    assert mariadb.servers_that_answer() == {"2"}
+    described = mariadb.control.client("ec2").describe_instances(InstanceIds=[replica])
+    assert described["Reservations"][0]["Instances"][0]["State"]["Name"] == "terminated"
 
 
 def test_one_whose_source_has_purged_what_it_lacks_does_not_join(
