@@ -53,11 +53,11 @@ _AS_ROOT = "mysql --user=root --socket=/run/mysqld/mysqld.sock"
 # In the data directory, so that each copy has it.
 CERTIFICATE = "/var/lib/mysql/source.pem"
 _ENCRYPTED_SOURCE = """
-umask 077
 mkdir -p /etc/mysql/tls
 printf '%s' '{certificate}' >/etc/mysql/tls/cert.pem
 printf '%s' '{key}' >/etc/mysql/tls/key.pem
-chown -R mysql /etc/mysql/tls
+chown mysql /etc/mysql/tls/key.pem
+chmod 400 /etc/mysql/tls/key.pem
 printf '[mysqld]\nssl_cert=/etc/mysql/tls/cert.pem\nssl_key=/etc/mysql/tls/key.pem\n' >/etc/mysql/conf.d/tls.cnf
 systemctl restart mysql
 {as_root} -e "ALTER USER '{user}' REQUIRE SSL"
