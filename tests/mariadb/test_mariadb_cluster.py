@@ -112,7 +112,6 @@ def test_it_comes_back_where_it_stood_without_a_prewarm(mariadb: MariaDbCluster,
 
 def test_it_is_retired(mariadb: MariaDbCluster, replica: str) -> None:
     """Parked again, and then for good: the next one to go is the one that is parked."""
-    mariadb.let_hours_pass(14)
     mariadb.run("scale_in")
     mariadb.run("scale_in")
     assert mariadb.replicas() == {mariadb.cluster.base_replica_id}
