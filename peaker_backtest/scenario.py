@@ -46,7 +46,8 @@ class Options:
     replica_hour_usd: float | None = None
     days: int = DEFAULT_DAYS
     minimum_lifetime_minutes: float = 60.0
-    builds_at_once: int = 1
+    # Replicas of one batch; 0: any number.
+    builds_at_once: int = 0
     headroom: float = 0.0
     keep_lead_times: float = KEEP_LEAD_TIMES
     # A week; None: as long as the settings of now would have been short.

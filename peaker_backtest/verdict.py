@@ -153,10 +153,10 @@ def assumptions(report: BacktestReport) -> list[str]:
         f"Replicas: {scenario.min_replicas} ({options.basis('--min-replicas')}) to {scenario.max_replicas:,} "
         f"({options.basis('--max-replicas')}), kept {options.minimum_lifetime_minutes:g} min at least and for the next "
         f"{scenario.keep_lead_times:g} lead times, "
-        + ("built one after the other" if options.builds_at_once == 1 else
-           "any number built at once" if options.builds_at_once == 0 else
-           f"{options.builds_at_once} built at once") + ", by every policy but the static one."
-    )  # fmt: skip
+        "by every policy but the static one. Peaker builds "
+        + (f"{options.builds_at_once} at once" if options.builds_at_once else "any number at once")
+        + ", and the next ones when these serve; the others wait for none."
+    )
     if options.replica_hour_usd is None:
         why = options.given_by.get("--replica-hour-usd", "not given")
         lines.append(f"Price: {why}; --replica-hour-usd adds dollars.")
@@ -269,7 +269,7 @@ def notes(report: BacktestReport) -> list[str]:
     if report.worth is not None and oracle.short_share > _ORACLE_SHORT and report.options.builds_at_once:
         found.append(
             f"Even the oracle is short for {oracle.short_minutes:,.0f} min: with {report.options.builds_at_once} built "
-            "at a time, a steep rise takes several lead times. --builds-at-once 0 shows it without that limit."
+            "at once, a steep rise takes several lead times. --builds-at-once 0 shows it without that limit."
         )
     idle = {name: share for name, share in report.standing_shares.items() if name != "normal" and share > 0}
     if report.worth is not None and idle:

@@ -160,6 +160,8 @@ def case_of(number: int, history_days: int = 2, days: int = 6) -> Case:
         max_replicas=100_000,
         # A minimum lifetime is the cluster's own wish, whoever removes; here it would bind Peaker alone.
         minimum_lifetime_seconds=0.0,
+        # So is the lease: the decisions are compared, at the same pace of building.
+        batches_overlap=True,
     )
     return Case(number, kind, scenario)
 

@@ -108,6 +108,7 @@ def operate(name: str, series: LoadSeries, first: int, minutes: int, rules: str)
         low_checks_needed=1 if ideal else policy.low_checks_needed,
         minimum_lifetime_seconds=0.0 if ideal else policy.minimum_lifetime_seconds,
         builds_at_once=None if ideal else policy.builds_at_once,
+        batches_overlap=ideal or policy.batches_overlap,
         lead_spread=1.0 if ideal else LEAD_SPREAD,
     )
     ours = scenario.policy() if ideal else replace(
@@ -144,9 +145,8 @@ class _Seen:
 def _row(
     name: str, rules: str, minutes: int, scenario: Scenario, peaker: Outcome, oracle: Outcome, degraded: float
 ) -> Operation:
-    theirs = replace(scenario, builds_at_once=None)
-    reactive = [simulate_reactive(theirs, target) for target in REACTIVE_TARGETS]
-    aws = simulate_aws_predictive(theirs)
+    reactive = [simulate_reactive(scenario, target) for target in REACTIVE_TARGETS]
+    aws = simulate_aws_predictive(scenario)
     return Operation(
         trace=name,
         kind=kind_of(scenario.series),

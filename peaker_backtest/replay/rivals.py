@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,7 +154,9 @@ def react(name: str, scenario: Scenario, target: float, floor_at: Callable[[int]
         low_since = None
         return Event(step, "scale_in", count, f"load {load:g} for {patience / 60:.0f} min")
 
-    return simulate_decisions(name, scenario, decide_at)
+    # Their launches wait for none before: no lease of a cluster is in their way.
+    unlimited = replace(scenario, builds_at_once=None, batches_overlap=True)
+    return simulate_decisions(name, unlimited, decide_at)
 
 
 def short_at_equal_cost(outcome: Outcome, reactive: Sequence[Outcome]) -> float:

@@ -47,7 +47,9 @@ class Scenario:
     quantile: float = 0.95
     low_checks_needed: int = 3
     minimum_lifetime_seconds: float = 3600.0
+    # As in the policy: replicas of one batch, and whether one begins before another serves.
     builds_at_once: int | None = None
+    batches_overlap: bool = False
     headroom: float = 0.0
     keep_lead_times: float = KEEP_LEAD_TIMES
     # p90 over median of the lead times: 1 is a lead time that never differs. Each build draws its own.
@@ -96,6 +98,7 @@ class Scenario:
             low_checks_needed=self.low_checks_needed,
             keep_lead_times=self.keep_lead_times,
             builds_at_once=self.builds_at_once,
+            batches_overlap=self.batches_overlap,
         )
 
     def decision_steps(self) -> range:
@@ -196,7 +199,8 @@ class FleetInTime:
     def launch(self, step: int, count: int) -> int:
         """Start building at the end of `step`; returns how many builds the limit allows."""
         limit = self.scenario.builds_at_once
-        allowed = count if limit is None else max(0, min(count, limit - len(self.arrivals)))
+        waits = self.arrivals and not self.scenario.batches_overlap
+        allowed = 0 if waits else count if limit is None else min(count, limit)
         self.arrivals += [step + 1 + next(self.leads) for _ in range(allowed)]
         return allowed
 

@@ -103,6 +103,14 @@ def test_one_build_at_a_time_is_respected() -> None:
     assert (ours.paid - ours.serving).max() <= 1
 
 
+def test_a_batch_begins_when_nothing_is_being_built() -> None:
+    scene = scenario(daily(24), 20, capacity_per_replica=10.0, max_replicas=40)
+    ours = run(scene)
+    assert (ours.paid - ours.serving).max() > 1, "a batch of several"
+    begins = [event.step for event in ours.events if event.action == "scale_out"]
+    assert (np.diff(begins) >= scene.lead_steps).all(), "the one before serves"
+
+
 def test_a_replica_is_kept_for_its_minimum_lifetime() -> None:
     ours = run(scenario(daily(24), 20, minimum_lifetime_seconds=30 * 86_400.0))
     born = [event for event in ours.events if event.action == "scale_out"]

@@ -150,7 +150,12 @@ def backtest_command(
     minimum_lifetime_minutes: Annotated[
         float | None, typer.Option(help="A replica is kept so long.", show_default="60")
     ] = None,
-    builds_at_once: Annotated[int, typer.Option(help="Replicas built side by side; 0 for no limit.")] = 1,
+    builds_at_once: Annotated[
+        int,
+        typer.Option(
+            help="Replicas of one batch; 0 for any number. The next batch begins when this one serves."
+        ),
+    ] = 0,
     headroom: Annotated[
         float | None, typer.Option(help="Share of the capacity that stays free.", show_default="0")
     ] = None,

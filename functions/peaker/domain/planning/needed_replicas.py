@@ -90,9 +90,9 @@ def need_of(inputs: DecisionInputs, forecast: Forecast, lead_time: LeadTime, pol
         (policy.min_replicas, "the floor min_replicas"),
         *_by_load(inputs, forecast, lead_time, policy, numbers),
         *_by_forecast(inputs, forecast, lead_time, policy, numbers),
-        *_by_turn(inputs, forecast, lead_time, policy, numbers),
         *_by_calendar(inputs, lead_time, policy, numbers),
     ]
+    wanted += _by_turn(inputs, forecast, lead_time, policy, max(wanted)[0], numbers)
     unlimited, by = max(wanted, key=lambda each: each[0])
     numbers["unlimited"] = float(unlimited)
     return Need(min(unlimited, policy.max_replicas), unlimited, by, numbers)
@@ -167,15 +167,17 @@ def _by_turn(
     forecast: Forecast,
     lead_time: LeadTime,
     policy: ScalingPolicy,
+    wanted_now: int,
     numbers: dict[str, float],
 ) -> _Wanted:
-    """What must be begun now, because later builds wait for earlier ones."""
+    """What must be begun now because later builds wait for those that are begun now."""
     coming = (inputs.fleet.serving or 0) + inputs.fleet.building
     wanted = []
     for later in needed_later(inputs, forecast, lead_time, policy):
-        if (due := min(later.replicas - later.built_before - coming, policy.builds_at_once or 0)) > 0:
+        begins = later.begins(coming, wanted_now)
+        if begins > 0:
             numbers["needed_later"] = max(numbers.get("needed_later", 0.0), float(later.replicas))
-            wanted.append((coming + due, later.text))
+            wanted.append((coming + begins, later.text))
     return wanted
 
 
@@ -198,27 +200,45 @@ def is_beyond(forecast: Forecast, until_seconds: float) -> bool:
 
 @dataclass(frozen=True)
 class Later:
-    """Replicas needed in several lead times, and how many can be built before the last of them must be begun.
+    """Replicas needed in `lead_times` of them, when so many batches can have been built, one after the other.
 
-    load is the `quantile` of the load until `ahead_seconds` from now.
+    load is the `quantile` of the load until `ahead_seconds` from now; `batch` how many one holds, None: any number.
     """
 
     replicas: int
-    built_before: int
+    lead_times: int
     load: float
     quantile: float
     ahead_seconds: float
-    builds_at_once: int
+    batch: int | None
     events: tuple[ExpectedEvent, ...] = ()
+
+    @property
+    def least(self) -> int:
+        """How many must be there before the last batch in time for this begins; 0 where it alone can build all."""
+        return 0 if self.batch is None else self.replicas - (self.lead_times - 1) * self.batch
+
+    def begins(self, coming: int, wanted_now: int) -> int:
+        """How many of them must be begun now, where `wanted_now` is what other reasons ask for; below 1 none.
+
+        The next batch begins when the one of now serves: what is needed before the next serves is begun with this.
+        """
+        room = self.replicas - coming if self.batch is None else min(self.replicas - coming, self.batch)
+        if self.lead_times == 2 and wanted_now > coming:
+            return room
+        return min(room, self.least - coming)
 
     @property
     def text(self) -> str:
         """What it is, for the reason of a decision."""
         known = "".join(f" {event.text}" for event in self.events)
         minutes = self.ahead_seconds / 60
+        batches = "the next batch begins when this one serves"
+        if self.batch is not None:
+            batches += f", with {self.batch} built at a time"
         return (
             f"p{self.quantile * 100:g} of the load until {minutes:.0f} min from now, {load_text(self.load)}, "
-            f"with {self.builds_at_once} build at a time{known}"
+            f"as {batches}{known}"
         )
 
 
@@ -227,17 +247,17 @@ def needed_later(
 ) -> list[Later]:
     """What is needed in 2, 3, ... lead times, as far as the forecast reaches.
 
-    Where replicas are built one after the other, the k-th one is ready in k lead times: a steep rise must be begun
-    before its foot is a lead time away.
+    Batches are built one after the other, so the k-th one is ready in k lead times: where a batch is limited, a steep
+    rise must be begun before its foot is a lead time away.
     """
     lead = lead_time.p90_seconds
-    if policy.builds_at_once is None or forecast.quantiles is None or lead <= 0:
+    if policy.batches_overlap or forecast.quantiles is None or lead <= 0:
         return []
     if forecast.standing is Standing.DEGRADED:
         return []
     passed = passed_seconds(inputs, forecast)
     reach = forecast.reach_seconds - passed - policy.period_seconds
-    most = min(int(reach // lead), policy.max_replicas)
+    most = min(int(reach // lead), 2 if policy.builds_at_once is None else policy.max_replicas)
     found = []
     for number in range(2, most + 1):
         ahead = number * lead
@@ -246,10 +266,9 @@ def needed_later(
         upper = forecast.highest(policy.quantile, passed + since, passed + until)
         upper *= calendar_factor(inputs, since, until)
         replicas = min(policy.max_replicas, replicas_for(upper, policy.capacity.per_replica))
-        built = (number - 1) * policy.builds_at_once
         events = expected_events(forecast, passed + since, passed + until)
         found.append(
-            Later(replicas, built, upper, policy.quantile, ahead, policy.builds_at_once, tuple(events))
+            Later(replicas, number, upper, policy.quantile, ahead, policy.builds_at_once, tuple(events))
         )
     return found
 

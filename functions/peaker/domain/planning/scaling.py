@@ -229,9 +229,9 @@ def _keep(
     by_later = replicas_for(later, capacity)
     by_calendar = max((o.asked(capacity) for o in active_overrides(inputs, 0.0, look_seconds)), default=0)
     later_ones = needed_later(inputs, forecast, lead_time, policy)
-    in_turn = max(later_ones, key=lambda one: one.replicas - one.built_before, default=None)
+    in_turn = max(later_ones, key=lambda one: one.least, default=None)
     choices = [
-        *([] if in_turn is None else [(in_turn.replicas - in_turn.built_before, in_turn.text)]),
+        *([] if in_turn is None else [(in_turn.least, in_turn.text)]),
         (
             by_soon,
             f"p{policy.quantile * 100:g} of the next {soon_seconds / 60:.0f} min is {load_text(soon)}{known}",

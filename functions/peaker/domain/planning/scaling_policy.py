@@ -106,8 +106,9 @@ class ScalingPolicy:
     # A replica given up and needed again within twice the lead time was not worth giving up.
     keep_lead_times: float = KEEP_LEAD_TIMES
     keep_quantile: float = 0.75
-    # How many replicas can be built side by side; None: any number. A cluster's lease lets one run build at a time.
+    # Replicas of one batch; None: any number. A cluster's lease lets one run, and so one batch, build at a time.
     builds_at_once: int | None = None
+    batches_overlap: bool = False
     hold_after_trouble_seconds: float = 1800.0
     # A day's hold costs 8 to 24 % more replica-hours on real traces and saves nothing at equal cost; an hour does.
     hold_after_shift_seconds: float = 3600.0

@@ -454,11 +454,29 @@ def test_a_steep_rise_is_begun_early_where_replicas_are_built_one_after_the_othe
     one = replace(POLICY, builds_at_once=1)
     decision = decide(known_now(), rise, LEAD, one, CheckState())
     assert (decision.action, decision.required, decision.shortage) == (Action.SCALE_OUT, 3, 1)
-    assert "with 1 build at a time" in decision.reason
+    assert "with 1 built at a time" in decision.reason
     assert decision.numbers["needed_later"] == 5
     assert decide(known_now(), rise, LEAD, POLICY, CheckState()).action is not Action.SCALE_OUT
     later = forecast([150.0] * 12 + [490.0])
     assert decide(known_now(), later, LEAD, one, CheckState()).action is not Action.SCALE_OUT
+
+
+def test_a_batch_takes_along_what_is_needed_before_the_next_one_serves() -> None:
+    """Three at two hours, five at three: the batch of the third is at work until then, so the others come with it."""
+    rise = forecast([150.0, 150.0, 290.0, 490.0, 490.0, 490.0])
+    decision = decide(known_now(), rise, LEAD, POLICY, CheckState())
+    assert (decision.action, decision.required, decision.shortage) == (Action.SCALE_OUT, 5, 3)
+    assert "until 240 min from now, 490" in decision.reason
+    assert "the next batch begins when this one serves" in decision.reason
+    two = decide(known_now(), rise, LEAD, replace(POLICY, builds_at_once=2), CheckState())
+    assert (two.required, two.shortage) == (4, 2), "no more than a batch holds"
+    overlapping = decide(known_now(), rise, LEAD, replace(POLICY, batches_overlap=True), CheckState())
+    assert (overlapping.required, overlapping.shortage) == (3, 1)
+
+
+def test_nothing_is_begun_for_what_a_batch_of_its_own_brings_in_time() -> None:
+    rise = forecast([150.0] * 4 + [490.0])
+    assert decide(known_now(), rise, LEAD, POLICY, CheckState()).action is not Action.SCALE_OUT
 
 
 def test_what_could_not_be_built_again_in_turn_is_kept() -> None:
