@@ -32,7 +32,14 @@ def render_receipt(
     parts: list[RenderableType] = [head, _steps(receipt, real_seconds_per_cloud_second), _resources(receipt)]
     parts += [
         Text(line)
-        for line in (_way(receipt), _cost(receipt), _parking(receipt), _standing(receipt), _lead(receipt))
+        for line in (
+            _way(receipt),
+            _cost(receipt),
+            _other_costs(receipt),
+            _parking(receipt),
+            _standing(receipt),
+            _lead(receipt),
+        )
         if line
     ]
     parts += [Text(line) for line in _members(receipt)]
@@ -71,16 +78,13 @@ def _resources(receipt: dict[str, Any]) -> Text:
 
 def _members(receipt: dict[str, Any]) -> list[str]:
     """A line for each replica of a batch, where there are several."""
-    members = receipt.get("members") or ()
-    if len(members) < 2:
-        return []
     return [
         f"member {one['number']}: {_how(one)}"
         + (f", {one['instance_id']}" if one["instance_id"] else "")
         + (f", serves since {_clock(one['serving_at'])}" if one["serving_at"] else "")
         + (f": {one['failure']}" if one["failure"] else "")
         + ("" if one["run_id"] == receipt["run_id"] else f" ({one['run_id']})")
-        for one in members
+        for one in _several(receipt)
     ]
 
 
@@ -100,13 +104,36 @@ def _cost(receipt: dict[str, Any]) -> str:
     hourly = "unknown price" if cost["hourly"] is None else f"${cost['hourly']:.4f}/h"
     once = "an unknown price" if cost["once"] is None else f"${cost['once']:.4f}"
     so_far = "unknown" if cost["so_far"] is None else f"${cost['so_far']:.4f}"
-    line = f"cost: {so_far} for {cost['replica_hours']:.2f} replica-hours at {hourly} and {once} once"
+    line = f"cost{_priced_member(receipt)}: {so_far} for {cost['replica_hours']:.2f} replica-hours at {hourly}"
+    line += f" and {once} once"
     line += f" (by {cost['source']})" if cost.get("source") else ""
     if cost.get("snapshots_gib"):
         stands = cost["snapshots_hourly"]
         line += f"; kept snapshots of at most {cost['snapshots_gib']:g} GiB cost "
         line += "an unknown price" if stands is None else f"${stands:.4f}/h"
     return line + ("" if kept is None else f"; keeping the replica on costs ${kept:.2f} a month")
+
+
+def _priced_member(receipt: dict[str, Any]) -> str:
+    """Each replica of a batch has a receipt, and its cost stands there."""
+    own = [one["number"] for one in _several(receipt) if one["run_id"] == receipt["run_id"]]
+    return f" of member {own[0]}" if own else ""
+
+
+def _several(receipt: dict[str, Any]) -> list[dict[str, Any]]:
+    """The members of a batch of more than one."""
+    members = list(receipt.get("members") or ())
+    return members if len(members) > 1 else []
+
+
+def _other_costs(receipt: dict[str, Any]) -> str:
+    """Where the costs of the others are told."""
+    told = [
+        f"of member {one['number']}: peaker receipt {one['run_id']}"
+        for one in _several(receipt)
+        if one["run_id"] != receipt["run_id"]
+    ]
+    return f"cost {', '.join(told)}" if told and receipt.get("cost") else ""
 
 
 def _way(receipt: dict[str, Any]) -> str:

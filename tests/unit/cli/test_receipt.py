@@ -255,6 +255,15 @@ def test_the_plan_stands_beside_what_came_of_it() -> None:
     assert "+20%" in next(line for line in text.splitlines() if "plan to serving" in line)
 
 
+def test_the_cost_of_a_batch_is_said_to_be_of_the_one_member_that_the_receipt_prices() -> None:
+    others = [{**member(2, 500.0), "run_id": "run-2"}]
+    text = shown(receipt(run_id="run-1", members=[member(1, 500.0), *others]))
+    assert "cost of member 1: $0.5068 for 4.00 replica-hours" in text
+    assert "of member 2: peaker receipt run-2" in text
+    assert "\ncost: " not in text
+    assert "cost: $0.5068" in shown(receipt(run_id="run-1", members=[member(1, 500.0)]))
+
+
 def test_each_member_that_served_has_its_own_comparison() -> None:
     text = shown(receipt(members=[member(1, 500.0), member(2, None), member(3, 500.0)]))
     assert "lead time of member 1: plan against outcome" in text
