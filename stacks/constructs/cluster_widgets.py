@@ -66,6 +66,22 @@ def cluster_widgets(names: Names, cluster: Cluster) -> list[cloudwatch.IWidget]:
             right=[replica_metric(names, cluster, Metric.REPLICA_LAG_SECONDS_MAX, "Maximum")],
             width=WIDGET_WIDTH,
         ),
+        *_proposal_widget(names, cluster),
+    ]
+
+
+def _proposal_widget(names: Names, cluster: Cluster) -> list[cloudwatch.IWidget]:
+    """A point a week, hence of the last eight weeks whatever the dashboard shows; none where nothing is proposed."""
+    if not cluster.proposals.weekly:
+        return []
+    saving = forecast_metric(names, cluster, Metric.SETTINGS_SAVING_USD_PER_WEEK, "Maximum", Duration.days(1))
+    return [
+        cloudwatch.GraphWidget(
+            title=f"{cluster.name}: USD a week that other settings would have saved (peaker status)",
+            left=[saving],
+            start="-P56D",
+            width=WIDGET_WIDTH,
+        )
     ]
 
 

@@ -18,6 +18,7 @@ from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
 from peaker.adapters.dynamodb.place_records import DynamoDbPlaceRecords
+from peaker.adapters.dynamodb.proposal_records import DynamoDbProposalRecords
 from peaker.adapters.dynamodb.shared_limits import DynamoDbSharedLimits
 from peaker.adapters.ec2.snapshot_blocks import EbsSnapshotBlocks
 from peaker.adapters.ssm.clusters import ParameterClusters
@@ -66,7 +67,7 @@ from tests.hostile.of_hosts import STACK
 from tests.hostile.payloads import CANARY
 from tests.support.builders import BASE, RUN_ID, orders, with_cluster
 from tests.support.fakes import NOON, fake_ports
-from tests.support.forecast_fakes import FakeForecastRecords
+from tests.support.forecast_fakes import FakeForecastRecords, FakeProposalRecords
 from tests.unit.usecases.forecast.test_forecast_load import Published
 
 REQUEST: dict[str, Any] = {"cluster": "orders", "mode": "act", "count": 1, "reason": "sale at eight"}
@@ -405,6 +406,22 @@ def _ledger() -> Iterator[EntryPoint]:
         ("peaker.adapters.dynamodb.place_records.DynamoDbPlaceRecords.places",),
         {"document": json.dumps({"version": 3, "asked": 7, "places": [place]})},
     )  # fmt: skip
+    cost = {
+        "quantile": 0.95, "headroom": 0.1, "keep_lead_times": 2.0, "usd": 18.5, "replica_hours": 60.0,
+        "short_minutes": 12.0,
+    }  # fmt: skip
+    proposal = {
+        "version": 3, "week_ends_at": at, "made_at": at, "advice": "change", "reason": "cheaper", "weeks": 4,
+        "in_force": {"quantile": 0.95, "headroom": 0.1, "keep_lead_times": 2.0, "capacity_per_replica": 100.0,
+                     "min_replicas": 1, "max_replicas": 4, "accepted_short_minutes": 30.0},
+        "capacity_per_replica": 100.0, "lead_seconds": 3600.0, "now": cost, "proposed": cost,
+        "saved_usd_per_week": 3.2,
+    }  # fmt: skip
+    yield of(
+        "proposed settings", lambda wire: DynamoDbProposalRecords(LedgerTable(wire, "t")).proposal("orders"),
+        ("peaker.adapters.dynamodb.proposal_records.DynamoDbProposalRecords.proposal",),
+        {"document": json.dumps(proposal)},
+    )  # fmt: skip
     yield of(
         "starts in turn", lambda wire: DynamoDbSharedLimits(LedgerTable(wire, "t")).start_slots(),
         (f"{shared}.start_slots",), {"document": json.dumps({"version": 3, "idle_at": at})},
@@ -571,7 +588,11 @@ class _History:
 def _checked_load(case: Any) -> Any:
     published = Published()
     ports = ForecastPorts(
-        with_cluster(fake_ports(SETTINGS)), _History(case), published, FakeForecastRecords()
+        with_cluster(fake_ports(SETTINGS)),
+        _History(case),
+        published,
+        FakeForecastRecords(),
+        FakeProposalRecords(),
     )  # type: ignore[arg-type]
     return forecast_load(ports, "orders"), published
 
