@@ -209,6 +209,19 @@ def test_scale_out_and_scale_in_are_also_checked_every_hour(assembly: Assembly) 
         assert '"kind":"schedule"' in target["InputTransformer"]["InputTemplate"]
 
 
+def test_every_hour_it_is_looked_for_clusters_whose_settings_have_their_turn(assembly: Assembly) -> None:
+    rule = rules(assembly)[f"peaker-{assembly.environment}-settings"]
+    assert rule["ScheduleExpression"] == "rate(1 hour)"
+    (target,) = rule["Targets"]
+    assert target["Input"] == "{}"
+    assert "ProposeSettings" in json.dumps(target["Arn"])
+    assert target["DeadLetterConfig"]["Arn"]
+    by_name = {one["FunctionName"]: one for one in assembly.properties("AWS::Lambda::Function")}
+    function = by_name[f"peaker-{assembly.environment}-propose_settings"]
+    # One whole processor, and as long as Lambda lets it.
+    assert (function["MemorySize"], function["Timeout"]) == (1769, 900)
+
+
 def test_every_alarm_names_a_runbook_that_exists(assembly: Assembly) -> None:
     for name, alarm in alarms(assembly).items():
         found = re.search(r"Runbook: (\S+)/([a-z-]+)\.md$", alarm["AlarmDescription"])

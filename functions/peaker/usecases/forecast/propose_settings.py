@@ -7,11 +7,12 @@ which ends in between publishes the same one again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from peaker.domain.reading import Unknown
 from peaker.domain.replay.kept_proposal import (
@@ -48,8 +49,8 @@ class SettingsProposed(BaseModel):
 class _NewestCheck(BaseModel):
     """What is used of the newest check's report."""
 
-    capacity_per_replica: float = Field(gt=0, allow_inf_nan=False)
-    lead_time_p90_seconds: float = Field(gt=0, allow_inf_nan=False)
+    capacity_per_replica: float
+    lead_time_p90_seconds: float
 
 
 def propose_settings(ports: ForecastPorts) -> SettingsProposed:
@@ -116,8 +117,12 @@ def _made(ports: ForecastPorts, settings: ClusterSettings, kept: KeptProposal) -
 def _measured(report: Mapping[str, Any] | None) -> Measured | Unknown:
     if report is None:
         return Unknown("forecast_load has not run yet since this release was deployed")
+    unreadable = Unknown("this release cannot read the newest check's report; the next check writes it anew")
     try:
         check = _NewestCheck.model_validate(report)
     except ValidationError:
-        return Unknown("this release cannot read the newest check's report; the next check writes it anew")
-    return Measured(check.capacity_per_replica, check.lead_time_p90_seconds)
+        return unreadable
+    capacity, lead_seconds = check.capacity_per_replica, check.lead_time_p90_seconds
+    if not (0 < capacity < math.inf and 0 < lead_seconds < math.inf):
+        return unreadable
+    return Measured(capacity, lead_seconds)

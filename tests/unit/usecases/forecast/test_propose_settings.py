@@ -236,7 +236,16 @@ def test_before_the_first_check_nothing_is_proposed() -> None:
     assert nothing(here) == "forecast_load has not run yet since this release was deployed"
 
 
-@pytest.mark.parametrize("report", [{}, {"capacity_per_replica": 0.0, "lead_time_p90_seconds": 60.0}])
+@pytest.mark.parametrize(
+    "report",
+    [
+        {},
+        {"capacity_per_replica": 0.0, "lead_time_p90_seconds": 60.0},
+        {"capacity_per_replica": float("nan"), "lead_time_p90_seconds": 60.0},
+        {"capacity_per_replica": 20.0, "lead_time_p90_seconds": float("inf")},
+        {"capacity_per_replica": 20.0, "lead_time_p90_seconds": "soon"},
+    ],
+)
 def test_a_report_that_says_no_capacity_proposes_nothing(report: dict[str, Any]) -> None:
     here = world()
     here.remembered.reports["orders"] = report
