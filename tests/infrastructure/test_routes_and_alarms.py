@@ -29,7 +29,7 @@ def alarms(assembly: Assembly) -> dict[str, Resource]:
 
 def test_every_rule_has_a_dead_letter_queue_and_bounded_retries(assembly: Assembly) -> None:
     found = rules(assembly)
-    assert len(found) == 10
+    assert len(found) == 11
     for target in (target for rule in found.values() for target in rule["Targets"]):
         assert target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][1] == "Arn"
         assert target["RetryPolicy"]["MaximumRetryAttempts"] == 5
