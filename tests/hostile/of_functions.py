@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from types import SimpleNamespace
@@ -28,7 +29,7 @@ from peaker.domain import host_results, instants
 from peaker.domain.forecasting import UnusableSeries
 from peaker.domain.forecasting.series import series_from_points
 from peaker.domain.issued import LoadPoints
-from peaker.domain.reading import Known
+from peaker.domain.reading import Known, Unknown
 from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 from peaker.domain.report.run_progress import run_progress
 from peaker.domain.runs.approval import read_answer
@@ -45,6 +46,7 @@ from peaker.domain.storage.set_manifest import stacks_of
 from peaker.domain.storage.storage_looks import first_look_seconds
 from peaker.ports import ForecastPorts
 from peaker.usecases.forecast.forecast_load import forecast_load
+from peaker.usecases.forecast.propose_settings import _measured as _newest_check
 from peaker.usecases.run.run_host_command import _result
 from peaker.usecases.run.validate_request import validate_request
 from peaker.usecases.undo.identify_stopped_run import identify_stopped_run
@@ -554,6 +556,11 @@ def _measured() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "a scheduled check", DOCUMENT, _checked_load, (series,), (PeakerError,), (), _held_on_nonsense, 0.02
     )
+    yield EntryPoint(
+        "what a check reckons with", DOCUMENT, _newest_check,
+        ({"capacity_per_replica": 80.0, "lead_time_p90_seconds": 4200.0, "reason": "hold"},), (),
+        ("peaker.usecases.forecast.propose_settings._measured",), _can_be_replayed_with,
+    )  # fmt: skip
 
 
 def _numbers(case: Any, name: str) -> list[float]:
@@ -583,6 +590,12 @@ class _History:
 
     def events(self, *_: Any) -> LoadPoints:
         return self.points()
+
+
+def _can_be_replayed_with(_: Any, answer: Any) -> None:
+    if not isinstance(answer, Unknown):
+        assert 0 < answer.capacity_per_replica < math.inf
+        assert 0 < answer.lead_seconds < math.inf
 
 
 def _checked_load(case: Any) -> Any:
