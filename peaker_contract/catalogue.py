@@ -499,7 +499,7 @@ FORECAST = (
             P.READ_METRICS,
             P.PUBLISH_METRICS,
         ),
-        # One whole processor (1 vCPU at 1,769 MB): a cluster takes a minute of it. 15 minutes are Lambda's most.
+        # One whole processor (1 vCPU at 1,769 MB): a cluster takes 20 s of it and more. 15 minutes are Lambda's most.
         memory_mib=1769,
         timeout_seconds=900,
     ),

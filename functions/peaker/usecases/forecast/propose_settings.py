@@ -32,7 +32,7 @@ from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
 from peaker_contract.metrics import Metric
 
-# Lambda ends a call after 15 minutes; a cluster takes one or two.
+# Lambda ends a call after 15 minutes; a cluster takes less than one.
 BEGINS_NONE_AFTER = timedelta(minutes=10)
 
 
