@@ -9,10 +9,10 @@ from dataclasses import asdict
 from typing import Any
 
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
+from peaker.domain.replay.simulation import Event, Figures, Outcome, Scenario
 
 from peaker_backtest.capacity.advice import capacity_document
 from peaker_backtest.event_advice import advice_on_events
-from peaker_backtest.replay.simulation import Event, Figures, Outcome, Scenario
 from peaker_backtest.report import BacktestReport, days_of, iso_at
 from peaker_backtest.verdict import (
     above_static_peak,

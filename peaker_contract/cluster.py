@@ -40,6 +40,7 @@ from peaker_contract.load_settings import (
     HoldSettings,
     LoadMetricSettings,
     ObservationSettings,
+    ProposalSettings,
     RepeatingEvent,
     RepeatingEvents,
 )
@@ -171,6 +172,9 @@ class ClusterBlock(Settings):
     repeating_events: RepeatingEvents[RepeatingEvent] = ()
     capacity_reservations: CapacityReservationSettings = Field(
         default=CapacityReservationSettings(), description="Room that is kept free for known events."
+    )
+    proposals: ProposalSettings = Field(
+        default=ProposalSettings(), description="What Peaker proposes about these settings."
     )
     holds: HoldSettings = Field(default=HoldSettings(), description="What keeps replicas after trouble.")
     observation: ObservationSettings = Field(

@@ -46,6 +46,7 @@ from peaker_contract.metrics import Metric
 if TYPE_CHECKING:  # these import numpy, which only the forecast needs
     from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
     from peaker.domain.planning.lead_time import PastSteps
+    from peaker.domain.replay.kept_proposal import KeptProposal
 
 
 class Clock(Protocol):
@@ -580,11 +581,22 @@ class ForecastRecords(Protocol):
         """Step durations of the last 20 scale-outs that put a replica into service, the newest last."""
 
 
+class ProposalRecords(Protocol):
+    """The newest proposal of settings of each cluster. No lease covers it."""
+
+    def proposal(self, cluster: str) -> KeptProposal:
+        """As it was kept last."""
+
+    def keep_proposal(self, cluster: str, changed: KeptProposal) -> bool:
+        """Keep it over the one of the same version; False, and nothing kept, where another look was first."""
+
+
 @dataclass(frozen=True)
 class ForecastPorts:
-    """What forecast_load reaches beyond the ports that every function has."""
+    """What forecast_load and propose_settings reach beyond the ports that every function has."""
 
     common: Ports
     history: LoadHistory
     metrics: MetricPublisher
     records: ForecastRecords
+    proposals: ProposalRecords
