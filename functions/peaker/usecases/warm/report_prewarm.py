@@ -18,7 +18,7 @@ from peaker.domain.storage.prewarm_progress import (
 from peaker.ports import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_build, host_id
-from peaker_contract.errors import PrewarmDeadlineExceeded, PrewarmFailed
+from peaker_contract.errors import DirectFillFailed, PeakerError, PrewarmDeadlineExceeded, PrewarmFailed
 from peaker_contract.metrics import Metric
 
 # Until an engine has run for so long its rate says little about the rest.
@@ -36,7 +36,8 @@ class PrewarmProgress(Summary):
 
 
 def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
-    """Raises PrewarmFailed when the engine gave up, PrewarmDeadlineExceeded when time is up or will not do.
+    """Raises PrewarmFailed when the engine gave up, or DirectFillFailed where it was to fill the volumes;
+    PrewarmDeadlineExceeded when time is up or will not do.
 
     A database may start on the hot and recovery blocks, and while the last of them are read; where nobody knows what is
     hot it starts when all is warm.
@@ -49,7 +50,9 @@ def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
         ports, step, "report_prewarm", instance_id, {"RunId": step.run_id}, repeat=True
     )
     report = typed("report_prewarm", PrewarmReport, numbers)
-    state = _state(waits_for, report, instance_id)
+    if report.state == "failed":
+        raise _gave_up(step, report, instance_id)
+    state = _state(waits_for, report)
     if state == "running" and step.until == "database" and is_hot_by_next_look(report):
         state = "hot"
     missed_by = None
@@ -80,12 +83,13 @@ def measurements(report: PrewarmReport, now: datetime, after_elapsed: float) -> 
     return tuple(found)
 
 
-def _state(
-    waits_for: ServeWhen, report: PrewarmReport, instance_id: str
-) -> Literal["running", "hot", "done", "dead"]:
+def _gave_up(step: PrewarmStep, report: PrewarmReport, instance_id: str) -> PeakerError:
+    told = f"{instance_id}: {report.message or 'the engine says failed'}"
+    return DirectFillFailed(told) if step.until == "filled" else PrewarmFailed(told)
+
+
+def _state(waits_for: ServeWhen, report: PrewarmReport) -> Literal["running", "hot", "done", "dead"]:
     """Hot blocks stay hot when their engine dies; what is left is then read by another one, or behind the database."""
-    if report.state == "failed":
-        raise PrewarmFailed(f"{instance_id}: {report.message or 'the engine says failed'}")
     if report.state == "running" and report.used_warm_seconds is not None:
         return "done"
     if report.state != "done" and waits_for == "hot" and report.hot_warm_seconds is not None:
