@@ -74,7 +74,10 @@ class HostileCompute:
 
     def ebs_promise(self, instance_type: str) -> InstancePromise:
         return InstancePromise(
-            baseline_iops=3600, baseline_mib_per_s=self.ebs_mib_per_s, memory_mib=16_384, architectures=("x86_64",)
+            baseline_iops=3600,
+            baseline_mib_per_s=self.ebs_mib_per_s,
+            memory_mib=16_384,
+            architectures=("x86_64",),
         )
 
     def image_keys(self, image_id: str) -> Sequence[str] | Unknown:

@@ -197,7 +197,9 @@ def test_a_direct_fill_is_taken_where_it_alone_is_in_time_and_says_what_follows_
 
 
 def test_a_direct_fill_that_costs_more_is_left_where_another_is_in_time() -> None:
-    found = choose(situation(ready_by=NOON + timedelta(days=1), rate_ceiling_mib_per_s=None, why_no_fill=None))
+    found = choose(
+        situation(ready_by=NOON + timedelta(days=1), rate_ceiling_mib_per_s=None, why_no_fill=None)
+    )
     assert (found.chosen, found.falls_back_to) == (MethodName.USED_BLOCKS, None)
 
 
@@ -211,7 +213,7 @@ def test_members_of_a_batch_share_the_rate_of_their_snapshot() -> None:
 
 
 def test_past_fills_teach_the_next_one() -> None:
-    """Ten fills of half the bytes in 6,000 s each: twice that for all of them, drawn from 2,330 s by first principles."""
+    """Ten fills of half the bytes in 6,000 s each: twice that for all of them, where 2,330 s were predicted."""
     past = (PastReading(TIB / 2, 6000.0),) * 10
     found = choose(situation(past_fills=past)).estimate(MethodName.DIRECT_FILL)
     assert found.warm_seconds is not None
