@@ -340,15 +340,6 @@ class PrewarmFailed(Failed):
     remedy = "Read the journal of peaker-prewarm on the host, then start again."
 
 
-class DirectFillFailed(Failed):
-    """The host could not fill its empty volumes with the snapshots' blocks."""
-
-    remedy = (
-        "The run takes another method where its plan and its time allow it. Give the replicas' role the set `host` of "
-        "this environment, or set prewarm.direct_fill to false."
-    )
-
-
 class PrewarmDeadlineExceeded(Failed):
     """The volumes were not warm within limits.prewarm_deadline_minutes."""
 

@@ -248,7 +248,7 @@ def test_a_direct_fill_teaches_fills_and_no_prewarm(records: DynamoForecastRecor
 
 def test_a_fill_that_failed_is_known_until_another_one_has_ended(records: DynamoForecastRecords) -> None:
     ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
-    denied = Failure(failed_step="FillVolumes/ReportPrewarm", error="DirectFillFailed", cause="AccessDenied")
+    denied = Failure(failed_step="FillVolumes/ReportPrewarm", error="PrewarmFailed", cause="AccessDenied")
     kept(ledger, 0, FILLED.model_copy(update={"state": "gone", "failure": denied}))
     failed = records.past_steps("orders").fills.failed
     assert failed is not None

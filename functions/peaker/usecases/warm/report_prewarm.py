@@ -18,7 +18,7 @@ from peaker.domain.storage.prewarm_progress import (
 from peaker.ports import Ports
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_build, host_id
-from peaker_contract.errors import DirectFillFailed, PeakerError, PrewarmDeadlineExceeded, PrewarmFailed
+from peaker_contract.errors import PrewarmDeadlineExceeded, PrewarmFailed
 from peaker_contract.metrics import Metric
 
 # Until an engine has run for so long its rate says little about the rest.
@@ -36,8 +36,7 @@ class PrewarmProgress(Summary):
 
 
 def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
-    """Raises PrewarmFailed when the engine gave up, or DirectFillFailed where it was to fill the volumes;
-    PrewarmDeadlineExceeded when time is up or will not do.
+    """Raises PrewarmFailed when the engine gave up, PrewarmDeadlineExceeded when time is up or will not do.
 
     A database may start on the hot and recovery blocks, and while the last of them are read; where nobody knows what is
     hot it starts when all is warm.
@@ -83,9 +82,13 @@ def measurements(report: PrewarmReport, now: datetime, after_elapsed: float) -> 
     return tuple(found)
 
 
-def _gave_up(step: PrewarmStep, report: PrewarmReport, instance_id: str) -> PeakerError:
+def _gave_up(step: PrewarmStep, report: PrewarmReport, instance_id: str) -> PrewarmFailed:
     told = f"{instance_id}: {report.message or 'the engine says failed'}"
-    return DirectFillFailed(told) if step.until == "filled" else PrewarmFailed(told)
+    if step.until == "filled":
+        return PrewarmFailed(
+            f"direct fill on {told}; the set `host` of docs/permissions.md has the rights that it takes"
+        )
+    return PrewarmFailed(told)
 
 
 def _state(waits_for: ServeWhen, report: PrewarmReport) -> Literal["running", "hot", "done", "dead"]:

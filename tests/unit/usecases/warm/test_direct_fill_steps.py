@@ -105,9 +105,8 @@ def test_a_volume_is_not_mounted_before_its_last_block_is_there(serve_when: str)
     assert reported(ports, state="done", hot_warm_seconds=9.0).state == "done"
 
 
-def test_a_fill_that_is_refused_fails_by_a_name_of_its_own() -> None:
-    """So that the run takes another method."""
-    with pytest.raises(errors.DirectFillFailed, match="AccessDeniedException"):
+def test_a_fill_that_is_refused_says_which_right_it_lacks_and_where_that_is_told() -> None:
+    with pytest.raises(errors.PrewarmFailed, match=r"AccessDeniedException.*docs/permissions\.md"):
         reported(world(), state="failed", message="/snapshots/snap-1/blocks: AccessDeniedException")
 
 

@@ -9,7 +9,7 @@ from peaker.domain.planning.learning.reading import PastReading
 
 from tests.support.fakes import NOON
 
-FAILED = FillFailed(NOON, "FillVolumes failed (DirectFillFailed): AccessDenied")
+FAILED = FillFailed(NOON, "FillVolumes failed (PrewarmFailed): AccessDenied")
 
 
 def test_one_that_failed_is_not_tried_again_for_a_day() -> None:
