@@ -227,7 +227,7 @@ class HostileCommands:
             return took, {**envelope, **NOT_WHOLE}
         result = own(HEALTHY[document], instance_id)
         if document == "report_prewarm":
-            result = self._report_prewarm(instance_id, now)
+            result = self._engine_report(instance_id, now)
         if document == "verify_storage":
             result["mounted"] = bool(database and database[1])
         if document == "wait_for_catch_up":
@@ -250,7 +250,7 @@ class HostileCommands:
         taken = [self._account.snapshots[one["snapshot"]]["started"] for one in held]
         return started - min(taken) if taken else self.pace.behind_seconds
 
-    def _report_prewarm(self, instance_id: str, now: float) -> dict[str, Any]:
+    def _engine_report(self, instance_id: str, now: float) -> dict[str, Any]:
         began = self._account.on_host(instance_id, "prewarm", now)
         if began is None or not began[1]:
             return {"state": "dead", "message": "no engine was started for this run"}

@@ -61,7 +61,7 @@ class FillEngine(Engine):
         keep_live_blocks(
             self._settings,
             self._request.run_id,
-            {one.member.volume_id: LiveBlocks(one.listed, "", known=True) for one in self._planned},
+            {one.member.volume_id: LiveBlocks(one.listed or [], "", known=True) for one in self._planned},
         )
         for work in self._fills:
             work.is_finished = True
