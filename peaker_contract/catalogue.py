@@ -288,9 +288,9 @@ SCALE_OUT = (
     F(
         Phase.WARM,
         "start_prewarm",
-        "Lists what the snapshots hold, starts the prewarm engine on the host",
+        "Starts the engine that reads what the snapshots hold, or fills empty volumes with it",
         (*STEP, P.LIST_SNAPSHOT_BLOCKS, P.PUBLISH_RUN_FILES),
-        ("start_prewarm",),
+        ("start_prewarm", "start_fill"),
         memory_mib=512,
         timeout_seconds=180,
         steps=(S("StartPrewarm", Part.HYDRATION, BUILD),),

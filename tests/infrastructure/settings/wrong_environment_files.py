@@ -304,6 +304,7 @@ _LIFE = [
     _wrong("hot set that is not read first", "c.prewarm", {"method": "used", "serve_when": "hot"},
            "must be all with method used, which does not read the hot set first: take hot", "c.prewarm.serve_when"),
     _wrong("unknown prewarm", "c.prewarm.serve_when", "warm", "must be all or hot, got 'warm'"),
+    _wrong("direct fill by a word", "c.prewarm.direct_fill", "yes", "must be true or false"),
     _wrong("prewarm without a rate", "c.prewarm.background_rate_mib_per_s", 0, "must be at least 1, got 0"),
     _wrong("gate without lag", "c.gates.lag_seconds", 0, "must be at least 1, got 0"),
     _wrong("gate that lets all pass", "c.gates.lag_seconds", INFINITE, "must be a number that is not infinite"),
