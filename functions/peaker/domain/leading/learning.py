@@ -33,7 +33,7 @@ LEAST_STANDARD_ERRORS = 3.0
 LEAST_JUDGED_DAYS = 14
 MOST_FACTOR = 2.0
 LONGEST_LAG_SECONDS = 12 * 3600.0
-_SHORTEST_SEARCH_SECONDS = 3600.0
+_SHORTEST_SEARCH_SECONDS = 3 * 3600.0
 _LEAST_LEARNED_DAYS = 7
 _MOST_WEEKS = 6
 # By how much the loss of p50, and both of the last week, may be higher: calm weeks differ by so little either way.
@@ -79,7 +79,7 @@ class LearnedMetric:
 
 
 def longest_lag_steps(lead_seconds: float, step_seconds: int) -> int:
-    """How far a lag is looked for: two lead times, as far as replicas are kept; an hour at least, 12 at most."""
+    """How far a lag is looked for: two lead times, as far as replicas are kept; 3 hours at least, 12 at most."""
     longest = min(LONGEST_LAG_SECONDS, max(_SHORTEST_SEARCH_SECONDS, 2 * lead_seconds))
     return int(longest // step_seconds)
 
@@ -173,7 +173,7 @@ class _Rows:
         design /= scale
         penalty = np.diag([_STRENGTH, _STRENGTH, 0.1])
         shares = (np.linalg.solve(design.T @ design + penalty, design.T @ error[good]) / scale)[:2]
-        raised = signals[good] @ shares
+        raised = _raised(signals[good], shares)
         noise = 1.4826 * float(np.median(np.abs(raised)))
         choices = [_LEAST_MOVE, *(times * noise for times in _NOISES if times * noise > _LEAST_MOVE)]
         errors = [float(np.abs(error[good] - np.where(raised >= one, raised, 0.0)).sum()) for one in choices]
@@ -192,9 +192,16 @@ def _signals(above: Floats, origins: Ints, ahead: int | Ints, lag: int) -> Float
 
 
 def _moves(above: Floats, origins: Ints, ahead: Ints, lag: int, shares: Floats) -> Floats:
-    raised = (_signals(above, origins, ahead, lag) * shares[:, :2]).sum(axis=1)
+    raised = _raised(_signals(above, origins, ahead, lag), shares[:, :2])
     raised = np.where(np.isfinite(raised) & (raised >= shares[:, 2]), raised, 0.0)
     return np.minimum(raised, _MOST_MOVE)
+
+
+def _raised(signals: Floats, shares: Floats) -> Floats:
+    """What rises with the metric, less what the forecast knows of it already; a low metric raises nothing."""
+    parts = signals * shares
+    rising = np.where((signals[:, 0] > 0) & (parts[:, 0] > 0), parts[:, 0], 0.0)
+    return np.asarray(rising + np.minimum(parts[:, 1], 0.0), dtype=float)
 
 
 @dataclass(frozen=True)
