@@ -1,8 +1,8 @@
 """`python -m bench.forecast [--traces folder] [--part NAME ...]`: tables, and figures in build/bench/forecast.json.
 
 Parts: accuracy, operations, drawn (operations on drawn loads with a rhythm), repeating (events whose days are known),
-leading (metrics that rise before the load), generated (5,000 drawn cases and what they cost), cost. Each leaves what it found in build/bench/forecast/, so a run
-can be made in pieces: the figures are of all the parts that were ever run.
+leading (metrics that rise before the load), generated (5,000 drawn cases and what they cost), cost. Each leaves what it
+found in build/bench/forecast/, so a run can be made in pieces: the figures are of all the parts that were ever run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.forecast.accuracy import Accuracy, TwoDays, accuracy_of, drawn_accura
 from bench.forecast.bundle_size import bundle_figures
 from bench.forecast.cost import cost_figures
 from bench.forecast.figures import Figure
-from bench.forecast.leading import KINDS, SEEDS as LEADING_SEEDS, Leading, leading_figures, leading_of
+from bench.forecast.leading import LEADING_SEEDS, Leading, leading_figures, leading_of
 from bench.forecast.operations import LEAD_MINUTES, RULES, Operation, drawn_operation_of, operation_of
 from bench.forecast.repeating import EFFECTS, SEEDS, Repeating, repeating_figures, repeating_of
 from bench.forecast.summary import (
@@ -129,8 +129,8 @@ def repeating(console: Console, options: argparse.Namespace) -> None:
 def leading(console: Console, options: argparse.Namespace) -> None:
     """What a metric is worth that rises before the load does."""
     del options
-    tasks = [(seed, kind) for seed in LEADING_SEEDS for kind in KINDS]
-    _keep("leading", _spread(console, "leading metrics", leading_of, tasks))
+    found = _spread(console, "leading metrics", leading_of, LEADING_SEEDS)
+    _keep("leading", [row for rows in found for row in rows])
 
 
 def generated_part(console: Console, options: argparse.Namespace) -> None:

@@ -1,8 +1,8 @@
 """Drawn loads with bursts at random times: what a metric that shows them before is worth, and what useless ones cost.
 
-Each burst lasts two to five hours and comes at any time; the metric shows it 90 to 180 minutes before. Useless metrics are
-the load itself, noise, the bursts of another load, and a metric whose relation ends as the test begins. Two months are
-history, four weeks are replayed at a lead time of an hour.
+Each burst lasts two to five hours and comes at any time; the metric shows it 90 to 180 minutes before. Useless metrics
+are the load itself, noise, the bursts of another load, and a metric whose relation ends as the test begins. Two months
+are history, three weeks are replayed at a lead time of an hour.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Floats = NDArray[np.float64]
 STEP_SECONDS = 1800
 START_SECONDS = 1_767_225_600.0
 _DAY = 86_400 // STEP_SECONDS
-_TESTED_DAYS = 28
+_TESTED_DAYS = 21
 _LEAD_STEPS = 2
 _REPLICAS_AT_PEAK = 10
 KINDS = ("leads", "load", "noise", "other bursts", "ended")
-SEEDS = range(400, 403)
+LEADING_SEEDS = range(400, 403)
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,18 @@ def _bursts(random: np.random.Generator, count: int) -> Floats:
     return found
 
 
-def leading_of(task: tuple[int, str]) -> Leading:
-    """One row."""
-    series, metric = drawn(*task)
-    loss, short, hours = _replayed(series, (metric,))
-    return Leading(
-        *task,
-        *(value for pair in zip((loss, short, hours), _replayed(series, ()), strict=True) for value in pair),
-    )
+def leading_of(seed: int) -> list[Leading]:
+    """A row for each kind of metric beside one load."""
+    without = _replayed(drawn(seed, KINDS[0])[0], ())
+    rows = []
+    for kind in KINDS:
+        series, metric = drawn(seed, kind)
+        (loss, short, hours), (loss_without, short_without, hours_without) = (
+            _replayed(series, (metric,)),
+            without,
+        )
+        rows.append(Leading(seed, kind, loss, loss_without, short, short_without, hours, hours_without))
+    return rows
 
 
 def _replayed(series: LoadSeries, metrics: tuple[LeadingMetric, ...]) -> tuple[float, float, float]:
