@@ -104,7 +104,7 @@ def above_usual(values: Floats, load: LoadSeries, known_steps: int) -> Floats:
     if 3 * load.step_seconds <= _SMOOTHED_SECONDS:
         # One wild point is no rise.
         above = np.where(np.isfinite(above), trailing_median_of_three(above), np.nan)
-    return np.clip(above, -_FARTHEST, _FARTHEST)
+    return np.asarray(np.clip(above, -_FARTHEST, _FARTHEST), dtype=float)
 
 
 def _offset(seen: Floats) -> float:
