@@ -14,6 +14,7 @@ from rich.text import Text
 from peaker_backtest.capacity.advice import advice_on_capacity
 from peaker_backtest.errors import shown
 from peaker_backtest.event_advice import advice_on_events
+from peaker_backtest.leading.advice import advice_on_leading
 from peaker_backtest.report import BacktestReport
 from peaker_backtest.verdict import (
     SETTINGS_COLUMNS,
@@ -43,7 +44,8 @@ def print_report(console: Console, report: BacktestReport) -> None:
     rows = table_settings(report)
     if rows:
         console.print(_table("Settings: cost against shortage", SETTINGS_COLUMNS, rows))
-    for line in [*advice_on_settings(report), *advice_on_events(report), *advice_on_capacity(report)]:
+    known = [*advice_on_events(report), *advice_on_leading(report)]
+    for line in [*advice_on_settings(report), *known, *advice_on_capacity(report)]:
         _say(console, line)
     _say(console, "Assumed or given:")
     for line in assumptions(report):

@@ -13,6 +13,7 @@ from peaker.domain.replay.simulation import Event, Figures, Outcome, Scenario
 
 from peaker_backtest.capacity.advice import capacity_document
 from peaker_backtest.event_advice import advice_on_events
+from peaker_backtest.leading.advice import advice_on_leading
 from peaker_backtest.report import BacktestReport, days_of, iso_at
 from peaker_backtest.verdict import (
     above_static_peak,
@@ -52,6 +53,7 @@ def as_document(report: BacktestReport) -> dict[str, Any]:
         "above_static_peak": _above(report),
         "settings": _settings(report),
         "events": _events(report),
+        "leading": _leading(report),
         "capacity": capacity_document(report),
         "accuracy": [
             {
@@ -199,6 +201,22 @@ def _events(report: BacktestReport) -> dict[str, Any] | None:
         "compared_steps": gain.steps,
         "p95_coverage": gain.coverage95,
         "p95_coverage_without": gain.coverage95_without,
+        "p95_pinball_to_without": gain.pinball95_to_without,
+        "without": _figures(report, gain.without.compared),
+    }
+
+
+def _leading(report: BacktestReport) -> dict[str, Any] | None:
+    """What knowing the leading metrics came to; null where none were named."""
+    gain = report.leading
+    if gain is None:
+        return None
+    return {
+        "names": list(gain.names),
+        "learned": list(gain.learned),
+        "said": advice_on_leading(report),
+        "compared_steps": gain.steps,
+        "p50_pinball_to_without": gain.pinball50_to_without,
         "p95_pinball_to_without": gain.pinball95_to_without,
         "without": _figures(report, gain.without.compared),
     }

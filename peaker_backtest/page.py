@@ -18,6 +18,7 @@ from peaker_backtest.console import ACCURACY_COLUMNS, POLICY_COLUMNS, table_accu
 from peaker_backtest.document import course
 from peaker_backtest.errors import shown
 from peaker_backtest.event_advice import advice_on_events
+from peaker_backtest.leading.advice import advice_on_leading
 from peaker_backtest.report import BacktestReport, iso_at
 from peaker_backtest.verdict import (
     GLOSSARY,
@@ -53,7 +54,7 @@ def render_page(report: BacktestReport) -> str:
         "NOTES": "".join(f"<p>{html.escape(text)}</p>" for text in notes(report)),
         "POLICIES_TITLE": html.escape(policies),
         "POLICIES": _table(POLICY_COLUMNS, table_policies(report)),
-        "SETTINGS": _settings(report) + _events(report) + capacity_section(report),
+        "SETTINGS": _settings(report) + _known_beforehand(report) + capacity_section(report),
         "ASSUMPTIONS": "".join(f"<li>{html.escape(text)}</li>" for text in assumptions(report)),
         "ACCURACY": _table(ACCURACY_COLUMNS, table_accuracy(report)),
         "GLOSSARY": "".join(
@@ -82,10 +83,14 @@ def _settings(report: BacktestReport) -> str:
     )
 
 
-def _events(report: BacktestReport) -> str:
-    """What knowing the events came to, with its heading; nothing where none were named."""
-    said = "".join(f"<p>{html.escape(text)}</p>" for text in advice_on_events(report))
-    return f"<h2>Known events</h2>{said}" if said else ""
+def _known_beforehand(report: BacktestReport) -> str:
+    """What knowing events and leading metrics came to, with headings; nothing where none were named."""
+    parts = (("Known events", advice_on_events(report)), ("Leading metrics", advice_on_leading(report)))
+    return "".join(
+        f"<h2>{title}</h2>" + "".join(f"<p>{html.escape(text)}</p>" for text in said)
+        for title, said in parts
+        if said
+    )
 
 
 def _compared(report: BacktestReport) -> str:

@@ -38,6 +38,7 @@ from peaker_contract.load_settings import (
     CapacityReservationSettings,
     ForecastSettings,
     HoldSettings,
+    LeadingMetricSettings,
     LoadMetricSettings,
     ObservationSettings,
     ProposalSettings,
@@ -161,6 +162,11 @@ class ClusterBlock(Settings):
     )
     read_endpoint: ReadEndpoint = Field(description="Where readers find the replicas.")
     load_metric: LoadMetricSettings = Field(description="The load.")
+    leading_metrics: tuple[LeadingMetricSettings, ...] = Field(
+        default=(),
+        max_length=3,
+        description="Metrics that rise before the load does. Each is used where its past proves that it helps.",
+    )
     capacity_per_replica: Number = Field(
         gt=0,
         le=1e15,

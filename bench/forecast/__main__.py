@@ -1,8 +1,8 @@
 """`python -m bench.forecast [--traces folder] [--part NAME ...]`: tables, and figures in build/bench/forecast.json.
 
 Parts: accuracy, operations, drawn (operations on drawn loads with a rhythm), repeating (events whose days are known),
-generated (5,000 drawn cases and what they cost), cost. Each leaves what it found in build/bench/forecast/, so a run
-can be made in pieces: the figures are of all the parts that were ever run.
+leading (metrics that rise before the load), generated (5,000 drawn cases and what they cost), cost. Each leaves what it
+found in build/bench/forecast/, so a run can be made in pieces: the figures are of all the parts that were ever run.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from bench.forecast.accuracy import Accuracy, TwoDays, accuracy_of, drawn_accura
 from bench.forecast.bundle_size import bundle_figures
 from bench.forecast.cost import cost_figures
 from bench.forecast.figures import Figure
+from bench.forecast.leading import LEADING_SEEDS, Leading, leading_figures, leading_of
 from bench.forecast.operations import LEAD_MINUTES, RULES, Operation, drawn_operation_of, operation_of
 from bench.forecast.repeating import EFFECTS, SEEDS, Repeating, repeating_figures, repeating_of
 from bench.forecast.summary import (
@@ -125,6 +126,13 @@ def repeating(console: Console, options: argparse.Namespace) -> None:
     _keep("repeating", _spread(console, "repeating events", repeating_of, tasks))
 
 
+def leading(console: Console, options: argparse.Namespace) -> None:
+    """What a metric is worth that rises before the load does."""
+    del options
+    found = _spread(console, "leading metrics", leading_of, LEADING_SEEDS)
+    _keep("leading", [row for rows in found for row in rows])
+
+
 def generated_part(console: Console, options: argparse.Namespace) -> None:
     """What each drawn case costs; cases that were run before are kept."""
     first, end = options.cases
@@ -145,6 +153,7 @@ PARTS: dict[str, Callable[[Console, argparse.Namespace], None]] = {
     "operations": operations,
     "drawn": drawn,
     "repeating": repeating,
+    "leading": leading,
     "generated": generated_part,
     "cost": cost,
 }
@@ -162,6 +171,7 @@ def summary(console: Console, traces: Path) -> dict[str, Figure]:
         **accuracy_figures(bands, _kept("drawn_accuracy", Accuracy), ahead),
         **operation_figures(rows, more),
         **repeating_figures(_kept("repeating", Repeating)),
+        **leading_figures(_kept("leading", Leading)),
         **generated_figures(_kept("generated", generated.Price)),
         **(json.loads(path.read_text("utf-8")) if path.exists() else {}),
     }

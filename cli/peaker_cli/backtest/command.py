@@ -17,6 +17,7 @@ from peaker_backtest.console import print_report, progress
 from peaker_backtest.document import as_document, document_text
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.event_gain import parse_events
+from peaker_backtest.leading.metric_input import check_number
 from peaker_backtest.load_input import Choices
 from peaker_backtest.page import render_page
 from peaker_backtest.report import BacktestReport, run_backtest
@@ -29,6 +30,7 @@ from peaker_backtest.scenario import (
     make_scenario,
 )
 from peaker_backtest.times_in_text import time_zone as time_zone_of
+from peaker_cli.backtest.leading_series import leading_metrics
 from peaker_cli.backtest.live_load import (
     MOST_HISTORY_DAYS,
     MetricOptions,
@@ -175,6 +177,13 @@ def backtest_command(
             show_default="the cluster's",
         ),
     ] = None,
+    leading: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="File of a metric that rises before the load does; once for each.",
+            show_default="the cluster's",
+        ),
+    ] = None,
     time_column: Annotated[
         str | None, typer.Option(help="Column with the time: its name, or its number from 1.")
     ] = None,
@@ -222,10 +231,12 @@ def backtest_command(
         # What is wrong with the options is said before anything is read.
         events = parse_events(event or (), time_zone_of(time_zone or "UTC"))
         check_options(replay_options(asked, None, days, builds_at_once, events))
+        check_number(len(leading or ()))
         limit = check_service(service, source)
         _check_source(source, live, choices, service)
         loaded = _load(source, live, deployment, choices, messages)
-        options = replay_options(asked, loaded.deployed, days, builds_at_once, events)
+        metrics = leading_metrics(leading or (), loaded, choices)
+        options = replay_options(asked, loaded.deployed, days, builds_at_once, events, metrics)
         found = None
         if limit is not None:
             found = find_capacity(service, limit, loaded, choices, options.capacity_per_replica)
@@ -253,10 +264,11 @@ def _report(
 ) -> BacktestReport:
     load = loaded.load
     scenario = make_scenario(load.series(), options)
-    replays = 2 if scenario.events else 1
+    replays = 1 + bool(scenario.events) + bool(scenario.leading)
+    beside = tuple(line for metric in options.leading for line in metric.read)
     with progress(messages, replays * len(scenario.decision_steps())) as tick:
         return run_backtest(
-            loaded.name, (*load.read, *measured), load.unit, scenario, options, tick, capacity
+            loaded.name, (*load.read, *beside, *measured), load.unit, scenario, options, tick, capacity
         )
 
 

@@ -9,6 +9,7 @@ from peaker.domain.planning.scaling_policy import served_quantile
 from peaker.domain.reading import Known, Unknown
 
 from peaker_backtest.event_gain import known
+from peaker_backtest.leading.metric_input import PastMetric
 from peaker_backtest.scenario import Options
 from peaker_cli.backtest.live_load import Deployed
 
@@ -19,6 +20,7 @@ def replay_options(
     days: int,
     builds_at_once: int,
     events: tuple[RepeatingEvent, ...],
+    leading: tuple[PastMetric, ...] = (),
 ) -> Options:
     """An option that was given wins over the cluster's settings, and these over the defaults."""
     configured: dict[str, float | None] = {}
@@ -60,4 +62,6 @@ def replay_options(
             named[name] = named.pop(option)
     if settings is not None and not events:
         events = tuple(known(one) for one in settings.repeating_events)
-    return Options(**named, days=days, builds_at_once=builds_at_once, events=events, given_by=basis)
+    return Options(
+        **named, days=days, builds_at_once=builds_at_once, events=events, leading=leading, given_by=basis
+    )
