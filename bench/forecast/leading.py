@@ -15,7 +15,7 @@ from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.record import pinball
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS
 from peaker.domain.leading import LeadingMetric, rolling_with_leading
-from peaker_backtest.replay.simulation import Scenario, simulate_forecasts
+from peaker.domain.replay.simulation import Scenario, simulate_forecasts
 
 from bench.forecast.figures import Figure, figure, stated
 

@@ -107,7 +107,7 @@ def _made(ports: ForecastPorts, settings: ClusterSettings, kept: KeptProposal) -
     scenario = scenario_of(settings, series, measured, repeating_events(settings))
     if isinstance(scenario, Unknown):
         return unknown_proposal(kept, settings, scenario.why, now)
-    why = why_no_forecast(forecast_ahead(series, scenario.lead_time(), settings))
+    why = why_no_forecast(forecast_ahead(series, (), scenario.lead_time(), settings))
     if why is not None:
         return unknown_proposal(kept, settings, why, now)
     found = replayed(scenario, settings.proposals.accepted_short_minutes, price.value)
