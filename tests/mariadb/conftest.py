@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -81,15 +81,15 @@ class MariaDbCluster:
 
     def run(self, workflow: str) -> dict[str, Any]:
         """Start a workflow by hand and wait for its end; the run's receipt, its steps by name."""
-        ended = self.start_and_wait(workflow)
+        ended = self.start_and_wait(workflow, {})
         assert ended.status == "SUCCEEDED", ended
         assert not ended.is_refused, ended.output
         receipt = self.control.receipt(str(self.control.runs(CLUSTER, 1)[0]["run_id"]))
         return {**receipt, "steps": {step["step"]: step for step in receipt["steps"]}}
 
-    def start_and_wait(self, workflow: str) -> Execution:
-        """Start a workflow by hand; how it ended."""
-        arn = self.control.start(workflow, {"cluster": CLUSTER})
+    def start_and_wait(self, workflow: str, request: Mapping[str, str]) -> Execution:
+        """Start a workflow by hand with more than the cluster's name; how it ended."""
+        arn = self.control.start(workflow, {"cluster": CLUSTER, **request})
         return self.control.wait(arn, LIMIT_SECONDS, lambda _: None, poll_seconds=0.5)
 
     def replicas(self) -> set[str]:

@@ -111,9 +111,9 @@ def test_it_comes_back_where_it_stood_without_a_prewarm(mariadb: MariaDbCluster,
 
 
 def test_it_is_retired(mariadb: MariaDbCluster, replica: str) -> None:
-    """Parked again, and then for good: by the next run that is asked for, or by a scheduled one before it."""
+    """Parked again, and then for good: by a run that names it, or by a scheduled one that finds it expired before."""
     mariadb.run("scale_in")
-    mariadb.start_and_wait("scale_in")
+    mariadb.start_and_wait("scale_in", {"replica": replica})
     assert mariadb.replicas() == {mariadb.cluster.base_replica_id}
     assert mariadb.servers_that_answer() == {"2"}
     ec2 = mariadb.control.client("ec2")
