@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOGS = ROOT / "build" / "test"
-AT_ONCE = 6
+AT_ONCE = 5
 TAIL_LINES = 400
 PLAIN_PATH = LOGS / "plain-tools"
 # `unshare` is how root becomes a plain user here.
@@ -85,12 +85,14 @@ class Part:
     """Commands in a row, which ends at the first that fails; it begins when the part `after` has passed.
 
     With `plain` it runs as on a plain user's machine: without root, and without what `scripts/setup local` installs.
+    With `own_mounts` no other part's mount namespace begins with copies of what it mounts, which would hold its devices.
     """
 
     name: str
     commands: tuple[tuple[str, ...], ...]
     after: str | None = None
     plain: bool = False
+    own_mounts: bool = False
 
 
 def pytest(*arguments: str) -> tuple[str, ...]:
@@ -108,7 +110,7 @@ NAMED = (
     Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
     Part("workflows", (pytest("tests/statemachines", "--ignore", PARKING, "--ignore", FAULTS),)),
     Part("commands", (pytest("tests/cli", "tests/typed"),)),
-    Part("host", (pytest("tests/host"),)),
+    Part("host", (pytest("tests/host"),), own_mounts=True),
     Part(
         "local-cloud",
         (pytest(*(f"{LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE), "tests/deployed", "tests/contract"),),
@@ -166,6 +168,11 @@ def without_root() -> tuple[str, ...]:
     return ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
 
 
+def with_own_mounts() -> tuple[str, ...]:
+    """What a command begins with so that what it mounts is seen by it alone, and goes with its last process."""
+    return ("unshare", "--mount", "--propagation", "private", "--") if os.geteuid() == 0 else ()
+
+
 def link_plain_tools() -> None:
     """A PATH with what every Linux and macOS has, and nothing else."""
     PLAIN_PATH.mkdir()
@@ -177,7 +184,7 @@ def link_plain_tools() -> None:
 def run(part: Part, at_work: set[subprocess.Popen[bytes]]) -> Ended:
     """Run its commands until one fails. Its processes are in `at_work` while they run."""
     began, used, well = time.monotonic(), 0.0, True
-    before = without_root() if part.plain else ()
+    before = without_root() if part.plain else with_own_mounts() if part.own_mounts else ()
     environment = {**os.environ, "PATH": str(PLAIN_PATH)} if part.plain else None
     with (LOGS / f"{part.name}.log").open("wb") as log:
         for command in part.commands:
