@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from peaker_backtest.errors import shown
-from peaker_backtest.event_gain import shown_whole
+from peaker_backtest.errors import shown, shown_whole
 from peaker_backtest.report import BacktestReport
 from peaker_backtest.verdict import weighted
 
@@ -24,13 +23,14 @@ def advice_on_events(report: BacktestReport) -> list[str]:
         f"Known events ({names}): {'they help, name them' if helps else 'they do not help here, leave them out'} "
         f"(repeating_events of the cluster). Within them p95 covered {gain.coverage95:.0%} of the loads, without them "
         f"{gain.coverage95_without:.0%}.",
-        f"With them {_course(report, ours.replica_hours, ours.short_minutes, mine)}; without them "
-        f"{_course(report, theirs.replica_hours, theirs.short_minutes, other)}.",
+        f"With them {course_of(report, ours.replica_hours, ours.short_minutes, mine)}; without them "
+        f"{course_of(report, theirs.replica_hours, theirs.short_minutes, other)}.",
         *lines,
     ]
 
 
-def _course(report: BacktestReport, hours: float, short_minutes: float, weighted: float) -> str:
+def course_of(report: BacktestReport, hours: float, short_minutes: float, weighted: float) -> str:
+    """What a replay came to, in words."""
     dollars = report.dollars(hours)
     cost = "" if dollars is None else f" (${dollars:,.2f})"
     return f"{hours:,.0f} replica-hours{cost}, short {short_minutes:,.0f} min, weighted {weighted:,.0f}"

@@ -18,6 +18,7 @@ from peaker_backtest.console import ACCURACY_COLUMNS, POLICY_COLUMNS, table_accu
 from peaker_backtest.document import course
 from peaker_backtest.errors import shown
 from peaker_backtest.event_advice import advice_on_events
+from peaker_backtest.holidays.advice import advice_on_holidays, lines_for_settings
 from peaker_backtest.report import BacktestReport, iso_at
 from peaker_backtest.verdict import (
     GLOSSARY,
@@ -83,9 +84,13 @@ def _settings(report: BacktestReport) -> str:
 
 
 def _events(report: BacktestReport) -> str:
-    """What knowing the events came to, with its heading; nothing where none were named."""
+    """What knowing events and holidays came to, with headings; nothing where none were named."""
     said = "".join(f"<p>{html.escape(text)}</p>" for text in advice_on_events(report))
-    return f"<h2>Known events</h2>{said}" if said else ""
+    known = f"<h2>Known events</h2>{said}" if said else ""
+    days = "".join(f"<p>{html.escape(text)}</p>" for text in advice_on_holidays(report))
+    lines = lines_for_settings(report)
+    days += f"<pre>{html.escape(lines)}</pre>" if lines else ""
+    return known + (f"<h2>Public holidays</h2>{days}" if days else "")
 
 
 def _compared(report: BacktestReport) -> str:
@@ -184,7 +189,8 @@ def _course(report: BacktestReport) -> dict[str, Any]:
 def _known(report: BacktestReport) -> list[list[int]]:
     """(first step, end) within the chart of each day of the events that were named."""
     scenario = report.scenario
-    days = [day for event in scenario.events for day in event.steps(scenario.series)]
+    holidays = [] if scenario.holidays is None else [one.event() for one in scenario.holidays.holidays]
+    days = [day for event in (*scenario.events, *holidays) for day in event.steps(scenario.series)]
     count = scenario.last - scenario.first
     return [
         [max(0, first - scenario.first), min(count, end - scenario.first)]
