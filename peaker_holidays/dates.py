@@ -85,7 +85,8 @@ def _calendar(place: Place, years: Iterable[int]) -> HolidayBase:
     from holidays import country_holidays, list_supported_countries
 
     countries = list_supported_countries()
-    if place.country not in countries:
+    # The library takes names and three letters as well; the settings have the two.
+    if len(place.country) != 2 or place.country not in countries:
         raise UnknownPlace("country", _unknown_country(place.country, sorted(countries)))
     parts = countries[place.country]
     if place.subdivision is not None and place.subdivision not in parts:

@@ -65,7 +65,7 @@ def test_the_coming_holiday_is_forecast_like_a_sunday_and_named() -> None:
     expected = [aware.highest(0.5, (24.5 + at) * 3600.0, (24.5 + at) * 3600.0) for at in range(DAY)]
     assert np.mean(expected) == pytest.approx(0.72 * usual.mean(), rel=0.05)
     (event,) = aware.events
-    assert event.text.startswith("with Holiday 61 as on 2 earlier public holidays (as far as x0.7")
+    assert event.text == "with Holiday 61 as on 2 earlier public holidays (as far as x0.69)"
     assert [one for one in aware.reasons if "public holidays: 2 earlier" in one] == [aware.reasons[-1]]
 
 
