@@ -6,7 +6,9 @@ import json
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk.assertions import Template
 from peaker.usecases.forecast.load_ahead import holiday_calendar
 
 from environments.public_holidays import PublicHolidays, deployed_holidays
@@ -14,6 +16,8 @@ from environments.settings import Environment
 from peaker_contract.cluster import ClusterSettings, deployed_document
 from peaker_contract.load_settings import DeployedPublicHolidays
 from peaker_holidays import Place, public_holidays, weekday_of_rest
+from stacks.cluster_stack import ClusterStack
+from stacks.naming import Names
 from tests.infrastructure.settings.test_environment_files import changed, shop
 
 ARNS = {
@@ -54,6 +58,21 @@ def test_the_functions_get_local_weekdays_and_moments() -> None:
     assert calendar.known_until_seconds == datetime(2029, 1, 1, tzinfo=UTC).timestamp()
     starts = [one.start_seconds for one in calendar.holidays]
     assert starts == sorted(starts)
+
+
+def test_a_cluster_s_stack_writes_the_days_of_the_year_of_its_synth() -> None:
+    environment = Environment.parse(changed(shop(), {"c.public_holidays": BAVARIA}), "shop.yaml")
+    app = cdk.App()
+    place = cdk.Environment(account=environment.account, region=environment.region)
+    for cluster in environment.clusters:
+        ClusterStack(app, cluster.name, names=Names(environment), cluster=cluster, year=2027, env=place)
+    template = Template.from_stack(app.node.find_child(environment.clusters[0].name))
+    written = json.dumps(template.find_resources("AWS::SSM::Parameter"))
+    assert "2029-12-25+01:00" in written
+    assert "2026-12-25+01:00" in written
+    assert "2025-12-25" not in written
+    other = Template.from_stack(app.node.find_child(environment.clusters[1].name))
+    assert "public_holidays" not in json.dumps(other.find_resources("AWS::SSM::Parameter"))
 
 
 @pytest.mark.parametrize(("year", "same"), [(2026, True), (2027, False)])
