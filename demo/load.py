@@ -20,21 +20,13 @@ from lab.endpoint import Endpoint
 
 @dataclass(frozen=True)
 class Burst:
-    """One sysbench run: what was asked, what was answered."""
+    """One sysbench run: what was answered. `real_seconds` are of sysbench's own clock."""
 
-    started_at: datetime
     finished_at: datetime
-    asked_queries_per_s: float
     queries: int
     failed: int
-    latency_p99_ms: float | None
     real_seconds: float
     error: str | None
-
-    @property
-    def queries_per_s(self) -> float:
-        """Answered queries per second of the sysbench run's own clock."""
-        return self.queries / self.real_seconds if self.real_seconds else 0.0
 
 
 _FIELDS = {
@@ -42,7 +34,6 @@ _FIELDS = {
     "ignored": r"ignored errors:\s+(\d+)",
     "reconnects": r"reconnects:\s+(\d+)",
     "seconds": r"total time:\s+([\d.]+)s",
-    "p99": r"99th percentile:\s+([\d.]+)",
 }
 
 
@@ -84,7 +75,6 @@ class ReadLoad(threading.Thread):
 
     def _burst(self) -> Burst:
         asked = self._trace.at(self._now())
-        started_at = self._now()
         command = self._endpoint.sysbench(self._test, self._threads, self._burst_seconds, asked)
         self._process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self._environment
@@ -95,10 +85,10 @@ class ReadLoad(threading.Thread):
         failed = int(figures.get("ignored", 0) + figures.get("reconnects", 0))
         if self._process.returncode != 0:
             failed += max(1, len(fatal))
+        seconds = figures.get("seconds", self._burst_seconds)
         return Burst(
-            started_at, self._now(), asked, int(figures.get("queries", 0)), failed, figures.get("p99"),
-            figures.get("seconds", self._burst_seconds), fatal[0] if fatal else None,
-        )  # fmt: skip
+            self._now(), int(figures.get("queries", 0)), failed, seconds, fatal[0] if fatal else None
+        )
 
 
 def totals(bursts: Sequence[Burst]) -> tuple[int, int]:

@@ -18,13 +18,11 @@ WORKFLOWS = ("scale_out", "add_replica", "scale_in", "remove_replica")
 
 @dataclass(frozen=True)
 class Sample:
-    """One look at the cluster: cloud time, demand, answers, and replicas that the endpoint sends reads to."""
+    """One look at the cluster: cloud time, demand, and replicas that the endpoint sends reads to."""
 
     at: datetime
     asked_queries_per_s: float
-    answered_queries_per_s: float | None
     serving_replicas: int
-    registered_replicas: int
 
 
 @dataclass
@@ -89,9 +87,7 @@ class Observer(threading.Thread):
         now = self._now()
         health = self._clients["elbv2"].describe_target_health(TargetGroupArn=self._target_group_arn)
         states = [d["TargetHealth"]["State"] for d in health["TargetHealthDescriptions"]]
-        bursts = self._load.bursts
-        answered = bursts[-1].queries_per_s if bursts else None
-        self.samples.append(Sample(now, self._demand_at(now), answered, states.count("healthy"), len(states)))
+        self.samples.append(Sample(now, self._demand_at(now), states.count("healthy")))
         self._publish_demand(now)
         for workflow in WORKFLOWS:
             self._follow(workflow)

@@ -48,6 +48,7 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
     },
     "assemble_storage": {"members": [{"name": "data"}, {"name": "log"}], "bytes": 6 * 1024**3},
     "start_prewarm": {"pid": 4711, "already_running": False},
+    "start_fill": {"pid": 4712, "already_running": False},
     "report_prewarm": {
         "state": "done",
         "blocks_done": 6144,
@@ -108,6 +109,12 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+# What assemble_storage says of a volume whose filesystem is not there yet.
+NOT_WHOLE: Mapping[str, Any] = {
+    "ok": False,
+    "error": "UnreadableFilesystem",
+    "message": "data: a volume that is being filled has no filesystem yet",
+}
 # What the shell of a document says where the host package was never installed.
 NO_PACKAGE = RunResult(
     2,
@@ -174,6 +181,9 @@ class SimulatedAnswers:
         self._clock = clock
         self._pace = pace or Pace()
         self._prewarms: dict[tuple[str, str], float] = {}
+        # Engines that fill volumes, and those that were seen to have ended.
+        self._fills: set[tuple[str, str]] = set()
+        self._filled: set[tuple[str, str]] = set()
         self._replicating: dict[str, float] = {}
         self._databases: set[str] = set()
         self._bare = bare
@@ -228,8 +238,10 @@ class SimulatedAnswers:
                 self._databases.discard(instance_id)
             if document == "verify_storage":
                 return Answer({**HEALTHY[document], "mounted": instance_id in self._databases})
-            if document == "start_prewarm":
-                return self._start_prewarm(instance_id, run_id)
+            if document in ("start_prewarm", "start_fill"):
+                return self._start_engine(document, instance_id, run_id)
+            if document == "assemble_storage" and (instance_id, run_id) in self._fills - self._filled:
+                return Answer(NOT_WHOLE)
             if document == "report_prewarm":
                 return self._report_prewarm(instance_id, run_id)
             if document == "start_replication":
@@ -259,16 +271,23 @@ class SimulatedAnswers:
         self._responders.add(instance_id)
         return Answer({"changed": False, "steps": there} if prepared else first)
 
-    def _start_prewarm(self, instance_id: str, run_id: str) -> Answer:
+    def _start_engine(self, document: str, instance_id: str, run_id: str) -> Answer:
         running = (instance_id, run_id) in self._prewarms
         self._prewarms.setdefault((instance_id, run_id), self._clock.epoch())
-        return Answer({**HEALTHY["start_prewarm"], "already_running": running})
+        if document == "start_fill":
+            self._fills.add((instance_id, run_id))
+        return Answer({**HEALTHY[document], "already_running": running})
 
     def _report_prewarm(self, instance_id: str, run_id: str) -> Answer:
         started = self._prewarms.get((instance_id, run_id))
         if started is None:
             return Answer({"state": "dead", "message": "no engine was started for this run"})
-        return Answer(prewarm_report(self._pace, self._clock.epoch() - started))
+        report = prewarm_report(self._pace, self._clock.epoch() - started)
+        if (instance_id, run_id) not in self._fills:
+            return Answer(report)
+        if report["state"] == "done":
+            self._filled.add((instance_id, run_id))
+        return Answer(filled(report))
 
     def _wait_for_catch_up(self, instance_id: str) -> Answer:
         lag = self._lag_seconds(instance_id)
@@ -311,6 +330,15 @@ def prewarm_report(pace: Pace, elapsed_seconds: float) -> dict[str, Any]:
             ]
             for at in moments
         ],
+    }
+
+
+def filled(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a fill: nothing is of use before all is there."""
+    return {
+        **report,
+        "hot_warm_seconds": report["elapsed_seconds"] if report["state"] == "done" else None,
+        "hot_eta_seconds": report["eta_seconds"],
     }
 
 

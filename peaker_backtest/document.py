@@ -9,12 +9,13 @@ from dataclasses import asdict
 from typing import Any
 
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS, Answer, days_needed, short_weight
+from peaker.domain.replay.simulation import Event, Figures, Outcome, Scenario
 
 from peaker_backtest.capacity.advice import capacity_document
 from peaker_backtest.event_advice import advice_on_events
 from peaker_backtest.event_gain import EventGain
 from peaker_backtest.holidays.advice import advice_on_holidays, lines_for_settings
-from peaker_backtest.replay.simulation import Event, Figures, Outcome, Scenario
+from peaker_backtest.leading.advice import advice_on_leading
 from peaker_backtest.report import BacktestReport, days_of, iso_at
 from peaker_backtest.verdict import (
     above_static_peak,
@@ -55,6 +56,7 @@ def as_document(report: BacktestReport) -> dict[str, Any]:
         "settings": _settings(report),
         "events": _events(report, report.events, advice_on_events(report)),
         "holidays": _holidays(report),
+        "leading": _leading(report),
         "capacity": capacity_document(report),
         "accuracy": [
             {
@@ -212,6 +214,22 @@ def _holidays(report: BacktestReport) -> dict[str, Any] | None:
     if known is None or of is None:
         return None
     return {"place": str(of.place), **known, "settings": lines_for_settings(report) or None}
+
+
+def _leading(report: BacktestReport) -> dict[str, Any] | None:
+    """What knowing the leading metrics came to; null where none were named."""
+    gain = report.leading
+    if gain is None:
+        return None
+    return {
+        "names": list(gain.names),
+        "learned": list(gain.learned),
+        "said": advice_on_leading(report),
+        "compared_steps": gain.steps,
+        "p50_pinball_to_without": gain.pinball50_to_without,
+        "p95_pinball_to_without": gain.pinball95_to_without,
+        "without": _figures(report, gain.without.compared),
+    }
 
 
 def _event(scenario: Scenario, event: Event) -> dict[str, Any]:

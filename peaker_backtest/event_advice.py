@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from peaker.domain.replay.simulation import Figures
+
 from peaker_backtest.errors import shown, shown_whole
 from peaker_backtest.report import BacktestReport
 from peaker_backtest.verdict import weighted
@@ -23,14 +25,14 @@ def advice_on_events(report: BacktestReport) -> list[str]:
         f"Known events ({names}): {'they help, name them' if helps else 'they do not help here, leave them out'} "
         f"(repeating_events of the cluster). Within them p95 covered {gain.coverage95:.0%} of the loads, without them "
         f"{gain.coverage95_without:.0%}.",
-        f"With them {course_of(report, ours.replica_hours, ours.short_minutes, mine)}; without them "
-        f"{course_of(report, theirs.replica_hours, theirs.short_minutes, other)}.",
+        f"With them {course_text(report, ours, mine)}; without them {course_text(report, theirs, other)}.",
         *lines,
     ]
 
 
-def course_of(report: BacktestReport, hours: float, short_minutes: float, weighted: float) -> str:
-    """What a replay came to, in words."""
-    dollars = report.dollars(hours)
+def course_text(report: BacktestReport, figures: Figures, weighted: float) -> str:
+    """What a replay came to: hours, dollars where the price is known, shortage, and both weighted."""
+    dollars = report.dollars(figures.replica_hours)
     cost = "" if dollars is None else f" (${dollars:,.2f})"
-    return f"{hours:,.0f} replica-hours{cost}, short {short_minutes:,.0f} min, weighted {weighted:,.0f}"
+    short = f"short {figures.short_minutes:,.0f} min"
+    return f"{figures.replica_hours:,.0f} replica-hours{cost}, {short}, weighted {weighted:,.0f}"

@@ -19,6 +19,7 @@ from peaker_backtest.document import course
 from peaker_backtest.errors import shown
 from peaker_backtest.event_advice import advice_on_events
 from peaker_backtest.holidays.advice import advice_on_holidays, lines_for_settings
+from peaker_backtest.leading.advice import advice_on_leading
 from peaker_backtest.report import BacktestReport, iso_at
 from peaker_backtest.verdict import (
     GLOSSARY,
@@ -54,7 +55,7 @@ def render_page(report: BacktestReport) -> str:
         "NOTES": "".join(f"<p>{html.escape(text)}</p>" for text in notes(report)),
         "POLICIES_TITLE": html.escape(policies),
         "POLICIES": _table(POLICY_COLUMNS, table_policies(report)),
-        "SETTINGS": _settings(report) + _events(report) + capacity_section(report),
+        "SETTINGS": _settings(report) + _known_beforehand(report) + capacity_section(report),
         "ASSUMPTIONS": "".join(f"<li>{html.escape(text)}</li>" for text in assumptions(report)),
         "ACCURACY": _table(ACCURACY_COLUMNS, table_accuracy(report)),
         "GLOSSARY": "".join(
@@ -83,14 +84,19 @@ def _settings(report: BacktestReport) -> str:
     )
 
 
-def _events(report: BacktestReport) -> str:
-    """What knowing events and holidays came to, with headings; nothing where none were named."""
-    said = "".join(f"<p>{html.escape(text)}</p>" for text in advice_on_events(report))
-    known = f"<h2>Known events</h2>{said}" if said else ""
-    days = "".join(f"<p>{html.escape(text)}</p>" for text in advice_on_holidays(report))
-    lines = lines_for_settings(report)
-    days += f"<pre>{html.escape(lines)}</pre>" if lines else ""
-    return known + (f"<h2>Public holidays</h2>{days}" if days else "")
+def _known_beforehand(report: BacktestReport) -> str:
+    """What knowing events, holidays and leading metrics came to, with headings; nothing where none were named."""
+    parts = (
+        ("Known events", advice_on_events(report), ""),
+        ("Public holidays", advice_on_holidays(report), lines_for_settings(report)),
+        ("Leading metrics", advice_on_leading(report), ""),
+    )
+    return "".join(_said(title, said, lines) for title, said, lines in parts if said)
+
+
+def _said(title: str, said: Sequence[str], lines_for_settings: str) -> str:
+    pre = f"<pre>{html.escape(lines_for_settings)}</pre>" if lines_for_settings else ""
+    return f"<h2>{title}</h2>" + "".join(f"<p>{html.escape(text)}</p>" for text in said) + pre
 
 
 def _compared(report: BacktestReport) -> str:

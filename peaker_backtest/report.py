@@ -11,20 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.record import pinball
-from peaker.domain.known_events import EVENT_REASON, HOLIDAYS, rolling_with_events
+from peaker.domain.known_events import EVENT_REASON, HOLIDAYS
+from peaker.domain.leading import LEADING_REASON, rolling_with_leading
 from peaker.domain.planning.worth import Course, Worth, judge_worth, short_weight
-
-from peaker_backtest.capacity.effect import CapacityEffect, CapacityFinding, effect_of, with_proposed
-from peaker_backtest.event_gain import EventGain, Seen, event_gain
-from peaker_backtest.replay.rivals import simulate_aws_predictive, simulate_reactive, simulate_static_peak
-from peaker_backtest.replay.simulation import (
+from peaker.domain.replay.simulation import (
     Outcome,
     Scenario,
     oracle_forecasts,
     simulate_forecasts,
     simulate_policies,
 )
-from peaker_backtest.replay.trials import Trials, judged, other_choices, policy_of, reach_seconds, remembered
+from peaker.domain.replay.trials import Trials, judged, other_choices, policy_of, reach_seconds, remembered
+
+from peaker_backtest.capacity.effect import CapacityEffect, CapacityFinding, effect_of, with_proposed
+from peaker_backtest.event_gain import EventGain, Seen, event_gain
+from peaker_backtest.leading.gain import Foretold, LeadingGain, leading_gain
+from peaker_backtest.replay.rivals import simulate_aws_predictive, simulate_reactive, simulate_static_peak
 from peaker_backtest.scenario import Options
 
 Floats = NDArray[np.float64]
@@ -72,6 +74,7 @@ class BacktestReport:
     warnings: tuple[str, ...]
     events: EventGain | None = None
     holidays: EventGain | None = None
+    leading: LeadingGain | None = None
     capacity: CapacityFinding | None = None
 
     @property
@@ -105,8 +108,9 @@ class _Tap:
     scored: dict[int, list[tuple[float, float, float, float]]] = field(default_factory=dict)
     standings: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    # What the newest forecast said of known events.
+    # What the newest forecast said of known events, and of leading metrics.
     said: list[str] = field(default_factory=list)
+    said_of_leading: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         count = self.scenario.last - self.scenario.first
@@ -125,7 +129,8 @@ class _Tap:
     def _note(self, step: int, forecast: Forecast) -> None:
         if step + 1 >= self.scenario.compared_from:
             self.standings[forecast.standing] = self.standings.get(forecast.standing, 0) + 1
-        self.said = [reason for reason in forecast.reasons if reason.startswith(EVENT_REASON)] or self.said
+        self.said = _beginning(forecast, EVENT_REASON) or self.said
+        self.said_of_leading = _beginning(forecast, LEADING_REASON) or self.said_of_leading
         for reason in forecast.reasons:
             if "utilisation" in reason and reason not in self.warnings:
                 self.warnings.append(reason)
@@ -147,6 +152,10 @@ class _Tap:
             if target < scenario.last and ahead <= len(p50):
                 row = (float(target), p50[ahead - 1], p90[ahead - 1], p95[ahead - 1])
                 self.scored.setdefault(minutes, []).append(row)
+
+
+def _beginning(forecast: Forecast, words: str) -> list[str]:
+    return [reason for reason in forecast.reasons if reason.startswith(words)]
 
 
 def run_backtest(
@@ -204,42 +213,53 @@ def run_backtest(
         warnings=tuple(tap.warnings),
         events=_without_events(scenario, reach, peaker, tap) if scenario.events else None,
         holidays=_without_holidays(scenario, reach, peaker, tap) if scenario.holidays else None,
+        leading=_without_leading(scenario, reach, tap) if scenario.leading else None,
         capacity=None if capacity is None else replace(capacity, effect=effect),
     )
 
 
 def _rolling(scenario: Scenario, reach: float) -> Iterator[tuple[int, tuple[Forecast, ...]]]:
-    """The forecasts that Peaker would have had, with what it would have known of events by then."""
+    """The forecasts that Peaker would have had, with what it would have known beforehand by then."""
     steps, day = list(scenario.decision_steps()), scenario.series.steps_per_day
-    return rolling_with_events(
-        scenario.series, scenario.events, steps, [scenario.lead_seconds], day, reach, scenario.holidays
+    ahead = ([scenario.lead_seconds], day, reach)
+    return rolling_with_leading(
+        scenario.series, scenario.events, scenario.leading, steps, *ahead, holidays=scenario.holidays
     )
 
 
 def _without_events(scenario: Scenario, reach: float, peaker: Outcome, tap: _Tap) -> EventGain:
     """What knowing the events came to: the same replay once more, without them."""
-    unaware = _replayed(replace(scenario, events=()), reach, "Peaker without events", tap.tick)
-    return event_gain(
-        scenario, scenario.events, Seen(peaker, tap.lead_p95, tap.said_of(holidays=False)), unaware
-    )
+    outcome, other = _replayed(replace(scenario, events=()), reach, "Peaker without events", tap.tick)
+    aware = Seen(peaker, tap.lead_p95, tap.said_of(holidays=False))
+    return event_gain(scenario, scenario.events, aware, Seen(outcome, other.lead_p95))
 
 
 def _without_holidays(scenario: Scenario, reach: float, peaker: Outcome, tap: _Tap) -> EventGain:
     """What knowing the public holidays came to, in the same way; a day of rest is none."""
-    unaware = _replayed(replace(scenario, holidays=None), reach, "Peaker without holidays", tap.tick)
+    outcome, other = _replayed(replace(scenario, holidays=None), reach, "Peaker without holidays", tap.tick)
     calendar = scenario.holidays
     days = (
         [one.event() for one in calendar.holidays if one.weekday != calendar.day_of_rest] if calendar else []
     )
-    return event_gain(scenario, days, Seen(peaker, tap.lead_p95, tap.said_of(holidays=True)), unaware)
+    aware = Seen(peaker, tap.lead_p95, tap.said_of(holidays=True))
+    return event_gain(scenario, days, aware, Seen(outcome, other.lead_p95))
 
 
-def _replayed(scenario: Scenario, reach: float, name: str, tick: Callable[[], None]) -> Seen:
-    tap = _Tap(scenario, tick)
-    (outcome,) = simulate_policies(
-        scenario, tap.listen(_rolling(scenario, reach)), [(name, scenario.policy())]
+def _without_leading(scenario: Scenario, reach: float, tap: _Tap) -> LeadingGain:
+    """What the leading metrics came to: the same replay once more, without them."""
+    outcome, other = _replayed(
+        replace(scenario, leading=()), reach, "Peaker without leading metrics", tap.tick
     )
-    return Seen(outcome, tap.lead_p95)
+    ours, theirs = (Foretold(one.lead_p50, one.lead_p95) for one in (tap, other))
+    return leading_gain(scenario, ours, theirs, tuple(tap.said_of_leading), outcome)
+
+
+def _replayed(scenario: Scenario, reach: float, name: str, tick: Callable[[], None]) -> tuple[Outcome, _Tap]:
+    """The same replay of another scenario, and what its forecasts were."""
+    tap = _Tap(scenario, tick)
+    rolling = tap.listen(_rolling(scenario, reach))
+    (outcome,) = simulate_policies(scenario, rolling, [(name, scenario.policy())])
+    return outcome, tap
 
 
 def _course(scenario: Scenario, outcome: Outcome) -> Course:

@@ -11,10 +11,11 @@ from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
 from peaker.domain.known_events import RepeatingEvent
 from peaker.domain.planning.scaling_policy import KEEP_LEAD_TIMES
 from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
+from peaker.domain.replay.simulation import Scenario
 
 from peaker_backtest.errors import BadInput
 from peaker_backtest.holidays.of_place import HolidaysOf
-from peaker_backtest.replay.simulation import Scenario
+from peaker_backtest.leading.metric_input import PastMetric
 
 # The forecaster's models are fitted on three days at least, and are refitted once a day.
 LEAST_HISTORY_DAYS = 4.0
@@ -55,6 +56,7 @@ class Options:
     accepted_short_minutes: float | None = None
     events: tuple[RepeatingEvent, ...] = ()
     holidays: HolidaysOf | None = None
+    leading: tuple[PastMetric, ...] = ()
     given_by: dict[str, str] = field(default_factory=dict)
 
     def basis(self, option: str) -> str:
@@ -157,4 +159,5 @@ def make_scenario(series: LoadSeries, options: Options) -> Scenario:
         compare_from=compared_from(series, first),
         events=options.events,
         holidays=options.holidays.calendar(series) if options.holidays else None,
+        leading=tuple(one.beside(series) for one in options.leading),
     )

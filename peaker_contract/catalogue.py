@@ -288,9 +288,9 @@ SCALE_OUT = (
     F(
         Phase.WARM,
         "start_prewarm",
-        "Lists what the snapshots hold, starts the prewarm engine on the host",
+        "Starts the engine that reads what the snapshots hold, or fills empty volumes with it",
         (*STEP, P.LIST_SNAPSHOT_BLOCKS, P.PUBLISH_RUN_FILES),
-        ("start_prewarm",),
+        ("start_prewarm", "start_fill"),
         memory_mib=512,
         timeout_seconds=180,
         steps=(S("StartPrewarm", Part.HYDRATION, BUILD),),
@@ -487,6 +487,21 @@ FORECAST = (
         ),
         memory_mib=1024,
         timeout_seconds=120,
+    ),
+    F(
+        Phase.FORECAST,
+        "propose_settings",
+        "Says each week which forecast settings would have been cheapest; changes none",
+        (
+            P.READ_CLUSTER_SETTINGS,
+            P.READ_PRICES,
+            P.KEEP_PROPOSALS,
+            P.READ_METRICS,
+            P.PUBLISH_METRICS,
+        ),
+        # One whole processor (1 vCPU at 1,769 MB): a cluster takes 20 s of it and more. 15 minutes are Lambda's most.
+        memory_mib=1769,
+        timeout_seconds=900,
     ),
 )
 

@@ -39,8 +39,10 @@ from peaker_contract.load_settings import (
     DeployedPublicHolidays,
     ForecastSettings,
     HoldSettings,
+    LeadingMetricSettings,
     LoadMetricSettings,
     ObservationSettings,
+    ProposalSettings,
     PublicHolidaySettings,
     RepeatingEvent,
     RepeatingEvents,
@@ -162,6 +164,11 @@ class ClusterBlock(Settings):
     )
     read_endpoint: ReadEndpoint = Field(description="Where readers find the replicas.")
     load_metric: LoadMetricSettings = Field(description="The load.")
+    leading_metrics: tuple[LeadingMetricSettings, ...] = Field(
+        default=(),
+        max_length=3,
+        description="Metrics that rise before the load does. Each is used where its past proves that it helps.",
+    )
     capacity_per_replica: Number = Field(
         gt=0,
         le=1e15,
@@ -178,6 +185,9 @@ class ClusterBlock(Settings):
     )
     capacity_reservations: CapacityReservationSettings = Field(
         default=CapacityReservationSettings(), description="Room that is kept free for known events."
+    )
+    proposals: ProposalSettings = Field(
+        default=ProposalSettings(), description="What Peaker proposes about these settings."
     )
     holds: HoldSettings = Field(default=HoldSettings(), description="What keeps replicas after trouble.")
     observation: ObservationSettings = Field(

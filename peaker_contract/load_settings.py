@@ -64,6 +64,21 @@ class TroubleMetricSettings(LoadMetricSettings):
     )
 
 
+class LeadingMetricSettings(LoadMetricSettings):
+    """A metric that rises before the load does, such as logins. It raises forecasts once its past has proven that."""
+
+    label: Annotated[Remark, Field(max_length=40)] = Field(
+        description="What it is; told with each decision that it changes.", examples=["logins"]
+    )
+    period_seconds: StrictInt = Field(
+        ge=60,
+        le=3_600,
+        multiple_of=60,
+        description="Period of a point; a multiple of 60, an hour at most.",
+        examples=[60],
+    )
+
+
 class HoldSettings(Settings):
     """For so many minutes after trouble nothing is retired."""
 
@@ -278,6 +293,25 @@ class CapacityReservationSettings(Settings):
         description="So long before the run for an event has to begin (its start less the lead time) room is reserved. "
         "Each minute of it costs what the replicas cost that the room is for.",
         examples=[120],
+    )
+
+
+class ProposalSettings(Settings):
+    """A look at the last four weeks, each week: which settings of `forecast` would have been cheapest."""
+
+    weekly: StrictBool = Field(
+        default=True,
+        description="Say each week which quantile, headroom and keep window would have cost the least at the shortage "
+        "that you accept. Nothing is ever changed by it.",
+        examples=[False],
+    )
+    accepted_short_minutes: Number | None = Field(
+        default=None,
+        ge=0,
+        le=10_080,
+        description="Minutes short a week that proposed settings may have. None: as many as the settings of now would "
+        "have had.",
+        examples=[30],
     )
 
 

@@ -5,7 +5,8 @@
              fail (doctor); prepare a base replica, put it behind the read endpoint; send again what could not be
              delivered (replay)
     deploy   what `cdk deploy` and `cdk destroy` need of a person: the roles of `cdk bootstrap`
-    host     what a replica's instance profile needs: to be a managed node of Systems Manager
+    host     what a replica's instance profile needs: to be a managed node of Systems Manager, and to read the blocks of
+             Peaker's snapshots where a cluster's prewarm.direct_fill is true
 
 Free of the CDK; the tests run the command under exactly these on a local cloud that enforces IAM.
 """
@@ -23,7 +24,7 @@ from peaker_contract.names import undelivered
 from stacks.naming import Names
 from stacks.rights.data import MISTYPED, READ_TABLE, RECEIVE, data_key_statements
 from stacks.rights.endpoint import MADE_BY_THE_STACKS, records_of_clusters, replica_alarms
-from stacks.rights.hosts import commands_on_replicas
+from stacks.rights.hosts import commands_on_replicas, fill_volumes
 from stacks.rights.reach import reach_of
 from stacks.rights.role_statements import policy_document
 from stacks.rights.statement import NO_RESOURCE_LEVEL, Statement, listed
@@ -268,8 +269,9 @@ def _deploy(names: Names) -> list[Statement]:
     return [Statement(("sts:AssumeRole",), roles), Statement(("ssm:GetParameter",), (version,))]
 
 
-def _host(_: Names) -> list[Statement]:
-    """The agent's calls; files come by presigned addresses, for which the host needs nothing."""
+def _host(names: Names) -> list[Statement]:
+    """The agent's calls, and a direct fill's where a cluster allows one; files come by presigned addresses, for which
+    the host needs nothing."""
     channels = tuple(
         f"ssmmessages:{action}"
         for action in ("CreateControlChannel", "CreateDataChannel", "OpenControlChannel", "OpenDataChannel")
@@ -287,7 +289,10 @@ def _host(_: Names) -> list[Statement]:
         "ssm:UpdateInstanceAssociationStatus",
     )
     reason = "The agent's own calls (AWS: AmazonSSMManagedInstanceCore); most know no resource."
-    return [Statement((*agent, *channels, *messages), ("*",), wildcard_reason=reason)]
+    granted = [Statement((*agent, *channels, *messages), ("*",), wildcard_reason=reason)]
+    if any(one.prewarm.direct_fill for one in names.environment.clusters):
+        granted += fill_volumes(names)
+    return granted
 
 
 SETS: dict[str, Callable[[Names], list[Statement]]] = {

@@ -101,7 +101,9 @@ def program(name: str, *arguments: str) -> tuple[str, ...]:
     return (str(Path(sys.executable).with_name(name)), *arguments)
 
 
-# What takes long first, so that the last ones to end are short. A folder that no part names is one of `decisions`.
+# What waits longest first, then what computes, so that the last ones to end are short. A folder that no part names is
+# one of `decisions`, which comes after the longest ones.
+LONGEST = 5
 NAMED = (
     Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
     Part("workflows", (pytest("tests/statemachines", "--ignore", PARKING, "--ignore", FAULTS),)),
@@ -111,6 +113,7 @@ NAMED = (
         "local-cloud",
         (pytest(*(f"{LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE), "tests/deployed", "tests/contract"),),
     ),
+    Part("simulation", (pytest("tests/simulation"),), plain=True),
     Part("workflow-faults", (pytest(FAULTS),)),
     Part("parking", (pytest(PARKING),)),
     Part(
@@ -122,7 +125,6 @@ NAMED = (
     Part("installation", (pytest("tests/installation"),)),
     Part("templates", (pytest("tests/infrastructure"),), plain=True),
     Part("model", (pytest("tests/model"),)),
-    Part("simulation", (pytest("tests/simulation"),), plain=True),
     Part(
         "lint",
         (
@@ -143,7 +145,8 @@ def parts() -> list[Part]:
         {f"tests/{path.relative_to(ROOT).parts[1]}" for path in ROOT.glob("tests/*/**/test_*.py")}
     )
     others = [folder for folder in folders if folder not in named]
-    return [*NAMED, Part("decisions", (pytest(*others),), plain=True)]
+    decisions = Part("decisions", (pytest(*others),), plain=True)
+    return [*NAMED[:LONGEST], decisions, *NAMED[LONGEST:]]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
@@ -50,8 +50,18 @@ MODES = ("once", "for good", "stop", "duplicate", "unheard")
 STOP_MEMBER = "stop member"
 OF_A_BATCH = ("refused", "answer lost", "late")
 SEED = 20261122
-DNS, BESIDE, BATCH = "route53", "beside", "batch"
+DNS, BESIDE, BATCH, FILLED = "route53", "beside", "batch", "fill"
 BATCHES = ("batch of three", "two go")
+# A build whose volumes are filled, as far as it differs from one that reads them; and what follows its refusal.
+FILLS: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "build by a direct fill": (
+        ("add_replica", "CreateVolumes"),
+        ("prewarm", "StartPrewarm"),
+        ("prewarm", "ReportPrewarm"),
+        ("add_replica", "AssembleStorage"),
+    ),
+    "direct fill refused": (("scale_out", "NextMembers"), ("add_replica", "UndoMember")),
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,7 @@ class Cell:
     """`call` is the port's method that the fault is for; of a fault of the function it is one in its middle.
 
     `variant` says what is there besides: a DNS name as the read endpoint, another cluster at work, or two more members
-    of the batch.
+    of the batch, or that the volumes are filled.
     """
 
     situation: str
@@ -173,6 +183,7 @@ def cells() -> Iterator[Cell]:
             yield Cell(situation, workflow, state, middle, fault, mode)
         yield Cell(situation, workflow, state, middle, "crash after", "stop", BESIDE)
     yield from _cells_of_a_batch()
+    yield from _cells_of_a_fill()
 
 
 def _cells_of_a_batch() -> Iterator[Cell]:
@@ -185,6 +196,21 @@ def _cells_of_a_batch() -> Iterator[Cell]:
             middle = calls[len(calls) // 2]
             for fault, mode in product(OF_A_FUNCTION, modes):
                 yield Cell(situation, workflow, state, middle, fault, mode, BATCH)
+
+
+def _cells_of_a_fill() -> Iterator[Cell]:
+    """Faults where volumes are filled, and where what follows is another method."""
+    for situation, states in FILLS.items():
+        made = passed(situation)
+        for workflow, state in states:
+            calls = made[workflow, state]
+            for call in targets(calls):
+                faults = (*OF_A_CALL, *(OF_A_COMMAND if call == "commands.send" else ()))
+                for fault, mode in product(faults, MODES):
+                    yield Cell(situation, workflow, state, call, fault, mode, FILLED)
+            middle = calls[len(calls) // 2]
+            for fault, mode in product(OF_A_FUNCTION, MODES):
+                yield Cell(situation, workflow, state, middle, fault, mode, FILLED)
 
 
 def named(name: str) -> Cell:

@@ -158,6 +158,12 @@ def _others_start(world: World) -> None:
         world.ports.shared_limits.keep_start_slots(slots)
 
 
+def wide_instances(world: World) -> None:
+    """Volumes bind, not the instance: only then a direct fill is the quickest."""
+    world.load(250, 2)
+    world.compute.ebs_mib_per_s = 593.0
+
+
 def _peak_of_three(world: World) -> None:
     world.load(350, 4)
 
@@ -190,9 +196,20 @@ RATE = {"initialization_rate_mib_per_s": 300}
 SCHEDULE = {"trigger": {"kind": "schedule"}}
 PARKING = {"retirement": {"idle_seconds": 60, "park": "always"}}
 LATE_FAILURE = {"load_buffer_pool": "DiskFull"}
+# No method is in time: the quickest is taken, which is a direct fill where the settings allow it.
+SOON = {"ready_by": "2026-11-22T12:01:00Z"}
+FILL = {"prewarm": {"direct_fill": True}}
 SITUATIONS: Mapping[str, Situation] = {
     "build": Situation("scale_out", changes=RATE, prepare=_others_start),
     "build by schedule": Situation("scale_out", SCHEDULE),
+    "build by a direct fill": Situation("scale_out", SOON, changes=FILL, prepare=wide_instances),
+    "direct fill refused": Situation(
+        "scale_out",
+        SOON,
+        changes=FILL,
+        prepare=wide_instances,
+        answers={"start_fill": "DirectApiRefused"},
+    ),
     "build stopped": Situation("scale_out", stopped_at="LoadBufferPool"),
     "build approved": Situation("scale_out", changes=ASKED, approved=True),
     "plan a build": Situation("scale_out", {"mode": "plan"}),

@@ -46,6 +46,7 @@ from peaker_contract.metrics import Metric
 if TYPE_CHECKING:  # these import numpy, which only the forecast needs
     from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
     from peaker.domain.planning.lead_time import PastSteps
+    from peaker.domain.replay.kept_proposal import KeptProposal
 
 
 class Clock(Protocol):
@@ -539,10 +540,13 @@ class Ports:
 
 
 class LoadHistory(Protocol):
-    """The load metric's past."""
+    """The past of the load metric, and of metrics beside it."""
 
     def points(self, settings: ClusterSettings, start: datetime, end: datetime) -> LoadPoints:
         """Points of the periods that ended by `end`, in order of time; none is an empty answer, not an error."""
+
+    def metric_points(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:
+        """The same of another metric."""
 
     def events(self, metric: LoadMetricSettings, start: datetime, end: datetime) -> LoadPoints:
         """Points of a metric in its own period, the one that still runs included; none is an empty answer."""
@@ -580,11 +584,22 @@ class ForecastRecords(Protocol):
         """Step durations of the last 20 scale-outs that put a replica into service, the newest last."""
 
 
+class ProposalRecords(Protocol):
+    """The newest proposal of settings of each cluster. No lease covers it."""
+
+    def proposal(self, cluster: str) -> KeptProposal:
+        """As it was kept last."""
+
+    def keep_proposal(self, cluster: str, changed: KeptProposal) -> bool:
+        """Keep it over the one of the same version; False, and nothing kept, where another look was first."""
+
+
 @dataclass(frozen=True)
 class ForecastPorts:
-    """What forecast_load reaches beyond the ports that every function has."""
+    """What forecast_load and propose_settings reach beyond the ports that every function has."""
 
     common: Ports
     history: LoadHistory
     metrics: MetricPublisher
     records: ForecastRecords
+    proposals: ProposalRecords

@@ -40,12 +40,12 @@ def limit_of(latency_ms: float | None, cpu_percent: float | None) -> Limit | Non
 
 def parse_measure(source: str, content: bytes, choices: Choices, name: str | None) -> PastLoad:
     """The measure in a file: latencies in ms, or CPU in percent. `name`: its column or series. Raises BadInput."""
-    return _parse(source, content, replace(choices, column=MEASURE), name)
+    return parse_beside_load(source, content, replace(choices, column=MEASURE), name)
 
 
 def parse_serving(source: str, content: bytes, choices: Choices, name: str | None) -> PastLoad:
     """The number of replicas that served, step by step. Raises BadInput."""
-    found = _parse(source, content, replace(choices, column=SERVING), name)
+    found = parse_beside_load(source, content, replace(choices, column=SERVING), name)
     if max(found.values) > MOST_REPLICAS:
         raise BadInput(
             f"{source}: {max(found.values):g} replicas; up to {MOST_REPLICAS:,} are expected: check --serving-column",
@@ -64,8 +64,8 @@ def check_measure(measure: PastLoad, limit: Limit) -> None:
         )
 
 
-def _parse(source: str, content: bytes, choices: Choices, name: str | None) -> PastLoad:
-    """One column serves for a table's column and for a JSON export's series."""
+def parse_beside_load(source: str, content: bytes, choices: Choices, name: str | None) -> PastLoad:
+    """A series beside the load's. `name` is a table's column or a JSON export's series. Raises BadInput."""
     is_json = content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in _JSON_BEGINS
     asked = replace(choices, load_column=name, series=name if is_json else None)
     try:

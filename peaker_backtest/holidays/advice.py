@@ -9,7 +9,7 @@ import numpy as np
 from peaker.domain.known_events import PublicHoliday, likeness_by_day
 
 from peaker_backtest.errors import shown, shown_whole
-from peaker_backtest.event_advice import course_of
+from peaker_backtest.event_advice import course_text
 from peaker_backtest.report import BacktestReport
 from peaker_backtest.verdict import weighted
 from peaker_contract.load_settings import WEEKDAYS
@@ -32,8 +32,8 @@ def advice_on_holidays(report: BacktestReport) -> list[str]:
         verdict = "they changed nothing here"
     elif holidays_help(report):
         verdict = "they help, name them"
-    with_them = course_of(report, ours.replica_hours, ours.short_minutes, weighted(report, ours))
-    without = course_of(report, theirs.replica_hours, theirs.short_minutes, weighted(report, theirs))
+    with_them = course_text(report, ours, weighted(report, ours))
+    without = course_text(report, theirs, weighted(report, theirs))
     return [
         f"{whose}: {verdict} (public_holidays of the cluster). On them p95 covered {gain.coverage95:.0%} of the loads, "
         f"without them {gain.coverage95_without:.0%}.",

@@ -1,4 +1,4 @@
-"""A past load in a closed loop: Peaker's decisions, its rivals, and other settings on the same forecasts.
+"""Rivals of Peaker in the closed loop of `peaker.domain.replay`: a load in, courses of replicas and their cost out.
 
-Pure: a load and forecasts in, courses of replicas and what they cost out.
+Pure.
 """

@@ -66,6 +66,17 @@ def cluster_widgets(names: Names, cluster: Cluster) -> list[cloudwatch.IWidget]:
             right=[replica_metric(names, cluster, Metric.REPLICA_LAG_SECONDS_MAX, "Maximum")],
             width=WIDGET_WIDTH,
         ),
+        cloudwatch.GraphWidget(
+            title=f"{cluster.name}: USD a week that other settings would have saved (peaker status)",
+            left=[
+                forecast_metric(
+                    names, cluster, Metric.SETTINGS_SAVING_USD_PER_WEEK, "Maximum", Duration.days(1)
+                )
+            ],
+            # A point a week, hence of the last eight weeks whatever the dashboard shows.
+            start="-P56D",
+            width=WIDGET_WIDTH,
+        ),
     ]
 
 
@@ -88,7 +99,7 @@ def sweep_metric(names: Names, cluster: Cluster, metric: Metric, statistic: str)
 def forecast_metric(
     names: Names, cluster: Cluster, metric: Metric, statistic: str, period: Duration
 ) -> cloudwatch.Metric:
-    """A metric that every forecast puts itself."""
+    """A metric that every forecast, or a proposal of settings, puts itself."""
     return _metric(names, metric, {CLUSTER_DIMENSION: cluster.name}, statistic, period)
 
 

@@ -51,8 +51,10 @@ def passed(states: dict[str, Any], name: str, method: Method) -> Iterator[str]:
 
 
 def taken(choice: dict[str, Any], method: Method) -> str:
-    """The way of a build is the default."""
+    """The way of a build that reads its volumes is the default; one that fills them passes the same states."""
     [other] = choice["Choices"]
+    if "$run.fill = true" in other["Condition"]:
+        return str(choice["Default"])
     assert "$run.method = 'return'" in other["Condition"]
     return str(other["Next"] if method is Method.RETURN else choice["Default"])
 

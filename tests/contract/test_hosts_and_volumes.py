@@ -153,6 +153,16 @@ def test_a_volume_is_made_once_per_token_attached_once_and_deleted_when_free(sta
     stage.eventually(lambda: listed() == {})
 
 
+def test_a_volume_without_a_snapshot_is_empty_and_made_once_per_token(stage: Stage) -> None:
+    """It is filled by its host."""
+    spec = replace(volume_spec(stage, "run-6"), snapshot_id=None, initialization_rate_mib_per_s=None)
+    volume_id = stage.storage.create_volume(spec, "token-empty").volume_id
+    assert stage.storage.create_volume(spec, "token-empty").volume_id == volume_id
+    listed = lambda: {one.volume_id: one for one in stage.storage.volumes_of_run("run-6")}  # noqa: E731
+    stage.eventually(lambda: volume_id in listed() and listed()[volume_id].state == "available")
+    assert (listed()[volume_id].size_gib, listed()[volume_id].kms_key_id) == (1, None)
+
+
 def free(stage: Stage, volume_id: str, host: str) -> bool:
     """EC2 detaches the volumes of an instance that ends; the fake is told to."""
     if isinstance(stage, FakeStage):

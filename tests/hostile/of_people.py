@@ -13,8 +13,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import yaml
 from peaker.domain.decoding import understood
+from peaker.domain.forecasting import LoadSeries
 from peaker.domain.reading import Unknown
 from peaker_cli import deployment
 from peaker_cli.aws_time import AwsClock
@@ -48,6 +50,7 @@ from peaker_backtest.capacity.proposal import propose_capacity
 from peaker_backtest.errors import BadInput
 from peaker_backtest.event_gain import parse_events
 from peaker_backtest.holidays.of_place import parse_holidays
+from peaker_backtest.leading.metric_input import parse_metric
 from peaker_backtest.load_input import Choices, PastLoad, parse_load
 from peaker_backtest.times_in_text import time_zone
 from peaker_contract.errors import AwsCallRejected
@@ -252,8 +255,12 @@ def _loads() -> Iterator[EntryPoint]:
     )  # fmt: skip
     yield EntryPoint(
         "numbers of replicas", BYTES, lambda case: _read_service(parse_serving, case),
-        (*examples, json.dumps(STATISTICS).encode()), own, (f"{capacity}.parse_serving", f"{capacity}._parse"),
+        (*examples, json.dumps(STATISTICS).encode()), own, (f"{capacity}.parse_serving", f"{capacity}.parse_beside_load"),
         _load_is_a_load,
+    )  # fmt: skip
+    yield EntryPoint(
+        "a leading metric", BYTES, _read_leading, (*examples, json.dumps(MATRIX).encode()), own,
+        (f"{room}.leading.metric_input.parse_metric",),
     )  # fmt: skip
     yield EntryPoint(
         "a time zone",
@@ -529,6 +536,12 @@ def _shell_quotes_all(case: Any, answer: Any) -> None:
     if not isinstance(answer, Exception):
         assert all(one.allowedPattern.startswith("^") for one in answer.parameters.values())
         assert all(one.interpolationType == "ENV_VAR" for one in answer.parameters.values())
+
+
+def _read_leading(case: Any) -> Any:
+    """On the steps of a load that begins where the examples do."""
+    metric = parse_metric("logins", "logins.csv", case, Choices())
+    return metric.beside(LoadSeries(1_767_225_600.0, 300, np.ones(288))).values
 
 
 def _load_is_a_load(case: Any, answer: Any) -> None:

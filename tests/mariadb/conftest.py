@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peaker_cli.control_plane import ControlPlane
+from peaker_cli.control_plane import ControlPlane, Execution
 
 from cloud_rig.real_machine import IMAGES, STATE, free_port
 from environments.schema import Environment, load_environment
@@ -81,12 +81,16 @@ class MariaDbCluster:
 
     def run(self, workflow: str) -> dict[str, Any]:
         """Start a workflow by hand and wait for its end; the run's receipt, its steps by name."""
-        arn = self.control.start(workflow, {"cluster": CLUSTER})
-        ended = self.control.wait(arn, LIMIT_SECONDS, lambda _: None, poll_seconds=0.5)
+        ended = self.start_and_wait(workflow, {})
         assert ended.status == "SUCCEEDED", ended
         assert not ended.is_refused, ended.output
         receipt = self.control.receipt(str(self.control.runs(CLUSTER, 1)[0]["run_id"]))
         return {**receipt, "steps": {step["step"]: step for step in receipt["steps"]}}
+
+    def start_and_wait(self, workflow: str, request: Mapping[str, str]) -> Execution:
+        """Start a workflow by hand with more than the cluster's name; how it ended."""
+        arn = self.control.start(workflow, {"cluster": CLUSTER, **request})
+        return self.control.wait(arn, LIMIT_SECONDS, lambda _: None, poll_seconds=0.5)
 
     def replicas(self) -> set[str]:
         """Instance ids of the replicas that run."""

@@ -49,6 +49,8 @@ VALUES = {
     "BackgroundRateMibPerS": "32",
     "Remainder": "off",
     "RemainderRateMibPerS": "8",
+    "Snapshots": '{"data":"snap-0a1b2c3d4e5f60718"}',
+    "RequestsPerSecond": "900",
     "Scope": "hot",
     "BlockListUrl": "http://10.77.0.1:4566/bucket/key?X-Amz-Signature=ab%2Fc&X-Amz-Date=20261121T000000Z",
     "SampleBlocks": "411",

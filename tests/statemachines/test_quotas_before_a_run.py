@@ -28,13 +28,23 @@ def the_account_may_have(cloud: WorkflowCloud, quota: tuple[str, str], value: fl
 
 
 def vcpus_in_use(cloud: WorkflowCloud) -> int:
-    """Every host here is an r6i.large, of two vCPUs; room that an earlier test reserved counts as a host."""
+    """Of all hosts that earlier tests left, whatever their type; room that one of them reserved counts as a host."""
     ec2 = cloud.client("ec2")
     running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
     pages = ec2.get_paginator("describe_instances").paginate(Filters=running)
-    hosts = sum(len(group["Instances"]) for page in pages for group in page["Reservations"])
-    rooms = ec2.describe_capacity_reservations()["CapacityReservations"]
-    return 2 * (hosts + sum(one["AvailableInstanceCount"] for one in rooms))
+    types = [
+        host["InstanceType"]
+        for page in pages
+        for group in page["Reservations"]
+        for host in group["Instances"]
+    ]
+    for room in ec2.describe_capacity_reservations()["CapacityReservations"]:
+        types += [room["InstanceType"]] * room["AvailableInstanceCount"]
+    if not types:
+        return 0
+    described = ec2.describe_instance_types(InstanceTypes=sorted(set(types)))["InstanceTypes"]
+    vcpus = {one["InstanceType"]: one["VCpuInfo"]["DefaultVCpus"] for one in described}
+    return sum(vcpus[name] for name in types)
 
 
 def gp3_gib(cloud: WorkflowCloud) -> int:

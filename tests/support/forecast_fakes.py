@@ -9,6 +9,7 @@ from typing import Any
 
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.replay.kept_proposal import KeptProposal
 
 
 @dataclass
@@ -41,3 +42,19 @@ class FakeForecastRecords:
 
     def past_steps(self, cluster: str) -> PastSteps:
         return self.past
+
+
+class FakeProposalRecords:
+    """By cluster."""
+
+    def __init__(self) -> None:
+        self.by_cluster: dict[str, KeptProposal] = {}
+
+    def proposal(self, cluster: str) -> KeptProposal:
+        return self.by_cluster.get(cluster, KeptProposal())
+
+    def keep_proposal(self, cluster: str, changed: KeptProposal) -> bool:
+        if changed.version != self.proposal(cluster).version:
+            return False
+        self.by_cluster[cluster] = changed.model_copy(update={"version": changed.version + 1})
+        return True

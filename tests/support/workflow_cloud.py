@@ -180,14 +180,14 @@ class WorkflowCloud:
 
     # -- clusters --------------------------------------------------------------------------------------------
 
-    def cluster(self, **changes: Any) -> Cluster:
+    def cluster(self, size_gib: int = 4, **changes: Any) -> Cluster:
         """A new cluster, healthy and serving; `changes` go over the local environment's settings.
 
         With `kms_key_arns` its data volumes are under the first of those keys.
         """
         name = self._next_name()
         endpoint = self._read_endpoint(name)
-        cluster = self._cluster(name, endpoint, changes)
+        cluster = self._cluster(name, endpoint, changes, size_gib)
         self._put_into_service(cluster, cluster.base_id)
         self.eventually(lambda: self.health(cluster).get(cluster.base_id) == "healthy")
         return cluster
@@ -207,7 +207,9 @@ class WorkflowCloud:
         self._clusters += 1
         return f"c{self._clusters:03d}"
 
-    def _cluster(self, name: str, balanced: dict[str, str], changes: dict[str, Any]) -> Cluster:
+    def _cluster(
+        self, name: str, balanced: dict[str, str], changes: dict[str, Any], size_gib: int = 4
+    ) -> Cluster:
         """Its settings and hosts; nobody is registered."""
         settings = _settings(name, balanced, changes)
         self.client("ssm").put_parameter(
@@ -216,7 +218,7 @@ class WorkflowCloud:
         self.roles.join(settings)
         source = self._host(settings, "us-east-1a", {"peaker:role": "source"})
         base = self._host(settings, "us-east-1b", {"peaker:role": "replica", "peaker:load": "base"})
-        self._data_volumes(settings, base, "us-east-1b")
+        self._data_volumes(settings, base, "us-east-1b", size_gib)
         arns = (balanced.get(f"{which}_arn", "") for which in BALANCED)
         return Cluster(name, source, base, *arns, settings)
 

@@ -91,11 +91,13 @@ def write_a_load(path: Path) -> None:
 
 
 def write_a_service(desk: Path) -> None:
-    """How two replicas answered under that load: slower the more there is."""
+    """How two replicas answered under that load, slower the more there is, and two metrics beside it."""
     points = [line.split(",") for line in (desk / "load.csv").read_text(encoding="utf-8").splitlines()[1:]]
     latencies = [f"{at},{5 + float(load) / 3000:.2f}" for at, load in points]
     counts = [f"{at},2" for at, _ in points]
-    for name, rows in (("p95", latencies), ("replicas", counts)):
+    for name, rows in (
+        ("p95", latencies), ("replicas", counts), ("logins", latencies), ("queue", latencies)
+    ):  # fmt: skip
         (desk / f"{name}.csv").write_text("\n".join(["timestamp,value", *rows]), encoding="utf-8")
 
 

@@ -78,9 +78,10 @@ class HostileStorage:
             if before != asked:
                 raise AwsCallRejected("ec2:CreateVolume: IdempotentParameterMismatch")
             return self._volume(self._account.volumes[volume_id], now)
-        source = self._account.snapshots.get(spec.snapshot_id)
-        if source is None or state_at(source, now) != "completed":
-            raise AwsCallRejected(f"ec2:CreateVolume: IncorrectState: snapshot {spec.snapshot_id}")
+        if spec.snapshot_id is not None:
+            source = self._account.snapshots.get(spec.snapshot_id)
+            if source is None or state_at(source, now) != "completed":
+                raise AwsCallRejected(f"ec2:CreateVolume: IncorrectState: snapshot {spec.snapshot_id}")
         volume_id = self._account.next_id("vol")
         self._account.tokens[client_token] = (asked, volume_id)
         record = self.made(volume_id, spec.zone, spec.size_gib, spec.tags, spec.snapshot_id)

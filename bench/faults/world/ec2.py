@@ -40,6 +40,8 @@ class HostileCompute:
         zones: Mapping[str, str],
         environment: str,
     ) -> None:
+        # What the type carries to all its volumes.
+        self.ebs_mib_per_s = 77.49
         self._account = account
         self._time = time
         self._random = chance
@@ -72,7 +74,10 @@ class HostileCompute:
 
     def ebs_promise(self, instance_type: str) -> InstancePromise:
         return InstancePromise(
-            baseline_iops=3600, baseline_mib_per_s=77.49, memory_mib=16_384, architectures=("x86_64",)
+            baseline_iops=3600,
+            baseline_mib_per_s=self.ebs_mib_per_s,
+            memory_mib=16_384,
+            architectures=("x86_64",),
         )
 
     def image_keys(self, image_id: str) -> Sequence[str] | Unknown:

@@ -15,8 +15,9 @@ from peaker.domain.replicas.inventory import CommandOutcome, CommandStatus
 
 from bench.faults.workflows.virtual_time import VirtualTime
 from bench.faults.world.account import Account, Record, attachment_at, state_at
-from lab.simulated_hosts import HEALTHY, NO_PACKAGE, Pace, own, prewarm_report
+from lab.simulated_hosts import HEALTHY, NO_PACKAGE, NOT_WHOLE, Pace, filled, own, prewarm_report
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable
+from peaker_contract.tags import VOLUME_TAG
 from ssm_documents.schema import document_paths, load_document
 
 # ListCommands and GetCommandInvocation know a command so much later at most.
@@ -42,7 +43,14 @@ NEEDS_DATABASE = (
     "measure_service",
     "drain_replica",
 )
-NEEDS_STORAGE = ("assemble_storage", "start_prewarm", "report_prewarm", "verify_storage", "start_database")
+NEEDS_STORAGE = (
+    "assemble_storage",
+    "start_prewarm",
+    "start_fill",
+    "report_prewarm",
+    "verify_storage",
+    "start_database",
+)
 
 
 @cache
@@ -215,11 +223,11 @@ class HostileCommands:
         database = self._account.on_host(instance_id, "database", now)
         if document in NEEDS_DATABASE and not (database and database[1]):
             return took, {**envelope, "ok": False, "error": "ServerDown", "message": "no server answers"}
+        if document == "assemble_storage" and self._is_empty(instance_id, now):
+            return took, {**envelope, **NOT_WHOLE}
         result = own(HEALTHY[document], instance_id)
         if document == "report_prewarm":
-            began = self._account.on_host(instance_id, "prewarm", now)
-            dead = {"state": "dead", "message": "no engine was started for this run"}
-            result = dead if began is None or not began[1] else prewarm_report(self.pace, now - began[0])
+            result = self._engine_report(instance_id, now)
         if document == "verify_storage":
             result["mounted"] = bool(database and database[1])
         if document == "wait_for_catch_up":
@@ -242,6 +250,27 @@ class HostileCommands:
         taken = [self._account.snapshots[one["snapshot"]]["started"] for one in held]
         return started - min(taken) if taken else self.pace.behind_seconds
 
+    def _engine_report(self, instance_id: str, now: float) -> dict[str, Any]:
+        began = self._account.on_host(instance_id, "prewarm", now)
+        if began is None or not began[1]:
+            return {"state": "dead", "message": "no engine was started for this run"}
+        report = prewarm_report(self.pace, now - began[0])
+        if self._account.on_host(instance_id, "fill", now) is None:
+            return report
+        if report["state"] == "done":
+            self._account.happened(instance_id, now, "filled", True)
+        return filled(report)
+
+    def _is_empty(self, instance_id: str, now: float) -> bool:
+        """Whether volumes that were made without a snapshot are there that no engine has filled."""
+        empty = any(
+            one["snapshot"] is None
+            and one["tags"].get(VOLUME_TAG) != "root"
+            and (attachment_at(one, now) or {}).get("instance") == instance_id
+            for one in self._account.volumes.values()
+        )
+        return empty and self._account.on_host(instance_id, "filled", now) is None
+
     def _reads(self, host: str, second: float) -> bool:
         began = self._account.on_host(host, "prewarm", second)
         return began is not None and began[1] is True
@@ -251,6 +280,7 @@ class HostileCommands:
         happens = {
             "install_host_package": ("package", True),
             "start_prewarm": ("prewarm", True),
+            "start_fill": ("prewarm", True),
             "verify_storage": ("verified", True),
             "start_database": ("database", True),
             "stop_database": ("database", False),
@@ -262,6 +292,8 @@ class HostileCommands:
         state = state_at(self._account.instances[host], self._time.seconds)
         if state == "running":
             self._account.happened(host, done, *happens)
+        if state == "running" and record["document"] == "start_fill":
+            self._account.happened(host, done, "fill", True)
         if state == "running" and happens[0] == "replication":
             self._account.happened(host, done, "follows", record["parameters"]["SourceHost"])
 

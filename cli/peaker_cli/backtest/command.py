@@ -18,6 +18,7 @@ from peaker_backtest.document import as_document, document_text
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.event_gain import parse_events
 from peaker_backtest.holidays.of_place import parse_holidays
+from peaker_backtest.leading.metric_input import check_number
 from peaker_backtest.load_input import Choices
 from peaker_backtest.page import render_page
 from peaker_backtest.report import BacktestReport, run_backtest
@@ -30,6 +31,7 @@ from peaker_backtest.scenario import (
     make_scenario,
 )
 from peaker_backtest.times_in_text import time_zone as time_zone_of
+from peaker_cli.backtest.leading_series import leading_metrics
 from peaker_cli.backtest.live_load import (
     MOST_HISTORY_DAYS,
     MetricOptions,
@@ -189,6 +191,13 @@ def backtest_command(
         list[str] | None,
         typer.Option(help="Name of a holiday that is a day like others; once for each."),
     ] = None,
+    leading: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="File of a metric that rises before the load does; once for each.",
+            show_default="the cluster's",
+        ),
+    ] = None,
     time_column: Annotated[
         str | None, typer.Option(help="Column with the time: its name, or its number from 1.")
     ] = None,
@@ -239,10 +248,12 @@ def backtest_command(
         events = parse_events(event or (), time_zone_of(time_zone or "UTC"))
         place = parse_holidays(holidays, ordinary_holiday or (), time_zone)
         check_options(replay_options(asked, None, days, builds_at_once, events, place))
+        check_number(len(leading or ()))
         limit = check_service(service, source)
         _check_source(source, live, replace(choices, time_zone=None) if place else choices, service)
         loaded = _load(source, live, deployment, choices, messages)
-        options = replay_options(asked, loaded.deployed, days, builds_at_once, events, place)
+        metrics = leading_metrics(leading or (), loaded, choices)
+        options = replay_options(asked, loaded.deployed, days, builds_at_once, events, place, metrics)
         found = None
         if limit is not None:
             found = find_capacity(service, limit, loaded, choices, options.capacity_per_replica)
@@ -270,10 +281,11 @@ def _report(
 ) -> BacktestReport:
     load = loaded.load
     scenario = make_scenario(load.series(), options)
-    replays = 1 + bool(scenario.events) + (scenario.holidays is not None)
+    replays = 1 + bool(scenario.events) + (scenario.holidays is not None) + bool(scenario.leading)
+    beside = tuple(line for metric in options.leading for line in metric.read)
     with progress(messages, replays * len(scenario.decision_steps())) as tick:
         return run_backtest(
-            loaded.name, (*load.read, *measured), load.unit, scenario, options, tick, capacity
+            loaded.name, (*load.read, *beside, *measured), load.unit, scenario, options, tick, capacity
         )
 
 

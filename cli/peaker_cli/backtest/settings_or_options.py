@@ -10,6 +10,7 @@ from peaker.domain.reading import Known, Unknown
 
 from peaker_backtest.event_gain import known
 from peaker_backtest.holidays.of_place import HolidaysOf, holidays_of
+from peaker_backtest.leading.metric_input import PastMetric
 from peaker_backtest.scenario import Options
 from peaker_cli.backtest.live_load import Deployed
 
@@ -21,6 +22,7 @@ def replay_options(
     builds_at_once: int,
     events: tuple[RepeatingEvent, ...],
     holidays: HolidaysOf | None,
+    leading: tuple[PastMetric, ...] = (),
 ) -> Options:
     """An option that was given wins over the cluster's settings, and these over the defaults."""
     configured: dict[str, float | None] = {}
@@ -35,6 +37,7 @@ def replay_options(
             "--minimum-lifetime-minutes": settings.limits.minimum_lifetime_minutes,
             "--headroom": settings.forecast.headroom,
             "--keep-lead-times": settings.forecast.keep_lead_times,
+            "--accept-short-minutes": settings.proposals.accepted_short_minutes,
         }
     quantile = served_quantile(settings.forecast if settings else None)
     configured["--quantile"] = quantile.value
@@ -63,6 +66,5 @@ def replay_options(
         events = tuple(known(one) for one in settings.repeating_events)
     if settings is not None and holidays is None and settings.public_holidays is not None:
         holidays = holidays_of(settings.public_holidays)
-    return Options(
-        **named, days=days, builds_at_once=builds_at_once, events=events, holidays=holidays, given_by=basis
-    )
+    named |= {"events": events, "holidays": holidays, "leading": leading}
+    return Options(**named, days=days, builds_at_once=builds_at_once, given_by=basis)

@@ -31,6 +31,7 @@ ENVIRONMENT_RULES = (
     "prices",
     "kept-snapshots",
     "capacity-reservations",
+    "settings",
 )
 
 

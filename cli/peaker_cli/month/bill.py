@@ -59,6 +59,10 @@ class Month:
         ]
 
 
+# Which setting lets a run take the method, where that is not the initialization rate.
+_SETTING_OF = {"hot_first": "prewarm.serve_when", "direct_fill": "prewarm.direct_fill"}
+
+
 def bill(month: Month) -> dict[str, Any]:
     """The document. Dollars are rounded to the cent at the end alone; None where a price was not known."""
     start, until = month.start, month.until
@@ -184,7 +188,7 @@ def _cheaper(month: Month, seen: Sequence[Stretch]) -> list[dict[str, Any]]:
         why = (
             f"{len(amounts)} builds were needed later than {name.replace('_', ' ')} is ready in 9 of 10 cases"
         )
-        setting = "prewarm.serve_when" if name == "hot_first" else "initialization_rate_mib_per_s"
+        setting = _SETTING_OF.get(name, "initialization_rate_mib_per_s")
         found.append({"setting": setting, "usd": _cents(sum(amounts)), "why": why})
     return sorted(found, key=lambda each: -float(str(each["usd"])))
 

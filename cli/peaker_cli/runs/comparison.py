@@ -72,6 +72,8 @@ def choice_lines(comparison: Mapping[str, Any]) -> list[tuple[str, str]]:
         makes = {True: "is met", False: "is NOT met", None: "cannot be judged"}[comparison["in_time"]]
         spare = f"with {comparison['margin_share']:.0%} to spare"
         found.insert(0, ("deadline", f"{comparison['ready_by']} {makes} {spare}"))
+    if comparison.get("falls_back_to"):
+        found.append(("if refused", f"{comparison['falls_back_to']}, in the same run"))
     if comparison["by_then"]:
         found.append(("instead", str(comparison["by_then"])))
     return found

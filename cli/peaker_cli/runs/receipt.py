@@ -104,7 +104,9 @@ def _cost(receipt: dict[str, Any]) -> str:
     hourly = "unknown price" if cost["hourly"] is None else f"${cost['hourly']:.4f}/h"
     once = "an unknown price" if cost["once"] is None else f"${cost['once']:.4f}"
     so_far = "unknown" if cost["so_far"] is None else f"${cost['so_far']:.4f}"
-    line = f"cost{_priced_member(receipt)}: {so_far} for {cost['replica_hours']:.2f} replica-hours at {hourly}"
+    line = (
+        f"cost{_priced_member(receipt)}: {so_far} for {cost['replica_hours']:.2f} replica-hours at {hourly}"
+    )
     line += f" and {once} once"
     line += f" (by {cost['source']})" if cost.get("source") else ""
     if cost.get("snapshots_gib"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from typing import Callable, List, Optional
 
+from peaker_host.blocks.live_blocks import LiveBlocks, keep_live_blocks
 from peaker_host.fill.plan import FillPlanner
 from peaker_host.fill.request import FillRequest
 from peaker_host.fill.volume_fill import VolumeFill
@@ -47,13 +48,21 @@ class FillEngine(Engine):
         """A volume without a snapshot is never cold."""
 
     def _finish(self) -> None:
-        """Raises FillDiffers, and OSError when the device does not take what it was given."""
+        """Raises FillDiffers, and OSError when the device does not take what it was given.
+
+        All that was brought is what `verify_storage` samples: by then a database changes the filesystem's map.
+        """
         if self._stop.is_set():
             return
         share = BLOCKS_COMPARED // max(1, len(self._filler.filled))
         for one in self._filler.filled:
             one.journal.flush()
             self.compared += one.compare(share, random.SystemRandom())
+        keep_live_blocks(
+            self._settings,
+            self._request.run_id,
+            {one.member.volume_id: LiveBlocks(one.listed or [], "", known=True) for one in self._planned},
+        )
         for work in self._fills:
             work.is_finished = True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 from peaker_host.blocks import block_list
 from peaker_host.blocks.log_replay import await_replays
@@ -45,16 +45,27 @@ def start(
     await_replays(settings)
     open_mounts(settings, processes, manifest)
     missing = _fetch_block_list(settings, request, block_list_url)
-    argv = [*package_command(), *(["--settings", settings_path] if settings_path else [])]
-    argv += ["prewarm", "--run-id", request.run_id, "--method", request.method]
+    argv = ["prewarm", "--run-id", request.run_id, "--method", request.method]
     argv += ["--rate-limit-mib-per-s", f"{request.rate_limit_mib_per_s:g}"]
     argv += ["--background-rate-mib-per-s", f"{request.background_rate_mib_per_s:g}"]
     argv += ["--remainder", "on" if request.with_remainder else "off"]
     argv += ["--remainder-rate-mib-per-s", f"{request.remainder_rate_mib_per_s:g}"]
-    log_path = settings.run_path(request.run_id, "prewarm.log")
-    pid = processes.start_detached(argv, log_path)
-    _await_start(settings, request.run_id, pid, log_path)
+    pid = start_engine(settings, processes, request.run_id, argv, settings_path)
     return {"pid": pid, "already_running": False, "block_list_missing": missing}
+
+
+def start_engine(
+    settings: Settings, processes: Processes, run_id: str, argv: List[str], settings_path: str
+) -> int:
+    """Run a command of this package in a session of its own; returns its process id once it has published progress.
+
+    Raises PrewarmNotStarted.
+    """
+    log_path = settings.run_path(run_id, "prewarm.log")
+    given = ["--settings", settings_path] if settings_path else []
+    pid = processes.start_detached([*package_command(), *given, *argv], log_path)
+    _await_start(settings, run_id, pid, log_path)
+    return pid
 
 
 def report(settings: Settings, run_id: str) -> Dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
+from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.fill.engine import FillEngine
 from peaker_host.fill.filled_volume import FilledVolume
 from peaker_host.fill.request import parse_fill
@@ -25,6 +26,7 @@ from tests.host.fill.direct_api_server import SNAPSHOT, DirectApiServer, served
 
 pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]
+HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"
 SIZE = 1024 * MIB
 PAGE = 16384
 SPACE = 77
@@ -176,6 +178,31 @@ def test_a_refusal_ends_the_engine_by_name_and_the_report_says_so(
     assert said["error"] == "DirectApiRefused"
     report = host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
     assert (report["state"], report["error"]) == ("failed", "DirectApiRefused")
+
+
+def test_a_run_starts_the_engine_asks_after_it_and_proves_what_it_brought(
+    host: Host, capsys: Capture, server: DirectApiServer, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its documents do: a second start finds the engine's end, the proof samples all of the snapshot's blocks."""
+    empty = host.volume(SIZE)
+    monkeypatch.setenv("PYTHONPATH", str(HOST_PACKAGES))
+    given = ["start_fill", *arguments(host, empty, kind)[1:]]
+    started = host.call(capsys, *given)
+    assert (started["ok"], started["already_running"]) == (True, False)
+    deadline = time.monotonic() + 120
+    while (report := host.call(capsys, "report_prewarm", "--run-id", RUN_ID))["state"] == "running":
+        assert time.monotonic() < deadline, report
+        time.sleep(0.1)
+    assert report["state"] == "done"
+    assert host.call(capsys, *given)["already_done"]
+    blocks = server.snapshots[SNAPSHOT]
+    assert content(empty, blocks)
+    kept = kept_live_blocks(host.settings, RUN_ID)[empty.volume_id]
+    assert {block for first, count in kept.blocks for block in range(first, first + count)} == set(blocks)
+    assert (kept.known, kept.map_unreadable) == (True, "")
+    request = host.request(empty, filesystem=kind)
+    assert host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", request)["ok"]
+    assert host.prove(capsys, "--load-seconds", "0")["verdict"] == "warm"
 
 
 def test_nobody_may_go_on_before_all_was_flushed_and_compared(

@@ -17,7 +17,14 @@ DOCUMENTS = sorted(
 )
 # Whoever sends nothing else reaches no base replica.
 OWN_REPLICAS_ONLY = {
-    *("assemble_storage", "start_prewarm", "report_prewarm", "verify_storage", "load_buffer_pool"),
+    *(
+        "assemble_storage",
+        "start_prewarm",
+        "start_fill",
+        "report_prewarm",
+        "verify_storage",
+        "load_buffer_pool",
+    ),
     *("check_mounts", "stop_database", "report_work"),
 }
 KEY = {"pk": {"S": "CLUSTER#orders"}, "sk": {"S": "LEASE"}}

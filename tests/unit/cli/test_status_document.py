@@ -11,6 +11,8 @@ from peaker.domain.limits.admission import Admission
 from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.reading import Known, Unknown
+from peaker.domain.replay.kept_proposal import KeptProposal, SettingsCost, in_force, unknown_proposal
+from peaker.domain.replay.settings_proposal import Advice
 from peaker.domain.replicas.fleet import ReplicaState
 from peaker.domain.replicas.inventory import TargetHealth, TargetState
 from peaker.domain.reserved_capacity.places import ReservedPlace, ReservedPlaces
@@ -156,6 +158,74 @@ class TestReservedRoom:
     def test_a_record_that_cannot_be_read_is_unknown(self) -> None:
         assert "unknown (throttled)" in shown(gathered(places=Unknown("throttled")))
         assert "unknown (throttled)" in shown(gathered(room_ahead=Unknown("throttled")))
+
+
+NOW_COST = SettingsCost(
+    quantile=0.99, headroom=0.1, keep_lead_times=2.0, usd=60.5, replica_hours=121.0, short_minutes=5.0
+)
+LESS_COST = SettingsCost(
+    quantile=0.9, headroom=0.0, keep_lead_times=1.0, usd=48.0, replica_hours=96.0, short_minutes=3.0
+)
+
+
+def proposal(**changes: Any) -> KeptProposal:
+    given: dict[str, Any] = {
+        "version": 1, "week_ends_at": NOON - timedelta(days=5, hours=12), "made_at": NOON, "advice": Advice.CHANGE,
+        "in_force": in_force(orders()), "reason": "the cheapest of 20 settings", "weeks": 4, "now": NOW_COST,
+        "proposed": LESS_COST, "saved_usd_per_week": 12.5, "capacity_per_replica": 80.0, "lead_seconds": 4200.0,
+    }  # fmt: skip
+    return KeptProposal(**{**given, **changes})
+
+
+class TestProposedSettings:
+    def test_they_are_shown_with_their_dollars_and_the_command_that_looks_closer(self) -> None:
+        facts = gathered(proposal=proposal())
+        assert (
+            "quantile 0.9, headroom 0, keep_lead_times 1 would have cost $12.50 less a week than quantile 0.99, "
+            "headroom 0.1, keep_lead_times 2 (4 weeks until 16 Nov), 3 min short a week instead of 5"
+        ) in words(facts)
+        assert "peaker backtest --cluster orders --env local --capacity 80 --lead-minutes 70" in words(facts)
+        found = as_document(cluster_status(facts))["proposed_settings"]
+        assert (found["advice"], found["saved_usd_per_week"]["value"]) == ("change", 12.5)
+        assert found["proposed"]["quantile"] == 0.9
+
+    def test_less_shortage_may_cost_more(self) -> None:
+        assert "would have cost $4.00 more a week than" in words(
+            gathered(proposal=proposal(saved_usd_per_week=-4.0))
+        )
+
+    def test_those_of_now_may_stay(self) -> None:
+        stay = proposal(
+            advice=Advice.STAY, proposed=None, saved_usd_per_week=0.0, reason="none was cheaper by 2%"
+        )
+        assert (
+            "quantile 0.99, headroom 0.1, keep_lead_times 2 stay (4 weeks until 16 Nov): none was cheaper by 2%"
+        ) in words(gathered(proposal=stay))
+
+    def test_what_is_not_known_is_said_with_the_reason(self) -> None:
+        early = unknown_proposal(KeptProposal(), orders(), "20 days of load, and 28 are needed", NOON)
+        facts = gathered(proposal=early)
+        assert "settings nothing is proposed: 20 days of load, and 28 are needed" in words(facts)
+        found = as_document(cluster_status(facts))["proposed_settings"]
+        assert found["saved_usd_per_week"] == {"unknown": "20 days of load, and 28 are needed"}
+
+    def test_of_settings_that_were_changed_since_it_says_so(self) -> None:
+        changed = orders(forecast={"schedule_minutes": 15, "quantile": 0.9})
+        facts = gathered(proposal=proposal(), settings=changed)
+        assert "the settings were changed since, the next look says it anew" in words(facts)
+        assert as_document(cluster_status(facts))["proposed_settings"]["outdated"] is True
+
+    def test_before_the_first_look_and_without_proposals_there_is_no_line(self) -> None:
+        assert cluster_status(gathered()).proposed_settings is None
+        unwanted = orders(proposals={"weekly": False})
+        assert cluster_status(gathered(proposal=proposal(), settings=unwanted)).proposed_settings is None
+
+    def test_a_record_that_cannot_be_read_is_unknown(self) -> None:
+        assert "settings unknown (throttled)" in words(gathered(proposal=Unknown("throttled")))
+
+
+def words(facts: Facts) -> str:
+    return " ".join(shown(facts).replace("│", " ").split())
 
 
 def test_a_check_that_is_long_ago_is_overdue() -> None:

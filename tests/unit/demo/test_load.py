@@ -28,16 +28,15 @@ Latency (ms):
 
 def burst(queries: int, failed: int) -> Burst:
     at = datetime(2026, 11, 24, tzinfo=UTC)
-    return Burst(at, at, 200.0, queries, failed, 9.2, 4.0, None)
+    return Burst(at, queries, failed, 4.0, None)
 
 
-def test_a_report_gives_queries_errors_time_and_latency() -> None:
+def test_a_report_gives_queries_errors_and_time() -> None:
     assert parse_sysbench(REPORT) == {
         "queries": 812.0,
         "ignored": 3.0,
         "reconnects": 1.0,
         "seconds": 4.0021,
-        "p99": 9.22,
     }
 
 
@@ -47,4 +46,3 @@ def test_a_run_that_died_reports_nothing_rather_than_zero() -> None:
 
 def test_totals_add_up_over_runs() -> None:
     assert totals([burst(800, 0), burst(700, 2)]) == (1500, 2)
-    assert burst(800, 0).queries_per_s == 200.0

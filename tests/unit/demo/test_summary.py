@@ -37,8 +37,8 @@ def peak(run_id: str, state: str, count: int = 2) -> list[dict[str, Any]]:
 
 
 def a_day(highest: float = 1_000.0, count: int = 2) -> Day:
-    samples = [Sample(STARTED + timedelta(hours=number), 300.0, None, 1, 1) for number in range(9)]
-    samples.append(Sample(STARTED + timedelta(hours=10), highest, None, 3, 3))
+    samples = [Sample(STARTED + timedelta(hours=number), 300.0, 1) for number in range(9)]
+    samples.append(Sample(STARTED + timedelta(hours=10), highest, 3))
     day = Day(
         settings={"capacity_per_replica": 500.0},
         cluster=SimpleNamespace(name="orders", base_replica_id="i-base"),  # type: ignore[arg-type]

@@ -25,6 +25,10 @@ PUBLISHED_PERIOD_SECONDS = 60
 STALE_AFTER_PERIODS = 3
 
 
+# What the check writes as a log line (runtime/telemetry.py), whose metrics have the service as a dimension, too.
+LOGGED = frozenset({Metric.CAPACITY_PER_REPLICA})
+
+
 class CloudWatchReadings:
     """Port LoadReadings."""
 
@@ -47,7 +51,10 @@ class CloudWatchReadings:
 
     def published(self, settings: ClusterSettings, metric: Metric, now: datetime) -> Reading:
         oldest = timedelta(minutes=settings.forecast.schedule_minutes * STALE_AFTER_PERIODS)
-        return self._own(settings, metric, {CLUSTER_DIMENSION: settings.name}, oldest, now)
+        dimensions = {CLUSTER_DIMENSION: settings.name}
+        if metric in LOGGED:
+            dimensions[SERVICE_DIMENSION] = SERVICE
+        return self._own(settings, metric, dimensions, oldest, now)
 
     def lag_seconds(self, settings: ClusterSettings, instance_id: str, now: datetime) -> Reading:
         oldest = timedelta(minutes=settings.health.check_minutes * STALE_AFTER_PERIODS)

@@ -17,10 +17,11 @@ from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.limits.admission import VolumeRates
 from peaker.domain.planning.lead_time import PastSteps
-from peaker.domain.planning.learning.reading import rate_of_all
+from peaker.domain.planning.learning.fills import FillFailed, PastFills
+from peaker.domain.planning.learning.reading import PastReading, rate_of_all
 from peaker.domain.planning.methods.rate_reservation import rates_of
 from peaker.domain.planning.plan import ScaleOutPlan
-from peaker.domain.runs.batch import Member
+from peaker.domain.runs.batch import Member, fill_failure
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
 from peaker.domain.storage.snapshot_sets import CopiedBytes
@@ -28,6 +29,8 @@ from peaker.domain.storage.storage_judgement import knee_share
 from peaker.domain.storage.storage_looks import first_look_seconds
 from peaker.ports import Ledger
 from peaker_contract.errors import LedgerInconsistent
+from peaker_contract.steps import Part
+from peaker_contract.way_into_service import states_of
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -37,6 +40,7 @@ _ISSUED = "forecast#issued#"
 _REPORT = "forecast#report"
 _KEPT_FOR = timedelta(days=14)
 _PAST_RUNS = 20
+_HYDRATION = states_of(Part.HYDRATION)
 # InnoDB's default page, which the page lists are counted in.
 _PAGE_BYTES = 16384
 _STATE_NUMBERS = (
@@ -146,8 +150,10 @@ class DynamoForecastRecords:
         caught_up: list[float] = []
         return_speeds: list[float] = []
         looks: list[float] = []
+        fills = PastFills()
         for run_id in self._recent_runs(cluster):
             run = self._ledger.run(run_id)
+            fills = _with_failed(fills, run)
             back = _returned(run)
             if run.operation != "scale_out" or not _served(run) or back is None:
                 continue
@@ -157,6 +163,10 @@ class DynamoForecastRecords:
                 _add_seconds(returned, steps)
                 return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
                 continue
+            if _fills_directly(run):
+                fills = _with_filled(fills, by_name)
+                steps = [one for one in steps if one.step not in _HYDRATION]
+                by_name = {step.step: step for step in steps}
             _add_seconds(seconds, steps)
             looks += _known(first_look_seconds(by_name.get("VerifyStorage")))
             copies += _copied(steps)
@@ -192,6 +202,7 @@ class DynamoForecastRecords:
             return_speeds=return_speeds,
             hydrated_rates=rates,
             first_looks=looks,
+            fills=fills,
         )
 
     def _snapshots_of_batch(self, run: RunRow) -> dict[str, StepRow]:
@@ -260,6 +271,31 @@ def _served(run: RunRow) -> bool:
     except LedgerInconsistent:
         return False
     return run.outcome == "succeeded" if member is None else member.state == "in_service"
+
+
+def _fills_directly(run: RunRow) -> bool:
+    """Its plan could be read, or it would teach nothing."""
+    plan = run.part(ScaleOutPlan)
+    return plan is not None and plan.fills_directly
+
+
+def _with_filled(fills: PastFills, by_name: Mapping[str, StepRow]) -> PastFills:
+    """With how long it took for its bytes, where that was measured."""
+    seconds = [_took(by_name.get(state)) for state in _HYDRATION]
+    report = by_name.get(_HYDRATION[-1])
+    size = None if report is None else report.numbers.get("bytes_read")
+    known = [one for one in seconds if one is not None]
+    return fills.filled(PastReading(float(size), sum(known))) if known and _is_amount(size) else fills
+
+
+def _with_failed(fills: PastFills, run: RunRow) -> PastFills:
+    """With the failure of a member that was to be filled directly."""
+    try:
+        member = run.part(Member)
+    except LedgerInconsistent:
+        return fills
+    failure = None if member is None else fill_failure([member])
+    return fills if failure is None else fills.not_filled(FillFailed(run.started_at, failure.sentence))
 
 
 def _returned(run: RunRow) -> bool | None:

@@ -131,10 +131,13 @@ class Ec2Storage:
             optional["Throughput"] = spec.throughput_mib_per_s
         if spec.initialization_rate_mib_per_s is not None:
             optional["VolumeInitializationRate"] = spec.initialization_rate_mib_per_s
+        if spec.snapshot_id is not None:
+            optional["SnapshotId"] = spec.snapshot_id
+        elif spec.kms_key_id is not None:
+            optional |= {"Encrypted": True, "KmsKeyId": spec.kms_key_id}
         with translated("ec2:CreateVolume"):
             answer = self._ec2.create_volume(
                 AvailabilityZone=spec.zone,
-                SnapshotId=spec.snapshot_id,
                 Size=spec.size_gib,
                 VolumeType=spec.volume_type,  # type: ignore[arg-type]
                 Iops=spec.iops,
@@ -224,4 +227,5 @@ def _snapshot(raw: Any) -> Snapshot:
         full_size_bytes=raw.get("FullSnapshotSizeInBytes"),
         started_at=raw.get("StartTime"),
         tags=tag_dict(raw.get("Tags")),
+        kms_key_id=raw.get("KmsKeyId"),
     )

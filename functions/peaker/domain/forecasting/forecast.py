@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import ClassVar
 
 import numpy as np
 
+from .record import PastForecasts
 from .series import Floats, Ints, LoadSeries
 from .windows import trailing_median_of_three
 
@@ -58,6 +60,8 @@ class Rise:
 class ExpectedEvent:
     """A known event whose earlier days shaped the forecast; epoch seconds, the factor where it is farthest from 1."""
 
+    number: ClassVar[str] = "event_factor"
+
     name: str
     start_seconds: float
     end_seconds: float
@@ -76,6 +80,25 @@ class ExpectedEvent:
     @property
     def _days(self) -> str:
         return self.of_days.removesuffix("s") if self.earlier_days == 1 else self.of_days
+
+
+@dataclass(frozen=True)
+class LeadingSignal:
+    """A leading metric above its usual that raised the forecast within these epoch seconds, at most so many times."""
+
+    number: ClassVar[str] = "leading_factor"
+
+    name: str
+    start_seconds: float
+    end_seconds: float
+    factor: float
+    lag_seconds: float
+
+    @property
+    def text(self) -> str:
+        """For the reason of a decision."""
+        minutes = self.lag_seconds / 60
+        return f"with {self.name} above its usual, which leads by {minutes:.0f} min (as far as x{self.factor:.2f})"
 
 
 @dataclass(frozen=True)
@@ -108,8 +131,10 @@ class Forecast:
     rise: Rise | None = None
     # The metric is a utilisation: scaling itself changes it, so a low one does not say how many replicas would do.
     utilisation: bool = False
-    # Events within its reach that its quantiles reckon with.
-    events: tuple[ExpectedEvent, ...] = ()
+    # What is known beforehand within its reach and its quantiles reckon with.
+    events: tuple[ExpectedEvent | LeadingSignal, ...] = ()
+    # What learns from the errors of past forecasts; None where no model was fitted.
+    past: PastForecasts | None = field(default=None, repr=False, compare=False)
 
     @property
     def reach_seconds(self) -> float:

@@ -36,7 +36,7 @@ from .forecast import LEVELS, Forecast, Rise, Standing, rises
 from .guards import Guards, Seen, guards_of
 from .intervals import interpolate_knots
 from .panel import Panel, believable, build_panel, highest_loads
-from .record import Record, knot_for, recent_error, trailing_record
+from .record import PastForecasts, Record, knot_for, recent_error, trailing_record
 from .series import DAY_SECONDS, KEPT_HISTORY_DAYS, Floats, Ints, LoadSeries
 
 REACTIVE_ONLY_BELOW_DAYS = 3.0
@@ -71,6 +71,11 @@ class FittedForecaster:
     factors: Floats
     reasons: tuple[str, ...]
     utilisation: bool = False
+
+    @property
+    def past(self) -> PastForecasts:
+        """The chosen model's forecasts of past origins."""
+        return PastForecasts(self.models, self.model)
 
     def issue(self, origins: Ints, horizons: Ints, levels: Floats) -> tuple[Floats, Seen]:
         """(load quantiles [origin, horizon, level], what the last hour shows at each origin)."""
@@ -213,7 +218,7 @@ def forecast_demand(
         coverage=fitted.coverage, age_seconds=age, last_load=last_load, shifted=bool(hour.shifted[0]), stale=stale,
         numbers=_numbers(fitted, days), later_quantiles=None if later is None else later[0],
         later_step_seconds=later_step, trust=fitted.trust, rise=rises(trimmed, newest)[0],
-        utilisation=bool(utilisation),
+        utilisation=bool(utilisation), past=fitted.past,
     )  # fmt: skip
 
 
@@ -283,7 +288,7 @@ def _judged(plain: Forecast, judged: FittedForecaster, loads: Floats, shifted: b
         standing = judged.standing
     return replace(
         plain, quantiles=loads, standing=standing, model=judged.model, reasons=judged.reasons,
-        coverage=judged.coverage, shifted=shifted, trust=judged.trust, utilisation=judged.utilisation,
+        coverage=judged.coverage, shifted=shifted, trust=judged.trust, utilisation=judged.utilisation, past=judged.past,
     )  # fmt: skip
 
 

@@ -3,9 +3,8 @@
 Each part has a prediction from first principles (bytes / rate, instance start, lag / rate of catching up) and
 is then drawn towards what past runs really took. The forecast must look at least the p90 of the sum ahead.
 
-Source of the arithmetic: AWS, "Initialize Amazon EBS volumes": time = snapshot data / rate, the average rate
-being within 10 % of the provisioned one 99 % of the time; the prewarm article: 200 GB at 50 MB/s takes 4,000
-s.
+Source of the arithmetic: AWS, "Initialize Amazon EBS volumes": time = snapshot data / rate, the average rate being
+within 10 % of the provisioned one 99 % of the time; the prewarm article: 200 GB at 50 MB/s takes 4,000 s.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from statistics import median
 
 from peaker.domain.planning.learning.catching_up import catch_up_seconds, replay_times, usable_speeds
 from peaker.domain.planning.learning.drawing import MOST_RUNS, Times, draw_usual
+from peaker.domain.planning.learning.fills import PastFills
 from peaker.domain.planning.learning.reading import past_readings, scaled_readings
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker_contract.steps import Method, Part
@@ -83,8 +83,7 @@ class VolumeToHydrate:
 
 @dataclass(frozen=True)
 class LeadTimeInputs:
-    """What is known about the cluster before a run. Times in seconds, sizes in bytes, rates in bytes per
-    second.
+    """What is known about the cluster before a run. Times in seconds, sizes in bytes, rates in bytes per second.
 
     The defaults are the usual figures of EC2 and MySQL; measured runs replace them. `hot_share` of the hydration is
     read before the database starts: all of it until a run has shown what is hot. The volumes of a set are copied side
@@ -155,7 +154,7 @@ class PastSteps:
     database could start; how many seconds of log a replica replayed per second, where that was seen; and the waits of
     those that had caught up before anybody looked. `returned` and `return_speeds` are of returns, all else of builds.
     `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of none, None where they differ. `first_looks`: seconds
-    until the first look of each storage proof had ended.
+    until the first look of each storage proof had ended. `fills`: direct fills, which teach nothing of a prewarm.
     """
 
     seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -170,6 +169,7 @@ class PastSteps:
     return_speeds: Sequence[float] = ()
     hydrated_rates: Sequence[float | None] = ()
     first_looks: Sequence[float] = ()
+    fills: PastFills = field(default_factory=PastFills)
 
 
 _SIDE_BY_SIDE = (Part.SNAPSHOT, Part.INSTANCE)
@@ -179,8 +179,7 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     """Predict from the inputs, learn from `past`; the snapshot and the instance start run side by side, and so do the
     rest of the hydration, the proof and the catch-up: of that what is left after the proof is counted.
 
-    The spreads of the parts are taken as independent: p90 = sum of medians + root of the sum of squared
-    spreads.
+    The spreads of the parts are taken as independent: p90 = sum of medians + root of the sum of squared spreads.
     """
     history = past or PastSteps()
     parts = {part.name: _learned(part, history) for part in _first_principles(inputs)}

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from peaker.domain.forecasting import ExpectedEvent, Forecast, Standing
+from peaker.domain.forecasting import ExpectedEvent, Forecast, LeadingSignal, Standing
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.reaction import load_text, react
 from peaker.domain.planning.scaling_policy import ScalingPolicy
@@ -155,7 +155,7 @@ def _by_forecast(
         numbers["calendar_factor"] = factor
         name += f" with the calendar's factor {factor:g}"
     for event in expected_events(forecast, start, until):
-        numbers["event_factor"] = max(numbers.get("event_factor", 0.0), event.factor)
+        numbers[event.number] = max(numbers.get(event.number, 0.0), event.factor)
         name += f" {event.text}"
     if forecast.standing is Standing.DEGRADED:
         return []
@@ -211,7 +211,7 @@ class Later:
     quantile: float
     ahead_seconds: float
     batch: int | None
-    events: tuple[ExpectedEvent, ...] = ()
+    events: tuple[ExpectedEvent | LeadingSignal, ...] = ()
 
     @property
     def least(self) -> int:
@@ -286,8 +286,10 @@ def active_overrides(
     return [each for each in inputs.overrides if each.start_seconds <= end and each.end_seconds >= start]
 
 
-def expected_events(forecast: Forecast, from_seconds: float, until_seconds: float) -> list[ExpectedEvent]:
-    """Events that the forecast reckons with in this stretch of time from its issue."""
+def expected_events(
+    forecast: Forecast, from_seconds: float, until_seconds: float
+) -> list[ExpectedEvent | LeadingSignal]:
+    """Events and leading metrics that the forecast reckons with in this stretch of time from its issue."""
     start, end = forecast.issued_at_seconds + from_seconds, forecast.issued_at_seconds + until_seconds
     return [each for each in forecast.events if each.start_seconds < end and each.end_seconds > start]
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from peaker.domain.limits.admission import Admission
 from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.methods.choice import MethodChoice
+from peaker.domain.planning.methods.situation import MethodName
 from peaker.domain.planning.parking import Method
 from peaker.domain.planning.prices import HOURS_PER_MONTH
 from peaker.domain.runs.ledger import RunPart
@@ -281,6 +282,20 @@ class ScaleOutPlan(RunPart):
     def returns(self) -> str | None:
         """The parked replica that comes back instead of a new one."""
         return self.method.replica if self.method is not None and _is_return(self.method) else None
+
+    @property
+    def fills_directly(self) -> bool:
+        """The replica of this plan is built on empty volumes, which its host fills from the snapshots."""
+        chosen = None if self.comparison is None else self.comparison.chosen
+        return self.returns is None and chosen is MethodName.DIRECT_FILL
+
+    @property
+    def own_build(self) -> PlannedBuild | None:
+        """`build`; what is filled directly is whole before it serves, whatever prewarm.serve_when says."""
+        if self.build is None or not self.fills_directly:
+            return self.build
+        whole = self.build.prewarm.model_copy(update={"serve_when": "all", "background_rate_mib_per_s": 0})
+        return self.build.model_copy(update={"prewarm": whole})
 
     @property
     def refusal_text(self) -> str:

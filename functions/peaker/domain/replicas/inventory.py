@@ -53,7 +53,8 @@ class Volume:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An EBS snapshot. `state` is EC2's word: pending, completed, error, recoverable, recovering."""
+    """An EBS snapshot. `state` is EC2's word: pending, completed, error, recoverable, recovering. `kms_key_id` is None
+    of one that is not encrypted."""
 
     snapshot_id: str
     state: str
@@ -62,6 +63,7 @@ class Snapshot:
     full_size_bytes: int | None = None
     started_at: datetime | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+    kms_key_id: str | None = None
 
 
 class TargetState(StrEnum):
@@ -99,9 +101,10 @@ class InstanceSpec:
 
 @dataclass(frozen=True)
 class VolumeSpec:
-    """What volume to make, from which snapshot; rates in MiB/s."""
+    """What volume to make, from which snapshot; rates in MiB/s. Without a snapshot it is empty, and encrypted under
+    `kms_key_id` where that is given; one of a snapshot is as its snapshot."""
 
-    snapshot_id: str
+    snapshot_id: str | None
     zone: str
     size_gib: int
     volume_type: str
@@ -109,6 +112,7 @@ class VolumeSpec:
     throughput_mib_per_s: int
     initialization_rate_mib_per_s: int | None
     tags: Mapping[str, str]
+    kms_key_id: str | None = None
 
 
 class CommandStatus(StrEnum):

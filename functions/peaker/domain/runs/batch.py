@@ -7,7 +7,7 @@ without the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -15,11 +15,15 @@ from peaker.domain.runs.execution_input import Operation
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunPart
 from peaker.domain.runs.run import Outcome
+from peaker_contract.errors import PrewarmDeadlineExceeded
 from peaker_contract.steps import Method
 
 # What fails is tried again as another member, until so many times the wanted replicas have begun: with 100 of them at
 # most, their starts fit into the history of one execution.
 TRIES = 2
+
+# The state of add_replica in which a host fills its volumes.
+FILLING_STATE = "FillVolumes"
 
 MemberState = Literal["at_work", "in_service", "gone", "refused", "left"]
 
@@ -44,7 +48,8 @@ class Batch(RunPart):
 
 
 class Member(RunPart):
-    """One replica of a batch. `method` is how it comes; None for one that is to go.
+    """One replica of a batch. `method` is how it comes; None for one that is to go. `fills`: it is built on empty
+    volumes, which its host fills.
 
     `gone`: of one that was to come nothing is left; one that was to go is parked or retired. `in_service`: it serves,
     or serves again. `refused`: the guard left one alone that was to go. `left`: its undo did not end.
@@ -55,6 +60,7 @@ class Member(RunPart):
     batch: str
     number: int
     method: Method | None = None
+    fills: bool = False
     state: MemberState = "at_work"
     failure: Failure | None = None
 
@@ -62,6 +68,20 @@ class Member(RunPart):
 def member_run_id(batch: str, number: int) -> str:
     """`R` for the first member, `R-2` for the second."""
     return batch if number == 1 else f"{batch}-{number}"
+
+
+def fill_failure(members: Iterable[Member]) -> Failure | None:
+    """The newest failure to fill volumes directly. Another method may do, which needs neither the host's rights nor the
+    direct APIs; but for time that was up, of which another one would have less."""
+    found = [
+        one.failure
+        for one in members
+        if one.fills
+        and one.failure is not None
+        and one.failure.failed_step.split("/")[0] == FILLING_STATE
+        and one.failure.error != PrewarmDeadlineExceeded.__name__
+    ]
+    return found[-1] if found else None
 
 
 def state_after(operation: Operation, outcome: Outcome) -> MemberState:

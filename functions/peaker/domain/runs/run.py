@@ -81,9 +81,10 @@ class RequestedStep(StepInput):
 
 class PrewarmStep(StepInput):
     """ReportPrewarm: until what the workflow waits, the blocks with which a database may start or all that the replica
-    needs to serve. A run of the version before says nothing and waits for all."""
+    needs to serve; of a direct fill all that the snapshots hold. A run of the version before says nothing and waits for
+    all."""
 
-    until: Literal["database", "serving"] = "serving"
+    until: Literal["database", "serving", "filled"] = "serving"
 
 
 class HostStep(StepInput):

@@ -18,14 +18,15 @@ from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.resource_tags import resource_tags
 from peaker.usecases.run.run_memory import approved_plan, made_id, settled
-from peaker_contract.errors import AwsCallRejected, CapacityUnavailable
+from peaker_contract.errors import AwsCallRejected, CapacityUnavailable, ResourceNotFound
 from peaker_contract.tags import VOLUME_TAG
 
 
 def create_volumes(ports: Ports, step: StepInput) -> Summary:
     """A volume that the run has already, by tag and name, is taken over (I10).
 
-    At the planned initialization rates as far as the run has reserved them (ReserveLimits), else at the default rate.
+    Empty where the plan fills them directly: as large, encrypted under the same key. Else at the planned initialization
+    rates as far as the run has reserved them (ReserveLimits), else at the default rate.
     Raises CapacityUnavailable, and AwsCallRejected for what EC2 refuses also without a provisioned rate.
     """
     zone = settled(ports, step, Placement).zone
@@ -96,8 +97,10 @@ def _create(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str, no
 
 def _spec(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str) -> VolumeSpec:
     resources = ports.ledger.resources(shared_run(step))
+    snapshot_id = made_id(resources, ResourceKind.SNAPSHOT, planned.name)
+    empty = approved_plan(ports, step).fills_directly
     return VolumeSpec(
-        snapshot_id=made_id(resources, ResourceKind.SNAPSHOT, planned.name),
+        snapshot_id=None if empty else snapshot_id,
         zone=zone,
         size_gib=planned.size_gib,
         volume_type=planned.volume_type,
@@ -105,4 +108,15 @@ def _spec(ports: Ports, step: StepInput, planned: PlannedVolume, zone: str) -> V
         throughput_mib_per_s=planned.throughput_mib_per_s,
         initialization_rate_mib_per_s=planned.initialization_rate_mib_per_s,
         tags={**resource_tags(ports, step), VOLUME_TAG: planned.name},
+        kms_key_id=_key_of(ports, step, snapshot_id) if empty else None,
     )
+
+
+def _key_of(ports: Ports, step: StepInput, snapshot_id: str) -> str | None:
+    """The key that a volume of the snapshot would have, None where it is not encrypted. Raises ResourceNotFound."""
+    found = [
+        one for one in ports.storage.snapshots_of_run(shared_run(step)) if one.snapshot_id == snapshot_id
+    ]
+    if not found:
+        raise ResourceNotFound(f"{snapshot_id}, from which a volume is to be filled, does not show")
+    return found[0].kms_key_id

@@ -12,7 +12,7 @@ from peaker.domain.planning.approval import held_against
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.runs.approval import ApprovalAsked
-from peaker.domain.runs.batch import TRIES, Batch, Member, member_run_id, outcome_of
+from peaker.domain.runs.batch import TRIES, Batch, Member, fill_failure, member_run_id, outcome_of
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, ResourceKind, RunRow, of_kind
 from peaker.domain.runs.run import Outcome, RoundStep, Summary
@@ -46,7 +46,8 @@ def next_members(ports: Ports, step: RoundStep) -> MembersChosen:
     """All of the plan at first. Later what is missing, if it would serve by the deadline and no ceiling forbids it.
 
     A batch of which nobody serves is not tried again: what all of its members failed at is no single member's, and the
-    run is rolled back. A round that was begun stays as it was: the same call gives the same members.
+    run is rolled back; but for a direct fill that failed, after which the next method is taken. A round that was begun
+    stays as it was: the same call gives the same members.
     """
     run = ports.ledger.run(step.run_id)
     batch = run.part(Batch) or _batch(run)
@@ -76,6 +77,9 @@ _NOBODY = Failure(failed_step="NextMembers", error="None", cause="no member has 
 def _batch(run: RunRow) -> Batch:
     plan = run.required(ScaleOutPlan, "NextMembers")
     seconds = max((one.lead_time.seconds for one in plan.members if one.lead_time), default=0.0)
+    choice = plan.comparison
+    if choice is not None and choice.falls_back_to is not None:
+        seconds = max(seconds, choice.estimate(choice.falls_back_to).p50_seconds or 0.0)
     return Batch(wanted=plan.count, deadline=plan.planned_at + timedelta(seconds=_SLACK * seconds))
 
 
@@ -87,7 +91,9 @@ def _due(
         return run.required(ScaleOutPlan, step.step), ""
     serving = sum(one.state == "in_service" for one in ended)
     missing = batch.wanted - serving
-    if missing == 0 or serving == 0 or any(one.state in ("at_work", "left") for one in ended):
+    not_filled = fill_failure(ended)
+    in_vain = serving == 0 and not_filled is None
+    if missing == 0 or in_vain or any(one.state in ("at_work", "left") for one in ended):
         return None, f"{serving} of {batch.wanted} serve"
     if len(batch.members) + missing > TRIES * batch.wanted:
         return None, f"{serving} of {batch.wanted} serve, and each was tried {TRIES} times"
@@ -95,7 +101,8 @@ def _due(
     fleet: FleetState = possible_donors(ports, settings)
     asked = run.request.ready_by
     by = None if asked is None else from_iso(asked)
-    plan = decided(ports, step, settings, fleet, missing, by, account_use(ports, settings, fleet))
+    account = account_use(ports, settings, fleet)
+    plan = decided(ports, step, settings, fleet, missing, by, account, not_filled)
     # What was approved holds for all tries of its run.
     plan = held_against(plan, run.part(ApprovalAsked))
     if plan.refusals:
@@ -113,7 +120,7 @@ def _begun(ports: Ports, step: RoundStep, run: RunRow, batch: Batch, plan: Scale
         number, own = first + offset, plan.of_member(planned.number)
         run_id = member_run_id(run.run_id, number)
         method = Method.RETURN if own.returns is not None else Method.BUILD
-        member = Member(batch=run.run_id, number=number, method=method)
+        member = Member(batch=run.run_id, number=number, method=method, fills=own.fills_directly)
         holder = replace(holder_of(step), run_id=run_id, batch=run.run_id)
         if number == 1:
             ports.ledger.settle(holder, member)
@@ -134,7 +141,7 @@ def _open(ports: Ports, holder: Holder, run: RunRow, member: Member, plan: Scale
 
 def _given(ports: Ports, step: RoundStep, run_id: str, member: Member) -> dict[str, Any]:
     method = None if member.method is None else member.method.value
-    return {**handed_to_member(ports, step, run_id), "method": method}
+    return {**handed_to_member(ports, step, run_id), "method": method, "fill": member.fills}
 
 
 def _has_set(ports: Ports, step: RoundStep) -> bool:

@@ -20,6 +20,7 @@ from peaker.domain.replicas.donor import choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.report.planned_calls import planned_calls
 from peaker.domain.runs.approval import ApprovalAsked
+from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import RunPart
 from peaker.domain.runs.run import PlanStep, StepInput, Summary
 from peaker.domain.storage.snapshot_sets import stored_gib
@@ -112,11 +113,12 @@ def decided(
     count: int,
     ready_by: datetime | None,
     account: AccountUse,
+    not_filled: Failure | None = None,
 ) -> ScaleOutPlan:
     """The plan of so many replicas more, with its refusals, or why it waits for a person's yes.
 
     Parked ones return first, the others are built. With `ready_by` each of them comes by the cheapest method that is
-    in time.
+    in time; but not by a direct fill where one failed in this run already.
     """
     past = ports.past_runs.past_steps(settings.name)
     history = snapshot_history(ports, settings, fleet)
@@ -146,6 +148,8 @@ def decided(
             limit,
         )
         situation = beside(situation, taken, count - len(ways))
+        if not_filled is not None:
+            situation = replace(situation, why_no_fill=f"it failed in this run: {not_filled.sentence}")
         ways.append(way_of(ports, fleet, situation, method, lead, inputs, past))
     ways = admitted_ways(ports, limit, build, ways, count, unrated_way(situation, method, lead), past)
     plan = _plan(ports, step, settings, fleet, ways, prices, promises, count)

@@ -36,11 +36,13 @@ def best_method(
 
 
 def beside(situation: Situation, taken: Collection[str], members: int) -> Situation:
-    """The situation of one of so many members: those `taken` are not parked for it, the region's rate is shared."""
+    """The situation of one of so many members: those `taken` are not parked for it, the region's rate is shared, and
+    so is that of a snapshot's blocks."""
     return replace(
         situation,
         parked=tuple(one for one in situation.parked if one.instance_id not in taken),
         rate_free_mib_per_s=situation.rate_free_mib_per_s / members,
+        fills_at_once=members,
     )
 
 
@@ -67,7 +69,7 @@ def way_of(
         return Way(method=method, lead_time=estimated(lead), choice=choice)
     return Way(
         method=method,
-        lead_time=estimated(lead, situation.frame, taken),
+        lead_time=estimated(lead, _frame(situation, taken), taken),
         choice=choice,
         rates_mib_per_s={} if situation.ready_by is None else taken.rates_mib_per_s,
     )
@@ -79,7 +81,7 @@ def unrated_way(situation: Situation, method: Method, lead: LeadTime) -> Way:
     choice = by_settings(unpaid, None) if situation.ready_by is None else choose(unpaid)
     return Way(
         method=method.model_copy(update={"action": "build"}),
-        lead_time=estimated(lead, situation.frame, choice.taken),
+        lead_time=estimated(lead, _frame(situation, choice.taken), choice.taken),
         choice=choice,
         rates_mib_per_s=dict.fromkeys((one.name for one in situation.volumes), None),
     )
@@ -119,6 +121,12 @@ def estimated(
         p90_seconds=round(taken.p90_seconds or 0.0, 1),
         p90_parts={**slow, **own_slow},
     )
+
+
+def _frame(situation: Situation, taken: MethodEstimate | None) -> LeadTimeFrame:
+    """No database starts on a volume that is not filled."""
+    fills = taken is not None and taken.name is MethodName.DIRECT_FILL
+    return situation.frame.before_database() if fills else situation.frame
 
 
 def _own(hydration_seconds: float | None, catch_up_seconds: float) -> dict[str, float]:

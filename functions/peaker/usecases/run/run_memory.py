@@ -29,7 +29,7 @@ def approved_build(ports: Ports, step: StepInput) -> PlannedBuild:
     A run of the version before has no such part in its plan and goes on by today's settings, as that version did.
     Needed for as long as `older_runs` is.
     """
-    planned = approved_plan(ports, step).build
+    planned = approved_plan(ports, step).own_build
     return planned or planned_build(ports.clusters.settings(step.cluster))
 
 

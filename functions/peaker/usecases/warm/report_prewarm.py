@@ -49,7 +49,7 @@ def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
         ports, step, "report_prewarm", instance_id, {"RunId": step.run_id}, repeat=True
     )
     report = typed("report_prewarm", PrewarmReport, numbers)
-    state = _state(waits_for, report, instance_id)
+    state = _state(step, waits_for, report, instance_id)
     if state == "running" and step.until == "database" and is_hot_by_next_look(report):
         state = "hot"
     missed_by = None
@@ -81,11 +81,13 @@ def measurements(report: PrewarmReport, now: datetime, after_elapsed: float) -> 
 
 
 def _state(
-    waits_for: ServeWhen, report: PrewarmReport, instance_id: str
+    step: PrewarmStep, waits_for: ServeWhen, report: PrewarmReport, instance_id: str
 ) -> Literal["running", "hot", "done", "dead"]:
     """Hot blocks stay hot when their engine dies; what is left is then read by another one, or behind the database."""
     if report.state == "failed":
-        raise PrewarmFailed(f"{instance_id}: {report.message or 'the engine says failed'}")
+        told = f"{instance_id}: {report.message or 'the engine says failed'}"
+        rights = "; the set `host` of docs/permissions.md has the rights of a direct fill"
+        raise PrewarmFailed(told if step.until != "filled" else f"direct fill on {told}{rights}")
     if report.state == "running" and report.used_warm_seconds is not None:
         return "done"
     if report.state != "done" and waits_for == "hot" and report.hot_warm_seconds is not None:

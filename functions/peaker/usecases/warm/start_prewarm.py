@@ -1,11 +1,14 @@
-"""StartPrewarm: the engine reads what the snapshot holds, detached from the command that starts it."""
+"""StartPrewarm: the engine reads what the snapshot holds, or writes it onto empty volumes, detached from the command
+that starts it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import partial
 
-from peaker.domain.planning.plan import PlannedPrewarm
+from peaker.domain.planning.methods.copying import DIRECT_REQUESTS_PER_SECOND
+from peaker.domain.planning.plan import PlannedPrewarm, ScaleOutPlan
 from peaker.domain.reading import Unknown
 from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
@@ -15,7 +18,7 @@ from peaker.ports import Ports
 from peaker.usecases.run.batch_members import shared_run
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
-from peaker.usecases.run.run_memory import approved_build, host_id
+from peaker.usecases.run.run_memory import approved_build, approved_plan, host_id, made_id
 from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled
 
 # A page takes about 0.1 s and covers 4.9 GiB of volume: a function's time for 3.3 TiB. Above that, and wherever
@@ -25,8 +28,10 @@ PAGES_AT_MOST = 700
 
 def start_prewarm(ports: Ports, step: StepInput) -> Summary:
     """Starting an engine that runs changes nothing; one that died starts again where its journal ends."""
-    planned = approved_build(ports, step).prewarm
+    plan, planned = approved_plan(ports, step), approved_build(ports, step).prewarm
     instance_id = host_id(ports, step, "replica")
+    if plan.fills_directly:
+        return _start_fill(ports, step, plan, planned, instance_id)
     parameters = partial(_parameters, ports, step, planned)
     numbers = run_host_command(ports, step, "start_prewarm", instance_id, parameters, repeat=True)
     listed = ports.ledger.run(step.run_id).part(BlockList) or BlockList()
@@ -37,6 +42,38 @@ def start_prewarm(ports: Ports, step: StepInput) -> Summary:
             f"without the snapshots' block list: {missing}" if missing else "within the snapshots' block list"
         ),
         numbers={**numbers, "blocks_in_snapshots": listed.blocks, "block_list_missing": missing},
+    )
+
+
+def _start_fill(
+    ports: Ports, step: StepInput, plan: ScaleOutPlan, planned: PlannedPrewarm, instance_id: str
+) -> Summary:
+    """Each volume from its own snapshot; all hosts of a batch read the same ones."""
+    made, shared = ports.ledger.resources(step.run_id), ports.ledger.resources(shared_run(step))
+    at_once = ports.ledger.run(shared_run(step)).required(ScaleOutPlan, step.step).builds
+    volumes = [
+        {
+            "name": volume.name,
+            "volume_id": made_id(made, ResourceKind.VOLUME, volume.name),
+            "device": volume.device,
+            "mount_point": volume.mount_point,
+            "filesystem": volume.filesystem,
+        }
+        for volume in plan.volumes
+    ]
+    snapshots = {one.name: made_id(shared, ResourceKind.SNAPSHOT, one.name) for one in plan.volumes}
+    parameters = {
+        "RunId": step.run_id,
+        "Method": planned.method,
+        "Volumes": json.dumps(volumes, separators=(",", ":")),
+        "Snapshots": json.dumps(snapshots, separators=(",", ":")),
+        "RequestsPerSecond": str(max(1, int(DIRECT_REQUESTS_PER_SECOND / max(1, at_once)))),
+    }
+    numbers = run_host_command(ports, step, "start_fill", instance_id, parameters, repeat=True)
+    return Summary(
+        text=f"direct fill of {len(volumes)} volumes on {instance_id}, {parameters['RequestsPerSecond']} requests/s "
+        "of a snapshot at most",
+        numbers={**numbers, "filled_from": snapshots},
     )
 
 

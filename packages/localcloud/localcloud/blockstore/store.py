@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from localcloud.blockstore.daemon import Daemon, build_daemon
@@ -138,13 +138,6 @@ class ColdBlockStore:
     def volume_ids(self) -> list[str]:
         """All volumes."""
         return sorted(self._running().ask("list", "volumes").split())
-
-    def retain_snapshots(self, keep: Collection[str]) -> list[str]:
-        """Delete every snapshot but these (those an earlier run forgot); returns what was deleted."""
-        surplus = [snapshot_id for snapshot_id in self.snapshot_ids() if snapshot_id not in keep]
-        for snapshot_id in surplus:
-            self.delete_snapshot(snapshot_id)
-        return surplus
 
     def attach(self, volume_id: str) -> BlockDevice:
         """Make the volume a loop device. Raises DataPlaneError for an unknown volume."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, VolumeToHydrate, predict_lead_time
+from peaker.domain.planning.learning.reading import PastReading
 from peaker.domain.planning.methods.choice import by_settings, choose
 from peaker.domain.planning.methods.rates import MARGIN, cheapest_rates
 from peaker.domain.planning.methods.situation import (
@@ -166,7 +167,58 @@ def test_a_direct_fill_waits_for_all_that_the_snapshot_holds() -> None:
     """Where a lazy volume could serve on its hot set: what is not on an empty volume yet reads as zeros."""
     volume = DataVolume("data", 1024, TIB, 0.5 * TIB, 500, hot_bytes=0.1 * TIB)
     found = choose(situation(volumes=(volume,), serve_when="hot")).estimate(MethodName.DIRECT_FILL)
-    assert found.warm_seconds == pytest.approx(TIB / MIB / 500)
+    assert found.warm_seconds == pytest.approx(TIB / MIB / 450), "a tenth of the requests is left to others"
+
+
+SOON = NOON + timedelta(minutes=1)
+
+
+def test_a_direct_fill_is_not_taken_where_the_settings_do_not_allow_it() -> None:
+    found = choose(situation(ready_by=SOON, rate_ceiling_mib_per_s=None))
+    shown = found.estimate(MethodName.DIRECT_FILL)
+    assert found.chosen is not MethodName.DIRECT_FILL
+    assert shown.why_not == "prewarm.direct_fill is false"
+    assert shown.p90_seconds is not None, "it stays in the table, for comparison"
+
+
+def test_a_direct_fill_is_taken_where_it_alone_is_in_time_and_says_what_follows_its_refusal() -> None:
+    lazy = choose(situation(rate_ceiling_mib_per_s=None)).estimate(MethodName.USED_BLOCKS)
+    fill = choose(situation()).estimate(MethodName.DIRECT_FILL)
+    assert lazy.p90_seconds is not None
+    assert fill.p90_seconds is not None
+    assert fill.p90_seconds < lazy.p90_seconds
+    # Between what the two need.
+    by = NOON + timedelta(seconds=(1 + MARGIN) * (fill.p90_seconds + lazy.p90_seconds) / 2)
+    found = choose(situation(ready_by=by, rate_ceiling_mib_per_s=None, why_no_fill=None))
+    assert (found.chosen, found.in_time) == (MethodName.DIRECT_FILL, True)
+    assert found.falls_back_to is MethodName.USED_BLOCKS
+    assert found.taken is not None
+    assert found.taken.rates_mib_per_s == {"data": None}, "an empty volume has nothing to initialize"
+
+
+def test_a_direct_fill_that_costs_more_is_left_where_another_is_in_time() -> None:
+    found = choose(
+        situation(ready_by=NOON + timedelta(days=1), rate_ceiling_mib_per_s=None, why_no_fill=None)
+    )
+    assert (found.chosen, found.falls_back_to) == (MethodName.USED_BLOCKS, None)
+
+
+def test_members_of_a_batch_share_the_rate_of_their_snapshot() -> None:
+    one, three = (
+        choose(situation(fills_at_once=members)).estimate(MethodName.DIRECT_FILL).warm_seconds
+        for members in (1, 3)
+    )
+    assert one is not None
+    assert three == pytest.approx(3 * one)
+
+
+def test_past_fills_teach_the_next_one() -> None:
+    """Ten fills of half the bytes in 6,000 s each: twice that for all of them, where 2,330 s were predicted."""
+    past = (PastReading(TIB / 2, 6000.0),) * 10
+    found = choose(situation(past_fills=past)).estimate(MethodName.DIRECT_FILL)
+    assert found.warm_seconds is not None
+    assert 10_000 < found.warm_seconds <= 12_000
+    assert "by 10 past fills" in found.basis
 
 
 def test_changed_blocks_are_filled_and_no_others() -> None:

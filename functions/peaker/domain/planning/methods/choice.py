@@ -22,7 +22,8 @@ class MethodChoice(BaseModel):
     """The method that a run takes now, why, and the figures of all.
 
     `chosen` is None when a run can carry out none. `in_time` is None without a deadline. `by_then` says what can be
-    ready where nothing makes the deadline.
+    ready where nothing makes the deadline. `falls_back_to` is what the run takes where AWS or the host refuses the
+    chosen one; None where nothing else is possible, or what is chosen has no other to fall back to.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -33,6 +34,7 @@ class MethodChoice(BaseModel):
     margin_share: float = MARGIN
     in_time: bool | None = None
     by_then: str | None = None
+    falls_back_to: MethodName | None = None
     methods: tuple[MethodEstimate, ...] = ()
 
     def estimate(self, name: MethodName) -> MethodEstimate:
@@ -65,8 +67,19 @@ def choose(situation: Situation) -> MethodChoice:
         ready_by=situation.ready_by,
         in_time=makes_it,
         by_then=_by_then(situation, methods, usable) if makes_it is False else None,
+        falls_back_to=_next_after(best, usable, left),
         methods=methods,
     )
+
+
+def _next_after(
+    best: MethodEstimate, usable: Sequence[MethodEstimate], left: float | None
+) -> MethodName | None:
+    """Of a direct fill alone: AWS may refuse it once the volumes are there. What else it builds by needs no right."""
+    others = [one for one in usable if one is not best]
+    if best.name is not MethodName.DIRECT_FILL or not others:
+        return None
+    return min(others, key=lambda one: _rank(one, left)).name
 
 
 def by_settings(situation: Situation, returned: str | None) -> MethodChoice:
@@ -163,7 +176,8 @@ def _returned_expired(situation: Situation) -> MethodEstimate:
     basis = (
         f"{expired.changed_bytes.value / 1e9:.1f} GB that changed since its volumes and the donor's were one"
     )
-    return found.model_copy(update={"name": name, "replica": expired.instance_id, "basis": basis})
+    other = {"name": name, "carried_out": False, "why_not": None}
+    return found.model_copy(update={**other, "replica": expired.instance_id, "basis": basis})
 
 
 ESTIMATED: dict[MethodName, Callable[[Situation], MethodEstimate]] = {

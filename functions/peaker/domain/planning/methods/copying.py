@@ -1,4 +1,6 @@
-"""What the methods take that no run carries out: for comparison, by AWS's documented limits. Pure.
+"""What the methods take that copy: a direct fill, which a run may take, and others, for comparison alone. Pure.
+
+By AWS's documented limits; a direct fill also by what past ones took.
 
 Sources: EBS user guide (fast snapshot restore and its volume creation credits, volume clones, direct APIs, quotas),
 EBS pricing page, MySQL 8.4 manual (the clone plugin). Each figure with its page is in docs/plan.md.
@@ -8,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from peaker.domain.planning.learning.drawing import Times, draw
+from peaker.domain.planning.learning.reading import scaled_readings
 from peaker.domain.planning.methods.rates import running
 from peaker.domain.planning.methods.situation import GIB, MIB, MethodEstimate, MethodName, Situation, estimate
 from peaker.domain.planning.prices import total
@@ -22,8 +26,10 @@ FAST_RESTORE_USD_HOUR = 0.75
 COPY_MIB_PER_S = 125.0
 COPY_FIRST_TIB_SECONDS, COPY_TIB_SECONDS = 6 * 3600.0, 1.2 * 3600.0
 COPY_USD_PER_GIB = 0.0008
-# GetSnapshotBlock: 1,000 requests a second and snapshot, 5,000 an account and region, 512 KiB each.
-DIRECT_MIB_PER_S, DIRECT_ACCOUNT_MIB_PER_S = 500.0, 2500.0
+# GetSnapshotBlock: 1,000 requests a second and snapshot, 5,000 an account and region, 512 KiB each. A host leaves a
+# tenth of the first to others.
+DIRECT_REQUESTS_PER_SECOND = 900.0
+DIRECT_MIB_PER_S, DIRECT_ACCOUNT_MIB_PER_S = DIRECT_REQUESTS_PER_SECOND / 2, 2500.0
 DIRECT_BLOCK_BYTES = 512 * 1024
 DIRECT_USD_PER_GET, DIRECT_BLOCKS_PER_LIST, DIRECT_USD_PER_LIST = 0.003 / 1000, 10_000, 0.0006 / 1000
 DIRECT_SPREAD, CLONE_SPREAD, FAST_RESTORE_SPREAD = 0.3, 0.5, 0.5
@@ -102,24 +108,39 @@ def direct_fill(situation: Situation) -> MethodEstimate:
     name = MethodName.DIRECT_FILL
     if not situation.volumes:
         return _no_volumes(name)
-    bound = min(DIRECT_ACCOUNT_MIB_PER_S, _baseline(situation))
-    awaited = [one.snapshot_bytes for one in situation.volumes]
-    each = [
-        amount / MIB / min(DIRECT_MIB_PER_S, one.throughput_mib_per_s)
-        for amount, one in zip(awaited, situation.volumes, strict=True)
-    ]
-    p50 = max(*each, sum(awaited) / MIB / bound)
+    taken = _filled(situation)
     blocks = sum(one.snapshot_bytes for one in situation.volumes) / DIRECT_BLOCK_BYTES
     paid = blocks * DIRECT_USD_PER_GET + blocks / DIRECT_BLOCKS_PER_LIST * DIRECT_USD_PER_LIST
-    return _estimated(
+    learned = f", by {taken.runs} past fills" if taken.runs else ""
+    found = _estimated(
         situation,
         name,
-        p50,
-        p50 * (1 + DIRECT_SPREAD),
+        taken.p50,
+        taken.p90,
         Known(paid),
-        basis=f"{blocks:,.0f} requests, {DIRECT_MIB_PER_S:g} MiB/s a snapshot at most",
+        basis=f"{blocks:,.0f} requests for ${paid:.4f}, {_a_snapshot(situation):g} MiB/s a snapshot at most{learned}",
         on_donor="one snapshot of its volumes",
     )
+    rates: dict[str, int | None] = dict.fromkeys(one.name for one in situation.volumes)
+    return found.model_copy(update={"why_not": situation.why_no_fill, "rates_mib_per_s": rates})
+
+
+def _filled(situation: Situation) -> Times:
+    """Seconds until all that the snapshots hold is written and flushed."""
+    awaited = [one.snapshot_bytes for one in situation.volumes]
+    each = [
+        amount / MIB / min(_a_snapshot(situation), one.throughput_mib_per_s)
+        for amount, one in zip(awaited, situation.volumes, strict=True)
+    ]
+    bound = min(DIRECT_ACCOUNT_MIB_PER_S / situation.fills_at_once, _baseline(situation))
+    p50 = max(*each, sum(awaited) / MIB / bound)
+    predicted = Times(p50, p50 * (1 + DIRECT_SPREAD))
+    return draw(predicted, scaled_readings(situation.past_fills, sum(awaited), None))
+
+
+def _a_snapshot(situation: Situation) -> float:
+    """MiB/s that one replica gets of a snapshot: all members of a batch are filled from the same ones."""
+    return DIRECT_MIB_PER_S / situation.fills_at_once
 
 
 def clone(situation: Situation) -> MethodEstimate:
@@ -168,6 +189,7 @@ def _estimated(
         p50=seconds,
         p90=frame.p90(p50, p90) - saved,
         warm=p50,
+        warm_p90=p90,
         usd=total((paid, running(situation, seconds))),
         basis=basis,
         on_donor=on_donor,

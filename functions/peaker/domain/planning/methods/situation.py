@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, field_serializer
 
 from peaker.domain.instants import seconds_between
 from peaker.domain.limits.account_limits import INITIALIZATION_RATE
+from peaker.domain.planning.learning.reading import PastReading
 from peaker.domain.planning.methods.timing import LeadTimeFrame
 from peaker.domain.planning.prices import US_EAST_1, PriceTable
 from peaker.domain.reading import Known, Reading, Unknown
@@ -37,7 +38,13 @@ class MethodName(StrEnum):
 
 # What a run can carry out. The others are computed for comparison alone.
 CARRIED_OUT = frozenset(
-    {MethodName.USED_BLOCKS, MethodName.HOT_FIRST, MethodName.PROVISIONED_RATE, MethodName.RETURN}
+    {
+        MethodName.USED_BLOCKS,
+        MethodName.HOT_FIRST,
+        MethodName.PROVISIONED_RATE,
+        MethodName.DIRECT_FILL,
+        MethodName.RETURN,
+    }
 )
 
 
@@ -97,7 +104,8 @@ class Situation:
     `serve_when` is the settings' prewarm.serve_when. `rate_ceiling_mib_per_s` is their initialization rate: None pays
     for none. `rate_free_mib_per_s` is what the region's quota has left. `instance_mib_per_s` is the baseline of the
     instance type to all its volumes, `instance_burst_mib_per_s` what it gives for half an hour a day.
-    `local_zones`: the zone is no regular one of the region.
+    `local_zones`: the zone is no regular one of the region. `why_no_fill`: why no run may fill volumes directly; None
+    where one may. `fills_at_once` would share a snapshot's rate of requests.
     """
 
     frame: LeadTimeFrame
@@ -121,6 +129,9 @@ class Situation:
     parked: tuple[ParkedReplica, ...] = ()
     why_none_parked: str = "no replica is parked"
     expired: ExpiredReplica | None = None
+    why_no_fill: str | None = "prewarm.direct_fill is false"
+    fills_at_once: int = 1
+    past_fills: tuple[PastReading, ...] = ()
     fast_restores_free: float = FAST_RESTORE_QUOTA
     copies_free: float = COPIES_QUOTA
 

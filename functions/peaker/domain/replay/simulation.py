@@ -1,7 +1,7 @@
 """A closed loop over a past load: decisions, replicas that take their time, minutes short, replica-hours.
 
 Peaker's own decision function runs here, on the forecasts that it would have had, with one policy or with several side
-by side, and on those of an oracle, which knows the future. Its rivals are in rivals.py.
+by side, and on those of an oracle, which knows the future. Its rivals are those of `peaker_backtest`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
 from peaker.domain.forecasting import LEVELS, Forecast, LoadSeries, Standing
 from peaker.domain.issued import CheckState
 from peaker.domain.known_events import HolidayCalendar, RepeatingEvent
+from peaker.domain.leading import LeadingMetric
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts, replicas_for
 from peaker.domain.planning.scaling import Action, decide
@@ -62,6 +64,8 @@ class Scenario:
     events: tuple[RepeatingEvent, ...] = ()
     # Public holidays, which it learns of in the same way.
     holidays: HolidayCalendar | None = None
+    # Metrics on the steps of the series: Peaker learns what they foretell as the days pass.
+    leading: tuple[LeadingMetric, ...] = ()
 
     @property
     def compared_from(self) -> int:

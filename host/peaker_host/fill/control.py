@@ -1,0 +1,40 @@
+"""Starts the fill engine of a run in the background; `report_prewarm` says how far it is."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+from peaker_host.fill.request import FillRequest
+from peaker_host.machine.files import read_json
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.settings import Settings
+from peaker_host.warm.control import start_engine
+from peaker_host.warm.engine_lock import holder
+
+
+def start_fill(
+    settings: Settings,
+    processes: Processes,
+    request: FillRequest,
+    volumes: str,
+    snapshots: str,
+    settings_path: str,
+) -> Dict[str, Any]:
+    """`volumes` and `snapshots` are the texts that the request was parsed from.
+
+    An engine of this run that already runs, or has filled everything, is left alone; one that died goes on where its
+    journal ends. Raises PrewarmNotStarted.
+    """
+    running = holder(settings, request.run_id)
+    if running is not None:
+        return {"pid": running, "already_running": True}
+    finished = read_json(settings.run_path(request.run_id, "prewarm.json")) or {}
+    if finished.get("state") == "done":
+        return {"pid": finished.get("pid"), "already_running": False, "already_done": True}
+    argv = ["fill_volumes", "--run-id", request.run_id, "--method", request.method]
+    argv += ["--volumes", volumes, "--snapshots", snapshots]
+    argv += ["--requests-per-second", f"{request.requests_per_second:g}"]
+    return {
+        "pid": start_engine(settings, processes, request.run_id, argv, settings_path),
+        "already_running": False,
+    }
