@@ -14,6 +14,19 @@ from peaker_contract import load_settings
 from peaker_contract.field_types import Settings, moment
 
 
+def zone_name(name: str) -> str:
+    """The name of an IANA zone. Raises ValueError that names the nearest."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        near = difflib.get_close_matches(
+            name, sorted(one for one in available_timezones() if "/" in one), n=1
+        )
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"must be an IANA zone such as Europe/London, got {name!r}{hint}") from None
+    return name
+
+
 class _InAZone(Settings):
     time_zone: Annotated[str, Field(strict=True, max_length=64)] = Field(
         default="UTC",
@@ -25,15 +38,7 @@ class _InAZone(Settings):
     @field_validator("time_zone")
     @classmethod
     def _is_a_zone(cls, name: str) -> str:
-        try:
-            ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            near = difflib.get_close_matches(
-                name, sorted(one for one in available_timezones() if "/" in one), n=1
-            )
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ValueError(f"must be an IANA zone such as Europe/London, got {name!r}{hint}") from None
-        return name
+        return zone_name(name)
 
 
 # The zone comes first of the bases' fields, and so is known when the times are read.

@@ -24,6 +24,7 @@ from environments.calendar_settings import CalendarEvent, RepeatingEvent
 from environments.faults import EnvironmentFileError, Lines, faults_of
 from environments.may_use import MayUse
 from environments.prewarm_settings import Prewarm
+from environments.public_holidays import PublicHolidays
 from peaker_contract.cluster import ClusterBlock, KmsKeyArn
 from peaker_contract.cluster_rules import broken, given_twice
 from peaker_contract.field_types import (
@@ -48,6 +49,10 @@ class Cluster(ClusterBlock):
 
     calendar: Calendar[CalendarEvent] = ()
     repeating_events: RepeatingEvents[RepeatingEvent] = ()
+    public_holidays: PublicHolidays | None = Field(
+        default=None,
+        description="Public holidays, where the backtest says that they help. Without it: days like others.",
+    )
     prewarm: Prewarm = Field(default=Prewarm(), description="How volumes are warmed.")
     accept_unlisted_instance_type: StrictBool = Field(
         default=False,

@@ -15,7 +15,7 @@ from peaker.domain.known_events import RepeatingEvent
 from peaker.domain.replay.simulation import Outcome, Scenario
 from pydantic import ValidationError
 
-from peaker_backtest.errors import BadInput, shown
+from peaker_backtest.errors import BadInput, shown, shown_whole
 from peaker_contract import load_settings
 from peaker_contract.field_types import moment
 
@@ -86,10 +86,10 @@ def known(event: load_settings.RepeatingEvent) -> RepeatingEvent:
     )
 
 
-def event_gain(scenario: Scenario, aware: Seen, unaware: Seen) -> EventGain:
-    """The two replays held against each other, within the events of the compared steps."""
+def event_gain(scenario: Scenario, events: Sequence[RepeatingEvent], aware: Seen, unaware: Seen) -> EventGain:
+    """The two replays held against each other, within these events' days of the compared steps."""
     inside = np.zeros(scenario.last, dtype=bool)
-    for event in scenario.events:
+    for event in events:
         for first, end in event.steps(scenario.series):
             inside[max(0, first) : max(0, end)] = True
     inside[: scenario.compared_from] = False
@@ -98,7 +98,7 @@ def event_gain(scenario: Scenario, aware: Seen, unaware: Seen) -> EventGain:
     actual, ours, theirs = load[good], aware.lead_p95[good], unaware.lead_p95[good]
     loss = float(pinball(actual, theirs, 0.95).mean()) if len(actual) else 0.0
     return EventGain(
-        names=tuple(event.name for event in scenario.events),
+        names=tuple(dict.fromkeys(event.name for event in events)),
         learned=aware.said,
         steps=len(actual),
         coverage95=float((actual <= ours).mean()) if len(actual) else None,
@@ -106,8 +106,3 @@ def event_gain(scenario: Scenario, aware: Seen, unaware: Seen) -> EventGain:
         pinball95_to_without=float(pinball(actual, ours, 0.95).mean()) / loss if loss > 0 else None,
         without=unaware.outcome,
     )
-
-
-def shown_whole(text: str) -> str:
-    """A text that may hold words of others, in full length and safe to show."""
-    return "".join(shown(text[at : at + 60]) for at in range(0, len(text), 60))

@@ -18,6 +18,7 @@ from peaker_backtest.console import ACCURACY_COLUMNS, POLICY_COLUMNS, table_accu
 from peaker_backtest.document import course
 from peaker_backtest.errors import shown
 from peaker_backtest.event_advice import advice_on_events
+from peaker_backtest.holidays.advice import advice_on_holidays, lines_for_settings
 from peaker_backtest.leading.advice import advice_on_leading
 from peaker_backtest.report import BacktestReport, iso_at
 from peaker_backtest.verdict import (
@@ -84,13 +85,18 @@ def _settings(report: BacktestReport) -> str:
 
 
 def _known_beforehand(report: BacktestReport) -> str:
-    """What knowing events and leading metrics came to, with headings; nothing where none were named."""
-    parts = (("Known events", advice_on_events(report)), ("Leading metrics", advice_on_leading(report)))
-    return "".join(
-        f"<h2>{title}</h2>" + "".join(f"<p>{html.escape(text)}</p>" for text in said)
-        for title, said in parts
-        if said
+    """What knowing events, holidays and leading metrics came to, with headings; nothing where none were named."""
+    parts = (
+        ("Known events", advice_on_events(report), ""),
+        ("Public holidays", advice_on_holidays(report), lines_for_settings(report)),
+        ("Leading metrics", advice_on_leading(report), ""),
     )
+    return "".join(_said(title, said, lines) for title, said, lines in parts if said)
+
+
+def _said(title: str, said: Sequence[str], lines_for_settings: str) -> str:
+    pre = f"<pre>{html.escape(lines_for_settings)}</pre>" if lines_for_settings else ""
+    return f"<h2>{title}</h2>" + "".join(f"<p>{html.escape(text)}</p>" for text in said) + pre
 
 
 def _compared(report: BacktestReport) -> str:
@@ -189,7 +195,8 @@ def _course(report: BacktestReport) -> dict[str, Any]:
 def _known(report: BacktestReport) -> list[list[int]]:
     """(first step, end) within the chart of each day of the events that were named."""
     scenario = report.scenario
-    days = [day for event in scenario.events for day in event.steps(scenario.series)]
+    holidays = [] if scenario.holidays is None else [one.event() for one in scenario.holidays.holidays]
+    days = [day for event in (*scenario.events, *holidays) for day in event.steps(scenario.series)]
     count = scenario.last - scenario.first
     return [
         [max(0, first - scenario.first), min(count, end - scenario.first)]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from peaker.domain.forecasting import Forecast
 from peaker.domain.forecasting.record import pinball
-from peaker.domain.known_events import EVENT_REASON
+from peaker.domain.known_events import EVENT_REASON, HOLIDAYS
 from peaker.domain.leading import LEADING_REASON, rolling_with_leading
 from peaker.domain.planning.worth import Course, Worth, judge_worth, short_weight
 from peaker.domain.replay.simulation import (
@@ -73,6 +73,7 @@ class BacktestReport:
     standing_shares: dict[str, float]
     warnings: tuple[str, ...]
     events: EventGain | None = None
+    holidays: EventGain | None = None
     leading: LeadingGain | None = None
     capacity: CapacityFinding | None = None
 
@@ -114,6 +115,10 @@ class _Tap:
     def __post_init__(self) -> None:
         count = self.scenario.last - self.scenario.first
         self.lead_p50, self.lead_p95 = np.full(count, np.nan), np.full(count, np.nan)
+
+    def said_of(self, *, holidays: bool) -> tuple[str, ...]:
+        """What the newest forecast said of public holidays, or of the events that were named."""
+        return tuple(one for one in self.said if one.startswith(f"{EVENT_REASON}{HOLIDAYS}:") == holidays)
 
     def listen(self, forecasts: Iterator[tuple[int, tuple[Forecast, ...]]]) -> Iterator[tuple[int, Forecast]]:
         for step, (forecast,) in forecasts:
@@ -207,6 +212,7 @@ def run_backtest(
         standing_shares={name: count / total for name, count in sorted(tap.standings.items())},
         warnings=tuple(tap.warnings),
         events=_without_events(scenario, reach, peaker, tap) if scenario.events else None,
+        holidays=_without_holidays(scenario, reach, peaker, tap) if scenario.holidays else None,
         leading=_without_leading(scenario, reach, tap) if scenario.leading else None,
         capacity=None if capacity is None else replace(capacity, effect=effect),
     )
@@ -215,28 +221,45 @@ def run_backtest(
 def _rolling(scenario: Scenario, reach: float) -> Iterator[tuple[int, tuple[Forecast, ...]]]:
     """The forecasts that Peaker would have had, with what it would have known beforehand by then."""
     steps, day = list(scenario.decision_steps()), scenario.series.steps_per_day
+    ahead = ([scenario.lead_seconds], day, reach)
     return rolling_with_leading(
-        scenario.series, scenario.events, scenario.leading, steps, [scenario.lead_seconds], day, reach
+        scenario.series, scenario.events, scenario.leading, steps, *ahead, holidays=scenario.holidays
     )
 
 
 def _without_events(scenario: Scenario, reach: float, peaker: Outcome, tap: _Tap) -> EventGain:
     """What knowing the events came to: the same replay once more, without them."""
-    unaware = replace(scenario, events=())
-    other = _Tap(unaware, tap.tick)
-    rolling = other.listen(_rolling(unaware, reach))
-    (outcome,) = simulate_policies(unaware, rolling, [("Peaker without events", unaware.policy())])
-    return event_gain(scenario, Seen(peaker, tap.lead_p95, tuple(tap.said)), Seen(outcome, other.lead_p95))
+    outcome, other = _replayed(replace(scenario, events=()), reach, "Peaker without events", tap.tick)
+    aware = Seen(peaker, tap.lead_p95, tap.said_of(holidays=False))
+    return event_gain(scenario, scenario.events, aware, Seen(outcome, other.lead_p95))
+
+
+def _without_holidays(scenario: Scenario, reach: float, peaker: Outcome, tap: _Tap) -> EventGain:
+    """What knowing the public holidays came to, in the same way; a day of rest is none."""
+    outcome, other = _replayed(replace(scenario, holidays=None), reach, "Peaker without holidays", tap.tick)
+    calendar = scenario.holidays
+    days = (
+        [one.event() for one in calendar.holidays if one.weekday != calendar.day_of_rest] if calendar else []
+    )
+    aware = Seen(peaker, tap.lead_p95, tap.said_of(holidays=True))
+    return event_gain(scenario, days, aware, Seen(outcome, other.lead_p95))
 
 
 def _without_leading(scenario: Scenario, reach: float, tap: _Tap) -> LeadingGain:
     """What the leading metrics came to: the same replay once more, without them."""
-    unaware = replace(scenario, leading=())
-    other = _Tap(unaware, tap.tick)
-    rolling = other.listen(_rolling(unaware, reach))
-    (outcome,) = simulate_policies(unaware, rolling, [("Peaker without leading metrics", unaware.policy())])
+    outcome, other = _replayed(
+        replace(scenario, leading=()), reach, "Peaker without leading metrics", tap.tick
+    )
     ours, theirs = (Foretold(one.lead_p50, one.lead_p95) for one in (tap, other))
     return leading_gain(scenario, ours, theirs, tuple(tap.said_of_leading), outcome)
+
+
+def _replayed(scenario: Scenario, reach: float, name: str, tick: Callable[[], None]) -> tuple[Outcome, _Tap]:
+    """The same replay of another scenario, and what its forecasts were."""
+    tap = _Tap(scenario, tick)
+    rolling = tap.listen(_rolling(scenario, reach))
+    (outcome,) = simulate_policies(scenario, rolling, [(name, scenario.policy())])
+    return outcome, tap
 
 
 def _course(scenario: Scenario, outcome: Outcome) -> Course:

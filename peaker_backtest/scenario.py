@@ -14,6 +14,7 @@ from peaker.domain.planning.worth import LEAST_COMPARED_DAYS, WARM_UP_DAYS
 from peaker.domain.replay.simulation import Scenario
 
 from peaker_backtest.errors import BadInput
+from peaker_backtest.holidays.of_place import HolidaysOf
 from peaker_backtest.leading.metric_input import PastMetric
 
 # The forecaster's models are fitted on three days at least, and are refitted once a day.
@@ -54,6 +55,7 @@ class Options:
     # A week; None: as long as the settings of now would have been short.
     accepted_short_minutes: float | None = None
     events: tuple[RepeatingEvent, ...] = ()
+    holidays: HolidaysOf | None = None
     leading: tuple[PastMetric, ...] = ()
     given_by: dict[str, str] = field(default_factory=dict)
 
@@ -156,5 +158,6 @@ def make_scenario(series: LoadSeries, options: Options) -> Scenario:
         keep_lead_times=options.keep_lead_times,
         compare_from=compared_from(series, first),
         events=options.events,
+        holidays=options.holidays.calendar(series) if options.holidays else None,
         leading=tuple(one.beside(series) for one in options.leading),
     )

@@ -36,12 +36,14 @@ from peaker_contract.load_settings import (
     Calendar,
     CalendarEvent,
     CapacityReservationSettings,
+    DeployedPublicHolidays,
     ForecastSettings,
     HoldSettings,
     LeadingMetricSettings,
     LoadMetricSettings,
     ObservationSettings,
     ProposalSettings,
+    PublicHolidaySettings,
     RepeatingEvent,
     RepeatingEvents,
 )
@@ -176,6 +178,11 @@ class ClusterBlock(Settings):
     forecast: ForecastSettings = Field(description="Which part of the forecast is served.")
     calendar: Calendar[CalendarEvent] = ()
     repeating_events: RepeatingEvents[RepeatingEvent] = ()
+    public_holidays: PublicHolidaySettings | None = Field(
+        default=None,
+        description="Public holidays, where the backtest says that they help. Without it: days like others.",
+        examples=[{"country": "DE", "subdivision": "BY", "time_zone": "Europe/Berlin"}],
+    )
     capacity_reservations: CapacityReservationSettings = Field(
         default=CapacityReservationSettings(), description="Room that is kept free for known events."
     )
@@ -225,15 +232,24 @@ class ClusterSettings(ClusterBlock):
     """A deployed cluster, as its parameter holds it."""
 
     read_endpoint: DeployedReadEndpoint
+    public_holidays: DeployedPublicHolidays | None = None
     environment: EnvironmentName
     region: RegionName
 
 
 def deployed_document(
-    block: ClusterBlock, *, environment: str, region: str, endpoint: Mapping[str, str]
+    block: ClusterBlock,
+    *,
+    environment: str,
+    region: str,
+    endpoint: Mapping[str, str],
+    holidays: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What a deployment writes for the functions; ClusterSettings reads it. `endpoint` are the ARNs of the read
-    endpoint, by their fields; empty where its kind has none."""
+    endpoint, by their fields; empty where its kind has none. `holidays` are the days of the public holidays, and
+    whatever else of DeployedPublicHolidays follows from the place; none where the settings name none."""
     document = block.model_dump(mode="json", exclude_none=True, include=set(ClusterBlock.model_fields))
     document["read_endpoint"] |= endpoint
+    if holidays is not None:
+        document["public_holidays"] |= holidays
     return {**document, "environment": environment, "region": region}

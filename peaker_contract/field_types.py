@@ -136,6 +136,20 @@ def moment(given: object) -> datetime:
     return moment
 
 
+def local_day(given: str) -> str:
+    """A day and the offset of its midnight, as it was given. Raises ValueError where there is no such day."""
+    try:
+        midnight_of(given)
+    except ValueError as error:
+        raise ValueError(f"is in no calendar ({error})") from None
+    return given
+
+
+def midnight_of(day: str) -> datetime:
+    """The beginning of a local day, which keeps its offset: its weekday is the local one."""
+    return datetime.fromisoformat(f"{day[:10]}T00:00{day[10:]}")
+
+
 def _is_a_day(written: object) -> bool:
     return isinstance(written, str) and re.fullmatch(r"\d{4}-\d\d?-\d\d?", written, re.ASCII) is not None
 

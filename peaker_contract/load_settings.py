@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from itertools import pairwise
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar, get_args
 
-from pydantic import ConfigDict, Field, StrictBool, StrictInt, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, StrictBool, StrictInt, model_validator
 
 from peaker_contract.field_types import (
     MOST_REPLICAS,
@@ -17,7 +17,9 @@ from peaker_contract.field_types import (
     Number,
     Remark,
     Settings,
+    local_day,
     refuse,
+    text,
 )
 
 _LARGEST = 1e15
@@ -213,6 +215,56 @@ class RepeatingEvent(Settings):
                     f"must be {self.minutes} min or more after the one before, {before:%Y-%m-%dT%H:%MZ}, got "
                     f"{start:%Y-%m-%dT%H:%MZ}",
                 )
+
+
+Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
+
+
+class PublicHolidaySettings(Settings):
+    """The public holidays of the readers' place: earlier ones teach the forecast what the coming ones bring."""
+
+    country: Annotated[str, text(r"^[A-Z]{2}$", "a country by its two letters (ISO 3166), such as DE")] = (
+        Field(description="Country, by its two letters (ISO 3166).", examples=["DE"])
+    )
+    subdivision: Annotated[Remark, Field(max_length=40)] | None = Field(
+        default=None,
+        description="State, province or region with holidays of its own. Without it: those of the whole country.",
+        examples=["BY"],
+    )
+    time_zone: Annotated[str, Field(strict=True, min_length=1, max_length=64)] = Field(
+        description="IANA zone whose midnights a holiday lasts from and to.", examples=["Europe/Berlin"]
+    )
+    day_of_rest: Weekday | None = Field(
+        default=None,
+        description="Weekday that holidays are held against. Without it: Sunday, or Friday where people work then.",
+        examples=["sunday"],
+    )
+    ordinary: tuple[Annotated[Remark, Field(max_length=120)], ...] = Field(
+        default=(),
+        max_length=20,
+        description="Holidays, by their names, that are days like others for your readers. `peaker backtest` shows how "
+        "far each was like a day of rest.",
+        examples=[["Augsburg Peace Festival"]],
+    )
+
+
+# xs:date with its zone: the local day, and which moment its midnight is.
+LocalDay = Annotated[
+    str,
+    text(
+        r"^20[0-9]{2}-[01][0-9]-[0-3][0-9][+-][0-2][0-9]:[0-5][0-9]$",
+        "a day with the offset of its midnight, such as 2026-12-25+01:00",
+    ),
+    AfterValidator(local_day),
+]
+
+
+class DeployedPublicHolidays(PublicHolidaySettings):
+    """As deployed: with the days, by the name of the holiday, and the last year that they were written for."""
+
+    days: Mapping[str, tuple[LocalDay, ...]] | None = Field(default=None, description="The days.")
+    last_year: StrictInt | None = Field(default=None, ge=2000, le=2100, description="Later days are unknown.")
 
 
 EventT = TypeVar("EventT", bound=CalendarEvent)

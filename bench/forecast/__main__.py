@@ -1,8 +1,9 @@
 """`python -m bench.forecast [--traces folder] [--part NAME ...]`: tables, and figures in build/bench/forecast.json.
 
 Parts: accuracy, operations, drawn (operations on drawn loads with a rhythm), repeating (events whose days are known),
-leading (metrics that rise before the load), generated (5,000 drawn cases and what they cost), cost. Each leaves what it
-found in build/bench/forecast/, so a run can be made in pieces: the figures are of all the parts that were ever run.
+holidays (public holidays of ten places), leading (metrics that rise before the load), generated (5,000 drawn cases
+and what they cost), cost. Each leaves what it found in build/bench/forecast/, so a run can be made in pieces: the
+figures are of all the parts that were ever run.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from bench.forecast.cost import cost_figures
 from bench.forecast.figures import Figure
 from bench.forecast.leading import LEADING_SEEDS, Leading, leading_figures, leading_of
 from bench.forecast.operations import LEAD_MINUTES, RULES, Operation, drawn_operation_of, operation_of
+from bench.forecast.public_holidays import DRAWS, HolidayChecks, holiday_figures, holidays_of
 from bench.forecast.repeating import EFFECTS, SEEDS, Repeating, repeating_figures, repeating_of
 from bench.forecast.summary import (
     accuracy_figures,
@@ -126,6 +128,13 @@ def repeating(console: Console, options: argparse.Namespace) -> None:
     _keep("repeating", _spread(console, "repeating events", repeating_of, tasks))
 
 
+def holidays(console: Console, options: argparse.Namespace) -> None:
+    """How often public holidays are reckoned with, and how near that comes."""
+    del options
+    tasks = [(seed, factor) for factor, seeds in DRAWS.items() for seed in seeds]
+    _keep("holidays", _spread(console, "public holidays", holidays_of, tasks))
+
+
 def leading(console: Console, options: argparse.Namespace) -> None:
     """What a metric is worth that rises before the load does."""
     del options
@@ -153,6 +162,7 @@ PARTS: dict[str, Callable[[Console, argparse.Namespace], None]] = {
     "operations": operations,
     "drawn": drawn,
     "repeating": repeating,
+    "holidays": holidays,
     "leading": leading,
     "generated": generated_part,
     "cost": cost,
@@ -171,6 +181,7 @@ def summary(console: Console, traces: Path) -> dict[str, Figure]:
         **accuracy_figures(bands, _kept("drawn_accuracy", Accuracy), ahead),
         **operation_figures(rows, more),
         **repeating_figures(_kept("repeating", Repeating)),
+        **holiday_figures(_kept("holidays", HolidayChecks)),
         **leading_figures(_kept("leading", Leading)),
         **generated_figures(_kept("generated", generated.Price)),
         **(json.loads(path.read_text("utf-8")) if path.exists() else {}),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from peaker_backtest.errors import shown
+from peaker_backtest.errors import shown, shown_whole
 from peaker_backtest.event_advice import course_text
-from peaker_backtest.event_gain import shown_whole
 from peaker_backtest.report import BacktestReport
 from peaker_backtest.verdict import weighted
 

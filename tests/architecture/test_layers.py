@@ -37,6 +37,7 @@ OURS = (
         "packages",
         "cli",
         "peaker_backtest",
+        "peaker_holidays",
         "peaker_contract",
         "lab",
     ),
@@ -46,6 +47,8 @@ OURS = (
 DEPLOYED_ONLY = {
     "environment",
     "region",
+    "public_holidays.days",
+    "public_holidays.last_year",
     "read_endpoint.target_group_arn",
     "read_endpoint.warming_target_group_arn",
     "read_endpoint.listener_arn",

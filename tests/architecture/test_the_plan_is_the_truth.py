@@ -30,7 +30,8 @@ NOT_OF_A_BUILD = {
     "name", "environment", "region", "engine", "mode", "min_replicas", "max_replicas", "instance_hourly_usd",
     "kms_key_arns", "initialization_usd_per_gib", "read_endpoint", "load_metric", "leading_metrics",
     "capacity_per_replica", "forecast", "capacity_reservations", "proposals",
-    "calendar", "repeating_events", "holds", "observation", "ramp", "health", "drain", "retirement", "snapshots",
+    "calendar", "repeating_events", "public_holidays", "holds", "observation", "ramp", "health", "drain",
+    "retirement", "snapshots",
 }  # fmt: skip
 # They look at the fleet as it is; what is built does not pass through them.
 LOOKS_AT_THE_FLEET = {"gather_fleet", "possible_donors"}

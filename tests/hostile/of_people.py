@@ -49,11 +49,12 @@ from peaker_backtest.capacity.observations import Limit, observe
 from peaker_backtest.capacity.proposal import propose_capacity
 from peaker_backtest.errors import BadInput
 from peaker_backtest.event_gain import parse_events
+from peaker_backtest.holidays.of_place import parse_holidays
 from peaker_backtest.leading.metric_input import parse_metric
 from peaker_backtest.load_input import Choices, PastLoad, parse_load
 from peaker_backtest.times_in_text import time_zone
 from peaker_contract.errors import AwsCallRejected
-from peaker_contract.field_types import moment
+from peaker_contract.field_types import local_day, moment
 from ssm_documents.schema import InvalidDocument, check_document
 from tests.hostile.entry_point import BYTES, DOCUMENT, JSON_TEXT, TEXT, WORDS, EntryPoint, told_plainly
 from tests.hostile.places import file_with, folder
@@ -291,6 +292,16 @@ def _live_loads() -> Iterator[EntryPoint]:
         "events on the command line", WORDS, lambda case: parse_events(case, UTC),
         (["cup match=2026-10-03T18:00Z/180", "cup match=2026-10-17T18:00/180", "sale=2026-11-27T06:00+01:00/1200"],),
         (BadInput,), ("peaker_backtest.event_gain.parse_events", "peaker_backtest.event_gain._event"),
+    )  # fmt: skip
+    yield EntryPoint(
+        "public holidays on the command line", WORDS,
+        lambda case: parse_holidays((case or [None])[0], case[2:], (case[1:2] or [None])[0]),
+        (["DE-BY", "Europe/Berlin", "Epiphany"], ["US", "-05:00"], ["FR"]),
+        (BadInput,), ("peaker_backtest.holidays.of_place.parse_holidays",),
+    )  # fmt: skip
+    yield EntryPoint(
+        "a day of a deployed holiday", TEXT, local_day, ("2026-12-25+01:00", "2026-03-29-10:00"), (ValueError,),
+        ("peaker_contract.field_types.midnight_of",),
     )  # fmt: skip
     yield EntryPoint(
         "a metric on the command line", WORDS,

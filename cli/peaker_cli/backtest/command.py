@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,7 @@ from peaker_backtest.console import print_report, progress
 from peaker_backtest.document import as_document, document_text
 from peaker_backtest.errors import BadInput, shown
 from peaker_backtest.event_gain import parse_events
+from peaker_backtest.holidays.of_place import parse_holidays
 from peaker_backtest.leading.metric_input import check_number
 from peaker_backtest.load_input import Choices
 from peaker_backtest.page import render_page
@@ -60,6 +61,8 @@ peaker backtest export.csv --time-column Zeit --load-column reads --time-zone Eu
 aws cloudwatch get-metric-data ... | peaker backtest - --json - | jq .headline
 
 peaker backtest reads.csv --latency-limit-ms 20 --measure p95.csv --serving replicas.csv --capacity 460
+
+peaker backtest load.csv --holidays DE-BY --time-zone Europe/Berlin --replica-hour-usd 1.11
 
 peaker backtest --from-cloudwatch --cluster orders --env prod --region eu-west-1
 
@@ -177,6 +180,17 @@ def backtest_command(
             show_default="the cluster's",
         ),
     ] = None,
+    holidays: Annotated[
+        str | None,
+        typer.Option(
+            help="Country whose public holidays are known, such as DE, or DE-BY with a subdivision.",
+            show_default="the cluster's",
+        ),
+    ] = None,
+    ordinary_holiday: Annotated[
+        list[str] | None,
+        typer.Option(help="Name of a holiday that is a day like others; once for each."),
+    ] = None,
     leading: Annotated[
         list[Path] | None,
         typer.Option(
@@ -195,7 +209,9 @@ def backtest_command(
     date_order: Annotated[DateOrder | None, typer.Option(help="What 01/02/2026 means.")] = None,
     time_zone: Annotated[
         str | None,
-        typer.Option(help="Zone of times that have none, e.g. Europe/Berlin or +02:00.", show_default="UTC"),
+        typer.Option(
+            help="Zone of times that have none, and of holidays: Europe/Berlin or +02:00.", show_default="UTC"
+        ),
     ] = None,
     series: Annotated[
         str | None, typer.Option(help="Series of a JSON export with several: name or number.")
@@ -230,13 +246,14 @@ def backtest_command(
         check_outputs(source, json_path, html_path)
         # What is wrong with the options is said before anything is read.
         events = parse_events(event or (), time_zone_of(time_zone or "UTC"))
-        check_options(replay_options(asked, None, days, builds_at_once, events))
+        place = parse_holidays(holidays, ordinary_holiday or (), time_zone)
+        check_options(replay_options(asked, None, days, builds_at_once, events, place))
         check_number(len(leading or ()))
         limit = check_service(service, source)
-        _check_source(source, live, choices, service)
+        _check_source(source, live, replace(choices, time_zone=None) if place else choices, service)
         loaded = _load(source, live, deployment, choices, messages)
         metrics = leading_metrics(leading or (), loaded, choices)
-        options = replay_options(asked, loaded.deployed, days, builds_at_once, events, metrics)
+        options = replay_options(asked, loaded.deployed, days, builds_at_once, events, place, metrics)
         found = None
         if limit is not None:
             found = find_capacity(service, limit, loaded, choices, options.capacity_per_replica)
@@ -264,7 +281,7 @@ def _report(
 ) -> BacktestReport:
     load = loaded.load
     scenario = make_scenario(load.series(), options)
-    replays = 1 + bool(scenario.events) + bool(scenario.leading)
+    replays = 1 + bool(scenario.events) + (scenario.holidays is not None) + bool(scenario.leading)
     beside = tuple(line for metric in options.leading for line in metric.read)
     with progress(messages, replays * len(scenario.decision_steps())) as tick:
         return run_backtest(

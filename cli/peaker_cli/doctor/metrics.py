@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import median
 
@@ -21,6 +21,7 @@ REACTIVE_BELOW_DAYS, SCALE_OUT_ONLY_BELOW_DAYS = 3.0, 14.0
 # A reading is stale after so many periods (adapters/cloudwatch/readings.py).
 STALE_AFTER_PERIODS = 3
 _FEW_POINTS_SHARE = 0.8
+HOLIDAYS_END_SOON_DAYS = 60.0
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class MetricFacts:
 def look_at_metrics(settings: ClusterSettings, facts: MetricFacts) -> list[Finding]:
     """One finding for each thing that the forecast needs."""
     if isinstance(facts.history, Unknown):
-        return [METRICS.unknown("load metric", facts.history)]
+        return [METRICS.unknown("load metric", facts.history), *_holidays(settings, facts.now)]
     if not facts.history:
-        return [_missing(settings, facts)]
+        return [_missing(settings, facts), *_holidays(settings, facts.now)]
     metric = settings.load_metric
     shown = f"{metric.namespace} {metric.name}, {metric.statistic} of {metric.period_seconds} s"
     return [
@@ -51,6 +52,7 @@ def look_at_metrics(settings: ClusterSettings, facts: MetricFacts) -> list[Findi
         _age(settings, facts, facts.history),
         _history(facts, facts.history),
         *_gaps(settings, facts, facts.history),
+        *_holidays(settings, facts.now),
     ]
 
 
@@ -133,3 +135,21 @@ def _gaps(settings: ClusterSettings, facts: MetricFacts, history: Sequence[datet
         )
     else:
         yield METRICS.passes("period", f"a point every {asked:g} s, {1 - share:.0%} missing", **numbers)
+
+
+def _holidays(settings: ClusterSettings, now: datetime) -> Iterable[Finding]:
+    """Whether the days of public holidays, which are written at synth, last for a while."""
+    given = settings.public_holidays
+    if given is None:
+        return
+    if given.last_year is None:
+        remedy = "synthesize and deploy with this release"
+        yield METRICS.warns("public holidays", "named, and deployed without their days", remedy)
+        return
+    days = (datetime(given.last_year + 1, 1, 1, tzinfo=UTC) - now) / timedelta(days=1)
+    detail = f"the deployed days of {given.country} go to the end of {given.last_year}"
+    if days < HOLIDAYS_END_SOON_DAYS:
+        told = f"{detail}; later ones are usual days to the forecast"
+        yield METRICS.warns("public holidays", told, "synthesize and deploy again", days=round(days, 2))
+        return
+    yield METRICS.passes("public holidays", detail, days=round(days, 2))

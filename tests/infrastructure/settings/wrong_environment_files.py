@@ -46,6 +46,12 @@ def repeating(**changes: Any) -> list[dict[str, Any]]:
     return [{name: value for name, value in (given | changes).items() if value is not LEFT_OUT}]
 
 
+def holidays(**changes: Any) -> dict[str, Any]:
+    """Good public holidays; what is LEFT_OUT is not in them."""
+    given = {"country": "DE", "subdivision": "BY", "time_zone": "Europe/Berlin"}
+    return {name: value for name, value in (given | changes).items() if value is not LEFT_OUT}
+
+
 def _wrong(situation: str, place: str, value: Any, said: str, blamed: str | None = None) -> WrongFile:
     """Blames the place that was changed, unless said otherwise."""
     return WrongFile(situation, {place: value}, _shown(blamed or place), said)
@@ -320,6 +326,22 @@ _REPEATING = [
     _wrong("a repeating event twice", "c.repeating_events", [*repeating(), *repeating()],
            "has the name of another one (cup match)", "c.repeating_events.1.name"),
 ]
+_HOLIDAYS = [
+    _wrong("holidays of a country by its name", "c.public_holidays", holidays(country="Germany"), "must be a country by its two letters",
+           "c.public_holidays.country"),
+    _wrong("holidays of no country", "c.public_holidays", holidays(country="XX", subdivision=LEFT_OUT), "must be a country by its two letters, such as DE, got 'XX'; did you mean ",
+           "c.public_holidays.country"),
+    _wrong("holidays of no part of the country", "c.public_holidays", holidays(subdivision="BYE"), "got 'BYE'; did you mean BY",
+           "c.public_holidays.subdivision"),
+    _wrong("holidays of a part where there are none", "c.public_holidays", holidays(country="SG", subdivision="01", time_zone="Asia/Singapore"),
+           "must be left out: SG has the same holidays everywhere", "c.public_holidays.subdivision"),
+    _wrong("holidays without a zone", "c.public_holidays", holidays(time_zone=LEFT_OUT), "is required: add it", "c.public_holidays.time_zone"),
+    _wrong("holidays in no zone", "c.public_holidays", holidays(time_zone="Europe/Munich"), "must be an IANA zone such as Europe/London, got 'Europe/Munich'",
+           "c.public_holidays.time_zone"),
+    _wrong("an ordinary day that is no holiday", "c.public_holidays", holidays(ordinary=["Chrismas Day"]), "'Chrismas Day' is no public holiday of DE-BY; there are Christmas Day",
+           "c.public_holidays.ordinary"),
+    _wrong("a day of rest by three letters", "c.public_holidays", holidays(day_of_rest="sun"), "monday", "c.public_holidays.day_of_rest"),
+]
 _LIFE = [
     _wrong("unknown reading order", "c.prewarm.method", "alphabetical", "must be hot"),
     _wrong("reading order that a build cannot wait for", "c.prewarm.method", "full", "must be hot"),
@@ -407,7 +429,10 @@ _TOGETHER = [
     ),
 ]
 
-WRONG_FILES = [*_HEAD, *_CLUSTER, *_SUBNETS, *_VOLUMES, *_ENDPOINT, *_LOAD, *_LEADING, *_CALENDAR, *_REPEATING, *_LIFE, *_TOGETHER]
+WRONG_FILES = [
+    *_HEAD, *_CLUSTER, *_SUBNETS, *_VOLUMES, *_ENDPOINT, *_LOAD, *_LEADING, *_CALENDAR, *_REPEATING, *_HOLIDAYS,
+    *_LIFE, *_TOGETHER,
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

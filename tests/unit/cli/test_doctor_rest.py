@@ -112,18 +112,36 @@ def every(minutes: float, days: float, until: datetime = NOON) -> list[datetime]
 
 
 class TestTheLoadMetric:
+    good = MetricFacts(
+        now=NOON,
+        similar=[{"Cluster": "orders"}],
+        recent=every(30, 0.2),
+        history=every(30, 20),
+        history_period=timedelta(minutes=30),
+    )
+
     def looked(self, **facts: Any) -> dict[str, Finding]:
-        good = MetricFacts(
-            now=NOON,
-            similar=[{"Cluster": "orders"}],
-            recent=every(30, 0.2),
-            history=every(30, 20),
-            history_period=timedelta(minutes=30),
-        )
-        return {one.check: one for one in look_at_metrics(orders(), replace(good, **facts))}
+        return {one.check: one for one in look_at_metrics(orders(), replace(self.good, **facts))}
 
     def test_a_sound_one_passes_in_every_line(self) -> None:
         assert {one.verdict.value for one in self.looked().values()} == {"pass"}
+
+    @pytest.mark.parametrize(
+        ("last_year", "verdict", "told"),
+        [
+            (2028, "pass", "the deployed days of DE go to the end of 2028"),
+            (2026, "warn", "the end of 2026; later ones are usual days to the forecast"),
+            (None, "warn", "deployed without their days"),
+        ],
+    )
+    def test_until_when_public_holidays_are_known(
+        self, last_year: int | None, verdict: str, told: str
+    ) -> None:
+        place = {"country": "DE", "time_zone": "Europe/Berlin", "days": {}, "last_year": last_year}
+        for facts in (self.good, replace(self.good, history=[], similar=[])):
+            found = {one.check: one for one in look_at_metrics(orders(public_holidays=place), facts)}
+            assert found["public holidays"].verdict.value == verdict
+            assert told in found["public holidays"].detail
 
     def test_one_without_a_point_is_refused_and_what_there_is_named(self) -> None:
         other = self.looked(history=[], similar=[{"Cluster": "ordres"}])["load metric"]

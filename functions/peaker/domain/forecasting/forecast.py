@@ -67,11 +67,19 @@ class ExpectedEvent:
     end_seconds: float
     factor: float
     earlier_days: int
+    # What the earlier days are.
+    of_days: str = "days"
 
     @property
     def text(self) -> str:
         """For the reason of a decision."""
-        return f"with {self.name} as on {self.earlier_days} earlier days (as far as x{self.factor:.2f})"
+        return (
+            f"with {self.name} as on {self.earlier_days} earlier {self._days} (as far as x{self.factor:.2f})"
+        )
+
+    @property
+    def _days(self) -> str:
+        return self.of_days.removesuffix("s") if self.earlier_days == 1 else self.of_days
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,13 @@ class LearnedEvent:
     error_share: float | None
     used: bool
     reason: str
+    # What its reason is told of, where several of them share one.
+    told_as: str = ""
+
+    @property
+    def told(self) -> str:
+        """What became of it, for the reasons of a forecast."""
+        return f"{self.told_as or self.event.name}: {self.reason}"
 
     @property
     def factor(self) -> float:
@@ -88,11 +95,11 @@ def learn_events(series: LoadSeries, events: Sequence[RepeatingEvent]) -> tuple[
     """What each event's days in the series teach, all of which is known; an event that still runs teaches nothing."""
     if not events:
         return ()
-    excess = _Excess(series, events)
-    return tuple(_learned(excess, event) for event in events)
+    excess = Excess(series, events)
+    return tuple(learned_from(excess, event) for event in events)
 
 
-class _Excess:
+class Excess:
     """How far loads are above what the weeks around them have at the same time, in logarithms."""
 
     def __init__(self, series: LoadSeries, events: Sequence[RepeatingEvent]) -> None:
@@ -105,7 +112,9 @@ class _Excess:
             for first, end in event.steps(series):
                 self.inside[max(0, first) : max(0, end)] = True
         margin = np.full(_WEEKS_AROUND * 7 * self.day, np.nan)
-        ordinary = np.concatenate([margin, np.where(self.inside, np.nan, z), margin])
+        # The logarithm of the load, unknown within events.
+        self.ordinary_load: Floats = np.where(self.inside, np.nan, z)
+        ordinary = np.concatenate([margin, self.ordinary_load, margin])
         firsts = [
             len(margin) + week * 7 * self.day for week in range(-_WEEKS_AROUND, _WEEKS_AROUND + 1) if week
         ]
@@ -139,7 +148,10 @@ class _Excess:
         return np.stack(rows) if rows else np.empty((0, width))
 
 
-def _learned(excess: _Excess, event: RepeatingEvent) -> LearnedEvent:
+def learned_from(
+    excess: Excess, event: RepeatingEvent, least_standard_errors: float = LEAST_STANDARD_ERRORS
+) -> LearnedEvent:
+    """What one event's days teach; at how many standard errors they are alike."""
     windows = event.steps(excess.series)
     rows = [row for first, end in windows if (row := excess.of(first, end)) is not None]
     width = max(end - first for first, end in windows)
@@ -162,7 +174,7 @@ def _learned(excess: _Excess, event: RepeatingEvent) -> LearnedEvent:
             False, f"its {len(rows)} earlier days foretell each other no better than other weeks do", share
         )
     likeness = _likeness(days, excess.ordinary(windows[0][0], width))
-    if likeness is not None and likeness < LEAST_STANDARD_ERRORS:
+    if likeness is not None and likeness < least_standard_errors:
         return told(False, f"its {len(rows)} earlier days are no more alike than ordinary days may be", share)
     return told(
         True, f"{len(rows)} earlier days, each foretold from the others with {share:.0%} of the error", share
@@ -189,9 +201,14 @@ def _error_share(days: Floats) -> float:
 
 
 def _spread(days: Floats) -> float:
+    return spread_of(_errors_when_foretold(days))
+
+
+def spread_of(errors: Floats) -> float:
+    """How much one day's mean excess may differ from what was foretold, by the errors [day, step] of earlier days."""
     with all_missing_is_nan():
-        means = np.nan_to_num(np.nanmean(_errors_when_foretold(days), axis=1))
-    return float(np.sqrt((float((means**2).sum()) + _USUAL_SPREAD**2) / len(days)))
+        means = np.nan_to_num(np.nanmean(errors, axis=1))
+    return float(np.sqrt((float((means**2).sum()) + _USUAL_SPREAD**2) / len(errors)))
 
 
 def _likeness(days: Floats, ordinary: Floats) -> float | None:

@@ -19,6 +19,7 @@ from peaker.domain.forecasting.forecaster import newest_load, rolling_forecasts
 from peaker.domain.forecasting.panel import believable
 from peaker.domain.forecasting.series import KEPT_HISTORY_DAYS, Floats
 
+from .holidays import HolidayCalendar, learn_holidays
 from .learning import LearnedEvent, RepeatingEvent, learn_events, offset_of
 
 # How a forecast's reason about an event begins.
@@ -33,10 +34,11 @@ def forecast_with_events(
     lead_seconds: float,
     metric_name: str = "",
     reach_seconds: float = 0.0,
+    holidays: HolidayCalendar | None = None,
 ) -> Forecast:
-    """The forecast from the end of the series, and in its reasons what became of each event."""
-    learned = learn_events(series, events)
+    """The forecast from the end of the series, and in its reasons what became of each event and of holidays."""
     offset = offset_of(series)
+    learned = _learned(series, events, holidays, offset)
     free = _freed(series, learned, offset)
     issued = forecast_demand(free, lead_seconds, metric_name=metric_name, reach_seconds=reach_seconds)
     if not learned:
@@ -51,9 +53,10 @@ def rolling_with_events(
     lead_seconds: Sequence[float],
     horizon_steps: int,
     reach_seconds: float = 0.0,
+    holidays: HolidayCalendar | None = None,
 ) -> Iterator[tuple[int, tuple[Forecast, ...]]]:
     """rolling_forecasts that reckon with events; what they teach is learned once a day from what was known by then."""
-    if not events:
+    if not events and holidays is None:
         yield from rolling_forecasts(series, origins, lead_seconds, horizon_steps, reach_seconds)
         return
     day, position = series.steps_per_day, 0
@@ -67,10 +70,19 @@ def rolling_with_events(
             series.step_seconds,
             series.values[first : fitted_at + 1],
         )
-        learned, offset = learn_events(known, events), offset_of(known)
+        offset = offset_of(known)
+        learned = _learned(known, events, holidays, offset)
         free = _freed(series, learned, offset)
         for origin, forecasts in rolling_forecasts(free, chunk, lead_seconds, horizon_steps, reach_seconds):
             yield origin, tuple(_given_back(one, series, origin, learned, offset) for one in forecasts)
+
+
+def _learned(
+    series: LoadSeries, events: Sequence[RepeatingEvent], holidays: HolidayCalendar | None, offset: float
+) -> tuple[LearnedEvent, ...]:
+    """What holidays and events teach; an event on a holiday has what it brings beside the holiday."""
+    days = learn_holidays(series, holidays, events) if holidays is not None else ()
+    return (*days, *learn_events(_freed(series, days, offset), events))
 
 
 def _freed(series: LoadSeries, learned: Sequence[LearnedEvent], offset: float) -> LoadSeries:
@@ -96,7 +108,7 @@ def _given_back(
     free: Forecast, series: LoadSeries, origin: int, learned: Sequence[LearnedEvent], offset: float
 ) -> Forecast:
     """The forecast with the coming events, and with the load as it was seen."""
-    reasons = (*free.reasons, *(f"{EVENT_REASON}{one.event.name}: {one.reason}" for one in learned))
+    reasons = (*free.reasons, *dict.fromkeys(f"{EVENT_REASON}{one.told}" for one in learned))
     used = [one for one in learned if one.used]
     if not used:
         return replace(free, reasons=reasons)
@@ -141,7 +153,7 @@ def _expected(one: LearnedEvent, free: Forecast) -> list[ExpectedEvent]:
     until = free.issued_at_seconds + free.reach_seconds
     length = one.event.duration_seconds
     return [
-        ExpectedEvent(one.event.name, start, start + length, one.factor, one.days)
+        ExpectedEvent(one.event.name, start, start + length, one.factor, one.days, one.told_as or "days")
         for start in one.event.starts_seconds
         if start < until and start + length > free.issued_at_seconds
     ]

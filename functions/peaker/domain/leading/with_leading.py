@@ -16,7 +16,12 @@ from peaker.domain.forecasting.forecaster import LATE_SECONDS
 from peaker.domain.forecasting.panel import highest_loads
 from peaker.domain.forecasting.record import PastForecasts
 from peaker.domain.forecasting.series import Floats
-from peaker.domain.known_events import RepeatingEvent, forecast_with_events, rolling_with_events
+from peaker.domain.known_events import (
+    HolidayCalendar,
+    RepeatingEvent,
+    forecast_with_events,
+    rolling_with_events,
+)
 
 from .learning import Bools, LearnedMetric, learn_metric, not_used, raised_by
 from .series import LeadingMetric, above_usual
@@ -32,12 +37,13 @@ def forecast_with_leading(
     lead_seconds: float,
     metric_name: str = "",
     reach_seconds: float = 0.0,
+    holidays: HolidayCalendar | None = None,
 ) -> Forecast:
     """The forecast from the end of the series, and in its reasons what became of each metric.
 
     Each metric has a value per step of the series.
     """
-    issued = forecast_with_events(series, events, lead_seconds, metric_name, reach_seconds)
+    issued = forecast_with_events(series, events, lead_seconds, metric_name, reach_seconds, holidays)
     return _Reckoning(series, metrics).raised(issued, len(series.values) - 1, lead_seconds)
 
 
@@ -49,10 +55,12 @@ def rolling_with_leading(
     lead_seconds: Sequence[float],
     horizon_steps: int,
     reach_seconds: float = 0.0,
+    holidays: HolidayCalendar | None = None,
 ) -> Iterator[tuple[int, tuple[Forecast, ...]]]:
     """rolling_with_events that reckon with leading metrics, learned once a day from what was known by then."""
     reckoning = _Reckoning(series, metrics)
-    rolling = rolling_with_events(series, events, origins, lead_seconds, horizon_steps, reach_seconds)
+    ahead = (lead_seconds, horizon_steps, reach_seconds)
+    rolling = rolling_with_events(series, events, origins, *ahead, holidays)
     for origin, forecasts in rolling:
         each = zip(forecasts, lead_seconds, strict=True)
         yield origin, tuple(reckoning.raised(one, origin, lead) for one, lead in each)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from peaker.domain.forecasting import LEVELS, Forecast, LoadSeries, Standing
 from peaker.domain.issued import CheckState
-from peaker.domain.known_events import RepeatingEvent
+from peaker.domain.known_events import HolidayCalendar, RepeatingEvent
 from peaker.domain.leading import LeadingMetric
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts, replicas_for
@@ -62,6 +62,8 @@ class Scenario:
     compare_from: int | None = None
     # Events that repeat, with their earlier and their coming days: Peaker learns of them as the days pass.
     events: tuple[RepeatingEvent, ...] = ()
+    # Public holidays, which it learns of in the same way.
+    holidays: HolidayCalendar | None = None
     # Metrics on the steps of the series: Peaker learns what they foretell as the days pass.
     leading: tuple[LeadingMetric, ...] = ()
 

@@ -9,7 +9,7 @@ import numpy as np
 from peaker.domain.forecasting import Forecast, LoadSeries, Standing
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS
 from peaker.domain.forecasting.series import DAY_SECONDS
-from peaker.domain.known_events import RepeatingEvent, rolling_with_events
+from peaker.domain.known_events import HolidayCalendar, RepeatingEvent, rolling_with_events
 from peaker.domain.planning.worth import WARM_UP_DAYS
 from peaker.domain.reading import Unknown
 from peaker_contract.cluster import ClusterSettings
@@ -30,6 +30,7 @@ def scenario_of(
     series: LoadSeries,
     measured: Measured,
     events: tuple[RepeatingEvent, ...],
+    holidays: HolidayCalendar | None,
 ) -> Scenario | Unknown:
     """The last weeks under the settings of now, four at most; Unknown where they would not say enough.
 
@@ -60,6 +61,7 @@ def scenario_of(
         headroom=now.headroom,
         keep_lead_times=now.keep_lead_times,
         events=events,
+        holidays=holidays,
     )
     if reach_seconds(scenario) > LONGEST_REACH_DAYS * DAY_SECONDS:
         return Unknown(
@@ -85,9 +87,8 @@ def replayed(
     """
     choices = other_choices(scenario)
     steps, day = list(scenario.decision_steps()), scenario.series.steps_per_day
-    rolling = rolling_with_events(
-        scenario.series, scenario.events, steps, [scenario.lead_seconds], day, reach_seconds(scenario)
-    )
+    ahead = ([scenario.lead_seconds], day, reach_seconds(scenario))
+    rolling = rolling_with_events(scenario.series, scenario.events, steps, *ahead, scenario.holidays)
     policies = [("now", scenario.policy()), *((str(one), policy_of(scenario, one)) for one in choices)]
     now, *others = simulate_policies(
         scenario, remembered((step, forecast) for step, (forecast,) in rolling), policies

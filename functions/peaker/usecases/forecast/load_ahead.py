@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from peaker.domain.forecasting import Forecast, LoadSeries, UnusableSeries, series_from_points
 from peaker.domain.forecasting.days_ahead import LONGEST_REACH_DAYS, SHORTEST_REACH_DAYS
 from peaker.domain.forecasting.series import DAY_SECONDS, KEPT_HISTORY_DAYS, empty_series
-from peaker.domain.known_events import RepeatingEvent
+from peaker.domain.known_events import HolidayCalendar, PublicHoliday, RepeatingEvent
 from peaker.domain.leading import LeadingMetric, forecast_with_leading, on_load_steps, unknown_metric
 from peaker.domain.planning.lead_time import LeadTime
 from peaker.domain.planning.scaling_policy import horizon_needed_seconds
 from peaker.ports import ForecastPorts
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
+from peaker_contract.field_types import midnight_of
+from peaker_contract.load_settings import WEEKDAYS
 
 
 def forecast_ahead(
@@ -31,6 +33,7 @@ def forecast_ahead(
         lead_time.p90_seconds,
         metric_name=settings.load_metric.name,
         reach_seconds=reach,
+        holidays=holiday_calendar(settings),
     )
 
 
@@ -75,4 +78,17 @@ def repeating_events(settings: ClusterSettings) -> tuple[RepeatingEvent, ...]:
             duration_seconds=60.0 * event.minutes,
         )
         for event in settings.repeating_events
+    )
+
+
+def holiday_calendar(settings: ClusterSettings) -> HolidayCalendar | None:
+    """The settings' public holidays, as they were deployed; None where there are none."""
+    given = settings.public_holidays
+    if given is None or given.days is None or given.last_year is None or given.day_of_rest is None:
+        return None
+    named = [(midnight_of(day), name) for name, days in given.days.items() for day in days]
+    return HolidayCalendar(
+        holidays=tuple(PublicHoliday(name, day.weekday(), day.timestamp()) for day, name in sorted(named)),
+        day_of_rest=WEEKDAYS.index(given.day_of_rest),
+        known_until_seconds=datetime(given.last_year + 1, 1, 1, tzinfo=UTC).timestamp(),
     )

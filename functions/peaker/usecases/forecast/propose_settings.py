@@ -26,7 +26,12 @@ from peaker.domain.replay.kept_proposal import (
 )
 from peaker.domain.replay.weekly import replayed, scenario_of, why_no_forecast
 from peaker.ports import ForecastPorts
-from peaker.usecases.forecast.load_ahead import forecast_ahead, load_history, repeating_events
+from peaker.usecases.forecast.load_ahead import (
+    forecast_ahead,
+    holiday_calendar,
+    load_history,
+    repeating_events,
+)
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import PeakerError
@@ -104,7 +109,8 @@ def _made(ports: ForecastPorts, settings: ClusterSettings, kept: KeptProposal) -
     if isinstance(price, Unknown):
         return unknown_proposal(kept, settings, f"the price of a replica is not known: {price.why}", now)
     series = load_history(ports, settings, week_end(now))
-    scenario = scenario_of(settings, series, measured, repeating_events(settings))
+    known = repeating_events(settings), holiday_calendar(settings)
+    scenario = scenario_of(settings, series, measured, *known)
     if isinstance(scenario, Unknown):
         return unknown_proposal(kept, settings, scenario.why, now)
     why = why_no_forecast(forecast_ahead(series, (), scenario.lead_time(), settings))

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.record import pinball
-from peaker.domain.known_events import RepeatingEvent, forecast_with_events
+from peaker.domain.known_events import (
+    HolidayCalendar,
+    PublicHoliday,
+    RepeatingEvent,
+    forecast_with_events,
+)
 from peaker.domain.leading import (
     LeadingMetric,
     forecast_with_leading,
@@ -265,6 +270,25 @@ def test_within_a_known_event_its_own_days_speak() -> None:
     assert [one.name for one in aware.events] == ["cup match"]
     known = forecast_with_events(load, [event], LEAD_SECONDS)
     assert np.array_equal(aware.quantile(0.95), known.quantile(0.95))
+
+
+def test_on_a_public_holiday_earlier_ones_speak() -> None:
+    here = drawn(seed=3, days=56, last_burst_ago=JUST_BEGUN)
+    values = here.load.values.copy()
+    for day in (19, 33, 47):
+        values[day * DAY : (day + 1) * DAY] *= 3
+    load, metrics = LoadSeries(START, STEP, values), [LeadingMetric("logins", here.logins)]
+    days = [PublicHoliday("Jubilee", 2, START + day * 86_400.0) for day in (19, 33, 47, 56)]
+    calendar = HolidayCalendar(tuple(days), 6, START + 400 * 86_400.0)
+    aware = forecast_with_leading(load, (), metrics, LEAD_SECONDS, holidays=calendar)
+    assert said(aware).startswith("used (lag ")
+    assert [one.name for one in aware.events] == ["Jubilee"]
+    known = forecast_with_events(load, (), LEAD_SECONDS, holidays=calendar)
+    assert np.array_equal(aware.quantile(0.95), known.quantile(0.95))
+    ((_, (replayed,)),) = rolling_with_leading(
+        load, (), metrics, [len(values) - 1], [LEAD_SECONDS], DAY, holidays=calendar
+    )
+    assert [one.name for one in replayed.events] == ["Jubilee"]
 
 
 def test_a_replay_knows_only_what_was_known_at_the_time() -> None:

@@ -325,6 +325,39 @@ def test_a_repeating_event_without_an_effect_is_told_and_changes_nothing() -> No
     assert any("known event cup match: its 5 earlier days" in one for one in report.reasons)
 
 
+def holidays_of(here: World, factor: float) -> dict[str, Any]:
+    """As deployed, where midnight is at noon: two in whose day the load was `factor` times as high, one begins now."""
+    for days_ago in (17, 8):
+        first = len(here.history.values) - days_ago * 48
+        here.history.values[first : first + 48] *= factor
+    days = {"Jubilee": ["2026-11-21-12:00"], "Day of Rain": ["2026-11-04-12:00", "2026-11-13-12:00"]}
+    place = {"country": "UM", "time_zone": "Etc/GMT+12", "day_of_rest": "sunday"}
+    return {**place, "days": days, "last_year": 2028}
+
+
+def test_a_public_holiday_is_built_for_as_on_earlier_ones_and_named() -> None:
+    here = world(0.3)
+    here.common = with_cluster(fake_ports(orders(public_holidays=holidays_of(here, 4.0))))
+    report = here.check()
+    assert (report.action, report.shortage > 0) == ("scale_out", True)
+    assert "with Jubilee as on 2 earlier public holidays (as far as x" in report.reason
+    assert any(one.startswith("known event public holidays: 2 earlier days") for one in report.reasons)
+
+
+def test_public_holidays_without_an_effect_are_told_and_change_nothing() -> None:
+    here, usual = world(0.3), world(0.3).check()
+    here.common = with_cluster(fake_ports(orders(public_holidays=holidays_of(here, 1.0))))
+    report = here.check()
+    assert (report.reason, report.numbers) == (usual.reason, usual.numbers)
+    assert [one for one in report.reasons if one.startswith("known event public holidays: 2 earlier ones ")]
+
+
+def test_settings_that_were_never_deployed_with_their_days_have_no_holidays() -> None:
+    place = {"country": "GB", "time_zone": "Europe/London"}
+    report = world(0.3, public_holidays=place).check()
+    assert not any("public holidays" in one for one in report.reasons)
+
+
 def test_headroom_leaves_a_share_of_each_replica_free_and_says_so() -> None:
     usual = world(1.0).check()
     roomy = world(1.0, forecast={"headroom": 0.4, "schedule_minutes": 15}).check()

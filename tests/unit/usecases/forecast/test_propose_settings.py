@@ -134,6 +134,21 @@ def test_where_too_much_is_left_free_the_cheapest_settings_are_proposed_with_dol
     assert here.published.points == [("orders", {SAVING: kept.saved_usd_per_week})]
 
 
+def test_the_weeks_are_replayed_with_the_public_holidays_that_the_checks_know() -> None:
+    days = {"Jubilee": ["2026-10-22-00:00", "2026-10-27-00:00", "2026-11-03-00:00", "2026-11-12-00:00"]}
+    place = {"country": "UM", "time_zone": "UTC", "day_of_rest": "sunday", "days": days, "last_year": 2028}
+    short_minutes = []
+    for known in (place, None):
+        here = world(28, public_holidays=known)
+        for day in (3, 8, 15, 24):
+            here.load.values[24 * day : 24 * (day + 1)] *= 3.0
+        here.look()
+        assert here.kept.now is not None
+        short_minutes.append(here.kept.now.short_minutes)
+    aware, unaware = short_minutes
+    assert aware < unaware
+
+
 def test_settings_that_were_proposed_and_set_may_stay() -> None:
     here = world(forecast=GENEROUS)
     here.look()
