@@ -85,7 +85,7 @@ class Part:
     """Commands in a row, which ends at the first that fails; it begins when the part `after` has passed.
 
     With `plain` it runs as on a plain user's machine: without root, and without what `scripts/setup local` installs.
-    With `own_mounts` no other part's mount namespace begins with copies of what it mounts, which would hold its devices.
+    With `own_mounts` no other part's mount namespace begins with copies of what it mounts: they would hold its devices.
     """
 
     name: str
