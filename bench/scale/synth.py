@@ -56,7 +56,7 @@ def synthesize(output: Path) -> None:
     """Write the fleet's templates, with all checks."""
     from stacks import application
 
-    with patch.object(application, "load_environment", lambda _: fleet()):
+    with patch.object(application, "load_environment", lambda _, **__: fleet()):
         application.build_app(environment="prod", output=output, context={"bundle": "sources"}).synth()
 
 

@@ -47,7 +47,7 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trial]:
         before = BeforeDeployment.make(aws)
         environment = environment_with_everything(before)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(application, "load_environment", lambda _: environment)
+            patch.setattr(application, "load_environment", lambda _, **__: environment)
             build_app(
                 environment="local", output=folder / "cdk.out", context={"bundle": "sources"}, checked=False
             ).synth()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,9 @@ from tests.support.deployed_product import lead_bundles_here
 ENVIRONMENTS = ("local", "twin")
 
 
-def named(name: str) -> Environment:
+def named(name: str, now: datetime | None = None) -> Environment:
     """The local environment under that name; its listener has a port of its own."""
-    given = load_environment("local")
+    given = load_environment("local", now=now)
     [cluster] = given.clusters
     port = cluster.read_endpoint.listener_port + ENVIRONMENTS.index(name)  # type: ignore[union-attr]
     endpoint = cluster.read_endpoint.model_copy(update={"listener_port": port})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from fnmatch import fnmatchcase
 
 import pytest
@@ -27,7 +28,8 @@ REPLICA = "i-0123456789abcdef0"
 DATA_KEY = "arn:aws:kms:us-east-1:222222222222:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 
 
-def with_a_key(environment: str) -> Environment:
+def with_a_key(environment: str, now: datetime | None = None) -> Environment:
+    del now
     return behind_a_name(environment).model_copy(update={"data_key_arn": DATA_KEY})
 
 

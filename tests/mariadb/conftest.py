@@ -50,23 +50,34 @@ SHORT = {
 # What the source writes there is not for the replicas.
 LEFT_OUT_DOMAIN = 7
 _AS_ROOT = "mysql --user=root --socket=/run/mysqld/mysqld.sock"
-# In the data directory, so that each copy has it.
+# In the data directory, so that each copy has them: the source's certificate, and the replicas' own with its key.
 CERTIFICATE = "/var/lib/mysql/source.pem"
+CLIENT_CERTIFICATE, CLIENT_KEY = "/var/lib/mysql/replica.pem", "/var/lib/mysql/replica-key.pem"
 _ENCRYPTED_SOURCE = """
 mkdir -p /etc/mysql/tls
 printf '%s' '{certificate}' >/etc/mysql/tls/cert.pem
 printf '%s' '{key}' >/etc/mysql/tls/key.pem
+printf '%s' '{client_certificate}' >/etc/mysql/tls/client.pem
 chown mysql /etc/mysql/tls/key.pem
 chmod 400 /etc/mysql/tls/key.pem
-printf '[mysqld]\nssl_cert=/etc/mysql/tls/cert.pem\nssl_key=/etc/mysql/tls/key.pem\n' >/etc/mysql/conf.d/tls.cnf
+cat >/etc/mysql/conf.d/tls.cnf <<'OPTIONS'
+[mysqld]
+ssl_cert=/etc/mysql/tls/cert.pem
+ssl_key=/etc/mysql/tls/key.pem
+ssl_ca=/etc/mysql/tls/client.pem
+OPTIONS
 systemctl restart mysql
-{as_root} -e "ALTER USER '{user}' REQUIRE SSL"
+{as_root} -e "ALTER USER '{user}' REQUIRE X509"
 """
 _ENCRYPTED_CHANNEL = """
 printf '%s' '{certificate}' >{path}
-chown mysql {path}
+printf '%s' '{client_certificate}' >{client_path}
+printf '%s' '{client_key}' >{key_path}
+chown mysql {path} {client_path} {key_path}
+chmod 400 {key_path}
 {as_root} -e "STOP SLAVE; CHANGE MASTER TO MASTER_SSL = 1,
-MASTER_SSL_CA = '{path}', MASTER_SSL_VERIFY_SERVER_CERT = 1, IGNORE_DOMAIN_IDS = ({domain}); START SLAVE"
+MASTER_SSL_CA = '{path}', MASTER_SSL_CERT = '{client_path}', MASTER_SSL_KEY = '{key_path}',
+MASTER_SSL_VERIFY_SERVER_CERT = 1, IGNORE_DOMAIN_IDS = ({domain}); START SLAVE"
 """
 
 
@@ -167,18 +178,30 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbCluster
 
 
 def _encrypt_channel(hosts: Hosts, cluster: RunningCluster) -> None:
-    """The owner's source lets replicas in by TLS only; the base replica verifies it, and leaves a domain out."""
+    """The owner's source wants a certificate of its replicas; the base replica verifies it, and leaves a domain out."""
     certificate, key = self_signed(cluster.source_address)
+    client_certificate, client_key = self_signed("127.0.0.1")
     hosts.script(
         cluster.source_id,
         _ENCRYPTED_SOURCE.format(
-            certificate=certificate, key=key, user=seed.REPLICATION_USER, as_root=_AS_ROOT
+            certificate=certificate,
+            key=key,
+            client_certificate=client_certificate,
+            user=seed.REPLICATION_USER,
+            as_root=_AS_ROOT,
         ),
     )
     hosts.script(
         cluster.base_replica_id,
         _ENCRYPTED_CHANNEL.format(
-            certificate=certificate, path=CERTIFICATE, domain=LEFT_OUT_DOMAIN, as_root=_AS_ROOT
+            certificate=certificate,
+            path=CERTIFICATE,
+            client_certificate=client_certificate,
+            client_path=CLIENT_CERTIFICATE,
+            client_key=client_key,
+            key_path=CLIENT_KEY,
+            domain=LEFT_OUT_DOMAIN,
+            as_root=_AS_ROOT,
         ),
     )
 
@@ -201,9 +224,9 @@ def _synthesized(output: Path) -> Path:
     return output
 
 
-def _of_mariadb(name: str) -> Environment:
+def _of_mariadb(name: str, now: datetime | None = None) -> Environment:
     """The local environment, whose cluster is one of MariaDB servers."""
-    given = load_environment(name)
+    given = load_environment(name, now=now)
     [cluster] = given.clusters
     endpoint = cluster.read_endpoint.model_copy(update={"listener_port": free_port()})
     changes: dict[str, Any] = {

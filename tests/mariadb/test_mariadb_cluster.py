@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from cloud_rig.resources import eventually
-from tests.mariadb.conftest import CERTIFICATE, LEFT_OUT_DOMAIN, MariaDbCluster
+from tests.mariadb.conftest import (
+    CERTIFICATE,
+    CLIENT_CERTIFICATE,
+    CLIENT_KEY,
+    LEFT_OUT_DOMAIN,
+    MariaDbCluster,
+)
 
 pytestmark = [
     pytest.mark.real,
@@ -56,6 +62,14 @@ def test_its_channel_is_encrypted_and_verifies_the_source_as_its_donors_does(
     shown = mariadb.channel(replica)
     assert shown["Master_SSL_Allowed"] == shown["Master_SSL_Verify_Server_Cert"] == "Yes"
     assert shown["Master_SSL_CA_File"] == CERTIFICATE
+
+
+def test_it_shows_the_source_the_certificate_that_its_donor_shows(
+    mariadb: MariaDbCluster, replica: str
+) -> None:
+    shown = mariadb.channel(replica)
+    assert (shown["Master_SSL_Cert"], shown["Master_SSL_Key"]) == (CLIENT_CERTIFICATE, CLIENT_KEY)
+    assert shown["Slave_IO_Running"] == "Yes"
 
 
 def test_it_leaves_out_what_its_donor_leaves_out(mariadb: MariaDbCluster, replica: str) -> None:

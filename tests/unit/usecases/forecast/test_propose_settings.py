@@ -29,7 +29,7 @@ from tests.unit.domain.forecasting.loads import daily
 HOUR = 3600
 # The week of NOON, a Saturday, began on a Monday.
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
-FORECAST = {"schedule_minutes": 60, "quantile": 0.95, "headroom": 0.0, "keep_lead_times": 2.0}
+FORECAST = {"schedule_minutes": 180, "quantile": 0.95, "headroom": 0.0, "keep_lead_times": 2.0}
 GENEROUS = {**FORECAST, "quantile": 0.99, "headroom": 0.4}
 SAVING = Metric.SETTINGS_SAVING_USD_PER_WEEK
 
