@@ -94,7 +94,7 @@ def test_decisions_that_it_leads_to_name_it(aware: Replayed) -> None:
 def test_a_useless_metric_changes_nothing(tmp_path: Path) -> None:
     load, logins = load_and_logins()
     noise = 50 * np.exp(np.random.default_rng(2).normal(0, 0.3, len(logins)))
-    _, document, _ = replay(tmp_path, load, written(tmp_path / "noise.csv", noise))
+    _, document, _ = replay(tmp_path, load, written(tmp_path / "noise.csv", noise), days=7)
     gain, peaker = document["leading"], peaker_of(document)
     assert gain["p95_pinball_to_without"] == 1.0
     assert peaker["replica_hours"] == gain["without"]["replica_hours"]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,12 +85,9 @@ def longest_lag_steps(lead_seconds: float, step_seconds: int) -> int:
     return int(longest // step_seconds)
 
 
-def learn_metric(past: PastForecasts, above: Floats, left_out: Bools, lead_seconds: float) -> LearnedMetric:
-    """What the steps known to `past` teach. `above` are the metric's deviations on the steps of past's series.
-
-    `left_out` are steps within known events, which speak for themselves.
-    """
-    panel, known = past.models.panel, past.known_steps
+def learn_metric(rows: PastRows, above: Floats, lead_seconds: float) -> LearnedMetric:
+    """What the steps known to the rows teach. `above` are the metric's deviations on the steps of their series."""
+    panel, known = rows.past.models.panel, rows.past.known_steps
     longest = longest_lag_steps(lead_seconds, panel.series.step_seconds)
     if longest < 1:
         return not_used("the load has too few points for a lag to show")
@@ -102,17 +100,14 @@ def learn_metric(past: PastForecasts, above: Floats, left_out: Bools, lead_secon
         )
     if not np.ptp(above[:known][seen]) > _LEAST_MOVE:
         return not_used("it never differs from its usual")
-    load = _load_above_usual(panel)
-    load[left_out] = np.nan
-    lags = found_lags(above[:known], load[:known], candidate_lags(longest), edges)
+    lags = found_lags(above[:known], rows.deviations[:known], candidate_lags(longest), edges)
     newest = lags[-1]
     if newest is None or any(one is None for one in lags):
         return not_used("it does not rise before the load does", newest)
     same = max(_SAME_LAG_STEPS, _SAME_LAG_SHARE * newest)
     if any(abs((one or 0) - newest) > same for one in lags):
         return not_used("its lag differs from week to week: chance", newest)
-    of_load = above_usual(panel.series.values, panel.series, known)
-    return _judged(_Rows(past, left_out), above, of_load, [one or 0 for one in lags], edges)
+    return _judged(rows, above, [one or 0 for one in lags], edges)
 
 
 def not_used(reason: str, lag: int | None = None) -> LearnedMetric:
@@ -133,14 +128,31 @@ def _load_above_usual(panel: Panel) -> Floats:
     return np.clip(deviation - np.nan_to_num(level), -_WILDEST_ERROR, _WILDEST_ERROR)
 
 
-class _Rows:
-    """Past origins, and the forecast's errors there."""
+class PastRows:
+    """Past origins and the forecast's errors there, worked out once for all metrics of a load.
+
+    `left_out` are steps within known events, which speak for themselves.
+    """
 
     def __init__(self, past: PastForecasts, left_out: Bools) -> None:
         self.past, self.left_out = past, left_out
         self.every = max(1, _ROWS_EVERY_SECONDS // past.models.panel.series.step_seconds)
         self.origins: Ints = np.arange(past.first_origin, past.known_steps - 1, self.every)
         self._middles: dict[int, Floats] = {}
+        self._bands: dict[tuple[int, int, int], Floats] = {}
+
+    @cached_property
+    def deviations(self) -> Floats:
+        """How far the load is above what was foretold of it; NaN within events."""
+        found = _load_above_usual(self.past.models.panel)
+        found[self.left_out] = np.nan
+        return found
+
+    @cached_property
+    def load_above_usual(self) -> Floats:
+        """The load itself, as if it were a metric."""
+        series = self.past.models.panel.series
+        return above_usual(series.values, series, self.past.known_steps)
 
     def middle(self, ahead: int) -> Floats:
         """The forecast of each origin, in z."""
@@ -156,9 +168,12 @@ class _Rows:
 
     def offsets(self, origins: Ints, ahead: int) -> Floats:
         """The bands of a day's origins, remade every hour."""
-        every = max(1, _BANDS_EVERY_SECONDS // self.past.models.panel.series.step_seconds // self.every)
-        found = self.past.offsets(origins[::every], ahead, _LEVELS)
-        return np.repeat(found, every, axis=0)[: len(origins)]
+        key = (ahead, int(origins[0]), len(origins))
+        if key not in self._bands:
+            every = max(1, _BANDS_EVERY_SECONDS // self.past.models.panel.series.step_seconds // self.every)
+            found = self.past.offsets(origins[::every], ahead, _LEVELS)
+            self._bands[key] = np.repeat(found, every, axis=0)[: len(origins)]
+        return self._bands[key]
 
     def fitted(self, above: Floats, lag: int, ahead: int, edge: int) -> Floats:
         """The two shares by what was known at `edge`, and the least rise that counts: what would have erred least."""
@@ -234,9 +249,9 @@ def _fallen(without: Floats, aware: Floats) -> Floats:
     return np.where(before > 0, 1 - aware.sum(axis=0) / np.maximum(before, 1e-300), 0.0)
 
 
-def _judged(rows: _Rows, above: Floats, of_load: Floats, lags: list[int], edges: list[int]) -> LearnedMetric:
+def _judged(rows: PastRows, above: Floats, lags: list[int], edges: list[int]) -> LearnedMetric:
     lag = lags[-1]
-    days = list(_days(rows, (above, of_load), lags, edges))
+    days = list(_days(rows, (above, rows.load_above_usual), lags, edges))
     if len(days) < LEAST_JUDGED_DAYS:
         return not_used(f"it can be judged on {len(days)} days, {LEAST_JUDGED_DAYS} are needed", lag)
     without, aware, by_load = np.stack(days, axis=1)
@@ -272,7 +287,9 @@ def _objection(losses: _Losses, beside_load: _Losses) -> str | None:
     return None
 
 
-def _days(rows: _Rows, deviations: tuple[Floats, ...], lags: list[int], edges: list[int]) -> Iterator[Floats]:
+def _days(
+    rows: PastRows, deviations: tuple[Floats, ...], lags: list[int], edges: list[int]
+) -> Iterator[Floats]:
     """Losses [(without, with each of the deviations), (p50, p95)] of each day, by what was known at the edge before."""
     panel = rows.past.models.panel
     highest = np.fmax.accumulate(panel.believed)
@@ -301,7 +318,7 @@ def raised_by(z: Floats, moves: Floats, highest: Floats) -> Floats:
     return np.where(moves > 0, np.maximum(z, np.minimum(z + moves, highest)), z)
 
 
-def _shares(rows: _Rows, above: Floats, lag: int, edges: list[int]) -> Floats:
+def _shares(rows: PastRows, above: Floats, lag: int, edges: list[int]) -> Floats:
     """What counts [step ahead]; nothing at the steps where it would have done harm lately."""
     chosen = np.unique(np.linspace(1, lag, _HORIZONS).round().astype(np.int64))
     found = []
@@ -312,7 +329,7 @@ def _shares(rows: _Rows, above: Floats, lag: int, edges: list[int]) -> Floats:
     return np.stack(found)[np.searchsorted(chosen, np.arange(1, lag + 1))]
 
 
-def _helps(rows: _Rows, above: Floats, lag: int, ahead: int, edges: list[int]) -> bool:
+def _helps(rows: PastRows, above: Floats, lag: int, ahead: int, edges: list[int]) -> bool:
     """Whether errors so far ahead would have been smaller in the later half, by what the earlier one taught."""
     border = edges[len(edges) // 2]
     moves = rows.moves(above, lag, ahead, rows.fitted(above, lag, ahead, border))

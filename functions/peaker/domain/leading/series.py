@@ -13,9 +13,8 @@ import numpy as np
 
 from peaker.domain.forecasting import LoadSeries
 from peaker.domain.forecasting.panel import SPIKE_MULTIPLE, believable
-from peaker.domain.forecasting.series import Floats
+from peaker.domain.forecasting.series import Floats, Ints
 from peaker.domain.forecasting.windows import (
-    all_missing_is_nan,
     centred_mean,
     shifted,
     trailing_mean,
@@ -95,9 +94,8 @@ def above_usual(values: Floats, load: LoadSeries, known_steps: int) -> Floats:
     half = round(_SMOOTHED_SECONDS / load.step_seconds) if load.step_seconds <= _SMOOTHED_SECONDS else 0
     smooth = centred_mean(z, half)
     weeks = np.stack([shifted(smooth, number * week) for number in range(1, _WEEKS + 1)])
-    with all_missing_is_nan():
-        usual = np.asarray(np.nanmedian(weeks, axis=0), dtype=float)
-    usual[np.isfinite(weeks).sum(axis=0) < _LEAST_WEEKS] = np.nan
+    known = np.isfinite(weeks).sum(axis=0)
+    usual = np.where(known >= _LEAST_WEEKS, _median(weeks, known), np.nan)
     deviation = z - usual
     level = trailing_mean(deviation, day, _LEAST_SHARE_OF_DAY)
     above = deviation - np.nan_to_num(level)
@@ -105,6 +103,13 @@ def above_usual(values: Floats, load: LoadSeries, known_steps: int) -> Floats:
         # One wild point is no rise.
         above = np.where(np.isfinite(above), trailing_median_of_three(above), np.nan)
     return np.asarray(np.clip(above, -_FARTHEST, _FARTHEST), dtype=float)
+
+
+def _median(weeks: Floats, known: Ints) -> Floats:
+    """The median of each column's values that are not NaN; some ten times as fast as numpy's for so few rows."""
+    ordered = np.sort(weeks, axis=0)
+    middle = np.stack([np.maximum(known - 1, 0) // 2, np.minimum(known // 2, len(weeks) - 1)])
+    return np.asarray(np.take_along_axis(ordered, middle, axis=0).mean(axis=0), dtype=float)
 
 
 def _offset(seen: Floats) -> float:

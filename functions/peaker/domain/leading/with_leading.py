@@ -23,7 +23,7 @@ from peaker.domain.known_events import (
     rolling_with_events,
 )
 
-from .learning import Bools, LearnedMetric, learn_metric, not_used, raised_by
+from .learning import Bools, LearnedMetric, PastRows, learn_metric, not_used, raised_by
 from .series import LeadingMetric, above_usual
 
 # How a forecast's reason about a leading metric begins.
@@ -124,10 +124,8 @@ class _Reckoning:
             self._of, self._known = past.models, {}
         key = (past.model, lead_seconds)
         if key not in self._known:
-            inside = self._inside_events(past)
-            self._known[key] = [
-                _known(one, past, inside, self._first(past), lead_seconds) for one in self.metrics
-            ]
+            rows, first = PastRows(past, self._inside_events(past)), self._first(past)
+            self._known[key] = [_known(one, rows, first, lead_seconds) for one in self.metrics]
         return self._known[key]
 
     def _inside_events(self, past: PastForecasts) -> Bools:
@@ -137,16 +135,14 @@ class _Reckoning:
         return np.asarray(np.isfinite(seen) & (seen != free))
 
 
-def _known(
-    metric: LeadingMetric, past: PastForecasts, inside: Bools, first: int, lead_seconds: float
-) -> _Known:
-    panel = past.models.panel
+def _known(metric: LeadingMetric, rows: PastRows, first: int, lead_seconds: float) -> _Known:
+    panel, known_steps = rows.past.models.panel, rows.past.known_steps
     here = metric.between(first, first + len(panel.series.values))
-    if metric.unknown or not np.isfinite(here.values[: past.known_steps]).any():
+    if metric.unknown or not np.isfinite(here.values[:known_steps]).any():
         nothing = not_used(metric.unknown or "it has no points")
         return _Known(metric, np.full(len(here.values), np.nan), nothing)
-    above = above_usual(here.values, panel.series, past.known_steps)
-    return _Known(metric, above, learn_metric(past, above, inside, lead_seconds))
+    above = above_usual(here.values, panel.series, known_steps)
+    return _Known(metric, above, learn_metric(rows, above, lead_seconds))
 
 
 def _said_now(one: _Known, at: int, step_seconds: int, lead_seconds: float) -> tuple[Floats, str]:
