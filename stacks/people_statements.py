@@ -224,11 +224,19 @@ def _doctor(names: Names) -> list[Statement]:
     if profiles:
         arns = tuple(f"{in_account}:instance-profile/{profile}" for profile in profiles)
         granted.append(Statement(("iam:GetInstanceProfile",), arns))
+    if roles := _roles_that_fill(names):
+        granted.append(listed(("iam:SimulatePrincipalPolicy",), roles))
     if environment.data_key_arn:
         granted.append(Statement(("kms:DescribeKey", "kms:GetKeyPolicy"), (environment.data_key_arn,)))
     if keys:
         granted.append(listed(("kms:DescribeKey", "kms:GenerateDataKeyWithoutPlaintext"), keys))
     return granted
+
+
+def _roles_that_fill(names: Names) -> tuple[str, ...]:
+    """The roles of replicas whose clusters may be filled directly, where their names are known."""
+    clusters = [one for one in names.environment.clusters if one.prewarm.direct_fill]
+    return tuple(sorted({arn for one in clusters if (arn := names.instance_role_arn(one))}))
 
 
 def _zones(names: Names, action: str) -> list[Statement]:

@@ -34,6 +34,7 @@ RESOURCE_EXTENSIONS = (
     "ec2.images",
     "ec2.ebs_actions",
     "kms",
+    "policy_simulator",
     "logs",
     "ssm.command_actions",
     "ssm.parameters",

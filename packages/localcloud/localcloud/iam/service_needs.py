@@ -297,6 +297,11 @@ def _instance_profile(params: Params, look: Lookup) -> list[Need]:
     return [Need("iam:GetInstanceProfile", profile, "instance-profile")]
 
 
+def _simulate(params: Params, _: Lookup) -> list[Need]:
+    principal = str(params["PolicySourceArn"])
+    return [Need("iam:SimulatePrincipalPolicy", principal, principal.split(":")[5].split("/")[0])]
+
+
 def _quota(params: Params, look: Lookup) -> list[Need]:
     quota = arn(look, "servicequotas", f"{params['ServiceCode']}/{params['QuotaCode']}")
     keys = {"servicequotas:service": (params["ServiceCode"],)}
@@ -358,6 +363,7 @@ NEEDS: dict[str, Needs] = {
     "kms:GenerateDataKeyWithoutPlaintext": _key("GenerateDataKeyWithoutPlaintext"),
     **for_each(_role, ("GetRole", "ListRolePolicies", "GetRolePolicy"), "iam"),
     "iam:GetInstanceProfile": _instance_profile,
+    "iam:SimulatePrincipalPolicy": _simulate,
     "sns:ListSubscriptionsByTopic": _on_arn("sns:ListSubscriptionsByTopic", "topic", "TopicArn"),
     "service-quotas:GetServiceQuota": _quota,
     **for_each(_stack, ("DescribeStacks", "DescribeStackEvents", "DescribeStackResources"), "cloudformation"),
