@@ -17,13 +17,14 @@ import boto3
 from botocore.config import Config
 
 from localcloud.clock import CloudClock
-from localcloud.dataplane import DataPlane
+from localcloud.dataplane import DataPlane, VolumeLimits
 from localcloud.extensions.account_quotas import LocalQuotas
 from localcloud.extensions.cloudwatch.metric_store import MetricStore
 from localcloud.extensions.elbv2.lateness import BalancerLateness
 from localcloud.extensions.events.deliveries import DeliveriesAtWork
 from localcloud.extensions.price_list import LocalPriceList
 from localcloud.faults import Faults
+from localcloud.hosts.service_names import ServiceNames
 from localcloud.iam.access import Access
 from localcloud.iam.account import Account
 from localcloud.iam.identities import ADMINISTRATOR_KEY, Credentials
@@ -52,6 +53,8 @@ class CloudSettings:
     # EBS user guide, quotas of the direct APIs: GetSnapshotBlock, real seconds.
     block_requests_per_second_of_snapshot: float = 1000.0
     block_requests_per_second_of_account: float = 5000.0
+    # How many blocks the snapshot store gives one volume at once, each after VolumeLimits.fetch_latency_ms.
+    fetch_parallel: int = VolumeLimits.fetch_parallel
     balancer_lateness: BalancerLateness = field(default_factory=BalancerLateness)
     # Modules of a deployment package that do nothing on import; imported once for all functions of the package.
     lambda_preload: tuple[str, ...] = ()
@@ -95,6 +98,7 @@ class OpenCloud:
         self.price_list = LocalPriceList()
         self.quotas = LocalQuotas()
         self.port = port
+        self.services_of_hosts: ServiceNames | None = None  # what is served to hosts under its own name
         self.dns_port = 0  # UDP on loopback, once Route 53 is installed
         self._addresses = (LOOPBACK, *extra_addresses)
         self._owns_dataplane = owns_dataplane

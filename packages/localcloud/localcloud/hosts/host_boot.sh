@@ -18,6 +18,7 @@ mkdir -p "$root/run/lock" "$root/run/mysqld"
 chroot "$root" chown mysql:mysql /run/mysqld
 
 mount -t tmpfs -o mode=755,nosuid,noexec,size=1m tmpfs "$root/dev"
+[ ! -c /dev/fuse ] || mknod -m 666 "$root/dev/fuse" c 10 229
 mkdir -p "$root/dev/pts" "$root/dev/shm" "$root/dev/disk/by-id"
 mknod -m 666 "$root/dev/null" c 1 3
 mknod -m 666 "$root/dev/zero" c 1 5

@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,8 @@ def create_volume(state: Ec2State, request: Mapping[str, Any], zone_name: str) -
     volume.kms_key_id = _key_of(request, snapshot)
     volume.encrypted = volume.kms_key_id is not None
     try:
-        state.dataplane.volumes.create_volume(volume.id, spec.size_gib * GIB, spec.limits(), snapshot_id)
+        limits = replace(spec.limits(), fetch_parallel=state.cloud.settings.fetch_parallel)
+        state.dataplane.volumes.create_volume(volume.id, spec.size_gib * GIB, limits, snapshot_id)
     except DataPlaneError as error:
         raise ec2_error("InternalError", str(error)) from error
     with state.lock:

@@ -1,13 +1,14 @@
 """The instance metadata service of one instance, version 2 (EC2 user guide), at an address of its own on loopback.
 
-For a program that stands for that instance: it becomes the credentials of the instance's role, and with them it is
-authorized like everybody else. Hosts in namespaces do not have it.
+Whoever asks gets the credentials of the instance's role, and with them it is authorized like everybody else. A host in
+namespaces has it at its link-local address; a program that stands for an instance, on loopback.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
+import socket
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -100,9 +101,32 @@ class InstanceMetadata:
 
 def serve_metadata(cloud: OpenCloud, instance_id: str) -> str:
     """Serve an instance's metadata until the cloud closes; returns the address, e.g. http://127.0.0.1:40123."""
-    server = make_server(LOOPBACK, 0, InstanceMetadata(cloud, instance_id), threaded=True)
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        _serve(cloud, instance_id, listener)
+        return f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+
+
+def serve_host_metadata(cloud: OpenCloud, instance_id: str) -> Callable[[], None]:
+    """Serve a host's metadata in its own network; returns what ends that, at the latest as the cloud closes."""
+    assert cloud.dataplane is not None
+    listener = cloud.dataplane.hosts.metadata_socket(instance_id)
+    if listener is None:
+        return lambda: None
+    with listener:
+        return _serve(cloud, instance_id, listener)
+
+
+def _serve(cloud: OpenCloud, instance_id: str, listener: socket.socket) -> Callable[[], None]:
+    """The server works on a duplicate of the socket."""
+    address, port = listener.getsockname()
+    app = InstanceMetadata(cloud, instance_id)
+    server = make_server(address, port, app, threaded=True, fd=listener.fileno())
     server.daemon_threads = True  # type: ignore[attr-defined]
-    cloud.on_close(server.server_close)
-    cloud.on_close(server.shutdown)
+
+    def end() -> None:
+        server.shutdown()
+        server.server_close()
+
+    cloud.on_close(end)
     cloud.background(f"metadata-{instance_id}", lambda: server.serve_forever(0.05))
-    return f"http://{LOOPBACK}:{server.port}"
+    return end
