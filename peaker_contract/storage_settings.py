@@ -287,8 +287,7 @@ class PrewarmSettings(Settings):
         default=False,
         description="`true`: a run with a deadline (`ready_by`) may fill empty volumes with what GetSnapshotBlock "
         "gives, where that is the cheapest in time. The replicas' role then needs the set `host` of this environment, "
-        "which has the rights to read Peaker's snapshots; the hosts must reach the endpoint of the EBS direct APIs. "
-        "Only for volumes of layout `single`.",
+        "which has the rights to read Peaker's snapshots; the hosts must reach the endpoint of the EBS direct APIs.",
         examples=[True],
     )
 

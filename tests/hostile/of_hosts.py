@@ -25,7 +25,6 @@ from peaker_host.machine.errors import (
     DirectApiRefused,
     HostError,
     InvalidArgument,
-    LayoutUnsupported,
     NoInstanceRole,
 )
 from peaker_host.machine.settings import load_settings
@@ -245,12 +244,12 @@ def _arguments() -> Iterator[EntryPoint]:
     yield EntryPoint(
         "what a direct fill is asked for", JSON_TEXT,
         lambda case: parse_fill(RUN, "hot", json.dumps(VOLUMES), case, 900.0),
-        ({"data": "snap-0a1b2c3d4e5f60718", "log": "snap-0a1b2c3d4e5f60719"},), (*refused, LayoutUnsupported),
+        ({"data": "snap-0a1b2c3d4e5f60718", "log": "snap-0a1b2c3d4e5f60719"},), refused,
         ("peaker_host.fill.request.parse_fill",), _snapshots_are_ids,
     )  # fmt: skip
     yield EntryPoint(
         "volumes of a direct fill", JSON_TEXT, lambda case: parse_fill(RUN, "hot", case, SNAPSHOTS, 900.0), (VOLUMES,),
-        (*refused, LayoutUnsupported), ("peaker_host.fill.request.parse_fill",),
+        refused, ("peaker_host.fill.request.parse_fill",),
     )  # fmt: skip
     room = "peaker_host.aws"
     yield EntryPoint(

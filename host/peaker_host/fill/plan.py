@@ -17,7 +17,14 @@ from peaker_host.aws.direct_api import DirectApi
 from peaker_host.aws.instance_role import InstanceRole
 from peaker_host.blocks.database_files import DatabaseFiles, find_database
 from peaker_host.blocks.filesystem_maps import open_map
-from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, total
+from peaker_host.blocks.ranges import (
+    BLOCK_BYTES,
+    Range,
+    blocks_of_bytes,
+    difference,
+    intersection,
+    total,
+)
 from peaker_host.fill.filled_volume import FilledVolume
 from peaker_host.fill.request import FillRequest
 from peaker_host.fill.request_pace import RequestPace
@@ -39,6 +46,9 @@ from peaker_host.warm.reading_orders import READING_ORDERS, REMAINDER, Tier, Vol
 
 REST = "rest"
 """What the snapshot holds beside the filesystem's files: it is brought too, before anything is mounted."""
+ENDS = "ends"
+"""The first and the last block of a set's member, where md and LVM write what they know it by (md(4): metadata 1.1 and
+1.2 within the first 4 KiB and 8 KiB, 1.0 within the last 12 KiB; lvm: the first four sectors)."""
 
 
 @dataclass
@@ -122,6 +132,8 @@ class FillPlanner:
         return SnapshotFile(path, volume.device.size_bytes, volume.filled.content)
 
     def _look(self, views: ExitStack, volume: PlannedFill, file: SnapshotFile) -> _Seen:
+        if volume.member.mount_point in self._request.set_mount_points:
+            return _Seen([], None, "of a set (md, LVM), which is read only once it is assembled")
         try:
             views.enter_context(file)
             found = open_map(volume.member.filesystem, file.path, self._processes)
@@ -139,10 +151,19 @@ class FillPlanner:
         known = Volume(volume.device.size_bytes, volume.listed, seen.used)
         if seen.files is None:
             volume.note = f"filled in plain order: {seen.why_plain}"
-            volume.tiers = [Tier("hot", []), Tier(REST, known.present)]
+            volume.tiers = [Tier("hot", []), *self._plain(volume.member, known)]
             return
         if not READING_ORDERS[self._request.method].needs_page_list:
             page_list = None
         known = with_files(known, path, seen.files, self._settings.engine, page_list)
         tiers = tiers_of(self._request.method, known, with_remainder=True)
         volume.tiers = [replace(tier, name=REST) if tier.name == REMAINDER else tier for tier in tiers]
+
+    def _plain(self, member: Member, known: Volume) -> List[Tier]:
+        """Of a set's member the ends come last: until then nothing on this machine takes it for one, also where an
+        engine was killed and its hold on the device with it."""
+        if member.mount_point not in self._request.set_mount_points:
+            return [Tier(REST, known.present)]
+        last = -(-known.size_bytes // BLOCK_BYTES) - 1
+        ends = intersection(known.present, [(0, 1), (last, 1)] if last > 0 else [(0, 1)])
+        return [Tier(REST, difference(known.present, ends)), Tier(ENDS, ends)]

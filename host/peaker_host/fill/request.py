@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Dict, List
+from typing import Dict, FrozenSet, List
 
 from peaker_host.aws.direct_api import snapshot_id
 from peaker_host.fill.request_pace import REQUESTS_PER_SECOND
-from peaker_host.machine.errors import InvalidArgument, LayoutUnsupported
+from peaker_host.machine.errors import InvalidArgument
 from peaker_host.machine.manifest import Member, parse_volumes
 from peaker_host.machine.understanding import parsed_json, understood
 from peaker_host.warm.reading_orders import READING_ORDERS
@@ -26,19 +27,18 @@ class FillRequest(PrewarmRequest):
     snapshots: Dict[str, str] = field(default_factory=dict)
     requests_per_second: float = REQUESTS_PER_SECOND
 
+    @property
+    def set_mount_points(self) -> FrozenSet[str]:
+        """Where a filesystem is to stand on several of the volumes (md, LVM)."""
+        counted = Counter(member.mount_point for member in self.members)
+        return frozenset(point for point, count in counted.items() if count > 1)
+
 
 def parse_fill(
     run_id: str, method: str, volumes: str, snapshots: str, requests_per_second: float
 ) -> FillRequest:
-    """From the command's texts. Raises InvalidArgument with the field named, LayoutUnsupported for a set of volumes."""
-    points = _mount_points(volumes)
-    shared = sorted({point for point in points if points.count(point) > 1})
-    if shared:
-        raise LayoutUnsupported(
-            f"several volumes are of {shared[0]}: a set (md, LVM) is not filled directly, because the order of its "
-            "blocks is not known before it is assembled; restore it from its snapshots"
-        )
-    members = parse_volumes(volumes)
+    """From the command's texts. Raises InvalidArgument with the field named."""
+    members = parse_volumes(volumes, _mount_points(volumes))
     with understood(InvalidArgument, "snapshots"):
         content = parsed_json(snapshots)
         found = {str(name): snapshot_id(str(one)) for name, one in content.items()}

@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +18,10 @@ from typing import Any
 import pytest
 from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.blocks.live_blocks import kept_live_blocks
+from peaker_host.blocks.ranges import each_block
 from peaker_host.fill.engine import FillEngine
 from peaker_host.fill.filled_volume import FilledVolume
+from peaker_host.fill.plan import FillPlanner
 from peaker_host.fill.request import parse_fill
 from peaker_host.machine.processes import Processes
 
@@ -28,6 +31,7 @@ pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]
 HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"
 SIZE = 1024 * MIB
+OTHER_SNAPSHOT = "snap-0a1b2c3d4e5f60799"
 PAGE = 16384
 SPACE = 77
 HOT, OTHER = b"a page that the list names", b"a page of another file"
@@ -243,14 +247,56 @@ def test_a_fill_that_is_told_to_end_before_it_has_compared_is_not_done(
     assert ended["used_warm_seconds"] is None
 
 
-def test_sets_of_volumes_are_refused_with_the_reason(host: Host, capsys: Capture) -> None:
-    first, second = host.volume(64 * MIB), host.volume(64 * MIB)
-    volumes = json.loads(host.request(first, second))
-    volumes[1]["mount_point"] = volumes[0]["mount_point"]
-    snapshots = json.dumps({"volume0": SNAPSHOT, "volume1": SNAPSHOT})
+# Where md 1.2 and LVM have what they know a member by: the first block, of md 1.0 the last one.
+MEMBER_BLOCKS = {0: b"superblock", 7: b"stripe", 300: b"stripe", SIZE // BLOCK - 1: b"at the end"}
+
+
+@pytest.fixture
+def members(host: Host) -> Iterator[DirectApiServer]:
+    """Snapshots of the two members of a set: no filesystem is on either of them."""
+    blocks = {index: text.ljust(BLOCK, b".") for index, text in MEMBER_BLOCKS.items()}
+    others = {index: text[::-1].ljust(BLOCK, b"-") for index, text in MEMBER_BLOCKS.items()}
+    with served(DirectApiServer({SNAPSHOT: blocks, OTHER_SNAPSHOT: others})) as one:
+        host.configure(metadata_url=one.url, ebs_endpoint_url=one.url)
+        yield one
+
+
+def set_request(host: Host, *empty: Volume) -> tuple[str, str]:
+    """(volumes, snapshots) of a set at one mount point."""
+    volumes = json.loads(host.request(*empty))
+    for one in volumes:
+        one["mount_point"] = "/var/lib/mysql"
+    return json.dumps(volumes), json.dumps({"volume0": SNAPSHOT, "volume1": OTHER_SNAPSHOT})
+
+
+def test_each_member_of_a_set_gets_its_own_snapshot_byte_for_byte(
+    host: Host, capsys: Capture, members: DirectApiServer
+) -> None:
+    empty = [host.volume(SIZE), host.volume(SIZE)]
+    volumes, snapshots = set_request(host, *empty)
     said = host.call(
-        capsys,
-        *("fill_volumes", "--run-id", RUN_ID, "--volumes", json.dumps(volumes), "--snapshots", snapshots),
+        capsys, "fill_volumes", "--run-id", RUN_ID, "--volumes", volumes, "--snapshots", snapshots
     )
-    assert said["error"] == "LayoutUnsupported"
-    assert "a set (md, LVM)" in str(said["message"])
+    assert (said["state"], said["blocks_done"]) == ("done", 2 * len(MEMBER_BLOCKS))
+    for one, snapshot in zip(empty, (SNAPSHOT, OTHER_SNAPSHOT), strict=True):
+        assert content(one, members.snapshots[snapshot])
+
+
+def test_what_a_set_is_known_by_comes_after_everything_else(host: Host, members: DirectApiServer) -> None:
+    volumes, snapshots = set_request(host, host.volume(SIZE), host.volume(SIZE))
+    request = parse_fill(RUN_ID, "hot", volumes, snapshots, 900.0)
+    planner = FillPlanner(host.settings, Processes(), request, threading.Event(), lambda _: None)
+    planned = planner.plan()
+    try:
+        for one in planned:
+            assert [(tier.name, list(each_block(tier.ranges))) for tier in one.tiers] == [
+                ("hot", []), ("rest", [7, 300]), ("ends", [0, SIZE // BLOCK - 1]),
+            ]  # fmt: skip
+            assert (
+                one.note
+                == "filled in plain order: of a set (md, LVM), which is read only once it is assembled"
+            )
+            assert one.journal.done.count == 0
+    finally:
+        for filled in planner.filled:
+            filled.close()

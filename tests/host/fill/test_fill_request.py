@@ -9,7 +9,7 @@ import pytest
 from peaker_host.aws.direct_api import BlockPage
 from peaker_host.fill.block_tokens import BlockTokens
 from peaker_host.fill.request import parse_fill
-from peaker_host.machine.errors import DirectApiRefused, HostError, InvalidArgument, LayoutUnsupported
+from peaker_host.machine.errors import DirectApiRefused, HostError, InvalidArgument
 from peaker_host.warm.reading_orders import READING_ORDERS
 
 GIB = 1024**3
@@ -36,6 +36,13 @@ def test_each_volume_has_its_snapshot() -> None:
     assert request.snapshots == SNAPSHOTS
 
 
+def test_volumes_of_one_mount_point_are_a_set() -> None:
+    assert parse().set_mount_points == frozenset()
+    assert parse(volumes=(DATA, {**LOG, "mount_point": "/var/lib/mysql"})).set_mount_points == {
+        "/var/lib/mysql"
+    }
+
+
 @pytest.mark.parametrize("name", [name for name, order in READING_ORDERS.items() if order.needs_map])
 def test_every_reading_order_by_the_filesystem_s_map_may_be_asked_for(name: str) -> None:
     assert parse(method=name).method == name
@@ -51,7 +58,6 @@ def test_every_reading_order_by_the_filesystem_s_map_may_be_asked_for(name: str)
         ({"snapshots": []}, InvalidArgument, "snapshots"),
         ({"volumes": []}, InvalidArgument, "at least one volume"),
         ({"volumes": "data"}, InvalidArgument, "volumes"),
-        ({"volumes": (DATA, {**LOG, "mount_point": "/var/lib/mysql"})}, LayoutUnsupported, "/var/lib/mysql"),
         ({"method": "full"}, InvalidArgument, "method"),
         ({"rate": 0}, InvalidArgument, "requests-per-second"),
     ],

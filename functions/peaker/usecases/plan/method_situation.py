@@ -105,9 +105,6 @@ def _why_no_fill(settings: ClusterSettings, past: PastSteps, now: datetime) -> s
     """Why a run may not fill volumes directly; None where it may."""
     if not settings.prewarm.direct_fill:
         return "prewarm.direct_fill is false: the replicas' role may not read blocks of snapshots"
-    sets = [one.name for one in settings.volumes if one.layout != "single"]
-    if sets:
-        return f"{', '.join(sets)}: a set (md, LVM) is not filled directly, only volumes of layout single"
     return past.fills.why_not_again(now)
 
 

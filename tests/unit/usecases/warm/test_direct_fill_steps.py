@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -28,10 +29,13 @@ from tests.unit.usecases.create.test_building import answer, plan_step
 KEY = "arn:aws:kms:us-east-1:111111111111:key/0a1b2c3d-0000-4000-8000-000000000001"
 
 
-def world(**prewarm: Any) -> FakePorts:
+def world(volumes: Sequence[dict[str, Any]] = (), **prewarm: Any) -> FakePorts:
     """A run that is to fill its volumes, with its snapshots complete and its instance launched."""
+    changes = {"volumes": list(volumes)} if volumes else {}
     ports = with_cluster(
-        fake_ports(orders(initialization_rate_mib_per_s=None, prewarm={"direct_fill": True, **prewarm}))
+        fake_ports(
+            orders(initialization_rate_mib_per_s=None, prewarm={"direct_fill": True, **prewarm}, **changes)
+        )
     )
     ports.compute.ebs_promise = lambda _: InstancePromise(baseline_mib_per_s=593)  # type: ignore[method-assign]
     plan_scale_out(ports, plan_step(ports, ready_by=NOON + timedelta(minutes=1)))
@@ -94,6 +98,22 @@ def test_the_host_is_told_each_volumes_own_snapshot() -> None:
     assert set(json.loads(sent["Snapshots"])) == {"data", "log"}
     assert set(json.loads(sent["Snapshots"]).values()) == set(ports.storage.snapshots)
     assert (sent["Method"], sent["RequestsPerSecond"]) == ("hot", "900")
+
+
+def test_each_member_of_a_set_is_filled_from_its_own_snapshot_and_the_host_is_told_their_one_place() -> None:
+    place = "/var/lib/mysql"
+    striped = [
+        {**one.model_dump(mode="json"), "layout": "raid0", "mount_point": place} for one in orders().volumes
+    ]
+    ports = with_volumes(world(striped))
+    answer(ports, "start_fill", pid=1)
+    start_prewarm(ports, leased(ports, "StartPrewarm"))
+    sent = ports.commands.parameters[-1]
+    assert [(one["name"], one["mount_point"]) for one in json.loads(sent["Volumes"])] == [
+        ("data", place),
+        ("log", place),
+    ]
+    assert len(set(json.loads(sent["Snapshots"]).values())) == 2
 
 
 @pytest.mark.parametrize("serve_when", ["all", "hot"])
