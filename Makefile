@@ -1,5 +1,5 @@
 # `make demo` shows the whole job on this machine, `make test` runs the tests. Both do their own set-up.
-.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-forecast bench-plan bench-prewarm bench-scale bench-traffic \
+.PHONY: help demo test test-storage check coverage model soak lint setup-dev setup-local setup-all clean faults bench bench-aws bench-backtest bench-filling bench-forecast bench-plan bench-prewarm bench-scale bench-traffic \
 	settings-reference aws-names requirements sbom
 
 PYTHON := .venv/bin/python
@@ -51,6 +51,9 @@ bench-backtest: setup-all  ## a second look at the backtest's headlines, figures
 bench-plan: setup-all  ## methods, times and dollars of a plan against a search of everything, and against what runs took; figures in build/bench/plan.json
 	$(PYTHON) -m bench.plan
 
+bench-filling: setup-all  ## a replica by direct fill beside one by prewarm, whole runs on real hosts (eight minutes); figures in build/bench/filling.json
+	$(PYTHON) -m bench.filling
+
 bench-prewarm: setup-all  ## prewarm methods on cold volumes, figures in build/bench/prewarm.json
 	$(PYTHON) -m bench.prewarm
 
@@ -60,7 +63,7 @@ bench-traffic: setup-all  ## joins, retirements and faults under load, figures i
 bench-scale: setup-all  ## 200 clusters in one environment, several replicas in one run, a day of 10,000 clusters (half an hour); figures in build/bench/scale.json
 	$(PYTHON) -m bench.scale
 
-bench: bench-backtest bench-forecast bench-plan bench-prewarm bench-scale bench-traffic  ## all of them (about an hour and a half)
+bench: bench-backtest bench-filling bench-forecast bench-plan bench-prewarm bench-scale bench-traffic  ## all of them (about an hour and a half)
 
 settings-reference: setup-dev  ## docs/settings.md from the models of the settings
 	mkdir -p build

@@ -1,0 +1,181 @@
+"""The cluster under measurement: real hosts and volumes on a slow snapshot store, `prewarm.direct_fill` on.
+
+Nothing on the hosts is told where AWS is: credentials come from the metadata service at its own address, blocks from
+the EBS endpoint under its own name. The replicas' role has the permission set `host`, which IAM enforces.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from peaker_cli.control_plane import ControlPlane, Execution
+
+from environments.schema import load_environment
+from lab import seed
+from lab.cluster import bring_up
+from lab.endpoint import Endpoint
+from lab.local_cloud import CloudTime, RunningCloud, local_cloud
+from lab.prepare import prepare
+from localcloud.cleanup import clean
+from localcloud.deploy import deploy
+from localcloud.hosts.images import MYSQL_IMAGE_ID, ensure_image
+from localcloud.plugins import VARIABLE
+from peaker_contract.names import cluster_parameter
+from stacks.naming import Names
+from stacks.rights.hosts import fill_volumes
+from stacks.rights.role_statements import policy_document
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGES = ROOT / ".localcloud" / "images"
+ENVIRONMENT, CLUSTER, REGION = "local", "orders", "us-east-1"
+PORT = 4567
+PLUGINS = ("lab.plugin", "bench.filling.slow_store")
+# Cloud seconds per real second: waits of the workflows shrink, the work of hosts does not.
+CLOCK_SCALE = 30.0
+DAYS_AHEAD = timedelta(days=1)
+LIMIT_SECONDS = 600.0
+# Transactions a second, of fourteen statements each, on the first rows of each table.
+READS_PER_S = 10.0
+WORKING_SET_ROWS = 10_000
+# A step of the ramp is two real seconds.
+SHORT: dict[str, dict[str, Any]] = {
+    "prewarm": {"direct_fill": True},
+    "ramp": {"shares": [1.0], "step_seconds": 60, "min_queries": 20},
+}
+# Its bandwidth for EBS (593 MiB/s) is no bound here, so that a plan finds a fill the quickest; r6i.large has 81 MiB/s.
+INSTANCE_TYPE = "r6i.4xlarge"
+
+Say = Callable[[str], None]
+
+
+class RunFailed(Exception):
+    """A run of the bench did not end well; the message is its own."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A running cluster."""
+
+    cloud: RunningCloud
+    control: ControlPlane
+    clock: CloudTime
+
+    def planned(self, ready_by: datetime | None) -> dict[str, Any]:
+        """What a scale_out would do now. Raises RunFailed."""
+        ended = self._ended("scale_out", {"mode": "plan", **_until(ready_by)}, lambda _: None)
+        found: dict[str, Any] = ended.output
+        return found
+
+    def scale_out(self, ready_by: datetime | None, say: Say) -> dict[str, Any]:
+        """A replica; the run's receipt. Raises RunFailed."""
+        self._ended("scale_out", _until(ready_by), say)
+        return self.control.receipt(str(self.control.runs(CLUSTER, 1)[0]["run_id"]))
+
+    def _ended(self, workflow: str, request: dict[str, Any], say: Say) -> Execution:
+        arn = self.control.start(workflow, {"cluster": CLUSTER, **request})
+        ended = self.control.wait(arn, LIMIT_SECONDS, say, poll_seconds=0.5)
+        if ended.status != "SUCCEEDED" or ended.is_refused:
+            raise RunFailed(f"{workflow}: {ended.status}: {ended.failure_text or ended.output}")
+        return ended
+
+
+def _until(ready_by: datetime | None) -> dict[str, str]:
+    return {} if ready_by is None else {"ready_by": ready_by.isoformat()}
+
+
+@contextmanager
+def stage(state_dir: Path, say: Say) -> Iterator[Stage]:
+    """A source and a base replica, and Peaker deployed; everything is gone at the end."""
+    ensure_image(MYSQL_IMAGE_ID, IMAGES)
+    clean(state_dir)
+    shutil.rmtree(state_dir, ignore_errors=True)
+    state_dir.mkdir(parents=True)
+    (state_dir / "images").symlink_to(IMAGES)
+    os.environ[VARIABLE] = ",".join(PLUGINS)
+    try:
+        kept = prepare(state_dir, say)
+        templates = _synthesized(state_dir / "templates")
+        with local_cloud(ROOT, state_dir, PORT) as cloud:
+            control = ControlPlane(ENVIRONMENT, REGION, cloud.endpoint_url)
+            say("deploying")
+            deploy(templates, cloud.endpoint_url, progress=lambda _: None)
+            settings = _settings(control)
+            prepare_base = cloud.prepare_base(ENVIRONMENT, CLUSTER, REGION)
+            cluster = bring_up(control.client, cloud.admin, settings, kept, prepare_base, say)
+            _give_rights(control.client("iam"), settings["instance_profile"])
+            _load_known(cloud, settings["load_metric"])
+            cloud.set_clock(CLOCK_SCALE, datetime.now(UTC) + DAYS_AHEAD)
+            dataset = seed.Dataset()
+            readers = Endpoint(
+                "127.0.0.1", cluster.listener_port, seed.APPLICATION_USER, seed.APPLICATION_PASSWORD,
+                dataset.database, dataset.tables, WORKING_SET_ROWS,
+            )  # fmt: skip
+            with _readers(readers):
+                yield Stage(cloud, control, CloudTime(state_dir / "clock.json"))
+    finally:
+        del os.environ[VARIABLE]
+        clean(state_dir)
+        (state_dir / "images").unlink(missing_ok=True)
+        shutil.rmtree(state_dir)
+
+
+def _give_rights(iam: Any, role: str) -> None:
+    """What the set `host` has beyond the agent's calls where a cluster may be filled directly."""
+    document = policy_document(fill_volumes(Names(load_environment(ENVIRONMENT))))
+    iam.put_role_policy(RoleName=role, PolicyName="peaker-host", PolicyDocument=json.dumps(document))
+
+
+def _settings(control: ControlPlane) -> dict[str, Any]:
+    """The cluster's settings, deployed with SHORT."""
+    ssm, name = control.client("ssm"), cluster_parameter(ENVIRONMENT, CLUSTER)
+    settings: dict[str, Any] = json.loads(ssm.get_parameter(Name=name)["Parameter"]["Value"])
+    settings["instance_type"] = INSTANCE_TYPE
+    for block, values in SHORT.items():
+        settings[block] = {**settings[block], **values}
+    ssm.put_parameter(Name=name, Value=json.dumps(settings), Overwrite=True)
+    return settings
+
+
+def _synthesized(output: Path) -> Path:
+    subprocess.run(
+        [str(ROOT / "scripts" / "synth"), ENVIRONMENT, "--output", str(output)],
+        check=True,
+        capture_output=True,
+    )
+    return output
+
+
+@contextmanager
+def _readers(endpoint: Endpoint) -> Iterator[None]:
+    """Readers who connect anew every few seconds, as pools do; what they read is the donor's hot set."""
+    command = " ".join(endpoint.sysbench("oltp_read_only", 2, 3, READS_PER_S))
+    readers = subprocess.Popen(
+        ["bash", "-c", f"while true; do {command}; done"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        os.killpg(readers.pid, signal.SIGTERM)
+        readers.wait(30)
+
+
+def _load_known(cloud: RunningCloud, metric: dict[str, Any]) -> None:
+    """What one replica serves with ease, in the weeks before and while the bench lasts."""
+    period = timedelta(seconds=int(metric["period_seconds"]))
+    first = (datetime.now(UTC) - timedelta(days=14)).replace(minute=0, second=0, microsecond=0)
+    points = [[(first + period * i).isoformat(), 140.0] for i in range(timedelta(days=16) // period)]
+    wanted = {key: metric[key] for key in ("namespace", "name", "dimensions")}
+    cloud.admin("metrics/history", {**wanted, "points": points})
