@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,14 @@ class RunningCloud:
             body["now"] = now.isoformat()
         self.admin("clock", body)
 
+    def load_steadily(self, metric: Mapping[str, Any], value: float) -> None:
+        """The metric of the settings has this value in the two weeks before now, and two days on."""
+        period = timedelta(seconds=int(metric["period_seconds"]))
+        first = (datetime.now(UTC) - timedelta(days=14)).replace(minute=0, second=0, microsecond=0)
+        points = [[(first + period * at).isoformat(), value] for at in range(timedelta(days=16) // period)]
+        named = {key: metric[key] for key in ("namespace", "name", "dimensions")}
+        self.admin("metrics/history", {**named, "points": points})
+
 
 class CloudTime:
     """The cloud's clock, read from the file that the local cloud keeps."""
@@ -93,7 +101,7 @@ def local_cloud(checkout: Path, state_dir: Path, port: int) -> Iterator[RunningC
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=_stop_with_parent,
+            preexec_fn=stop_with_parent,
         )
     try:
         cloud = RunningCloud(f"http://127.0.0.1:{port}", process)
@@ -117,7 +125,7 @@ def _await_ready(cloud: RunningCloud, log_path: Path) -> None:
     raise LocalCloudFailed(f"not ready after {START_LIMIT_SECONDS} s; see {log_path}")
 
 
-def _stop_with_parent() -> None:
+def stop_with_parent() -> None:
     """The local cloud cleans up after itself when the demonstration is killed."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from lab.cluster import bring_up
 from lab.endpoint import Endpoint
 from lab.local_cloud import CloudTime, RunningCloud, local_cloud
 from lab.prepare import prepare
+from lab.readers import pooled_readers
 from localcloud.cleanup import clean
 from localcloud.deploy import deploy
 from localcloud.hosts.images import MYSQL_IMAGE_ID, ensure_image
@@ -113,14 +113,14 @@ def stage(state_dir: Path, say: Say) -> Iterator[Stage]:
             prepare_base = cloud.prepare_base(ENVIRONMENT, CLUSTER, REGION)
             cluster = bring_up(control.client, cloud.admin, settings, kept, prepare_base, say)
             _give_rights(control.client("iam"), settings["instance_profile"])
-            _load_known(cloud, settings["load_metric"])
+            cloud.load_steadily(settings["load_metric"], 140.0)
             cloud.set_clock(CLOCK_SCALE, datetime.now(UTC) + DAYS_AHEAD)
             dataset = seed.Dataset()
             readers = Endpoint(
                 "127.0.0.1", cluster.listener_port, seed.APPLICATION_USER, seed.APPLICATION_PASSWORD,
                 dataset.database, dataset.tables, WORKING_SET_ROWS,
             )  # fmt: skip
-            with _readers(readers):
+            with pooled_readers(readers, state_dir, READS_PER_S):
                 yield Stage(cloud, control, CloudTime(state_dir / "clock.json"))
     finally:
         del os.environ[VARIABLE]
@@ -153,29 +153,3 @@ def _synthesized(output: Path) -> Path:
         capture_output=True,
     )
     return output
-
-
-@contextmanager
-def _readers(endpoint: Endpoint) -> Iterator[None]:
-    """Readers who connect anew every few seconds, as pools do; what they read is the donor's hot set."""
-    command = " ".join(endpoint.sysbench("oltp_read_only", 2, 3, READS_PER_S))
-    readers = subprocess.Popen(
-        ["bash", "-c", f"while true; do {command}; done"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        yield
-    finally:
-        os.killpg(readers.pid, signal.SIGTERM)
-        readers.wait(30)
-
-
-def _load_known(cloud: RunningCloud, metric: dict[str, Any]) -> None:
-    """What one replica serves with ease, in the weeks before and while the bench lasts."""
-    period = timedelta(seconds=int(metric["period_seconds"]))
-    first = (datetime.now(UTC) - timedelta(days=14)).replace(minute=0, second=0, microsecond=0)
-    points = [[(first + period * i).isoformat(), 140.0] for i in range(timedelta(days=16) // period)]
-    wanted = {key: metric[key] for key in ("namespace", "name", "dimensions")}
-    cloud.admin("metrics/history", {**wanted, "points": points})

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,6 +22,7 @@ from lab.cluster import Hosts, RunningCluster, bring_up
 from lab.endpoint import Endpoint
 from lab.local_cloud import RunningCloud, local_cloud
 from lab.prepare import prepare
+from lab.readers import pooled_readers
 from lab.servers import MARIADB
 from localcloud.cleanup import clean
 from localcloud.deploy import deploy
@@ -167,9 +165,9 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDbCluster
                 DATASET.database, DATASET.tables, DATASET.table_size,
             )  # fmt: skip
             _encrypt_channel(Hosts(control.client("ssm")), cluster)
-            _load_known(cloud, settings["load_metric"])
+            cloud.load_steadily(settings["load_metric"], 140.0)
             cloud.set_clock(CLOCK_SCALE, datetime.now(UTC) + DAYS_AHEAD)
-            with _readers(endpoint):
+            with pooled_readers(endpoint, state_dir, READS_PER_S):
                 yield MariaDbCluster(cloud, control, cluster, endpoint)
     finally:
         clean(state_dir)
@@ -206,17 +204,6 @@ def _encrypt_channel(hosts: Hosts, cluster: RunningCluster) -> None:
     )
 
 
-def _load_known(cloud: RunningCloud, metric: dict[str, Any]) -> None:
-    """What one replica serves with ease, in the weeks before the test and while it lasts."""
-    period = timedelta(seconds=int(metric["period_seconds"]))
-    first = (datetime.now(UTC) - timedelta(days=14)).replace(minute=0, second=0, microsecond=0)
-    points = [[(first + period * i).isoformat(), 140.0] for i in range(timedelta(days=16) // period)]
-    cloud.admin(
-        "metrics/history",
-        {**{key: metric[key] for key in ("namespace", "name", "dimensions")}, "points": points},
-    )
-
-
 def _synthesized(output: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(application, "load_environment", _of_mariadb)
@@ -234,18 +221,3 @@ def _of_mariadb(name: str, now: datetime | None = None) -> Environment:
     }
     changes |= {"engine": MARIADB.engine, "image_id": MARIADB.image_id, "read_endpoint": endpoint}
     return given.model_copy(update={"clusters": (cluster.model_copy(update=changes),)})
-
-
-@contextmanager
-def _readers(endpoint: Endpoint) -> Iterator[None]:
-    """Readers who connect anew every few seconds, as pools do."""
-    command = " ".join(endpoint.sysbench("oltp_read_only", 2, 3, READS_PER_S))
-    readers = subprocess.Popen(
-        ["bash", "-c", f"while true; do {command}; done"], stdout=subprocess.DEVNULL, stderr=sys.stderr,
-        start_new_session=True,
-    )  # fmt: skip
-    try:
-        yield
-    finally:
-        os.killpg(readers.pid, signal.SIGTERM)
-        readers.wait(30)
