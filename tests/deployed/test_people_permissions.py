@@ -16,7 +16,7 @@ from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.domain.runs.run import run_id
 from peaker_cli.approval.command import answered
 from peaker_cli.control_plane import ControlPlane
-from peaker_cli.doctor.direct_fill import read_fill_rights
+from peaker_cli.doctor.direct_fill import simulated_fill_rights
 from peaker_cli.doctor.finding import NotTold
 from peaker_cli.doctor.gather import Inquiry
 from peaker_cli.failures import ControlPlaneError
@@ -225,10 +225,10 @@ def test_an_operator_asks_what_the_replicas_role_may_and_of_no_other_role(
 ) -> None:
     client, settings = people["operate"].client, deployed_settings()
     with pytest.raises(ClientError, match="NoSuchEntity"):
-        read_fill_rights(client, settings, "arn:aws:iam::123456789012:role/peaker-replica")
+        simulated_fill_rights(client, settings, "arn:aws:iam::123456789012:role/peaker-replica")
     for who, role in (("operate", "other"), ("read", "peaker-replica")):
         with pytest.raises(ClientError, match="not authorized to perform: iam:SimulatePrincipalPolicy"):
-            read_fill_rights(people[who].client, settings, f"arn:aws:iam::123456789012:role/{role}")
+            simulated_fill_rights(people[who].client, settings, f"arn:aws:iam::123456789012:role/{role}")
 
 
 def deployed_settings() -> ClusterSettings:

@@ -120,7 +120,7 @@ def test_each_holiday_is_told_how_like_a_sunday_it_was(quiet: Replayed) -> None:
 
 
 def test_holidays_that_are_days_like_others_change_nothing(tmp_path: Path) -> None:
-    _, document, page = replay(tmp_path, 1.0, "--holidays", "DE-BE")
+    _, document, page = replay(tmp_path, 1.0, "--holidays", "DE-BE", "--days", "14")
     gain = document["holidays"]
     peaker = next(one for one in document["policies"] if one["name"] == "Peaker")
     assert ": they changed nothing here (public_holidays of the cluster)" in gain["said"][0]

@@ -36,7 +36,9 @@ class FillRights:
     on_keys: Mapping[str, str]
 
 
-def read_fill_rights(client: Callable[[str], Any], settings: ClusterSettings, role_arn: str) -> FillRights:
+def simulated_fill_rights(
+    client: Callable[[str], Any], settings: ClusterSettings, role_arn: str
+) -> FillRights:
     """What IAM's simulator says of the role's policies and its boundary; it does not look at a key's own policy."""
     iam = client("iam")
     partition = role_arn.split(":")[1]

@@ -29,7 +29,7 @@ from peaker_cli.doctor.account import (
     InstanceType,
     Profile,
 )
-from peaker_cli.doctor.direct_fill import FillRights, read_fill_rights
+from peaker_cli.doctor.direct_fill import FillRights, simulated_fill_rights
 from peaker_cli.doctor.finding import NotTold, absent, ask
 from peaker_contract.cluster import ClusterSettings
 from peaker_contract.errors import AwsCallRejected
@@ -161,7 +161,8 @@ class AccountInquiry:
         if role_arn is None:
             return None
         return ask(
-            "iam:SimulatePrincipalPolicy", lambda: read_fill_rights(self._client, self._settings, role_arn)
+            "iam:SimulatePrincipalPolicy",
+            lambda: simulated_fill_rights(self._client, self._settings, role_arn),
         )
 
     def _passes(self) -> list[str]:

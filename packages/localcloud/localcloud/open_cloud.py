@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -185,17 +186,23 @@ class OpenCloud:
         """Run `work` in a daemon thread; it should return soon after `closing` is set. Its errors are logged."""
 
         def guarded() -> None:
-            try:
+            with self.errors_logged(f"background work {name}"):
                 work()
-            except Exception:  # top boundary of the thread: report, or nobody hears of it
-                if not self.closing.is_set():
-                    log.exception("background work %s failed", name)
 
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         thread = threading.Thread(target=guarded, name=f"peaker-{name}", daemon=True)
         self._threads.append(thread)
         thread.start()
         return thread
+
+    @contextmanager
+    def errors_logged(self, what: str) -> Iterator[None]:
+        """A boundary of a thread, or of one turn of what it does for ever: an error is told, and ends nothing else."""
+        try:
+            yield
+        except Exception:
+            if not self.closing.is_set():
+                log.exception("%s failed", what)
 
     def put_event(
         self, source: str, detail_type: str, detail: Mapping[str, Any], resources: Sequence[str] = ()

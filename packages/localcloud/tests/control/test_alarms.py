@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cloud_rig.control import ROLE, Control, control, eventually, unique
+from localcloud.extensions.cloudwatch import alarms
 from localcloud.extensions.cloudwatch.alarm_rules import AlarmRule, judge
 
 SCALE = 600
@@ -127,6 +128,22 @@ def test_an_alarm_starts_without_data_goes_off_and_comes_back(aws: Control) -> N
         "Alarm updated from ALARM to OK",
         "Alarm updated from INSUFFICIENT_DATA to ALARM",
     ]
+
+
+def test_an_alarm_that_cannot_be_evaluated_is_told_and_keeps_no_other_from_its_turn(
+    aws: Control, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, rule_of = make_alarm(aws, TreatMissingData="breaching"), alarms.rule_of
+
+    def rule_of_all_but_one(alarm: Any) -> AlarmRule:
+        if alarm.name == broken:
+            raise RuntimeError("dictionary changed size during iteration")
+        return rule_of(alarm)
+
+    monkeypatch.setattr(alarms, "rule_of", rule_of_all_but_one)
+    eventually(lambda: f"evaluation of alarm {broken} failed" in caplog.text)
+    other = make_alarm(aws, TreatMissingData="breaching")
+    eventually(lambda: state(aws, other) == "ALARM")
 
 
 def test_an_alarm_on_a_percentile(aws: Control) -> None:

@@ -47,19 +47,23 @@ class AlarmEvaluator:
             self._cloud.closing.wait(0.05)  # at the highest speeds a minute is no time at all
 
     def evaluate(self) -> None:
-        """Evaluate all alarms now."""
+        """Evaluate all alarms now, each on its own: one that fails keeps no other from its turn."""
         for alarm in _alarms(self._cloud):
-            try:
-                rule = rule_of(alarm)
-            except ValueError as error:
-                if alarm.name not in self._unsupported:
-                    self._unsupported.add(alarm.name)
-                    log.error("alarm %s stays as it is: %s", alarm.name, error)
-                continue
-            window, end = window_of(self._cloud.metrics, rule, self._cloud.clock.epoch())
-            verdict = judge(rule, window, alarm.state_value)
-            if verdict.state != alarm.state_value:
-                alarm.update_state(reason_of(rule, verdict), _reason_data(rule, verdict, end), verdict.state)
+            with self._cloud.errors_logged(f"evaluation of alarm {alarm.name}"):
+                self._evaluate(alarm)
+
+    def _evaluate(self, alarm: Any) -> None:
+        try:
+            rule = rule_of(alarm)
+        except ValueError as error:
+            if alarm.name not in self._unsupported:
+                self._unsupported.add(alarm.name)
+                log.error("alarm %s stays as it is: %s", alarm.name, error)
+            return
+        window, end = window_of(self._cloud.metrics, rule, self._cloud.clock.epoch())
+        verdict = judge(rule, window, alarm.state_value)
+        if verdict.state != alarm.state_value:
+            alarm.update_state(reason_of(rule, verdict), _reason_data(rule, verdict, end), verdict.state)
 
 
 def _reason_data(rule: AlarmRule, verdict: Verdict, end: float) -> str:

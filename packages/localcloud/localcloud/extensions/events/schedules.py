@@ -195,7 +195,8 @@ class Scheduler:
     def run(self) -> None:
         while not self._cloud.closing.is_set():
             if self._cloud.deliveries.count < MOST_DELIVERIES_AT_WORK:
-                self.tick()
+                with self._cloud.errors_logged("a look at the schedules"):
+                    self.tick()
             dues = [entry.due for entry in self._entries.values() if entry.due is not None]
             wait = LONGEST_PAUSE_REAL_SECONDS
             if dues:
@@ -212,7 +213,8 @@ class Scheduler:
             if entry.due is not None and entry.due <= now:
                 due = entry.due
                 entry.due = entry.expression.next_after(now, entry.made)
-                entry.fire(due)
+                with self._cloud.errors_logged(f"schedule {entry.signature}"):
+                    entry.fire(due)
 
     def _current(self, now: datetime) -> Iterator[tuple[str, _Entry]]:
         for arn, signature, text, zone, fire in (*self._rules(), *self._schedules(now)):
