@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,12 +14,6 @@ if TYPE_CHECKING:
 # A case that is slow says how busy the machine is; speed is measured by the benches.
 settings.register_profile("peaker", deadline=None)
 settings.load_profile("peaker")
-
-
-def pytest_collection_finish() -> None:
-    """What is imported by now stays; looking through it again and again takes a twentieth of the time."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,18 @@
+"""How every test process of this repository collects its garbage."""
+
+from __future__ import annotations
+
+import gc
+
+# The collector's default looks every 700 objects; a local cloud makes that many in one call, and keeps most of them.
+OBJECTS_BETWEEN_COLLECTIONS = 50_000
+
+
+def pytest_configure() -> None:
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 20, 5)
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays; looking through it again and again takes a twentieth of the time."""
+    gc.collect()
+    gc.freeze()
