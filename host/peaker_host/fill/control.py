@@ -22,15 +22,15 @@ def start_fill(
 ) -> Dict[str, Any]:
     """`volumes` and `snapshots` are the texts that the request was parsed from.
 
-    An engine of this run that already runs, or has filled everything, is left alone; one that died goes on where its
+    An engine of this run that has filled everything, or still runs, is left alone; one that died goes on where its
     journal ends. Raises PrewarmNotStarted.
     """
-    running = holder(settings, request.run_id)
-    if running is not None:
-        return {"pid": running, "already_running": True}
     finished = read_json(settings.run_path(request.run_id, "prewarm.json")) or {}
     if finished.get("state") == "done":
         return {"pid": finished.get("pid"), "already_running": False, "already_done": True}
+    running = holder(settings, request.run_id)
+    if running is not None:
+        return {"pid": running, "already_running": True}
     argv = ["fill_volumes", "--run-id", request.run_id, "--method", request.method]
     argv += ["--volumes", volumes, "--snapshots", snapshots]
     argv += ["--requests-per-second", f"{request.requests_per_second:g}"]

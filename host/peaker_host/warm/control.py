@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from peaker_host.blocks import block_list
 from peaker_host.blocks.log_replay import await_replays
@@ -25,6 +25,7 @@ from peaker_host.warm.reading_orders import READING_ORDERS
 from peaker_host.warm.request import PrewarmRequest, check_request
 
 _START_TIMEOUT_SECONDS = 10.0
+_END_TIMEOUT_SECONDS = 10.0
 
 
 def start(
@@ -32,15 +33,16 @@ def start(
 ) -> Dict[str, Any]:
     """Check the devices, fetch the block list, start the engine in a session of its own.
 
-    An engine of this run that already runs is left alone. Raises what the checks raise, before any read.
+    An engine of this run that has read all that is asked for, or still runs, is left alone. Raises what the checks
+    raise, before any read.
     """
     check_request(request)
-    running = holder(settings, request.run_id)
+    finished = read_json(settings.run_path(request.run_id, "prewarm.json")) or {}
+    if _covers(finished, request):
+        return {"pid": finished.get("pid"), "already_running": False, "already_done": True}
+    running = _await_end(settings, request.run_id, finished)
     if running is not None:
         return {"pid": running, "already_running": True}
-    finished = read_json(settings.run_path(request.run_id, "prewarm.json"))
-    if finished and _covers(finished, request):
-        return {"pid": finished.get("pid"), "already_running": False, "already_done": True}
     manifest = load_manifest(settings, request.run_id)
     await_replays(settings)
     open_mounts(settings, processes, manifest)
@@ -91,6 +93,17 @@ def _covers(finished: Dict[str, Any], request: PrewarmRequest) -> bool:
         and finished.get("method") == request.method
         and (bool(finished.get("with_remainder")) or not request.with_remainder)
     )
+
+
+def _await_end(settings: Settings, run_id: str, finished: Dict[str, Any]) -> Optional[int]:
+    """Process id of the engine that runs; one that has published that it is done only has to leave its lock."""
+    deadline = time.monotonic() + _END_TIMEOUT_SECONDS
+    while True:
+        running = holder(settings, run_id)
+        ending = finished.get("state") == "done" and finished.get("pid") == running
+        if running is None or not ending or time.monotonic() > deadline:
+            return running
+        time.sleep(0.05)
 
 
 def _fetch_block_list(settings: Settings, request: PrewarmRequest, url: str) -> str:

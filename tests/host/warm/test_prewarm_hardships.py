@@ -133,6 +133,39 @@ class TestDone:
         assert host.call(capsys, *asked, "--remainder", "on")["already_done"]
 
 
+class TestEnding:
+    """An engine says that it is done, and holds its lock for as long as its process takes to end."""
+
+    def test_what_it_has_read_is_done(self, host: Host, capsys: Capture) -> None:
+        self.published(host, with_remainder=False)
+        with engine_lock.take_lock(host.settings, RUN_ID):
+            assert host.call(capsys, "start_prewarm", *self.ASKED)["already_done"]
+
+    def test_what_is_asked_for_beyond_it_is_started_when_it_has_ended(
+        self, host: Host, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.published(host, with_remainder=False)
+        lock = engine_lock.take_lock(host.settings, RUN_ID)
+        monkeypatch.setattr("peaker_host.warm.control.time.sleep", lambda _: lock.close())
+        answer = host.call(capsys, "start_prewarm", *self.ASKED, "--remainder", "on")
+        assert answer["error"] == "StorageNotAssembled", "it went on to what a start needs next"
+
+    def test_a_fill_that_has_brought_everything_is_done(self, host: Host, capsys: Capture) -> None:
+        self.published(host)
+        volumes, snapshots = host.request(host.volume(MIB)), json.dumps({"volume0": "snap-0a1b2c3d4e5f60799"})
+        asked = ("--run-id", RUN_ID, "--volumes", volumes, "--snapshots", snapshots)
+        with engine_lock.take_lock(host.settings, RUN_ID):
+            assert host.call(capsys, "start_fill", *asked)["already_done"]
+
+    ASKED = ("--run-id", RUN_ID, "--method", "used")
+
+    @staticmethod
+    def published(host: Host, **more: Any) -> None:
+        path = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"state": "done", "method": "used", "pid": os.getpid(), **more}))
+
+
 def test_a_filesystem_larger_than_its_device_is_refused(host: Host, capsys: Capture) -> None:
     for kind in ("xfs", "ext4"):
         volume = host.volume(400 * MIB, kind)

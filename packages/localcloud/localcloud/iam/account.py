@@ -19,13 +19,19 @@ class Account:
     def __init__(self, account_id: str, region: str) -> None:
         self.account_id = account_id
         self.region = region
+        self._role_ids: dict[str, str] = {}  # by ARN; each request asks for its caller's role some times
 
     # -- who may what ------------------------------------------------------------------------------------------
 
     def role(self, role_arn: str) -> Any | None:
         """moto's record of a role by its ARN."""
-        roles = list(self._iam.roles.values())
-        return next((role for role in roles if role.arn == role_arn), None)
+        roles = self._iam.roles
+        found = roles.get(self._role_ids.get(role_arn))
+        if found is None or found.arn != role_arn:
+            found = next((role for role in list(roles.values()) if role.arn == role_arn), None)
+            if found is not None:
+                self._role_ids[role_arn] = found.id
+        return found
 
     def identity_policies(self, identity: str) -> Iterator[PolicyDocument]:
         """Of a role or a user (ARN), inline and managed, with those of the user's groups."""

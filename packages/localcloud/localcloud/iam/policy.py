@@ -64,10 +64,7 @@ class Statement:
 
     def matches(self, action: str, resource: str, context: Context) -> bool:
         """Whether it speaks of this action on this resource under these conditions, whoever the principal is."""
-        if self.actions:
-            if not any(_glob(pattern.lower()).match(action.lower()) for pattern in self.actions):
-                return False
-        elif any(_glob(pattern.lower()).match(action.lower()) for pattern in self.not_actions):
+        if _names_action(self.actions or self.not_actions, action) != bool(self.actions):
             return False
         fill = (lambda text: _filled(text, context)) if self.has_variables else _plain
         if self.resources:
@@ -277,6 +274,12 @@ def _glob(pattern: str) -> re.Pattern[str]:
     parts = re.split(r"(\[\*\]|\[\?\]|\*|\?)", pattern)
     wild = {"*": ".*", "?": ".", "[*]": r"\*", "[?]": r"\?"}
     return re.compile("".join(wild.get(part, re.escape(part)) for part in parts) + r"\Z", re.DOTALL)
+
+
+@lru_cache(maxsize=DOCUMENTS_REMEMBERED)
+def _names_action(patterns: tuple[str, ...], action: str) -> bool:
+    """Whether one of them is this action's; nearly every request asks the same as one before it."""
+    return any(_glob(pattern.lower()).match(action.lower()) for pattern in patterns)
 
 
 def _matches(pattern: str | None, text: str) -> bool:
