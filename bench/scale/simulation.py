@@ -12,7 +12,7 @@ from statistics import median
 
 from bench.faults.figures import Figure, Figures, at_most, exactly
 from bench.scale import monthly_cost
-from bench.scale.call_rates import BUCKETS, refused
+from bench.scale.call_rates import BUCKETS, busiest_minute, refused
 from bench.scale.peak_day import Day, Ended, simulate
 
 CLUSTERS, SEED = 10_000, 20261123
@@ -53,6 +53,7 @@ def measure() -> Figures:
     return {
         **_quotas(day, alone, accounts),
         **_fairness(day, accounts),
+        **_commands(day, accounts),
         **_lateness((day, alone), (accounts, alone_each)),
         **_costs(),
     }
@@ -82,6 +83,28 @@ def _quotas(day: Day, alone: Day, accounts: Sequence[Day]) -> Figures:
         ),
         "clusters whose scheduled looks take half of DescribeInstances' bucket": _stated(
             round(BUCKETS["DescribeInstances"][1] / 2 / looks)
+        ),
+    }
+
+
+def _commands(day: Day, accounts: Sequence[Day]) -> Figures:
+    """AWS publishes no rate for Systems Manager's calls: what is refused is sent again."""
+    checks = 1 / (60 * monthly_cost.REPLICA_CHECK.every_minutes)
+    found = {
+        "one account, builds": busiest_minute(day.ended),
+        f"{ACCOUNTS} accounts, builds, the busiest": max(
+            (busiest_minute(one.ended) for one in accounts), key=lambda rates: rates["SendCommand"]
+        ),
+    }
+    return {
+        **{
+            f"commands a second in the busiest minute, {where}": _stated(
+                ", ".join(f"{name} {rate:.1f}" for name, rate in rates.items())
+            )
+            for where, rates in found.items()
+        },
+        "SendCommand a second of the scheduled looks, for each 100 registered replicas": _stated(
+            round(100 * checks, 2)
         ),
     }
 
