@@ -11,11 +11,11 @@ import hashlib
 import random
 from typing import Iterable, List, Sequence, Set, Tuple
 
-from peaker_host.blocks.ranges import BLOCK_BYTES, Range, difference
+from peaker_host.blocks.ranges import Range, difference
 from peaker_host.fill.filled_volume import FilledVolume, drawn
 from peaker_host.fill.snapshot_source import SnapshotSource
 from peaker_host.machine.devices import BlockDevice
-from peaker_host.machine.errors import SnapshotTooLarge, VolumeUnrelated
+from peaker_host.machine.errors import VolumeUnrelated
 
 Pair = Tuple[str, str]
 """An earlier and a later snapshot of one volume."""
@@ -36,13 +36,11 @@ class ChangedVolume(FilledVolume):
         journal_path: str,
         pairs: Sequence[Pair],
     ) -> None:
-        """Raises what SnapshotSource.changed raises, SnapshotTooLarge, and VolumeUnrelated: before the first write."""
+        """Raises what SnapshotSource.changed and FilledVolume raise, and VolumeUnrelated: before the first write."""
         self._name = f"{source.snapshot_id} by {_digest(pairs)}"
         changed: Set[int] = set()
         for first, second in pairs:
             changed.update(source.changed(first, second))
-        if changed and max(changed) * BLOCK_BYTES >= device.size_bytes:
-            raise SnapshotTooLarge(f"block {max(changed)} changed, {volume_id} has {device.size_bytes} bytes")
         self._changed = _ranges(sorted(changed))
         super().__init__(device, volume_id, source, journal_path)
 
