@@ -2,7 +2,7 @@
 
 Runs on the local cloud's cold volumes (3000 IOPS, 125 MiB/s, 30 ms per fetched block, 32 at once); needs root. The
 methods are compared on one machine in one run: medians and their ratios, printed as tables. Each part is written to
-build/bench/prewarm.json as soon as it has ended, so that parts can be measured alone; all take about 45 minutes.
+build/bench/prewarm.json as soon as it has ended, so that parts can be measured alone; all take about an hour.
 --quick (one repeat, 4 GiB XFS only, fewer methods, small database) writes prewarm-quick.json.
 """
 

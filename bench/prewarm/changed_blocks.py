@@ -2,27 +2,34 @@
 
 At the engines alone, on the same store: what a return and a build have in common (instance, database, catch-up) is not
 in it. The replica's volume is made from the donor's snapshot and warmed; then both write, the donor is snapshotted
-again, and what the lists name together is a twentieth of what was used.
+again, and what the lists name together is a twentieth of what was used, or a little more.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 
-from peaker_host.blocks.ranges import each_block
+from peaker_host.blocks.ranges import total
 
-from bench.prewarm.cold_volumes import BLOCK, Content, Laboratory, Restored
+from bench.prewarm.cold_volumes import BLOCK, MIB, STATE, Content, Laboratory, Restored, mounted
 from bench.prewarm.direct_fill import STORES, THROUGHPUT_MIB_PER_S, cloud_with, wrong_blocks
 from bench.prewarm.engine import Say
 from bench.prewarm.methods import EngineHost, checked, result_of, warm
 from localcloud.dataplane import VolumeLimits
 
+Place = tuple[str, int]
+"""A file's name and an offset within it, in bytes."""
+
 CHANGED_SHARE = 0.05
+CHUNK_BYTES = 2 * MIB
 # Of what changed: by the donor since the replica was built from it, by the replica itself, and by both.
 BY_DONOR, BY_REPLICA = 0.75, 0.5
 
@@ -44,13 +51,11 @@ def measure(content: Content, repeats: int, say: Say) -> tuple[list[Returned], d
     with Laboratory() as lab:
         donor_id, first = lab.fill_volume(content)
         say(f"{content.name}: {lab.describe(first, content.filesystem)}")
-        used = list(each_block(lab.used_blocks(first, content.filesystem)))
+        used = total(lab.used_blocks(first, content.filesystem))
         for number in range(1, repeats + 1):
-            written = random.Random(number).sample(used, int(CHANGED_SHARE * len(used)))
-            newest = _written(
-                lab, donor_id, lab.store.attach(donor_id).path, written[: int(BY_DONOR * len(written))]
-            )
-            returns.append(_return(lab, content, donor_id, first, newest, written, len(used)))
+            places = _places(lab, donor_id, int(CHANGED_SHARE * used) * BLOCK // CHUNK_BYTES + 1, number)
+            newest = _written(lab, donor_id, places[: math.ceil(BY_DONOR * len(places))])
+            returns.append(_return(lab, content, donor_id, first, newest, places, used))
             say(f"return, run {number}: {returns[-1]}")
             for name, limits in STORES.items():
                 builds[name].append(warm(lab, newest, content.filesystem, "used only", limits).seconds)
@@ -65,7 +70,7 @@ def _return(
     donor_id: str,
     first: str,
     newest: str,
-    written: Sequence[int],
+    places: Sequence[Place],
     used: int,
 ) -> Returned:
     """Built from the first snapshot, warm, and parked after writes of its own; the clock runs over the engine alone."""
@@ -73,8 +78,7 @@ def _return(
     with lab.restored(first, limits) as volume:
         at_build = _snapshot(lab, volume.volume_id)
         _read(volume, lab.store.snapshot_blocks(first))
-        own = written[len(written) - int(BY_REPLICA * len(written)) :]
-        parked = _written(lab, volume.volume_id, volume.path, own)
+        parked = _written(lab, volume.volume_id, places[-math.ceil(BY_REPLICA * len(places)) :])
         taken_of = {first: donor_id, newest: donor_id, at_build: volume.volume_id, parked: volume.volume_id}
         with cloud_with(lab, taken_of) as (cloud, metadata_url):
             host = EngineHost([volume], content.filesystem)
@@ -91,16 +95,29 @@ def _snapshot(lab: Laboratory, volume_id: str) -> str:
     return snapshot_id
 
 
-def _written(lab: Laboratory, volume_id: str, path: str, blocks: Sequence[int]) -> str:
-    """New content in these blocks, then a snapshot."""
-    descriptor = os.open(path, os.O_WRONLY)
-    try:
-        for index in blocks:
-            os.pwrite(descriptor, os.urandom(BLOCK), index * BLOCK)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _places(lab: Laboratory, volume_id: str, count: int, seed: int) -> list[Place]:
+    """Pieces of the volume's files at random."""
+    with _open(lab, volume_id) as point:
+        sizes = {file.name: file.stat().st_size for file in sorted(point.glob("table-*"))}
+    found = [
+        (name, at) for name, size in sizes.items() for at in range(0, size - CHUNK_BYTES + 1, CHUNK_BYTES)
+    ]
+    return random.Random(seed).sample(found, count)
+
+
+def _written(lab: Laboratory, volume_id: str, places: Sequence[Place]) -> str:
+    """New content in place, as a database writes its pages; then a snapshot, with nothing mounted."""
+    with _open(lab, volume_id) as point:
+        for name, at in places:
+            with (point / name).open("r+b", buffering=0) as file:
+                file.seek(at)
+                file.write(os.urandom(CHUNK_BYTES))
+                os.fsync(file.fileno())
     return _snapshot(lab, volume_id)
+
+
+def _open(lab: Laboratory, volume_id: str) -> AbstractContextManager[Path]:
+    return mounted(lab.store.attach(volume_id).path, STATE / f"mount-{volume_id}")
 
 
 def _read(volume: Restored, blocks: Sequence[int]) -> None:
