@@ -2,7 +2,7 @@
 
 Runs on the local cloud's cold volumes (3000 IOPS, 125 MiB/s, 30 ms per fetched block, 32 at once); needs root. The
 methods are compared on one machine in one run: medians and their ratios, printed as tables. Each part is written to
-build/bench/prewarm.json as soon as it has ended, so that parts can be measured alone; all take about 45 minutes.
+build/bench/prewarm.json as soon as it has ended, so that parts can be measured alone; all take about an hour.
 --quick (one repeat, 4 GiB XFS only, fewer methods, small database) writes prewarm-quick.json.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from peaker_host.blocks.ranges import total
 from rich.console import Console
 
-from bench.prewarm import beside
+from bench.prewarm import beside, changed_blocks
 from bench.prewarm.cold_volumes import BLOCK, ROOT, Content, Laboratory
 from bench.prewarm.database import (
     Database,
@@ -35,6 +35,7 @@ from bench.prewarm.figures import (
     Figures,
     at_most,
     beside_figures,
+    changed_figures,
     cpu_figures,
     database_figures,
     direct_fill_figures,
@@ -197,6 +198,10 @@ def _direct_fill(bench: Bench) -> Figures:
     return direct_fill_figures(fills, lazily)
 
 
+def _changed(bench: Bench) -> Figures:
+    return changed_figures(*changed_blocks.measure(bench.scope.kill_content, bench.scope.fills, bench.say))
+
+
 def _beside(bench: Bench) -> Figures:
     found, idle = beside.measure(bench.scope.repeats, bench.say)
     print_beside(bench.console, found)
@@ -216,6 +221,7 @@ PARTS: dict[str, Callable[[Bench], Figures]] = {
     "kills": _kills,
     "beside": _beside,
     "fill": _direct_fill,
+    "changed": _changed,
     "verdicts": _verdicts,
     "database": _mysql,
     "matrix": _matrix_of_methods,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from peaker_host.blocks.ranges import total
@@ -67,7 +67,7 @@ def direct(lab: Laboratory, cloud: LocalCloud, metadata_url: str, snapshot_id: s
         host.configure(metadata_url=metadata_url, ebs_endpoint_url=cloud.endpoint_url)
         usage = checked(host.fill({"volume0": snapshot_id}))
         said = result_of(usage.output)
-        wrong = _wrong_blocks(lab, volume, snapshot_id)
+        wrong = wrong_blocks(lab, volume, snapshot_id)
     ready = Ready(said["hot_warm_seconds"], usage.seconds)
     return Filled(ready, said["blocks_done"], wrong, said["volumes"][0]["requests"])
 
@@ -84,20 +84,24 @@ def empty_volume(lab: Laboratory, size_bytes: int, limits: VolumeLimits) -> Iter
 
 
 @contextlib.contextmanager
-def cloud_with(lab: Laboratory, snapshot_id: str) -> Iterator[tuple[LocalCloud, str]]:
-    """The API over the laboratory's snapshots, and the metadata service of an instance that may read them."""
+def cloud_with(lab: Laboratory, snapshots: Mapping[str, str]) -> Iterator[tuple[LocalCloud, str]]:
+    """The API over the laboratory's snapshots, and the metadata service of an instance that may read them.
+
+    `snapshots`: of which volume each was taken.
+    """
     simulated = simulated_dataplane()
     plane = DataPlane(lab.store, simulated.hosts, simulated.endpoints)
     with LocalCloud(plane, STATE / "cloud", owns_dataplane=False) as cloud:
-        size_gib = lab.store.snapshot_size_bytes(snapshot_id) // GIB
-        register_snapshot(cloud, snapshot_id, size_gib, CONTENT.name)
+        for snapshot_id, volume_id in snapshots.items():
+            size_gib = lab.store.snapshot_size_bytes(snapshot_id) // GIB
+            register_snapshot(cloud, snapshot_id, size_gib, CONTENT.name, volume_id=volume_id)
         yield cloud, serve_metadata(cloud, _instance_with_role(cloud))
 
 
 def _instance_with_role(cloud: LocalCloud) -> str:
     may = {
         "Effect": "Allow",
-        "Action": ["ebs:ListSnapshotBlocks", "ebs:GetSnapshotBlock"],
+        "Action": ["ebs:ListSnapshotBlocks", "ebs:ListChangedBlocks", "ebs:GetSnapshotBlock"],
         "Resource": "arn:aws:ec2:*::snapshot/*",
     }
     trust = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
@@ -115,7 +119,7 @@ def _instance_with_role(cloud: LocalCloud) -> str:
     return instance_id
 
 
-def _wrong_blocks(lab: Laboratory, volume: Restored, snapshot_id: str) -> int:
+def wrong_blocks(lab: Laboratory, volume: Restored, snapshot_id: str) -> int:
     """Of the whole volume, not of a sample."""
     listed = set(lab.store.snapshot_blocks(snapshot_id))
     zeros, wrong = bytes(BLOCK), 0
@@ -137,7 +141,7 @@ def measure(repeats: int, say: Say) -> tuple[list[Filled], dict[str, list[Ready]
         snapshot_id = lab.fill(CONTENT)
         say(f"{CONTENT.name}: {lab.describe(snapshot_id, CONTENT.filesystem)}")
         listed = total(lab.listed_blocks(snapshot_id))
-        with cloud_with(lab, snapshot_id) as (cloud, metadata_url):
+        with cloud_with(lab, {snapshot_id: lab.new_id("vol")}) as (cloud, metadata_url):
             for number in range(1, repeats + 1):
                 fills.append(direct(lab, cloud, metadata_url, snapshot_id))
                 say(

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from bench.prewarm.beside import Beside
+from bench.prewarm.changed_blocks import Returned
 from bench.prewarm.database import (
     CLIENTS_OF,
     FEW,
@@ -100,6 +101,24 @@ def direct_fill_figures(fills: Sequence[Filled], lazily: Mapping[str, Sequence[R
         ),
         "blocks of a directly filled volume that differ from the snapshot": at_most(
             wrong, 0, blocks=sum(one.blocks for one in fills)
+        ),
+    }
+
+
+def changed_figures(returns: Sequence[Returned], builds: Mapping[str, Sequence[float]]) -> Figures:
+    """Against a store of the articles' rate; beside it, shown, one that is as fast as the volume."""
+    seconds = statistics.median(one.seconds for one in returns)
+    slow, fast = (seconds / statistics.median(builds[name]) for name in STORES)
+    share = sum(one.changed for one in returns) / sum(one.used for one in returns)
+    return {
+        "return by changed blocks against a new volume and its prewarm": at_most(
+            slow,
+            0.25,
+            changed_share=round(share, 4),
+            where_the_store_is_as_fast_as_the_volume=round(fast, 4),
+        ),
+        "blocks of a returned volume that differ from the snapshot": at_most(
+            sum(one.wrong_blocks for one in returns), 0, blocks=sum(one.changed for one in returns)
         ),
     }
 

@@ -96,9 +96,10 @@ class EngineHost:
         settings = ("--settings", str(self.root / "host.json"))
         return [sys.executable, "-m", "peaker_host", *settings, name, "--run-id", RUN_ID, *arguments]
 
-    def fill(self, snapshots: dict[str, str]) -> list[str]:
+    def fill(self, snapshots: dict[str, str], *arguments: str) -> list[str]:
         """The fill engine in the foreground; snapshots by the volumes' names."""
-        return self.command("fill_volumes", "--volumes", self._volumes, "--snapshots", json.dumps(snapshots))
+        named = ("--volumes", self._volumes, "--snapshots", json.dumps(snapshots))
+        return self.command("fill_volumes", *named, *arguments)
 
     def prewarm(self, method: str, *arguments: str) -> list[str]:
         """The engine in the foreground."""

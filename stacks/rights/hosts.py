@@ -99,11 +99,13 @@ def list_snapshot_blocks(deployment: Deployment) -> list[Statement]:
 def fill_volumes(names: Names) -> list[Statement]:
     """What a replica's own role needs for a direct fill: the blocks of Peaker's snapshots, and nobody else's.
 
+    Which of them changed only a person asks, who brings an older copy up to date.
+
     EBS decrypts with the caller's right to use the key; that it says so by kms:ViaService is not documented.
     """
     keys = reach_of(names).kms_key_patterns
     blocks = Statement(
-        ("ebs:ListSnapshotBlocks", "ebs:GetSnapshotBlock"),
+        ("ebs:ListSnapshotBlocks", "ebs:ListChangedBlocks", "ebs:GetSnapshotBlock"),
         (names.arn("ec2", "snapshot/*", account=""),),
         {"StringEquals": {f"aws:ResourceTag/{OWNER_TAG}": names.environment.environment}},
         UNKNOWN_UNTIL_RUN,

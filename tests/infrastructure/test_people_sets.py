@@ -104,7 +104,7 @@ def filling(*keys: str) -> list[Statement]:
 
 def test_a_host_may_read_the_blocks_of_peakers_snapshots_where_a_cluster_may_be_filled() -> None:
     [blocks] = filling()
-    assert set(blocks.actions) == {"ebs:ListSnapshotBlocks", "ebs:GetSnapshotBlock"}
+    assert set(blocks.actions) == {"ebs:ListSnapshotBlocks", "ebs:ListChangedBlocks", "ebs:GetSnapshotBlock"}
     assert blocks.conditions == {"StringEquals": {"aws:ResourceTag/peaker:owner": "dev"}}
     assert all(one.endswith(":snapshot/*") for one in blocks.resources)
 

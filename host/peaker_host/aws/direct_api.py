@@ -52,6 +52,16 @@ class BlockPage:
     volume_bytes: int
 
 
+@dataclass(frozen=True)
+class ChangedPage:
+    """Numbers of blocks of a page in ascending order, which AWS may leave empty; `next_token` is empty on the last
+    page. `volume_bytes` is of the second snapshot's volume."""
+
+    blocks: List[int]
+    next_token: str
+    volume_bytes: int
+
+
 def snapshot_id(text: str) -> str:
     """The id itself. Raises ValueError for what is none."""
     if not _SNAPSHOT_ID.fullmatch(text):
@@ -73,6 +83,13 @@ class DirectApi:
     def snapshot_blocks(self, snapshot: str, page: str = "") -> BlockPage:
         """ListSnapshotBlocks. Raises what `_ask` raises."""
         return parse_page(self._list(f"/snapshots/{snapshot}/blocks", [], page), "Blocks", "BlockToken")
+
+    def changed_blocks(self, first: str, second: str, page: str = "") -> ChangedPage:
+        """ListChangedBlocks: what differs between two snapshots of one volume. Raises what `_ask` raises,
+        DirectApiRefused (UNRELATED_SNAPSHOTS) for those of two."""
+        return parse_changed(
+            self._list(f"/snapshots/{second}/changedblocks", [("firstSnapshotId", first)], page)
+        )
 
     def block(self, snapshot: str, index: int, token: str, into: memoryview) -> None:
         """GetSnapshotBlock: fills `into`, a whole block, with what carries the checksum that was sent with it.
@@ -145,17 +162,36 @@ def parse_page(text: bytes, blocks: str, token: str) -> BlockPage:
         return _page(parsed_json(text), blocks, token)
 
 
-def _page(said: Dict[str, Any], blocks: str, token: str) -> BlockPage:
+def parse_changed(text: bytes) -> ChangedPage:
+    """A page of a list of changed blocks; a token is absent where a snapshot has no such block, and none is needed.
+
+    Raises DirectApiRefused.
+    """
+    with understood(DirectApiRefused, "a list of changed blocks"):
+        said = parsed_json(text)
+        following, volume_bytes = _about(said)
+        return ChangedPage(
+            [whole(one["BlockIndex"], "BlockIndex") for one in said["ChangedBlocks"]], following, volume_bytes
+        )
+
+
+def _about(said: Dict[str, Any]) -> Tuple[str, int]:
+    """(token of the next page, size of the volume in bytes), of either list."""
     if whole(said["BlockSize"], "BlockSize") != BLOCK_BYTES:
         raise ValueError(f"blocks of {said['BlockSize']} bytes, not of {BLOCK_BYTES}")
+    following = said.get("NextToken") or ""
+    if not isinstance(following, str):
+        raise ValueError("NextToken is no text")
+    return following, whole(said["VolumeSize"], "VolumeSize", 1, 2**20) * GIB
+
+
+def _page(said: Dict[str, Any], blocks: str, token: str) -> BlockPage:
+    following, volume_bytes = _about(said)
     found = [(whole(one["BlockIndex"], "BlockIndex"), one[token]) for one in said[blocks] if one.get(token)]
     for _, one in found:
         if not isinstance(one, str) or not _TOKEN.fullmatch(one):
             raise ValueError(f"a block token is {str(one)[:60]!r}")
-    following = said.get("NextToken") or ""
-    if not isinstance(following, str):
-        raise ValueError("NextToken is no text")
-    return BlockPage(found, following, whole(said["VolumeSize"], "VolumeSize", 1, 2**20) * GIB)
+    return BlockPage(found, following, volume_bytes)
 
 
 def _check(answer: http.client.HTTPResponse, content: memoryview, what: str) -> None:

@@ -17,6 +17,7 @@ def _request(context: Context) -> FillRequest:
         arguments.volumes,
         arguments.snapshots,
         arguments.requests_per_second,
+        arguments.changed,
     )
 
 
@@ -31,6 +32,7 @@ def _start_fill(context: Context) -> Dict[str, Any]:
         arguments.volumes,
         arguments.snapshots,
         arguments.settings,
+        arguments.changed,
     )
 
 
@@ -58,6 +60,12 @@ _OF_A_FILL = (
         positive,
         900.0,
     ),
+    Parameter(
+        "--changed",
+        "of volumes that hold an older copy: JSON object, by the volume's name a list of [earlier, later] snapshots "
+        "of one volume each; only blocks that differ between the two of a pair are written",
+        default="",
+    ),
 )
 _EXAMPLE = (
     '--run-id R --snapshots \'{"data":"snap-0a1b2c3d4e5f60718"}\' --volumes \'[{"name":"data",'
@@ -75,7 +83,8 @@ COMMANDS = (
     ),
     Command(
         "fill_volumes",
-        "Write empty volumes with what snapshots hold, by the EBS direct APIs and with this instance's role",
+        "Write empty volumes with what snapshots hold, or older copies with what has changed, by the EBS direct APIs "
+        "and with this instance's role",
         _EXAMPLE,
         _fill_volumes,
         _OF_A_FILL,

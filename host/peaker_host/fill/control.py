@@ -19,8 +19,9 @@ def start_fill(
     volumes: str,
     snapshots: str,
     settings_path: str,
+    changed: str = "",
 ) -> Dict[str, Any]:
-    """`volumes` and `snapshots` are the texts that the request was parsed from.
+    """`volumes`, `snapshots` and `changed` are the texts that the request was parsed from.
 
     An engine of this run that has filled everything, or still runs, is left alone; one that died goes on where its
     journal ends. Raises PrewarmNotStarted.
@@ -34,6 +35,7 @@ def start_fill(
     argv = ["fill_volumes", "--run-id", request.run_id, "--method", request.method]
     argv += ["--volumes", volumes, "--snapshots", snapshots]
     argv += ["--requests-per-second", f"{request.requests_per_second:g}"]
+    argv += ["--changed", changed] if changed else []
     return {
         "pid": start_engine(settings, processes, request.run_id, argv, settings_path),
         "already_running": False,

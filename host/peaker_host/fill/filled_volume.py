@@ -9,7 +9,7 @@ import random
 import threading
 from typing import List, Optional
 
-from peaker_host.blocks.ranges import BLOCK_BYTES, blocks_of_bytes, difference, nth_blocks, total
+from peaker_host.blocks.ranges import BLOCK_BYTES, Range, blocks_of_bytes, difference, nth_blocks, total
 from peaker_host.fill.fill_journal import FillJournal
 from peaker_host.fill.snapshot_source import SnapshotSource
 from peaker_host.machine.devices import BlockDevice
@@ -41,15 +41,25 @@ class FilledVolume:
         self._descriptor = os.open(device.path, os.O_RDWR | os.O_DIRECT | os.O_EXCL | os.O_CLOEXEC)
         self._stripes = [threading.Lock() for _ in range(_STRIPES)]
         try:
-            # The journal is there before the first write: it says that the volume was empty, also after a kill.
-            if not is_journal_of(journal_path, volume_id, source.snapshot_id, blocks):
-                self._refuse_data()
+            # The journal is there before the first write: it says that the volume was looked at, also after a kill.
+            if not is_journal_of(journal_path, volume_id, self.journal_name, blocks):
+                self._refuse_other_content()
             self.journal = FillJournal(
-                journal_path, volume_id, source.snapshot_id, blocks, os.dup(self._descriptor)
+                journal_path, volume_id, self.journal_name, blocks, os.dup(self._descriptor)
             )
         except BaseException:
             os.close(self._descriptor)
             raise
+
+    @property
+    def journal_name(self) -> str:
+        """What the journal is of: one of anything else is not believed."""
+        return self.source.snapshot_id
+
+    @property
+    def brings(self) -> List[Range]:
+        """The blocks that are brought."""
+        return self.source.tokens.ranges()
 
     def bring(self, index: int, buffer: memoryview) -> None:
         """Put a block of the snapshot onto the volume, unless it is there; `buffer`, an aligned block, has its content
@@ -72,21 +82,33 @@ class FilledVolume:
     def compare(self, samples: int, generator: random.Random) -> int:
         """Read random blocks back from the device, and hold them against the snapshot's, fetched again; and others
         against zeros. Returns how many were compared. Raises FillDiffers."""
+        drawn_ones = self._drawn(samples, generator)
+        differs = self._first_difference(drawn_ones)
+        if differs is not None:
+            raise FillDiffers(
+                f"block {differs} of {self.device.path} is not that of {self.source.snapshot_id}"
+            )
+        return len(drawn_ones)
+
+    def _drawn(self, samples: int, generator: random.Random) -> List[int]:
+        """Which blocks are compared."""
         listed = self.source.tokens.ranges()
-        rest = difference(blocks_of_bytes([(0, self.device.size_bytes)]), listed)
-        compared = 0
+        return drawn(listed, samples, generator) + drawn(self._behind(listed), samples // 4, generator)
+
+    def _behind(self, ranges: List[Range]) -> List[Range]:
+        """All other blocks of the volume."""
+        return difference(blocks_of_bytes([(0, self.device.size_bytes)]), ranges)
+
+    def _first_difference(self, indices: List[int]) -> Optional[int]:
+        """Of blocks of the device that are not the snapshot's (zeros where it has none), the first."""
         with _Block() as own, _Block() as wanted:
-            for ranges, share in ((listed, samples), (rest, samples // 4)):
-                for index in drawn(ranges, share, generator):
-                    self._read(index, own)
-                    self.source.fetch(index, wanted)
-                    length = self._length(index)
-                    if own[:length] != wanted[:length]:
-                        raise FillDiffers(
-                            f"block {index} of {self.device.path} is not that of {self.source.snapshot_id}"
-                        )
-                    compared += 1
-        return compared
+            for index in indices:
+                self._read(index, own)
+                self.source.fetch(index, wanted)
+                length = self._length(index)
+                if own[:length] != wanted[:length]:
+                    return index
+        return None
 
     def close(self) -> None:
         """Flush, so that as little as possible is repeated, and give the device free."""
@@ -111,7 +133,7 @@ class FilledVolume:
                 raise OSError(5, "the device ended before its size")
             done += got
 
-    def _refuse_data(self) -> None:
+    def _refuse_other_content(self) -> None:
         """Its ends, where filesystems, arrays and partition tables begin, and blocks at random."""
         everything = blocks_of_bytes([(0, self.device.size_bytes)])
         ends = _ENDS_BYTES // BLOCK_BYTES
@@ -129,7 +151,7 @@ class FilledVolume:
                     )
 
 
-def drawn(ranges: "List[tuple[int, int]]", count: int, generator: random.Random) -> List[int]:
+def drawn(ranges: List[Range], count: int, generator: random.Random) -> List[int]:
     """Random blocks of the ranges, ascending, each once; all where there are not more."""
     size = total(ranges)
     return nth_blocks(ranges, sorted(generator.sample(range(size), min(count, size))))

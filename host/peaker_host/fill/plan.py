@@ -25,6 +25,7 @@ from peaker_host.blocks.ranges import (
     intersection,
     total,
 )
+from peaker_host.fill.changed_volume import ChangedVolume
 from peaker_host.fill.filled_volume import FilledVolume
 from peaker_host.fill.request import FillRequest
 from peaker_host.fill.request_pace import RequestPace
@@ -110,7 +111,11 @@ class FillPlanner:
         snapshot = self._request.snapshots[member.name]
         source = SnapshotSource(api, snapshot, RequestPace(self._request.requests_per_second), self._stop)
         path = os.path.join(self._settings.state_dir, "journals", member.volume_id + ".filled")
-        filled = FilledVolume(device, member.volume_id, source, path)
+        pairs = self._request.changed.get(member.name)
+        if pairs is None:
+            filled = FilledVolume(device, member.volume_id, source, path)
+        else:
+            filled = ChangedVolume(device, member.volume_id, source, path, pairs)
         self.filled.append(filled)
         untouched = filled.journal.done.count == 0
         listed = source.tokens.ranges()
@@ -134,6 +139,10 @@ class FillPlanner:
     def _look(self, views: ExitStack, volume: PlannedFill, file: SnapshotFile) -> _Seen:
         if volume.member.mount_point in self._request.set_mount_points:
             return _Seen([], None, "of a set (md, LVM), which is read only once it is assembled")
+        if self._request.changed:
+            return _Seen(
+                [], None, "only what has changed is brought, and nothing is mounted before all of it is there"
+            )
         try:
             views.enter_context(file)
             found = open_map(volume.member.filesystem, file.path, self._processes)
@@ -148,7 +157,8 @@ class FillPlanner:
         return page_list
 
     def _order(self, volume: PlannedFill, path: str, seen: _Seen, page_list: Optional[PageList]) -> None:
-        known = Volume(volume.device.size_bytes, volume.listed, seen.used)
+        assert volume.filled is not None
+        known = Volume(volume.device.size_bytes, volume.filled.brings, seen.used)
         if seen.files is None:
             volume.note = f"filled in plain order: {seen.why_plain}"
             volume.tiers = [Tier("hot", []), *self._plain(volume.member, known)]

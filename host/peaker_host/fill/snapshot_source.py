@@ -5,13 +5,21 @@ from __future__ import annotations
 import random
 import threading
 import time
-from typing import Callable, TypeVar
+from functools import partial
+from typing import Callable, List, TypeVar
 
 from peaker_host.aws.direct_api import DirectApi
 from peaker_host.blocks.ranges import BLOCK_BYTES
 from peaker_host.fill.block_tokens import BlockTokens
 from peaker_host.fill.request_pace import RequestPace
-from peaker_host.machine.errors import BlockDamaged, BlockTokenRefused, DirectApiBusy, Interrupted
+from peaker_host.machine.errors import (
+    BlockDamaged,
+    BlockTokenRefused,
+    DirectApiBusy,
+    DirectApiRefused,
+    Interrupted,
+    SnapshotTooLarge,
+)
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 20.0
 PATIENCE_SECONDS = 300.0
@@ -42,6 +50,35 @@ class SnapshotSource:
         self.tokens = BlockTokens(
             lambda page: self._patiently(lambda: api.snapshot_blocks(snapshot_id, page))
         )
+
+    def changed(self, first: str, second: str) -> List[int]:
+        """Numbers of the blocks that differ between two snapshots, ascending.
+
+        Raises DirectApiRefused, also for snapshots that AWS does not compare; SnapshotTooLarge where the second one is
+        of a larger volume than this source's; DirectApiBusy when patience ends.
+        """
+        found: List[int] = []
+        page = ""
+        while True:
+            said = self._patiently(partial(self._api.changed_blocks, first, second, page))
+            if said.volume_bytes > self.tokens.volume_bytes:
+                raise SnapshotTooLarge(
+                    f"{second} is of a volume of {said.volume_bytes} bytes, {self.snapshot_id} of one of "
+                    f"{self.tokens.volume_bytes}"
+                )
+            for index in said.blocks:
+                if found and index <= found[-1]:
+                    raise DirectApiRefused(
+                        f"the list of changed blocks is not ascending: {index} after {found[-1]}"
+                    )
+                if index * BLOCK_BYTES >= said.volume_bytes:
+                    raise DirectApiRefused(f"a changed block {index} lies behind the end of its volume")
+                found.append(index)
+            if not said.next_token:
+                return found
+            if said.next_token == page:
+                raise DirectApiRefused("a page of the list of changed blocks names itself as the next")
+            page = said.next_token
 
     def fetch(self, index: int, into: memoryview) -> None:
         """Fill `into`, a whole block; zeros where the snapshot has none.

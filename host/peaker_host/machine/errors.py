@@ -125,6 +125,10 @@ class SnapshotTooLarge(HostError):
     """The snapshot is of a larger volume than the one to be filled."""
 
 
+class VolumeUnrelated(HostError):
+    """The volume is not the older copy that lists of changed blocks make of it; it is not written to."""
+
+
 class FillDiffers(HostError):
     """A block that was written reads as something else than the snapshot's."""
 

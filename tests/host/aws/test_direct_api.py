@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peaker_host.aws.direct_api import DirectApi
+from peaker_host.aws.direct_api import ChangedPage, DirectApi
 from peaker_host.aws.instance_role import InstanceRole
 from peaker_host.machine.errors import (
     BlockDamaged,
@@ -60,6 +60,23 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         give_role(aws, instance, "ebs:ListSnapshotBlocks", "ebs:GetSnapshotBlock")
         role = InstanceRole(serve_metadata(aws.cloud, instance))
         yield Place(DirectApi(role, aws.cloud.endpoint_url), snapshot)
+
+
+def test_changed_blocks_are_those_that_differ_between_snapshots_of_one_volume(tmp_path: Path) -> None:
+    """By the local cloud, which gives a role no more than it has; and by pages of which AWS leaves some empty."""
+    with open_cloud(tmp_path) as aws:
+        volume, other = aws.available_volume(), aws.available_volume()
+        aws.plane.volumes.write(volume, CONTENT)
+        first, foreign = aws.completed_snapshot(volume), aws.completed_snapshot(other)
+        aws.plane.volumes.write(volume, {9: b"new"})
+        second, instance = aws.completed_snapshot(volume), aws.launched()
+        give_role(aws, instance, "ebs:ListChangedBlocks")
+        api = DirectApi(InstanceRole(serve_metadata(aws.cloud, instance)), aws.cloud.endpoint_url)
+        assert api.changed_blocks(first, second) == ChangedPage([9], "", 4 * 1024**3)
+        with pytest.raises(DirectApiRefused, match="UNRELATED_SNAPSHOTS"):
+            api.changed_blocks(first, foreign)
+        with pytest.raises(DirectApiRefused, match="ebs:ListSnapshotBlocks"):
+            api.snapshot_blocks(first)
 
 
 def give_role(aws: Any, instance: str, *actions: str) -> None:

@@ -22,9 +22,11 @@ ROLE = "/latest/meta-data/iam/security-credentials/"
 @dataclass
 class DirectApiServer:
     """`snapshots`: blocks by snapshot and index. `refusals` are answered instead of the next blocks: (status, code,
-    reason). `damages`: by block, what is wrong with its next answers: short, checksum or length."""
+    reason). `volumes`: the volume of a snapshot where it is not that of all others. `damages`: by block, what is wrong
+    with its next answers: short, checksum or length."""
 
     snapshots: dict[str, dict[int, bytes]]
+    volumes: dict[str, str] = field(default_factory=dict)
     volume_gib: int = 1
     page_blocks: int = 10_000
     refusals: deque[tuple[int, str, str]] = field(default_factory=deque)
@@ -53,7 +55,7 @@ class DirectApiServer:
         if len(parts) == 4:
             return self._block(parts[1], int(parts[3]), query["blockToken"][0])
         self.lists += 1
-        return self._list(parts[1], query)
+        return self._changed(parts[1], query) if parts[2] == "changedblocks" else self._list(parts[1], query)
 
     def _metadata(self, path: str) -> tuple[int, dict[str, str], bytes]:
         said: dict[str, Any] = {
@@ -75,6 +77,34 @@ class DirectApiServer:
             "VolumeSize": self.volume_gib,
             "BlockSize": BLOCK,
             "NextToken": str(rest[0]) if rest else None,
+        }
+        return 200, {}, json.dumps(document).encode()
+
+    def _changed(self, second: str, query: dict[str, list[str]]) -> tuple[int, dict[str, str], bytes]:
+        """Every other page is empty, as AWS's may be."""
+        first = query["firstSnapshotId"][0]
+        if self.volumes.get(first) != self.volumes.get(second):
+            return _refusal(400, "ValidationException", "UNRELATED_SNAPSHOTS")
+        before, after = self.snapshots[first], self.snapshots[second]
+        start, _, empty = query.get("pageToken", ["0.empty"])[0].partition(".")
+        differ = sorted(
+            one
+            for one in before.keys() | after.keys()
+            if one >= int(start) and before.get(one) != after.get(one)
+        )
+        page, rest = ([], differ) if empty else (differ[: self.page_blocks], differ[self.page_blocks :])
+        document = {
+            "ChangedBlocks": [
+                {
+                    "BlockIndex": one,
+                    **({"FirstBlockToken": self.token(first, one)} if one in before else {}),
+                    **({"SecondBlockToken": self.token(second, one)} if one in after else {}),
+                }
+                for one in page
+            ],
+            "VolumeSize": self.volume_gib,
+            "BlockSize": BLOCK,
+            "NextToken": (str(rest[0]) + ("" if empty else ".empty")) if rest else None,
         }
         return 200, {}, json.dumps(document).encode()
 

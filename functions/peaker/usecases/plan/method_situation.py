@@ -199,11 +199,14 @@ def _parked(
 
 
 def _expired(fleet: FleetState, now: datetime) -> ExpiredReplica | None:
-    """It has written blocks of its own since it was built: no snapshots of one volume tell what differs."""
+    """It has written blocks of its own since it was built: no run keeps the snapshots that would tell which."""
     for one in fleet.parked:
         parking = None if one.ledger_row is None else one.ledger_row.parking
         why = None if parking is None else why_expired(parking, now)
         if why is not None:
-            text = f"{one.instance_id} {why}; ListChangedBlocks compares snapshots of one volume, not of two"
+            text = (
+                f"{one.instance_id} {why}; what it wrote itself is not known: ListChangedBlocks compares snapshots "
+                "of one volume, and none is kept of its own from before its first write"
+            )
             return ExpiredReplica(one.instance_id, Unknown(text))
     return None

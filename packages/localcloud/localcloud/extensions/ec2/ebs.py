@@ -242,14 +242,15 @@ def register_snapshot(
     size_gib: int,
     description: str = "",
     tags: Mapping[str, str] | None = None,
+    volume_id: str = NO_SOURCE_VOLUME,
 ) -> None:
-    """Make a snapshot that the data plane already holds known to EC2, completed.
+    """Make a snapshot that the data plane already holds known to EC2, completed; `volume_id` is what it was taken of.
 
     Raises DataPlaneError when the data plane does not hold it.
     """
     state = ec2_state(cloud)
     stored_bytes = _stored_bytes(state, snapshot_id)
-    source = SimpleNamespace(id=NO_SOURCE_VOLUME, size=size_gib, encrypted=False)
+    source = SimpleNamespace(id=volume_id, size=size_gib, encrypted=False)
     snapshot = EbsSnapshot(state, snapshot_id, source, description)
     snapshot._pending_seconds = 0.0
     snapshot.full_snapshot_size_in_bytes = stored_bytes
