@@ -1,14 +1,16 @@
 """What the forecast remembers, in the ledger table: check state, newest report, issued forecasts, past durations.
 
 pk `cluster#<name>`; sk `forecast#state`, `forecast#report` (the newest check) and `forecast#issued#<time>` (two weeks,
-then DynamoDB forgets it).
+then DynamoDB forgets it). pk `figures`; sk `<cluster>`: what its runs took, for the others (half a year).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
+
+from pydantic import ValidationError
 
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.dynamodb.items import to_json
@@ -17,6 +19,7 @@ from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.limits.admission import VolumeRates
 from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.elsewhere import ClusterFigures, Elsewhere
 from peaker.domain.planning.learning.fills import FillFailed, PastFills
 from peaker.domain.planning.learning.reading import PastReading, rate_of_all
 from peaker.domain.planning.methods.rate_reservation import rates_of
@@ -39,6 +42,10 @@ _STATE = "forecast#state"
 _ISSUED = "forecast#issued#"
 _REPORT = "forecast#report"
 _KEPT_FOR = timedelta(days=14)
+_FIGURES = "figures"
+_FIGURES_KEPT_FOR = timedelta(days=183)
+# More say no more.
+_CLUSTERS_READ = 200
 _PAST_RUNS = 20
 _HYDRATION = states_of(Part.HYDRATION)
 # InnoDB's default page, which the page lists are counted in.
@@ -203,7 +210,38 @@ class DynamoForecastRecords:
             hydrated_rates=rates,
             first_looks=looks,
             fills=fills,
+            elsewhere=Elsewhere(tuple(one for name, one in self._figures().items() if name != cluster)),
         )
+
+    def tell(self, cluster: str, figures: ClusterFigures) -> None:
+        if self._figures().get(cluster) == figures:
+            return
+        at = datetime.combine(figures.as_of, time(), UTC)
+        item: dict[str, Any] = {
+            "pk": {"S": _FIGURES},
+            "sk": {"S": cluster},
+            "document": {"S": figures.model_dump_json()},
+            "expires_at": {"N": str(int((at + _FIGURES_KEPT_FOR).timestamp()))},
+        }
+        with translated("dynamodb:PutItem"):
+            self._client.put_item(TableName=self._table, Item=item)
+
+    def _figures(self) -> dict[str, ClusterFigures]:
+        """By cluster. What another release wrote otherwise teaches nothing."""
+        with translated("dynamodb:Query"):
+            answer = self._client.query(
+                TableName=self._table,
+                KeyConditionExpression="pk = :pk",
+                ExpressionAttributeValues={":pk": {"S": _FIGURES}},
+                Limit=_CLUSTERS_READ,
+            )
+        found = {}
+        for item in answer["Items"]:
+            try:
+                found[item["sk"]["S"]] = ClusterFigures.model_validate_json(item["document"]["S"])
+            except (KeyError, ValidationError):
+                continue
+        return found
 
     def _snapshots_of_batch(self, run: RunRow) -> dict[str, StepRow]:
         """The step that took the set of all members; the first member's own rows have it too."""

@@ -17,6 +17,7 @@ from statistics import median
 
 from peaker.domain.planning.learning.catching_up import catch_up_seconds, replay_times, usable_speeds
 from peaker.domain.planning.learning.drawing import MOST_RUNS, Times, draw_usual
+from peaker.domain.planning.learning.elsewhere import Elsewhere, Usual
 from peaker.domain.planning.learning.fills import PastFills
 from peaker.domain.planning.learning.reading import past_readings, scaled_readings
 from peaker.domain.storage.snapshot_sets import CopiedBytes
@@ -89,7 +90,7 @@ class LeadTimeInputs:
     read before the database starts: all of it until a run has shown what is hot. The volumes of a set are copied side
     by side, each at the snapshot rate: `snapshot_widest_share` of the bytes are of one volume. `snapshot_most_bytes` is
     what the set copies at most, where that is more than is expected. `paid_mib_per_s` is the initialization rate of
-    each volume, 0 without one, None where nobody says.
+    each volume, 0 without one, None where nobody says. `endpoint`: the kind of the read endpoint.
     """
 
     volumes: tuple[VolumeToHydrate, ...]
@@ -114,6 +115,7 @@ class LeadTimeInputs:
     buffer_pool_rate_bytes_per_s: float = 200.0 * MIB
     register_seconds: float = 60.0
     ramp_seconds: float = 0.0
+    endpoint: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,7 @@ class PastSteps:
     those that had caught up before anybody looked. `returned` and `return_speeds` are of returns, all else of builds.
     `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of none, None where they differ. `first_looks`: seconds
     until the first look of each storage proof had ended. `fills`: direct fills, which teach nothing of a prewarm.
+    `elsewhere`: what other clusters' runs took.
     """
 
     seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -170,9 +173,12 @@ class PastSteps:
     hydrated_rates: Sequence[float | None] = ()
     first_looks: Sequence[float] = ()
     fills: PastFills = field(default_factory=PastFills)
+    elsewhere: Elsewhere = field(default_factory=Elsewhere)
 
 
 _SIDE_BY_SIDE = (Part.SNAPSHOT, Part.INSTANCE)
+# What a build and a return do alike: one teaches the other.
+_SAME_WORK = (Part.BUFFER_POOL, Part.REGISTRATION, Part.RAMP)
 
 
 def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> LeadTime:
@@ -182,7 +188,7 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     The spreads of the parts are taken as independent: p90 = sum of medians + root of the sum of squared spreads.
     """
     history = past or PastSteps()
-    parts = {part.name: _learned(part, history) for part in _first_principles(inputs)}
+    parts = {part.name: _learned(part, history) for part in _first_principles(inputs, history.elsewhere)}
     parts[Part.HYDRATION] = _learned_hydration(inputs, parts[Part.HYDRATION], history)
     parts[Part.SNAPSHOT] = _learned_snapshot(inputs, history)
     slower = max(_SIDE_BY_SIDE, key=lambda name: parts[name].p90_seconds)
@@ -206,12 +212,13 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
 def measured_apply_speed(past: PastSteps, otherwise: float) -> float:
     """Seconds of binary log that a replica replays per second, as past builds show; 1.1 to 100."""
     speeds = usable_speeds(past.apply_speeds)
-    return median(speeds) if speeds else otherwise
+    told = past.elsewhere.figure("apply_speed")
+    return median(speeds) if speeds else otherwise if told is None else max(1.1, told.value)
 
 
 def measured_return_speed(past: PastSteps, otherwise: float) -> float:
     """The same of returns: nothing is read beside their appliers. As builds show it where no return did."""
-    return measured_apply_speed(PastSteps(apply_speeds=past.return_speeds or past.apply_speeds), otherwise)
+    return measured_apply_speed(replace(past, apply_speeds=past.return_speeds or past.apply_speeds), otherwise)
 
 
 def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastSteps | None = None) -> LeadTime:
@@ -221,7 +228,9 @@ def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastStep
     there are none. The catch-up is learned as a speed alone, because builds were behind by less.
     """
     history = past or PastSteps()
-    first = {part.name: part for part in _first_principles(replace(inputs, redo_bytes=0.0))}
+    first = {part.name: part for part in _first_principles(replace(inputs, redo_bytes=0.0), history.elsewhere)}
+    # A database that was shut down has no log to replay, as copies have elsewhere.
+    first[Part.RECOVERY] = _recovery(replace(inputs, redo_bytes=0.0))
     names = (_TRIGGER, *(part for part in parts_of(Method.RETURN) if part != Part.CATCH_UP))
     parts = [_learned_return(first[name], history) for name in names]
     known = replace(inputs, apply_speed=measured_return_speed(history, inputs.apply_speed))
@@ -236,40 +245,79 @@ def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastStep
     return LeadTime(p50, p50 + spread, tuple(parts), reason)
 
 
-def _first_principles(inputs: LeadTimeInputs) -> list[Component]:
-    recovery = inputs.database_start_seconds + inputs.redo_bytes / inputs.redo_rate_bytes_per_s
-    pool = inputs.buffer_pool_bytes / inputs.buffer_pool_rate_bytes_per_s
-    hydration = max(
-        (hydration_seconds(v.data_bytes, v.rate_bytes_per_s) for v in inputs.volumes), default=0.0
+def _first_principles(inputs: LeadTimeInputs, elsewhere: Elsewhere) -> list[Component]:
+    """From the inputs; what other clusters measured takes the place of the usual figures of EC2 and MySQL."""
+    copied, read, loaded = (
+        elsewhere.figure(name) for name in ("snapshot_mib_per_s", "default_mib_per_s", "pool_mib_per_s")
     )
-    return [
+    parts = [
         _predicted(_TRIGGER, inputs.trigger_seconds, 0.5, "schedule and alarm evaluation"),
         _predicted(Part.DONOR, 30.0, 1.0, "usual time to prepare a donor"),
-        _snapshot(inputs),
+        _snapshot(inputs, copied),
         _predicted(Part.RESERVATION, 0.0, 0.0, "nobody else needs what the account has"),
         _predicted(Part.INSTANCE, inputs.instance_start_seconds, 1.0, "usual instance start"),
         _predicted(Part.STORAGE, inputs.attach_seconds, 1.0, "usual time to attach"),
-        _predicted(Part.HYDRATION, hydration, _RATE_SPREAD[inputs.hydration], _hydration_basis(inputs)),
+        _hydration(inputs, read if inputs.hydration is Hydration.DEFAULT else None),
         _predicted(Part.BENCHMARK, inputs.benchmark_seconds, 0.25, "length of the storage proof"),
-        _predicted(Part.RECOVERY, recovery, 1.0, "start and redo log / rate"),
-        _predicted(Part.BUFFER_POOL, pool, 0.5, "page list / rate"),
+        _recovery(inputs),
+        _buffer_pool(inputs, loaded),
         _predicted(Part.REGISTRATION, inputs.register_seconds, 0.5, "health checks"),
         _predicted(Part.RAMP, inputs.ramp_seconds, 0.5, "steps of the ramp"),
     ]
+    return [_as_elsewhere(part, inputs, elsewhere) for part in parts]
+
+
+def _as_elsewhere(part: Component, inputs: LeadTimeInputs, elsewhere: Elsewhere) -> Component:
+    """A part that takes other clusters of the environment as long, as far as they told."""
+    told = (
+        elsewhere.at_endpoint(part.name, inputs.endpoint)
+        if part.name == Part.REGISTRATION
+        else elsewhere.seconds(part.name)
+    )
+    return part if told is None else _predicted(part.name, told.value, told.spread, told.basis)
+
+
+def _recovery(inputs: LeadTimeInputs) -> Component:
+    seconds = inputs.database_start_seconds + inputs.redo_bytes / inputs.redo_rate_bytes_per_s
+    return _predicted(Part.RECOVERY, seconds, 1.0, "start and redo log / rate")
+
+
+def _buffer_pool(inputs: LeadTimeInputs, told: Usual | None) -> Component:
+    rate, spread, basis = inputs.buffer_pool_rate_bytes_per_s, 0.5, "page list / rate"
+    if told is not None:
+        rate, spread, basis = told.value * MIB, told.spread, f"page list / rate of {told.basis}"
+    return _predicted(Part.BUFFER_POOL, inputs.buffer_pool_bytes / rate, spread, basis)
+
+
+def _hydration(inputs: LeadTimeInputs, told: Usual | None) -> Component:
+    """At the volumes' rates; at the default one as other clusters' volumes have it, no faster than these give."""
+    if told is not None:
+        slower = tuple(
+            replace(one, rate_bytes_per_s=min(one.rate_bytes_per_s, told.value * MIB))
+            for one in inputs.volumes
+        )
+        inputs = replace(inputs, volumes=slower)
+    seconds = max((hydration_seconds(v.data_bytes, v.rate_bytes_per_s) for v in inputs.volumes), default=0.0)
+    basis = _hydration_basis(inputs)
+    if told is not None:
+        return _predicted(Part.HYDRATION, seconds, told.spread, f"{basis}, as in {told.basis}")
+    return _predicted(Part.HYDRATION, seconds, _RATE_SPREAD[inputs.hydration], basis)
 
 
 def _predicted(name: str, seconds: float, relative_spread: float, basis: str) -> Component:
     return Component(name, seconds, seconds * (1 + relative_spread), 0, f"predicted: {basis}")
 
 
-def _snapshot(inputs: LeadTimeInputs) -> Component:
+def _snapshot(inputs: LeadTimeInputs, told: Usual | None) -> Component:
     """Overhead and the copy of the volume that has the most to copy; the p90 covers all that may have to be copied."""
-    rate = inputs.snapshot_rate_bytes_per_s / inputs.snapshot_widest_share
+    each = inputs.snapshot_rate_bytes_per_s if told is None else told.value * MIB
+    rate = each / inputs.snapshot_widest_share
     usual, most = (
         inputs.snapshot_overhead_seconds + amount / rate
         for amount in (inputs.snapshot_copied_bytes, inputs.snapshot_most_bytes)
     )
-    part = _predicted(Part.SNAPSHOT, usual, 1.0, _snapshot_basis(inputs))
+    basis = _snapshot_basis(inputs) + ("" if told is None else f", at the rate of {told.basis}")
+    part = _predicted(Part.SNAPSHOT, usual, 1.0 if told is None else told.spread, basis)
     return replace(part, p90_seconds=max(part.p90_seconds, most))
 
 
@@ -326,6 +374,8 @@ def _learned_return(part: Component, past: PastSteps) -> Component:
     if part.name == _TRIGGER:
         return part
     returned = _seconds_by_run(states_of(Part(part.name), method=Method.RETURN), past.returned)
+    if part.name in _SAME_WORK:
+        return _learned(part, past)
     return _draw(part, returned, "s") if returned or part.name == Part.RECOVERY else _learned(part, past)
 
 
@@ -334,12 +384,15 @@ def _learned(part: Component, past: PastSteps) -> Component:
     if part.name in (_TRIGGER, Part.HYDRATION):
         return part
     usual = past.first_looks if part.name == Part.BENCHMARK else ()
-    return _draw(part, _run_seconds(Part(part.name), past), "s", usual)
+    return _draw(part, part_seconds(Part(part.name), past), "s", usual)
 
 
-def _run_seconds(part: Part, past: PastSteps) -> list[float]:
-    """Seconds of a part per past build, the newest last."""
-    return _seconds_by_run(states_of(part), past.seconds)
+def part_seconds(part: Part, past: PastSteps) -> list[float]:
+    """Seconds of a part per past build, the newest last; of returns too, where their work is the same."""
+    built = _seconds_by_run(states_of(part), past.seconds)
+    if part not in _SAME_WORK:
+        return built
+    return [*built, *_seconds_by_run(states_of(part, method=Method.RETURN), past.returned)]
 
 
 def _seconds_by_run(states: Sequence[str], seconds: Mapping[str, Sequence[float]]) -> list[float]:
@@ -353,7 +406,7 @@ def _seconds_by_run(states: Sequence[str], seconds: Mapping[str, Sequence[float]
 def _learned_hydration(inputs: LeadTimeInputs, part: Component, past: PastSteps) -> Component:
     """Hydration is learned as a rate, because the bytes grow from run to run; without bytes, as a duration."""
     total = sum(volume.data_bytes for volume in inputs.volumes)
-    seconds, sizes = _run_seconds(Part.HYDRATION, past), list(past.hydrated_bytes)
+    seconds, sizes = part_seconds(Part.HYDRATION, past), list(past.hydrated_bytes)
     if not sizes or total <= 0:
         return _draw(part, seconds, "s")
     readings = past_readings(sizes, seconds, past.hydrated_rates)
@@ -366,10 +419,10 @@ def _learned_snapshot(inputs: LeadTimeInputs, past: PastSteps) -> Component:
     A measured set would have taken its overhead and the time of its bytes in proportion; sets of before bytes were
     measured count as they were.
     """
-    part = next(one for one in _first_principles(inputs) if one.name == Part.SNAPSHOT)
+    part = _snapshot(inputs, past.elsewhere.figure("snapshot_mib_per_s"))
     copies = [one for one in list(past.copies)[-MOST_RUNS:] if one.copied_bytes > 0 and one.seconds >= 0]
     if not copies:
-        return _draw(part, _run_seconds(Part.SNAPSHOT, past), "s")
+        return _draw(part, part_seconds(Part.SNAPSHOT, past), "s")
     unit = f"s for these bytes, {inputs.snapshot_basis}"
     overhead = inputs.snapshot_overhead_seconds
 

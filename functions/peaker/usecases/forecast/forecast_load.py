@@ -48,6 +48,7 @@ from peaker.usecases.forecast.decision_inputs import (
     with_safe_rate,
 )
 from peaker.usecases.forecast.load_ahead import forecast_ahead, leading_history, load_history
+from peaker.usecases.forecast.told_figures import told_figures
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import GIB, lead_time_inputs, snapshot_history, volume_bytes
@@ -116,7 +117,8 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     past = ports.records.past_steps(cluster)
     counts, fleet = _fleet(ports, settings, now)
     state = carried_over(ports.records.check_state(cluster), fleet, now)
-    lead_inputs = lead_time_inputs(settings, fleet, past, snapshot_history(ports.common, settings, fleet))
+    history = snapshot_history(ports.common, settings, fleet)
+    lead_inputs = lead_time_inputs(settings, fleet, past, history)
     lead_time = predict_lead_time(lead_inputs, past)
     series = load_history(ports, settings, now)
     leading = leading_history(ports, settings, series, now)
@@ -155,6 +157,9 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     _remember(ports, cluster, forecast, lead_time, decision)
     report = _report(check)
     ports.records.save_report(cluster, report.model_dump(mode="json"))
+    figures = told_figures(settings, fleet, history, past, now.date())
+    if not figures.is_empty:
+        ports.records.tell(cluster, figures)
     return report
 
 
