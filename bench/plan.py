@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.outcomes.figures import of_runs
-from bench.outcomes.runs import sequence
+from bench.outcomes.runs import account
 from bench.outcomes.truth import KINDS
 from bench.plan_month import compared_month
 from bench.plan_search import compared
@@ -96,8 +96,7 @@ def month(_: argparse.Namespace) -> Figures:
 
 def runs(given: argparse.Namespace) -> Figures:
     """What plans said of runs against what these took, on a simulated cloud in virtual time."""
-    with get_context("spawn").Pool(_PROCESSES) as pool:
-        found = pool.starmap(sequence, [(kind, given.seed) for kind in KINDS], chunksize=1)
+    found = account(KINDS, given.seed)
     for line in (line for one in found for line in one.failed):
         print(f"failed: {line}", file=sys.stderr)
     return of_runs(found)

@@ -6,6 +6,7 @@ then DynamoDB forgets it). pk `figures`; sk `<cluster>`: what its runs took, for
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -48,6 +49,7 @@ _FIGURES_KEPT_FOR = timedelta(days=183)
 _CLUSTERS_READ = 200
 _PAST_RUNS = 20
 _HYDRATION = states_of(Part.HYDRATION)
+_OF_BATCH = states_of(Part.DONOR, Part.SNAPSHOT)
 # InnoDB's default page, which the page lists are counted in.
 _PAGE_BYTES = 16384
 _STATE_NUMBERS = (
@@ -158,8 +160,12 @@ class DynamoForecastRecords:
         return_speeds: list[float] = []
         looks: list[float] = []
         fills = PastFills()
-        for run_id in self._recent_runs(cluster):
-            run = self._ledger.run(run_id)
+        sizes: dict[str, list[int]] = {}
+        returned_sizes: dict[str, list[int]] = {}
+        runs = [self._ledger.run(run_id) for run_id in self._recent_runs(cluster)]
+        members = Counter(_batch_of(run) for run in runs)
+        for run in runs:
+            run_id, size = run.run_id, members[_batch_of(run)]
             fills = _with_failed(fills, run)
             back = _returned(run)
             if run.operation != "scale_out" or not _served(run) or back is None:
@@ -167,14 +173,20 @@ class DynamoForecastRecords:
             steps = self._ledger.steps(run_id)
             by_name = {step.step: step for step in steps}
             if back:
-                _add_seconds(returned, steps)
+                # The set of a batch is in the rows of its first member, also where others are built from it.
+                copies += _copied(steps)
+                _add_seconds(seconds, sizes, [one for one in steps if one.step in _OF_BATCH], size)
+                pools += _pools(steps)
+                own = [one for one in steps if one.step not in _OF_BATCH]
+                _add_seconds(returned, returned_sizes, own, size)
                 return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
                 continue
             if _fills_directly(run):
                 fills = _with_filled(fills, by_name)
                 steps = [one for one in steps if one.step not in _HYDRATION]
                 by_name = {step.step: step for step in steps}
-            _add_seconds(seconds, steps)
+            _add_seconds(seconds, sizes, steps, size)
+            pools += _pools(steps)
             looks += _known(first_look_seconds(by_name.get("VerifyStorage")))
             copies += _copied(steps)
             hot_shares += _known(
@@ -190,9 +202,6 @@ class DynamoForecastRecords:
                 if step.step == "ReportPrewarm" and _is_amount(size):
                     hydrated.append(float(size))
                     rates.append(_paid_rate(run))
-                pages = step.numbers.get("buffer_pool_pages")
-                if step.step == "PrepareDonor" and _is_amount(pages):
-                    pools.append(float(pages) * _PAGE_BYTES)
                 share = knee_share(step.numbers.get("limits"))
                 if step.step == "VerifyStorage" and share is not None:
                     shares.append(share)
@@ -211,6 +220,8 @@ class DynamoForecastRecords:
             first_looks=looks,
             fills=fills,
             elsewhere=Elsewhere(tuple(one for name, one in self._figures().items() if name != cluster)),
+            sizes=sizes,
+            returned_sizes=returned_sizes,
         )
 
     def tell(self, cluster: str, figures: ClusterFigures) -> None:
@@ -289,6 +300,13 @@ def _copied(steps: Sequence[StepRow]) -> list[CopiedBytes]:
     return [CopiedBytes(seconds_between(first.started_at, last.finished_at), float(copied), since)]
 
 
+def _pools(steps: Sequence[StepRow]) -> list[float]:
+    """Bytes in the donor's buffer pool, where the run has asked it."""
+    ended = [one for one in steps if one.step == "PrepareDonor" and one.finished_at is not None]
+    pages = [one.numbers.get("buffer_pool_pages") for one in ended]
+    return [float(one) * _PAGE_BYTES for one in pages if _is_amount(one)]
+
+
 def _known(value: float | None) -> list[float]:
     return [] if value is None else [value]
 
@@ -359,11 +377,23 @@ def _paid_rate(run: RunRow) -> float | None:
     return None if plan is None else rate_of_all(list(rates_of(plan.volumes).values()))
 
 
-def _add_seconds(seconds: dict[str, list[float]], steps: Sequence[StepRow]) -> None:
+def _batch_of(run: RunRow) -> str:
+    """The run whose members were at work side by side; a run without members is its own."""
+    try:
+        member = run.part(Member)
+    except LedgerInconsistent:
+        return run.run_id
+    return run.run_id if member is None else member.batch
+
+
+def _add_seconds(
+    seconds: dict[str, list[float]], sizes: dict[str, list[int]], steps: Sequence[StepRow], size: int
+) -> None:
     for step in steps:
         took = _took(step)
         if took is not None:
             seconds.setdefault(step.step, []).append(took)
+            sizes.setdefault(step.step, []).append(size)
 
 
 def _took(step: StepRow | None) -> float | None:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import median
 
+from peaker.domain.planning.learning.batch_size import for_batch
 from peaker.domain.planning.learning.catching_up import catch_up_seconds, replay_times, usable_speeds
 from peaker.domain.planning.learning.drawing import MOST_RUNS, Times, draw_usual
 from peaker.domain.planning.learning.elsewhere import Elsewhere, Usual
 from peaker.domain.planning.learning.fills import PastFills
-from peaker.domain.planning.learning.reading import past_readings, scaled_readings
+from peaker.domain.planning.learning.reading import past_readings, scaled_readings, usable
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker_contract.steps import Method, Part
 from peaker_contract.way_into_service import parts_of, states_of
@@ -91,6 +92,7 @@ class LeadTimeInputs:
     by side, each at the snapshot rate: `snapshot_widest_share` of the bytes are of one volume. `snapshot_most_bytes` is
     what the set copies at most, where that is more than is expected. `paid_mib_per_s` is the initialization rate of
     each volume, 0 without one, None where nobody says. `endpoint`: the kind of the read endpoint.
+    `members`: of the batch, all at work side by side.
     """
 
     volumes: tuple[VolumeToHydrate, ...]
@@ -116,6 +118,7 @@ class LeadTimeInputs:
     register_seconds: float = 60.0
     ramp_seconds: float = 0.0
     endpoint: str = ""
+    members: int = 1
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,8 @@ class PastSteps:
     those that had caught up before anybody looked. `returned` and `return_speeds` are of returns, all else of builds.
     `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of none, None where they differ. `first_looks`: seconds
     until the first look of each storage proof had ended. `fills`: direct fills, which teach nothing of a prewarm.
-    `elsewhere`: what other clusters' runs took.
+    `elsewhere`: what other clusters' runs took. `sizes` and `returned_sizes`: for each duration of `seconds` and
+    `returned`, how many members its batch had.
     """
 
     seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -174,6 +178,8 @@ class PastSteps:
     first_looks: Sequence[float] = ()
     fills: PastFills = field(default_factory=PastFills)
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
+    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    returned_sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 _SIDE_BY_SIDE = (Part.SNAPSHOT, Part.INSTANCE)
@@ -188,7 +194,7 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     The spreads of the parts are taken as independent: p90 = sum of medians + root of the sum of squared spreads.
     """
     history = past or PastSteps()
-    parts = {part.name: _learned(part, history) for part in _first_principles(inputs, history.elsewhere)}
+    parts = {part.name: _learned(part, history, inputs.members) for part in _first_principles(inputs, history.elsewhere)}
     parts[Part.HYDRATION] = _learned_hydration(inputs, parts[Part.HYDRATION], history)
     parts[Part.SNAPSHOT] = _learned_snapshot(inputs, history)
     slower = max(_SIDE_BY_SIDE, key=lambda name: parts[name].p90_seconds)
@@ -232,7 +238,7 @@ def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastStep
     # A database that was shut down has no log to replay, as copies have elsewhere.
     first[Part.RECOVERY] = _recovery(replace(inputs, redo_bytes=0.0))
     names = (_TRIGGER, *(part for part in parts_of(Method.RETURN) if part != Part.CATCH_UP))
-    parts = [_learned_return(first[name], history) for name in names]
+    parts = [_learned_return(first[name], history, inputs.members) for name in names]
     known = replace(inputs, apply_speed=measured_return_speed(history, inputs.apply_speed))
     whole = _catch_up(known, behind_seconds)
     parts.append(_draw(whole, replay_times(behind_seconds, history.return_speeds), "s for this backlog"))
@@ -360,57 +366,82 @@ def _learned_catch_up(
     known = replace(inputs, apply_speed=measured_apply_speed(past, inputs.apply_speed))
     part = _left_to_catch_up(known, behind, overlap, hydration)
     if not past.apply_speeds and not past.caught_up_waits:
-        return _learned(part, past)
+        return _learned(part, past, inputs.members)
     left = [overlap.left(one, hydration) for one in replay_times(behind, past.apply_speeds)]
     waits = [one for one in list(past.caught_up_waits)[-MOST_RUNS:] if math.isfinite(one)]
     return _draw(part, [*left, *waits], "s for this backlog")
 
 
-def _learned_return(part: Component, past: PastSteps) -> Component:
+def _learned_return(part: Component, past: PastSteps, members: int) -> Component:
     """The part as past returns have it; as builds have it where no return was measured.
 
     No build teaches the recovery: its copy replays a log, and a database that was shut down has none to replay.
     """
     if part.name == _TRIGGER:
         return part
-    returned = _seconds_by_run(states_of(Part(part.name), method=Method.RETURN), past.returned)
     if part.name in _SAME_WORK:
-        return _learned(part, past)
-    return _draw(part, returned, "s") if returned or part.name == Part.RECOVERY else _learned(part, past)
+        return _learned(part, past, members)
+    states = states_of(Part(part.name), method=Method.RETURN)
+    returned = for_batch(*_by_run(states, past.returned, past.returned_sizes), members)
+    return (
+        _draw(part, returned, "s") if returned or part.name == Part.RECOVERY else _learned(part, past, members)
+    )
 
 
-def _learned(part: Component, past: PastSteps) -> Component:
-    """The part drawn towards what its states took together in past runs."""
+def _learned(part: Component, past: PastSteps, members: int) -> Component:
+    """The part drawn towards what its states took together in past runs, among so many members."""
     if part.name in (_TRIGGER, Part.HYDRATION):
         return part
+    sizes = _part_sizes(Part(part.name), past)
     usual = past.first_looks if part.name == Part.BENCHMARK else ()
-    return _draw(part, part_seconds(Part(part.name), past), "s", usual)
+    took = for_batch(part_seconds(Part(part.name), past), sizes, members)
+    return _draw(part, took, "s", for_batch(usual, sizes, members))
 
 
 def part_seconds(part: Part, past: PastSteps) -> list[float]:
     """Seconds of a part per past build, the newest last; of returns too, where their work is the same."""
-    built = _seconds_by_run(states_of(part), past.seconds)
+    return _part_runs(part, past)[0]
+
+
+def _part_sizes(part: Part, past: PastSteps) -> list[int | None]:
+    """For each of them the members of its batch."""
+    return _part_runs(part, past)[1]
+
+
+def _part_runs(part: Part, past: PastSteps) -> tuple[list[float], list[int | None]]:
+    took, sizes = _by_run(states_of(part), past.seconds, past.sizes)
     if part not in _SAME_WORK:
-        return built
-    return [*built, *_seconds_by_run(states_of(part, method=Method.RETURN), past.returned)]
+        return took, sizes
+    back, back_sizes = _by_run(states_of(part, method=Method.RETURN), past.returned, past.returned_sizes)
+    return [*took, *back], [*sizes, *back_sizes]
 
 
-def _seconds_by_run(states: Sequence[str], seconds: Mapping[str, Sequence[float]]) -> list[float]:
-    """The sum over the states that were recorded, the newest run last."""
+def _by_run(
+    states: Sequence[str], seconds: Mapping[str, Sequence[float]], sizes: Mapping[str, Sequence[int]]
+) -> tuple[list[float], list[int | None]]:
+    """The sum over the states that were recorded and the members of the batch, the newest run last."""
     columns = [list(seconds.get(state, ()))[-MOST_RUNS:] for state in states]
     columns = [column for column in columns if column]
     runs = min((len(column) for column in columns), default=0)
-    return [sum(column[len(column) - runs + i] for column in columns) for i in range(runs)]
+    told = max((list(sizes.get(state, ())) for state in states), key=len, default=[])
+    last = told[max(0, len(told) - runs) :] if runs else []
+    known = [*[None] * (runs - len(last)), *last]
+    return [sum(column[len(column) - runs + i] for column in columns) for i in range(runs)], known
 
 
 def _learned_hydration(inputs: LeadTimeInputs, part: Component, past: PastSteps) -> Component:
     """Hydration is learned as a rate, because the bytes grow from run to run; without bytes, as a duration."""
     total = sum(volume.data_bytes for volume in inputs.volumes)
-    seconds, sizes = part_seconds(Part.HYDRATION, past), list(past.hydrated_bytes)
+    took, sizes = part_seconds(Part.HYDRATION, past), list(past.hydrated_bytes)
     if not sizes or total <= 0:
-        return _draw(part, seconds, "s")
-    readings = past_readings(sizes, seconds, past.hydrated_rates)
-    return _draw(part, scaled_readings(readings, total, inputs.paid_mib_per_s), "s for these bytes")
+        return _draw(part, took, "s")
+    readings = past_readings(sizes, took, past.hydrated_rates)
+    all_sizes = _part_sizes(Part.HYDRATION, past)
+    members = all_sizes[len(all_sizes) - len(readings) :]
+    counted = usable(readings, inputs.paid_mib_per_s)
+    of_counted = [size for one, size in zip(readings, members, strict=True) if one in counted]
+    scaled = scaled_readings(counted, total, inputs.paid_mib_per_s)
+    return _draw(part, for_batch(scaled, of_counted, inputs.members), "s for these bytes")
 
 
 def _learned_snapshot(inputs: LeadTimeInputs, past: PastSteps) -> Component:

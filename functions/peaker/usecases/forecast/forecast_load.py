@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
@@ -135,6 +135,14 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     prices = cluster_prices(ports.common, settings)
     policy = scaling_policy(settings, prices, fleet, capacity(settings, past, state))
     decision = decide(inputs, forecast, lead_time, policy, state)
+
+    def decide_at(lead: LeadTime) -> tuple[Forecast, LeadTime, ScalingDecision]:
+        ahead = forecast_ahead(series, leading, lead, settings)
+        return ahead, lead, decide(inputs, ahead, lead, policy, state)
+
+    batch = _batch_lead_time(decide_at, lead_time, policy, counts, lead_inputs, past)
+    if batch is not None:
+        forecast, lead_time, decision = batch
     back = return_lead_time(ports.common.environment, fleet, decision.shortage, lead_inputs, past, now)
     if back is not None and back.p90_seconds < lead_time.p90_seconds:
         nearer = forecast_ahead(series, leading, back, settings)
@@ -161,6 +169,31 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     if not figures.is_empty:
         ports.records.tell(cluster, figures)
     return report
+
+
+def _batch_lead_time(
+    decide_at: Callable[[LeadTime], tuple[Forecast, LeadTime, ScalingDecision]],
+    alone: LeadTime,
+    policy: ScalingPolicy,
+    counts: FleetCounts,
+    inputs: LeadTimeInputs,
+    past: PastSteps,
+) -> tuple[Forecast, LeadTime, ScalingDecision] | None:
+    """The decision at the lead time of the batch that it would start; None where one replica is enough, or where
+    several take no longer than one.
+
+    Looked for by the largest batch that there is room for, then by the one that is missing then.
+    """
+    room = policy.max_replicas - (counts.serving or 0) - counts.building
+    if counts.serving is None or room < 2:
+        return None
+    most = predict_lead_time(replace(inputs, members=room), past)
+    if most.p90_seconds <= alone.p90_seconds:
+        return None
+    found = decide_at(most)
+    if 1 < found[2].shortage < room:
+        found = decide_at(predict_lead_time(replace(inputs, members=found[2].shortage), past))
+    return found if found[2].shortage > 1 else None
 
 
 @dataclass(frozen=True)
@@ -218,7 +251,8 @@ def return_lead_time(
     ready = returnable(fleet, environment, now)
     if len(ready) < shortage:
         return None
-    return predict_return(inputs, parked_seconds(ready[shortage - 1], now), past)
+    behind = parked_seconds(ready[shortage - 1], now)
+    return predict_return(replace(inputs, members=shortage), behind, past)
 
 
 def _fleet(

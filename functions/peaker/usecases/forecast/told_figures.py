@@ -16,7 +16,7 @@ from peaker_contract.steps import Part
 
 _TOLD_PARTS = (Part.DONOR, Part.INSTANCE, Part.STORAGE, Part.RECOVERY, Part.REGISTRATION)
 # The rate of a copy that ended sooner is that of its overhead, which a copy has before its bytes.
-_LEAST_COPY_SECONDS, _COPY_OVERHEAD_SECONDS = 180.0, 60.0
+_LEAST_COPY_SECONDS, _COPY_OVERHEAD_SECONDS = 600.0, 60.0
 _DAY_SECONDS = 86_400.0
 
 
