@@ -16,6 +16,7 @@ from bench.outcomes.world import LawfulWorld
 
 # A replica serves for so many hours.
 _SERVES_HOURS = (1.0, 4.0)
+_WORLDS_APART = 1_000_003
 _LONGEST_RUN_SECONDS = 4 * 86_400.0
 
 
@@ -58,23 +59,28 @@ class Runs:
     told: ClusterFigures | None = None
 
 
-def account(kinds: Sequence[Kind], seed: int) -> list[Runs]:
-    """The runs of an account's clusters one cluster after the other, each told of those before it."""
+def account(kinds: Sequence[Kind], seed: int, world: int = 0) -> list[Runs]:
+    """The runs of an account's clusters one cluster after the other, each told of those before it.
+
+    In another `world` the same clusters are asked for the same; what a volume or a call takes is drawn anew.
+    """
     told: dict[str, ClusterFigures] = {}
     found = []
     for kind in kinds:
-        one = sequence(kind, seed, told)
+        one = sequence(kind, seed, told, world)
         found.append(one)
         if one.told is not None:
             told[kind.name] = one.told
     return found
 
 
-def sequence(kind: Kind, seed: int, told: Mapping[str, ClusterFigures] | None = None) -> Runs:
+def sequence(
+    kind: Kind, seed: int, told: Mapping[str, ClusterFigures] | None = None, other_world: int = 0
+) -> Runs:
     """One cluster's runs, from a cold start on; the same for the same seed. `told`: by the account's other clusters."""
     dice = random.Random(f"{kind.name} {seed}")
     found = Runs(drawn(kind, dice))
-    world = LawfulWorld(seed, found.truth)
+    world = LawfulWorld(seed + _WORLDS_APART * other_world, found.truth)
     world.knows(told or {})
     try:
         last = 3600.0

@@ -293,7 +293,7 @@ def returning_plan() -> ScaleOutPlan:
     return plan_scale_out(fleet, orders(), US_EAST_1, NOW, ways=[Way(method=method)])
 
 
-def test_the_set_of_a_batch_teaches_also_where_its_first_member_returned(
+def test_the_set_of_a_batch_teaches_once_also_where_its_first_member_returned(
     records: DynamoForecastRecords,
 ) -> None:
     ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
@@ -301,13 +301,20 @@ def test_the_set_of_a_batch_teaches_also_where_its_first_member_returned(
     holder = kept(ledger, 0, back, returning_plan())
     finish(ledger, holder, "PrepareDonor", 0, 1, {"buffer_pool_pages": 100})
     finish(ledger, holder, "CreateSnapshots", 1, 2)
-    finish(ledger, holder, "AwaitSnapshots", 2, 6, {"copied_bytes": 5e9, "since_seconds": 3600.0})
     finish(ledger, holder, "StartDatabase", 0, 1)
+    for number in (2, 3):
+        member, run_id = replace(holder, run_id=f"run-0-{number}", batch="run-0"), f"run-0-{number}"
+        part = Member(batch="run-0", number=number, method=Method.BUILD, state="in_service")
+        parts = {part.ledger_name: part.model_dump_json()}
+        row = RunRow(run_id, "orders", "scale_out", NOW, ExecutionInput(cluster="orders"), parts=parts)
+        ledger.open_run(member, row)
+        finish(ledger, member, "AwaitSnapshots", 2, 6, {"copied_bytes": 5e9, "since_seconds": 3600.0})
     past = records.past_steps("orders")
     assert list(past.copies) == [CopiedBytes(300.0, 5e9, 3600.0)]
     assert list(past.pool_bytes) == [100 * 16384]
     assert (past.seconds["PrepareDonor"], "StartDatabase" in past.seconds) == ([60.0], False)
-    assert past.returned == {"StartDatabase": [60.0]}
+    assert (past.returned["StartDatabase"], past.returned_sizes["StartDatabase"]) == ([60.0], [3])
+    assert past.sizes["AwaitSnapshots"] == [3, 3]
 
 
 def test_a_cluster_knows_what_the_others_told_and_not_what_it_told_itself(

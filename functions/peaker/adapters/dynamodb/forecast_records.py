@@ -49,7 +49,7 @@ _FIGURES_KEPT_FOR = timedelta(days=183)
 _CLUSTERS_READ = 200
 _PAST_RUNS = 20
 _HYDRATION = states_of(Part.HYDRATION)
-_OF_BATCH = states_of(Part.DONOR, Part.SNAPSHOT)
+_OF_BATCH = states_of(Part.DONOR)
 # InnoDB's default page, which the page lists are counted in.
 _PAGE_BYTES = 16384
 _STATE_NUMBERS = (
@@ -152,7 +152,7 @@ class DynamoForecastRecords:
         hydrated: list[float] = []
         rates: list[float | None] = []
         shares: list[float] = []
-        copies: list[CopiedBytes] = []
+        copies: dict[str, CopiedBytes] = {}
         pools: list[float] = []
         hot_shares: list[float] = []
         speeds: list[float] = []
@@ -173,8 +173,7 @@ class DynamoForecastRecords:
             steps = self._ledger.steps(run_id)
             by_name = {step.step: step for step in steps}
             if back:
-                # The set of a batch is in the rows of its first member, also where others are built from it.
-                copies += _copied(steps)
+                # What a batch asked its donor is in the rows of its first member, also where others are built.
                 _add_seconds(seconds, sizes, [one for one in steps if one.step in _OF_BATCH], size)
                 pools += _pools(steps)
                 own = [one for one in steps if one.step not in _OF_BATCH]
@@ -188,11 +187,13 @@ class DynamoForecastRecords:
             _add_seconds(seconds, sizes, steps, size)
             pools += _pools(steps)
             looks += _known(first_look_seconds(by_name.get("VerifyStorage")))
-            copies += _copied(steps)
+            taken = self._snapshots_of_batch(run)
+            for one in _copied([*taken.values(), *steps]):
+                copies.setdefault(_batch_of(run), one)
             hot_shares += _known(
                 hot_share(by_name["ReportPrewarm"].numbers) if "ReportPrewarm" in by_name else None
             )
-            speed = apply_speed({**self._snapshots_of_batch(run), **by_name})
+            speed = apply_speed({**taken, **by_name})
             speeds += _known(speed)
             caught_up += _known(_took(by_name.get("WaitForCatchUp")) if speed is None else None)
             for step in steps:
@@ -209,7 +210,7 @@ class DynamoForecastRecords:
             seconds,
             hydrated,
             shares,
-            copies,
+            list(copies.values()),
             pools,
             hot_shares,
             speeds,

@@ -37,8 +37,8 @@ def lead_time_inputs(
     snapshots: SnapshotHistory | None = None,
     promise: InstancePromise | Unknown | None = None,
 ) -> LeadTimeInputs:
-    """What the lead time depends on: the bytes of the last prewarm, else what the donor's snapshots hold, else
-    the sizes of a replica's volumes; and the pages of the last donor's buffer pool, else what `promise`, the instance
+    """What the lead time depends on: the bytes of the last prewarm, else what is hot with serve_when hot, else what the
+    donor's snapshots hold, else the sizes of a replica's volumes; and the pages of the last donor's buffer pool, else what `promise`, the instance
     type's, has room for.
 
     Without the snapshots of the donor's volumes all that is used is taken to be copied.
@@ -48,7 +48,7 @@ def lead_time_inputs(
     held = {} if snapshots is None else snapshots.held_bytes
     most = {one.name: min(sizes.get(one.name, 0.0), held.get(one.name, math.inf)) for one in settings.volumes}
     whole = sum(most.values())
-    newest = past.hydrated_bytes[-1] if past.hydrated_bytes else None
+    newest = past.hydrated_bytes[-1] if past.hydrated_bytes else _hot_bytes(settings, past, promise)
     share = min(1.0, newest / whole) if newest is not None and whole > 0 else 1.0
     volumes = tuple(
         VolumeToHydrate(
@@ -107,8 +107,21 @@ def _hot_share(settings: ClusterSettings, past: PastSteps, pool_bytes: float, re
         return median(past.hot_shares)
     if pool_bytes <= 0 or read_bytes <= 0:
         return 1.0
+    return min(1.0, _hot_over_pool(past) * pool_bytes / read_bytes)
+
+
+def _hot_over_pool(past: PastSteps) -> float:
     told = past.elsewhere.figure("hot_over_pool")
-    return min(1.0, (HOT_OVER_POOL if told is None else told.value) * pool_bytes / read_bytes)
+    return HOT_OVER_POOL if told is None else told.value
+
+
+def _hot_bytes(
+    settings: ClusterSettings, past: PastSteps, promise: InstancePromise | Unknown | None
+) -> float | None:
+    """Of all volumes, what a first run waits for with serve_when hot; None where all is waited for, or nobody knows."""
+    if settings.prewarm.serve_when != "hot":
+        return None
+    return _hot_over_pool(past) * _pool_bytes(past, promise) or None
 
 
 @dataclass(frozen=True)
