@@ -1,8 +1,8 @@
 """Whether a plan is right: `python -m bench.plan [--situations N] [--seed N] [--only PART ...]`.
 
 The articles' cases, the choice of a method against a search of everything, the month's report against its receipts,
-plans against what twenty runs took, and what these vary by themselves. Needs no AWS, no root and about ten minutes. Prints a table, writes
-build/bench/plan.json; figures of parts that were not measured stay there.
+plans against what twenty runs took, and what these vary by themselves. Needs no AWS, no root and about ten minutes.
+Prints a table, writes build/bench/plan.json; figures of parts that were not measured stay there.
 """
 
 from __future__ import annotations

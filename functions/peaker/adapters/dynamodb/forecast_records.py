@@ -165,7 +165,7 @@ class DynamoForecastRecords:
         runs = [self._ledger.run(run_id) for run_id in self._recent_runs(cluster)]
         members = Counter(_batch_of(run) for run in runs)
         for run in runs:
-            run_id, size = run.run_id, members[_batch_of(run)]
+            run_id, beside = run.run_id, members[_batch_of(run)]
             fills = _with_failed(fills, run)
             back = _returned(run)
             if run.operation != "scale_out" or not _served(run) or back is None:
@@ -174,17 +174,17 @@ class DynamoForecastRecords:
             by_name = {step.step: step for step in steps}
             if back:
                 # What a batch asked its donor is in the rows of its first member, also where others are built.
-                _add_seconds(seconds, sizes, [one for one in steps if one.step in _OF_BATCH], size)
+                _add_seconds(seconds, sizes, [one for one in steps if one.step in _OF_BATCH], beside)
                 pools += _pools(steps)
                 own = [one for one in steps if one.step not in _OF_BATCH]
-                _add_seconds(returned, returned_sizes, own, size)
+                _add_seconds(returned, returned_sizes, own, beside)
                 return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
                 continue
             if _fills_directly(run):
                 fills = _with_filled(fills, by_name)
                 steps = [one for one in steps if one.step not in _HYDRATION]
                 by_name = {step.step: step for step in steps}
-            _add_seconds(seconds, sizes, steps, size)
+            _add_seconds(seconds, sizes, steps, beside)
             pools += _pools(steps)
             looks += _known(first_look_seconds(by_name.get("VerifyStorage")))
             taken = self._snapshots_of_batch(run)

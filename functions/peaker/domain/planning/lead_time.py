@@ -194,7 +194,10 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     The spreads of the parts are taken as independent: p90 = sum of medians + root of the sum of squared spreads.
     """
     history = past or PastSteps()
-    parts = {part.name: _learned(part, history, inputs.members) for part in _first_principles(inputs, history.elsewhere)}
+    parts = {
+        part.name: _learned(part, history, inputs.members)
+        for part in _first_principles(inputs, history.elsewhere)
+    }
     parts[Part.HYDRATION] = _learned_hydration(inputs, parts[Part.HYDRATION], history)
     parts[Part.SNAPSHOT] = _learned_snapshot(inputs, history)
     slower = max(_SIDE_BY_SIDE, key=lambda name: parts[name].p90_seconds)
@@ -224,7 +227,9 @@ def measured_apply_speed(past: PastSteps, otherwise: float) -> float:
 
 def measured_return_speed(past: PastSteps, otherwise: float) -> float:
     """The same of returns: nothing is read beside their appliers. As builds show it where no return did."""
-    return measured_apply_speed(replace(past, apply_speeds=past.return_speeds or past.apply_speeds), otherwise)
+    return measured_apply_speed(
+        replace(past, apply_speeds=past.return_speeds or past.apply_speeds), otherwise
+    )
 
 
 def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastSteps | None = None) -> LeadTime:
@@ -234,7 +239,9 @@ def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastStep
     there are none. The catch-up is learned as a speed alone, because builds were behind by less.
     """
     history = past or PastSteps()
-    first = {part.name: part for part in _first_principles(replace(inputs, redo_bytes=0.0), history.elsewhere)}
+    first = {
+        part.name: part for part in _first_principles(replace(inputs, redo_bytes=0.0), history.elsewhere)
+    }
     # A database that was shut down has no log to replay, as copies have elsewhere.
     first[Part.RECOVERY] = _recovery(replace(inputs, redo_bytes=0.0))
     names = (_TRIGGER, *(part for part in parts_of(Method.RETURN) if part != Part.CATCH_UP))
@@ -384,7 +391,9 @@ def _learned_return(part: Component, past: PastSteps, members: int) -> Component
     states = states_of(Part(part.name), method=Method.RETURN)
     returned = for_batch(*_by_run(states, past.returned, past.returned_sizes), members)
     return (
-        _draw(part, returned, "s") if returned or part.name == Part.RECOVERY else _learned(part, past, members)
+        _draw(part, returned, "s")
+        if returned or part.name == Part.RECOVERY
+        else _learned(part, past, members)
     )
 
 

@@ -150,11 +150,11 @@ def expected_copy(
 ) -> ExpectedCopy:
     """What a set of these volumes (used bytes by volume id) would copy now.
 
-    Everything, unless each volume has a completed snapshot. Before an earlier set has measured what changes, it is the
-    share of a day that other clusters measured, else CHANGED_A_DAY, and at most all. The distinct blocks that change grow with time, but
-    ever slower, because blocks are changed again. So for another time than was measured they lie between the same bytes
-    and bytes in proportion to the time: their geometric middle is expected, the larger one is the most. The median over
-    the measurements counts, and never more than is used.
+    Everything, unless each volume has a completed snapshot. Before an earlier set has measured what changes, it is
+    the share of a day that other clusters measured, else CHANGED_A_DAY, and at most all. The distinct blocks that
+    change grow with time, but ever slower, because blocks are changed again. So for another time than was measured
+    they lie between the same bytes and bytes in proportion to the time: their geometric middle is expected, the
+    larger one is the most. The median over the measurements counts, and never more than is used.
     """
     whole = sum(used_bytes.values())
     newest = newest_completed(snapshots)

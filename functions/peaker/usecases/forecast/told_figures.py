@@ -63,9 +63,7 @@ def _copy_rates(past: PastSteps, widest: float) -> list[float]:
 
 def _default_rates(past: PastSteps, widest: float) -> list[float]:
     took = part_seconds(Part.HYDRATION, past)
-    read = zip(
-        reversed(past.hydrated_bytes), reversed(took), reversed(past.hydrated_rates), strict=False
-    )
+    read = zip(reversed(past.hydrated_bytes), reversed(took), reversed(past.hydrated_rates), strict=False)
     return [amount * widest / seconds / MIB for amount, seconds, rate in read if rate == 0 and seconds > 0]
 
 

@@ -37,9 +37,9 @@ def lead_time_inputs(
     snapshots: SnapshotHistory | None = None,
     promise: InstancePromise | Unknown | None = None,
 ) -> LeadTimeInputs:
-    """What the lead time depends on: the bytes of the last prewarm, else what is hot with serve_when hot, else what the
-    donor's snapshots hold, else the sizes of a replica's volumes; and the pages of the last donor's buffer pool, else what `promise`, the instance
-    type's, has room for.
+    """What the lead time depends on: the bytes of the last prewarm, else what is hot with serve_when hot, else what
+    the donor's snapshots hold, else the sizes of a replica's volumes; and the pages of the last donor's buffer
+    pool, else what `promise`, the instance type's, has room for.
 
     Without the snapshots of the donor's volumes all that is used is taken to be copied.
     """
@@ -75,7 +75,9 @@ def lead_time_inputs(
         snapshot_basis=copy.basis,
         hydration=Hydration.PROVISIONED_RATE if rate else Hydration.DEFAULT,
         paid_mib_per_s=float(rate or 0),
-        hot_share=_hot_share(settings, past, _pool_bytes(past, promise), sum(one.data_bytes for one in volumes)),
+        hot_share=_hot_share(
+            settings, past, _pool_bytes(past, promise), sum(one.data_bytes for one in volumes)
+        ),
         trigger_seconds=60.0 * (settings.forecast.schedule_minutes + 1),
         register_seconds=NLB_TARGET_SECONDS
         if settings.read_endpoint.kind == "nlb"

@@ -94,9 +94,7 @@ def test_durations_of_before_sizes_were_known_count_as_they_were() -> None:
 
 
 def test_the_lead_time_of_a_batch_is_longer_where_hosts_share_what_they_run_on() -> None:
-    past = PastSteps(
-        {"VerifyStorage": [60.0, 60.0, 120.0, 120.0]}, sizes={"VerifyStorage": [1, 1, 2, 2]}
-    )
+    past = PastSteps({"VerifyStorage": [60.0, 60.0, 120.0, 120.0]}, sizes={"VerifyStorage": [1, 1, 2, 2]})
     one, two = (predict_lead_time(replace(INPUTS, members=members), past) for members in (1, 2))
     assert two.component("benchmark").p50_seconds > 1.3 * one.component("benchmark").p50_seconds
     assert two.p50_seconds > one.p50_seconds
