@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from peaker.domain.report.plan_outcome import PartOutcome, PlanOutcome
 
+from bench.outcomes import oracle
 from bench.outcomes.engine import Cold, read
 from bench.outcomes.errors import Pair, compared, counts, of_parts, small
 from bench.outcomes.figures import of_runs
@@ -91,3 +92,10 @@ def test_a_cluster_serves_in_each_of_its_runs_and_its_plans_have_a_figure_for_ea
     )
     errors = [abs(one.planned_seconds / one.took_seconds - 1) for one in later]
     assert max(errors) < abs(first.planned_seconds / first.took_seconds - 1)
+
+
+def test_who_knows_the_laws_is_off_by_what_other_worlds_took() -> None:
+    here, *others = (outcome(2000.0, ("ramp", 900.0, 950.0, took)) for took in (1000.0, 700.0, 900.0, 950.0))
+    found = oracle.of_parts([here], others)
+    assert (found.count, found.median) == (1, pytest.approx(0.1))
+    assert oracle.of_wholes([here], others).median == 0.0
