@@ -45,8 +45,8 @@ from peaker_contract.metrics import Metric
 
 if TYPE_CHECKING:  # these import numpy, which only the forecast needs
     from peaker.domain.issued import CheckState, IssuedForecast, LoadPoints
-    from peaker.domain.planning.lead_time import PastSteps
     from peaker.domain.planning.learning.elsewhere import ClusterFigures
+    from peaker.domain.planning.learning.past_steps import PastSteps
     from peaker.domain.replay.kept_proposal import KeptProposal
 
 

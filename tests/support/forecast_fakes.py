@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from peaker.domain.issued import CheckState, IssuedForecast
-from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.planning.learning.elsewhere import ClusterFigures
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.replay.kept_proposal import KeptProposal
 
 

@@ -19,13 +19,13 @@ from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.limits.admission import VolumeRates
-from peaker.domain.planning.lead_time import PastSteps
 from peaker.domain.planning.learning.elsewhere import ClusterFigures, Elsewhere
 from peaker.domain.planning.learning.fills import FillFailed, PastFills
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.learning.reading import PastReading, rate_of_all
 from peaker.domain.planning.methods.rate_reservation import rates_of
 from peaker.domain.planning.plan import ScaleOutPlan
-from peaker.domain.runs.batch import Member, fill_failure
+from peaker.domain.runs.batch import Member, batch_of, fill_failure
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
 from peaker.domain.storage.snapshot_sets import CopiedBytes
@@ -163,9 +163,9 @@ class DynamoForecastRecords:
         sizes: dict[str, list[int]] = {}
         returned_sizes: dict[str, list[int]] = {}
         runs = [self._ledger.run(run_id) for run_id in self._recent_runs(cluster)]
-        members = Counter(_batch_of(run) for run in runs)
+        members = Counter(batch_of(run) for run in runs)
         for run in runs:
-            run_id, beside = run.run_id, members[_batch_of(run)]
+            run_id, beside = run.run_id, members[batch_of(run)]
             fills = _with_failed(fills, run)
             back = _returned(run)
             if run.operation != "scale_out" or not _served(run) or back is None:
@@ -189,7 +189,7 @@ class DynamoForecastRecords:
             looks += _known(first_look_seconds(by_name.get("VerifyStorage")))
             taken = self._snapshots_of_batch(run)
             for one in _copied([*taken.values(), *steps]):
-                copies.setdefault(_batch_of(run), one)
+                copies.setdefault(batch_of(run), one)
             hot_shares += _known(
                 hot_share(by_name["ReportPrewarm"].numbers) if "ReportPrewarm" in by_name else None
             )
@@ -376,15 +376,6 @@ def _paid_rate(run: RunRow) -> float | None:
     if made is not None:
         return rate_of_all(list(made.rates.values()))
     return None if plan is None else rate_of_all(list(rates_of(plan.volumes).values()))
-
-
-def _batch_of(run: RunRow) -> str:
-    """The run whose members were at work side by side; a run without members is its own."""
-    try:
-        member = run.part(Member)
-    except LedgerInconsistent:
-        return run.run_id
-    return run.run_id if member is None else member.batch
 
 
 def _add_seconds(

@@ -10,18 +10,25 @@ within 10 % of the provisioned one 99 % of the time; the prewarm article: 200 GB
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import median
 
 from peaker.domain.planning.learning.batch_size import for_batch
-from peaker.domain.planning.learning.catching_up import catch_up_seconds, replay_times, usable_speeds
+from peaker.domain.planning.learning.catching_up import catch_up_seconds, replay_times
 from peaker.domain.planning.learning.drawing import MOST_RUNS, Times, draw_usual
 from peaker.domain.planning.learning.elsewhere import Elsewhere, Usual
-from peaker.domain.planning.learning.fills import PastFills
+from peaker.domain.planning.learning.overlap import Overlap
+from peaker.domain.planning.learning.past_steps import (
+    SAME_WORK,
+    PastSteps,
+    by_run,
+    measured_apply_speed,
+    measured_return_speed,
+    part_seconds,
+    part_sizes,
+)
 from peaker.domain.planning.learning.reading import past_readings, scaled_readings, usable
-from peaker.domain.storage.snapshot_sets import CopiedBytes
 from peaker_contract.steps import Method, Part
 from peaker_contract.way_into_service import parts_of, states_of
 
@@ -50,28 +57,6 @@ def hydration_seconds(data_bytes: float, rate_bytes_per_s: float, stripes: int =
             f"bytes {data_bytes} must be >= 0, rate {rate_bytes_per_s} > 0, stripes {stripes} >= 1"
         )
     return data_bytes / stripes / rate_bytes_per_s
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """What passes beside what, in a build. Seconds.
-
-    A database starts after `hot_share` of the hydration; its start passes beside the rest of it, and the replica
-    catches up beside what is then left and beside the benchmark.
-    """
-
-    hot_share: float = 1.0
-    recovery_seconds: float = 0.0
-    benchmark_seconds: float = 0.0
-
-    def beside(self, hydration_seconds: float) -> float:
-        """Of the database's start, what passes while the volumes are read."""
-        return min(self.recovery_seconds, hydration_seconds * (1 - self.hot_share))
-
-    def left(self, catch_up_seconds: float, hydration_seconds: float) -> float:
-        """Of the catch-up, what is still to be waited for when the volumes are proven warm."""
-        rest = hydration_seconds * (1 - self.hot_share) - self.beside(hydration_seconds)
-        return max(0.0, catch_up_seconds - rest - self.benchmark_seconds)
 
 
 @dataclass(frozen=True)
@@ -151,40 +136,7 @@ class LeadTime:
         return {component.name: component for component in self.components}[name]
 
 
-@dataclass(frozen=True)
-class PastSteps:
-    """Durations of past runs in seconds per state name, newest last; the bytes that each prewarm brought in; of every
-    storage proof that reached a volume's knee, the IOPS delivered there over those promised; what each snapshot set
-    copied, as far as it was measured; the bytes in each donor's buffer pool; the share of each prewarm after which a
-    database could start; how many seconds of log a replica replayed per second, where that was seen; and the waits of
-    those that had caught up before anybody looked. `returned` and `return_speeds` are of returns, all else of builds.
-    `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of none, None where they differ. `first_looks`: seconds
-    until the first look of each storage proof had ended. `fills`: direct fills, which teach nothing of a prewarm.
-    `elsewhere`: what other clusters' runs took. `sizes` and `returned_sizes`: for each duration of `seconds` and
-    `returned`, how many members its batch had.
-    """
-
-    seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    hydrated_bytes: Sequence[float] = ()
-    knee_shares: Sequence[float] = ()
-    copies: Sequence[CopiedBytes] = ()
-    pool_bytes: Sequence[float] = ()
-    hot_shares: Sequence[float] = ()
-    apply_speeds: Sequence[float] = ()
-    caught_up_waits: Sequence[float] = ()
-    returned: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    return_speeds: Sequence[float] = ()
-    hydrated_rates: Sequence[float | None] = ()
-    first_looks: Sequence[float] = ()
-    fills: PastFills = field(default_factory=PastFills)
-    elsewhere: Elsewhere = field(default_factory=Elsewhere)
-    sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    returned_sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
-
-
 _SIDE_BY_SIDE = (Part.SNAPSHOT, Part.INSTANCE)
-# What a build and a return do alike: one teaches the other.
-_SAME_WORK = (Part.BUFFER_POOL, Part.REGISTRATION, Part.RAMP)
 
 
 def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> LeadTime:
@@ -216,20 +168,6 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
         f"{largest.name} with {largest.p50_seconds / 60:.1f} min ({largest.basis})"
     )
     return LeadTime(p50, p50 + spread, (*parts.values(), catch_up), reason, overlap, behind)
-
-
-def measured_apply_speed(past: PastSteps, otherwise: float) -> float:
-    """Seconds of binary log that a replica replays per second, as past builds show; 1.1 to 100."""
-    speeds = usable_speeds(past.apply_speeds)
-    told = past.elsewhere.figure("apply_speed")
-    return median(speeds) if speeds else otherwise if told is None else max(1.1, told.value)
-
-
-def measured_return_speed(past: PastSteps, otherwise: float) -> float:
-    """The same of returns: nothing is read beside their appliers. As builds show it where no return did."""
-    return measured_apply_speed(
-        replace(past, apply_speeds=past.return_speeds or past.apply_speeds), otherwise
-    )
 
 
 def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastSteps | None = None) -> LeadTime:
@@ -386,10 +324,10 @@ def _learned_return(part: Component, past: PastSteps, members: int) -> Component
     """
     if part.name == _TRIGGER:
         return part
-    if part.name in _SAME_WORK:
+    if part.name in SAME_WORK:
         return _learned(part, past, members)
     states = states_of(Part(part.name), method=Method.RETURN)
-    returned = for_batch(*_by_run(states, past.returned, past.returned_sizes), members)
+    returned = for_batch(*by_run(states, past.returned, past.returned_sizes), members)
     return (
         _draw(part, returned, "s")
         if returned or part.name == Part.RECOVERY
@@ -401,41 +339,10 @@ def _learned(part: Component, past: PastSteps, members: int) -> Component:
     """The part drawn towards what its states took together in past runs, among so many members."""
     if part.name in (_TRIGGER, Part.HYDRATION):
         return part
-    sizes = _part_sizes(Part(part.name), past)
+    sizes = part_sizes(Part(part.name), past)
     usual = past.first_looks if part.name == Part.BENCHMARK else ()
     took = for_batch(part_seconds(Part(part.name), past), sizes, members)
     return _draw(part, took, "s", for_batch(usual, sizes, members))
-
-
-def part_seconds(part: Part, past: PastSteps) -> list[float]:
-    """Seconds of a part per past build, the newest last; of returns too, where their work is the same."""
-    return _part_runs(part, past)[0]
-
-
-def _part_sizes(part: Part, past: PastSteps) -> list[int | None]:
-    """For each of them the members of its batch."""
-    return _part_runs(part, past)[1]
-
-
-def _part_runs(part: Part, past: PastSteps) -> tuple[list[float], list[int | None]]:
-    took, sizes = _by_run(states_of(part), past.seconds, past.sizes)
-    if part not in _SAME_WORK:
-        return took, sizes
-    back, back_sizes = _by_run(states_of(part, method=Method.RETURN), past.returned, past.returned_sizes)
-    return [*took, *back], [*sizes, *back_sizes]
-
-
-def _by_run(
-    states: Sequence[str], seconds: Mapping[str, Sequence[float]], sizes: Mapping[str, Sequence[int]]
-) -> tuple[list[float], list[int | None]]:
-    """The sum over the states that were recorded and the members of the batch, the newest run last."""
-    columns = [list(seconds.get(state, ()))[-MOST_RUNS:] for state in states]
-    columns = [column for column in columns if column]
-    runs = min((len(column) for column in columns), default=0)
-    told = max((list(sizes.get(state, ())) for state in states), key=len, default=[])
-    last = told[max(0, len(told) - runs) :] if runs else []
-    known = [*[None] * (runs - len(last)), *last]
-    return [sum(column[len(column) - runs + i] for column in columns) for i in range(runs)], known
 
 
 def _learned_hydration(inputs: LeadTimeInputs, part: Component, past: PastSteps) -> Component:
@@ -445,7 +352,7 @@ def _learned_hydration(inputs: LeadTimeInputs, part: Component, past: PastSteps)
     if not sizes or total <= 0:
         return _draw(part, took, "s")
     readings = past_readings(sizes, took, past.hydrated_rates)
-    all_sizes = _part_sizes(Part.HYDRATION, past)
+    all_sizes = part_sizes(Part.HYDRATION, past)
     members = all_sizes[len(all_sizes) - len(readings) :]
     counted = usable(readings, inputs.paid_mib_per_s)
     of_counted = [size for one, size in zip(readings, members, strict=True) if one in counted]

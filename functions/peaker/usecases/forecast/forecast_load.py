@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -15,13 +15,8 @@ from peaker.domain.forecasting import (
 from peaker.domain.forecasting.scoring import LEAST_SCORED, Score, score_issued
 from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
-from peaker.domain.planning.lead_time import (
-    LeadTime,
-    LeadTimeInputs,
-    PastSteps,
-    predict_lead_time,
-    predict_return,
-)
+from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts
 from peaker.domain.planning.parking import parked_seconds, returnable
 from peaker.domain.planning.plan import ScaleOutPlan
@@ -38,6 +33,7 @@ from peaker.domain.replicas.fleet import FleetState, ReplicaState
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.ports import ForecastPorts
+from peaker.usecases.forecast.batch_ahead import batch_lead_time
 from peaker.usecases.forecast.decision_inputs import (
     Observation,
     capacity,
@@ -140,7 +136,7 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
         ahead = forecast_ahead(series, leading, lead, settings)
         return ahead, lead, decide(inputs, ahead, lead, policy, state)
 
-    batch = _batch_lead_time(decide_at, lead_time, policy, counts, lead_inputs, past)
+    batch = batch_lead_time(decide_at, lead_time, policy, counts, lead_inputs, past)
     if batch is not None:
         forecast, lead_time, decision = batch
     back = return_lead_time(ports.common.environment, fleet, decision.shortage, lead_inputs, past, now)
@@ -169,31 +165,6 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     if not figures.is_empty:
         ports.records.tell(cluster, figures)
     return report
-
-
-def _batch_lead_time(
-    decide_at: Callable[[LeadTime], tuple[Forecast, LeadTime, ScalingDecision]],
-    alone: LeadTime,
-    policy: ScalingPolicy,
-    counts: FleetCounts,
-    inputs: LeadTimeInputs,
-    past: PastSteps,
-) -> tuple[Forecast, LeadTime, ScalingDecision] | None:
-    """The decision at the lead time of the batch that it would start; None where one replica is enough, or where
-    several take no longer than one.
-
-    Looked for by the largest batch that there is room for, then by the one that is missing then.
-    """
-    room = policy.max_replicas - (counts.serving or 0) - counts.building
-    if counts.serving is None or room < 2:
-        return None
-    most = predict_lead_time(replace(inputs, members=room), past)
-    if most.p90_seconds <= alone.p90_seconds:
-        return None
-    found = decide_at(most)
-    if 1 < found[2].shortage < room:
-        found = decide_at(predict_lead_time(replace(inputs, members=found[2].shortage), past))
-    return found if found[2].shortage > 1 else None
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from datetime import date
 from statistics import median
 
-from peaker.domain.planning.lead_time import MIB, PastSteps, part_seconds
+from peaker.domain.planning.lead_time import MIB
 from peaker.domain.planning.learning.elsewhere import ClusterFigures
+from peaker.domain.planning.learning.past_steps import PastSteps, part_seconds
 from peaker.domain.replicas.fleet import FleetState
 from peaker.usecases.plan.lead_time_inputs import SnapshotHistory, volume_bytes
 from peaker_contract.cluster import ClusterSettings

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
-from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, PastSteps, VolumeToHydrate
+from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, VolumeToHydrate
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.donor import choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState

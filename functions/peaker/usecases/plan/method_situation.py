@@ -8,15 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from peaker.domain.limits.account_limits import MOST_RATE, Limit
-from peaker.domain.planning.lead_time import (
-    MIB,
-    Hydration,
-    LeadTimeInputs,
-    PastSteps,
-    measured_apply_speed,
-    predict_lead_time,
-    predict_return,
-)
+from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, predict_lead_time, predict_return
+from peaker.domain.planning.learning.past_steps import PastSteps, measured_apply_speed
 from peaker.domain.planning.methods.situation import (
     DataVolume,
     ExpiredReplica,

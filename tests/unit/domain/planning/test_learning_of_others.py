@@ -8,13 +8,13 @@ from datetime import date
 import pytest
 from peaker.domain.planning.lead_time import (
     LeadTimeInputs,
-    PastSteps,
     VolumeToHydrate,
     predict_lead_time,
     predict_return,
 )
 from peaker.domain.planning.learning.batch_size import for_batch
 from peaker.domain.planning.learning.elsewhere import ClusterFigures, Elsewhere, usual
+from peaker.domain.planning.learning.past_steps import PastSteps
 
 MIB, GIB = 1024.0**2, 1024.0**3
 INPUTS = LeadTimeInputs((VolumeToHydrate("data", 100 * GIB, 500 * MIB),), endpoint="nlb")

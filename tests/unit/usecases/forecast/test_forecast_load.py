@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from peaker.domain.issued import LoadPoints
-from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.prices import US_EAST_1
 from peaker.domain.planning.scaling_policy import Capacity
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState

@@ -8,7 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from peaker.domain.planning.lead_time import PastSteps, predict_lead_time
+from peaker.domain.planning.lead_time import predict_lead_time
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import ResourceKind, ResourceState, of_kind
 from peaker.domain.runs.run import FailedStep, PlanStep, RecordStep, StepInput
