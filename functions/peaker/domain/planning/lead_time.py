@@ -129,7 +129,7 @@ class LeadTime:
     p90_seconds: float
     components: tuple[Component, ...]
     reason: str
-    overlap: Overlap = Overlap()
+    overlap: Overlap = field(default_factory=Overlap)
     behind_seconds: float = 0.0
 
     def component(self, name: str) -> Component:
