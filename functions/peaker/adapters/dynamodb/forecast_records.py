@@ -251,7 +251,7 @@ class DynamoForecastRecords:
         for item in answer["Items"]:
             try:
                 found[item["sk"]["S"]] = ClusterFigures.model_validate_json(item["document"]["S"])
-            except (KeyError, ValidationError):
+            except (KeyError, TypeError, ValidationError):
                 continue
         return found
 
