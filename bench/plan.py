@@ -1,8 +1,8 @@
 """Whether a plan is right: `python -m bench.plan [--situations N] [--seed N] [--only PART ...]`.
 
 The articles' cases, the choice of a method against a search of everything, the month's report against its receipts,
-and plans against what twenty runs took. Needs no AWS, no root and about six minutes. Prints a table, writes
-build/bench/plan.json; figures of parts that were not measured stay there.
+plans against what twenty runs took, and what these vary by themselves. Needs no AWS, no root and about ten minutes.
+Prints a table, writes build/bench/plan.json; figures of parts that were not measured stay there.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from peaker.domain.storage.io_findings import InstancePromise
 from rich.console import Console
 from rich.table import Table
 
-from bench.outcomes.figures import of_runs
-from bench.outcomes.runs import sequence
+from bench.outcomes.figures import of_oracle, of_runs
+from bench.outcomes.runs import account
 from bench.outcomes.truth import KINDS
 from bench.plan_month import compared_month
 from bench.plan_search import compared
@@ -33,6 +33,7 @@ RESULT = ROOT / "build" / "bench" / "plan.json"
 SITUATIONS, SEED = 10_000, 20261123
 _AT_ONCE = 100
 _PROCESSES = 2
+_OTHER_WORLDS = 4
 _MONTHS = 100
 # A gigabit a second, in MiB/s.
 _GIGABIT = 1e9 / 8 / 1024**2
@@ -96,11 +97,18 @@ def month(_: argparse.Namespace) -> Figures:
 
 def runs(given: argparse.Namespace) -> Figures:
     """What plans said of runs against what these took, on a simulated cloud in virtual time."""
-    with get_context("spawn").Pool(_PROCESSES) as pool:
-        found = pool.starmap(sequence, [(kind, given.seed) for kind in KINDS], chunksize=1)
+    found = account(KINDS, given.seed)
     for line in (line for one in found for line in one.failed):
         print(f"failed: {line}", file=sys.stderr)
     return of_runs(found)
+
+
+def oracle(given: argparse.Namespace) -> Figures:
+    """What the same runs took in other worlds: how much of the error is nobody's to avoid."""
+    with get_context("spawn").Pool(_PROCESSES) as pool:
+        jobs = [(KINDS, given.seed, world) for world in range(1 + _OTHER_WORLDS)]
+        found, *others = pool.starmap(account, jobs, chunksize=1)
+    return of_oracle(found, [one for other in others for one in other])
 
 
 PARTS: Mapping[str, Callable[[argparse.Namespace], Figures]] = {
@@ -108,6 +116,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Figures]] = {
     "chooser": chooser,
     "month": month,
     "runs": runs,
+    "oracle": oracle,
 }
 
 

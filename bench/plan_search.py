@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
-from peaker.domain.planning.lead_time import Overlap
+from peaker.domain.planning.learning.overlap import Overlap
 from peaker.domain.planning.methods.choice import MethodChoice, choose
 from peaker.domain.planning.methods.rates import MARGIN
 from peaker.domain.planning.methods.situation import (

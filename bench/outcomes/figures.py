@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bench.outcomes import oracle
 from bench.outcomes.errors import Compared, of_parts, of_wholes, small, unplanned
 from bench.outcomes.runs import Outcome, Runs
 
@@ -34,6 +35,18 @@ def of_runs(found: Sequence[Runs]) -> dict[str, dict[str, object]]:
         "steps without a prediction": {"value": missing, "must": "0", "holds": missing == 0},
         "runs that failed": {"value": failed, "must": "0", "holds": failed == 0},
     }
+    return told
+
+
+def of_oracle(found: Sequence[Runs], elsewhere: Sequence[Runs]) -> dict[str, dict[str, object]]:
+    """What a planner that knows the laws would miss by in these runs; `elsewhere` are the same runs in other worlds."""
+    every = [outcome for one in found for outcome in one.outcomes]
+    others = [outcome for one in elsewhere for outcome in one.outcomes]
+    told: dict[str, dict[str, object]] = {}
+    steps, wholes = oracle.of_parts(every, others), oracle.of_wholes(every, others)
+    for what, one in (("per step", steps), ("whole lead time", wholes)):
+        told[f"who knows the laws, {what} ({one.count}): median error"] = _told(f"{one.median:.1%}")
+        told[f"who knows the laws, {what} ({one.count}): p90 of the error"] = _told(f"{one.p90:.1%}")
     return told
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from peaker.domain.planning.learning.elsewhere import ClusterFigures
 from peaker.domain.report.plan_outcome import PlanOutcome
 
 from bench.outcomes.truth import Kind, Truth, drawn
@@ -15,6 +16,7 @@ from bench.outcomes.world import LawfulWorld
 
 # A replica serves for so many hours.
 _SERVES_HOURS = (1.0, 4.0)
+_WORLDS_APART = 1_000_003
 _LONGEST_RUN_SECONDS = 4 * 86_400.0
 
 
@@ -54,13 +56,32 @@ class Runs:
     outcomes: list[Outcome] = field(default_factory=list)
     runs: int = 0
     failed: list[str] = field(default_factory=list)
+    told: ClusterFigures | None = None
 
 
-def sequence(kind: Kind, seed: int) -> Runs:
-    """One cluster's runs, from a cold start on; the same for the same seed."""
+def account(kinds: Sequence[Kind], seed: int, world: int = 0) -> list[Runs]:
+    """The runs of an account's clusters one cluster after the other, each told of those before it.
+
+    In another `world` the same clusters are asked for the same; what a volume or a call takes is drawn anew.
+    """
+    told: dict[str, ClusterFigures] = {}
+    found = []
+    for kind in kinds:
+        one = sequence(kind, seed, told, world)
+        found.append(one)
+        if one.told is not None:
+            told[kind.name] = one.told
+    return found
+
+
+def sequence(
+    kind: Kind, seed: int, told: Mapping[str, ClusterFigures] | None = None, other_world: int = 0
+) -> Runs:
+    """One cluster's runs, from a cold start on; the same for the same seed. `told`: by the account's other clusters."""
     dice = random.Random(f"{kind.name} {seed}")
     found = Runs(drawn(kind, dice))
-    world = LawfulWorld(seed, found.truth)
+    world = LawfulWorld(seed + _WORLDS_APART * other_world, found.truth)
+    world.knows(told or {})
     try:
         last = 3600.0
         if kind.backed_up_hours is not None:
@@ -71,6 +92,7 @@ def sequence(kind: Kind, seed: int) -> Runs:
             last = _run(world, kind.name, turn, asked, found, last)
             world.run_for(3600 * dice.uniform(*_SERVES_HOURS))
             _all_go(world, kind.name, asked.count)
+        found.told = world.told()
     finally:
         world.close()
     return found

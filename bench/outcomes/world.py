@@ -7,7 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
+from peaker.domain.planning.learning.elsewhere import ClusterFigures
 from peaker.ports import Ports
+from peaker.usecases.forecast.told_figures import told_figures
+from peaker.usecases.plan.gather_fleet import gather_fleet
+from peaker.usecases.plan.lead_time_inputs import snapshot_history
 
 from bench.faults.workflows.functions import Interference, Invocation
 from bench.faults.world.account import Record, attachment_at
@@ -57,6 +61,20 @@ class LawfulWorld(World):
             if name in self.truth.size_gib:
                 volume["size"] = self.truth.size_gib[name]
 
+    def knows(self, told: Mapping[str, ClusterFigures]) -> None:
+        """What scheduled checks of the account's other clusters have told."""
+        rows = self.account.table.setdefault("figures", {})
+        for name, one in told.items():
+            rows[name] = {"pk": "figures", "sk": name, "document": {"S": one.model_dump_json()}}
+
+    def told(self) -> ClusterFigures:
+        """What this cluster's next scheduled check tells."""
+        settings = self.truth.settings
+        fleet = gather_fleet(self.ports, settings, with_volumes=True)
+        history = snapshot_history(self.ports, settings, fleet)
+        past = self.ports.past_runs.past_steps(settings.name)
+        return told_figures(settings, fleet, history, past, self.time.now().date())
+
     def was_backed_up(self) -> None:
         """Somebody snapshots the data volumes of the base replica; long before the run that follows."""
         now, names = self.time.seconds, self.truth.used
@@ -79,7 +97,7 @@ class LawfulWorld(World):
 
 
 class _IndexOfRuns:
-    """DynamoDB's Query as the memory of past runs asks it: the newest rows of a cluster's index."""
+    """DynamoDB as the memory of past runs asks it: the newest rows of a cluster's index, and what clusters told."""
 
     def __init__(self, table: MemoryTable) -> None:
         self._table = table
@@ -88,5 +106,7 @@ class _IndexOfRuns:
         self, *, ExpressionAttributeValues: Mapping[str, Mapping[str, str]], Limit: int, **_: Any
     ) -> dict[str, Any]:
         given = {name: one["S"] for name, one in ExpressionAttributeValues.items()}
-        found = self._table.query(given[":pk"], given[":run"])
+        found = self._table.query(given[":pk"], given.get(":run", ""))
+        if ":run" not in given:
+            return {"Items": [{"sk": {"S": one["sk"]}, "document": one["document"]} for one in found]}
         return {"Items": [{"sk": {"S": one["sk"]}} for one in reversed(found[-Limit:])]}

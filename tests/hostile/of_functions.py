@@ -469,7 +469,7 @@ def _ledger() -> Iterator[EntryPoint]:
         {"document": '{"at": "x"}'},
     )
     yield of(
-        "past steps", lambda wire: records(wire).past_steps("orders"), (f"{room}.past_steps",),
+        "past steps", lambda wire: records(wire).past_steps("orders"), (f"{room}.past_steps", f"{room}._figures"),
         {
             **run, **step, "sk": f"run#{at}#{RUN_ID}", "outcome": "succeeded", "step": "VerifyStorage",
             "numbers": json.dumps({"limits": [{"verdict": "iops_limited", "iops_promised": 3000, "iops_delivered": 2000}]}),
@@ -477,6 +477,7 @@ def _ledger() -> Iterator[EntryPoint]:
         {
             **run, **step, "sk": f"run#{at}#{RUN_ID}", "outcome": "succeeded", "step": "CreateSnapshots",
             "numbers": json.dumps({"copied_bytes": 5, "since_seconds": 3}),
+            "document": json.dumps({"as_of": "2026-11-21", "endpoint": "nlb", "seconds": {"donor": 5}, "apply_speed": 3}),
         },
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from peaker.domain.limits.account_limits import Quota
 from peaker.domain.limits.reservations import Reservations
 from peaker.domain.limits.start_slots import StartSlots
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
-from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.prices import EbsPrices
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.fleet import ReplicaRow, ReplicaState

@@ -9,7 +9,7 @@ from typing import Any
 
 from peaker.domain.limits.account_limits import Quota
 from peaker.domain.planning.fetched_prices import FetchedPrices, Quote
-from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.prices import EbsPrices
 from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.runs.execution_input import unknown_cluster

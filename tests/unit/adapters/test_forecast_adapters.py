@@ -19,6 +19,7 @@ from peaker.adapters.dynamodb.forecast_records import DynamoForecastRecords
 from peaker.adapters.dynamodb.items import LedgerTable
 from peaker.adapters.dynamodb.lease import DynamoDbLease
 from peaker.adapters.dynamodb.ledger import DynamoDbLedger
+from peaker.domain.planning.learning.elsewhere import ClusterFigures
 from peaker.domain.planning.learning.fills import PastFills
 from peaker.domain.planning.learning.reading import PastReading
 from peaker.domain.planning.methods.choice import MethodChoice
@@ -31,6 +32,7 @@ from peaker.domain.runs.batch import Member
 from peaker.domain.runs.execution_input import ExecutionInput
 from peaker.domain.runs.failure import Failure
 from peaker.domain.runs.ledger import Holder, RunPart, RunRow
+from peaker.domain.storage.snapshot_sets import CopiedBytes
 
 from peaker_contract.load_settings import LoadMetricSettings
 from peaker_contract.metrics import Metric
@@ -289,3 +291,43 @@ def returning_plan() -> ScaleOutPlan:
         action="return", reason="", build_seconds=1.0, build_usd=None, replica="i-00000000000000e01"
     )
     return plan_scale_out(fleet, orders(), US_EAST_1, NOW, ways=[Way(method=method)])
+
+
+def test_the_set_of_a_batch_teaches_once_also_where_its_first_member_returned(
+    records: DynamoForecastRecords,
+) -> None:
+    ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
+    back = Member(batch="run-0", number=1, method=Method.RETURN, state="in_service")
+    holder = kept(ledger, 0, back, returning_plan())
+    finish(ledger, holder, "PrepareDonor", 0, 1, {"buffer_pool_pages": 100})
+    finish(ledger, holder, "CreateSnapshots", 1, 2)
+    finish(ledger, holder, "StartDatabase", 0, 1)
+    for number in (2, 3):
+        member, run_id = replace(holder, run_id=f"run-0-{number}", batch="run-0"), f"run-0-{number}"
+        part = Member(batch="run-0", number=number, method=Method.BUILD, state="in_service")
+        parts = {part.ledger_name: part.model_dump_json()}
+        row = RunRow(run_id, "orders", "scale_out", NOW, ExecutionInput(cluster="orders"), parts=parts)
+        ledger.open_run(member, row)
+        finish(ledger, member, "AwaitSnapshots", 2, 6, {"copied_bytes": 5e9, "since_seconds": 3600.0})
+    past = records.past_steps("orders")
+    assert list(past.copies) == [CopiedBytes(300.0, 5e9, 3600.0)]
+    assert list(past.pool_bytes) == [100 * 16384]
+    assert (past.seconds["PrepareDonor"], "StartDatabase" in past.seconds) == ([60.0], False)
+    assert (past.returned["StartDatabase"], past.returned_sizes["StartDatabase"]) == ([60.0], [3])
+    assert past.sizes["AwaitSnapshots"] == [3, 3]
+
+
+def test_a_cluster_knows_what_the_others_told_and_not_what_it_told_itself(
+    records: DynamoForecastRecords,
+) -> None:
+    told = ClusterFigures(as_of=NOW.date(), endpoint="nlb", seconds={"recovery": 150.0}, apply_speed=3.0)
+    records.tell("orders", told.model_copy(update={"apply_speed": 9.0}))
+    records.tell("payments", told)
+    records.tell("payments", told)
+    assert list(records.past_steps("orders").elsewhere.clusters) == [told]
+
+
+def test_what_another_release_told_in_other_words_teaches_nothing(records: DynamoForecastRecords) -> None:
+    item = {"pk": {"S": "figures"}, "sk": {"S": "payments"}, "document": {"S": '{"apply_speed": "fast"}'}}
+    boto3.client("dynamodb").put_item(TableName="ledger", Item=item)
+    assert not records.past_steps("orders").elsewhere.clusters

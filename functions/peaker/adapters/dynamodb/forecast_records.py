@@ -1,14 +1,17 @@
 """What the forecast remembers, in the ledger table: check state, newest report, issued forecasts, past durations.
 
 pk `cluster#<name>`; sk `forecast#state`, `forecast#report` (the newest check) and `forecast#issued#<time>` (two weeks,
-then DynamoDB forgets it).
+then DynamoDB forgets it). pk `figures`; sk `<cluster>`: what its runs took, for the others (half a year).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
+
+from pydantic import ValidationError
 
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.dynamodb.items import to_json
@@ -16,12 +19,13 @@ from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.limits.admission import VolumeRates
-from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.elsewhere import ClusterFigures, Elsewhere
 from peaker.domain.planning.learning.fills import FillFailed, PastFills
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.learning.reading import PastReading, rate_of_all
 from peaker.domain.planning.methods.rate_reservation import rates_of
 from peaker.domain.planning.plan import ScaleOutPlan
-from peaker.domain.runs.batch import Member, fill_failure
+from peaker.domain.runs.batch import Member, batch_of, fill_failure
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
 from peaker.domain.storage.snapshot_sets import CopiedBytes
@@ -39,8 +43,13 @@ _STATE = "forecast#state"
 _ISSUED = "forecast#issued#"
 _REPORT = "forecast#report"
 _KEPT_FOR = timedelta(days=14)
+_FIGURES = "figures"
+_FIGURES_KEPT_FOR = timedelta(days=183)
+# More say no more.
+_CLUSTERS_READ = 200
 _PAST_RUNS = 20
 _HYDRATION = states_of(Part.HYDRATION)
+_OF_BATCH = states_of(Part.DONOR)
 # InnoDB's default page, which the page lists are counted in.
 _PAGE_BYTES = 16384
 _STATE_NUMBERS = (
@@ -143,7 +152,7 @@ class DynamoForecastRecords:
         hydrated: list[float] = []
         rates: list[float | None] = []
         shares: list[float] = []
-        copies: list[CopiedBytes] = []
+        copies: dict[str, CopiedBytes] = {}
         pools: list[float] = []
         hot_shares: list[float] = []
         speeds: list[float] = []
@@ -151,8 +160,12 @@ class DynamoForecastRecords:
         return_speeds: list[float] = []
         looks: list[float] = []
         fills = PastFills()
-        for run_id in self._recent_runs(cluster):
-            run = self._ledger.run(run_id)
+        sizes: dict[str, list[int]] = {}
+        returned_sizes: dict[str, list[int]] = {}
+        runs = [self._ledger.run(run_id) for run_id in self._recent_runs(cluster)]
+        members = Counter(batch_of(run) for run in runs)
+        for run in runs:
+            run_id, beside = run.run_id, members[batch_of(run)]
             fills = _with_failed(fills, run)
             back = _returned(run)
             if run.operation != "scale_out" or not _served(run) or back is None:
@@ -160,20 +173,27 @@ class DynamoForecastRecords:
             steps = self._ledger.steps(run_id)
             by_name = {step.step: step for step in steps}
             if back:
-                _add_seconds(returned, steps)
+                # What a batch asked its donor is in the rows of its first member, also where others are built.
+                _add_seconds(seconds, sizes, [one for one in steps if one.step in _OF_BATCH], beside)
+                pools += _pools(steps)
+                own = [one for one in steps if one.step not in _OF_BATCH]
+                _add_seconds(returned, returned_sizes, own, beside)
                 return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
                 continue
             if _fills_directly(run):
                 fills = _with_filled(fills, by_name)
                 steps = [one for one in steps if one.step not in _HYDRATION]
                 by_name = {step.step: step for step in steps}
-            _add_seconds(seconds, steps)
+            _add_seconds(seconds, sizes, steps, beside)
+            pools += _pools(steps)
             looks += _known(first_look_seconds(by_name.get("VerifyStorage")))
-            copies += _copied(steps)
+            taken = self._snapshots_of_batch(run)
+            for one in _copied([*taken.values(), *steps]):
+                copies.setdefault(batch_of(run), one)
             hot_shares += _known(
                 hot_share(by_name["ReportPrewarm"].numbers) if "ReportPrewarm" in by_name else None
             )
-            speed = apply_speed({**self._snapshots_of_batch(run), **by_name})
+            speed = apply_speed({**taken, **by_name})
             speeds += _known(speed)
             caught_up += _known(_took(by_name.get("WaitForCatchUp")) if speed is None else None)
             for step in steps:
@@ -183,9 +203,6 @@ class DynamoForecastRecords:
                 if step.step == "ReportPrewarm" and _is_amount(size):
                     hydrated.append(float(size))
                     rates.append(_paid_rate(run))
-                pages = step.numbers.get("buffer_pool_pages")
-                if step.step == "PrepareDonor" and _is_amount(pages):
-                    pools.append(float(pages) * _PAGE_BYTES)
                 share = knee_share(step.numbers.get("limits"))
                 if step.step == "VerifyStorage" and share is not None:
                     shares.append(share)
@@ -193,7 +210,7 @@ class DynamoForecastRecords:
             seconds,
             hydrated,
             shares,
-            copies,
+            list(copies.values()),
             pools,
             hot_shares,
             speeds,
@@ -203,7 +220,40 @@ class DynamoForecastRecords:
             hydrated_rates=rates,
             first_looks=looks,
             fills=fills,
+            elsewhere=Elsewhere(tuple(one for name, one in self._figures().items() if name != cluster)),
+            sizes=sizes,
+            returned_sizes=returned_sizes,
         )
+
+    def tell(self, cluster: str, figures: ClusterFigures) -> None:
+        if self._figures().get(cluster) == figures:
+            return
+        at = datetime.combine(figures.as_of, time(), UTC)
+        item: dict[str, Any] = {
+            "pk": {"S": _FIGURES},
+            "sk": {"S": cluster},
+            "document": {"S": figures.model_dump_json()},
+            "expires_at": {"N": str(int((at + _FIGURES_KEPT_FOR).timestamp()))},
+        }
+        with translated("dynamodb:PutItem"):
+            self._client.put_item(TableName=self._table, Item=item)
+
+    def _figures(self) -> dict[str, ClusterFigures]:
+        """By cluster. What another release wrote otherwise teaches nothing."""
+        with translated("dynamodb:Query"):
+            answer = self._client.query(
+                TableName=self._table,
+                KeyConditionExpression="pk = :pk",
+                ExpressionAttributeValues={":pk": {"S": _FIGURES}},
+                Limit=_CLUSTERS_READ,
+            )
+        found = {}
+        for item in answer["Items"]:
+            try:
+                found[item["sk"]["S"]] = ClusterFigures.model_validate_json(item["document"]["S"])
+            except (KeyError, TypeError, ValidationError):
+                continue
+        return found
 
     def _snapshots_of_batch(self, run: RunRow) -> dict[str, StepRow]:
         """The step that took the set of all members; the first member's own rows have it too."""
@@ -249,6 +299,13 @@ def _copied(steps: Sequence[StepRow]) -> list[CopiedBytes]:
     if not _is_amount(copied) or not (since is None or _is_amount(since)):
         return []
     return [CopiedBytes(seconds_between(first.started_at, last.finished_at), float(copied), since)]
+
+
+def _pools(steps: Sequence[StepRow]) -> list[float]:
+    """Bytes in the donor's buffer pool, where the run has asked it."""
+    ended = [one for one in steps if one.step == "PrepareDonor" and one.finished_at is not None]
+    pages = [one.numbers.get("buffer_pool_pages") for one in ended]
+    return [float(one) * _PAGE_BYTES for one in pages if _is_amount(one)]
 
 
 def _known(value: float | None) -> list[float]:
@@ -321,11 +378,14 @@ def _paid_rate(run: RunRow) -> float | None:
     return None if plan is None else rate_of_all(list(rates_of(plan.volumes).values()))
 
 
-def _add_seconds(seconds: dict[str, list[float]], steps: Sequence[StepRow]) -> None:
+def _add_seconds(
+    seconds: dict[str, list[float]], sizes: dict[str, list[int]], steps: Sequence[StepRow], size: int
+) -> None:
     for step in steps:
         took = _took(step)
         if took is not None:
             seconds.setdefault(step.step, []).append(took)
+            sizes.setdefault(step.step, []).append(size)
 
 
 def _took(step: StepRow | None) -> float | None:

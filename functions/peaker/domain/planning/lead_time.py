@@ -10,16 +10,25 @@ within 10 % of the provisioned one 99 % of the time; the prewarm article: 200 GB
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from statistics import median
 
-from peaker.domain.planning.learning.catching_up import catch_up_seconds, replay_times, usable_speeds
+from peaker.domain.planning.learning.batch_size import for_batch
+from peaker.domain.planning.learning.catching_up import catch_up_seconds, replay_times
 from peaker.domain.planning.learning.drawing import MOST_RUNS, Times, draw_usual
-from peaker.domain.planning.learning.fills import PastFills
-from peaker.domain.planning.learning.reading import past_readings, scaled_readings
-from peaker.domain.storage.snapshot_sets import CopiedBytes
+from peaker.domain.planning.learning.elsewhere import Elsewhere, Usual
+from peaker.domain.planning.learning.overlap import Overlap
+from peaker.domain.planning.learning.past_steps import (
+    SAME_WORK,
+    PastSteps,
+    by_run,
+    measured_apply_speed,
+    measured_return_speed,
+    part_seconds,
+    part_sizes,
+)
+from peaker.domain.planning.learning.reading import past_readings, scaled_readings, usable
 from peaker_contract.steps import Method, Part
 from peaker_contract.way_into_service import parts_of, states_of
 
@@ -51,28 +60,6 @@ def hydration_seconds(data_bytes: float, rate_bytes_per_s: float, stripes: int =
 
 
 @dataclass(frozen=True)
-class Overlap:
-    """What passes beside what, in a build. Seconds.
-
-    A database starts after `hot_share` of the hydration; its start passes beside the rest of it, and the replica
-    catches up beside what is then left and beside the benchmark.
-    """
-
-    hot_share: float = 1.0
-    recovery_seconds: float = 0.0
-    benchmark_seconds: float = 0.0
-
-    def beside(self, hydration_seconds: float) -> float:
-        """Of the database's start, what passes while the volumes are read."""
-        return min(self.recovery_seconds, hydration_seconds * (1 - self.hot_share))
-
-    def left(self, catch_up_seconds: float, hydration_seconds: float) -> float:
-        """Of the catch-up, what is still to be waited for when the volumes are proven warm."""
-        rest = hydration_seconds * (1 - self.hot_share) - self.beside(hydration_seconds)
-        return max(0.0, catch_up_seconds - rest - self.benchmark_seconds)
-
-
-@dataclass(frozen=True)
 class VolumeToHydrate:
     """One data volume: bytes written in its snapshot, and the rate at which its blocks arrive (bytes/s)."""
 
@@ -89,7 +76,8 @@ class LeadTimeInputs:
     read before the database starts: all of it until a run has shown what is hot. The volumes of a set are copied side
     by side, each at the snapshot rate: `snapshot_widest_share` of the bytes are of one volume. `snapshot_most_bytes` is
     what the set copies at most, where that is more than is expected. `paid_mib_per_s` is the initialization rate of
-    each volume, 0 without one, None where nobody says.
+    each volume, 0 without one, None where nobody says. `endpoint`: the kind of the read endpoint.
+    `members`: of the batch, all at work side by side.
     """
 
     volumes: tuple[VolumeToHydrate, ...]
@@ -114,6 +102,8 @@ class LeadTimeInputs:
     buffer_pool_rate_bytes_per_s: float = 200.0 * MIB
     register_seconds: float = 60.0
     ramp_seconds: float = 0.0
+    endpoint: str = ""
+    members: int = 1
 
 
 @dataclass(frozen=True)
@@ -139,37 +129,11 @@ class LeadTime:
     p90_seconds: float
     components: tuple[Component, ...]
     reason: str
-    overlap: Overlap = Overlap()
+    overlap: Overlap = field(default_factory=Overlap)
     behind_seconds: float = 0.0
 
     def component(self, name: str) -> Component:
         return {component.name: component for component in self.components}[name]
-
-
-@dataclass(frozen=True)
-class PastSteps:
-    """Durations of past runs in seconds per state name, newest last; the bytes that each prewarm brought in; of every
-    storage proof that reached a volume's knee, the IOPS delivered there over those promised; what each snapshot set
-    copied, as far as it was measured; the bytes in each donor's buffer pool; the share of each prewarm after which a
-    database could start; how many seconds of log a replica replayed per second, where that was seen; and the waits of
-    those that had caught up before anybody looked. `returned` and `return_speeds` are of returns, all else of builds.
-    `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of none, None where they differ. `first_looks`: seconds
-    until the first look of each storage proof had ended. `fills`: direct fills, which teach nothing of a prewarm.
-    """
-
-    seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    hydrated_bytes: Sequence[float] = ()
-    knee_shares: Sequence[float] = ()
-    copies: Sequence[CopiedBytes] = ()
-    pool_bytes: Sequence[float] = ()
-    hot_shares: Sequence[float] = ()
-    apply_speeds: Sequence[float] = ()
-    caught_up_waits: Sequence[float] = ()
-    returned: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    return_speeds: Sequence[float] = ()
-    hydrated_rates: Sequence[float | None] = ()
-    first_looks: Sequence[float] = ()
-    fills: PastFills = field(default_factory=PastFills)
 
 
 _SIDE_BY_SIDE = (Part.SNAPSHOT, Part.INSTANCE)
@@ -182,7 +146,10 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     The spreads of the parts are taken as independent: p90 = sum of medians + root of the sum of squared spreads.
     """
     history = past or PastSteps()
-    parts = {part.name: _learned(part, history) for part in _first_principles(inputs)}
+    parts = {
+        part.name: _learned(part, history, inputs.members)
+        for part in _first_principles(inputs, history.elsewhere)
+    }
     parts[Part.HYDRATION] = _learned_hydration(inputs, parts[Part.HYDRATION], history)
     parts[Part.SNAPSHOT] = _learned_snapshot(inputs, history)
     slower = max(_SIDE_BY_SIDE, key=lambda name: parts[name].p90_seconds)
@@ -203,17 +170,6 @@ def predict_lead_time(inputs: LeadTimeInputs, past: PastSteps | None = None) -> 
     return LeadTime(p50, p50 + spread, (*parts.values(), catch_up), reason, overlap, behind)
 
 
-def measured_apply_speed(past: PastSteps, otherwise: float) -> float:
-    """Seconds of binary log that a replica replays per second, as past builds show; 1.1 to 100."""
-    speeds = usable_speeds(past.apply_speeds)
-    return median(speeds) if speeds else otherwise
-
-
-def measured_return_speed(past: PastSteps, otherwise: float) -> float:
-    """The same of returns: nothing is read beside their appliers. As builds show it where no return did."""
-    return measured_apply_speed(PastSteps(apply_speeds=past.return_speeds or past.apply_speeds), otherwise)
-
-
 def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastSteps | None = None) -> LeadTime:
     """Until a parked replica serves that stopped `behind_seconds` ago: the parts that a return passes.
 
@@ -221,9 +177,13 @@ def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastStep
     there are none. The catch-up is learned as a speed alone, because builds were behind by less.
     """
     history = past or PastSteps()
-    first = {part.name: part for part in _first_principles(replace(inputs, redo_bytes=0.0))}
+    first = {
+        part.name: part for part in _first_principles(replace(inputs, redo_bytes=0.0), history.elsewhere)
+    }
+    # A database that was shut down has no log to replay, as copies have elsewhere.
+    first[Part.RECOVERY] = _recovery(replace(inputs, redo_bytes=0.0))
     names = (_TRIGGER, *(part for part in parts_of(Method.RETURN) if part != Part.CATCH_UP))
-    parts = [_learned_return(first[name], history) for name in names]
+    parts = [_learned_return(first[name], history, inputs.members) for name in names]
     known = replace(inputs, apply_speed=measured_return_speed(history, inputs.apply_speed))
     whole = _catch_up(known, behind_seconds)
     parts.append(_draw(whole, replay_times(behind_seconds, history.return_speeds), "s for this backlog"))
@@ -236,40 +196,79 @@ def predict_return(inputs: LeadTimeInputs, behind_seconds: float, past: PastStep
     return LeadTime(p50, p50 + spread, tuple(parts), reason)
 
 
-def _first_principles(inputs: LeadTimeInputs) -> list[Component]:
-    recovery = inputs.database_start_seconds + inputs.redo_bytes / inputs.redo_rate_bytes_per_s
-    pool = inputs.buffer_pool_bytes / inputs.buffer_pool_rate_bytes_per_s
-    hydration = max(
-        (hydration_seconds(v.data_bytes, v.rate_bytes_per_s) for v in inputs.volumes), default=0.0
+def _first_principles(inputs: LeadTimeInputs, elsewhere: Elsewhere) -> list[Component]:
+    """From the inputs; what other clusters measured takes the place of the usual figures of EC2 and MySQL."""
+    copied, read, loaded = (
+        elsewhere.figure(name) for name in ("snapshot_mib_per_s", "default_mib_per_s", "pool_mib_per_s")
     )
-    return [
+    parts = [
         _predicted(_TRIGGER, inputs.trigger_seconds, 0.5, "schedule and alarm evaluation"),
         _predicted(Part.DONOR, 30.0, 1.0, "usual time to prepare a donor"),
-        _snapshot(inputs),
+        _snapshot(inputs, copied),
         _predicted(Part.RESERVATION, 0.0, 0.0, "nobody else needs what the account has"),
         _predicted(Part.INSTANCE, inputs.instance_start_seconds, 1.0, "usual instance start"),
         _predicted(Part.STORAGE, inputs.attach_seconds, 1.0, "usual time to attach"),
-        _predicted(Part.HYDRATION, hydration, _RATE_SPREAD[inputs.hydration], _hydration_basis(inputs)),
+        _hydration(inputs, read if inputs.hydration is Hydration.DEFAULT else None),
         _predicted(Part.BENCHMARK, inputs.benchmark_seconds, 0.25, "length of the storage proof"),
-        _predicted(Part.RECOVERY, recovery, 1.0, "start and redo log / rate"),
-        _predicted(Part.BUFFER_POOL, pool, 0.5, "page list / rate"),
+        _recovery(inputs),
+        _buffer_pool(inputs, loaded),
         _predicted(Part.REGISTRATION, inputs.register_seconds, 0.5, "health checks"),
         _predicted(Part.RAMP, inputs.ramp_seconds, 0.5, "steps of the ramp"),
     ]
+    return [_as_elsewhere(part, inputs, elsewhere) for part in parts]
+
+
+def _as_elsewhere(part: Component, inputs: LeadTimeInputs, elsewhere: Elsewhere) -> Component:
+    """A part that takes other clusters of the environment as long, as far as they told."""
+    told = (
+        elsewhere.at_endpoint(part.name, inputs.endpoint)
+        if part.name == Part.REGISTRATION
+        else elsewhere.seconds(part.name)
+    )
+    return part if told is None else _predicted(part.name, told.value, told.spread, told.basis)
+
+
+def _recovery(inputs: LeadTimeInputs) -> Component:
+    seconds = inputs.database_start_seconds + inputs.redo_bytes / inputs.redo_rate_bytes_per_s
+    return _predicted(Part.RECOVERY, seconds, 1.0, "start and redo log / rate")
+
+
+def _buffer_pool(inputs: LeadTimeInputs, told: Usual | None) -> Component:
+    rate, spread, basis = inputs.buffer_pool_rate_bytes_per_s, 0.5, "page list / rate"
+    if told is not None:
+        rate, spread, basis = told.value * MIB, told.spread, f"page list / rate of {told.basis}"
+    return _predicted(Part.BUFFER_POOL, inputs.buffer_pool_bytes / rate, spread, basis)
+
+
+def _hydration(inputs: LeadTimeInputs, told: Usual | None) -> Component:
+    """At the volumes' rates; at the default one as other clusters' volumes have it, no faster than these give."""
+    if told is not None:
+        slower = tuple(
+            replace(one, rate_bytes_per_s=min(one.rate_bytes_per_s, told.value * MIB))
+            for one in inputs.volumes
+        )
+        inputs = replace(inputs, volumes=slower)
+    seconds = max((hydration_seconds(v.data_bytes, v.rate_bytes_per_s) for v in inputs.volumes), default=0.0)
+    basis = _hydration_basis(inputs)
+    if told is not None:
+        return _predicted(Part.HYDRATION, seconds, told.spread, f"{basis}, as in {told.basis}")
+    return _predicted(Part.HYDRATION, seconds, _RATE_SPREAD[inputs.hydration], basis)
 
 
 def _predicted(name: str, seconds: float, relative_spread: float, basis: str) -> Component:
     return Component(name, seconds, seconds * (1 + relative_spread), 0, f"predicted: {basis}")
 
 
-def _snapshot(inputs: LeadTimeInputs) -> Component:
+def _snapshot(inputs: LeadTimeInputs, told: Usual | None) -> Component:
     """Overhead and the copy of the volume that has the most to copy; the p90 covers all that may have to be copied."""
-    rate = inputs.snapshot_rate_bytes_per_s / inputs.snapshot_widest_share
+    each = inputs.snapshot_rate_bytes_per_s if told is None else told.value * MIB
+    rate = each / inputs.snapshot_widest_share
     usual, most = (
         inputs.snapshot_overhead_seconds + amount / rate
         for amount in (inputs.snapshot_copied_bytes, inputs.snapshot_most_bytes)
     )
-    part = _predicted(Part.SNAPSHOT, usual, 1.0, _snapshot_basis(inputs))
+    basis = _snapshot_basis(inputs) + ("" if told is None else f", at the rate of {told.basis}")
+    part = _predicted(Part.SNAPSHOT, usual, 1.0 if told is None else told.spread, basis)
     return replace(part, p90_seconds=max(part.p90_seconds, most))
 
 
@@ -312,52 +311,53 @@ def _learned_catch_up(
     known = replace(inputs, apply_speed=measured_apply_speed(past, inputs.apply_speed))
     part = _left_to_catch_up(known, behind, overlap, hydration)
     if not past.apply_speeds and not past.caught_up_waits:
-        return _learned(part, past)
+        return _learned(part, past, inputs.members)
     left = [overlap.left(one, hydration) for one in replay_times(behind, past.apply_speeds)]
     waits = [one for one in list(past.caught_up_waits)[-MOST_RUNS:] if math.isfinite(one)]
     return _draw(part, [*left, *waits], "s for this backlog")
 
 
-def _learned_return(part: Component, past: PastSteps) -> Component:
+def _learned_return(part: Component, past: PastSteps, members: int) -> Component:
     """The part as past returns have it; as builds have it where no return was measured.
 
     No build teaches the recovery: its copy replays a log, and a database that was shut down has none to replay.
     """
     if part.name == _TRIGGER:
         return part
-    returned = _seconds_by_run(states_of(Part(part.name), method=Method.RETURN), past.returned)
-    return _draw(part, returned, "s") if returned or part.name == Part.RECOVERY else _learned(part, past)
+    if part.name in SAME_WORK:
+        return _learned(part, past, members)
+    states = states_of(Part(part.name), method=Method.RETURN)
+    returned = for_batch(*by_run(states, past.returned, past.returned_sizes), members)
+    return (
+        _draw(part, returned, "s")
+        if returned or part.name == Part.RECOVERY
+        else _learned(part, past, members)
+    )
 
 
-def _learned(part: Component, past: PastSteps) -> Component:
-    """The part drawn towards what its states took together in past runs."""
+def _learned(part: Component, past: PastSteps, members: int) -> Component:
+    """The part drawn towards what its states took together in past runs, among so many members."""
     if part.name in (_TRIGGER, Part.HYDRATION):
         return part
+    sizes = part_sizes(Part(part.name), past)
     usual = past.first_looks if part.name == Part.BENCHMARK else ()
-    return _draw(part, _run_seconds(Part(part.name), past), "s", usual)
-
-
-def _run_seconds(part: Part, past: PastSteps) -> list[float]:
-    """Seconds of a part per past build, the newest last."""
-    return _seconds_by_run(states_of(part), past.seconds)
-
-
-def _seconds_by_run(states: Sequence[str], seconds: Mapping[str, Sequence[float]]) -> list[float]:
-    """The sum over the states that were recorded, the newest run last."""
-    columns = [list(seconds.get(state, ()))[-MOST_RUNS:] for state in states]
-    columns = [column for column in columns if column]
-    runs = min((len(column) for column in columns), default=0)
-    return [sum(column[len(column) - runs + i] for column in columns) for i in range(runs)]
+    took = for_batch(part_seconds(Part(part.name), past), sizes, members)
+    return _draw(part, took, "s", for_batch(usual, sizes, members))
 
 
 def _learned_hydration(inputs: LeadTimeInputs, part: Component, past: PastSteps) -> Component:
     """Hydration is learned as a rate, because the bytes grow from run to run; without bytes, as a duration."""
     total = sum(volume.data_bytes for volume in inputs.volumes)
-    seconds, sizes = _run_seconds(Part.HYDRATION, past), list(past.hydrated_bytes)
+    took, sizes = part_seconds(Part.HYDRATION, past), list(past.hydrated_bytes)
     if not sizes or total <= 0:
-        return _draw(part, seconds, "s")
-    readings = past_readings(sizes, seconds, past.hydrated_rates)
-    return _draw(part, scaled_readings(readings, total, inputs.paid_mib_per_s), "s for these bytes")
+        return _draw(part, took, "s")
+    readings = past_readings(sizes, took, past.hydrated_rates)
+    all_sizes = part_sizes(Part.HYDRATION, past)
+    members = all_sizes[len(all_sizes) - len(readings) :]
+    counted = usable(readings, inputs.paid_mib_per_s)
+    of_counted = [size for one, size in zip(readings, members, strict=True) if one in counted]
+    scaled = scaled_readings(counted, total, inputs.paid_mib_per_s)
+    return _draw(part, for_batch(scaled, of_counted, inputs.members), "s for these bytes")
 
 
 def _learned_snapshot(inputs: LeadTimeInputs, past: PastSteps) -> Component:
@@ -366,10 +366,10 @@ def _learned_snapshot(inputs: LeadTimeInputs, past: PastSteps) -> Component:
     A measured set would have taken its overhead and the time of its bytes in proportion; sets of before bytes were
     measured count as they were.
     """
-    part = next(one for one in _first_principles(inputs) if one.name == Part.SNAPSHOT)
+    part = _snapshot(inputs, past.elsewhere.figure("snapshot_mib_per_s"))
     copies = [one for one in list(past.copies)[-MOST_RUNS:] if one.copied_bytes > 0 and one.seconds >= 0]
     if not copies:
-        return _draw(part, _run_seconds(Part.SNAPSHOT, past), "s")
+        return _draw(part, part_seconds(Part.SNAPSHOT, past), "s")
     unit = f"s for these bytes, {inputs.snapshot_basis}"
     overhead = inputs.snapshot_overhead_seconds
 

@@ -15,14 +15,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from peaker.domain.instants import seconds_between, to_iso
-from peaker.domain.planning.lead_time import (
-    LeadTime,
-    LeadTimeInputs,
-    PastSteps,
-    measured_return_speed,
-    predict_lead_time,
-    predict_return,
-)
+from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
+from peaker.domain.planning.learning.past_steps import PastSteps, measured_return_speed
 from peaker.domain.planning.prices import PriceTable, total, usd
 from peaker.domain.reading import Known, Reading
 from peaker.domain.replicas.fleet import FleetState, Parking, Replica

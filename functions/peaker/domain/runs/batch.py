@@ -13,9 +13,9 @@ from typing import Literal
 
 from peaker.domain.runs.execution_input import Operation
 from peaker.domain.runs.failure import Failure
-from peaker.domain.runs.ledger import RunPart
+from peaker.domain.runs.ledger import RunPart, RunRow
 from peaker.domain.runs.run import Outcome
-from peaker_contract.errors import PrewarmDeadlineExceeded
+from peaker_contract.errors import LedgerInconsistent, PrewarmDeadlineExceeded
 from peaker_contract.steps import Method
 
 # What fails is tried again as another member, until so many times the wanted replicas have begun: with 100 of them at
@@ -68,6 +68,15 @@ class Member(RunPart):
 def member_run_id(batch: str, number: int) -> str:
     """`R` for the first member, `R-2` for the second."""
     return batch if number == 1 else f"{batch}-{number}"
+
+
+def batch_of(run: RunRow) -> str:
+    """The run whose members were at work side by side; a run without members is its own."""
+    try:
+        member = run.part(Member)
+    except LedgerInconsistent:
+        return run.run_id
+    return run.run_id if member is None else member.batch
 
 
 def fill_failure(members: Iterable[Member]) -> Failure | None:

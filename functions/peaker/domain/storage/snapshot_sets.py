@@ -18,6 +18,9 @@ from peaker.domain.replicas.inventory import Snapshot
 GIB = 1024.0**3
 # A snapshot that is younger may not be in every list of EC2 yet.
 _LISTED_AFTER = timedelta(minutes=10)
+_DAY_SECONDS = 86_400.0
+# Of what is used, what a copy of a day has before it was measured; in larger blocks than the database writes.
+CHANGED_A_DAY = 0.15
 
 
 @dataclass(frozen=True)
@@ -143,26 +146,29 @@ def expected_copy(
     snapshots: Sequence[Snapshot],
     past: Sequence[CopiedBytes],
     now: datetime,
+    changed_a_day: float | None = None,
 ) -> ExpectedCopy:
     """What a set of these volumes (used bytes by volume id) would copy now.
 
-    Everything, unless each volume has a completed snapshot. Before an earlier set has measured what changes that is
-    between nothing and everything: half of it, and at most all. The distinct blocks that change grow with time, but
-    ever slower, because blocks are changed again. So for another time than was measured they lie between the same bytes
-    and bytes in proportion to the time: their geometric middle is expected, the larger one is the most. The median over
-    the measurements counts, and never more than is used.
+    Everything, unless each volume has a completed snapshot. Before an earlier set has measured what changes, it is
+    the share of a day that other clusters measured, else CHANGED_A_DAY, and at most all. The distinct blocks that
+    change grow with time, but ever slower, because blocks are changed again. So for another time than was measured
+    they lie between the same bytes and bytes in proportion to the time: their geometric middle is expected, the
+    larger one is the most. The median over the measurements counts, and never more than is used.
     """
     whole = sum(used_bytes.values())
     newest = newest_completed(snapshots)
     without = sorted(set(used_bytes) - set(newest))
     if without:
         return ExpectedCopy(whole, whole, f"full copy: no completed snapshot of {', '.join(without)}")
-    measured = [one for one in past if one.since_seconds is not None and one.since_seconds > 0]
-    if not measured:
-        basis = "half of a full copy: what changes between snapshots was not measured yet"
-        return ExpectedCopy(whole / 2, whole, basis)
     times = [one.started_at for one in newest.values() if one.started_at is not None]
     since = max(0.0, (now - min(times)).total_seconds()) if times else 0.0
+    measured = [one for one in past if one.since_seconds is not None and one.since_seconds > 0]
+    if not measured:
+        share = (CHANGED_A_DAY if changed_a_day is None else changed_a_day) * math.sqrt(since / _DAY_SECONDS)
+        told = "as a rule" if changed_a_day is None else "in other clusters"
+        basis = f"changed in {since / 3600:.1f} h {told}: it was not measured here yet"
+        return ExpectedCopy(min(1.0, share) * whole, whole, basis)
     ratios = [(one.copied_bytes, since / (one.since_seconds or 1.0)) for one in measured]
     usual = median(copied * math.sqrt(ratio) for copied, ratio in ratios)
     most = median(copied * max(1.0, ratio) for copied, ratio in ratios)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from statistics import median
 
 from peaker.domain.issued import CheckState
-from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.needed_replicas import CalendarOverride, Trouble
 from peaker.domain.planning.scaling_policy import Capacity, measured_capacity
 from peaker.domain.replicas.fleet import FleetState

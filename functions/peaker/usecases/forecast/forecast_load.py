@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict
@@ -15,13 +15,8 @@ from peaker.domain.forecasting import (
 from peaker.domain.forecasting.scoring import LEAST_SCORED, Score, score_issued
 from peaker.domain.instants import to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
-from peaker.domain.planning.lead_time import (
-    LeadTime,
-    LeadTimeInputs,
-    PastSteps,
-    predict_lead_time,
-    predict_return,
-)
+from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_lead_time, predict_return
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.needed_replicas import DecisionInputs, FleetCounts
 from peaker.domain.planning.parking import parked_seconds, returnable
 from peaker.domain.planning.plan import ScaleOutPlan
@@ -38,6 +33,7 @@ from peaker.domain.replicas.fleet import FleetState, ReplicaState
 from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.ledger import LeaseRow
 from peaker.ports import ForecastPorts
+from peaker.usecases.forecast.batch_ahead import batch_lead_time
 from peaker.usecases.forecast.decision_inputs import (
     Observation,
     capacity,
@@ -48,6 +44,7 @@ from peaker.usecases.forecast.decision_inputs import (
     with_safe_rate,
 )
 from peaker.usecases.forecast.load_ahead import forecast_ahead, leading_history, load_history
+from peaker.usecases.forecast.told_figures import told_figures
 from peaker.usecases.plan.cluster_prices import cluster_prices
 from peaker.usecases.plan.gather_fleet import gather_fleet
 from peaker.usecases.plan.lead_time_inputs import GIB, lead_time_inputs, snapshot_history, volume_bytes
@@ -116,7 +113,8 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     past = ports.records.past_steps(cluster)
     counts, fleet = _fleet(ports, settings, now)
     state = carried_over(ports.records.check_state(cluster), fleet, now)
-    lead_inputs = lead_time_inputs(settings, fleet, past, snapshot_history(ports.common, settings, fleet))
+    history = snapshot_history(ports.common, settings, fleet)
+    lead_inputs = lead_time_inputs(settings, fleet, past, history)
     lead_time = predict_lead_time(lead_inputs, past)
     series = load_history(ports, settings, now)
     leading = leading_history(ports, settings, series, now)
@@ -133,6 +131,14 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     prices = cluster_prices(ports.common, settings)
     policy = scaling_policy(settings, prices, fleet, capacity(settings, past, state))
     decision = decide(inputs, forecast, lead_time, policy, state)
+
+    def decide_at(lead: LeadTime) -> tuple[Forecast, LeadTime, ScalingDecision]:
+        ahead = forecast_ahead(series, leading, lead, settings)
+        return ahead, lead, decide(inputs, ahead, lead, policy, state)
+
+    batch = batch_lead_time(decide_at, lead_time, policy, counts, lead_inputs, past)
+    if batch is not None:
+        forecast, lead_time, decision = batch
     back = return_lead_time(ports.common.environment, fleet, decision.shortage, lead_inputs, past, now)
     if back is not None and back.p90_seconds < lead_time.p90_seconds:
         nearer = forecast_ahead(series, leading, back, settings)
@@ -155,6 +161,9 @@ def forecast_load(ports: ForecastPorts, cluster: str) -> ForecastReport:
     _remember(ports, cluster, forecast, lead_time, decision)
     report = _report(check)
     ports.records.save_report(cluster, report.model_dump(mode="json"))
+    figures = told_figures(settings, fleet, history, past, now.date())
+    if not figures.is_empty:
+        ports.records.tell(cluster, figures)
     return report
 
 
@@ -213,7 +222,8 @@ def return_lead_time(
     ready = returnable(fleet, environment, now)
     if len(ready) < shortage:
         return None
-    return predict_return(inputs, parked_seconds(ready[shortage - 1], now), past)
+    behind = parked_seconds(ready[shortage - 1], now)
+    return predict_return(replace(inputs, members=shortage), behind, past)
 
 
 def _fleet(

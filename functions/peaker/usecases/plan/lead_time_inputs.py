@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
-from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, PastSteps, VolumeToHydrate
+from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, VolumeToHydrate
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.donor import choose_donor, data_volumes
 from peaker.domain.replicas.fleet import FleetState
@@ -21,6 +22,11 @@ from peaker_contract.errors import PeakerError
 
 GIB = 1024.0**3
 HEALTH_CHECKS_SECONDS = 60.0
+# AWS Support in aws-load-balancer-controller#1834: a target serves 3 to 5 minutes after it was registered, its health
+# checks included.
+NLB_TARGET_SECONDS = 240.0
+# Blocks of 512 KiB are read for pages of 16 KiB: more comes in than the pool holds. Before it was measured: twice.
+HOT_OVER_POOL = 2.0
 # MySQL manual, "Enabling Automatic InnoDB Configuration for a Dedicated MySQL Server": above 4 GB of memory.
 POOL_SHARE_OF_MEMORY = 0.75
 
@@ -32,9 +38,9 @@ def lead_time_inputs(
     snapshots: SnapshotHistory | None = None,
     promise: InstancePromise | Unknown | None = None,
 ) -> LeadTimeInputs:
-    """What the lead time depends on: the bytes of the last prewarm, else what the donor's snapshots hold, else
-    the sizes of a replica's volumes; and the pages of the last donor's buffer pool, else what `promise`, the instance
-    type's, has room for.
+    """What the lead time depends on: the bytes of the last prewarm, else what is hot with serve_when hot, else what
+    the donor's snapshots hold, else the sizes of a replica's volumes; and the pages of the last donor's buffer
+    pool, else what `promise`, the instance type's, has room for.
 
     Without the snapshots of the donor's volumes all that is used is taken to be copied.
     """
@@ -43,7 +49,7 @@ def lead_time_inputs(
     held = {} if snapshots is None else snapshots.held_bytes
     most = {one.name: min(sizes.get(one.name, 0.0), held.get(one.name, math.inf)) for one in settings.volumes}
     whole = sum(most.values())
-    newest = past.hydrated_bytes[-1] if past.hydrated_bytes else None
+    newest = past.hydrated_bytes[-1] if past.hydrated_bytes else _hot_bytes(settings, past, promise)
     share = min(1.0, newest / whole) if newest is not None and whole > 0 else 1.0
     volumes = tuple(
         VolumeToHydrate(
@@ -70,9 +76,14 @@ def lead_time_inputs(
         snapshot_basis=copy.basis,
         hydration=Hydration.PROVISIONED_RATE if rate else Hydration.DEFAULT,
         paid_mib_per_s=float(rate or 0),
-        hot_share=_hot_share(settings, past),
+        hot_share=_hot_share(
+            settings, past, _pool_bytes(past, promise), sum(one.data_bytes for one in volumes)
+        ),
         trigger_seconds=60.0 * (settings.forecast.schedule_minutes + 1),
-        register_seconds=HEALTH_CHECKS_SECONDS + late,
+        register_seconds=NLB_TARGET_SECONDS
+        if settings.read_endpoint.kind == "nlb"
+        else HEALTH_CHECKS_SECONDS + late,
+        endpoint=settings.read_endpoint.kind,
         # After the last share the replica is registered once more, with those that serve.
         ramp_seconds=len(settings.ramp.shares) * (settings.ramp_step_seconds + settings.ramp.window_seconds)
         + late,
@@ -88,11 +99,32 @@ def _pool_bytes(past: PastSteps, promise: InstancePromise | Unknown | None) -> f
     return POOL_SHARE_OF_MEMORY * promise.memory_mib * MIB
 
 
-def _hot_share(settings: ClusterSettings, past: PastSteps) -> float:
-    """Of what is waited for, the share that is read before the database starts; with serve_when hot that is all."""
-    if settings.prewarm.serve_when == "hot" or not past.hot_shares:
+def _hot_share(settings: ClusterSettings, past: PastSteps, pool_bytes: float, read_bytes: float) -> float:
+    """Of what is waited for, the share that is read before the database starts; with serve_when hot that is all.
+
+    Before a run has shown it: what the donor's buffer pool holds, and what is read beside its pages.
+    """
+    if settings.prewarm.serve_when == "hot":
         return 1.0
-    return median(past.hot_shares)
+    if past.hot_shares:
+        return median(past.hot_shares)
+    if pool_bytes <= 0 or read_bytes <= 0:
+        return 1.0
+    return min(1.0, _hot_over_pool(past) * pool_bytes / read_bytes)
+
+
+def _hot_over_pool(past: PastSteps) -> float:
+    told = past.elsewhere.figure("hot_over_pool")
+    return HOT_OVER_POOL if told is None else told.value
+
+
+def _hot_bytes(
+    settings: ClusterSettings, past: PastSteps, promise: InstancePromise | Unknown | None
+) -> float | None:
+    """Of all volumes, what a first run waits for with serve_when hot; None where all is waited for, or nobody knows."""
+    if settings.prewarm.serve_when != "hot":
+        return None
+    return _hot_over_pool(past) * _pool_bytes(past, promise) or None
 
 
 @dataclass(frozen=True)
@@ -117,8 +149,13 @@ class SnapshotHistory:
         if not self.volumes:
             return ExpectedCopy(used_bytes, used_bytes, "full copy: no donor is known")
         each = used_bytes / len(self.volumes)
+        told = past.elsewhere.figure("changed_a_day")
         return expected_copy(
-            dict.fromkeys(self.volumes.values(), each), self.snapshots, past.copies, self.now
+            dict.fromkeys(self.volumes.values(), each),
+            self.snapshots,
+            past.copies,
+            self.now,
+            None if told is None else told.value,
         )
 
 

@@ -8,15 +8,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from peaker.domain.limits.account_limits import MOST_RATE, Limit
-from peaker.domain.planning.lead_time import (
-    MIB,
-    Hydration,
-    LeadTimeInputs,
-    PastSteps,
-    measured_apply_speed,
-    predict_lead_time,
-    predict_return,
-)
+from peaker.domain.planning.lead_time import MIB, Hydration, LeadTimeInputs, predict_lead_time, predict_return
+from peaker.domain.planning.learning.past_steps import PastSteps, measured_apply_speed
 from peaker.domain.planning.methods.situation import (
     DataVolume,
     ExpiredReplica,
@@ -157,10 +150,13 @@ def _reading_rate(
     of_kind = replace(inputs, volumes=volumes, hydration=kind, paid_mib_per_s=float(paid or 0))
     first = predict_lead_time(of_kind).component(Part.HYDRATION)
     learned = predict_lead_time(of_kind, past).component(Part.HYDRATION)
-    if first.p50_seconds <= 0 or learned.p50_seconds <= 0 or not past.hydrated_bytes or not learned.runs:
+    if first.p50_seconds <= 0 or learned.p50_seconds <= 0:
+        return promised
+    own = bool(past.hydrated_bytes) and learned.runs > 0
+    if not own and learned.basis == first.basis:
         return promised
     spread = max(0.0, learned.p90_seconds / learned.p50_seconds - 1)
-    return ReadingRate(learned.p50_seconds / first.p50_seconds, spread, measured=True)
+    return ReadingRate(learned.p50_seconds / first.p50_seconds, spread, measured=own)
 
 
 def _baseline(promise: InstancePromise | Unknown) -> Reading:

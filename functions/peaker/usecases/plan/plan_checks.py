@@ -14,7 +14,7 @@ from peaker.domain.planning.checks.headroom import (
     zones_in_order,
 )
 from peaker.domain.planning.checks.verdict import Check
-from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.planning.prices import PriceTable
 from peaker.domain.reading import Known, Reading, Unknown

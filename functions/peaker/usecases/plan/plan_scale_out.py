@@ -125,7 +125,8 @@ def decided(
     promises = {kind: instance_promise(ports, kind) for kind in settings.instance_types}
     promise = promises[settings.instance_type]
     # What started the run has passed when it is planned.
-    inputs = replace(lead_time_inputs(settings, fleet, past, history, promise), trigger_seconds=0.0)
+    inputs = lead_time_inputs(settings, fleet, past, history, promise)
+    inputs = replace(inputs, trigger_seconds=0.0, members=count)
     prices = prices_for_plan(ports, settings)
     lead = predict_lead_time(inputs, past)
     build = _plan(ports, step, settings, fleet, [Way(lead_time=estimated(lead))], prices, promises)

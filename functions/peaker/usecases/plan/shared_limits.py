@@ -12,7 +12,7 @@ from peaker.domain.limits.account_limits import INITIALIZATION_RATE_QUOTA, Limit
 from peaker.domain.limits.admission import admitted
 from peaker.domain.limits.reservations import Reserved, Wanted, WithoutReservation, reserve
 from peaker.domain.limits.start_slots import next_slot
-from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.methods.rate_reservation import delayed, rate_wanted, with_rates
 from peaker.domain.planning.plan import ScaleOutPlan, Way
 from peaker.domain.reading import Known, Reading, Unknown

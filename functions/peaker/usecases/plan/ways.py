@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, PastSteps, predict_return
+from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_return
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.methods.choice import MethodChoice, by_settings, choose
 from peaker.domain.planning.methods.situation import MethodEstimate, MethodName, Situation
 from peaker.domain.planning.methods.timing import LeadTimeFrame

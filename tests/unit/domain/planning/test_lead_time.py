@@ -11,13 +11,13 @@ from peaker.domain.planning.lead_time import (
     MIB,
     Hydration,
     LeadTimeInputs,
-    PastSteps,
     VolumeToHydrate,
     hydration_seconds,
     predict_lead_time,
     predict_return,
 )
 from peaker.domain.planning.learning.catching_up import catch_up_seconds
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.storage.snapshot_sets import CopiedBytes
 
 GIB = 1024 * MIB

@@ -8,12 +8,11 @@ from datetime import datetime, timedelta
 import pytest
 from peaker.domain.planning.lead_time import (
     LeadTimeInputs,
-    PastSteps,
     VolumeToHydrate,
-    measured_apply_speed,
     predict_lead_time,
     predict_return,
 )
+from peaker.domain.planning.learning.past_steps import PastSteps, measured_apply_speed
 from peaker.domain.planning.parking import (
     ParkingFigures,
     choose_method,

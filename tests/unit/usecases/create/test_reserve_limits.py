@@ -9,7 +9,7 @@ import pytest
 from peaker.domain.limits.admission import Admission, VolumeRates
 from peaker.domain.limits.reservations import Reservation, Reservations
 from peaker.domain.limits.start_slots import next_slot
-from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.reading import Unknown
 from peaker.domain.runs.failure import Failure

@@ -6,7 +6,7 @@ The name's TTL is 30 s and a change reaches all name servers within 60 s, so cli
 from __future__ import annotations
 
 import pytest
-from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.replicas.inventory import TargetState
 from peaker.domain.runs.ledger import ResourceKind
 from peaker.domain.runs.run import SelectStep, StepInput

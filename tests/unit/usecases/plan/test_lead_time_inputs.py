@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from peaker.domain.planning.lead_time import PastSteps
+from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.reading import Unknown
 from peaker.domain.replicas.inventory import Snapshot
 from peaker.domain.storage.io_findings import InstancePromise

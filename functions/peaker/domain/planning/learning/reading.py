@@ -34,21 +34,32 @@ def past_readings(
     return [PastReading(*one) for one in zip(*last, strict=True)]
 
 
+def usable(past: Sequence[PastReading], paid_mib_per_s: float | None) -> list[PastReading]:
+    """Those that say something of this rate: one at a paid rate says nothing of the default rate, nor the other way
+    round. Where the rate is not known, on either side, it counts.
+    """
+    return [
+        one
+        for one in past
+        if one.data_bytes > 0
+        and one.seconds > 0
+        and math.isfinite(one.seconds)
+        and (
+            one.paid_mib_per_s is None
+            or paid_mib_per_s is None
+            or (one.paid_mib_per_s > 0) == (paid_mib_per_s > 0)
+        )
+    ]
+
+
 def scaled_readings(
     past: Sequence[PastReading], total_bytes: float, paid_mib_per_s: float | None
 ) -> list[float]:
-    """Seconds that each would have taken for these bytes at that rate.
-
-    One at a paid rate says nothing of the default rate, nor the other way round. Where the rate is not known, on either
-    side, it counts as it was.
-    """
-    found = []
-    for one in past:
-        if one.data_bytes <= 0 or one.seconds <= 0 or not math.isfinite(one.seconds):
-            continue
-        then, now = one.paid_mib_per_s, paid_mib_per_s
-        if then is not None and now is not None and (then > 0) != (now > 0):
-            continue
-        slower = then / now if then and now else 1.0
-        found.append(total_bytes * one.seconds / one.data_bytes * slower)
-    return found
+    """Seconds that each usable one would have taken for these bytes at that rate; at an unknown rate as it was."""
+    return [
+        total_bytes
+        * one.seconds
+        / one.data_bytes
+        * (one.paid_mib_per_s / paid_mib_per_s if one.paid_mib_per_s and paid_mib_per_s else 1.0)
+        for one in usable(past, paid_mib_per_s)
+    ]

@@ -10,7 +10,8 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from peaker.domain.planning.lead_time import Component, LeadTime, Overlap
+from peaker.domain.planning.lead_time import Component, LeadTime
+from peaker.domain.planning.learning.overlap import Overlap
 from peaker_contract.steps import Part
 
 
