@@ -8,11 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .series import Floats, Ints
 
+Flags = NDArray[np.bool_]
+
 _SMALLEST = 1e-6
 _FAR = 6.0
+# Where more errors than these are far outside the usual, they are no bursts.
+_MOST_FAR = 0.1
+_LONG_MEMORY_DAYS = 14.0
 # Square root of 3 h / 24 h: up to 3 hours ahead the bands stand as they are.
 _SURE_SHARE_OF_DAY = 0.354
 
@@ -160,8 +166,11 @@ class ErrorBands:
             now = now * self._season(origins, int(k))
             scaled = residual / then
             order = np.argsort(scaled)
-            weight = self._weights(self.grid.origins[known[order]], origins)
-            weight *= self._event_weight(residual[order], self.grid.origins[known[order]])
+            past = self.grid.origins[known[order]]
+            weight = self._weights(past, origins)
+            far = _far_above(residual[order])
+            weight *= self._event_weight(past, far)
+            weight = self._burst_weight(weight, past, far)
             offset = _weighted_quantiles(scaled[order], weight, levels) * now[:, None]
             # Errors far ahead come from few independent days, so their quantiles are themselves uncertain.
             beyond = max(0.0, float(np.sqrt(self.grid.knots[k] / self.grid.day)) - _SURE_SHARE_OF_DAY)
@@ -180,21 +189,61 @@ class ErrorBands:
         age_days = (int(origins.max()) - past) / day
         # A young history forgets sooner: its first forecasts were made from almost nothing.
         half_life = min(settings.recency_days, settings.young_share * (int(origins.max()) / day))
-        recency = 0.5 ** (age_days / half_life) + settings.memory_share * 0.5 ** (age_days / 14.0)
+        long = settings.memory_share * 0.5 ** (age_days / _LONG_MEMORY_DAYS)
+        recency = 0.5 ** (age_days / half_life) + long
         return np.asarray(near * recency[None, :], dtype=float)
 
-    def _event_weight(self, residual: Floats, past: Ints) -> Floats:
+    def _event_weight(self, past: Ints, far: Flags) -> Floats:
         """One event counts as one: a level shift misses every forecast made in the day before it.
 
         When all errors far outside the usual lie within a day and a half, they count for less.
         """
-        weight = np.ones(len(residual))
-        middle = _median(residual)
-        usual = 1.4826 * _median(np.abs(residual - middle)) + _SMALLEST
-        far = residual > middle + _FAR * usual
+        weight = np.ones(len(past))
         if far.any() and np.ptp(past[far]) <= 1.5 * self.grid.day and np.ptp(past) >= 5 * self.grid.day:
             weight[far] = self.settings.event_share
         return weight
+
+    def _burst_weight(self, weight: Floats, past: Ints, far: Flags) -> Floats:
+        """The weight [origin, error], where bursts that do not come again at their hour count for less.
+
+        A burst counts more at its own hour and in the days after it, as if it were the first of a daily one. The less
+        the bursts so far came again, the more it counts as their number does: at any hour alike, for weeks. It never
+        counts for more than before.
+        """
+        if not far.any() or far.mean() > _MOST_FAR:
+            return weight
+        # Where half of them came again nothing changes.
+        again = min(1.0, 2 * comes_again(np.sort(past[far]), int(past.max()), self.grid.day))
+        age = 0.5 ** ((past.max() - past) / (_LONG_MEMORY_DAYS * self.grid.day))
+        alike = weight[:, ~far].mean(axis=1, keepdims=True) * age[far] / age[~far].mean()
+        found = weight.copy()
+        found[:, far] = np.minimum(weight[:, far], again * weight[:, far] + (1 - again) * alike)
+        return found
+
+
+def comes_again(far: Ints, newest: int, day: int) -> float:
+    """How likely a burst comes again at its hour of the next day or week, by those before.
+
+    far: steps of the errors far outside the usual, ascending; newest: the last step that is known; day: steps of a day.
+    A burst ends where the next such error is over a sixteenth of a day later. Each counts 1 where it came again, else
+    the share of the other ones that were at its hour. Laplace's rule, with one that came again before the first.
+    """
+    near = day // 16
+    begins = far[np.concatenate([[True], np.diff(far) > max(1, near)])]
+    judged = begins[begins + day + near <= newest]
+    apart = np.abs(begins[None, :] - judged[:, None])
+    other = apart > 0
+    by_hour = np.minimum(apart % day, -apart % day)
+    alike = ((by_hour <= near) & other).sum(axis=1) / np.maximum(1, other.sum(axis=1))
+    hits = (np.abs(apart - day) <= near) | (np.abs(apart - 7 * day) <= near)
+    return (float(np.maximum(hits.any(axis=1), alike).sum()) + 1) / (len(judged) + 1)
+
+
+def _far_above(residual: Floats) -> Flags:
+    """Errors that are no usual ones: a load far above its forecast."""
+    middle = _median(residual)
+    usual = 1.4826 * _median(np.abs(residual - middle)) + _SMALLEST
+    return np.asarray(residual > middle + _FAR * usual)
 
 
 def _usual_size(size: Floats, season: Floats) -> float:
