@@ -247,6 +247,13 @@ def _arguments() -> Iterator[EntryPoint]:
         ({"data": "snap-0a1b2c3d4e5f60718", "log": "snap-0a1b2c3d4e5f60719"},), refused,
         ("peaker_host.fill.request.parse_fill",), _snapshots_are_ids,
     )  # fmt: skip
+    older = "snap-0a1b2c3d4e5f60717"
+    pairs = {name: [[older, newer]] for name, newer in json.loads(SNAPSHOTS).items()}
+    yield EntryPoint(
+        "what differs from an older copy", JSON_TEXT,
+        lambda case: parse_fill(RUN, "hot", json.dumps(VOLUMES), SNAPSHOTS, 900.0, case),
+        (pairs,), refused, ("peaker_host.fill.request._pairs",),
+    )  # fmt: skip
     yield EntryPoint(
         "volumes of a direct fill", JSON_TEXT, lambda case: parse_fill(RUN, "hot", case, SNAPSHOTS, 900.0), (VOLUMES,),
         refused, ("peaker_host.fill.request.parse_fill",),
@@ -257,6 +264,12 @@ def _arguments() -> Iterator[EntryPoint]:
         lambda case: direct_api.parse_page(case.encode("utf-8", "replace"), "Blocks", "BlockToken"),
         ({"Blocks": [{"BlockIndex": 3, "BlockToken": "AAUB="}], "VolumeSize": 4, "BlockSize": 524288},),
         (DirectApiRefused,), (f"{room}.direct_api.parse_page",),
+    )  # fmt: skip
+    yield EntryPoint(
+        "a page of changed blocks", JSON_TEXT,
+        lambda case: direct_api.parse_changed(case.encode("utf-8", "replace")),
+        ({"ChangedBlocks": [{"BlockIndex": 3, "SecondBlockToken": "AAUB="}], "VolumeSize": 4, "BlockSize": 524288},),
+        (DirectApiRefused,), (f"{room}.direct_api.parse_changed",),
     )  # fmt: skip
     yield EntryPoint(
         "a refusal of the direct APIs", JSON_TEXT,
