@@ -31,7 +31,7 @@ RUN_BY: dict[str, str] = {
     r"python -m stacks.people_statements|aws iam create-policy": "tests/deployed/test_people_permissions.py",
     r"curl .*localhost:4566/_peaker/": SERVER,
     r"python3 \S+peaker_host\.pyz (fill_volumes|report_prewarm) ": "tests/host/fill/test_fill_engine.py",
-    r"python -m bench\.plan --only runs$": "tests/simulation/test_outcomes.py",
+    r"python -m bench\.plan --only (runs|oracle)$": "tests/simulation/test_outcomes.py",
     r"make test$": "it is what runs this test",
     r"make (settings-reference|aws-names)$": "tests/infrastructure/settings/test_environment_files.py",
     r"python -m stacks.data_key prod$": "tests/deployed/test_data_key.py",
