@@ -124,7 +124,8 @@ def main(argv: List[str]) -> None:
     answer: Dict[str, Any] = {"error": "", "message": "", "free": None}
     try:
         with open(lock_path, "a", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Several volumes at once; whoever waits for all of them takes it alone.
+            fcntl.flock(lock, fcntl.LOCK_SH)
             _enter_own_namespace(place)
             _run(["mount", "-t", kind, "-o", MOUNT_OPTIONS[kind], device, place])
             try:

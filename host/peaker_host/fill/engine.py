@@ -44,7 +44,7 @@ class FillEngine(Engine):
         self._fills.append(work)
         return work
 
-    def _probe(self, volume: PlannedVolume) -> None:
+    def _probe_all(self) -> None:
         """A volume without a snapshot is never cold."""
 
     def _finish(self) -> None:

@@ -11,6 +11,7 @@ import random
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Optional
 
 from peaker_host.blocks.ranges import difference, merged
@@ -79,10 +80,9 @@ class Engine:
     def _run_locked(self) -> Dict[str, Any]:
         self._record.publish("running")
         self._planned = self._plan()
+        self._probe_all()
         depths = self._record.depths
         self._works = [self._work(volume, depths.get(volume.member.volume_id)) for volume in self._planned]
-        for volume in self._planned:
-            self._probe(volume)
         bytes_read = sum(volume.bytes_read for volume in self._planned)
         self._record.planned(self._works, bytes_read, self._planner.hot_unknown)
         self._threads = [threading.Thread(target=self._warm, args=(work,)) for work in self._works]
@@ -131,17 +131,24 @@ class Engine:
             self._crashes.append(error)
             self._stop.set()
 
-    def _probe(self, volume: PlannedVolume) -> None:
-        """Before the first read of the volume's data: how slow it is while it is cold."""
-        volume_id = volume.member.volume_id
-        if self._record.knows_await_cold(volume_id) or not volume.untouched:
-            return
+    def _probe_all(self) -> None:
+        """Volumes are slow each for itself, so they are asked at the same time."""
+        with ThreadPoolExecutor(max(1, len(self._planned))) as each:
+            asked = [(volume.member.volume_id, each.submit(self._probe, volume)) for volume in self._planned]
+        for volume_id, answer in asked:
+            found = answer.result()
+            if found is not None:
+                self._record.keep_await_cold(volume_id, found)
+
+    def _probe(self, volume: PlannedVolume) -> Optional[cold_probe.ColdProbe]:
+        """Before the first read of the volume's data: how slow it is while it is cold. None where that is known, or
+        cannot be."""
+        if self._record.knows_await_cold(volume.member.volume_id) or not volume.untouched:
+            return None
         # The remainder stays cold for now, and blocks that the plan needed are warm.
         wanted = [one for tier in volume.tiers if tier.name != REMAINDER for one in tier.ranges]
         blocks = difference(merged(wanted), volume.journal.done.ranges())
-        found = cold_probe.probe(volume.device.path, volume.device.size_bytes, blocks, random.SystemRandom())
-        if found is not None:
-            self._record.keep_await_cold(volume_id, found)
+        return cold_probe.probe(volume.device.path, volume.device.size_bytes, blocks, random.SystemRandom())
 
     def _watch(self, threads: List[threading.Thread]) -> None:
         logged = published = 0.0

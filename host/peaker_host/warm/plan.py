@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from peaker_host.blocks import block_list, live_blocks, log_replay
 from peaker_host.blocks.database_files import (
@@ -72,6 +72,7 @@ class PlannedFilesystem:
     mount: Mount
     volumes: List[PlannedVolume]
     used: Optional[List[Range]] = None
+    used_unreadable: bool = False
     map: Optional[FilesystemMap] = None
     files: Optional[DatabaseFiles] = None
 
@@ -117,13 +118,24 @@ class Planner:
 
     def _find_out(self, filesystems: List[PlannedFilesystem]) -> None:
         """The order of each volume, by what its filesystem holds; and what the proof will be about."""
-        if self._needs.needs_map:
-            with ThreadPoolExecutor(len(filesystems)) as each:
-                for done in [each.submit(self._recover, one) for one in filesystems]:
-                    done.result()
-        self._order_all(filesystems)
-        if self._needs.needs_map:
-            self._keep_live_blocks(filesystems)
+        if not self._needs.needs_map:
+            self._order_all(filesystems)
+            return
+        count = len(filesystems)
+        with ThreadPoolExecutor(count) as each, ThreadPoolExecutor(count) as beside:
+            looks: List[Future[Dict[str, LiveBlocks]]] = []
+
+            def recover(one: PlannedFilesystem) -> None:
+                self._replay(one)
+                # Of the same replayed log, so it need not wait for the files; nothing reads the volume fast yet.
+                looks.append(beside.submit(self._live_blocks, one))
+                self._find_files(one)
+
+            for done in [each.submit(recover, one) for one in filesystems]:
+                done.result()
+            self._order_all(filesystems)
+            live = {key: found for look in looks for key, found in look.result().items()}
+        self._keep_live_blocks(filesystems, live)
 
     def _go_on_behind_database(self, filesystems: List[PlannedFilesystem]) -> bool:
         """The order of an engine that died behind the database: all that was live before. True where that is known.
@@ -144,25 +156,20 @@ class Planner:
             volume.note = live.map_unreadable
         return True
 
-    def _keep_live_blocks(self, filesystems: List[PlannedFilesystem]) -> None:
+    def _live_blocks(self, filesystem: PlannedFilesystem) -> Dict[str, LiveBlocks]:
         """A look of its own, as the proof's: what this engine reads is not taken for what must be warm."""
-        found: Dict[str, LiveBlocks] = {}
-        for one in filesystems:
-            mount = one.mount
-            found.update(
-                live_blocks.live_blocks_of(
-                    self._settings,
-                    self._processes,
-                    self._request.run_id,
-                    mount.top,
-                    mount.stack,
-                    mount.members,
-                )
-            )
-            for volume in one.volumes:
-                urgent = [part for tier in volume.tiers if tier.name in URGENT_TIERS for part in tier.ranges]
-                name = volume.member.volume_id
-                found[name] = replace(found[name], urgent=merged(urgent))
+        mount = filesystem.mount
+        return live_blocks.live_blocks_of(
+            self._settings, self._processes, self._request.run_id, mount.top, mount.stack, mount.members
+        )
+
+    def _keep_live_blocks(self, filesystems: List[PlannedFilesystem], live: Mapping[str, LiveBlocks]) -> None:
+        """Before the first read: from then on a database may begin at any moment, and then nobody can look again."""
+        found = dict(live)
+        for volume in [volume for one in filesystems for volume in one.volumes]:
+            urgent = [part for tier in volume.tiers if tier.name in URGENT_TIERS for part in tier.ranges]
+            name = volume.member.volume_id
+            found[name] = replace(found[name], urgent=merged(urgent))
         keep_live_blocks(self._settings, self._request.run_id, found)
 
     def _filesystem(self, mount: Mount, lists: Dict[str, List[Range]]) -> PlannedFilesystem:
@@ -185,16 +192,22 @@ class Planner:
         journal = Journal(path, member.volume_id, member.uuid, blocks)
         return PlannedVolume(member, device, journal, journal.done.count == 0, listed, [], top)
 
-    def _recover(self, filesystem: PlannedFilesystem) -> None:
+    def _replay(self, filesystem: PlannedFilesystem) -> None:
         """Replay the log and learn what is used; what the mount needs is read beforehand."""
         top = filesystem.mount.top
         self._read_first(filesystem)
         used, unreadable = live_blocks.used_bytes(self._settings, self._processes, self._request.run_id, top)
         filesystem.used = blocks_of_bytes(used)
         filesystem.note(unreadable)
+        filesystem.used_unreadable = bool(unreadable)
         if unreadable:
             self._say(f"{top.name}: everything in the snapshot is read, because: {unreadable}")
+
+    def _find_files(self, filesystem: PlannedFilesystem) -> None:
+        """What the filesystem's debugger says of the files that matter to a server."""
+        if filesystem.used_unreadable:
             return
+        top = filesystem.mount.top
         try:
             filesystem.map = open_map(top.filesystem, filesystem.mount.device.path, self._processes)
             filesystem.files = find_database(filesystem.map)

@@ -9,12 +9,14 @@ from collections import deque
 from typing import Any, Deque, Dict, Iterable, List, Optional, Tuple
 
 from peaker_host.machine.understanding import MISFITS, parsed_json
+from peaker_host.warm.reader_pool import START_DEPTH
 
 MIB = 1024 * 1024
 SAMPLES_REPORTED = 70
 _SAMPLE_BYTES_AT_MOST = 2048
 RATE_SECONDS = 60.0
 _STEP_SECONDS = 0.4
+_BASELINE_MIB_PER_S = 125.0
 
 
 class MeanRate:
@@ -46,6 +48,16 @@ def eta_seconds(volumes: Iterable[Tuple[int, float]], state: str) -> Optional[fl
     if any(rate <= 0 for _, rate in waiting):
         return None
     return round(max((left * 0.5 / rate for left, rate in waiting), default=0.0), 1)
+
+
+def rate_by_cold_await(await_cold_ms: Optional[float]) -> float:
+    """MiB/s that the first readers get of a volume whose cold reads take so long; 0 where that is not known.
+
+    Of no volume more is expected than a gp3's baseline throughput (EBS user guide, General Purpose SSD volumes).
+    """
+    if not await_cold_ms:
+        return 0.0
+    return min(_BASELINE_MIB_PER_S, START_DEPTH * 0.5 / (await_cold_ms / 1000))
 
 
 def sentence(progress: Dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """The reading orders: which blocks of a volume a prewarm reads, in which order. A new one is declared here alone.
 
-hot: blocks that hold pages of the donor's buffer pool, most pages first. recovery: redo, undo, system
-tablespace, data dictionary: what mysqld touches before it answers. used: the rest that the filesystem has
-allocated. remainder: what is left of the snapshot, when asked for.
+recovery: redo, undo, system tablespace, data dictionary: what mysqld touches before it answers, so that it may start
+while the last hot blocks are read. hot: blocks that hold pages of the donor's buffer pool, most pages first. used: the
+rest that the filesystem has allocated. remainder: what is left of the snapshot, when asked for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from peaker_host.blocks.ranges import (
     ordered_intersection,
 )
 
-URGENT_TIERS = ("hot", "recovery")
+URGENT_TIERS = ("recovery", "hot")
 """What a database needs before it may serve."""
 REMAINDER = "remainder"
 
@@ -86,16 +86,16 @@ def _blocks_of_page_list(volume: Volume) -> List[Range]:
 
 
 def _hot(volume: Volume) -> Tiers:
-    return [("hot", _blocks_of_page_list(volume)), ("recovery", list(volume.recovery))]
+    return [("recovery", list(volume.recovery)), ("hot", _blocks_of_page_list(volume))]
 
 
 def _used(volume: Volume) -> Tiers:
-    return [("hot", []), ("recovery", list(volume.recovery))]
+    return [("recovery", list(volume.recovery)), ("hot", [])]
 
 
 READING_ORDERS: Dict[str, ReadingOrder] = {
     "hot": ReadingOrder(
-        "pages of the donor's buffer pool, then recovery files, then the rest that is used",
+        "recovery files, then pages of the donor's buffer pool, then the rest that is used",
         _hot,
         needs_map=True,
         needs_page_list=True,

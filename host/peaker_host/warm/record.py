@@ -19,7 +19,7 @@ from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood
 from peaker_host.warm import cold_probe
 from peaker_host.warm.cold_probe import ColdProbe
-from peaker_host.warm.progress import MIB, MeanRate, eta_seconds, sentence
+from peaker_host.warm.progress import MIB, MeanRate, eta_seconds, rate_by_cold_await, sentence
 from peaker_host.warm.request import PrewarmRequest
 from peaker_host.warm.volume_work import VolumeWork
 
@@ -171,13 +171,18 @@ class RunRecord:
         return any(work.planned.knows_hot for work in self._works)
 
     def _hot_eta(self, rates_mib_per_s: List[float]) -> Optional[float]:
-        """Seconds until the urgent tiers are read; None where nothing is known to be hot, or no rate yet."""
+        """Seconds until the urgent tiers are read; None where nothing is known to be hot, or no rate.
+
+        Until there is a rate, by the one that the look at the cold volume lets expect.
+        """
         if self._hot_warm_seconds is not None:
             return 0.0
         if not self._knows_hot():
             return None
         left = [work.left(urgent_only=True) for work in self._works]
-        return eta_seconds(zip(left, rates_mib_per_s), "running")
+        expected = [rate_by_cold_await(self._await_cold_ms(work.volume_id)) for work in self._works]
+        rates = [rate or first for rate, first in zip(rates_mib_per_s, expected)]
+        return eta_seconds(zip(left, rates), "running")
 
     def _await_cold_ms(self, volume_id: str) -> Optional[float]:
         probe = self._probes.get(volume_id)

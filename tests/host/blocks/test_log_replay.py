@@ -225,3 +225,22 @@ def test_a_replay_that_outlived_its_engine_is_waited_for(host: Host) -> None:
         assert not ended.wait(0.2)
     waiting.join(10)
     assert ended.is_set()
+
+
+def test_a_volume_s_replay_does_not_wait_for_that_of_another(host: Host, capsys: Capture) -> None:
+    import fcntl
+
+    volume = snapshot_under_writes(host, "xfs", 16 * MIB)
+    assemble(host, capsys, volume, "xfs")
+    [member] = load_manifest(host.settings, RUN_ID).members
+    replayed: list[object] = []
+
+    def replay() -> None:
+        replayed.append(log_replay.replay_log(host.settings, Processes(), RUN_ID, member))
+
+    with open(log_replay._lock_path(host.settings), "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        replaying = threading.Thread(target=replay)
+        replaying.start()
+        replaying.join(60)
+        assert replayed

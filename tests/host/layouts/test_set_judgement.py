@@ -205,7 +205,7 @@ def test_the_tiers_of_a_set_end_with_parity_and_heads_and_hold_each_block_once()
         made = member_tiers(tiers, volume_id, 192 * MIB, None, request)
         blocks = [block for tier in made for start, n in tier.ranges for block in range(start, start + n)]
         assert len(set(blocks)) == len(blocks) == 384
-        assert [tier.name for tier in made] == ["hot", "recovery", "used", "remainder"]
+        assert [tier.name for tier in made] == ["recovery", "hot", "used", "remainder"]
         used = {block for tier in made[:3] for start, n in tier.ranges for block in range(start, start + n)}
         for beside in (parity_blocks(stack, [(0, 8)]), head_blocks(stack)):
             assert {start + n for start, count in beside[volume_id] for n in range(count)} <= used

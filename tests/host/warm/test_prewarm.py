@@ -301,7 +301,11 @@ HOT_TENTH = "".join(f"9,{page}\n" for page in range(1000, 1400))
 
 
 def tier(result: dict[str, Any], name: str) -> dict[str, Any]:
-    return next(row for row in result["volumes"][0]["tiers"] if row["name"] == name)
+    return tier_of(result["volumes"][0], name)
+
+
+def tier_of(volume: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(row for row in volume["tiers"] if row["name"] == name)
 
 
 def test_hot_blocks_come_first_and_their_end_is_told(host: Host, capsys: Capture) -> None:

@@ -19,8 +19,8 @@ from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.machine.errors import StateDirectoryFull
 from peaker_host.warm import engine_lock
 from peaker_host.warm.journal import Journal
-from peaker_host.warm.progress import MeanRate, eta_seconds
-from test_prewarm import HOT_TENTH, assemble, await_reading, engine, filled, tier, with_database
+from peaker_host.warm.progress import MeanRate, eta_seconds, rate_by_cold_await
+from test_prewarm import HOT_TENTH, assemble, await_reading, engine, filled, tier, tier_of, with_database
 
 pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]
@@ -70,6 +70,12 @@ class TestEstimate:
     def test_a_volume_without_a_rate_yet_leaves_the_time_unknown(self) -> None:
         assert eta_seconds([(1_200, 2.4), (288, 0.0)], "running") is None
         assert eta_seconds([(1_200, 0.0)], "done") == 0.0
+
+    def test_before_the_first_read_the_cold_look_lets_a_rate_be_expected(self) -> None:
+        """Eight reads of half a MiB at once; of no volume more than a gp3 gives without paying for it."""
+        assert rate_by_cold_await(40.0) == 100.0
+        assert rate_by_cold_await(2.0) == 125.0
+        assert rate_by_cold_await(None) == rate_by_cold_await(0.0) == 0.0
 
     def test_a_rate_that_has_changed_is_believed_after_a_minute(self) -> None:
         rate = MeanRate(0.0)
@@ -237,7 +243,7 @@ class TestLayouts:
             (point / "archive" / "old.ibd").write_bytes(tablespace(12, 30 * MIB))
         assert assemble(host, capsys, data, second)["ok"]
         result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
-        hot = [volume["tiers"][0]["blocks"] for volume in result["volumes"]]
+        hot = [tier_of(volume, "hot")["blocks"] for volume in result["volumes"]]
         assert hot[0] == 0
         assert 12 <= hot[1] <= 16
         proof = host.call(

@@ -42,7 +42,21 @@ def test_blocks_of_the_list_beyond_the_device_are_left_out() -> None:
     assert tiers_of("blocks", volume)[0].ranges == [(0, 2), (9, 1)]
 
 
-def test_used_puts_hot_first_then_recovery_then_the_rest_each_block_once() -> None:
+def test_what_the_server_needs_for_its_start_comes_before_the_hot_pages() -> None:
+    """So that it may start while the last of these are read."""
+    space = Tablespace(7, PAGE, [(0, 4 * BLOCK_BYTES, 4 * BLOCK_BYTES)])
+    volume = Volume(
+        40 * BLOCK_BYTES,
+        used=[(0, 20)],
+        recovery=[(10, 2)],
+        tablespaces=lambda: [space],
+        page_list=lambda: [b"7,0\n"],
+    )
+    first, second, *_ = tiers_of("hot", volume)
+    assert (first.name, first.ranges, second.name, second.ranges) == ("recovery", [(10, 2)], "hot", [(4, 1)])
+
+
+def test_the_first_tiers_come_in_their_order_then_the_rest_each_block_once() -> None:
     volume = Volume(40 * BLOCK_BYTES, used=[(0, 20)])
     tiers = each_once([("hot", [(7, 1), (3, 2)]), ("recovery", [(3, 3)])], volume, with_remainder=False)
     assert [(tier.name, tier.ranges) for tier in tiers] == [
@@ -137,7 +151,7 @@ def test_the_page_list_of_a_data_directory_leads_to_the_pages_on_the_device(host
     files = find_database(open_map(kind, volume.path, Processes()))
     page_list = partial(read_in_pieces, volume.path, files.page_list)
     known = with_files(Volume(320 * MIB), volume.path, files, "mysql", page_list)
-    (_, hot), (_, recovery) = READING_ORDERS["hot"].tiers(known)
+    (_, recovery), (_, hot) = READING_ORDERS["hot"].tiers(known)
     content = b""
     with open(volume.path, "rb") as device:
         for block in each_block(hot):
