@@ -23,7 +23,8 @@ from peaker.domain.host_results import PrewarmReport
 from peaker.domain.storage.prewarm_progress import is_hot_by_next_look
 
 from bench.prewarm.cold_volumes import GIB, MIB, ROOT, STATE, UNLIMITED, Laboratory, Restored
-from bench.prewarm.methods import EngineHost, fio_line, start
+from bench.prewarm.engine_on_host import DEVICES, MOUNT_POINTS, EngineOnHost, RunningEngine
+from bench.prewarm.methods import fio_line, start
 from localcloud.dataplane import DataPlaneError, HostSpec, VolumeLimits
 from localcloud.hosts import NamespaceHosts, NetworkPlan
 from localcloud.hosts.images import MYSQL_IMAGE_ID, ensure_image
@@ -52,10 +53,10 @@ _RATE_LINE = re.compile(r"qps: ([0-9.]+)")
 
 _MOUNT = """
 set -eu
-for pair in /dev/sdf:/var/lib/mysql /dev/sdg:/var/lib/mysql-log; do
+for pair in @PAIRS@; do
     mount -o nouuid "${pair%%:*}" "${pair##*:}"; chown mysql:mysql "${pair##*:}"
 done
-"""
+""".replace("@PAIRS@", " ".join(map(":".join, zip(DEVICES, MOUNT_POINTS, strict=True))))
 _START = """
 rm -f /var/lib/mysql/auto.cnf
 systemctl start mysql
@@ -142,10 +143,10 @@ class DatabaseBench:
                 stack.enter_context(self._lab.restored(snapshot, limits)) for snapshot in database.snapshots
             ]
             stack.callback(self._hosts.terminate, instance_id)
-            for volume, name in zip(volumes, ("/dev/sdf", "/dev/sdg"), strict=True):
+            for volume, name in zip(volumes, DEVICES, strict=True):
                 device = self._lab.store.attach(volume.volume_id)
                 self._hosts.plug(instance_id, name, volume.volume_id, device)
-            self._prewarm(stack, kind, volumes, database)
+            self._prewarm(stack, kind, instance_id, volumes, database)
             warmed = time.monotonic()
             self._script(instance_id, _MOUNT + _START, 180)
             answers = time.monotonic()
@@ -162,7 +163,12 @@ class DatabaseBench:
             return result
 
     def _prewarm(
-        self, stack: contextlib.ExitStack, strategy: str, volumes: list[Restored], database: Database
+        self,
+        stack: contextlib.ExitStack,
+        strategy: str,
+        instance_id: str,
+        volumes: list[Restored],
+        database: Database,
     ) -> None:
         """Return when the strategy lets the database start."""
         if strategy == "fio first":
@@ -174,7 +180,7 @@ class DatabaseBench:
             return
         if strategy not in ("used first", "hot first"):
             return
-        host = EngineHost(volumes, "xfs")
+        host = EngineOnHost(self._hosts, instance_id, volumes)
         host.give_block_list(
             {
                 volume.volume_id: self._lab.listed_blocks(snapshot)
@@ -183,8 +189,8 @@ class DatabaseBench:
         )
         host.assemble()
         method = "hot" if strategy == "hot first" else "used"
-        engine = start(host.prewarm(method, "--background-rate-mib-per-s", str(_background(strategy))))
-        stack.callback(_end, engine)
+        engine = host.prewarm(method, "--background-rate-mib-per-s", str(_background(strategy)))
+        stack.callback(engine.end)
         _await_engine(host, engine, until_hot=strategy == "hot first")
 
     @contextlib.contextmanager
@@ -246,31 +252,21 @@ def _warm_limits() -> VolumeLimits:
     return VolumeLimits(fetch_latency_ms=0.0, fetch_parallel=1024)
 
 
-def _await_engine(host: EngineHost, engine: subprocess.Popen[str], until_hot: bool) -> None:
+def _await_engine(host: EngineOnHost, engine: RunningEngine, until_hot: bool) -> None:
     """Until the workflow would let a database start, or until the engine has ended."""
-    while engine.poll() is None:
+    while not engine.has_ended():
         if until_hot and _says_hot(host):
             return
         time.sleep(0.05)
-    if engine.returncode:
-        assert engine.stdout is not None
-        raise DataPlaneError(f"the engine ended with {engine.returncode}: {engine.stdout.read()[-600:]}")
 
 
-def _says_hot(host: EngineHost) -> bool:
+def _says_hot(host: EngineOnHost) -> bool:
     """As ReportPrewarm decides it."""
     try:
         report = PrewarmReport.model_validate_json(host.progress_path.read_text())
     except (FileNotFoundError, ValueError):
         return False
     return is_hot_by_next_look(report)
-
-
-def _end(engine: subprocess.Popen[str]) -> None:
-    engine.terminate()
-    engine.wait()
-    if engine.stdout is not None:
-        engine.stdout.close()
 
 
 def _sysbench_for(seconds: int, address: str, database: Database, clients: int = CLIENTS) -> list[float]:

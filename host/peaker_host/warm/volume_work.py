@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, Optional
 from peaker_host.beside.leaving_room import LeavingRoom
 from peaker_host.beside.looks import VolumeLooks
 from peaker_host.beside.room import Room
+from peaker_host.beside.start_room import RoomForStart
 from peaker_host.blocks.ranges import total
 from peaker_host.machine.devices import mount_points
 from peaker_host.machine.proven import is_proven
@@ -24,6 +25,8 @@ _REMAINDER_READERS = 2
 # What a late reader may catch up on is a burst that a database waits behind.
 _HELD_BURST_SECONDS = 0.02
 _DATABASE_POLL_SECONDS = 1.0
+# Reads are smaller under a limit, and each reader has one under way.
+_READERS_UNDER_A_LIMIT = 2.0
 # A replica that is not at work a day after its volumes were warm will not be.
 _DATABASE_WAIT_SECONDS = 86400.0
 
@@ -54,6 +57,11 @@ class VolumeWork:
         self._tier_blocks = [total(tier.ranges) for tier in planned.tiers]
         self.mean_rate = MeanRate(time.monotonic())
         self.room = LeavingRoom(self._looks(), self._hold)
+        self._urgent = threading.Lock()
+        self._is_urgent = True
+        self._room_for_start = RoomForStart(
+            self._is_mounted, lambda: self.pool.progress.bytes_delivered, self._hold_urgent
+        )
 
     @property
     def volume_id(self) -> str:
@@ -84,9 +92,12 @@ class VolumeWork:
     def warm(self) -> None:
         """Read every tier; returns early when told to stop."""
         request = self._request
-        if request.rate_limit_mib_per_s or request.background_rate_mib_per_s:
+        if request.rate_limit_mib_per_s:
             # Somebody has said what is left to the database.
             self.pool.run(self._requests(remainder=False))
+        elif request.background_rate_mib_per_s:
+            with self._room_for_start.left():
+                self.pool.run(self._requests(remainder=False))
         else:
             with self.room.left(self.planned.journal.done.ranges()):
                 self.pool.run(self._requests(remainder=False))
@@ -127,6 +138,13 @@ class VolumeWork:
     def _hold(self, room: Room) -> None:
         self.pool.hold_readers(room.readers)
         self._limiter.change(room.bytes_per_s, _HELD_BURST_SECONDS)
+
+    def _hold_urgent(self, bytes_per_s: float) -> None:
+        """The rest has a rate of its own, which stays."""
+        with self._urgent:
+            if self._is_urgent:
+                self.pool.hold_readers(_READERS_UNDER_A_LIMIT)
+                self._limiter.change(bytes_per_s, _HELD_BURST_SECONDS)
 
     def _warm_remainder(self) -> None:
         """Behind the database that is at work on the volume by then, slowly: the first write into a block is fast."""
@@ -178,6 +196,8 @@ class VolumeWork:
         done = self.planned.journal.done.__contains__
         for request in requests_of(ranges, done, self.pool.blocks_per_read):
             if background and tiers[request[0]].name not in URGENT_TIERS:
-                self._limiter.change(background * MIB)
+                with self._urgent:
+                    self._is_urgent = False
+                    self._limiter.change(background * MIB)
                 background = 0.0
             yield request

@@ -205,6 +205,10 @@ class NamespaceHosts:
             host.commands = [*(known for known in host.commands if not known.has_ended()), command]
             return command
 
+    def root(self, instance_id: str) -> Path:
+        """The files of a running host as this machine sees them, what is mounted there included."""
+        return _root(self._known(instance_id))
+
     def close(self) -> None:
         """Terminate every host; remove bridge and namespaces. Safe to call twice."""
         failures: list[DataPlaneError] = []
@@ -349,13 +353,13 @@ def _kill(host: _Host) -> None:
     host.starter, host.init_pid, host.commands = None, 0, []
 
 
-def _device_directory(host: _Host) -> Path:
-    return Path(f"/proc/{host.init_pid}/root/dev")
+def _root(host: _Host) -> Path:
+    return Path(f"/proc/{host.init_pid}/root")
 
 
 def _paths(host: _Host, plug: _Plug) -> tuple[Path, Path, Path]:
     """Node, link at the device name, link by id, as seen from this machine."""
-    devices = _device_directory(host)
+    devices = _root(host) / "dev"
     serial = plug.volume_id.replace("-", "")
     return (
         devices / plug.node,
