@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -105,6 +106,7 @@ struct completion {
 
 static int pool_fd;
 static struct fuse_session *session;
+static const char *mount_point;
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct volume *volumes;
 static struct snapshot *snapshots;
@@ -1170,6 +1172,17 @@ static int listen_at(const char *path)
 
 /* ---------------------------------------------------------------- life */
 
+/*
+ * What waits for a volume ends with an error. Closing /dev/fuse does that too, but not always in time: the last process
+ * of a mount namespace unmounts what is mounted there before it closes its files, and a filesystem on one of our own
+ * volumes would wait for us for ever. Where volumes are in use the mount stays, and only its connection ends.
+ */
+static void end_connection(void)
+{
+    if (umount2(mount_point, MNT_FORCE) && errno != EBUSY && errno != EINVAL)
+        perror("coldvol: end the connection");
+}
+
 /* A pidfd speaks of the process; PR_SET_PDEATHSIG would fire when the one thread that started us ends. */
 static void *parent_main(void *argument)
 {
@@ -1177,6 +1190,7 @@ static void *parent_main(void *argument)
     while (poll(&parent, 1, -1) < 0 && errno == EINTR)
         ;
     fprintf(stderr, "coldvol: parent is gone\n");
+    end_connection();
     _exit(3);
     return NULL;
 }
@@ -1279,8 +1293,8 @@ static const char *option(int argc, char **argv, const char *name)
 
 int main(int argc, char **argv)
 {
-    const char *pool = option(argc, argv, "--pool"), *mount_point = option(argc, argv, "--mount");
-    const char *socket_path = option(argc, argv, "--socket");
+    const char *pool = option(argc, argv, "--pool"), *socket_path = option(argc, argv, "--socket");
+    mount_point = option(argc, argv, "--mount");
     int parent = (int)syscall(SYS_pidfd_open, atoi(option(argc, argv, "--parent")), 0);
     if (parent < 0)
         die("find the parent process");
@@ -1306,7 +1320,8 @@ int main(int argc, char **argv)
     fuse_loop_cfg_set_idle_threads(config, READER_THREADS);
     int status = fuse_session_loop_mt(session, config);
     /* No unmount and no tear-down: timers may still hold requests, and loop devices must keep a path in the
-     * mount so that clean-up recognises them. Leaving closes /dev/fuse, which ends what waits with an error. */
+     * mount so that clean-up recognises them. */
+    end_connection();
     unlink(socket_path);
     _exit(status < 0 ? 1 : 0);
 }

@@ -526,6 +526,52 @@ def test_the_daemon_ends_with_its_owner(state_dir: Path) -> None:
         assert running_daemons(Layout.of(state_dir)) == []
 
 
+LAST_OF_ITS_MOUNTS = """
+    import subprocess, sys, time
+    from pathlib import Path
+    from localcloud.blockstore import ColdBlockStore
+    from localcloud.dataplane import VolumeLimits
+    store = ColdBlockStore(Path(sys.argv[1]), pool_bytes=8 << 30)
+    store.create_volume("vol-a", 320 << 20, VolumeLimits(base_latency_ms=0, iops=0, throughput_mib_per_s=1))
+    device, point = store.attach("vol-a").path, Path(sys.argv[1]) / "mounted"
+    subprocess.run(["mkfs.xfs", "-q", "-K", device], check=True)
+    point.mkdir()
+    subprocess.run(["mount", device, str(point)], check=True)
+    (point / "unwritten").write_bytes(bytes(64 << 20))
+    print(device, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_killed_owner_s_filesystem_in_a_mount_namespace_of_its_own_holds_nobody_up(state_dir: Path) -> None:
+    """The daemon is the last process there, so that the kernel unmounts in its name what it alone could answer for."""
+    owner = subprocess.Popen(
+        [
+            *("unshare", "--mount", "--propagation", "private"),
+            *(sys.executable, "-c", textwrap.dedent(LAST_OF_ITS_MOUNTS), str(state_dir)),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=with_this_package(),
+    )
+    assert owner.stdout is not None
+    try:
+        device = owner.stdout.readline().strip()
+        [daemon] = running_daemons(Layout.of(state_dir))
+    finally:
+        owner.kill()
+        owner.wait()
+        owner.stdout.close()
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{daemon}").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not Path(f"/proc/{daemon}").exists()
+    # The path by which clean-up would recognise it went with the namespace.
+    subprocess.run(["losetup", "--detach", device], check=True)
+    cleanup(state_dir)
+    assert leftovers(state_dir) == []
+
+
 def test_when_the_daemon_is_killed_reads_fail_and_the_store_says_what_to_do(state_dir: Path) -> None:
     with ColdBlockStore(state_dir, pool_bytes=POOL_BYTES) as store:
         store.create_volume("vol-a", 4 * MIB, VolumeLimits())
