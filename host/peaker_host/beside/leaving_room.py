@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterator, Optional, Sequence
 
 from peaker_host.beside.looks import VolumeLooks
 from peaker_host.beside.room import WINDOW_SECONDS, Room, decide
+from peaker_host.beside.watcher import watched
 from peaker_host.blocks.ranges import Range
 
 _MIB = 1024 * 1024
@@ -26,14 +27,8 @@ class LeavingRoom:
     def left(self, warm: Sequence[Range]) -> Iterator[None]:
         """While the volume is read; nothing of it is read yet, and `warm` are blocks that were."""
         self._alone_ms = self._looks.alone_ms(warm)
-        ended = threading.Event()
-        thread = threading.Thread(target=self._watch, args=(ended,), daemon=True)
-        thread.start()
-        try:
+        with watched(self._watch):
             yield
-        finally:
-            ended.set()
-            thread.join()
 
     def window(self, stop: threading.Event) -> None:
         """One look and what follows from it."""

@@ -6,10 +6,9 @@ a share of what it has got so far. What the server reads first is warm by then, 
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
-from typing import Callable, Iterator
+from typing import Callable
 
 from peaker_host.beside.room import LEAST_SHARE
 
@@ -32,18 +31,6 @@ class RoomForStart:
         self._delivered = delivered
         self._hold = hold
         self._now = now
-
-    @contextlib.contextmanager
-    def left(self) -> Iterator[None]:
-        """While the volume is read."""
-        ended = threading.Event()
-        thread = threading.Thread(target=self.watch, args=(ended,), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
 
     def watch(self, ended: threading.Event) -> None:
         """Until a database is at work and it is known what the engine gets, or until `ended`."""

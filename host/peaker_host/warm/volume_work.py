@@ -11,6 +11,7 @@ from peaker_host.beside.leaving_room import LeavingRoom
 from peaker_host.beside.looks import VolumeLooks
 from peaker_host.beside.room import Room
 from peaker_host.beside.start_room import RoomForStart
+from peaker_host.beside.watcher import watched
 from peaker_host.blocks.ranges import total
 from peaker_host.machine.devices import mount_points
 from peaker_host.machine.proven import is_proven
@@ -96,7 +97,7 @@ class VolumeWork:
             # Somebody has said what is left to the database.
             self.pool.run(self._requests(remainder=False))
         elif request.background_rate_mib_per_s:
-            with self._room_for_start.left():
+            with watched(self._room_for_start.watch):
                 self.pool.run(self._requests(remainder=False))
         else:
             with self.room.left(self.planned.journal.done.ranges()):
@@ -198,6 +199,7 @@ class VolumeWork:
             if background and tiers[request[0]].name not in URGENT_TIERS:
                 with self._urgent:
                     self._is_urgent = False
+                    self.pool.hold_readers(None)
                     self._limiter.change(background * MIB)
                 background = 0.0
             yield request
