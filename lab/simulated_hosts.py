@@ -49,6 +49,7 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
     "assemble_storage": {"members": [{"name": "data"}, {"name": "log"}], "bytes": 6 * 1024**3},
     "start_prewarm": {"pid": 4711, "already_running": False},
     "start_fill": {"pid": 4712, "already_running": False},
+    "start_clone": {"pid": 4713, "already_running": False},
     "report_prewarm": {
         "state": "done",
         "blocks_done": 6144,
@@ -238,7 +239,7 @@ class SimulatedAnswers:
                 self._databases.discard(instance_id)
             if document == "verify_storage":
                 return Answer({**HEALTHY[document], "mounted": instance_id in self._databases})
-            if document in ("start_prewarm", "start_fill"):
+            if document in ("start_prewarm", "start_fill", "start_clone"):
                 return self._start_engine(document, instance_id, run_id)
             if document == "assemble_storage" and (instance_id, run_id) in self._fills - self._filled:
                 return Answer(NOT_WHOLE)
@@ -274,7 +275,7 @@ class SimulatedAnswers:
     def _start_engine(self, document: str, instance_id: str, run_id: str) -> Answer:
         running = (instance_id, run_id) in self._prewarms
         self._prewarms.setdefault((instance_id, run_id), self._clock.epoch())
-        if document == "start_fill":
+        if document in ("start_fill", "start_clone"):
             self._fills.add((instance_id, run_id))
         return Answer({**HEALTHY[document], "already_running": running})
 

@@ -288,9 +288,9 @@ SCALE_OUT = (
     F(
         Phase.WARM,
         "start_prewarm",
-        "Starts the engine that reads what the snapshots hold, or fills empty volumes with it",
-        (*STEP, P.LIST_SNAPSHOT_BLOCKS, P.PUBLISH_RUN_FILES),
-        ("start_prewarm", "start_fill"),
+        "Starts the engine that reads what the snapshots hold, fills empty volumes with it, or clones the donor",
+        (*STEP, P.DESCRIBE_INSTANCES, P.LIST_SNAPSHOT_BLOCKS, P.PUBLISH_RUN_FILES),
+        ("start_prewarm", "start_fill", "start_clone"),
         memory_mib=512,
         timeout_seconds=180,
         steps=(S("StartPrewarm", Part.HYDRATION, BUILD),),

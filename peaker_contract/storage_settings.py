@@ -290,6 +290,15 @@ class PrewarmSettings(Settings):
         "which has the rights to read Peaker's snapshots; the hosts must reach the endpoint of the EBS direct APIs.",
         examples=[True],
     )
+    clone_mib_per_s: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=4_000,
+        description="A run with a deadline (`ready_by`) may copy a donor by MySQL's clone plugin, where that is the "
+        "cheapest in time, and asks no more of it than so many MiB/s; null: no run clones. The donors then need the "
+        "plugin, the image of the peak replicas /etc/peaker/clone.json.",
+        examples=[100],
+    )
 
 
 class GateSettings(Settings):

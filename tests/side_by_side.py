@@ -120,6 +120,7 @@ NAMED = (
         (pytest(LOCAL_CLOUD, *(f"--ignore={LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE)),),
         after="images",
     ),
+    Part("clone", (pytest("tests/clone"),), after="images", own_mounts=True),
     Part("simulation", (pytest("tests/simulation"),), plain=True),
     Part("workflow-faults", (pytest(FAULTS),)),
     Part("parking", (pytest(PARKING),)),

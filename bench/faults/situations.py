@@ -199,6 +199,7 @@ LATE_FAILURE = {"load_buffer_pool": "DiskFull"}
 # No method is in time: the quickest is taken, which is a direct fill where the settings allow it.
 SOON = {"ready_by": "2026-11-22T12:01:00Z"}
 FILL = {"prewarm": {"direct_fill": True}}
+CLONE = {"prewarm": {"clone_mib_per_s": 4000}}
 SITUATIONS: Mapping[str, Situation] = {
     "build": Situation("scale_out", changes=RATE, prepare=_others_start),
     "build by schedule": Situation("scale_out", SCHEDULE),
@@ -209,6 +210,10 @@ SITUATIONS: Mapping[str, Situation] = {
         changes=FILL,
         prepare=wide_instances,
         answers={"start_fill": "DirectApiRefused"},
+    ),
+    "build by a clone": Situation("scale_out", SOON, changes=CLONE, prepare=wide_instances),
+    "clone refused": Situation(
+        "scale_out", SOON, changes=CLONE, prepare=wide_instances, answers={"start_clone": "CloneRefused"}
     ),
     "build stopped": Situation("scale_out", stopped_at="LoadBufferPool"),
     "build approved": Situation("scale_out", changes=ASKED, approved=True),

@@ -33,7 +33,14 @@ VOLUME_KEY_ACTIONS = (
 # into service, also one that has lost its owner tag in the middle of a run.
 DOCUMENTS_FOR_OWN_REPLICAS = frozenset(
     {
-        *("assemble_storage", "start_prewarm", "start_fill", "report_prewarm", "verify_storage"),
+        *(
+            "assemble_storage",
+            "start_prewarm",
+            "start_fill",
+            "start_clone",
+            "report_prewarm",
+            "verify_storage",
+        ),
         *("load_buffer_pool", "check_mounts", "stop_database", REPORT_WORK),
     }
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from host_bench import Host, ScriptedProcesses
 
 

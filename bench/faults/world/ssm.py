@@ -47,6 +47,7 @@ NEEDS_STORAGE = (
     "assemble_storage",
     "start_prewarm",
     "start_fill",
+    "start_clone",
     "report_prewarm",
     "verify_storage",
     "start_database",
@@ -281,6 +282,7 @@ class HostileCommands:
             "install_host_package": ("package", True),
             "start_prewarm": ("prewarm", True),
             "start_fill": ("prewarm", True),
+            "start_clone": ("prewarm", True),
             "verify_storage": ("verified", True),
             "start_database": ("database", True),
             "stop_database": ("database", False),
@@ -292,7 +294,7 @@ class HostileCommands:
         state = state_at(self._account.instances[host], self._time.seconds)
         if state == "running":
             self._account.happened(host, done, *happens)
-        if state == "running" and record["document"] == "start_fill":
+        if state == "running" and record["document"] in ("start_fill", "start_clone"):
             self._account.happened(host, done, "fill", True)
         if state == "running" and happens[0] == "replication":
             self._account.happened(host, done, "follows", record["parameters"]["SourceHost"])

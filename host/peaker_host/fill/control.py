@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any, Dict
 
 from peaker_host.fill.request import FillRequest
-from peaker_host.machine.files import read_json
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
-from peaker_host.warm.control import start_engine
-from peaker_host.warm.engine_lock import holder
+from peaker_host.warm.control import start_once
 
 
 def start_fill(
@@ -26,17 +24,8 @@ def start_fill(
     An engine of this run that has filled everything, or still runs, is left alone; one that died goes on where its
     journal ends. Raises PrewarmNotStarted.
     """
-    finished = read_json(settings.run_path(request.run_id, "prewarm.json")) or {}
-    if finished.get("state") == "done":
-        return {"pid": finished.get("pid"), "already_running": False, "already_done": True}
-    running = holder(settings, request.run_id)
-    if running is not None:
-        return {"pid": running, "already_running": True}
     argv = ["fill_volumes", "--run-id", request.run_id, "--method", request.method]
     argv += ["--volumes", volumes, "--snapshots", snapshots]
     argv += ["--requests-per-second", f"{request.requests_per_second:g}"]
     argv += ["--changed", changed] if changed else []
-    return {
-        "pid": start_engine(settings, processes, request.run_id, argv, settings_path),
-        "already_running": False,
-    }
+    return start_once(settings, processes, request.run_id, argv, settings_path)

@@ -133,6 +133,10 @@ class FillDiffers(HostError):
     """A block that was written reads as something else than the snapshot's."""
 
 
+class CloneRefused(HostError):
+    """The donor or the server that takes the clone refuses: a right, the plugin or a place is missing. Says which."""
+
+
 class StateDirectoryFull(HostError):
     """The disk under state_dir has no space left for what the engine must keep."""
 

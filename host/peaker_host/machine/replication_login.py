@@ -23,7 +23,11 @@ class ReplicationLogin:
 
 def read_login(settings: Settings) -> Optional[ReplicationLogin]:
     """None without the file. Raises InvalidHostSettings, UnreadableFile."""
-    path = settings.replication_credentials_file
+    return login_in(settings.replication_credentials_file)
+
+
+def login_in(path: str) -> Optional[ReplicationLogin]:
+    """A login that the image brings in a file of its own; None without it. Raises as `read_login`."""
     content = read_json(path) if os.path.exists(path) else None
     if content is None:
         return None

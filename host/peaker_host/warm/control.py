@@ -56,6 +56,23 @@ def start(
     return {"pid": pid, "already_running": False, "block_list_missing": missing}
 
 
+def start_once(
+    settings: Settings, processes: Processes, run_id: str, argv: List[str], settings_path: str
+) -> Dict[str, Any]:
+    """Start the engine that writes the run's empty volumes. One that has written everything, or still runs, is left
+    alone. Raises PrewarmNotStarted."""
+    finished = read_json(settings.run_path(run_id, "prewarm.json")) or {}
+    if finished.get("state") == "done":
+        return {"pid": finished.get("pid"), "already_running": False, "already_done": True}
+    running = holder(settings, run_id)
+    if running is not None:
+        return {"pid": running, "already_running": True}
+    return {
+        "pid": start_engine(settings, processes, run_id, argv, settings_path),
+        "already_running": False,
+    }
+
+
 def start_engine(
     settings: Settings, processes: Processes, run_id: str, argv: List[str], settings_path: str
 ) -> int:

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Protocol
 
 from peaker_host.blocks.ranges import difference, merged
 from peaker_host.machine.errors import HostError, Interrupted, ReadErrors
@@ -30,6 +30,13 @@ from peaker_host.warm.volume_work import VolumeWork
 _TICK_SECONDS = 0.1
 _PROGRESS_SECONDS = 0.5
 _LOG_SECONDS = 10.0
+
+
+class Stoppable(Protocol):
+    """What ends in order when it is told to."""
+
+    def stop(self) -> None:
+        """End soon."""
 
 
 class Engine:
@@ -171,7 +178,7 @@ class Engine:
                 self._record.log(progress)
 
 
-def stop_on_signals(engine: Engine) -> None:
+def stop_on_signals(engine: "Stoppable") -> None:
     """SIGTERM and SIGINT end the engine in order."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: engine.stop())

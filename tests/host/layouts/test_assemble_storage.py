@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from host_bench import RUN_ID, Host
 
 

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from host_bench import MIB, Host
 from peaker_host.machine.freeze import freeze, freeze_all, mount_roots
+
+from host_bench import MIB, Host
 
 pytestmark = pytest.mark.real
 HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"

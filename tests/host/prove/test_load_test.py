@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import ScriptedProcesses
 from peaker_host.blocks.ranges import BLOCK_BYTES
 from peaker_host.machine.devices import BlockDevice
 from peaker_host.machine.errors import BenchmarkFailed
@@ -19,6 +18,8 @@ from peaker_host.prove.load_test import (
     nvme_delta,
     summarise_iostat,
 )
+
+from host_bench import ScriptedProcesses
 
 
 def report(*rows: dict[str, Any]) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, Volume
 from peaker_host.replicate.mounts import Mount, read_mounts
+
+from host_bench import MIB, RUN_ID, Host, Volume
 
 
 @pytest.fixture

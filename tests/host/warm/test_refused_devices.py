@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host_bench import MIB, RUN_ID, Host, Volume
 from peaker_host.machine.devices import describe_device
+
+from host_bench import MIB, RUN_ID, Host, Volume
 
 pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]

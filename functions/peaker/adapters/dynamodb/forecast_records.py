@@ -9,23 +9,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from peaker.adapters.aws_errors import translated
 from peaker.adapters.dynamodb.items import to_json
+from peaker.adapters.dynamodb.written_volumes import (
+    HYDRATION,
+    is_amount,
+    step_seconds,
+    with_failed,
+    with_filled,
+    written_plan,
+)
 from peaker.domain.decoding import parsed_json, understood
 from peaker.domain.instants import seconds_between, to_iso
 from peaker.domain.issued import CheckState, IssuedForecast
 from peaker.domain.limits.admission import VolumeRates
 from peaker.domain.planning.learning.elsewhere import ClusterFigures, Elsewhere
-from peaker.domain.planning.learning.fills import FillFailed, PastFills
+from peaker.domain.planning.learning.fills import PastFills
 from peaker.domain.planning.learning.past_steps import PastSteps
-from peaker.domain.planning.learning.reading import PastReading, rate_of_all
+from peaker.domain.planning.learning.reading import rate_of_all
 from peaker.domain.planning.methods.rate_reservation import rates_of
 from peaker.domain.planning.plan import ScaleOutPlan
-from peaker.domain.runs.batch import Member, batch_of, fill_failure
+from peaker.domain.runs.batch import Member, batch_of
 from peaker.domain.runs.ledger import RunRow, StepRow
 from peaker.domain.runs.overlap import apply_speed, hot_share, return_speed
 from peaker.domain.storage.snapshot_sets import CopiedBytes
@@ -48,7 +56,7 @@ _FIGURES_KEPT_FOR = timedelta(days=183)
 # More say no more.
 _CLUSTERS_READ = 200
 _PAST_RUNS = 20
-_HYDRATION = states_of(Part.HYDRATION)
+_SNAPSHOT = states_of(Part.SNAPSHOT)
 _OF_BATCH = states_of(Part.DONOR)
 # InnoDB's default page, which the page lists are counted in.
 _PAGE_BYTES = 16384
@@ -159,14 +167,14 @@ class DynamoForecastRecords:
         caught_up: list[float] = []
         return_speeds: list[float] = []
         looks: list[float] = []
-        fills = PastFills()
+        fills, clones = PastFills(), PastFills()
         sizes: dict[str, list[int]] = {}
         returned_sizes: dict[str, list[int]] = {}
         runs = [self._ledger.run(run_id) for run_id in self._recent_runs(cluster)]
         members = Counter(batch_of(run) for run in runs)
         for run in runs:
             run_id, beside = run.run_id, members[batch_of(run)]
-            fills = _with_failed(fills, run)
+            fills, clones = with_failed(fills, run, False), with_failed(clones, run, True)
             back = _returned(run)
             if run.operation != "scale_out" or not _served(run) or back is None:
                 continue
@@ -180,9 +188,14 @@ class DynamoForecastRecords:
                 _add_seconds(returned, returned_sizes, own, beside)
                 return_speeds += _known(return_speed(by_name.get("WaitForCatchUp")))
                 continue
-            if _fills_directly(run):
-                fills = _with_filled(fills, by_name)
-                steps = [one for one in steps if one.step not in _HYDRATION]
+            written = written_plan(run)
+            if written is not None:
+                if written.clones:
+                    clones = with_filled(clones, by_name)
+                else:
+                    fills = with_filled(fills, by_name)
+                others = (*HYDRATION, *_SNAPSHOT) if written.clones else HYDRATION
+                steps = [one for one in steps if one.step not in others]
                 by_name = {step.step: step for step in steps}
             _add_seconds(seconds, sizes, steps, beside)
             pools += _pools(steps)
@@ -195,12 +208,12 @@ class DynamoForecastRecords:
             )
             speed = apply_speed({**taken, **by_name})
             speeds += _known(speed)
-            caught_up += _known(_took(by_name.get("WaitForCatchUp")) if speed is None else None)
+            caught_up += _known(step_seconds(by_name.get("WaitForCatchUp")) if speed is None else None)
             for step in steps:
                 if step.finished_at is None:
                     continue
                 size = step.numbers.get("bytes_read")
-                if step.step == "ReportPrewarm" and _is_amount(size):
+                if step.step == "ReportPrewarm" and is_amount(size):
                     hydrated.append(float(size))
                     rates.append(_paid_rate(run))
                 share = knee_share(step.numbers.get("limits"))
@@ -296,7 +309,7 @@ def _copied(steps: Sequence[StepRow]) -> list[CopiedBytes]:
     if first is None or last is None or last.finished_at is None:
         return []
     copied, since = last.numbers.get("copied_bytes"), last.numbers.get("since_seconds")
-    if not _is_amount(copied) or not (since is None or _is_amount(since)):
+    if not is_amount(copied) or not (since is None or is_amount(since)):
         return []
     return [CopiedBytes(seconds_between(first.started_at, last.finished_at), float(copied), since)]
 
@@ -305,16 +318,11 @@ def _pools(steps: Sequence[StepRow]) -> list[float]:
     """Bytes in the donor's buffer pool, where the run has asked it."""
     ended = [one for one in steps if one.step == "PrepareDonor" and one.finished_at is not None]
     pages = [one.numbers.get("buffer_pool_pages") for one in ended]
-    return [float(one) * _PAGE_BYTES for one in pages if _is_amount(one)]
+    return [float(one) * _PAGE_BYTES for one in pages if is_amount(one)]
 
 
 def _known(value: float | None) -> list[float]:
     return [] if value is None else [value]
-
-
-def _is_amount(value: Any) -> TypeGuard[float]:
-    """Whether it was measured: other releases may have noted something else under its name."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e18
 
 
 def _number(item: Mapping[str, Any], name: str) -> float | None:
@@ -328,31 +336,6 @@ def _served(run: RunRow) -> bool:
     except LedgerInconsistent:
         return False
     return run.outcome == "succeeded" if member is None else member.state == "in_service"
-
-
-def _fills_directly(run: RunRow) -> bool:
-    """Its plan could be read, or it would teach nothing."""
-    plan = run.part(ScaleOutPlan)
-    return plan is not None and plan.fills_directly
-
-
-def _with_filled(fills: PastFills, by_name: Mapping[str, StepRow]) -> PastFills:
-    """With how long it took for its bytes, where that was measured."""
-    seconds = [_took(by_name.get(state)) for state in _HYDRATION]
-    report = by_name.get(_HYDRATION[-1])
-    size = None if report is None else report.numbers.get("bytes_read")
-    known = [one for one in seconds if one is not None]
-    return fills.filled(PastReading(float(size), sum(known))) if known and _is_amount(size) else fills
-
-
-def _with_failed(fills: PastFills, run: RunRow) -> PastFills:
-    """With the failure of a member that was to be filled directly."""
-    try:
-        member = run.part(Member)
-    except LedgerInconsistent:
-        return fills
-    failure = None if member is None else fill_failure([member])
-    return fills if failure is None else fills.not_filled(FillFailed(run.started_at, failure.sentence))
 
 
 def _returned(run: RunRow) -> bool | None:
@@ -382,14 +365,7 @@ def _add_seconds(
     seconds: dict[str, list[float]], sizes: dict[str, list[int]], steps: Sequence[StepRow], size: int
 ) -> None:
     for step in steps:
-        took = _took(step)
+        took = step_seconds(step)
         if took is not None:
             seconds.setdefault(step.step, []).append(took)
             sizes.setdefault(step.step, []).append(size)
-
-
-def _took(step: StepRow | None) -> float | None:
-    """Seconds of a step that has ended."""
-    if step is None or step.finished_at is None:
-        return None
-    return seconds_between(step.started_at, step.finished_at)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from peaker.domain.limits.admission import Admission
 from peaker.domain.planning.checks.verdict import Check
 from peaker.domain.planning.methods.choice import MethodChoice
-from peaker.domain.planning.methods.situation import MethodName
+from peaker.domain.planning.methods.situation import STARTS_EMPTY, MethodName
 from peaker.domain.planning.parking import Method
 from peaker.domain.planning.prices import HOURS_PER_MONTH
 from peaker.domain.runs.ledger import RunPart
@@ -65,6 +65,7 @@ class PlannedPrewarm(PlanPart):
 
     With `serve_when` hot the rest of what is used follows behind the database at `background_rate_mib_per_s`. What the
     snapshot holds beyond that follows at `remainder_rate_mib_per_s`: a first write into a cold block fetches it first.
+    A clone asks no more than `clone_mib_per_s` of its donor; None where no run clones.
     """
 
     # A reading order of the host package. A host without a readable map falls back to the whole device, one without a
@@ -74,15 +75,18 @@ class PlannedPrewarm(PlanPart):
     rate_limit_mib_per_s: int = 0
     background_rate_mib_per_s: int
     remainder_rate_mib_per_s: int = 8
+    clone_mib_per_s: int | None = None
 
 
 class PlannedBuild(PlanPart):
-    """How the replica is built: where its instance stands, how it is warmed, and for how long its knee is sought."""
+    """How the replica is built: where its instance stands, how it is warmed, for how long its knee is sought, and where
+    its server and those of its peers listen."""
 
     subnets: dict[str, str]
     security_group_ids: tuple[str, ...]
     instance_profile: str | None
     prewarm: PlannedPrewarm
+    database_port: int = 3306
     knee_seconds: int
 
 
@@ -284,15 +288,22 @@ class ScaleOutPlan(RunPart):
         return self.method.replica if self.method is not None and _is_return(self.method) else None
 
     @property
-    def fills_directly(self) -> bool:
-        """The replica of this plan is built on empty volumes, which its host fills from the snapshots."""
+    def starts_empty(self) -> bool:
+        """The replica of this plan is built on empty volumes, which its host writes before anything is mounted."""
         chosen = None if self.comparison is None else self.comparison.chosen
-        return self.returns is None and chosen is MethodName.DIRECT_FILL
+        return self.returns is None and chosen in STARTS_EMPTY
+
+    @property
+    def clones(self) -> bool:
+        """They are written with what the donor's server gives; else with what its snapshots hold."""
+        return (
+            self.starts_empty and self.comparison is not None and self.comparison.chosen is MethodName.CLONE
+        )
 
     @property
     def own_build(self) -> PlannedBuild | None:
-        """`build`; what is filled directly is whole before it serves, whatever prewarm.serve_when says."""
-        if self.build is None or not self.fills_directly:
+        """`build`; what starts empty is whole before it serves, whatever prewarm.serve_when says."""
+        if self.build is None or not self.starts_empty:
             return self.build
         whole = self.build.prewarm.model_copy(update={"serve_when": "all", "background_rate_mib_per_s": 0})
         return self.build.model_copy(update={"prewarm": whole})
@@ -324,9 +335,11 @@ def planned_build(settings: ClusterSettings) -> PlannedBuild:
         prewarm=PlannedPrewarm(
             method=prewarm.method,
             serve_when=prewarm.serve_when,
+            clone_mib_per_s=prewarm.clone_mib_per_s,
             background_rate_mib_per_s=prewarm.background_rate_mib_per_s if prewarm.serve_when == "hot" else 0,
         ),
         knee_seconds=settings.gates.knee_seconds,
+        database_port=settings.read_endpoint.port,
     )
 
 

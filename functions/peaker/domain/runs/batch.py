@@ -49,7 +49,7 @@ class Batch(RunPart):
 
 class Member(RunPart):
     """One replica of a batch. `method` is how it comes; None for one that is to go. `fills`: it is built on empty
-    volumes, which its host fills.
+    volumes, which its host writes; `clones`: with what the donor's server gives, so that it needs no snapshot.
 
     `gone`: of one that was to come nothing is left; one that was to go is parked or retired. `in_service`: it serves,
     or serves again. `refused`: the guard left one alone that was to go. `left`: its undo did not end.
@@ -61,6 +61,7 @@ class Member(RunPart):
     number: int
     method: Method | None = None
     fills: bool = False
+    clones: bool = False
     state: MemberState = "at_work"
     failure: Failure | None = None
 
@@ -80,8 +81,8 @@ def batch_of(run: RunRow) -> str:
 
 
 def fill_failure(members: Iterable[Member]) -> Failure | None:
-    """The newest failure to fill volumes directly. Another method may do, which needs neither the host's rights nor the
-    direct APIs; but for time that was up, of which another one would have less."""
+    """The newest failure to fill empty volumes. Another method may do, which needs neither the host's rights nor what
+    the donor allows; but for time that was up, of which another one would have less."""
     found = [
         one.failure
         for one in members

@@ -13,7 +13,7 @@ from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.storage.block_list import BLOCK_BYTES
 from peaker.domain.storage.snapshot_sets import newest_completed
 from peaker.ports import Ports
-from peaker.usecases.run.batch_members import shared_run
+from peaker.usecases.run.batch_members import clones_alone, shared_run
 from peaker_contract.errors import PeakerError, SnapshotFailed, SnapshotsPending
 
 # A page takes about 0.1 s; 200 of them cover 1 TB of changes.
@@ -23,8 +23,10 @@ PAGES_AT_MOST = 200
 def await_snapshots(ports: Ports, step: StepInput) -> Summary:
     """Raises SnapshotsPending until all are complete, SnapshotFailed when one ended in error.
 
-    A member of a batch waits for the set that all its members are made from.
+    A member of a batch waits for the set that all its members are made from; one that is cloned for none.
     """
+    if clones_alone(ports, shared_run(step)):
+        return Summary(text="none: the donor is cloned over the network", numbers={})
     taken_by = shared_run(step)
     rows = of_kind(ports.ledger.resources(taken_by), ResourceKind.SNAPSHOT)
     found = {one.snapshot_id: one for one in ports.storage.snapshots_of_run(taken_by)}

@@ -9,9 +9,8 @@ from peaker.domain.runs.run_memory import Donor, Source
 from peaker.ports import Ports
 from peaker.usecases.plan.gather_fleet import possible_donors
 from peaker.usecases.run.held_lease import holder_of
-from peaker.usecases.run.run_memory import approved_plan, settled
+from peaker.usecases.run.run_memory import approved_plan
 from peaker_contract.errors import NoDonor
-from peaker_contract.tags import ROLE_TAG
 
 
 def choose_donor(ports: Ports, step: StepInput) -> Summary:
@@ -24,15 +23,6 @@ def choose_donor(ports: Ports, step: StepInput) -> Summary:
         planned_gib={volume.name: volume.size_gib for volume in plan.volumes},
     )
     return choose_donor_by(ports, step, terms)
-
-
-def require_donor(ports: Ports, step: StepInput) -> Donor:
-    """The chosen donor, asked for again right before it is used. Raises NoDonor where a failover made it the source."""
-    donor = settled(ports, step, Donor)
-    role = ports.compute.instance(donor.instance_id).tags.get(ROLE_TAG)
-    if role == "source":
-        raise NoDonor(f"{step.cluster}: {donor.instance_id} became the source since it was chosen (I2)")
-    return donor
 
 
 def choose_donor_by(ports: Ports, step: StepInput, terms: rules.DonorTerms) -> Summary:

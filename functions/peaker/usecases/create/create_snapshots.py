@@ -9,7 +9,7 @@ from peaker.domain.runs.ledger import ResourceKind, ResourceRow, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor
 from peaker.ports import Ports
-from peaker.usecases.create.choose_donor import require_donor
+from peaker.usecases.run.batch_members import clones_alone, require_donor
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.lost_answers import may_still_appear
 from peaker.usecases.run.resource_tags import resource_tags
@@ -22,9 +22,11 @@ def create_snapshots(ports: Ports, step: StepInput) -> Summary:
     """CreateSnapshots has no ClientToken: the run's tag is looked for before it is called (I10).
 
     Raises SnapshotsPending while an earlier call without an answer may have made them, NoDonor where a failover made
-    the donor the source.
+    the donor the source. A clone needs none.
     """
     donor = settled(ports, step, Donor)
+    if clones_alone(ports, step.run_id):
+        return Summary(text=f"none: {donor.instance_id} is cloned over the network", numbers={})
     earlier = of_kind(ports.ledger.resources(step.run_id), ResourceKind.SNAPSHOT)
     rows = _intend(ports, step, donor.volumes)
     known = {name: row.resource_id for name, row in rows.items() if row.resource_id is not None}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from peaker.domain.host_results import DonorPrepared, typed
 from peaker.domain.planning.plan import ScaleOutPlan
+from peaker.domain.runs.batch import Batch
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import Donor
 from peaker.domain.storage.set_manifest import SINGLE, SetManifest, stacks_of, why_not_as_planned
 from peaker.ports import Ports
-from peaker.usecases.create.choose_donor import require_donor
+from peaker.usecases.run.batch_members import require_donor
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_plan, settled
@@ -26,7 +27,10 @@ def prepare_donor(ports: Ports, step: StepInput) -> Summary:
     plan = approved_plan(ports, step)
     mount_points = ",".join(dict.fromkeys(volume.mount_point for volume in plan.volumes))
     parameters = {"RunId": step.run_id, "MountPoints": mount_points}
-    numbers = run_host_command(ports, step, "prepare_donor", instance_id, parameters)
+    # A later round begins with what is true then.
+    batch = ports.ledger.run(step.run_id).part(Batch)
+    anew = batch is not None and len(batch.rounds) > 1
+    numbers = run_host_command(ports, step, "prepare_donor", instance_id, parameters, repeat=anew)
     prepared = typed("prepare_donor", DonorPrepared, numbers)
     if prepared.lag_seconds is None or prepared.lag_seconds > gate:
         shown = "unknown" if prepared.lag_seconds is None else f"{prepared.lag_seconds:g} s"

@@ -26,6 +26,7 @@ from peaker.domain.reading import Known, Reading, Unknown
 from peaker.domain.replicas.donor import choose_donor
 from peaker.domain.replicas.fleet import FleetState
 from peaker.domain.storage.io_findings import InstancePromise
+from peaker.domain.storage.set_manifest import SINGLE
 from peaker.ports import Ports
 from peaker.usecases.plan.lead_time_inputs import GIB, SnapshotHistory
 from peaker.usecases.plan.shared_limits import rate_free
@@ -91,6 +92,9 @@ def method_situation(
         expired=_expired(fleet, now),
         why_no_fill=_why_no_fill(settings, past, now),
         past_fills=past.fills.readings,
+        why_no_clone=_why_no_clone(settings, past, now),
+        clone_mib_per_s=float(settings.prewarm.clone_mib_per_s or math.inf),
+        past_clones=past.clones.readings,
     )
 
 
@@ -99,6 +103,16 @@ def _why_no_fill(settings: ClusterSettings, past: PastSteps, now: datetime) -> s
     if not settings.prewarm.direct_fill:
         return "prewarm.direct_fill is false: the replicas' role may not read blocks of snapshots"
     return past.fills.why_not_again(now)
+
+
+def _why_no_clone(settings: ClusterSettings, past: PastSteps, now: datetime) -> str | None:
+    """Why a run may not clone its donor; None where it may."""
+    if settings.prewarm.clone_mib_per_s is None:
+        return "prewarm.clone_mib_per_s is not set: nobody said how much a donor may give"
+    sets = [one.name for one in settings.volumes if one.layout != SINGLE]
+    if sets:
+        return f"{', '.join(sets)} are of a set (md, LVM): a clone makes none"
+    return past.clones.why_not_again(now)
 
 
 def _volumes(

@@ -46,7 +46,7 @@ def next_members(ports: Ports, step: RoundStep) -> MembersChosen:
     """All of the plan at first. Later what is missing, if it would serve by the deadline and no ceiling forbids it.
 
     A batch of which nobody serves is not tried again: what all of its members failed at is no single member's, and the
-    run is rolled back; but for a direct fill that failed, after which the next method is taken. A round that was begun
+    run is rolled back; but for a fill that failed, after which the next method is taken. A round that was begun
     stays as it was: the same call gives the same members.
     """
     run = ports.ledger.run(step.run_id)
@@ -120,7 +120,9 @@ def _begun(ports: Ports, step: RoundStep, run: RunRow, batch: Batch, plan: Scale
         number, own = first + offset, plan.of_member(planned.number)
         run_id = member_run_id(run.run_id, number)
         method = Method.RETURN if own.returns is not None else Method.BUILD
-        member = Member(batch=run.run_id, number=number, method=method, fills=own.fills_directly)
+        member = Member(
+            batch=run.run_id, number=number, method=method, fills=own.starts_empty, clones=own.clones
+        )
         holder = replace(holder_of(step), run_id=run_id, batch=run.run_id)
         if number == 1:
             ports.ledger.settle(holder, member)

@@ -118,7 +118,7 @@ def decided(
     """The plan of so many replicas more, with its refusals, or why it waits for a person's yes.
 
     Parked ones return first, the others are built. With `ready_by` each of them comes by the cheapest method that is
-    in time; but not by a direct fill where one failed in this run already.
+    in time; but not on empty volumes where their fill failed in this run already.
     """
     past = ports.past_runs.past_steps(settings.name)
     history = snapshot_history(ports, settings, fleet)
@@ -150,7 +150,8 @@ def decided(
         )
         situation = beside(situation, taken, count - len(ways))
         if not_filled is not None:
-            situation = replace(situation, why_no_fill=f"it failed in this run: {not_filled.sentence}")
+            why = f"a fill failed in this run: {not_filled.sentence}"
+            situation = replace(situation, why_no_fill=why, why_no_clone=why)
         ways.append(way_of(ports, fleet, situation, method, lead, inputs, past))
     ways = admitted_ways(ports, limit, build, ways, count, unrated_way(situation, method, lead), past)
     plan = _plan(ports, step, settings, fleet, ways, prices, promises, count)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from peaker.domain.planning.lead_time import LeadTime, LeadTimeInputs, predict_return
 from peaker.domain.planning.learning.past_steps import PastSteps
 from peaker.domain.planning.methods.choice import MethodChoice, by_settings, choose
-from peaker.domain.planning.methods.situation import MethodEstimate, MethodName, Situation
+from peaker.domain.planning.methods.situation import STARTS_EMPTY, MethodEstimate, MethodName, Situation
 from peaker.domain.planning.methods.timing import LeadTimeFrame
 from peaker.domain.planning.parking import Method, choose_method, parked_seconds
 from peaker.domain.planning.plan import LeadTimeEstimate, ScaleOutPlan, Way
@@ -114,8 +114,8 @@ def estimated(
     )
     if frame is None or taken is None or taken.warm_seconds is None or not taken.possible:
         return whole
-    own = _own(taken.warm_seconds, frame.catch_up(taken.warm_seconds))
-    own_slow = _own(taken.warm_p90_seconds, frame.catch_up_p90(taken.warm_seconds))
+    own = _own(taken, taken.warm_seconds, frame.catch_up(taken.warm_seconds))
+    own_slow = _own(taken, taken.warm_p90_seconds, frame.catch_up_p90(taken.warm_seconds))
     return LeadTimeEstimate(
         seconds=round(taken.p50_seconds or 0.0, 1),
         parts={**parts, **own},
@@ -125,14 +125,16 @@ def estimated(
 
 
 def _frame(situation: Situation, taken: MethodEstimate | None) -> LeadTimeFrame:
-    """No database starts on a volume that is not filled."""
-    fills = taken is not None and taken.name is MethodName.DIRECT_FILL
-    return situation.frame.before_database() if fills else situation.frame
+    """No database starts on a volume that is not written whole."""
+    empty = taken is not None and taken.name in STARTS_EMPTY
+    return situation.frame.before_database() if empty else situation.frame
 
 
-def _own(hydration_seconds: float | None, catch_up_seconds: float) -> dict[str, float]:
+def _own(taken: MethodEstimate, hydration_seconds: float | None, catch_up_seconds: float) -> dict[str, float]:
     """The parts that a method has of its own, as far as they are known."""
     known = {Part.HYDRATION.value: hydration_seconds, Part.CATCH_UP.value: catch_up_seconds}
+    if taken.name is MethodName.CLONE:
+        known[Part.SNAPSHOT.value] = 0.0
     return {name: round(seconds, 1) for name, seconds in known.items() if seconds is not None}
 
 

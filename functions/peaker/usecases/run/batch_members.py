@@ -7,8 +7,11 @@ from typing import Any
 from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.ledger import PartT, RunRow
 from peaker.domain.runs.run import StepInput
+from peaker.domain.runs.run_memory import Donor
 from peaker.ports import Ports
-from peaker_contract.errors import LedgerInconsistent
+from peaker_contract.errors import LedgerInconsistent, NoDonor
+from peaker_contract.steps import Method
+from peaker_contract.tags import ROLE_TAG
 
 
 def shared_run(step: StepInput) -> str:
@@ -49,3 +52,29 @@ def members_of(ports: Ports, batch: Batch) -> dict[str, Member]:
     """By run id, in the order of their numbers."""
     rows = member_rows(ports, batch)
     return {run_id: found for run_id, row in rows.items() if (found := row.part(Member)) is not None}
+
+
+def require_donor(ports: Ports, step: StepInput) -> Donor:
+    """The run's donor, or for a member its batch's, asked for again right before it is used.
+
+    Raises NoDonor where a failover made it the source.
+    """
+    donor = shared(ports, step, Donor)
+    role = ports.compute.instance(donor.instance_id).tags.get(ROLE_TAG)
+    if role == "source":
+        raise NoDonor(f"{step.cluster}: {donor.instance_id} became the source since it was chosen (I2)")
+    return donor
+
+
+def clones_alone(ports: Ports, run_id: str) -> bool:
+    """Whether all that the batch builds in its newest round are cloned: none of them needs a snapshot."""
+    batch = ports.ledger.run(run_id).part(Batch)
+    if batch is None or not batch.rounds:
+        return False
+    newest = batch.rounds[-1]
+    built = [
+        one
+        for run_id, one in members_of(ports, batch).items()
+        if run_id in newest and one.method is Method.BUILD
+    ]
+    return bool(built) and all(one.clones for one in built)

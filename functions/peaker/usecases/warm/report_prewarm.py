@@ -86,8 +86,8 @@ def _state(
     """Hot blocks stay hot when their engine dies; what is left is then read by another one, or behind the database."""
     if report.state == "failed":
         told = f"{instance_id}: {report.message or 'the engine says failed'}"
-        rights = "; the set `host` of docs/permissions.md has the rights of a direct fill"
-        raise PrewarmFailed(told if step.until != "filled" else f"direct fill on {told}{rights}")
+        needs = "; what a fill needs stands in docs/prewarm-and-proof.md, the rights of hosts in docs/permissions.md"
+        raise PrewarmFailed(told if step.until != "filled" else f"fill on {told}{needs}")
     if report.state == "running" and report.used_warm_seconds is not None:
         return "done"
     if report.state != "done" and waits_for == "hot" and report.hot_warm_seconds is not None:

@@ -1,5 +1,5 @@
-"""StartPrewarm: the engine reads what the snapshot holds, or writes it onto empty volumes, detached from the command
-that starts it."""
+"""StartPrewarm: the engine reads what the snapshot holds, or writes empty volumes with it or with what the donor's
+server gives, detached from the command that starts it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
 from peaker.domain.runs.run_memory import BlockList
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, block_list_text
+from peaker.domain.storage.set_manifest import SetManifest
 from peaker.ports import Ports
-from peaker.usecases.run.batch_members import shared_run
+from peaker.usecases.run.batch_members import require_donor, shared_run
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_build, approved_plan, host_id, made_id
@@ -30,7 +31,9 @@ def start_prewarm(ports: Ports, step: StepInput) -> Summary:
     """Starting an engine that runs changes nothing; one that died starts again where its journal ends."""
     plan, planned = approved_plan(ports, step), approved_build(ports, step).prewarm
     instance_id = host_id(ports, step, "replica")
-    if plan.fills_directly:
+    if plan.clones:
+        return _start_clone(ports, step, plan, planned, instance_id)
+    if plan.starts_empty:
         return _start_fill(ports, step, plan, planned, instance_id)
     parameters = partial(_parameters, ports, step, planned)
     numbers = run_host_command(ports, step, "start_prewarm", instance_id, parameters, repeat=True)
@@ -49,18 +52,9 @@ def _start_fill(
     ports: Ports, step: StepInput, plan: ScaleOutPlan, planned: PlannedPrewarm, instance_id: str
 ) -> Summary:
     """Each volume from its own snapshot; all hosts of a batch read the same ones."""
-    made, shared = ports.ledger.resources(step.run_id), ports.ledger.resources(shared_run(step))
+    shared = ports.ledger.resources(shared_run(step))
     at_once = ports.ledger.run(shared_run(step)).required(ScaleOutPlan, step.step).builds
-    volumes = [
-        {
-            "name": volume.name,
-            "volume_id": made_id(made, ResourceKind.VOLUME, volume.name),
-            "device": volume.device,
-            "mount_point": volume.mount_point,
-            "filesystem": volume.filesystem,
-        }
-        for volume in plan.volumes
-    ]
+    volumes = _empty_volumes(ports, step, plan)
     snapshots = {one.name: made_id(shared, ResourceKind.SNAPSHOT, one.name) for one in plan.volumes}
     parameters = {
         "RunId": step.run_id,
@@ -75,6 +69,42 @@ def _start_fill(
         "of a snapshot at most",
         numbers={**numbers, "filled_from": snapshots},
     )
+
+
+def _start_clone(
+    ports: Ports, step: StepInput, plan: ScaleOutPlan, planned: PlannedPrewarm, instance_id: str
+) -> Summary:
+    """From the donor that the batch has chosen. Raises NoDonor where a failover made it the source (I2)."""
+    donor = require_donor(ports, step)
+    manifest = ports.ledger.run(shared_run(step)).part(SetManifest)
+    parameters = {
+        "RunId": step.run_id,
+        "Volumes": json.dumps(_empty_volumes(ports, step, plan), separators=(",", ":")),
+        "Layout": "[]" if manifest is None else json.dumps(manifest.stacks_document(), separators=(",", ":")),
+        "DonorHost": ports.compute.instance(donor.instance_id).private_ip,
+        "DonorPort": str(approved_build(ports, step).database_port),
+        "RateMibPerS": str(planned.clone_mib_per_s),
+    }
+    numbers = run_host_command(ports, step, "start_clone", instance_id, parameters, repeat=True)
+    return Summary(
+        text=f"clone of {donor.instance_id} onto {instance_id}, {planned.clone_mib_per_s} MiB/s at most",
+        numbers={**numbers, "cloned_from": donor.instance_id},
+    )
+
+
+def _empty_volumes(ports: Ports, step: StepInput, plan: ScaleOutPlan) -> list[dict[str, str]]:
+    """As the host's commands take them."""
+    made = ports.ledger.resources(step.run_id)
+    return [
+        {
+            "name": volume.name,
+            "volume_id": made_id(made, ResourceKind.VOLUME, volume.name),
+            "device": volume.device,
+            "mount_point": volume.mount_point,
+            "filesystem": volume.filesystem,
+        }
+        for volume in plan.volumes
+    ]
 
 
 def _parameters(ports: Ports, step: StepInput, planned: PlannedPrewarm) -> Mapping[str, str]:

@@ -117,9 +117,10 @@ def test_the_hot_set_could_be_ready_where_the_settings_wait_for_all() -> None:
 
 
 def test_what_no_run_carries_out_is_never_taken_however_good_it_looks() -> None:
-    """CLONE at 500 MiB/s and nothing paid beats every build here."""
-    choice = choose(within(60, hourly_usd=Known(0.01)))
-    assert choice.estimate(MethodName.CLONE).possible
+    """A megabyte that has changed beats every build here."""
+    choice = choose(within(60, expired=ExpiredReplica("i-1", Known(1e6)), why_no_fill=None))
+    assert choice.estimate(MethodName.RETURN_EXPIRED).possible
+    assert choice.in_time is False
     assert choice.chosen in CARRIED_OUT
     assert {one.name for one in choice.methods if one.carried_out} == CARRIED_OUT
 
@@ -132,8 +133,9 @@ def test_what_no_run_carries_out_is_never_taken_however_good_it_looks() -> None:
         (MethodName.COPY_VOLUMES, {"donor_zone": "us-east-1b"}, "the donor is in us-east-1b"),
         (MethodName.COPY_VOLUMES, {"copies_free": 0.0}, "quota of copies"),
         (MethodName.CLONE, {"engine": "mariadb"}, "mariadb has no clone plugin"),
-        (MethodName.CLONE, {"server_version": "8.0.15"}, "since 8.0.17"),
-        (MethodName.CLONE, {"server_version": None}, "unknown"),
+        (MethodName.CLONE, {}, "prewarm.clone_mib_per_s is not set"),
+        (MethodName.CLONE, {"server_version": "8.0.15", "why_no_clone": None}, "since 8.0.17"),
+        (MethodName.CLONE, {"fills_at_once": 2, "why_no_clone": None}, "one clone at a time"),
         (MethodName.PROVISIONED_RATE, {"rate_free_mib_per_s": 99.0}, "99 MiB/s left"),
         (MethodName.PROVISIONED_RATE, {"local_zones": True}, "local and Wavelength"),
         (MethodName.RETURN, {}, "no replica is parked"),
@@ -194,6 +196,36 @@ def test_a_direct_fill_is_taken_where_it_alone_is_in_time_and_says_what_follows_
     assert found.falls_back_to is MethodName.USED_BLOCKS
     assert found.taken is not None
     assert found.taken.rates_mib_per_s == {"data": None}, "an empty volume has nothing to initialize"
+
+
+def test_a_clone_takes_no_more_of_its_donor_than_is_allowed_and_waits_for_no_snapshot() -> None:
+    shown = choose(situation(why_no_clone=None, clone_mib_per_s=50.0)).estimate(MethodName.CLONE)
+    half = choose(situation(why_no_clone=None, clone_mib_per_s=25.0)).estimate(MethodName.CLONE)
+    assert shown.possible
+    assert shown.warm_seconds is not None
+    assert half.warm_seconds == pytest.approx(2 * shown.warm_seconds)
+    assert "reads all its data at 50 MiB/s" in shown.on_donor
+
+
+def test_a_clone_that_is_refused_is_followed_by_what_reads_snapshots() -> None:
+    clone = choose(situation(why_no_clone=None)).estimate(MethodName.CLONE)
+    assert clone.p90_seconds is not None
+    by = NOON + timedelta(seconds=(1 + MARGIN) * clone.p90_seconds + 1)
+    found = choose(situation(ready_by=by, rate_ceiling_mib_per_s=None, why_no_clone=None, why_no_fill=None))
+    assert (found.chosen, found.in_time) == (MethodName.CLONE, True)
+    assert found.falls_back_to not in (MethodName.DIRECT_FILL, None)
+    assert found.taken is not None
+    assert found.taken.rates_mib_per_s == {"data": None}, "an empty volume has nothing to initialize"
+
+
+def test_past_clones_teach_the_next_one_and_no_fill() -> None:
+    slow = (PastReading(float(TIB), 50_000.0),) * 3
+    taught = choose(situation(why_no_clone=None, past_clones=slow))
+    first = choose(situation(why_no_clone=None))
+    assert (taught.estimate(MethodName.CLONE).warm_seconds or 0) > (
+        first.estimate(MethodName.CLONE).warm_seconds or 0
+    )
+    assert taught.estimate(MethodName.DIRECT_FILL) == first.estimate(MethodName.DIRECT_FILL)
 
 
 def test_a_direct_fill_that_costs_more_is_left_where_another_is_in_time() -> None:

@@ -39,7 +39,7 @@ def world(volumes: Sequence[dict[str, Any]] = (), **prewarm: Any) -> FakePorts:
     )
     ports.compute.ebs_promise = lambda _: InstancePromise(baseline_mib_per_s=593)  # type: ignore[method-assign]
     plan_scale_out(ports, plan_step(ports, ready_by=NOON + timedelta(minutes=1)))
-    assert ports.ledger.run(RUN_ID).required(ScaleOutPlan, "").fills_directly
+    assert ports.ledger.run(RUN_ID).required(ScaleOutPlan, "").starts_empty
     choose_donor(ports, leased(ports, "ChooseDonor"))
     create_snapshots(ports, leased(ports, "CreateSnapshots"))
     ports.storage.complete()

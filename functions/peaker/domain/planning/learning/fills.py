@@ -1,4 +1,4 @@
-"""What past direct fills say: how long they took, and whether the newest one failed. Pure."""
+"""What past direct fills, or past clones, say: how long they took, and whether the newest one failed. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRIED_AGAIN_AFTER = timedelta(days=1)
 
 @dataclass(frozen=True)
 class FillFailed:
-    """When the run began of which a direct fill failed, and what it said."""
+    """When the run began of which a fill failed, and what it said."""
 
     at: datetime
     why: str

@@ -26,7 +26,8 @@ class PastSteps:
     database could start; how many seconds of log a replica replayed per second, where that was seen; and the waits of
     those that had caught up before anybody looked. `returned` and `return_speeds` are of returns, all else of builds.
     `hydrated_rates`: MiB/s paid for each prewarm's volumes, 0 of none, None where they differ. `first_looks`: seconds
-    until the first look of each storage proof had ended. `fills`: direct fills, which teach nothing of a prewarm.
+    until the first look of each storage proof had ended. `fills`: direct fills, `clones`: clones; neither teaches
+    anything of a prewarm.
     `elsewhere`: what other clusters' runs took. `sizes` and `returned_sizes`: for each duration of `seconds` and
     `returned`, how many members its batch had.
     """
@@ -44,6 +45,7 @@ class PastSteps:
     hydrated_rates: Sequence[float | None] = ()
     first_looks: Sequence[float] = ()
     fills: PastFills = field(default_factory=PastFills)
+    clones: PastFills = field(default_factory=PastFills)
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
     sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)
     returned_sizes: Mapping[str, Sequence[int]] = field(default_factory=dict)

@@ -14,7 +14,13 @@ from pydantic import BaseModel, ConfigDict
 from peaker.domain.instants import to_iso
 from peaker.domain.planning.methods import copying, snapshot_reading
 from peaker.domain.planning.methods.rates import MARGIN, in_time, rank
-from peaker.domain.planning.methods.situation import MethodEstimate, MethodName, Situation, estimate
+from peaker.domain.planning.methods.situation import (
+    STARTS_EMPTY,
+    MethodEstimate,
+    MethodName,
+    Situation,
+    estimate,
+)
 from peaker.domain.reading import Known, Unknown
 
 
@@ -75,9 +81,10 @@ def choose(situation: Situation) -> MethodChoice:
 def _next_after(
     best: MethodEstimate, usable: Sequence[MethodEstimate], left: float | None
 ) -> MethodName | None:
-    """Of a direct fill alone: AWS may refuse it once the volumes are there. What else it builds by needs no right."""
-    others = [one for one in usable if one is not best]
-    if best.name is not MethodName.DIRECT_FILL or not others:
+    """Of what starts empty alone: AWS or the donor may refuse it once the volumes are there. What else a run builds by
+    needs no right of a host's."""
+    others = [one for one in usable if one.name not in STARTS_EMPTY]
+    if best.name not in STARTS_EMPTY or not others:
         return None
     return min(others, key=lambda one: _rank(one, left)).name
 

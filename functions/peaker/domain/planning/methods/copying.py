@@ -1,6 +1,6 @@
-"""What the methods take that copy: a direct fill, which a run may take, and others, for comparison alone. Pure.
+"""What the methods take that copy: a direct fill and a clone, which a run may take, and others, for comparison. Pure.
 
-By AWS's documented limits; a direct fill also by what past ones took.
+By AWS's documented limits; a direct fill and a clone also by what past ones took.
 
 Sources: EBS user guide (fast snapshot restore and its volume creation credits, volume clones, direct APIs, quotas),
 EBS pricing page, MySQL 8.4 manual (the clone plugin). Each figure with its page is in docs/plan.md.
@@ -144,30 +144,44 @@ def _a_snapshot(situation: Situation) -> float:
 
 
 def clone(situation: Situation) -> MethodEstimate:
-    """MySQL's clone plugin, from the donor over the network."""
+    """MySQL's clone plugin, from the donor over the network onto empty volumes."""
     name = MethodName.CLONE
     if situation.engine != "mysql":
         return estimate(name, why_not=f"{situation.engine} has no clone plugin")
-    if situation.server_version is None:
-        return estimate(name, why_not="the donor's server version is unknown; both must be of one series")
-    numbers = tuple(int(part) for part in re.findall(r"\d+", situation.server_version)[:3])
-    if numbers < _CLONE_SINCE:
-        return estimate(name, why_not=f"MySQL {situation.server_version} has no clone plugin: since 8.0.17")
     if not situation.volumes:
         return _no_volumes(name)
     amount = sum(one.used_bytes for one in situation.volumes)
-    speed = min(sum(one.throughput_mib_per_s for one in situation.volumes), _baseline(situation))
-    p50 = amount / MIB / speed
-    return _estimated(
+    throughput = sum(one.throughput_mib_per_s for one in situation.volumes)
+    speed = min(throughput, _baseline(situation), situation.clone_mib_per_s)
+    first = amount / MIB / speed
+    taken = draw(
+        Times(first, first * (1 + CLONE_SPREAD)), scaled_readings(situation.past_clones, amount, None)
+    )
+    learned = f", by {taken.runs} past clones" if taken.runs else ""
+    found = _estimated(
         situation,
         name,
-        p50,
-        p50 * (1 + CLONE_SPREAD),
+        taken.p50,
+        taken.p90,
         Known(0.0),
-        basis=f"{amount / 1e9:.1f} GB at {speed:g} MiB/s, InnoDB tables alone",
+        basis=f"{amount / 1e9:.1f} GB at {speed:g} MiB/s{learned}, InnoDB tables alone",
         on_donor=f"reads all its data at {speed:g} MiB/s while it serves; no other clone meanwhile",
         without_snapshot=True,
     )
+    rates: dict[str, int | None] = dict.fromkeys(one.name for one in situation.volumes)
+    return found.model_copy(update={"why_not": _why_no_clone(situation), "rates_mib_per_s": rates})
+
+
+def _why_no_clone(situation: Situation) -> str | None:
+    if situation.why_no_clone is not None:
+        return situation.why_no_clone
+    if situation.fills_at_once > 1:
+        return f"{situation.fills_at_once} replicas at once: a donor gives one clone at a time"
+    version = situation.server_version
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version or "")[:3])
+    if numbers and numbers < _CLONE_SINCE:
+        return f"MySQL {version} has no clone plugin: since 8.0.17"
+    return None
 
 
 def _estimated(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -43,9 +44,12 @@ CARRIED_OUT = frozenset(
         MethodName.HOT_FIRST,
         MethodName.PROVISIONED_RATE,
         MethodName.DIRECT_FILL,
+        MethodName.CLONE,
         MethodName.RETURN,
     }
 )
+# Volumes are made empty, and the host writes them before anything is mounted for good.
+STARTS_EMPTY = frozenset({MethodName.DIRECT_FILL, MethodName.CLONE})
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,8 @@ class Situation:
     for none. `rate_free_mib_per_s` is what the region's quota has left. `instance_mib_per_s` is the baseline of the
     instance type to all its volumes, `instance_burst_mib_per_s` what it gives for half an hour a day.
     `local_zones`: the zone is no regular one of the region. `why_no_fill`: why no run may fill volumes directly; None
-    where one may. `fills_at_once` would share a snapshot's rate of requests.
+    where one may; `why_no_clone` the same of a clone, which would take `clone_mib_per_s` of the donor at most.
+    `fills_at_once` would share a snapshot's rate of requests, or one donor.
     """
 
     frame: LeadTimeFrame
@@ -132,6 +137,9 @@ class Situation:
     why_no_fill: str | None = "prewarm.direct_fill is false"
     fills_at_once: int = 1
     past_fills: tuple[PastReading, ...] = ()
+    why_no_clone: str | None = "prewarm.clone_mib_per_s is not set"
+    clone_mib_per_s: float = math.inf
+    past_clones: tuple[PastReading, ...] = ()
     fast_restores_free: float = FAST_RESTORE_QUOTA
     copies_free: float = COPIES_QUOTA
 

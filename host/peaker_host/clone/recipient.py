@@ -1,0 +1,206 @@
+"""A server for the time of a clone: without a network of its own, on a data directory that is thrown away.
+
+`CLONE INSTANCE ... DATA DIRECTORY` writes the copy beside it (MySQL 8.4 manual, "Cloning to a Named Directory"), so
+that nothing is restarted, and what a clone that failed has left is one directory.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from typing import Callable, List, Optional
+
+from peaker_host.clone.moved_in import give
+from peaker_host.clone.request import Donor
+from peaker_host.database.mysql_client import MysqlClient, sql_text
+from peaker_host.machine.errors import (
+    CloneRefused,
+    CommandFailed,
+    DatabaseStartFailed,
+    DatabaseUnreachable,
+    HostError,
+    Interrupted,
+)
+from peaker_host.machine.files import read_text
+from peaker_host.machine.processes import Processes
+from peaker_host.machine.replication_login import ReplicationLogin
+from peaker_host.machine.settings import Settings
+
+FOLDER = ".peaker-clone"
+_START_SECONDS = 120.0
+_STOP_SECONDS = 120.0
+_LOOK_SECONDS = 1.0
+# Longer than a prewarm may take (limits.prewarm_deadline_minutes at most): the run's deadline ends it before.
+_CLONE_SECONDS = 4 * 86_400.0
+_TAIL_CHARACTERS = 600
+_ESTIMATED = "('FILE COPY', 'PAGE COPY', 'REDO COPY')"
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Bytes of the copy that are there, and of which so many are expected."""
+
+    bytes_done: int
+    bytes_total: int
+
+
+class Recipient:
+    """Its folder is `datadir`/.peaker-clone, on the volume that is to be written."""
+
+    def __init__(
+        self, settings: Settings, processes: Processes, datadir: str, say: Callable[[str], None]
+    ) -> None:
+        self._settings = settings
+        self._processes = processes
+        self._say = say
+        self.folder = os.path.join(datadir, FOLDER)
+        self.copy = os.path.join(self.folder, "copy")
+        self._own = os.path.join(self.folder, "server")
+        self._log = os.path.join(self.folder, "error.log")
+        self._pid_file = os.path.join(self.folder, "server.pid")
+        socket = os.path.join(self.folder, "server.sock")
+        self._client = MysqlClient(processes, settings.mysql_client, "", [f"--socket={socket}"])
+        self._process: Optional["subprocess.Popen[str]"] = None
+
+    def start(self) -> None:
+        """Raises DatabaseStartFailed with the end of its error log."""
+        os.makedirs(self.folder, mode=0o700)
+        give(self.folder, self._settings.mysql_user)
+        self._say("a server is made that takes the clone")
+        try:
+            self._processes.run([*self._argv(), "--initialize-insecure"], timeout_seconds=_START_SECONDS)
+        except CommandFailed as error:
+            raise DatabaseStartFailed(f"{error}: {self._tail()}") from error
+        self._process = self._processes.start([*self._argv(), "--plugin-load-add=mysql_clone.so"])
+        if not self._client.wait_until_up(_START_SECONDS):
+            raise DatabaseStartFailed(f"the server for the clone does not answer: {self._tail()}")
+
+    def clone(
+        self,
+        donor: Donor,
+        login: ReplicationLogin,
+        rate_mib_per_s: int,
+        stop: threading.Event,
+        tell: Callable[[Copied], None],
+    ) -> None:
+        """Copy the donor, encrypted on its way, at no more than so many MiB/s; `tell` hears every second how far it is.
+
+        Raises CloneRefused with what the servers say, Interrupted when `stop` is set meanwhile.
+        """
+        name = sql_text(f"{donor.host}:{donor.port}")
+        statements = (
+            f"SET GLOBAL clone_valid_donor_list = {name}",
+            f"SET GLOBAL clone_max_data_bandwidth = {rate_mib_per_s}",
+            f"CLONE INSTANCE FROM {sql_text(login.user)}@{sql_text(donor.host)}:{donor.port} "
+            f"IDENTIFIED BY {sql_text(login.password)} DATA DIRECTORY = {sql_text(self.copy)} REQUIRE SSL",
+        )
+        ended: List[Optional[HostError]] = []
+        worker = threading.Thread(target=self._execute, args=(statements, ended), daemon=True)
+        worker.start()
+        while worker.is_alive() and not stop.is_set():
+            worker.join(_LOOK_SECONDS)
+            found = self._copied()
+            if found is not None:
+                tell(found)
+        if worker.is_alive():
+            # The statement ends with its server.
+            self.end()
+            worker.join()
+            raise Interrupted("the clone was told to end")
+        if ended[0] is not None:
+            raise CloneRefused(f"clone of {donor.host}:{donor.port}: {ended[0]}")
+
+    def end(self) -> None:
+        """Shut it down. What it does not do in time is not waited for: its data is thrown away."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.communicate(timeout=_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+    def end_left_over(self) -> None:
+        """Kill the server of an engine that was killed; its process id is believed only where it works here."""
+        text = (read_text(self._pid_file) or "").strip()
+        if not text.isdigit():
+            return
+        try:
+            if self._own not in (read_text(f"/proc/{text}/cmdline") or ""):
+                return
+            os.kill(int(text), signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + _STOP_SECONDS
+        while _has_files(text) and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def _execute(self, statements: "tuple[str, ...]", ended: List[Optional[HostError]]) -> None:
+        try:
+            self._client.execute(*statements, timeout_seconds=_CLONE_SECONDS)
+            ended.append(None)
+        except HostError as error:
+            ended.append(error)
+
+    def _copied(self) -> Optional[Copied]:
+        """None while there is nothing to tell."""
+        try:
+            found = self._client.json(
+                {
+                    "done": f"(SELECT SUM(DATA) {_of_progress()})",
+                    "total": f"(SELECT SUM(ESTIMATE) {_of_progress()})",
+                }
+            )
+        except (DatabaseUnreachable, CommandFailed):
+            return None
+        total = int(found["total"] or 0)
+        return Copied(min(int(found["done"] or 0), total), total) if total else None
+
+    def _argv(self) -> List[str]:
+        """By the option files of the host, which say what must be as on the donor (page size, lower_case_table_names);
+        but in places of its own, small, and known to nobody."""
+        inside = ("datadir", "innodb-log-group-home-dir", "innodb-undo-directory", "innodb-data-home-dir")
+        return [
+            self._settings.mysql_server,
+            f"--user={self._settings.mysql_user}",
+            *(f"--{name}={self._own}" for name in inside),
+            f"--log-error={self._log}",
+            f"--pid-file={self._pid_file}",
+            f"--socket={os.path.join(self.folder, 'server.sock')}",
+            f"--relay-log={os.path.join(self._own, 'relay')}",
+            "--disable-log-bin",
+            "--skip-networking",
+            "--skip-replica-start",
+            "--loose-mysqlx=OFF",
+            "--read-only=OFF",
+            "--super-read-only=OFF",
+            "--event-scheduler=OFF",
+            "--general-log=OFF",
+            "--slow-query-log=OFF",
+            "--innodb-buffer-pool-size=64M",
+            "--innodb-redo-log-capacity=64M",
+            "--innodb-buffer-pool-load-at-startup=OFF",
+            "--innodb-buffer-pool-dump-at-shutdown=OFF",
+        ]
+
+    def _tail(self) -> str:
+        return (read_text(self._log) or "").strip()[-_TAIL_CHARACTERS:]
+
+
+def _of_progress() -> str:
+    return f"FROM performance_schema.clone_progress WHERE STAGE IN {_ESTIMATED}"
+
+
+def _has_files(pid: str) -> bool:
+    """A process that ends gives its memory back first, its files later, and is a zombie then (proc(5), `stat`)."""
+    try:
+        _, _, rest = (read_text(f"/proc/{pid}/stat") or "").rpartition(")")
+    except ProcessLookupError:
+        return False
+    return bool(rest) and rest.split()[0] not in ("Z", "X")
