@@ -1,8 +1,8 @@
-"""Whole runs by direct fill and by prewarm: `python -m bench.filling`. Needs root; about eight minutes.
+"""Whole runs by direct fill, by clone and by prewarm: `python -m bench.filling`. Needs root; about twelve minutes.
 
 One `scale_out` without a deadline, which reads lazy volumes hot first and teaches the plan how slow the store is, and
-one with a deadline, for which the plan then takes a direct fill: same donor, same machine, same settings, a snapshot
-store of the articles' rate. Prints both, writes build/bench/filling.json.
+two with a deadline: where the settings allow direct fills the plan then takes one, where they allow clones a clone.
+Same donor, same machine, a snapshot store of the articles' rate. Prints all, writes build/bench/filling.json.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from bench.filling.cluster import CLOCK_SCALE, ROOT, RunFailed, Say, Stage, stage
+from bench.filling.cluster import CLOCK_SCALE, ROOT, RunFailed, Stage, stage
 from localcloud.hosts.state_lock import live_server
 
 RESULT = ROOT / "build" / "bench" / "filling.json"
 STATE = ROOT / ".localcloud" / "filling"
 MOST_OF_A_LAZY_VOLUME = 0.7
-FILL = "direct_fill"
+FILL, CLONE = "direct_fill", "mysql_clone"
+# As much as the donor gives.
+CLONE_MIB_PER_S = 4000
 _TOO_SOON = timedelta(minutes=5)
 
 Figures = dict[str, dict[str, Any]]
@@ -35,10 +37,11 @@ def main() -> int:
     with stage(STATE, lambda text: _say(begun, text)) as there:
         _say(begun, "scale_out without a deadline: lazy volumes and a prewarm")
         lazy = there.scale_out(None, lambda state: _say(begun, state))
-        ready_by = _deadline_for_fill(there, lambda text: _say(begun, text))
-        _say(begun, f"scale_out by direct fill, ready by {ready_by:%d %b %H:%M} of the cloud's clock")
-        filled = there.scale_out(ready_by, lambda state: _say(begun, state))
-    figures = compared(filled, lazy)
+        there.let_runs(direct_fill=True)
+        filled = _in_time(there, FILL, begun)
+        there.let_runs(clone_mib_per_s=CLONE_MIB_PER_S)
+        cloned = _in_time(there, CLONE, begun)
+    figures = {**compared(filled, lazy), **compared_clone(cloned, lazy)}
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(json.dumps(figures, indent=1) + "\n")
     for name, figure in figures.items():
@@ -46,15 +49,44 @@ def main() -> int:
     return 0 if all(figure["holds"] for figure in figures.values()) else 1
 
 
-def _deadline_for_fill(there: Stage, say: Say) -> datetime:
-    """So soon that nothing is in time: a run then takes the quickest method. Raises RunFailed where that is no fill."""
+def _in_time(there: Stage, method: str, begun: float) -> dict[str, Any]:
+    """The receipt of a run that has a deadline which nothing makes: it takes the quickest method that it may.
+
+    Raises RunFailed where that is another one.
+    """
     ready_by = there.clock.now() + _TOO_SOON
     comparison = there.planned(ready_by)["comparison"]
     for one in comparison["methods"]:
-        say(f"{one['name']}: {one['why_not'] or one['p90_seconds']}")
-    if comparison["chosen"] != FILL:
-        raise RunFailed(f"the plan takes {comparison['chosen']} and not {FILL}: {comparison['reason']}")
-    return ready_by
+        _say(begun, f"{one['name']}: {one['why_not'] or one['p90_seconds']}")
+    if comparison["chosen"] != method:
+        raise RunFailed(f"the plan takes {comparison['chosen']} and not {method}: {comparison['reason']}")
+    _say(begun, f"scale_out by {method}, ready by {ready_by:%d %b %H:%M} of the cloud's clock")
+    return there.scale_out(ready_by, lambda state: _say(begun, state))
+
+
+def compared_clone(cloned: Mapping[str, Any], lazy: Mapping[str, Any]) -> Figures:
+    """Of two receipts. Raises RunFailed where the first one was no clone."""
+    if "cloned_from" not in _numbers(cloned, "StartPrewarm"):
+        raise RunFailed("the run with a deadline was not cloned")
+    proof, taken = _numbers(cloned, "VerifyStorage"), _steps(cloned)["CreateSnapshots"]["numbers"]
+    whole = {name: one["seconds"] / CLOCK_SCALE for name, one in (("clone", cloned), ("lazy", lazy))}
+    return {
+        "clone against lazy volume plus prewarm, serving, a whole run": {
+            "value": round(whole["clone"] / whole["lazy"], 4),
+            "must": "stated",
+            "holds": True,
+            "all_ready_seconds": {
+                name: round(all_ready_seconds(one), 2) for name, one in (("clone", cloned), ("lazy", lazy))
+            },
+            "serves_after_seconds": {name: round(seconds, 2) for name, seconds in whole.items()},
+        },
+        "storage proof of the cloned replica": {
+            "value": proof["verdict"], "must": "warm", "holds": proof["verdict"] == "warm",
+        },
+        "snapshots that the clone took": {
+            "value": len(taken.get("snapshots", {})), "must": "0", "holds": not taken.get("snapshots"),
+        },
+    }  # fmt: skip
 
 
 def compared(filled: Mapping[str, Any], lazy: Mapping[str, Any]) -> Figures:

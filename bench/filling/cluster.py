@@ -1,4 +1,4 @@
-"""The cluster under measurement: real hosts and volumes on a slow snapshot store, `prewarm.direct_fill` on.
+"""The cluster under measurement: real hosts and volumes on a slow snapshot store; what a run may do is set as it goes.
 
 Nothing on the hosts is told where AWS is: credentials come from the metadata service at its own address, blocks from
 the EBS endpoint under its own name. The replicas' role has the permission set `host`, which IAM enforces.
@@ -49,11 +49,12 @@ READS_PER_S = 10.0
 WORKING_SET_ROWS = 10_000
 # A step of the ramp is two real seconds.
 SHORT: dict[str, dict[str, Any]] = {
-    "prewarm": {"direct_fill": True},
     "ramp": {"shares": [1.0], "step_seconds": 60, "min_queries": 20},
 }
 # Its bandwidth for EBS (593 MiB/s) is no bound here, so that a plan finds a fill the quickest; r6i.large has 81 MiB/s.
 INSTANCE_TYPE = "r6i.4xlarge"
+# The base replica, and one by each way.
+MAX_REPLICAS = 4
 
 Say = Callable[[str], None]
 
@@ -69,6 +70,18 @@ class Stage:
     cloud: RunningCloud
     control: ControlPlane
     clock: CloudTime
+
+    def let_runs(self, **prewarm: Any) -> None:
+        """From now on the settings allow these of what `prewarm` allows, and nothing else."""
+        ssm, name = self.control.client("ssm"), cluster_parameter(ENVIRONMENT, CLUSTER)
+        settings: dict[str, Any] = json.loads(ssm.get_parameter(Name=name)["Parameter"]["Value"])
+        settings["prewarm"] = {
+            **settings["prewarm"],
+            "direct_fill": False,
+            "clone_mib_per_s": None,
+            **prewarm,
+        }
+        ssm.put_parameter(Name=name, Value=json.dumps(settings), Overwrite=True)
 
     def planned(self, ready_by: datetime | None) -> dict[str, Any]:
         """What a scale_out would do now. Raises RunFailed."""
@@ -140,6 +153,7 @@ def _settings(control: ControlPlane) -> dict[str, Any]:
     ssm, name = control.client("ssm"), cluster_parameter(ENVIRONMENT, CLUSTER)
     settings: dict[str, Any] = json.loads(ssm.get_parameter(Name=name)["Parameter"]["Value"])
     settings["instance_type"] = INSTANCE_TYPE
+    settings["max_replicas"] = MAX_REPLICAS
     for block, values in SHORT.items():
         settings[block] = {**settings[block], **values}
     ssm.put_parameter(Name=name, Value=json.dumps(settings), Overwrite=True)

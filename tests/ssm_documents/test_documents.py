@@ -30,7 +30,7 @@ PATHS = document_paths()
 PARAMETERS_FOR_PEOPLE = {
     "set_maintenance": {"RunId", "Maintenance"},
     "prepare_base": {
-        *("RunId", "Engine", "HealthPort", "Filesystems", "LeastBinlogSeconds", "Health"),
+        *("RunId", "Engine", "HealthPort", "Filesystems", "LeastBinlogSeconds", "Health", "Clones"),
         *("AdminDefaultsFile", "HealthAccount", "Mode"),
     },
 }
@@ -58,6 +58,7 @@ VALUES = {
     "KneeSeconds": "60",
     "Remedy": "cold",
     "Mode": "check",
+    "Clones": "yes",
     "ServerId": "3141",
     "Health": '{"good_samples":3,"bad_samples":2,"lag_seconds":5.0,"min_free_disk_percent":5.0}',
     "Peers": '[{"instance_id":"i-0a1b2c3d4e5f60718","address":"10.77.2.11"}]',

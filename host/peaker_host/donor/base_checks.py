@@ -34,9 +34,11 @@ _HEARTBEATS = {
     " WHERE VARIABLE_NAME = 'SLAVE_HEARTBEAT_PERIOD'",
 }
 # `library` is a reserved word from MySQL 9.2 on.
+_CLONE_PLUGIN = "SELECT PLUGIN_STATUS AS state FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'clone'"
 _LOADED_PLUGINS = (
     "SELECT PLUGIN_NAME AS plugin, PLUGIN_LIBRARY AS loaded_from FROM information_schema.PLUGINS"
-    " WHERE PLUGIN_LIBRARY IS NOT NULL AND PLUGIN_STATUS = 'ACTIVE' ORDER BY PLUGIN_NAME"
+    # That of clones comes with every server.
+    " WHERE PLUGIN_LIBRARY IS NOT NULL AND PLUGIN_NAME <> 'clone' AND PLUGIN_STATUS = 'ACTIVE' ORDER BY PLUGIN_NAME"
 )
 
 
@@ -114,6 +116,24 @@ def look_at_unit(settings: Settings, processes: Processes) -> Step:
         return f"{unit} runs and is enabled"
 
     return looked("unit", look)
+
+
+def look_at_clones(client: MysqlClient) -> Step:
+    """Whether a run may clone this server; a warning, since a run that may not takes another method."""
+
+    def look() -> "str | Step":
+        rows = client.rows(_CLONE_PLUGIN)
+        if rows and rows[0].get("state") == "ACTIVE":
+            return "the clone plugin is active"
+        return Step(
+            "clone",
+            WARNING,
+            "the clone plugin is not active: a run that would clone this server is refused and takes another way",
+            "plugin_load_add=mysql_clone.so in the server's option file and a restart, or INSTALL PLUGIN clone SONAME "
+            "'mysql_clone.so' while super_read_only is off; or set prewarm.clone_mib_per_s to null and deploy",
+        )
+
+    return looked("clone", look)
 
 
 @understood(UnclearAnswer, "what the server says of itself")

@@ -20,6 +20,7 @@ from peaker_host.donor.administrator import PREPARE, Administrator, refuse_open_
 from peaker_host.donor.base_checks import (
     Filesystem,
     ServerFacts,
+    look_at_clones,
     look_at_server,
     look_at_unit,
     server_numbers,
@@ -49,7 +50,8 @@ class BaseRequest:
     """What the cluster's settings say, and what the owner of the server allows.
 
     `admin_defaults_file`: an option file of this host with the administrator's login; empty for what is there already,
-    or else root by the socket. `health`: what the responder goes by. `check_only`: nothing is to be made.
+    or else root by the socket. `health`: what the responder goes by. `check_only`: nothing is to be made. `clones`:
+    runs may clone this server.
     """
 
     engine: str
@@ -60,6 +62,7 @@ class BaseRequest:
     admin_defaults_file: str = ""
     account_here: bool = False
     check_only: bool = False
+    clones: bool = False
 
 
 def prepare_base(
@@ -131,6 +134,7 @@ def _look(
     settings = _with_facts(settings, settings_path, processes, facts)
     client, least = administrator.client, request.least_binlog_seconds
     steps += look_at_server(settings, processes, client, facts, request.filesystems, least)
+    steps += [look_at_clones(client)] if request.clones else []
     steps.append(look_at_unit(settings, processes))
     steps.append(looked("health account", lambda: _account(settings, processes, request.account_here)))
     return settings, facts, steps

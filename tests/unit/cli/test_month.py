@@ -150,7 +150,7 @@ def test_a_cheaper_method_that_was_in_time_for_the_load_is_named() -> None:
     methods = [
         method("provisioned_rate", 5, 600),
         method("used_blocks", 2, 3000),
-        method("mysql_clone", 1, 60, False),
+        method("copy_volumes", 1, 60, False),
     ]
     plan = {"planned_at": EIGHT.isoformat(), "comparison": {"chosen": "provisioned_rate", "methods": methods}}
     needed = {"serving_at": None, "load_crossed_at": (EIGHT + timedelta(hours=1)).isoformat()}

@@ -46,7 +46,9 @@ def test_the_host_is_told_its_donor_and_how_much_it_may_take() -> None:
     with a_world_that_clones() as world:
         world.run("scale_out", **SOON)
         [command] = [one for one in world.account.commands.values() if one["document"] == "start_clone"]
-        donors = [one["instance"] for one in world.account.commands.values() if one["document"] == "prepare_donor"]
+        donors = [
+            one["instance"] for one in world.account.commands.values() if one["document"] == "prepare_donor"
+        ]
         told = command["parameters"]
         assert [told["DonorHost"]] == [world.ports.compute.instance(one).private_ip for one in donors]
         assert (told["DonorPort"], told["RateMibPerS"]) == ("3306", "4000")
@@ -81,7 +83,9 @@ def test_what_the_donor_refuses_is_answered_from_snapshots_in_the_same_run() -> 
 
 def test_no_run_of_the_next_day_tries_again_what_a_donor_refused() -> None:
     with a_world_that_clones(max_replicas=3) as world:
-        refused(world, error="CloneRefused", message="Clone Donor Error: 1524 : Plugin 'clone' is not loaded.")
+        refused(
+            world, error="CloneRefused", message="Clone Donor Error: 1524 : Plugin 'clone' is not loaded."
+        )
         world.run("scale_out", **SOON)
         world.run("scale_out", **SOON)
         assert len(sent(world, "start_clone")) == 1
@@ -91,7 +95,11 @@ def test_a_donor_that_became_the_source_is_not_cloned() -> None:
     with a_world_that_clones() as world:
 
         def failover() -> None:
-            [donor] = {one["instance"] for one in world.account.commands.values() if one["document"] == "prepare_donor"}
+            [donor] = {
+                one["instance"]
+                for one in world.account.commands.values()
+                if one["document"] == "prepare_donor"
+            }
             world.account.instances[donor]["tags"][ROLE_TAG] = "source"
 
         happens_at(world, "AttachVolumes", failover)
