@@ -39,6 +39,7 @@ _OF_A_RUN = {
     MethodName.HOT_FIRST,
     MethodName.PROVISIONED_RATE,
     MethodName.DIRECT_FILL,
+    MethodName.CLONE,
     MethodName.RETURN,
 }
 
@@ -58,14 +59,16 @@ def drawn(seed: int) -> Situation:
     wait_for_hot = dice.random() < 0.4
     volumes = tuple(_volume(dice, name) for name in ("data", "log")[: dice.choice((1, 2, 2))])
     hourly: Reading = Known(dice.choice((0.05, 0.2, 0.45, 1.1, 2.3, 5.0)) * dice.uniform(0.8, 1.2))
+    rest = dice.uniform(120, 5000)
     frame = LeadTimeFrame(
-        rest_seconds=dice.uniform(120, 5000),
+        rest_seconds=rest,
         spread_squared=dice.uniform(10, 1500) ** 2,
         reference_seconds=dice.uniform(0, 4000),
         catch_up_seconds=dice.uniform(0, 2000),
         catch_up_spread=dice.uniform(0, 2000),
         catch_up_per_second=dice.choice((0.01, 0.1, 1 / 3, 1.0, 10.0)),
-        snapshot_seconds=dice.uniform(0, 900),
+        # A part of the rest.
+        snapshot_seconds=dice.uniform(0, min(900, rest)),
         whole_catch_up_seconds=dice.uniform(0, 4000),
         overlap=Overlap(dice.choice((1.0, 1.0, 0.5, 0.05)), dice.uniform(0, 900), dice.uniform(0, 400)),
     )
@@ -85,6 +88,8 @@ def drawn(seed: int) -> Situation:
         parked=_parked(dice, hourly),
         why_no_fill=dice.choice((None, "not allowed")),
         fills_at_once=dice.choice((1, 1, 3)),
+        why_no_clone=dice.choice((None, "not allowed")),
+        clone_mib_per_s=dice.choice((25.0, 100.0, 1000.0)),
     )
 
 
@@ -112,13 +117,13 @@ def _deadline(dice: random.Random, frame: LeadTimeFrame, volumes: Sequence[DataV
 
 
 def search(situation: Situation) -> Best | None:
-    """The best of every parked replica, every combination of rates, and a direct fill; None where a run can do
-    nothing."""
+    """The best of every parked replica, every combination of rates, a direct fill and a clone; None where a run can
+    do nothing."""
     options = [
         (one.return_p90_seconds, one.usd.value if isinstance(one.usd, Known) else np.inf)
         for one in situation.parked
     ]
-    for p90, usd in (*_builds(situation), *_fills(situation)):
+    for p90, usd in (*_builds(situation), *_fills(situation), *_clones(situation)):
         options += [_best_of(p90, usd, situation.seconds_left)]
     if not options:
         return None
@@ -186,6 +191,19 @@ def _fills(situation: Situation) -> Iterator[tuple[Floats, Floats]]:
     once = np.array([blocks * 0.003 / 1000 + blocks / 10_000 * 0.0006 / 1000])
     whole_first = replace(situation, frame=situation.frame.before_database())
     yield _whole(whole_first, seconds, 1.3 * seconds, once)
+
+
+def _clones(situation: Situation) -> Iterator[tuple[Floats, Floats]]:
+    """p90 and USD of a clone, where one is allowed: of one replica alone, all that is used, without a snapshot."""
+    if situation.why_no_clone is not None or situation.fills_at_once > 1:
+        return
+    speed = min(situation.clone_mib_per_s, sum(volume.throughput_mib_per_s for volume in situation.volumes))
+    if isinstance(situation.instance_mib_per_s, Known):
+        speed = min(speed, situation.instance_mib_per_s.value)
+    seconds = np.array([sum(volume.used_bytes for volume in situation.volumes) / MIB / speed])
+    frame = situation.frame.before_database()
+    soon = replace(situation, frame=replace(frame, rest_seconds=frame.rest_seconds - frame.snapshot_seconds))
+    yield _whole(soon, seconds, 1.5 * seconds, np.zeros(1))
 
 
 def _left(frame: LeadTimeFrame, hydration: Floats) -> tuple[Floats, Floats]:
