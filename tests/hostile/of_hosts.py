@@ -13,6 +13,7 @@ from typing import Any
 from peaker_host import cli
 from peaker_host.aws import direct_api, instance_role
 from peaker_host.blocks import block_list, database_files, filesystem_maps, live_blocks, mount_blocks
+from peaker_host.clone.request import parse_clone
 from peaker_host.database import channels, data_paths, gtid_sets, mysql_client, page_list, replica_status
 from peaker_host.database.client_statements import read_counters
 from peaker_host.donor import base_checks
@@ -246,6 +247,10 @@ def _arguments() -> Iterator[EntryPoint]:
         lambda case: parse_fill(RUN, "hot", json.dumps(VOLUMES), case, 900.0),
         ({"data": "snap-0a1b2c3d4e5f60718", "log": "snap-0a1b2c3d4e5f60719"},), refused,
         ("peaker_host.fill.request.parse_fill",), _snapshots_are_ids,
+    )  # fmt: skip
+    yield EntryPoint(
+        "volumes of a clone", JSON_TEXT, lambda case: parse_clone(RUN, case, "", "10.77.0.11", 3306, 100), (VOLUMES,),
+        refused, ("peaker_host.clone.request.parse_clone",),
     )  # fmt: skip
     older = "snap-0a1b2c3d4e5f60717"
     pairs = {name: [[older, newer]] for name, newer in json.loads(SNAPSHOTS).items()}

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULES = sorted((ROOT / "host" / "peaker_host").rglob("*.py"))
 BEGINNINGS = (
     "SELECT", "SET ", "SHOW", "CHANGE ", "STOP ", "START ", "RESET ", "CREATE ", "ALTER ", "GRANT ", "INSERT", "UPDATE",
-    "DELETE", "DROP", " FOR CHANNEL", "BINLOG_GTID_POS", "(SELECT", "@@GLOBAL",
+    "DELETE", "DROP", "CLONE ", " FOR CHANNEL", "BINLOG_GTID_POS", "(SELECT", "@@GLOBAL",
 )  # fmt: skip
 # These may stand in a statement as they are: constants of the package, numbers, and what sql_text has quoted.
 QUOTED_BY = ("sql_text", "int", "for_channel", "_mariadb_options")

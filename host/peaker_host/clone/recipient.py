@@ -37,7 +37,9 @@ _LOOK_SECONDS = 1.0
 # Longer than a prewarm may take (limits.prewarm_deadline_minutes at most): the run's deadline ends it before.
 _CLONE_SECONDS = 4 * 86_400.0
 _TAIL_CHARACTERS = 600
-_ESTIMATED = "('FILE COPY', 'PAGE COPY', 'REDO COPY')"
+# Of the stages that copy (MySQL 8.4 manual, "The clone_progress Table").
+_OF_COPYING = "FROM performance_schema.clone_progress WHERE STAGE IN ('FILE COPY', 'PAGE COPY', 'REDO COPY'))"
+_DONE, _TOTAL = "(SELECT SUM(DATA) " + _OF_COPYING, "(SELECT SUM(ESTIMATE) " + _OF_COPYING
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Recipient:
         socket = os.path.join(self.folder, "server.sock")
         self._client = MysqlClient(processes, settings.mysql_client, "", [f"--socket={socket}"])
         self._process: Optional["subprocess.Popen[str]"] = None
+        self._said = ""
 
     def start(self) -> None:
         """Raises DatabaseStartFailed with the end of its error log."""
@@ -76,8 +79,17 @@ class Recipient:
         except CommandFailed as error:
             raise DatabaseStartFailed(f"{error}: {self._tail()}") from error
         self._process = self._processes.start([*self._argv(), "--plugin-load-add=mysql_clone.so"])
-        if not self._client.wait_until_up(_START_SECONDS):
-            raise DatabaseStartFailed(f"the server for the clone does not answer: {self._tail()}")
+        self._await_up(self._process)
+
+    def _await_up(self, process: "subprocess.Popen[str]") -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            if self._client.wait_until_up(_LOOK_SECONDS):
+                return
+        self.end()
+        raise DatabaseStartFailed(
+            f"the server for the clone does not answer, exit code {process.returncode}: {self._said} {self._tail()}"
+        )
 
     def clone(
         self,
@@ -91,11 +103,10 @@ class Recipient:
 
         Raises CloneRefused with what the servers say, Interrupted when `stop` is set meanwhile.
         """
-        name = sql_text(f"{donor.host}:{donor.port}")
         statements = (
-            f"SET GLOBAL clone_valid_donor_list = {name}",
-            f"SET GLOBAL clone_max_data_bandwidth = {rate_mib_per_s}",
-            f"CLONE INSTANCE FROM {sql_text(login.user)}@{sql_text(donor.host)}:{donor.port} "
+            f"SET GLOBAL clone_valid_donor_list = {sql_text(f'{donor.host}:{donor.port}')}",
+            f"SET GLOBAL clone_max_data_bandwidth = {int(rate_mib_per_s)}",
+            f"CLONE INSTANCE FROM {sql_text(login.user)}@{sql_text(donor.host)}:{int(donor.port)} "
             f"IDENTIFIED BY {sql_text(login.password)} DATA DIRECTORY = {sql_text(self.copy)} REQUIRE SSL",
         )
         ended: List[Optional[HostError]] = []
@@ -121,7 +132,7 @@ class Recipient:
             return
         process.terminate()
         try:
-            process.communicate(timeout=_STOP_SECONDS)
+            _, self._said = process.communicate(timeout=_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -151,12 +162,7 @@ class Recipient:
     def _copied(self) -> Optional[Copied]:
         """None while there is nothing to tell."""
         try:
-            found = self._client.json(
-                {
-                    "done": f"(SELECT SUM(DATA) {_of_progress()})",
-                    "total": f"(SELECT SUM(ESTIMATE) {_of_progress()})",
-                }
-            )
+            found = self._client.json({"done": _DONE, "total": _TOTAL})
         except (DatabaseUnreachable, CommandFailed):
             return None
         total = int(found["total"] or 0)
@@ -193,14 +199,14 @@ class Recipient:
         return (read_text(self._log) or "").strip()[-_TAIL_CHARACTERS:]
 
 
-def _of_progress() -> str:
-    return f"FROM performance_schema.clone_progress WHERE STAGE IN {_ESTIMATED}"
-
-
 def _has_files(pid: str) -> bool:
-    """A process that ends gives its memory back first, its files later, and is a zombie then (proc(5), `stat`)."""
+    """A process that ends gives its memory back first, its files with its last thread (proc(5), `stat`: Z, X)."""
     try:
-        _, _, rest = (read_text(f"/proc/{pid}/stat") or "").rpartition(")")
-    except ProcessLookupError:
+        threads = os.listdir(f"/proc/{pid}/task")
+        states = [
+            (read_text(f"/proc/{pid}/task/{one}/stat") or ") X").rpartition(")")[2].split()[0]
+            for one in threads
+        ]
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return bool(rest) and rest.split()[0] not in ("Z", "X")
+    return any(state not in ("Z", "X") for state in states)
