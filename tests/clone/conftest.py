@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.clone.servers import USER, Programs, Server, open_to, running
 LOGIN = {"user": "peaker_clone", "password": "it's a \\ secret"}
 PASSWORD = r"'it''s a \\ secret'"
 DATA_UUID = "5a1c0de5-0000-4000-8000-00000000da7a"
+PACKAGES = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "host")}
 ROWS = 2000
 SIZE = 512 * MIB
 
@@ -55,6 +57,11 @@ class Replica:
             *("--donor-host", "127.0.0.1", "--donor-port", str(self.donor.port)),
             *("--rate-mib-per-s", str(rate_mib_per_s)),
         ]
+
+    def argv(self, command: str, rate_mib_per_s: int = 1000) -> list[str]:
+        """The command as a program."""
+        package = [sys.executable, "-m", "peaker_host", "--settings", str(self.host.settings_path)]
+        return [*package, *self.arguments(command, rate_mib_per_s)]
 
     @property
     def volumes(self) -> str:
@@ -111,18 +118,36 @@ def donor(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 @pytest.fixture
 def replica(image: Path, tmp_path: Path, donor: Server) -> Iterator[Replica]:
+    """Its volumes are empty."""
+    with new_replica(image, tmp_path, donor) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def cloned(image: Path, tmp_path_factory: pytest.TempPathFactory, donor: Server) -> Iterator[Replica]:
+    """A replica that was cloned by an engine in a process of its own, and the engine's last word."""
+    with new_replica(image, tmp_path_factory.mktemp("cloned"), donor) as one:
+        done = subprocess.run(
+            one.argv("clone_database"), env=PACKAGES, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield one
+
+
+@contextlib.contextmanager
+def new_replica(image: Path, folder: Path, donor: Server) -> Iterator[Replica]:
     """Its option file has the redo log and the binary log on a volume of their own."""
     with contextlib.ExitStack() as volumes:
-        host = Host(tmp_path, volumes)
-        open_to(tmp_path, [tmp_path / "server"])
-        options, logs = tmp_path / "server" / "my.cnf", tmp_path / "logs"
+        host = Host(folder, volumes)
+        open_to(folder, [folder / "server"])
+        options, logs = folder / "server" / "my.cnf", folder / "logs"
         options.write_text(
-            f"[mysqld]\ndatadir={tmp_path / 'data'}\ninnodb_log_group_home_dir={logs / 'redo'}\n"
+            f"[mysqld]\ndatadir={folder / 'data'}\ninnodb_log_group_home_dir={logs / 'redo'}\n"
             f"log_bin={logs / 'binlog' / 'binlog'}\ngtid_mode=ON\nenforce_gtid_consistency=ON\n"
             "read_only=ON\nsuper_read_only=ON\nplugin_load_add=mysql_clone.so\n"
         )
-        programs = Programs.of(image, tmp_path / "server", options)
-        login = tmp_path / "clone.json"
+        programs = Programs.of(image, folder / "server", options)
+        login = folder / "clone.json"
         login.write_text(json.dumps(LOGIN))
         host.configure(
             mysql_client=str(programs.client),

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,73 +14,68 @@ from typing import Any
 import pytest
 from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.machine.devices import read_superblock
+from peaker_host.machine.files import read_text
 
 from host_bench import RUN_ID
-from tests.clone.conftest import DATA_UUID, LOGIN, PASSWORD, ROWS, Replica, free_port
+from tests.clone.conftest import DATA_UUID, LOGIN, PACKAGES, PASSWORD, ROWS, Replica, free_port
 from tests.clone.servers import running
 
 pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]
 USER = f"{LOGIN['user']}@'%'"
-HOST_PACKAGES = Path(__file__).resolve().parents[2] / "host"
 
 
-def cloned(replica: Replica, capsys: Capture) -> dict[str, Any]:
+def clone(replica: Replica, capsys: Capture) -> dict[str, Any]:
     return replica.host.call(capsys, *replica.arguments("clone_database"))
-
-
-def well(answer: dict[str, Any]) -> dict[str, Any]:
-    assert answer["ok"], json.dumps(answer)
-    return answer
 
 
 def copying(replica: Replica) -> subprocess.Popen[bytes]:
     """An engine in a process of its own, slowed, that has begun to copy."""
-    argv = [sys.executable, "-m", "peaker_host", "--settings", str(replica.host.settings_path)]
-    engine = subprocess.Popen(
-        [*argv, *replica.arguments("clone_database", rate_mib_per_s=1)],
-        env={**os.environ, "PYTHONPATH": str(HOST_PACKAGES)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    argv = replica.argv("clone_database", rate_mib_per_s=1)
+    engine = subprocess.Popen(argv, env=PACKAGES, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     copy, deadline = replica.datadir / ".peaker-clone" / "copy", time.monotonic() + 120
-    while not copy.exists() and time.monotonic() < deadline:
+    while not copy.exists() and engine.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
+    assert copy.exists(), read_text(replica.host.settings.run_path(RUN_ID, "prewarm.json"))
     return engine
 
 
 def test_the_copy_is_the_donor_s_database_with_its_position_on_the_volumes_of_the_run(
-    replica: Replica, capsys: Capture
+    cloned: Replica,
 ) -> None:
-    said = well(cloned(replica, capsys))
+    with cloned.mounted():
+        assert not (cloned.datadir / ".peaker-clone").exists()
+        assert (cloned.logs / "redo" / "#innodb_redo").is_dir()
+        assert (cloned.datadir / "ib_buffer_pool").exists(), "the donor's hot pages come along"
+        with running(cloned.programs, cloned.datadir, cloned.host.root / "server", free_port()) as server:
+            assert server.ask("SELECT COUNT(*), MAX(LENGTH(body)) FROM shop.orders") == [f"{ROWS}\t3600"]
+            own, donors = server.ask("SELECT @@server_uuid"), cloned.donor.ask("SELECT @@server_uuid")
+            assert own != donors
+            executed = server.ask("SELECT @@gtid_executed")[0]
+            assert executed.startswith(donors[0])
+            assert cloned.donor.ask(f"SELECT GTID_SUBSET('{executed}', @@gtid_executed)") == ["1"]
+
+
+def test_what_was_copied_is_reported_as_of_a_prewarm(cloned: Replica, capsys: Capture) -> None:
+    said = cloned.host.call(capsys, "report_prewarm", "--run-id", RUN_ID)
     assert (said["state"], said["method"], said["eta_seconds"]) == ("done", "clone", 0.0)
     assert said["bytes_read"] > ROWS * 900
-    executed = replica.donor.ask("SELECT @@gtid_executed")
-    with replica.mounted():
-        assert not (replica.datadir / ".peaker-clone").exists()
-        assert (replica.logs / "redo" / "#innodb_redo").is_dir()
-        assert (replica.datadir / "ib_buffer_pool").exists(), "the donor's hot pages come along"
-        with running(replica.programs, replica.datadir, replica.host.root / "server", free_port()) as server:
-            assert server.ask("SELECT @@gtid_executed") == executed
-            assert server.ask("SELECT COUNT(*), MAX(LENGTH(body)) FROM shop.orders") == [f"{ROWS}\t3600"]
-            assert server.ask("SELECT @@server_uuid") != replica.donor.ask("SELECT @@server_uuid")
+    assert said["samples"]
 
 
 def test_storage_is_assembled_by_the_donor_s_uuid_and_proven_by_what_the_copy_uses(
-    replica: Replica, capsys: Capture
+    cloned: Replica, capsys: Capture
 ) -> None:
-    well(cloned(replica, capsys))
-    assert read_superblock(replica.data.path).uuid == DATA_UUID
-    given = ["--run-id", RUN_ID, "--volumes", replica.volumes]
-    well(replica.host.call(capsys, "assemble_storage", *given))
-    live = kept_live_blocks(replica.host.settings, RUN_ID)
-    assert set(live) == {replica.data.volume_id, replica.log.volume_id}
+    assert read_superblock(cloned.data.path).uuid == DATA_UUID
+    answer = cloned.host.call(capsys, "assemble_storage", "--run-id", RUN_ID, "--volumes", cloned.volumes)
+    assert answer["ok"], json.dumps(answer)
+    live = kept_live_blocks(cloned.host.settings, RUN_ID)
+    assert set(live) == {cloned.data.volume_id, cloned.log.volume_id}
     assert all(one.known and one.blocks for one in live.values())
 
 
-def test_a_second_start_finds_what_the_first_has_made(replica: Replica, capsys: Capture) -> None:
-    well(cloned(replica, capsys))
-    assert replica.host.call(capsys, *replica.arguments("start_clone"))["already_done"]
+def test_a_second_start_finds_what_the_first_has_made(cloned: Replica, capsys: Capture) -> None:
+    assert cloned.host.call(capsys, *cloned.arguments("start_clone"))["already_done"]
 
 
 def test_an_engine_that_was_killed_leaves_a_server_and_half_a_copy_and_the_next_begins_anew(
@@ -92,7 +86,9 @@ def test_an_engine_that_was_killed_leaves_a_server_and_half_a_copy_and_the_next_
     engine.wait()
     pid = int((replica.datadir / ".peaker-clone" / "server.pid").read_text())
     assert replica.host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["state"] == "dead"
-    assert well(cloned(replica, capsys))["state"] == "done"
+    answer = clone(replica, capsys)
+    assert answer["ok"], json.dumps(answer)
+    assert (answer["state"], answer["restarts"]) == ("done", 1)
     assert not Path(f"/proc/{pid}").exists()
 
 
@@ -109,7 +105,7 @@ def test_an_engine_that_is_told_to_end_ends_its_server_and_says_that_it_is_dead(
 def test_a_volume_that_holds_something_is_not_written_to(replica: Replica, capsys: Capture) -> None:
     subprocess.run(["mkfs.ext4", "-q", replica.data.path], check=True)
     before = read_superblock(replica.data.path)
-    assert cloned(replica, capsys)["error"] == "DeviceNotEmpty"
+    assert clone(replica, capsys)["error"] == "DeviceNotEmpty"
     assert read_superblock(replica.data.path) == before
 
 
@@ -126,7 +122,7 @@ def test_what_the_donor_refuses_is_told_without_the_password_and_nothing_stays_m
 ) -> None:
     replica.donor.ask(done_to_donor)
     try:
-        answer = cloned(replica, capsys)
+        answer = clone(replica, capsys)
     finally:
         replica.donor.ask(taken_back)
     assert answer["error"] == "CloneRefused"
@@ -138,6 +134,6 @@ def test_what_the_donor_refuses_is_told_without_the_password_and_nothing_stays_m
 
 def test_without_a_login_nothing_is_written(replica: Replica, capsys: Capture) -> None:
     replica.host.configure(clone_credentials_file=str(replica.host.root / "nowhere.json"))
-    answer = cloned(replica, capsys)
+    answer = clone(replica, capsys)
     assert answer["error"] == "ReplicationNotConfigured"
     assert "BACKUP_ADMIN" in answer["message"]
