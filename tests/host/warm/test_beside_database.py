@@ -113,7 +113,9 @@ def warmed_in_part(host: Host) -> None:
 
 
 def look(host: Host, capsys: Capture, *arguments: str) -> dict[str, Any]:
-    return host.call(capsys, "verify_storage", *COMMON, *arguments)
+    answer = host.call(capsys, "verify_storage", *COMMON, *arguments)
+    assert answer["ok"], answer
+    return answer
 
 
 def proved(host: Host, capsys: Capture, load_seconds: int = 0) -> dict[str, Any]:
