@@ -106,6 +106,8 @@ class ControlPlaneStack(Stack):
             "POWERTOOLS_SERVICE_NAME": SERVICE,
             "POWERTOOLS_METRICS_NAMESPACE": names.metric_namespace,
             "LOG_LEVEL": "INFO",
+            # The forecast's matrices have a dozen columns: a second thread of numpy's has nothing to do and spins.
+            "OPENBLAS_NUM_THREADS": "1",
         }
         self.functions = self._make_functions(code, environment, deployment)
         self.workflows = self._make_workflows()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,9 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from tests.support.deployed_product import DeployedProduct
+
+# As in the functions and in the `peaker` command, and before anything here imports numpy.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # A case that is slow says how busy the machine is; speed is measured by the benches.
 settings.register_profile("peaker", deadline=None)

@@ -7,6 +7,7 @@ import peaker_cli.interruption  # noqa: F401  first: Ctrl-C may come while the o
 # isort: split
 import importlib
 import inspect
+import os
 import sys
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -87,6 +88,8 @@ def peaker(
 
 def main() -> None:
     """Entry point; a failure is one line on stderr and exit status 1, a wrong call is status 2."""
+    # Before a command imports numpy: the forecast's matrices are small, so its threads would wait for work and spin.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for number, word in enumerate(sys.argv[1:], 1):
         if "\n" in word or plain(word) != word:
             say(

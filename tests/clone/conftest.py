@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from host_bench import MIB, RUN_ID, Host, Volume, unmount
 
 from cloud_rig.real_machine import IMAGES
-from host_bench import MIB, RUN_ID, Host, Volume, unmount
 from localcloud.hosts.images import MYSQL_IMAGE_ID, ensure_image, image_root
 from tests.clone.servers import USER, Programs, Server, open_to, running
 

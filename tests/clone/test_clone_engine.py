@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import RUN_ID
 from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.machine.devices import read_superblock
 from peaker_host.machine.files import read_text
 
-from host_bench import RUN_ID
 from tests.clone.conftest import DATA_UUID, LOGIN, PACKAGES, PASSWORD, ROWS, Replica, free_port
 from tests.clone.servers import running
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from host_bench import Host, ScriptedProcesses
 
 

@@ -203,7 +203,7 @@ def _requests() -> Iterator[EntryPoint]:
     )  # fmt: skip
     yield EntryPoint(
         "an instant", TEXT, instants.from_iso, ("2026-11-21T01:40:00.000Z", "2026-11-21T01:40:00+01:00"), (ValueError,),
-        ("peaker.domain.instants.from_iso",),
+        ("peaker.domain.instants.from_iso", "peaker.domain.instants._instant"),
     )  # fmt: skip
 
 
@@ -377,7 +377,10 @@ def _ledger() -> Iterator[EntryPoint]:
         (f"{room}.DynamoDbLedger.run", f"{room}._request", "peaker.adapters.dynamodb.older_runs.parts_of_facts"), run, older,
     )  # fmt: skip
     yield of(
-        "a resource's row", lambda wire: ledger(wire).resources(RUN_ID), (f"{room}._resource_row",), resource
+        "a resource's row",
+        lambda wire: ledger(wire).resources(RUN_ID),
+        (f"{room}._resource_row_of",),
+        resource,
     )
     yield of("a step's row", lambda wire: ledger(wire).steps(RUN_ID), (f"{room}._step_row",), step)
     yield of(

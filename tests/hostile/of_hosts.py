@@ -180,7 +180,7 @@ FIO = {
     "jobs": [{
         "error": 0,
         "read": {
-            "iops": 900.0, "bw": 14400, "total_ios": 9000,
+            "iops": 900.0, "bw": 14400, "total_ios": 9000, "runtime": 10000,
             "clat_ns": {"mean": 1e6, "percentile": {"50.000000": 9e5, "99.000000": 3e6}},
         },
     }]

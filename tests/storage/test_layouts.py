@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from virtual_machine import ANSWER_SECONDS, IMAGE, Answer, Disk, Machine, machine, new_disk
-
 from layouts import TRIED, Tried
+from virtual_machine import ANSWER_SECONDS, IMAGE, Answer, Disk, Machine, machine, new_disk
 
 BLOCK = 512 * 1024
 RUN = "scale-out-orders-20261123T0040-9f3a"

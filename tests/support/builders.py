@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,15 @@ BY_NAME = {
 }
 
 
+@cache
+def _local_cluster() -> dict[str, Any]:
+    environment = yaml.safe_load((ROOT / "environments" / "local.yaml").read_text(encoding="utf-8"))
+    return dict(environment["clusters"][0])
+
+
 def orders(**changes: Any) -> ClusterSettings:
     """The local environment's cluster with a capacity of 100 per replica; `changes` go over it."""
-    environment = yaml.safe_load((ROOT / "environments" / "local.yaml").read_text(encoding="utf-8"))
-    block = {**environment["clusters"][0], "capacity_per_replica": 100.0, "environment": "local"}
+    block = {**_local_cluster(), "capacity_per_replica": 100.0, "environment": "local"}
     block["region"] = "us-east-1"
     block["read_endpoint"] = {**block["read_endpoint"], "target_group_arn": "arn:target-group"}
     return ClusterSettings.model_validate({**block, **changes})

@@ -549,6 +549,7 @@ def _variables() -> dict[str, str]:
         "POWERTOOLS_SERVICE_NAME": "peaker",
         "POWERTOOLS_METRICS_NAMESPACE": NAMES.metric_namespace,
         "LOG_LEVEL": "INFO",
+        "OPENBLAS_NUM_THREADS": "1",
     }
 
 

@@ -130,8 +130,10 @@ class Functions:
 
     def invoke(self, execution: Execution | None, state: str, function: str, payload: Any) -> Promise:
         """By a state of an execution, or by a schedule (no execution)."""
-        alike = [one for one in self.invocations if one.execution is execution]
-        earlier = sum(1 for one in alike if (one.state, one.function) == (state, function))
+        earlier = sum(
+            one.state == state and one.function == function and one.execution is execution
+            for one in self.invocations
+        )
         invocation = Invocation(
             number=len(self.invocations) + 1,
             function=function,

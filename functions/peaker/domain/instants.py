@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _LONGEST_TEXT = 64
 
@@ -26,6 +27,12 @@ def from_iso(text: str) -> datetime:
     """The inverse of to_iso; accepts any ISO 8601 text that carries a zone."""
     if isinstance(text, str) and len(text) > _LONGEST_TEXT:
         raise ValueError(f"{text[:_LONGEST_TEXT]!r}... is no instant")
+    return _instant(text)
+
+
+# A run's rows are read again at each of its steps, and each row has two or three instants.
+@lru_cache(maxsize=4096)
+def _instant(text: str) -> datetime:
     return require_utc(datetime.fromisoformat(text))
 
 

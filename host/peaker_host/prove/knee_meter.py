@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import subprocess
 import time
 from dataclasses import replace
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, ContextManager, Dict, List, Optional
 
 from peaker_host.machine.devices import disk_counters
 from peaker_host.machine.errors import BenchmarkFailed
@@ -16,7 +14,7 @@ from peaker_host.machine.processes import Processes
 from peaker_host.machine.understanding import MISFITS, parsed_json
 from peaker_host.prove.knee_load import Load, Target
 from peaker_host.prove.knee_steps import KneeSettings, Member, Step
-from peaker_host.prove.load_test import nvme_counters, nvme_delta
+from peaker_host.prove.load_test import iostat_beside, nvme_counters, nvme_delta
 
 _MIB = 1024 * 1024
 _AGREE = 0.05
@@ -36,7 +34,7 @@ class Meter:
         self._load.run_with(concurrency)
         time.sleep(self._settings.settle_seconds)
         statistics = nvme_counters(self._processes, self._target.kernel_name)
-        with _iostat_beside(self._processes, self._target.kernel_name) as witness:
+        with _witness(self._processes, self._target.kernel_name) as witness:
             marks = [self._mark()]
             windows: List[Step] = []
             while len(windows) < self._settings.max_windows:
@@ -116,24 +114,9 @@ def _agree(one: Step, other: Step) -> bool:
     return all(abs(a - b) <= _AGREE * max(a, b) for a, b in pairs)
 
 
-@contextlib.contextmanager
-def _iostat_beside(processes: Processes, name: str) -> Iterator[List[str]]:
-    """Runs iostat during the block; its JSON is in the list afterwards. Stays empty where sysstat is missing."""
-    output: List[str] = []
-    if not _installed("iostat"):
-        yield output
-        return
-    child = processes.start(["iostat", "-x", "-y", "-o", "JSON", "-d", name, "1"])
-    try:
-        yield output
-    finally:
-        child.send_signal(signal.SIGINT)
-        try:
-            said, _ = child.communicate(timeout=5)
-            output.append(said)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.communicate()
+def _witness(processes: Processes, name: str) -> ContextManager[List[str]]:
+    """iostat during a block, as `iostat_beside`; says nothing where sysstat is missing."""
+    return iostat_beside(processes, name) if _installed("iostat") else contextlib.nullcontext([])
 
 
 def _installed(program: str) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import signal
 import subprocess
 import tempfile
-from typing import Any, Dict, List, Optional
+import time
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from peaker_host.blocks.ranges import BLOCK_BYTES, Range, nth_blocks, total
 from peaker_host.machine.devices import BlockDevice, await_between, disk_counters
@@ -16,6 +19,9 @@ from peaker_host.machine.understanding import MISFITS, parsed_json, understood, 
 
 READ_BYTES = 16384
 _MAX_READS = 60_000
+# Reports are of whole seconds: in two seconds of reads one of them begins and ends.
+_SURE_OF_A_REPORT_SECONDS = 2.0
+_IOSTAT_ENDS_SECONDS = 5
 _NVME_STATS = (
     "total_read_ops",
     "total_read_bytes",
@@ -40,28 +46,39 @@ def run_load_test(
         log_path = os.path.join(directory, "reads.iolog")
         _write_read_list(log_path, device.path, blocks, generator)
         before, nvme_before = disk_counters(device.kernel_name), nvme_counters(processes, device.kernel_name)
-        iostat = processes.start(
-            ["iostat", "-x", "-y", "-o", "JSON", "-d", device.kernel_name, "1", str(seconds)]
-        )
-        try:
-            load = _run_fio(processes, log_path, depth, seconds)
-            report, _ = iostat.communicate(timeout=seconds + 15)
-        except subprocess.TimeoutExpired as error:
-            raise BenchmarkFailed(f"iostat did not end within {seconds + 15} s") from error
-        finally:
-            if iostat.poll() is None:
-                iostat.kill()
-                iostat.communicate()
+        with iostat_beside(processes, device.kernel_name) as said:
+            load, took_seconds = _run_fio(processes, log_path, depth, seconds)
+            time.sleep(max(0.0, _SURE_OF_A_REPORT_SECONDS - took_seconds))
         after, nvme_after = disk_counters(device.kernel_name), nvme_counters(processes, device.kernel_name)
     reads, await_ms = await_between(before, after)
     return {
         "depth": depth,
         "seconds": seconds,
         "fio": load,
-        "iostat": summarise_iostat(report, device.kernel_name),
+        "iostat": summarise_iostat("".join(said), device.kernel_name),
         "diskstats": {"reads": reads, "r_await_ms": _rounded(await_ms)},
         "nvme": nvme_delta(nvme_before, nvme_after),
     }
+
+
+@contextlib.contextmanager
+def iostat_beside(processes: Processes, name: str) -> Iterator[List[str]]:
+    """Runs iostat during the block; its JSON, a report per whole second, is in the list afterwards.
+
+    It runs until the block ends, however long the block takes to begin its load: on a busy host, or on one whose root
+    volume is still cold, a program takes seconds until its first read. The list stays empty where iostat does not end.
+    """
+    said: List[str] = []
+    child = processes.start(["iostat", "-x", "-y", "-o", "JSON", "-d", name, "1"])
+    try:
+        yield said
+    finally:
+        child.send_signal(signal.SIGINT)
+        try:
+            said.append(child.communicate(timeout=_IOSTAT_ENDS_SECONDS)[0])
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.communicate()
 
 
 @understood(BenchmarkFailed, "the JSON report of iostat")
@@ -91,7 +108,8 @@ def summarise_iostat(report: str, name: str) -> Dict[str, Any]:
     }
 
 
-def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> Dict[str, Any]:
+def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> Tuple[Dict[str, Any], float]:
+    """What it says, and for how many seconds it read: fewer than it should where all was read before."""
     argv = ["fio", "--name=proof", f"--read_iolog={log_path}", "--replay_no_stall=1", "--ioengine=libaio"]
     argv += ["--direct=1", "--thread", f"--iodepth={depth}", f"--runtime={seconds}", "--output-format=json"]
     # No state file of its own in the working directory.
@@ -103,7 +121,7 @@ def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> D
             raise BenchmarkFailed(f"fio ended with error {job['error']}")
         read = job["read"]
         percentiles = read["clat_ns"].get("percentile", {})
-        return {
+        load = {
             "iops": round(read["iops"], 1),
             "mib_per_s": round(read["bw"] / 1024, 2),
             "reads": read["total_ios"],
@@ -111,6 +129,7 @@ def _run_fio(processes: Processes, log_path: str, depth: int, seconds: int) -> D
             "p50_ms": _ns(percentiles.get("50.000000")),
             "p99_ms": _ns(percentiles.get("99.000000")),
         }
+        return load, read["runtime"] / 1000
     except MISFITS as error:
         raise BenchmarkFailed(f"fio gave no usable JSON: {error!r}: {output[-300:]}") from error
 

@@ -8,13 +8,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from host_bench import MIB, Host, ScriptedProcesses, Volume
 from peaker_host.blocks.filesystem_maps import open_map, used_or_all
 from peaker_host.blocks.ranges import difference, total
 from peaker_host.donor.prepare_donor import freeze_for_a_moment
 from peaker_host.machine.errors import UnreadableFilesystem
 from peaker_host.machine.processes import Processes
-
-from host_bench import MIB, Host, ScriptedProcesses, Volume
 
 pytestmark = pytest.mark.real
 

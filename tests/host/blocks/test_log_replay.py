@@ -15,6 +15,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.blocks import live_blocks, log_replay
 from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.ranges import blocks_of_bytes, difference, intersection, total
@@ -22,8 +23,6 @@ from peaker_host.machine.devices import describe_device, is_claimed
 from peaker_host.machine.errors import LogNotReplayed
 from peaker_host.machine.manifest import load_manifest
 from peaker_host.machine.processes import Processes
-
-from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 
 pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from host_bench import Host, ScriptedProcesses, json_row, table
 from peaker_host.database.client_statements import measure_service
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.machine.errors import ServerRestarted
-
-from host_bench import Host, ScriptedProcesses, json_row, table
 
 
 class TestServiceMeasurement:

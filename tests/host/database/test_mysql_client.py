@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import ScriptedProcesses, json_row
 from peaker_host.database.mysql_client import MysqlClient, RemoteLogin, sql_text
 from peaker_host.database.replica_status import read_status
 from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable
 from peaker_host.machine.settings import Settings
-
-from host_bench import ScriptedProcesses, json_row
 
 
 class TestClient:

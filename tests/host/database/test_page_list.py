@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import Host, ScriptedProcesses, json_row, table
 from peaker_host.database import page_list
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.machine.errors import BufferPoolTimeout, CommandFailed
-
-from host_bench import Host, ScriptedProcesses, json_row, table
 
 
 def quiet(_text: str) -> None:

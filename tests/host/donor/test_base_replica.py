@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import Host, ScriptedProcesses, answering, json_row, status, table, variables
 from peaker_host.database import data_paths
 from peaker_host.donor import base_replica
 from peaker_host.donor.base_checks import Filesystem
@@ -18,8 +19,6 @@ from peaker_host.donor.base_replica import BaseRequest, prepare_base
 from peaker_host.health.server import HealthServer, listen
 from peaker_host.machine.errors import BaseNotPrepared, CommandFailed
 from peaker_host.machine.processes import Completed
-
-from host_bench import Host, ScriptedProcesses, answering, json_row, status, table, variables
 
 DATA = "/var/lib/mysql"
 MOUNTS = {"/": "ext4", DATA: "xfs"}

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import RUNNING, Host, ScriptedProcesses, json_row, status, table, variables
 from peaker_host.database import data_paths
 from peaker_host.database.data_paths import DataPath, Misplaced, misplaced
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.donor import prepare_donor
 from peaker_host.machine.errors import DataOutsideVolumes, DonorIsSource, FiltersDiffer, UnsupportedChannels
 from peaker_host.replicate.channel_record import read_record, refuse_other_filters, write_record
-
-from host_bench import RUNNING, Host, ScriptedProcesses, json_row, status, table, variables
 
 VOLUMES = ["/var/lib/mysql", "/var/lib/mysql-log"]
 MOUNTS = ["/", "/run", "/srv", *VOLUMES]

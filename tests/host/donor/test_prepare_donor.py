@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from host_bench import MIB, Host, ScriptedProcesses, json_row, pool_settings, status, table, variables
 from peaker_host.donor import prepare_donor
 from peaker_host.machine.errors import DonorIsSource, DonorNotReplicating
-
-from host_bench import MIB, Host, ScriptedProcesses, json_row, pool_settings, status, table, variables
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.aws.direct_api import parse_changed
 from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.fill.request import parse_fill
 from peaker_host.machine.errors import DirectApiRefused, InvalidArgument
 
-from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from tests.host.fill.direct_api_server import DirectApiServer, served
 
 Capture = pytest.CaptureFixture[str]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.blocks.ranges import each_block
 from peaker_host.fill.engine import FillEngine
@@ -24,7 +25,6 @@ from peaker_host.fill.plan import FillPlanner
 from peaker_host.fill.request import parse_fill
 from peaker_host.machine.processes import Processes
 
-from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from tests.host.fill.direct_api_server import SNAPSHOT, DirectApiServer, served
 
 pytestmark = pytest.mark.real

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from host_bench import Host, ScriptedProcesses, answering, json_row, status
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.health.policy import HealthPolicy, Peer, load_policy, parse_peers, parse_policy, store_policy
 from peaker_host.health.responder import (
@@ -29,8 +30,6 @@ from peaker_host.health.server import HealthServer, listen
 from peaker_host.health.serving_floor import FloorDecision, Standing
 from peaker_host.health.unit import UNIT, install_health_service
 from peaker_host.machine.errors import InvalidArgument, ResponderUnreachable
-
-from host_bench import Host, ScriptedProcesses, answering, json_row, status
 
 GOOD = Sample("", lag_seconds=0.0, staleness_seconds=0.0)
 LATE = Sample("lag 99 s is over 30 s", LAG, lag_seconds=99.0, staleness_seconds=99.0)

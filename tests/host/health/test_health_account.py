@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from host_bench import Host, ScriptedProcesses, json_row, table
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.health.account import ensure_health_account, health_client
 from peaker_host.machine.errors import CommandFailed, DatabaseUnreachable, SuperReadOnlyNotRestored
-
-from host_bench import Host, ScriptedProcesses, json_row, table
 
 
 class TestAccount:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from host_bench import Host, ScriptedProcesses, json_row, status, table
 from peaker_host.database.mysql_client import admin_client
 from peaker_host.health.policy import HealthPolicy
 from peaker_host.health.sample import FAULT, LAG, Sample, SourceSilence, silence_limit_seconds, take_sample
 from peaker_host.machine.errors import CommandFailed
-
-from host_bench import Host, ScriptedProcesses, json_row, status, table
 
 POLICY = HealthPolicy(good_samples=2, bad_samples=2, lag_seconds=30, min_free_disk_percent=5)
 ROOM = {"/var/lib/mysql": 40.0, "/var/lib/mysql-log": 60.0}

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import Host, answering, json_row, status
 from peaker_host.health import process
 from peaker_host.health.process import listening_addresses, primary_address
 from peaker_host.health.server import HealthServer, listen
 from peaker_host.health.serving_floor import read_health
-
-from host_bench import Host, answering, json_row, status
 
 HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"
 # What a load balancer waits for an answer at most (NLB, HTTP health checks).

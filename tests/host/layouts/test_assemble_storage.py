@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from host_bench import RUN_ID, Host
 
 

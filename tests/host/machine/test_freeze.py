@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from peaker_host.machine.freeze import freeze, freeze_all, mount_roots
-
 from host_bench import MIB, Host
+from peaker_host.machine.freeze import freeze, freeze_all, mount_roots
 
 pytestmark = pytest.mark.real
 HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from host_bench import MIB, Host
 from peaker_host.blocks.ranges import BLOCK_BYTES
 from peaker_host.blocks.timed_reads import PAGE_BYTES
 from peaker_host.machine.devices import describe_device
@@ -25,7 +26,6 @@ from peaker_host.prove.knee_search import search, warnings_about
 from peaker_host.prove.knee_steps import KneeSettings, Search, Step
 from peaker_host.prove.scratch_file import scratch_file
 
-from host_bench import MIB, Host
 from localcloud.blockstore import ColdBlockStore, cleanup
 from localcloud.dataplane import VolumeLimits
 

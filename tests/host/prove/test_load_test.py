@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import MIB, Host, ScriptedProcesses
 from peaker_host.blocks.ranges import BLOCK_BYTES
-from peaker_host.machine.devices import BlockDevice
+from peaker_host.machine.devices import BlockDevice, describe_device
 from peaker_host.machine.errors import BenchmarkFailed
+from peaker_host.machine.processes import Completed, Processes
 from peaker_host.prove.load_test import (
     _run_fio,
     _write_read_list,
     nvme_counters,
     nvme_delta,
+    run_load_test,
     summarise_iostat,
 )
-
-from host_bench import ScriptedProcesses
 
 
 def report(*rows: dict[str, Any]) -> str:
@@ -56,9 +60,16 @@ def test_a_report_that_says_nothing_is_a_failure_not_a_zero(bad: str) -> None:
 
 
 def test_fio_s_warnings_before_its_json_are_skipped(programs: ScriptedProcesses) -> None:
-    read = {"iops": 10.5, "bw": 2048, "total_ios": 5, "clat_ns": {"mean": 1e6, "percentile": {}}}
+    read = {
+        "iops": 10.5,
+        "bw": 2048,
+        "total_ios": 5,
+        "runtime": 900,
+        "clat_ns": {"mean": 1e6, "percentile": {}},
+    }
     programs.on("fio", answer="fio: note\n" + json.dumps({"jobs": [{"error": 0, "read": read}]}))
-    assert _run_fio(programs, "log", 8, 1)["mib_per_s"] == 2.0
+    load, took_seconds = _run_fio(programs, "log", 8, 1)
+    assert (load["mib_per_s"], took_seconds) == (2.0, 0.9)
 
 
 @pytest.mark.parametrize("output", ["no json", '{"jobs": []}', '{"jobs": [{"error": 5, "read": {}}]}'])
@@ -76,6 +87,28 @@ def test_the_load_stays_inside_the_blocks(tmp_path: Path) -> None:
     assert lines[:3] == ["fio version 2 iolog", "/dev/x add", "/dev/x open"]
     assert {offset // BLOCK_BYTES for offset in offsets} == {3, 10, 11}
     assert all(offset % 16384 == 0 for offset in offsets)
+
+
+class SlowToStart(Processes):
+    """A host where everything else takes its time: fio is not there yet when the seconds of the load are over."""
+
+    def start(self, argv: Sequence[str]) -> subprocess.Popen[str]:
+        self.beside = super().start(argv)
+        return self.beside
+
+    def run(self, argv: Sequence[str], **options: Any) -> Completed:
+        if argv[0] == "fio":
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.beside.wait(timeout=2)
+        return super().run(argv, **options)
+
+
+@pytest.mark.real
+def test_a_load_that_begins_late_is_seen_by_iostat_all_the_same(host: Host) -> None:
+    volume = host.volume(64 * MIB)
+    load = run_load_test(SlowToStart(), describe_device(volume.path), [(0, 128)], 4, 1, random.Random(1))
+    assert load["fio"]["reads"] > 0
+    assert load["iostat"]["r/s"] > 0
 
 
 def device(name: str) -> BlockDevice:

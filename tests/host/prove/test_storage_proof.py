@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import MIB, RUN_ID, Host
 from peaker_host.prove.storage_proof import COLD_SHARE_LIMIT, Warmth, slow_limit_ms
 from peaker_host.warm import cold_probe
 from simulated_volumes import MACHINES, SimulatedVolume, judge, prove_simulated
 
-from host_bench import MIB, RUN_ID, Host
 from localcloud.blockstore import ColdBlockStore
 from localcloud.dataplane import VolumeLimits
 

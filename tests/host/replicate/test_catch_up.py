@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from host_bench import Host, ScriptedProcesses, json_row, status, table
 from peaker_host.machine.errors import BinlogsGone, CatchUpTimeout, ReplicationStopped
 from peaker_host.replicate.replication import client_activity, is_good, wait_for_catch_up
-
-from host_bench import Host, ScriptedProcesses, json_row, status, table
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 

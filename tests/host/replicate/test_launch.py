@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, json_row, table
 from peaker_host import cli
 from peaker_host.machine.errors import CommandFailed, DatabaseStartFailed, TornSnapshot
-
-from host_bench import MIB, RUN_ID, Host, ScriptedProcesses, json_row, table
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 PERSISTED = {

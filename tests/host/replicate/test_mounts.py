@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from peaker_host.replicate.mounts import Mount, read_mounts
-
 from host_bench import MIB, RUN_ID, Host, Volume
+from peaker_host.replicate.mounts import Mount, read_mounts
 
 
 @pytest.fixture

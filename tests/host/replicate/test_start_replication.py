@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from host_bench import RUNNING, Host, ScriptedProcesses, json_row, status, table
 from peaker_host.machine.errors import (
     BinlogsGone,
     CommandFailed,
@@ -15,8 +16,6 @@ from peaker_host.machine.errors import (
 )
 from peaker_host.replicate.replication import join_statements, start_replication
 from peaker_host.replicate.source_login import Credentials, Encryption
-
-from host_bench import RUNNING, Host, ScriptedProcesses, json_row, status, table
 
 A, B = "c292c1fa-e550-11f1-9eb5-c2cd5b392683", "3d664b29-e551-11f1-b745-6ef0865e2f1c"
 

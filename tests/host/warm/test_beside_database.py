@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import MIB, RUN_ID, Host
 from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.blocks.ranges import total
 from peaker_host.machine.proven import is_proven
 from test_prewarm import await_reading, engine
 
-from host_bench import MIB, RUN_ID, Host
 from localcloud.blockstore import ColdBlockStore
 from localcloud.dataplane import VolumeLimits
 
@@ -113,7 +113,9 @@ def warmed_in_part(host: Host) -> None:
 
 
 def look(host: Host, capsys: Capture, *arguments: str) -> dict[str, Any]:
-    return host.call(capsys, "verify_storage", *COMMON, *arguments)
+    answer = host.call(capsys, "verify_storage", *COMMON, *arguments)
+    assert answer["ok"], answer
+    return answer
 
 
 def proved(host: Host, capsys: Capture, load_seconds: int = 0) -> dict[str, Any]:

@@ -6,11 +6,10 @@ import random
 from pathlib import Path
 
 import pytest
+from host_bench import BLOCK, RUN_ID
 from peaker_host.machine.settings import Settings
 from peaker_host.warm import cold_probe
 from peaker_host.warm.cold_probe import ColdProbe
-
-from host_bench import BLOCK, RUN_ID
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import BLOCK, MIB, RUN_ID, Host
 from peaker_host.blocks.live_blocks import live_blocks
 from peaker_host.blocks.ranges import each_block
 from peaker_host.machine.manifest import load_manifest
 from peaker_host.machine.processes import Processes
 
-from host_bench import BLOCK, MIB, RUN_ID, Host
 from localcloud.blockstore import ColdBlockStore
 from localcloud.dataplane import VolumeLimits
 

@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from peaker_host.machine.devices import describe_device
-
 from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
+from peaker_host.machine.devices import describe_device
 
 pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.blocks import block_list
 from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.ranges import blocks_of_bytes, total
@@ -22,8 +23,6 @@ from peaker_host.machine.processes import Processes
 from peaker_host.warm.control import _fetch_block_list
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.plan import PrewarmRequest
-
-from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 
 pytestmark = pytest.mark.real
 HOST_PACKAGES = Path(__file__).resolve().parents[3] / "host"

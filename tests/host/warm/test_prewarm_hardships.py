@@ -15,13 +15,12 @@ from typing import Any
 
 import peaker_host
 import pytest
+from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 from peaker_host.machine.errors import StateDirectoryFull
 from peaker_host.warm import engine_lock
 from peaker_host.warm.journal import Journal
 from peaker_host.warm.progress import MeanRate, eta_seconds, rate_by_cold_await
 from test_prewarm import HOT_TENTH, assemble, await_reading, engine, filled, tier, tier_of, with_database
-
-from host_bench import BLOCK, MIB, RUN_ID, Host, Volume
 
 pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]

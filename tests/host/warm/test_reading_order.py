@@ -6,6 +6,7 @@ import struct
 from functools import partial
 
 import pytest
+from host_bench import MIB, Host
 from peaker_host.blocks.database_files import (
     Tablespace,
     find_database,
@@ -21,8 +22,6 @@ from peaker_host.blocks.ranges import BLOCK_BYTES, each_block, total
 from peaker_host.machine.processes import Processes
 from peaker_host.warm.plan import with_files
 from peaker_host.warm.reading_orders import READING_ORDERS, Volume, each_once, tiers_of
-
-from host_bench import MIB, Host
 
 PAGE = 16384
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peaker_host.machine.devices import describe_device
-
 from host_bench import MIB, RUN_ID, Host, Volume
+from peaker_host.machine.devices import describe_device
 
 pytestmark = pytest.mark.real
 Capture = pytest.CaptureFixture[str]

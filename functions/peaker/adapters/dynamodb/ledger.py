@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from peaker.adapters.dynamodb.items import (
@@ -302,16 +303,33 @@ def _resource_item(run_id: str, row: ResourceRow) -> dict[str, Any]:
 
 
 def _resource_row(item: Mapping[str, Any]) -> ResourceRow:
+    given = (item["number"], item["kind"], item["name"], item["state"], item["step"], item["intended_at"])
+    return _resource_row_of(*given, item.get("made_at"), item.get("id"), item["details"])
+
+
+# A run's rows are read at each of its steps, and few have changed since the last one.
+@lru_cache(maxsize=1024, typed=True)
+def _resource_row_of(
+    number: Any,
+    kind: Any,
+    name: Any,
+    state: Any,
+    step: Any,
+    intended_at: Any,
+    made_at: Any,
+    found_id: Any,
+    details: Any,
+) -> ResourceRow:
     return ResourceRow(
-        number=int(item["number"]),
-        kind=ResourceKind(item["kind"]),
-        name=text_in(item, "name"),
-        state=ResourceState(item["state"]),
-        step=text_in(item, "step"),
-        intended_at=from_iso(item["intended_at"]),
-        made_at=_time(item.get("made_at")),
-        resource_id=item.get("id"),
-        details=dict(parsed_json(item["details"])),
+        number=int(number),
+        kind=ResourceKind(kind),
+        name=text_in({"name": name}, "name"),
+        state=ResourceState(state),
+        step=text_in({"step": step}, "step"),
+        intended_at=from_iso(intended_at),
+        made_at=_time(made_at),
+        resource_id=found_id,
+        details=dict(parsed_json(details)),
     )
 
 

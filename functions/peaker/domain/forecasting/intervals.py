@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .series import Floats, Ints
+from .windows import median
 
 Flags = NDArray[np.bool_]
 
@@ -241,8 +242,8 @@ def comes_again(far: Ints, newest: int, day: int) -> float:
 
 def _far_above(residual: Floats) -> Flags:
     """Errors that are no usual ones: a load far above its forecast."""
-    middle = _median(residual)
-    usual = 1.4826 * _median(np.abs(residual - middle)) + _SMALLEST
+    middle = median(residual)
+    usual = 1.4826 * median(np.abs(residual - middle)) + _SMALLEST
     return np.asarray(residual > middle + _FAR * usual)
 
 
@@ -250,7 +251,7 @@ def _usual_size(size: Floats, season: Floats) -> float:
     """The median size of the errors, as if they were alike at all hours: quiet hours alone would make it small."""
     alike = size / season
     mean = float(alike.mean())
-    return max(_SMALLEST, _median(alike) * (float(size.mean()) / mean if mean > 0 else 1.0))
+    return max(_SMALLEST, median(alike) * (float(size.mean()) / mean if mean > 0 else 1.0))
 
 
 def _within(values: Floats, least: float, most: float) -> Floats:
@@ -271,15 +272,6 @@ def _weighted_quantiles(ordered: Floats, weight: Floats, levels: Floats) -> Floa
     low, high = reach[rows, right - 1], reach[rows, right]
     part = np.minimum(np.maximum((wanted - low) / np.maximum(high - low, 1e-300), 0.0), 1.0)
     return np.asarray(ordered[right - 1] * (1 - part) + ordered[right] * part, dtype=float)
-
-
-def _median(values: Floats) -> float:
-    """Of finite values, at least one; numpy's own looks for NaN first, which takes longer than the median here."""
-    half = len(values) // 2
-    if len(values) % 2:
-        return float(np.partition(values, half)[half])
-    lower, upper = np.partition(values, (half - 1, half))[half - 1 : half + 1]
-    return float((lower + upper) / 2)
 
 
 def interpolate_knots(horizons: Ints, knots: Ints, values: Floats) -> Floats:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .panel import Panel, level_views
 from .series import Floats, Ints
+from .windows import median
 
 HALF_LIFE_DAYS = 14.0
 _STRENGTH = 4.0
@@ -110,6 +111,6 @@ def robust_ridge(design: Floats, target: Floats, decay: Floats, strength: float)
             np.linalg.solve(weighted.T @ inputs + np.diag(penalty), weighted.T @ target), dtype=float
         )
         error = np.abs(target - inputs @ solution)
-        spread = 1.4826 * float(np.median(error)) + 1e-9
+        spread = 1.4826 * median(error) + 1e-9
         weight = decay / np.maximum(1.0, error / (_HUBER * spread))
     return np.asarray(solution / scale, dtype=float)

@@ -6,7 +6,9 @@ the forecast of every past origin, so the model is scored like the others withou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
@@ -78,45 +80,71 @@ def smooth_panel(panel: Panel) -> SmoothedStates:
     day = panel.day // size if panel.day >= size else 1
     fitted = max(1, min(panel.fit_steps // size, blocks))
     level, daily, weekly = _filter(means, day, fitted)
-    scores = _scores(means[:fitted], level, daily, weekly, day)
+    scores = _scores(means[:fitted], level, daily, weekly)
     best = int(np.argmin(scores))
-    season = _season_ahead(daily[:, :, best], weekly[:, :, best], blocks, day)
+    season = _season_ahead(daily.of_rate(best), weekly.of_rate(best), blocks, day)
     return SmoothedStates(
         size, float(_RATES[best, 0]), level[:, best], season, trailing_mean(panel.believed, size), panel
     )
 
 
-def _filter(means: Floats, day: int, fitted: int) -> tuple[Floats, Floats, Floats]:
-    count, rates = len(means), len(_RATES)
-    alpha, gamma, omega = _RATES.T
+@dataclass(frozen=True)
+class _Season:
+    """A season of `period` blocks, each of which changes once in a period.
+
+    moved[period + b] is what block b left of its place in the season; the first period is the season to begin with.
+    """
+
+    period: int
+    moved: Floats
+
+    def known_at(self, blocks: Ints, ahead: Ints) -> Floats:
+        """The season of block b + ahead, as it was known after block b."""
+        periods_ago = -(-ahead // self.period)
+        return np.asarray(self.moved[blocks + ahead + self.period * (1 - periods_ago)], dtype=float)
+
+    def of_rate(self, rate: int) -> _Season:
+        """That of one of the rates."""
+        return _Season(self.period, self.moved[:, rate])
+
+
+def _filter(means: Floats, day: int, fitted: int) -> tuple[Floats, _Season, _Season]:
+    """(level [block, rate], the daily season, the weekly season) after each block."""
     week = 7 * day
     opening = means[: min(day, fitted)]
     known = opening[np.isfinite(opening)]
     start = float(known.mean()) if len(known) else 0.0
-    level_now = np.full(rates, start)
     first_day = np.where(np.isfinite(means[:day]), means[:day] - start, 0.0)
-    padded = np.concatenate([first_day, np.zeros(max(0, day - len(first_day)))])[:day]
-    daily_now = np.repeat(padded[:, None], rates, axis=1)
-    weekly_now = np.zeros((week, rates))
-    level = np.empty((count, rates))
-    daily = np.empty((count, day, rates))
-    weekly = np.empty((count, week, rates))
-    for at in range(count):
-        value = means[at]
-        if np.isfinite(value):
-            d, w = at % day, at % week
-            error = value - level_now - daily_now[d] - weekly_now[w]
-            level_now = level_now + alpha * error
+    padded = np.concatenate([first_day, np.zeros(max(0, day - len(first_day)))])[:day].tolist()
+    filtered = [
+        _filter_at(rates, means.tolist(), start, padded.copy(), [0.0] * week) for rates in _RATES.tolist()
+    ]
+    level, daily, weekly = (np.array(each).T for each in zip(*filtered, strict=True))
+    return level, _Season(day, daily), _Season(week, weekly)
+
+
+def _filter_at(
+    rates: Sequence[float], means: Sequence[float], now: float, daily: list[float], weekly: list[float]
+) -> tuple[list[float], list[float], list[float]]:
+    """The level from `now` on, and the seasons with what each block made of them, in plain numbers: each block needs
+    the one before, and arrays of a few numbers are slow."""
+    alpha, gamma, omega = rates
+    level: list[float] = []
+    for at, value in enumerate(means):
+        of_day, of_week = daily[at], weekly[at]
+        if isfinite(value):
+            error = value - now - of_day - of_week
+            now += alpha * error
             left = (1 - alpha) * error
-            daily_now[d] += gamma * left
-            weekly_now[w] += omega * left
-        level[at] = level_now
-        daily[at] = daily_now
-        weekly[at] = weekly_now
+            of_day += gamma * left
+            of_week += omega * left
+        level.append(now)
+        daily.append(of_day)
+        weekly.append(of_week)
     return level, daily, weekly
 
 
-def _scores(means: Floats, level: Floats, daily: Floats, weekly: Floats, day: int) -> Floats:
+def _scores(means: Floats, level: Floats, daily: _Season, weekly: _Season) -> Floats:
     """Mean absolute error over several horizons, the later half of the history counting."""
     count = len(means)
     total = np.zeros(len(_RATES))
@@ -125,16 +153,16 @@ def _scores(means: Floats, level: Floats, daily: Floats, weekly: Floats, day: in
         if not len(at):
             continue
         target = means[at + ahead]
-        predicted = level[at] + daily[at, (at + ahead) % day] + weekly[at, (at + ahead) % (7 * day)]
+        so_far = np.array(ahead)
+        predicted = level[at] + daily.known_at(at, so_far) + weekly.known_at(at, so_far)
         with all_missing_is_nan():
             error = np.nanmean(np.abs(target[:, None] - predicted), axis=0)
         total += np.nan_to_num(error, nan=0.0)
     return total
 
 
-def _season_ahead(daily: Floats, weekly: Floats, blocks: int, day: int) -> Floats:
+def _season_ahead(daily: _Season, weekly: _Season, blocks: int, day: int) -> Floats:
     """season[b, j]: the season after block b for block b + j, j = 0 .. a day and a bit."""
-    ahead = np.arange(day + 3)
+    ahead = np.arange(day + 3)[None, :]
     at = np.arange(blocks)[:, None]
-    target = at + ahead[None, :]
-    return np.asarray(daily[at, target % day] + weekly[at, target % (7 * day)], dtype=float)
+    return np.asarray(daily.known_at(at, ahead) + weekly.known_at(at, ahead), dtype=float)
