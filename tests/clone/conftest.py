@@ -17,7 +17,7 @@ from host_bench import MIB, RUN_ID, Host, Volume, unmount
 
 from cloud_rig.real_machine import IMAGES
 from localcloud.hosts.images import MYSQL_IMAGE_ID, ensure_image, image_root
-from tests.clone.servers import USER, Programs, Server, open_to, running
+from tests.clone.servers import USER, Programs, Server, given_to_servers, place, running
 
 LOGIN = {"user": "peaker_clone", "password": "it's a \\ secret"}
 PASSWORD = r"'it''s a \\ secret'"
@@ -98,10 +98,15 @@ def image() -> Path:
 
 
 @pytest.fixture(scope="module")
-def donor(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def donor(image: Path) -> Iterator[Server]:
     """With the plugin, and a user who may clone."""
-    folder = tmp_path_factory.mktemp("donor")
-    open_to(folder.parent, [folder, folder / "data"])
+    with place() as at, donor_at(image, given_to_servers(at / "donor")) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def donor_at(image: Path, folder: Path) -> Iterator[Server]:
+    given_to_servers(folder / "data")
     options = folder / "my.cnf"
     options.write_text(
         "[mysqld]\ngtid_mode=ON\nenforce_gtid_consistency=ON\nplugin_load_add=mysql_clone.so\n"
@@ -117,16 +122,16 @@ def donor(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 
 @pytest.fixture
-def replica(image: Path, tmp_path: Path, donor: Server) -> Iterator[Replica]:
+def replica(image: Path, donor: Server) -> Iterator[Replica]:
     """Its volumes are empty."""
-    with new_replica(image, tmp_path, donor) as one:
+    with place() as at, new_replica(image, at, donor) as one:
         yield one
 
 
 @pytest.fixture(scope="module")
-def cloned(image: Path, tmp_path_factory: pytest.TempPathFactory, donor: Server) -> Iterator[Replica]:
+def cloned(image: Path, donor: Server) -> Iterator[Replica]:
     """A replica that was cloned by an engine in a process of its own, and the engine's last word."""
-    with new_replica(image, tmp_path_factory.mktemp("cloned"), donor) as one:
+    with place() as at, new_replica(image, at, donor) as one:
         done = subprocess.run(
             one.argv("clone_database"), env=PACKAGES, capture_output=True, text=True, check=False
         )
@@ -139,7 +144,7 @@ def new_replica(image: Path, folder: Path, donor: Server) -> Iterator[Replica]:
     """Its option file has the redo log and the binary log on a volume of their own."""
     with contextlib.ExitStack() as volumes:
         host = Host(folder, volumes)
-        open_to(folder, [folder / "server"])
+        given_to_servers(folder / "server")
         options, logs = folder / "server" / "my.cnf", folder / "logs"
         options.write_text(
             f"[mysqld]\ndatadir={folder / 'data'}\ninnodb_log_group_home_dir={logs / 'redo'}\n"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,11 +101,16 @@ def _await(server: Server, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError(f"the server at {server.socket} does not answer, exit code {process.poll()}")
 
 
-def open_to(folder: Path, paths: Sequence[Path]) -> None:
-    """The servers' user may enter the folders on the way, and owns these."""
-    for one in (folder, *folder.parents):
-        if one.stat().st_uid == os.getuid() and one != Path("/"):
-            one.chmod(one.stat().st_mode | 0o011)
-    for path in paths:
-        path.mkdir(exist_ok=True)
-        subprocess.run(["chown", USER, str(path)], check=True)
+@contextmanager
+def place() -> Iterator[Path]:
+    """A folder that the servers' user may enter: pytest's own are shut to others whenever another session begins."""
+    with tempfile.TemporaryDirectory(prefix="peaker-clone-") as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
+
+
+def given_to_servers(path: Path) -> Path:
+    """A new folder of the servers' user."""
+    path.mkdir()
+    subprocess.run(["chown", USER, str(path)], check=True)
+    return path
