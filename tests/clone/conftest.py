@@ -85,6 +85,11 @@ class Replica:
             yield
 
     @property
+    def labelled(self) -> Path:
+        """What SELinux's restorecon was given, where there is one."""
+        return self.host.root / "labelled"
+
+    @property
     def logs(self) -> Path:
         return self.host.root / "logs"
 
@@ -132,8 +137,12 @@ def replica(image: Path, donor: Server) -> Iterator[Replica]:
 def cloned(image: Path, donor: Server) -> Iterator[Replica]:
     """A replica that was cloned by an engine in a process of its own, and the engine's last word."""
     with place() as at, new_replica(image, at, donor) as one:
+        labels = one.host.root / "restorecon"
+        labels.write_text(f'#!/bin/sh\necho "$@" >{one.labelled}\n')
+        labels.chmod(0o755)
+        path = {"PATH": f"{labels.parent}:{os.environ['PATH']}"}
         done = subprocess.run(
-            one.argv("clone_database"), env=PACKAGES, capture_output=True, text=True, check=False
+            one.argv("clone_database"), env={**PACKAGES, **path}, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
         yield one

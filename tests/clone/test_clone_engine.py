@@ -74,6 +74,12 @@ def test_storage_is_assembled_by_the_donor_s_uuid_and_proven_by_what_the_copy_us
     assert all(one.known and one.blocks for one in live.values())
 
 
+def test_selinux_labels_what_a_new_filesystem_has_no_labels_for(cloned: Replica) -> None:
+    recursive, *places = cloned.labelled.read_text().split()
+    assert recursive == "-R"
+    assert {str(cloned.datadir), str(cloned.logs / "redo"), str(cloned.logs / "binlog")} <= set(places)
+
+
 def test_a_second_start_finds_what_the_first_has_made(cloned: Replica, capsys: Capture) -> None:
     assert cloned.host.call(capsys, *cloned.arguments("start_clone"))["already_done"]
 

@@ -6,6 +6,7 @@ nothing that counts: the next one begins anew.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -18,11 +19,13 @@ from peaker_host.clone.recipient import FOLDER, Recipient
 from peaker_host.clone.record import CloneRecord
 from peaker_host.clone.request import CloneRequest
 from peaker_host.clone.server_paths import ServerPaths, server_paths
-from peaker_host.machine.errors import HostError, Interrupted, ReplicationNotConfigured
+from peaker_host.machine.errors import HostError, Interrupted, ReplicationNotConfigured, ToolMissing
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.replication_login import ReplicationLogin, login_in
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.engine_lock import take_lock
+
+_LABEL_SECONDS = 900.0
 
 
 class CloneEngine:
@@ -95,6 +98,12 @@ class CloneEngine:
         self._say("the copy is moved to its places")
         move_in(recipient.copy, paths, user)
         shutil.rmtree(os.path.join(paths.datadir, FOLDER))
+        self._label(paths)
+
+    def _label(self, paths: ServerPaths) -> None:
+        """For SELinux: a new filesystem has no labels, and what this engine's server wrote has none of a service's."""
+        with contextlib.suppress(ToolMissing):
+            self._processes.run(["restorecon", "-R", *paths.all], timeout_seconds=_LABEL_SECONDS)
 
     def _keep_live_blocks(self) -> None:
         """All that is used is what `verify_storage` samples: by then a database changes the filesystems' maps."""
