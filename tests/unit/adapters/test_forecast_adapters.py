@@ -230,8 +230,8 @@ def kept(records_of: DynamoDbLedger, number: int, *parts: RunPart) -> Holder:
     return holder
 
 
-def filling_plan() -> ScaleOutPlan:
-    chosen = MethodChoice(chosen=MethodName.DIRECT_FILL, reason="the cheapest in time")
+def filling_plan(name: MethodName = MethodName.DIRECT_FILL) -> ScaleOutPlan:
+    chosen = MethodChoice(chosen=name, reason="the cheapest in time")
     return returning_plan().model_copy(update={"method": None, "comparison": chosen})
 
 
@@ -246,6 +246,31 @@ def test_a_direct_fill_teaches_fills_and_no_prewarm(records: DynamoForecastRecor
     assert past.fills == PastFills((PastReading(5e8, 180.0),))
     assert past.seconds == {"VerifyStorage": [60.0]}
     assert not any((past.hydrated_bytes, past.hydrated_rates, past.hot_shares))
+
+
+def test_a_clone_teaches_clones_and_neither_prewarms_nor_snapshots(records: DynamoForecastRecords) -> None:
+    """It waited for no snapshot: its seconds there are none of a set."""
+    ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
+    served = FILLED.model_copy(update={"state": "in_service", "clones": True})
+    holder = kept(ledger, 0, served, filling_plan(MethodName.CLONE))
+    finish(ledger, holder, "AwaitSnapshots", 0, 0)
+    finish(ledger, holder, "StartPrewarm", 0, 1)
+    finish(ledger, holder, "ReportPrewarm", 1, 3, READ)
+    finish(ledger, holder, "VerifyStorage", 4, 5)
+    past = records.past_steps("orders")
+    assert past.clones == PastFills((PastReading(5e8, 180.0),))
+    assert (past.fills, past.seconds) == (PastFills(), {"VerifyStorage": [60.0]})
+    assert not any((past.hydrated_bytes, past.copies, past.hot_shares))
+
+
+def test_a_clone_that_failed_says_nothing_of_a_fill(records: DynamoForecastRecords) -> None:
+    ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
+    denied = Failure(failed_step="FillVolumes/ReportPrewarm", error="PrewarmFailed", cause="BACKUP_ADMIN")
+    kept(ledger, 0, FILLED.model_copy(update={"state": "gone", "failure": denied, "clones": True}))
+    past = records.past_steps("orders")
+    assert past.fills.failed is None
+    assert past.clones.failed is not None
+    assert "BACKUP_ADMIN" in past.clones.failed.why
 
 
 def test_a_fill_that_failed_is_known_until_another_one_has_ended(records: DynamoForecastRecords) -> None:
