@@ -81,16 +81,6 @@ def test_what_the_donor_refuses_is_answered_from_snapshots_in_the_same_run() -> 
         assert len(sent(world, "prepare_donor")) == 2, "the position is that of the snapshots"
 
 
-def test_no_run_of_the_next_day_tries_again_what_a_donor_refused() -> None:
-    with a_world_that_clones(max_replicas=3) as world:
-        refused(
-            world, error="CloneRefused", message="Clone Donor Error: 1524 : Plugin 'clone' is not loaded."
-        )
-        world.run("scale_out", **SOON)
-        world.run("scale_out", **SOON)
-        assert len(sent(world, "start_clone")) == 1
-
-
 def test_a_donor_that_became_the_source_is_not_cloned() -> None:
     with a_world_that_clones() as world:
 

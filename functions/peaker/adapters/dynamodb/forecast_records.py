@@ -233,6 +233,7 @@ class DynamoForecastRecords:
             hydrated_rates=rates,
             first_looks=looks,
             fills=fills,
+            clones=clones,
             elsewhere=Elsewhere(tuple(one for name, one in self._figures().items() if name != cluster)),
             sizes=sizes,
             returned_sizes=returned_sizes,

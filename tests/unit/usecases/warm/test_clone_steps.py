@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from peaker.domain.planning.learning.fills import FillFailed, PastFills
+from peaker.domain.planning.learning.past_steps import PastSteps
+from peaker.domain.planning.methods.choice import MethodChoice
+from peaker.domain.planning.methods.situation import MethodName
 from peaker.domain.planning.plan import ScaleOutPlan
 from peaker.domain.runs.batch import Batch, Member
 from peaker.domain.runs.run_memory import Donor
@@ -117,3 +122,33 @@ def test_a_donor_that_became_the_source_is_not_cloned() -> None:
     ports.compute.instances[donor.instance_id] = replace(donor, tags={**donor.tags, ROLE_TAG: "source"})
     with pytest.raises(errors.NoDonor, match="became the source"):
         start_prewarm(ports, leased(ports, "StartPrewarm"))
+
+
+def comparison_after(past: PastSteps, **settings: Any) -> MethodChoice:
+    """What a plan says of the methods, after such runs."""
+    prewarm = {"clone_mib_per_s": 700}
+    ports = with_cluster(
+        fake_ports(orders(**{"initialization_rate_mib_per_s": None, "prewarm": prewarm, **settings}))
+    )
+    ports.past_runs.past_steps = lambda _: past  # type: ignore[method-assign]
+    ports.compute.ebs_promise = lambda _: InstancePromise(baseline_mib_per_s=593)  # type: ignore[method-assign]
+    plan_scale_out(ports, plan_step(ports, ready_by=NOON + timedelta(minutes=1)))
+    found = ports.ledger.run(RUN_ID).required(ScaleOutPlan, "").comparison
+    assert found is not None
+    return found
+
+
+def test_a_donor_that_refused_is_not_asked_again_for_a_day() -> None:
+    refused = PastFills().not_filled(FillFailed(NOON - timedelta(hours=2), "Plugin 'clone' is not loaded"))
+    comparison = comparison_after(PastSteps(clones=refused))
+    assert comparison.chosen is not MethodName.CLONE
+    assert "Plugin 'clone' is not loaded" in str(comparison.estimate(MethodName.CLONE).why_not)
+
+
+def test_a_set_is_not_cloned_and_the_plan_says_so() -> None:
+    place = "/var/lib/mysql"
+    striped = [
+        {**one.model_dump(mode="json"), "layout": "raid0", "mount_point": place} for one in orders().volumes
+    ]
+    shown = comparison_after(PastSteps(), volumes=striped).estimate(MethodName.CLONE)
+    assert "data, log are of a set" in str(shown.why_not)
