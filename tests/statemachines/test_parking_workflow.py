@@ -272,7 +272,7 @@ def test_a_guard_that_is_broken_before_the_run_leaves_everything_as_it_is(
 def test_activity_while_drained_brings_it_back(cloud: WorkflowCloud, sample: dict[str, Any]) -> None:
     cluster, instance_id = peak(cloud, retirement={"idle_seconds": 28_800, "park": "never"})
     arn = cloud.start("scale_in", {"cluster": cluster.name})
-    cloud.eventually(lambda: state_of_member(cloud, cluster) == "ConfirmIdle", 60)
+    cloud.eventually(lambda: state_of_member(cloud, cluster) == "ConfirmIdle")
     cloud.answers.script("drain_replica", sample)
     execution = cloud.finish(arn)
     assert (execution["status"], execution["error"]) == ("FAILED", "ActivityWhileDrained"), execution

@@ -28,7 +28,7 @@ def stopped(
     arn = cloud.start(workflow, given)
     state = "".join(part.capitalize() for part in handler.split("_"))
     # Stopped while it waits to try again: a function that runs at the stop runs to its end, on AWS too.
-    cloud.eventually(lambda: state in cloud.states_now(arn) and fault.times < ENOUGH, 60)
+    cloud.eventually(lambda: state in cloud.states_now(arn) and fault.times < ENOUGH)
     stepfunctions.stop_execution(executionArn=arn, cause="pressed Stop in the console")
     fault.times = 0
     clock.set(scale=usual)
@@ -83,7 +83,7 @@ def test_an_execution_whose_event_never_came_is_found_by_the_periodic_look(cloud
     detail = stopped(cloud, "scale_out", {"cluster": cluster.name}, "prepare_donor", "HostCommandRunning")
     cloud.cloud.clock.set(now=cloud.cloud.clock.now() + EVENT_GRACE)
     [run] = cloud.runs(cluster)
-    cloud.eventually(lambda: look(cloud, cluster)["text"] == "nothing is left over", 60)
+    cloud.eventually(lambda: look(cloud, cluster)["text"] == "nothing is left over")
     assert cloud.made_by_peaker(cluster) == []
     assert cloud.lease_is_free(cluster)
     receipt = cloud.receipt(run)

@@ -238,5 +238,5 @@ def test_two_at_once_one_works_and_the_other_is_told(cloud: WorkflowCloud, idle:
     cloud.eventually(lambda: not cloud.lease_is_free(cluster))
     second = cloud.run("scale_in", {"cluster": cluster.name})
     assert_refused(cloud, second, "LeaseHeld", "holds the lease until")
-    cloud.eventually(lambda: stepfunctions.describe_execution(executionArn=first)["status"] != "RUNNING", 60)
+    cloud.eventually(lambda: stepfunctions.describe_execution(executionArn=first)["status"] != "RUNNING")
     assert stepfunctions.describe_execution(executionArn=first)["status"] == "SUCCEEDED"

@@ -136,7 +136,7 @@ class DeployedProduct:
 
     def finish(self, execution_arn: str, expected: str = "SUCCEEDED") -> None:
         """Wait until the execution has ended so."""
-        eventually(lambda: self.status_of(execution_arn) != "RUNNING", seconds=180)
+        eventually(lambda: self.status_of(execution_arn) != "RUNNING", seconds=400)
         answer = self.cloud.client("stepfunctions").describe_execution(executionArn=execution_arn)
         assert answer["status"] == expected, answer
 
@@ -157,7 +157,7 @@ class DeployedProduct:
         return not rows or rows[0]["run_id"]["S"] == "-"
 
 
-def eventually(look: Callable[[], Any], seconds: float = 180.0) -> Any:
+def eventually(look: Callable[[], Any], seconds: float = 400.0) -> Any:
     """The first truthy answer; fails with the last one when there is none in time."""
     deadline = time.monotonic() + seconds
     while not (answer := look()):

@@ -368,7 +368,7 @@ class WorkflowCloud:
 
     # -- executions ------------------------------------------------------------------------------------------
 
-    def run(self, workflow: str, given: Any, *, limit_seconds: float = 180) -> dict[str, Any]:
+    def run(self, workflow: str, given: Any, *, limit_seconds: float = 400) -> dict[str, Any]:
         """Start an execution and wait for its end; returns DescribeExecution with the parsed output."""
         return self.finish(self.start(workflow, given), limit_seconds=limit_seconds)
 
@@ -379,7 +379,7 @@ class WorkflowCloud:
         )
         return str(answer["executionArn"])
 
-    def finish(self, arn: str, *, limit_seconds: float = 180) -> dict[str, Any]:
+    def finish(self, arn: str, *, limit_seconds: float = 400) -> dict[str, Any]:
         """Wait for an execution's end; returns DescribeExecution with the parsed output."""
         stepfunctions = self.client("stepfunctions")
         deadline = time.monotonic() + limit_seconds
@@ -498,7 +498,7 @@ class WorkflowCloud:
         return dict(json.loads(found[0]["document"]))
 
     @staticmethod
-    def eventually(look: Any, seconds: float = 60.0) -> None:
+    def eventually(look: Any, seconds: float = 240.0) -> None:
         deadline = time.monotonic() + seconds
         while not look():
             assert time.monotonic() < deadline, f"not true within {seconds} s"

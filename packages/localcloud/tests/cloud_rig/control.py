@@ -43,7 +43,7 @@ def unique(stem: str) -> str:
     return f"{stem}-{next(_numbers)}"
 
 
-def eventually(look: Callable[[], Any], seconds: float = 60.0) -> Any:
+def eventually(look: Callable[[], Any], seconds: float = 240.0) -> Any:
     """The first truthy answer; fails with the last one when there is none in time."""
     deadline = time.monotonic() + seconds
     while not (answer := look()):
@@ -111,7 +111,7 @@ class Control:
         )
         return str(answer["executionArn"])
 
-    def ended(self, execution: str, seconds: float = 15.0) -> dict[str, Any]:
+    def ended(self, execution: str, seconds: float = 240.0) -> dict[str, Any]:
         """Wait for the end; the description, output parsed."""
 
         def look() -> dict[str, Any] | None:

@@ -22,7 +22,7 @@ SUBNET_A = "subnet-0a77000000000001a"
 SUBNET_B = "subnet-0a77000000000001b"
 
 
-def eventually(look: Callable[[], Any], seconds: float = 60.0) -> Any:
+def eventually(look: Callable[[], Any], seconds: float = 240.0) -> Any:
     """The first truthy answer of `look`; fails with the last answer when there is none in time."""
     deadline = time.monotonic() + seconds
     while True:
