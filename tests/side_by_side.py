@@ -73,6 +73,12 @@ PLAIN_TOOLS = (
     ),
     *("timeout", "touch", "tr", "true", "uname", "unshare", "wc", "xargs"),
 )
+# Of loop devices and of FUSE; then the command itself (proc(5), mountinfo: type, source and options come last).
+FORGET_MOUNTS = """
+awk '$(NF-1) ~ /^\\/dev\\/loop/ || $(NF-2) ~ /^fuse([.]|blk|$)/ {print $5}' /proc/self/mountinfo | tac |
+while read -r place; do umount -l "$place"; done
+exec "$@"
+"""
 PARKING = "tests/statemachines/test_parking_workflow.py"
 FAULTS = "tests/statemachines/test_scale_out_faults.py"
 LOCAL_CLOUD = "packages/localcloud/tests"
@@ -170,8 +176,13 @@ def without_root() -> tuple[str, ...]:
 
 
 def with_own_mounts() -> tuple[str, ...]:
-    """What a command begins with so that what it mounts is seen by it alone, and goes with its last process."""
-    return ("unshare", "--mount", "--propagation", "private", "--") if os.geteuid() == 0 else ()
+    """What a command begins with so that what it mounts is seen by it alone, and goes with its last process.
+
+    The copies of what other parts have mounted go at once: they would hold devices that those give back.
+    """
+    if os.geteuid() != 0:
+        return ()
+    return ("unshare", "--mount", "--propagation", "private", "--", "sh", "-c", FORGET_MOUNTS, "sh")
 
 
 def link_plain_tools() -> None:
