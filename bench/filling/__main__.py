@@ -1,4 +1,4 @@
-"""Whole runs by direct fill, by clone and by prewarm: `python -m bench.filling`. Needs root; about twelve minutes.
+"""Whole runs by direct fill, by clone and by prewarm: `python -m bench.filling`. Needs root; about eight minutes.
 
 One `scale_out` without a deadline, which reads lazy volumes hot first and teaches the plan how slow the store is, and
 two with a deadline: where the settings allow direct fills the plan then takes one, where they allow clones a clone.
