@@ -22,7 +22,6 @@ from tests.clone.servers import USER, Programs, Server, given_to_servers, place,
 LOGIN = {"user": "peaker_clone", "password": "it's a \\ secret"}
 PASSWORD = r"'it''s a \\ secret'"
 DATA_UUID = "5a1c0de5-0000-4000-8000-00000000da7a"
-PACKAGES = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "host")}
 ROWS = 2000
 SIZE = 512 * MIB
 
@@ -85,9 +84,15 @@ class Replica:
             yield
 
     @property
-    def labelled(self) -> Path:
-        """What SELinux's restorecon was given, where there is one."""
-        return self.host.root / "labelled"
+    def environment(self) -> dict[str, str]:
+        """Of a process on this host: its own systemctl and restorecon come first."""
+        package = str(Path(__file__).resolve().parents[2] / "host")
+        return {**os.environ, "PYTHONPATH": package, "PATH": f"{self.host.root / 'bin'}:{os.environ['PATH']}"}
+
+    def said(self, program: str) -> list[str]:
+        """What systemctl or restorecon was given, call by call, and whether the data directory was mounted."""
+        path = self.host.root / f"{program}.log"
+        return path.read_text().splitlines() if path.exists() else []
 
     @property
     def logs(self) -> Path:
@@ -127,9 +132,10 @@ def donor_at(image: Path, folder: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def replica(image: Path, donor: Server) -> Iterator[Replica]:
+def replica(image: Path, donor: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Replica]:
     """Its volumes are empty."""
     with place() as at, new_replica(image, at, donor) as one:
+        monkeypatch.setenv("PATH", one.environment["PATH"])
         yield one
 
 
@@ -137,12 +143,8 @@ def replica(image: Path, donor: Server) -> Iterator[Replica]:
 def cloned(image: Path, donor: Server) -> Iterator[Replica]:
     """A replica that was cloned by an engine in a process of its own, and the engine's last word."""
     with place() as at, new_replica(image, at, donor) as one:
-        labels = one.host.root / "restorecon"
-        labels.write_text(f'#!/bin/sh\necho "$@" >{one.labelled}\n')
-        labels.chmod(0o755)
-        path = {"PATH": f"{labels.parent}:{os.environ['PATH']}"}
         done = subprocess.run(
-            one.argv("clone_database"), env={**PACKAGES, **path}, capture_output=True, text=True, check=False
+            one.argv("clone_database"), env=one.environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
         yield one
@@ -160,6 +162,12 @@ def new_replica(image: Path, folder: Path, donor: Server) -> Iterator[Replica]:
             f"log_bin={logs / 'binlog' / 'binlog'}\ngtid_mode=ON\nenforce_gtid_consistency=ON\n"
             "read_only=ON\nsuper_read_only=ON\nplugin_load_add=mysql_clone.so\n"
         )
+        (folder / "bin").mkdir()
+        for name in ("systemctl", "restorecon"):
+            script = folder / "bin" / name
+            mounted = f"mountpoint -q {folder / 'data'} && echo mounted || echo free"
+            script.write_text(f'#!/bin/sh\necho "$@" "$({mounted})" >>{folder / name}.log\n')
+            script.chmod(0o755)
         programs = Programs.of(image, folder / "server", options)
         login = folder / "clone.json"
         login.write_text(json.dumps(LOGIN))

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.machine.devices import read_superblock
 from peaker_host.machine.files import read_text
 
-from tests.clone.conftest import DATA_UUID, LOGIN, PACKAGES, PASSWORD, ROWS, Replica, free_port
+from tests.clone.conftest import DATA_UUID, LOGIN, PASSWORD, ROWS, Replica, free_port
 from tests.clone.servers import running
 
 pytestmark = pytest.mark.real
@@ -29,14 +28,26 @@ def clone(replica: Replica, capsys: Capture) -> dict[str, Any]:
     return replica.host.call(capsys, *replica.arguments("clone_database"))
 
 
-def copying(replica: Replica) -> subprocess.Popen[bytes]:
-    """An engine in a process of its own, slowed, that has begun to copy."""
-    argv = replica.argv("clone_database", rate_mib_per_s=1)
-    engine = subprocess.Popen(argv, env=PACKAGES, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    copy, deadline = replica.datadir / ".peaker-clone" / "copy", time.monotonic() + 120
-    while not copy.exists() and engine.poll() is None and time.monotonic() < deadline:
+def left_at_work(replica: Replica) -> list[str]:
+    """Processes that know the replica's folder."""
+    found = subprocess.run(
+        ["pgrep", "-f", str(replica.host.root)], capture_output=True, text=True, check=False
+    )
+    return found.stdout.split()
+
+
+def begun(replica: Replica, until: str) -> subprocess.Popen[bytes]:
+    """An engine in a process of its own, slowed, that has made this of its folder on the volume."""
+    engine = subprocess.Popen(
+        replica.argv("clone_database", rate_mib_per_s=1),
+        env=replica.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    path, deadline = replica.datadir / ".peaker-clone" / until, time.monotonic() + 120
+    while not path.exists() and engine.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert copy.exists(), read_text(replica.host.settings.run_path(RUN_ID, "prewarm.json"))
+    assert path.exists(), read_text(replica.host.settings.run_path(RUN_ID, "prewarm.json"))
     return engine
 
 
@@ -75,37 +86,52 @@ def test_storage_is_assembled_by_the_donor_s_uuid_and_proven_by_what_the_copy_us
 
 
 def test_selinux_labels_what_a_new_filesystem_has_no_labels_for(cloned: Replica) -> None:
-    recursive, *places = cloned.labelled.read_text().split()
-    assert recursive == "-R"
+    [said] = cloned.said("restorecon")
+    recursive, *places, mounted = said.split()
+    assert (recursive, mounted) == ("-R", "mounted")
     assert {str(cloned.datadir), str(cloned.logs / "redo"), str(cloned.logs / "binlog")} <= set(places)
+
+
+def test_an_image_s_own_server_is_stopped_before_another_place_covers_its_own(cloned: Replica) -> None:
+    """It would go on to write by path, into the clone."""
+    assert cloned.said("systemctl") == ["stop mysql free"]
+
+
+def test_what_is_whole_is_not_made_anew(cloned: Replica, capsys: Capture) -> None:
+    before = kept_live_blocks(cloned.host.settings, RUN_ID)
+    assert clone(cloned, capsys)["state"] == "done"
+    assert len(cloned.said("systemctl")) == 1
+    assert kept_live_blocks(cloned.host.settings, RUN_ID) == before
 
 
 def test_a_second_start_finds_what_the_first_has_made(cloned: Replica, capsys: Capture) -> None:
     assert cloned.host.call(capsys, *cloned.arguments("start_clone"))["already_done"]
 
 
-def test_an_engine_that_was_killed_leaves_a_server_and_half_a_copy_and_the_next_begins_anew(
-    replica: Replica, capsys: Capture
+@pytest.mark.parametrize("until", ["server", "copy"])
+def test_an_engine_that_was_killed_leaves_what_it_has_begun_and_the_next_begins_anew(
+    replica: Replica, capsys: Capture, until: str
 ) -> None:
-    engine = copying(replica)
+    """A server that was being made, or one with half a copy."""
+    engine = begun(replica, until)
     engine.send_signal(signal.SIGKILL)
     engine.wait()
-    pid = int((replica.datadir / ".peaker-clone" / "server.pid").read_text())
     assert replica.host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["state"] == "dead"
     answer = clone(replica, capsys)
     assert answer["ok"], json.dumps(answer)
     assert (answer["state"], answer["restarts"]) == ("done", 1)
-    assert not Path(f"/proc/{pid}").exists()
+    assert left_at_work(replica) == []
 
 
 def test_an_engine_that_is_told_to_end_ends_its_server_and_says_that_it_is_dead(
     replica: Replica, capsys: Capture
 ) -> None:
-    engine = copying(replica)
+    engine = begun(replica, "copy")
     engine.terminate()
     assert engine.wait(60) == 0
     assert replica.host.call(capsys, "report_prewarm", "--run-id", RUN_ID)["state"] == "dead"
     assert not os.path.ismount(replica.datadir)
+    assert left_at_work(replica) == []
 
 
 def test_a_volume_that_holds_something_is_not_written_to(replica: Replica, capsys: Capture) -> None:
@@ -113,6 +139,7 @@ def test_a_volume_that_holds_something_is_not_written_to(replica: Replica, capsy
     before = read_superblock(replica.data.path)
     assert clone(replica, capsys)["error"] == "DeviceNotEmpty"
     assert read_superblock(replica.data.path) == before
+    assert replica.said("systemctl") == [], "a server may be at work on it"
 
 
 @pytest.mark.parametrize(

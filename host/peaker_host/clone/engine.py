@@ -19,11 +19,13 @@ from peaker_host.clone.recipient import FOLDER, Recipient
 from peaker_host.clone.record import CloneRecord
 from peaker_host.clone.request import CloneRequest
 from peaker_host.clone.server_paths import ServerPaths, server_paths
-from peaker_host.machine.errors import HostError, Interrupted, ReplicationNotConfigured, ToolMissing
+from peaker_host.database.mysql_client import admin_client
+from peaker_host.machine.errors import ReplicationNotConfigured, ToolMissing
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.replication_login import ReplicationLogin, login_in
 from peaker_host.machine.settings import Settings
-from peaker_host.warm.engine_lock import take_lock
+from peaker_host.replicate.identity import stop_server
+from peaker_host.warm.engine import under_lock
 
 _LABEL_SECONDS = 900.0
 
@@ -47,34 +49,35 @@ class CloneEngine:
         self._stop.set()
 
     def run(self) -> Dict[str, Any]:
-        """Copy everything. Returns the final progress; raises CloneRefused or what the checks raise."""
-        lock = take_lock(self._settings, self._request.run_id)
-        try:
-            return self._run_locked()
-        except Interrupted:
-            return self._record.publish("dead")
-        except HostError as error:
-            self._record.publish("failed", error)
-            raise
-        except Exception as error:
-            self._record.publish("failed", HostError(f"{type(error).__name__}: {error}"))
-            raise
-        finally:
-            lock.close()
+        """Copy everything, unless an engine of the run has done so. Returns the final progress.
+
+        Raises CloneRefused or what the checks raise.
+        """
+        if self._record.earlier.get("state") == "done":
+            return self._record.earlier
+        return under_lock(
+            self._settings, self._request.run_id, self._record, self._run_locked, self._volumes.unmount
+        )
 
     def _run_locked(self) -> Dict[str, Any]:
         self._record.publish("running")
-        login, paths = self._login(), server_paths(self._settings, self._processes)
+        login = self._login()
+        points = [member.mount_point for member in self._request.members]
+        paths = server_paths(self._settings, self._processes, points)
         recipient = Recipient(self._settings, self._processes, paths.datadir, self._say)
+        self._volumes.refuse_unless_empty()
         recipient.end_left_over()
+        # Images often enable the service: it would write by path into what is mounted over its own files.
+        stop_server(self._settings, self._processes, admin_client(self._settings, self._processes))
         self._volumes.make()
         try:
             self._copy(recipient, login, paths)
         finally:
             recipient.end()
-            self._volumes.unmount()
+        self._volumes.unmount()
         self._keep_live_blocks()
         progress = self._record.publish("done")
+        self._volumes.finish()
         self._record.log(progress)
         return progress
 
@@ -103,7 +106,7 @@ class CloneEngine:
     def _label(self, paths: ServerPaths) -> None:
         """For SELinux: a new filesystem has no labels, and what this engine's server wrote has none of a service's."""
         with contextlib.suppress(ToolMissing):
-            self._processes.run(["restorecon", "-R", *paths.all], timeout_seconds=_LABEL_SECONDS)
+            self._processes.run(["restorecon", "-R", *paths.places], timeout_seconds=_LABEL_SECONDS)
 
     def _keep_live_blocks(self) -> None:
         """All that is used is what `verify_storage` samples: by then a database changes the filesystems' maps."""

@@ -13,8 +13,9 @@ _REDO = "#innodb_redo"
 
 
 def make_places(paths: ServerPaths, user: str) -> None:
-    """The server's directories on the new filesystems, its own alone."""
-    for directory in paths.all:
+    """The server's directories on the new filesystems, its own alone. Those that the image has elsewhere stay as they
+    are."""
+    for directory in paths.places:
         os.makedirs(directory, mode=0o750, exist_ok=True)
         give(directory, user)
         os.chmod(directory, 0o750)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Callable, Dict, List
+from typing import Callable, List
 
 from peaker_host.layouts.mounts import Mount
 from peaker_host.machine.devices import (
@@ -46,23 +46,38 @@ class NewFilesystems:
         self._settings = settings
         self._path = settings.run_path(run_id, _MADE)
 
-    def make(self) -> None:
-        """Raises WrongDevice, DeviceInUse, and DeviceNotEmpty for a volume that holds what is not of this run."""
-        self.unmount()
-        devices = {member.volume_id: self._empty_device(member) for member in self._members}
-        write_json(self._path, {"volumes": sorted(devices)})
+    def refuse_unless_empty(self) -> None:
+        """Nothing is touched by this. Raises WrongDevice, DeviceInUse, and DeviceNotEmpty for a volume that holds what
+        no engine of this run has begun."""
         for member in self._members:
-            device = devices[member.volume_id]
+            if member.volume_id in self._begun():
+                continue
+            device = self._device(member)
+            refuse_if_used(device, "")
+            if not _is_empty(device.path):
+                raise DeviceNotEmpty(f"{member.name}: {device.path} holds something; it is not written to")
+
+    def make(self) -> None:
+        """Raises as `refuse_unless_empty`, and CommandFailed."""
+        self.refuse_unless_empty()
+        self.unmount()
+        write_json(self._path, {"volumes": sorted(member.volume_id for member in self._members)})
+        for member in self.as_found():
+            device = describe_device(member.path)
+            refuse_if_used(device, "")
             self._processes.run(_mkfs(member, device), timeout_seconds=_MKFS_SECONDS)
-            top = replace(member, path=device.path, size_bytes=device.size_bytes)
-            self._say(mount_at_its_place(self._processes, Mount(top, device, [member], None)))
+            self._say(mount_at_its_place(self._processes, Mount(member, device, [member], None)))
 
     def unmount(self) -> None:
-        """What is mounted of them; a filesystem that lies in another one first."""
-        for member in sorted(self._members, key=lambda one: one.mount_point, reverse=True):
-            device = self._device(member)
-            if member.mount_point in mount_points(device):
+        """What is mounted of those that were begun; a filesystem that lies in another one first."""
+        begun = [member for member in self._members if member.volume_id in self._begun()]
+        for member in sorted(begun, key=lambda one: one.mount_point, reverse=True):
+            if member.mount_point in mount_points(self._device(member)):
                 self._processes.run(["umount", member.mount_point], timeout_seconds=_UMOUNT_SECONDS)
+
+    def finish(self) -> None:
+        """They are whole: from now on no engine makes them anew."""
+        os.unlink(self._path)
 
     def as_found(self) -> List[Member]:
         """The volumes with their devices and sizes."""
@@ -77,13 +92,10 @@ class NewFilesystems:
         refuse_if_not_volume(device, member.volume_id, self._settings.by_id_dir)
         return device
 
-    def _empty_device(self, member: Member) -> BlockDevice:
-        device = self._device(member)
-        refuse_if_used(device, "")
-        made: Dict[str, List[str]] = read_json(self._path) or {}
-        if member.volume_id not in made.get("volumes", []) and not _is_empty(device.path):
-            raise DeviceNotEmpty(f"{member.name}: {device.path} holds something; it is not written to")
-        return device
+    def _begun(self) -> List[str]:
+        """Ids of the volumes that an engine of this run has begun and not finished."""
+        found: List[str] = (read_json(self._path) or {}).get("volumes", [])
+        return found
 
 
 def _is_empty(path: str) -> bool:

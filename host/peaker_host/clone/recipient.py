@@ -6,6 +6,7 @@ that nothing is restarted, and what a clone that failed has left is one director
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -63,7 +64,6 @@ class Recipient:
         self.copy = os.path.join(self.folder, "copy")
         self._own = os.path.join(self.folder, "server")
         self._log = os.path.join(self.folder, "error.log")
-        self._pid_file = os.path.join(self.folder, "server.pid")
         socket = os.path.join(self.folder, "server.sock")
         self._client = MysqlClient(processes, settings.mysql_client, "", [f"--socket={socket}"])
         self._process: Optional["subprocess.Popen[str]"] = None
@@ -138,18 +138,14 @@ class Recipient:
             process.communicate()
 
     def end_left_over(self) -> None:
-        """Kill the server of an engine that was killed; its process id is believed only where it works here."""
-        text = (read_text(self._pid_file) or "").strip()
-        if not text.isdigit():
-            return
-        try:
-            if self._own not in (read_text(f"/proc/{text}/cmdline") or ""):
-                return
-            os.kill(int(text), signal.SIGKILL)
-        except ProcessLookupError:
-            return
+        """Kill what an engine that was killed has left at work here: a server, or one that was just being made."""
+        own = f"--datadir={self._own}\0"
+        left = [one for one in os.listdir("/proc") if one.isdigit() and own in _read(f"/proc/{one}/cmdline")]
         deadline = time.monotonic() + _STOP_SECONDS
-        while _has_files(text) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        while any(_has_files(pid) for pid in left) and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def _execute(self, statements: "tuple[str, ...]", ended: List[Optional[HostError]]) -> None:
@@ -177,9 +173,10 @@ class Recipient:
             f"--user={self._settings.mysql_user}",
             *(f"--{name}={self._own}" for name in inside),
             f"--log-error={self._log}",
-            f"--pid-file={self._pid_file}",
+            f"--pid-file={os.path.join(self.folder, 'server.pid')}",
             f"--socket={os.path.join(self.folder, 'server.sock')}",
             f"--relay-log={os.path.join(self._own, 'relay')}",
+            f"--relay-log-index={os.path.join(self._own, 'relay.index')}",
             "--disable-log-bin",
             "--skip-networking",
             "--skip-replica-start",
@@ -199,17 +196,24 @@ class Recipient:
         ]
 
     def _tail(self) -> str:
-        return (read_text(self._log) or "").strip()[-_TAIL_CHARACTERS:]
+        """Of its error log: what it calls an error, the first of which is the cause; else the last lines."""
+        told = (read_text(self._log) or "").strip()
+        errors = "\n".join(line for line in told.splitlines() if "[ERROR]" in line)
+        return errors[:_TAIL_CHARACTERS] or told[-_TAIL_CHARACTERS:]
 
 
 def _has_files(pid: str) -> bool:
     """A process that ends gives its memory back first, its files with its last thread (proc(5), `stat`: Z, X)."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
-        states = [
-            (read_text(f"/proc/{pid}/task/{one}/stat") or ") X").rpartition(")")[2].split()[0]
-            for one in threads
-        ]
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return any(state not in ("Z", "X") for state in states)
+    stats = [_read(f"/proc/{pid}/task/{one}/stat") or ") X" for one in threads]
+    return any(stat.rpartition(")")[2].split()[0] not in ("Z", "X") for stat in stats)
+
+
+def _read(path: str) -> str:
+    """Of a process that may end meanwhile."""
+    with contextlib.suppress(ProcessLookupError):
+        return read_text(path) or ""
+    return ""

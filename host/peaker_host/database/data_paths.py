@@ -23,8 +23,8 @@ _DIRECTORIES = (
     "rocksdb_wal_dir",
 )
 _FILES = ("log_bin_basename", "log_bin_index", "relay_log_basename", "relay_log_index")
-_TEMPORARY = ("tmpdir", "innodb_tmpdir", "innodb_temp_tablespaces_dir")
-_ASKED = ("datadir", "innodb_data_file_path", *_DIRECTORIES, *_FILES, *_TEMPORARY)
+TEMPORARY = ("tmpdir", "innodb_tmpdir", "innodb_temp_tablespaces_dir")
+_ASKED = ("datadir", "innodb_data_file_path", *_DIRECTORIES, *_FILES, *TEMPORARY)
 # Of all InnoDB kinds: system, per table, general and undo. In the data directory they are "./..." or below it.
 _TABLESPACES_ELSEWHERE = (
     "SELECT FILE_NAME FROM information_schema.FILES WHERE FILE_TYPE <> 'TEMPORARY'"
@@ -63,7 +63,7 @@ def refuse_outside(
     paths = data_paths(variables)
     paths += [DataPath("tablespace", path) for path in _tablespaces_elsewhere(client, engine)]
     paths += [DataPath("link", path) for path in links_in(paths[0].path)]
-    temporary = [_absolute(paths[0].path, variables[name]) for name in _TEMPORARY if variables.get(name)]
+    temporary = [_absolute(paths[0].path, variables[name]) for name in TEMPORARY if variables.get(name)]
     wrong = misplaced(paths, volumes, read_mounts() if mounts is None else mounts, temporary)
     if not wrong:
         return

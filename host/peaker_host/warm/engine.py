@@ -23,7 +23,7 @@ from peaker_host.warm import cold_probe
 from peaker_host.warm.engine_lock import take_lock
 from peaker_host.warm.plan import PlannedVolume, Planner
 from peaker_host.warm.reading_orders import REMAINDER
-from peaker_host.warm.record import RunRecord
+from peaker_host.warm.record import Record, RunRecord
 from peaker_host.warm.request import PrewarmRequest, check_request
 from peaker_host.warm.volume_work import VolumeWork
 
@@ -66,23 +66,13 @@ class Engine:
 
     def run(self) -> Dict[str, Any]:
         """Warm everything. Returns the final progress; raises ReadErrors or what the checks raise."""
-        lock = take_lock(self._settings, self._request.run_id)
-        try:
-            return self._run_locked()
-        except Interrupted:
-            return self._record.publish("dead")
-        except HostError as error:
-            self._record.publish("failed", error)
-            raise
-        except Exception as error:
-            self._record.publish("failed", HostError(f"{type(error).__name__}: {error}"))
-            raise
-        finally:
-            self._stop.set()
-            for thread in self._threads:
-                thread.join()
-            self._close()
-            lock.close()
+        return under_lock(self._settings, self._request.run_id, self._record, self._run_locked, self._end)
+
+    def _end(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        self._close()
 
     def _run_locked(self) -> Dict[str, Any]:
         self._record.publish("running")
@@ -176,6 +166,33 @@ class Engine:
             if time.monotonic() - logged >= _LOG_SECONDS:
                 logged = time.monotonic()
                 self._record.log(progress)
+
+
+def under_lock(
+    settings: Settings,
+    run_id: str,
+    record: Record,
+    work: Callable[[], Dict[str, Any]],
+    end: Callable[[], None],
+) -> Dict[str, Any]:
+    """Do the work as the host's one engine and publish how it ended; `end` comes last, whatever happens.
+
+    Returns what the work returns, or the progress of an engine that was interrupted. Raises what the work raises.
+    """
+    lock = take_lock(settings, run_id)
+    try:
+        return work()
+    except Interrupted:
+        return record.publish("dead")
+    except HostError as error:
+        record.publish("failed", error)
+        raise
+    except Exception as error:
+        record.publish("failed", HostError(f"{type(error).__name__}: {error}"))
+        raise
+    finally:
+        end()
+        lock.close()
 
 
 def stop_on_signals(engine: "Stoppable") -> None:

@@ -23,25 +23,75 @@ from peaker_host.warm.progress import MIB, MeanRate, eta_seconds, rate_by_cold_a
 from peaker_host.warm.request import PrewarmRequest
 from peaker_host.warm.volume_work import VolumeWork
 
+_REMEDY = "delete it: the journal knows what was read"
 
-class RunRecord:
-    """Sums over all engines of the run; times in seconds."""
 
-    def __init__(self, settings: Settings, request: PrewarmRequest, say: Callable[[str], None]) -> None:
+class Record:
+    """Sums over all engines of the run; times in seconds. What is in the files is `_progress` of each kind."""
+
+    def __init__(self, settings: Settings, run_id: str, say: Callable[[str], None]) -> None:
         self._settings = settings
-        self._request = request
+        self._run_id = run_id
         self._say = say
         self._started = time.monotonic()
-        self._path = settings.run_path(request.run_id, "prewarm.json")
-        earlier = read_json(self._path) or {}
-        with understood(UnreadableFile, self._path, "delete it: the journal knows what was read"):
-            self._elapsed_before = float(earlier.get("elapsed_seconds", 0.0))
-            self._bytes_before = int(earlier.get("bytes_read", 0))
-            self._restarts = int(earlier.get("restarts", -1)) + 1
-            hot_warm = earlier.get("hot_warm_seconds")
+        self._path = settings.run_path(run_id, "prewarm.json")
+        # What an earlier engine of the run published last.
+        self.earlier = read_json(self._path) or {}
+        with understood(UnreadableFile, self._path, _REMEDY):
+            self._elapsed_before = float(self.earlier.get("elapsed_seconds", 0.0))
+            self._restarts = int(self.earlier.get("restarts", -1)) + 1
+
+    def publish(self, state: str, error: Optional[HostError] = None) -> Dict[str, Any]:
+        """Replace prewarm.json; returns what is in it."""
+        progress = self._progress(state)
+        if error is not None:
+            progress["error"], progress["message"] = type(error).__name__, str(error)
+        elif state == "dead":
+            progress["error"] = "Interrupted"
+            progress["message"] = "stopped before the end; start again to resume"
+        with self._despite_full_disk():
+            write_json(self._path, progress)
+        return progress
+
+    def log(self, progress: Dict[str, Any]) -> None:
+        """One line for machines, one for people."""
+        kept = {key: value for key, value in progress.items() if key != "volumes"}
+        path = self._settings.run_path(self._run_id, "prewarm.jsonl")
+        with self._despite_full_disk(), open(path, "a", encoding="ascii") as log:
+            log.write(json.dumps(dict(kept, at=round(time.time(), 3))) + "\n")
+        self._say(sentence(progress))
+
+    def _progress(self, state: str) -> Dict[str, Any]:
+        raise NotImplementedError
+
+    def _elapsed(self) -> float:
+        """Seconds over all engines of the run."""
+        return self._elapsed_before + time.monotonic() - self._started
+
+    @contextlib.contextmanager
+    def _despite_full_disk(self) -> Iterator[None]:
+        """What only informs must not end hours of work."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._say(f"not written, the disk is full: {error.filename or self._settings.state_dir}")
+
+
+class RunRecord(Record):
+    """Of volumes that are read, or filled block by block."""
+
+    def __init__(self, settings: Settings, request: PrewarmRequest, say: Callable[[str], None]) -> None:
+        super().__init__(settings, request.run_id, say)
+        self._request = request
+        with understood(UnreadableFile, self._path, _REMEDY):
+            self._bytes_before = int(self.earlier.get("bytes_read", 0))
+            hot_warm = self.earlier.get("hot_warm_seconds")
             self._hot_warm_seconds = None if hot_warm is None else float(hot_warm)
             # A restart goes on with the depth that was found, so that it does not probe the device again.
-            self.depths = {str(name): int(depth) for name, depth in dict(earlier.get("depths", {})).items()}
+            found = dict(self.earlier.get("depths", {})).items()
+            self.depths = {str(name): int(depth) for name, depth in found}
         self._used_warm_seconds: Optional[float] = None
         self._probes = cold_probe.kept(settings, request.run_id)
         self._planning_seconds = 0.0
@@ -75,36 +125,6 @@ class RunRecord:
     def has_news(self) -> bool:
         """True when the hot set, or all but the remainder, has just become warm, and nobody has been told."""
         return self._hot_warm_now() or self._used_warm_now()
-
-    def publish(self, state: str, error: Optional[HostError] = None) -> Dict[str, Any]:
-        """Replace prewarm.json; returns what is in it."""
-        progress = self._progress(state)
-        if error is not None:
-            progress["error"], progress["message"] = type(error).__name__, str(error)
-        elif state == "dead":
-            progress["error"] = "Interrupted"
-            progress["message"] = "stopped before the end; start again to resume"
-        with self._despite_full_disk():
-            write_json(self._path, progress)
-        return progress
-
-    def log(self, progress: Dict[str, Any]) -> None:
-        """One line for machines, one for people."""
-        kept = {key: value for key, value in progress.items() if key != "volumes"}
-        path = self._settings.run_path(self._request.run_id, "prewarm.jsonl")
-        with self._despite_full_disk(), open(path, "a", encoding="ascii") as log:
-            log.write(json.dumps(dict(kept, at=round(time.time(), 3))) + "\n")
-        self._say(sentence(progress))
-
-    @contextlib.contextmanager
-    def _despite_full_disk(self) -> Iterator[None]:
-        """What only informs must not end hours of reading."""
-        try:
-            yield
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            self._say(f"not written, the disk is full: {error.filename or self._settings.state_dir}")
 
     def _progress(self, state: str) -> Dict[str, Any]:
         now, works = time.monotonic(), self._works
