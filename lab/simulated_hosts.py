@@ -45,6 +45,7 @@ HEALTHY: Mapping[str, Mapping[str, Any]] = {
         "buffer_pool_pages": 812,
         "server_uuid": DONOR_UUID,
         "data_bytes": 3 * 1024**3,
+        "tables_not_innodb": [],
     },
     "assemble_storage": {"members": [{"name": "data"}, {"name": "log"}], "bytes": 6 * 1024**3},
     "start_prewarm": {"pid": 4711, "already_running": False},

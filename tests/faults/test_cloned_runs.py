@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from bench.faults.situations import CLONE, SOON, wide_instances
 from bench.faults.workflows.executions import Execution
-from bench.faults.world import outside
 from bench.faults.world.world import World
 from peaker_contract.tags import ROLE_TAG
 from tests.faults.test_direct_fill import in_service, read_instead, refused, sent, snapshots_of_volumes
 from tests.faults.test_from_outside import audited, happens_at
-from tests.faults.test_scenarios import HOUR, MINUTE, a_world, alive, settled
+from tests.faults.test_scenarios import HOUR, a_world, alive
 
 
 @contextmanager
@@ -81,6 +78,16 @@ def test_what_the_donor_refuses_is_answered_from_snapshots_in_the_same_run() -> 
         assert len(sent(world, "prepare_donor")) == 2, "the position is that of the snapshots"
 
 
+def test_a_donor_with_tables_that_a_clone_would_bring_empty_is_answered_from_snapshots() -> None:
+    with a_world_that_clones() as world:
+        world.commands.scripts.update(
+            {("prepare_donor", None): [{"tables_not_innodb": ["shop.old (MyISAM)"]}] * 2}
+        )
+        execution = world.run("scale_out", **SOON)
+        read_instead(world, execution)
+        assert sent(world, "start_clone") == []
+
+
 def test_a_donor_that_became_the_source_is_not_cloned() -> None:
     with a_world_that_clones() as world:
 
@@ -97,37 +104,5 @@ def test_a_donor_that_became_the_source_is_not_cloned() -> None:
         assert sent(world, "start_clone") == []
         assert execution.status == "FAILED"
         world.run_for(HOUR)
-        assert alive(world, "volumes") == [] or audited(world) == []
-
-
-def test_an_engine_that_dies_begins_anew() -> None:
-    with a_world_that_clones() as world:
-        happens_at(
-            world,
-            "FillVolumes",
-            lambda: world.account.happened(alive(world)[0], world.time.seconds, "prewarm", False),
-            after_seconds=MINUTE,
-        )
-        cloned(world, world.run("scale_out", **SOON))
-        assert len(sent(world, "start_clone")) == 2
-
-
-def test_a_host_that_boots_anew_in_the_middle_clones_again() -> None:
-    with a_world_that_clones() as world:
-        happens_at(
-            world, "FillVolumes", lambda: outside.restart(world, alive(world)[0]), after_seconds=MINUTE
-        )
-        cloned(world, world.run("scale_out", **SOON))
-
-
-@pytest.mark.parametrize("children_outlive", [False, True])
-def test_a_run_that_is_stopped_while_it_clones_leaves_nothing(children_outlive: bool) -> None:
-    with a_world_that_clones() as world:
-        world.workflows.children_outlive = children_outlive
-        execution = world.start("scale_out", **SOON)
-        happens_at(world, "FillVolumes", lambda: world.stop(execution), after_seconds=MINUTE)
-        world.finish(execution)
-        assert execution.status == "ABORTED"
-        world.run_for(2 * HOUR)
-        settled(world)
+        assert alive(world, "volumes") == []
         assert audited(world) == []

@@ -41,6 +41,8 @@ class DonorPrepared(HostResult):
     not_frozen: str = ""
     # What each mount point stands on, as the host package says it; None of a host that does not say.
     layout: list[dict[str, Any]] | None = None
+    # What a clone would bring empty; None of a host that does not say.
+    tables_not_innodb: list[str] | None = None
 
 
 class PrewarmReport(HostResult):

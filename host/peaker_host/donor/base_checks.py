@@ -15,6 +15,7 @@ from peaker_host.database.channels import only_channel
 from peaker_host.database.data_paths import refuse_outside
 from peaker_host.database.mysql_client import MysqlClient
 from peaker_host.database.replica_status import DIALECTS, read_status
+from peaker_host.database.table_files import tables_not_innodb
 from peaker_host.donor.base_step import WARNING, Refusal, Step, looked
 from peaker_host.donor.prepare_donor import refuse_source
 from peaker_host.machine.errors import DatabaseUnreachable, DonorIsSource, UnclearAnswer
@@ -118,22 +119,35 @@ def look_at_unit(settings: Settings, processes: Processes) -> Step:
     return looked("unit", look)
 
 
-def look_at_clones(client: MysqlClient) -> Step:
+def look_at_clones(client: MysqlClient, datadir: str) -> Step:
     """Whether a run may clone this server; a warning, since a run that may not takes another method."""
 
     def look() -> "str | Step":
         rows = client.rows(_CLONE_PLUGIN)
-        if rows and rows[0].get("state") == "ACTIVE":
-            return "the clone plugin is active"
-        return Step(
-            "clone",
-            WARNING,
-            "the clone plugin is not active: a run that would clone this server is refused and takes another way",
-            "plugin_load_add=mysql_clone.so in the server's option file and a restart, or INSTALL PLUGIN clone SONAME "
-            "'mysql_clone.so' while super_read_only is off; or set prewarm.clone_mib_per_s to null and deploy",
-        )
+        if not rows or rows[0].get("state") != "ACTIVE":
+            return _not_cloned(
+                "the clone plugin is not active",
+                "plugin_load_add=mysql_clone.so in the server's option file and a restart, or INSTALL PLUGIN clone "
+                "SONAME 'mysql_clone.so' while super_read_only is off",
+            )
+        others = tables_not_innodb(datadir)
+        if others:
+            return _not_cloned(
+                f"tables that a clone would bring empty: {', '.join(others)}",
+                "ALTER TABLE ... ENGINE = InnoDB",
+            )
+        return "the clone plugin is active, all tables are of InnoDB"
 
     return looked("clone", look)
+
+
+def _not_cloned(why: str, remedy: str) -> Step:
+    return Step(
+        "clone",
+        WARNING,
+        f"{why}: a run that would clone this server takes another way",
+        f"{remedy}; or set prewarm.clone_mib_per_s to null and deploy",
+    )
 
 
 @understood(UnclearAnswer, "what the server says of itself")

@@ -134,7 +134,7 @@ def _look(
     settings = _with_facts(settings, settings_path, processes, facts)
     client, least = administrator.client, request.least_binlog_seconds
     steps += look_at_server(settings, processes, client, facts, request.filesystems, least)
-    steps += [look_at_clones(client)] if request.clones else []
+    steps += [look_at_clones(client, facts.datadir)] if request.clones else []
     steps.append(look_at_unit(settings, processes))
     steps.append(looked("health account", lambda: _account(settings, processes, request.account_here)))
     return settings, facts, steps

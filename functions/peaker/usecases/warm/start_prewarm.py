@@ -12,7 +12,7 @@ from peaker.domain.planning.plan import PlannedPrewarm, ScaleOutPlan
 from peaker.domain.reading import Unknown
 from peaker.domain.runs.ledger import ResourceKind, of_kind
 from peaker.domain.runs.run import StepInput, Summary
-from peaker.domain.runs.run_memory import BlockList
+from peaker.domain.runs.run_memory import BlockList, Donor, DonorTables
 from peaker.domain.storage.block_list import BLOCKS_PER_PAGE, BlockRuns, block_list_text
 from peaker.domain.storage.set_manifest import SetManifest
 from peaker.ports import Ports
@@ -20,7 +20,7 @@ from peaker.usecases.run.batch_members import require_donor, shared_run
 from peaker.usecases.run.held_lease import holder_of
 from peaker.usecases.run.run_host_command import run_host_command
 from peaker.usecases.run.run_memory import approved_build, approved_plan, host_id, made_id
-from peaker_contract.errors import AwsCallRejected, AwsUnavailable, ResourceNotFound, Throttled
+from peaker_contract.errors import AwsCallRejected, AwsUnavailable, PrewarmFailed, ResourceNotFound, Throttled
 
 # A page takes about 0.1 s and covers 4.9 GiB of volume: a function's time for 3.3 TiB. Above that, and wherever
 # the list cannot be had, the filesystems' maps alone say what is read.
@@ -74,9 +74,11 @@ def _start_fill(
 def _start_clone(
     ports: Ports, step: StepInput, plan: ScaleOutPlan, planned: PlannedPrewarm, instance_id: str
 ) -> Summary:
-    """From the donor that the batch has chosen. Raises NoDonor where a failover made it the source (I2)."""
-    donor = require_donor(ports, step)
-    manifest = ports.ledger.run(shared_run(step)).part(SetManifest)
+    """From the donor that the batch has chosen. Raises NoDonor where a failover made it the source (I2), PrewarmFailed
+    where a clone would not be all of it."""
+    donor, batch = require_donor(ports, step), ports.ledger.run(shared_run(step))
+    _refuse_other_engines(donor, batch.part(DonorTables) or DonorTables())
+    manifest = batch.part(SetManifest)
     parameters = {
         "RunId": step.run_id,
         "Volumes": json.dumps(_empty_volumes(ports, step, plan), separators=(",", ":")),
@@ -90,6 +92,18 @@ def _start_clone(
         text=f"clone of {donor.instance_id} onto {instance_id}, {planned.clone_mib_per_s} MiB/s at most",
         numbers={**numbers, "cloned_from": donor.instance_id},
     )
+
+
+def _refuse_other_engines(donor: Donor, tables: DonorTables) -> None:
+    if tables.not_innodb is None:
+        raise PrewarmFailed(
+            f"clone of {donor.instance_id}: it does not say whether all its tables are of InnoDB"
+        )
+    if tables.not_innodb:
+        raise PrewarmFailed(
+            f"clone of {donor.instance_id}: {', '.join(tables.not_innodb)} "
+            "would come empty (a clone brings InnoDB alone)"
+        )
 
 
 def _empty_volumes(ports: Ports, step: StepInput, plan: ScaleOutPlan) -> list[dict[str, str]]:
