@@ -7,11 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from bench.faults.situations import FILL, SOON, wide_instances
 from bench.faults.workflows.executions import Execution
-from bench.faults.world import outside
 from bench.faults.world.world import World
 from peaker_contract.tags import VOLUME_TAG
 from tests.faults.test_from_outside import audited, happens_at
@@ -121,26 +118,6 @@ def test_no_other_method_is_tried_once_the_deadline_of_the_prewarm_has_passed() 
         settled(world)
 
 
-def test_an_engine_that_dies_goes_on_where_its_journal_ends() -> None:
-    with a_world_that_fills() as world:
-        happens_at(
-            world,
-            "FillVolumes",
-            lambda: world.account.happened(alive(world)[0], world.time.seconds, "prewarm", False),
-            after_seconds=MINUTE,
-        )
-        filled(world, world.run("scale_out", **SOON))
-        assert len(sent(world, "start_fill")) == 2
-
-
-def test_a_host_that_boots_anew_in_the_middle_fills_on() -> None:
-    with a_world_that_fills() as world:
-        happens_at(
-            world, "FillVolumes", lambda: outside.restart(world, alive(world)[0]), after_seconds=MINUTE
-        )
-        filled(world, world.run("scale_out", **SOON))
-
-
 def test_a_host_that_is_gone_in_the_middle_leaves_nothing_and_another_way_is_taken() -> None:
     with a_world_that_fills() as world:
         happens_at(
@@ -154,16 +131,3 @@ def test_a_host_that_is_gone_in_the_middle_leaves_nothing_and_another_way_is_tak
         settled(world, peaks=len(alive(world)))
         assert audited(world) == []
         assert execution.status in ("SUCCEEDED", "FAILED")
-
-
-@pytest.mark.parametrize("children_outlive", [False, True])
-def test_a_run_that_is_stopped_while_it_fills_leaves_nothing(children_outlive: bool) -> None:
-    with a_world_that_fills() as world:
-        world.workflows.children_outlive = children_outlive
-        execution = world.start("scale_out", **SOON)
-        happens_at(world, "FillVolumes", lambda: world.stop(execution), after_seconds=MINUTE)
-        world.finish(execution)
-        assert execution.status == "ABORTED"
-        world.run_for(2 * HOUR)
-        settled(world)
-        assert audited(world) == []
