@@ -90,6 +90,8 @@ def drawn(seed: int) -> Situation:
         fills_at_once=dice.choice((1, 1, 3)),
         why_no_clone=dice.choice((None, "not allowed")),
         clone_mib_per_s=dice.choice((25.0, 100.0, 1000.0)),
+        zone="us-east-1a",
+        donor_zone=dice.choice(("us-east-1a", "us-east-1b")),
     )
 
 
@@ -203,7 +205,13 @@ def _clones(situation: Situation) -> Iterator[tuple[Floats, Floats]]:
     seconds = np.array([sum(volume.used_bytes for volume in situation.volumes) / MIB / speed])
     frame = situation.frame.before_database()
     soon = replace(situation, frame=replace(frame, rest_seconds=frame.rest_seconds - frame.snapshot_seconds))
-    yield _whole(soon, seconds, 1.5 * seconds, np.zeros(1))
+    gib = sum(volume.used_bytes for volume in situation.volumes) / GIB
+    yield _whole(
+        soon,
+        seconds,
+        1.5 * seconds,
+        np.array([0.0 if situation.zone == situation.donor_zone else gib * 0.02]),
+    )
 
 
 def _left(frame: LeadTimeFrame, hydration: Floats) -> tuple[Floats, Floats]:

@@ -205,6 +205,12 @@ class Way(PlanPart):
         """The parked replica that comes back instead of a new one."""
         return self.method.replica if self.method is not None and _is_return(self.method) else None
 
+    @property
+    def written_usd(self) -> float:
+        """What it costs to write empty volumes: requests, or transfer between zones; 0 of a replica that has none."""
+        taken = None if self.choice is None else self.choice.taken
+        return 0.0 if self.returns is not None or taken is None else taken.once_usd or 0.0
+
 
 class ScaleOutPlan(RunPart):
     """A batch of `count` replicas. What is said of one replica is said of the first member; `notes` refuse nothing.

@@ -141,7 +141,7 @@ def _members(
                 volumes=volumes,
                 lead_time=way.lead_time,
                 ready_at=_later(now, way.lead_time),
-                price=_price(volumes, _type_of(returned, settings), settings, prices, kept_gib),
+                price=_price(volumes, _type_of(returned, settings), prices, kept_gib, way.written_usd),
                 choice=_own_figures(way.choice) if way.choice != ways[0].choice else None,
                 admission=way.admission,
             )
@@ -230,18 +230,19 @@ def _type_of(returned: Replica | None, settings: ClusterSettings) -> str:
 def _price(
     volumes: tuple[PlannedVolume, ...],
     instance_type: str,
-    settings: ClusterSettings,
     prices: PriceTable,
     kept_gib: float,
+    written_usd: float,
 ) -> Price:
     instance = prices.instance_hour(instance_type)
     standing = total(
         prices.volume_hour(one.volume_type, one.size_gib, one.iops, one.throughput_mib_per_s)
         for one in volumes
     )
-    once = total(
+    rates = (
         prices.initialization(volume.size_gib, volume.initialization_rate_mib_per_s) for volume in volumes
     )
+    once = total((*rates, Known(written_usd)))
     hourly = total((instance, standing))
     snapshots = prices.snapshot_hour(kept_gib) if kept_gib > 0 else Known(0.0)
     return Price(

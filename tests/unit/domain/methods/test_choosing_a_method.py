@@ -37,7 +37,7 @@ def situation(**changes: object) -> Situation:
     """1 TiB on one volume of 500 MiB/s, at most 300 MiB/s paid; an instance and its volumes for a dollar an hour."""
     volume = DataVolume("data", 1024, TIB, TIB, 500)
     plain = Situation(PLAIN, (volume,), Known(1.0), now=NOON, rate_ceiling_mib_per_s=300, zone="us-east-1a",
-                      donor_zone="us-east-1a", server_version="8.4.8")  # fmt: skip
+                      donor_zone="us-east-1a")  # fmt: skip
     return replace(plain, **changes)  # type: ignore[arg-type]
 
 
@@ -134,7 +134,6 @@ def test_what_no_run_carries_out_is_never_taken_however_good_it_looks() -> None:
         (MethodName.COPY_VOLUMES, {"copies_free": 0.0}, "quota of copies"),
         (MethodName.CLONE, {"engine": "mariadb"}, "mariadb has no clone plugin"),
         (MethodName.CLONE, {}, "prewarm.clone_mib_per_s is not set"),
-        (MethodName.CLONE, {"server_version": "8.0.15", "why_no_clone": None}, "since 8.0.17"),
         (MethodName.CLONE, {"fills_at_once": 2, "why_no_clone": None}, "one clone at a time"),
         (MethodName.PROVISIONED_RATE, {"rate_free_mib_per_s": 99.0}, "99 MiB/s left"),
         (MethodName.PROVISIONED_RATE, {"local_zones": True}, "local and Wavelength"),
@@ -205,6 +204,17 @@ def test_a_clone_takes_no_more_of_its_donor_than_is_allowed_and_waits_for_no_sna
     assert shown.warm_seconds is not None
     assert half.warm_seconds == pytest.approx(2 * shown.warm_seconds)
     assert "reads all its data at 50 MiB/s" in shown.on_donor
+
+
+def test_a_clone_between_zones_costs_what_is_sent_in_both_directions() -> None:
+    within_zone, across = (
+        choose(situation(why_no_clone=None, donor_zone=zone)).estimate(MethodName.CLONE)
+        for zone in ("us-east-1a", "us-east-1b")
+    )
+    assert (within_zone.once_usd, across.once_usd) == (0.0, pytest.approx(1024 * 0.02))
+    assert across.usd is not None
+    assert within_zone.usd is not None
+    assert across.usd - within_zone.usd == pytest.approx(1024 * 0.02)
 
 
 def test_a_clone_that_is_refused_is_followed_by_what_reads_snapshots() -> None:

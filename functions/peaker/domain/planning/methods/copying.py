@@ -8,8 +8,6 @@ EBS pricing page, MySQL 8.4 manual (the clone plugin). Each figure with its page
 
 from __future__ import annotations
 
-import re
-
 from peaker.domain.planning.learning.drawing import Times, draw
 from peaker.domain.planning.learning.reading import scaled_readings
 from peaker.domain.planning.methods.rates import running
@@ -32,8 +30,10 @@ DIRECT_REQUESTS_PER_SECOND = 900.0
 DIRECT_MIB_PER_S, DIRECT_ACCOUNT_MIB_PER_S = DIRECT_REQUESTS_PER_SECOND / 2, 2500.0
 DIRECT_BLOCK_BYTES = 512 * 1024
 DIRECT_USD_PER_GET, DIRECT_BLOCKS_PER_LIST, DIRECT_USD_PER_LIST = 0.003 / 1000, 10_000, 0.0006 / 1000
+# Between availability zones of a region, $0.01 a GB to the zone and as much from it (EC2 on-demand pricing, "Data
+# transfer within the same AWS Region").
+CROSS_ZONE_USD_PER_GIB = 0.02
 DIRECT_SPREAD, CLONE_SPREAD, FAST_RESTORE_SPREAD = 0.3, 0.5, 0.5
-_CLONE_SINCE = (8, 0, 17)
 
 
 def fast_restore(situation: Situation) -> MethodEstimate:
@@ -158,13 +158,14 @@ def clone(situation: Situation) -> MethodEstimate:
         Times(first, first * (1 + CLONE_SPREAD)), scaled_readings(situation.past_clones, amount, None)
     )
     learned = f", by {taken.runs} past clones" if taken.runs else ""
+    sent = 0.0 if situation.zone == situation.donor_zone else CROSS_ZONE_USD_PER_GIB * amount / GIB
     found = _estimated(
         situation,
         name,
         taken.p50,
         taken.p90,
-        Known(0.0),
-        basis=f"{amount / 1e9:.1f} GB at {speed:g} MiB/s{learned}, InnoDB tables alone",
+        Known(sent),
+        basis=f"{amount / 1e9:.1f} GB at {speed:g} MiB/s{learned}, ${sent:.2f} between zones, InnoDB tables alone",
         on_donor=f"reads all its data at {speed:g} MiB/s while it serves; no other clone meanwhile",
         without_snapshot=True,
     )
@@ -177,10 +178,6 @@ def _why_no_clone(situation: Situation) -> str | None:
         return situation.why_no_clone
     if situation.fills_at_once > 1:
         return f"{situation.fills_at_once} replicas at once: a donor gives one clone at a time"
-    version = situation.server_version
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version or "")[:3])
-    if numbers and numbers < _CLONE_SINCE:
-        return f"MySQL {version} has no clone plugin: since 8.0.17"
     return None
 
 
@@ -198,7 +195,7 @@ def _estimated(
     frame = situation.frame.before_database()
     saved = frame.snapshot_seconds if without_snapshot else 0.0
     seconds = frame.p50(p50) - saved
-    return estimate(
+    found = estimate(
         name,
         p50=seconds,
         p90=frame.p90(p50, p90) - saved,
@@ -209,6 +206,7 @@ def _estimated(
         on_donor=on_donor,
         on_source="sends the log from the copy's instant on",
     )
+    return found.model_copy(update={"once_usd": paid.value if isinstance(paid, Known) else None})
 
 
 def _baseline(situation: Situation) -> float:

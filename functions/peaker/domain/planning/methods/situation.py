@@ -130,7 +130,6 @@ class Situation:
     zone: str | None = None
     donor_zone: str | None = None
     engine: str = "mysql"
-    server_version: str | None = None
     parked: tuple[ParkedReplica, ...] = ()
     why_none_parked: str = "no replica is parked"
     expired: ExpiredReplica | None = None
@@ -162,7 +161,8 @@ class MethodEstimate(BaseModel):
 
     `warm_seconds` is the median of the part in which the volumes become warm, `warm_p90_seconds` its p90. `why_not`
     names what forbids it; None where it is possible. `carried_out` is False of a method that no run can take: it is
-    shown for comparison. `usd` is what is paid until it serves, None where a price is not known.
+    shown for comparison. `usd` is what is paid until it serves, None where a price is not known; `once_usd` is what of
+    that the writing of empty volumes costs beside the hours.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -176,13 +176,14 @@ class MethodEstimate(BaseModel):
     warm_p90_seconds: float | None = None
     usd: float | None = None
     usd_unknown: str | None = None
+    once_usd: float | None = None
     replica: str | None = None
     rates_mib_per_s: dict[str, int | None] = {}
     basis: str = ""
     on_donor: str = ""
     on_source: str = ""
 
-    @field_serializer("p50_seconds", "p90_seconds", "warm_seconds", "warm_p90_seconds", "usd")
+    @field_serializer("p50_seconds", "p90_seconds", "warm_seconds", "warm_p90_seconds", "usd", "once_usd")
     def _rounded(self, value: float | None) -> float | None:
         """In documents alone: what is compared is not rounded."""
         return None if value is None else round(value, 4)
