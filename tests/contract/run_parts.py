@@ -16,6 +16,7 @@ from peaker.domain.runs.run_memory import (
     BlockList,
     DatabaseStop,
     Donor,
+    DonorTables,
     EndpointExit,
     FirstSetSize,
     Placement,
@@ -86,6 +87,7 @@ ONE_OF_EACH: tuple[RunPart, ...] = (
     Removal(replicas=(RunReplica(instance_id="i-3", builder="run-0", running_since=NOON, follows="i-1"),)),
     Placement(zone="us-east-1a"),
     BlockList(blocks={"data": 9}),
+    DonorTables(not_innodb=["shop.old (MyISAM)"]),
     StorageLooks(
         looks=(Look(at=NOON, verdict="unknown", cold_share_upper=0.25),), next=NextLook(remedy="cold")
     ),

@@ -25,6 +25,7 @@ from peaker.domain.runs.run import FailedStep
 from peaker.domain.runs.run_memory import (
     DatabaseStop,
     Donor,
+    DonorTables,
     EndpointExit,
     Placement,
     Removal,
@@ -216,6 +217,7 @@ class TestARunOfTheVersionBefore(OfDynamoDb):
             Admission,
             VolumeRates,
             Waking,
+            DonorTables,
         }
         assert run.part(Donor) == DONOR
         ramp = run.required(Ramp, "RampTraffic")
