@@ -14,7 +14,7 @@ import pytest
 from peaker_host import cli
 from peaker_host.blocks import block_list
 from peaker_host.blocks.filesystem_maps import ExtMap
-from peaker_host.blocks.mount_blocks import mount_blocks
+from peaker_host.blocks.mount_blocks import MountBlocks, mount_blocks
 from peaker_host.database.gtid_sets import parse_gtid_set
 from peaker_host.database.mysql_client import option_line
 from peaker_host.database.page_list import restore_dump_settings
@@ -146,7 +146,7 @@ def test_a_superblock_with_absurd_blocks_takes_no_memory() -> None:
     path = file_with(bytes(head), "absurd")
     with pytest.raises(NoFilesystem, match="damaged"):
         read_superblock(path)
-    assert mount_blocks("ext4", path, 1 << 40) == []
+    assert mount_blocks("ext4", path, 1 << 40) == MountBlocks()
 
 
 def test_a_damaged_health_policy_is_stored_anew() -> None:

@@ -23,10 +23,13 @@ class LeavingRoom:
         self._room = Room()
         self._alone_ms: Optional[float] = None
 
-    @contextlib.contextmanager
-    def left(self, warm: Sequence[Range]) -> Iterator[None]:
-        """While the volume is read; nothing of it is read yet, and `warm` are blocks that were."""
+    def look_alone(self, warm: Sequence[Range]) -> None:
+        """While the engine reads nothing, and no database is at work; `warm` are blocks that were read."""
         self._alone_ms = self._looks.alone_ms(warm)
+
+    @contextlib.contextmanager
+    def left(self) -> Iterator[None]:
+        """While the volume is read."""
         with watched(self._watch):
             yield
 

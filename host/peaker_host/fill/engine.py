@@ -44,9 +44,6 @@ class FillEngine(Engine):
         self._fills.append(work)
         return work
 
-    def _probe_all(self) -> None:
-        """A volume without a snapshot is never cold."""
-
     def _finish(self) -> None:
         """Raises FillDiffers, and OSError when the device does not take what it was given.
 

@@ -7,22 +7,17 @@ list), prewarm.log. Journals are per volume: journals/<volume id>.journal.
 
 from __future__ import annotations
 
-import random
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Dict, List, Optional, Protocol
 
-from peaker_host.blocks.ranges import difference, merged
 from peaker_host.machine.errors import HostError, Interrupted, ReadErrors
 from peaker_host.machine.manifest import load_manifest
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
-from peaker_host.warm import cold_probe
 from peaker_host.warm.engine_lock import take_lock
 from peaker_host.warm.plan import PlannedVolume, Planner
-from peaker_host.warm.reading_orders import REMAINDER
 from peaker_host.warm.record import Record, RunRecord
 from peaker_host.warm.request import PrewarmRequest, check_request
 from peaker_host.warm.volume_work import VolumeWork
@@ -77,9 +72,13 @@ class Engine:
     def _run_locked(self) -> Dict[str, Any]:
         self._record.publish("running")
         self._planned = self._plan()
-        self._probe_all()
+        for volume in self._planned:
+            if volume.probe is not None:
+                self._record.keep_await_cold(volume.member.volume_id, volume.probe)
         depths = self._record.depths
         self._works = [self._work(volume, depths.get(volume.member.volume_id)) for volume in self._planned]
+        for work in self._works:
+            work.may_touch = self._record.brings_blocks(work.volume_id)
         bytes_read = sum(volume.bytes_read for volume in self._planned)
         self._record.planned(self._works, bytes_read, self._planner.hot_unknown)
         self._threads = [threading.Thread(target=self._warm, args=(work,)) for work in self._works]
@@ -128,27 +127,10 @@ class Engine:
             self._crashes.append(error)
             self._stop.set()
 
-    def _probe_all(self) -> None:
-        """Volumes are slow each for itself, so they are asked at the same time."""
-        with ThreadPoolExecutor(max(1, len(self._planned))) as each:
-            asked = [(volume.member.volume_id, each.submit(self._probe, volume)) for volume in self._planned]
-        for volume_id, answer in asked:
-            found = answer.result()
-            if found is not None:
-                self._record.keep_await_cold(volume_id, found)
-
-    def _probe(self, volume: PlannedVolume) -> Optional[cold_probe.ColdProbe]:
-        """Before the first read of the volume's data: how slow it is while it is cold. None where that is known, or
-        cannot be."""
-        if self._record.knows_await_cold(volume.member.volume_id) or not volume.untouched:
-            return None
-        # The remainder stays cold for now, and blocks that the plan needed are warm.
-        wanted = [one for tier in volume.tiers if tier.name != REMAINDER for one in tier.ranges]
-        blocks = difference(merged(wanted), volume.journal.done.ranges())
-        return cold_probe.probe(volume.device.path, volume.device.size_bytes, blocks, random.SystemRandom())
-
     def _watch(self, threads: List[threading.Thread]) -> None:
-        logged = published = 0.0
+        # Whether a database may begin is told before the first block is read.
+        self._record.publish("running")
+        logged, published = 0.0, time.monotonic()
         while any(thread.is_alive() for thread in threads):
             deadline = time.monotonic() + _TICK_SECONDS
             for thread in threads:

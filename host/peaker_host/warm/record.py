@@ -19,6 +19,7 @@ from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood
 from peaker_host.warm import cold_probe
 from peaker_host.warm.cold_probe import ColdProbe
+from peaker_host.warm.first_touch import first_rate_mib_per_s
 from peaker_host.warm.progress import MIB, MeanRate, eta_seconds, rate_by_cold_await, sentence
 from peaker_host.warm.request import PrewarmRequest
 from peaker_host.warm.volume_work import VolumeWork
@@ -107,15 +108,16 @@ class RunRecord(Record):
         self._planning_seconds = round(time.monotonic() - self._started, 3)
         self._rate = MeanRate(time.monotonic())
 
-    def knows_await_cold(self, volume_id: str) -> bool:
-        """Whether this or an earlier engine has measured how slow the volume was."""
-        return volume_id in self._probes
-
     def keep_await_cold(self, volume_id: str, probe: ColdProbe) -> None:
         """Note how slow a volume was before anything warmed it."""
         self._probes[volume_id] = probe
         with self._despite_full_disk():
             cold_probe.keep(self._settings, self._request.run_id, self._probes)
+
+    def brings_blocks(self, volume_id: str) -> bool:
+        """Whether the read of a page was seen to bring its whole block on this volume."""
+        probe = self._probes.get(volume_id)
+        return probe is not None and probe.brings_blocks
 
     @property
     def is_used_warm(self) -> bool:
@@ -200,9 +202,20 @@ class RunRecord(Record):
         if not self._knows_hot():
             return None
         left = [work.left(urgent_only=True) for work in self._works]
-        expected = [rate_by_cold_await(self._await_cold_ms(work.volume_id)) for work in self._works]
-        rates = [rate or first for rate, first in zip(rates_mib_per_s, expected)]
+        rates = [
+            self._touch_rate_mib_per_s(work)
+            or rate
+            or rate_by_cold_await(self._await_cold_ms(work.volume_id))
+            for work, rate in zip(self._works, rates_mib_per_s)
+        ]
         return eta_seconds(zip(left, rates), "running")
+
+    def _touch_rate_mib_per_s(self, work: VolumeWork) -> float:
+        """Of the urgent tiers where they are touched first; 0 where they are read whole."""
+        probe = self._probes.get(work.volume_id)
+        if not work.is_touched_first or probe is None:
+            return 0.0
+        return work.touch_rate_mib_per_s(time.monotonic()) or first_rate_mib_per_s(probe.await_ms)
 
     def _await_cold_ms(self, volume_id: str) -> Optional[float]:
         probe = self._probes.get(volume_id)

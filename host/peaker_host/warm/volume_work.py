@@ -16,6 +16,7 @@ from peaker_host.blocks.ranges import total
 from peaker_host.machine.devices import mount_points
 from peaker_host.machine.proven import is_proven
 from peaker_host.machine.settings import Settings
+from peaker_host.warm.first_touch import FirstTouch
 from peaker_host.warm.plan import PlannedVolume
 from peaker_host.warm.progress import MIB, MeanRate
 from peaker_host.warm.reader_pool import PoolProgress, RateLimiter, ReaderPool, Request, requests_of
@@ -33,7 +34,11 @@ _DATABASE_WAIT_SECONDS = 86400.0
 
 
 class VolumeWork:
-    """`depth`: how many readers an earlier engine found best, so that a restart does not probe the device again."""
+    """`depth`: how many readers an earlier engine found best, so that a restart does not probe the device again.
+
+    `may_touch`: the read of one page brings its whole block here. What is urgent is then warm once it was touched,
+    and read whole with the rest.
+    """
 
     def __init__(
         self,
@@ -58,6 +63,8 @@ class VolumeWork:
         self._tier_blocks = [total(tier.ranges) for tier in planned.tiers]
         self.mean_rate = MeanRate(time.monotonic())
         self.room = LeavingRoom(self._looks(), self._hold)
+        self.may_touch = False
+        self._first_touch: Optional[FirstTouch] = None
         self._urgent = threading.Lock()
         self._is_urgent = True
         self._room_for_start = RoomForStart(
@@ -79,8 +86,20 @@ class VolumeWork:
         """Of them, read by this engine or an earlier one."""
         return sum(self._tier_done_before) + self.pool.progress.blocks_read
 
+    @property
+    def is_touched_first(self) -> bool:
+        """Whether what is urgent is warm by touches, or will be.
+
+        Nothing is touched under a limit that somebody has said: a read of a page brings more than it is counted.
+        """
+        has_failed = self._first_touch is not None and self._first_touch.has_failed
+        return self.may_touch and not self._request.rate_limit_mib_per_s and not has_failed
+
     def left(self, urgent_only: bool) -> int:
-        """Blocks that have not been read, of the urgent tiers or of all but the remainder."""
+        """Blocks that have not been read, of the urgent tiers or of all but the remainder; of the urgent ones those
+        that were not touched, where a touch brings them."""
+        if urgent_only and self._first_touch is not None and self.is_touched_first:
+            return self._first_touch.left
         progress = zip(
             self.planned.tiers, self._tier_blocks, self._tier_done_before, self.pool.progress.tier_blocks
         )
@@ -97,13 +116,20 @@ class VolumeWork:
             # Somebody has said what is left to the database.
             self.pool.run(self._requests(remainder=False))
         elif request.background_rate_mib_per_s:
+            self._touch_urgent()
             with watched(self._room_for_start.watch):
                 self.pool.run(self._requests(remainder=False))
         else:
-            with self.room.left(self.planned.journal.done.ranges()):
+            self.room.look_alone(self.planned.journal.done.ranges())
+            self._touch_urgent()
+            with self.room.left():
                 self.pool.run(self._requests(remainder=False))
         if self.planned.tiers[-1].name == REMAINDER:
             self._warm_remainder()
+
+    def touch_rate_mib_per_s(self, now: float) -> float:
+        """Of urgent blocks, whole; 0 before the first was touched."""
+        return 0.0 if self._first_touch is None else self._first_touch.rate_mib_per_s(now)
 
     def progress(self, await_cold_ms: Optional[float]) -> Dict[str, Any]:
         """What the engine's progress says of this volume."""
@@ -125,6 +151,7 @@ class VolumeWork:
             ],
             "map_unreadable": self.planned.note,
             "await_cold_ms": await_cold_ms,
+            "touched": 0 if self._first_touch is None else self._first_touch.touched,
             "room": self.room.progress(),
         }
 
@@ -146,6 +173,19 @@ class VolumeWork:
             if self._is_urgent:
                 self.pool.hold_readers(_READERS_UNDER_A_LIMIT)
                 self._limiter.change(bytes_per_s, _HELD_BURST_SECONDS)
+
+    def _touch_urgent(self) -> None:
+        if not self.is_touched_first:
+            return
+        volume = self.planned
+        urgent = [tier.ranges for tier in volume.tiers if tier.name in URGENT_TIERS]
+        is_done = volume.journal.done.__contains__
+        self._first_touch = FirstTouch(
+            volume.device.path, volume.device.size_bytes, urgent, is_done, self._stop
+        )
+        self._first_touch.run()
+        # What follows has a rate of its own, by which it is judged.
+        self.mean_rate = MeanRate(time.monotonic())
 
     def _warm_remainder(self) -> None:
         """Behind the database that is at work on the volume by then, slowly: the first write into a block is fast."""
@@ -195,8 +235,9 @@ class VolumeWork:
         tiers = self.planned.tiers
         ranges = [tier.ranges if (tier.name == REMAINDER) is remainder else [] for tier in tiers]
         done = self.planned.journal.done.__contains__
+        is_touched = self._first_touch is not None and not self.left(urgent_only=True)
         for request in requests_of(ranges, done, self.pool.blocks_per_read):
-            if background and tiers[request[0]].name not in URGENT_TIERS:
+            if background and (is_touched or tiers[request[0]].name not in URGENT_TIERS):
                 with self._urgent:
                     self._is_urgent = False
                     self.pool.hold_readers(None)

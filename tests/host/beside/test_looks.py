@@ -127,7 +127,8 @@ def test_what_was_decided_is_held_and_told_with_its_numbers(volume: Volume) -> N
     held: list[Room] = []
     room = LeavingRoom(looks_at(volume), held.append)
     volume.at_work = False
-    with room.left([(10, 4)]):
+    room.look_alone([(10, 4)])
+    with room.left():
         pass
     assert (room.progress(), room.told()) == (None, "")
     volume.at_work, volume.page_ms = True, 40.0
@@ -159,7 +160,8 @@ def test_a_host_that_was_busy_before_the_engine_read_is_not_taken_for_a_slow_vol
 def test_a_window_of_quicker_reads_than_before_is_believed(volume: Volume) -> None:
     room = LeavingRoom(looks_at(volume), lambda _: None)
     volume.page_ms = 4.0
-    with room.left([(10, 4)]):
+    room.look_alone([(10, 4)])
+    with room.left():
         pass
     for page_ms in (1.0, 1.0, 1.0, 3.0):
         volume.page_ms = page_ms

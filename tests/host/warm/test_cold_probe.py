@@ -37,7 +37,48 @@ def test_fewer_blocks_than_wanted_are_all_read_and_none_is_nothing(image: Path) 
 def test_what_was_measured_is_kept_with_the_run(tmp_path: Path) -> None:
     settings = Settings(state_dir=str(tmp_path))
     assert cold_probe.kept(settings, RUN_ID) == {}
-    probes = {"vol-1": ColdProbe([3, 9], 31.25)}
+    probes = {"vol-1": ColdProbe([3, 9], 31.25, 0.75), "vol-2": ColdProbe([4], 31.25)}
     cold_probe.keep(settings, RUN_ID, probes)
     assert cold_probe.kept(settings, RUN_ID) == probes
     assert cold_probe.kept(settings, "another-run") == {}
+
+
+def probed(
+    monkeypatch: pytest.MonkeyPatch, fetched_bytes: int, slow: frozenset[int] = frozenset()
+) -> ColdProbe:
+    """Of a volume where a read of a cold page fetches so much around it; reads of these numbers take long besides."""
+    fetched: set[int] = set()
+
+    def latencies(_path: str, offsets: list[int]) -> list[float]:
+        taken = []
+        for number, offset in enumerate(offsets):
+            taken.append(0.8 if offset // fetched_bytes in fetched and number not in slow else 30.0)
+            fetched.add(offset // fetched_bytes)
+        return taken
+
+    monkeypatch.setattr(cold_probe, "read_latencies_ms", latencies)
+    found = cold_probe.probe("/dev/sdf", 4000 * BLOCK, [(0, 4000)], random.Random(3))
+    assert found is not None
+    return found
+
+
+def test_where_a_page_brings_its_block_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = probed(monkeypatch, BLOCK)
+    assert (found.await_ms, found.within_ms, found.brings_blocks) == (30.0, 0.8, True)
+
+
+@pytest.mark.parametrize("fetched_bytes", [16 * 1024, 128 * 1024, 256 * 1024])
+def test_where_it_brings_less_it_is_seen_too(monkeypatch: pytest.MonkeyPatch, fetched_bytes: int) -> None:
+    assert not probed(monkeypatch, fetched_bytes).brings_blocks
+
+
+def test_a_few_reads_that_the_machine_held_up_are_not_taken_for_fetches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert probed(monkeypatch, BLOCK, frozenset({1, 6, 11})).brings_blocks
+    assert not probed(monkeypatch, BLOCK, frozenset({1, 6, 11, 13})).brings_blocks
+
+
+def test_where_nothing_is_cold_a_read_brings_nothing() -> None:
+    assert not ColdProbe([1], 0.8, 0.8).brings_blocks
+    assert not ColdProbe([1], 30.0).brings_blocks
