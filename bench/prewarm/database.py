@@ -23,7 +23,7 @@ from peaker.domain.host_results import PrewarmReport
 from peaker.domain.storage.prewarm_progress import is_hot_by_next_look
 
 from bench.prewarm.cold_volumes import GIB, MIB, ROOT, STATE, UNLIMITED, Laboratory, Restored
-from bench.prewarm.engine_on_host import DEVICES, MOUNT_POINTS, EngineOnHost, RunningEngine
+from bench.prewarm.engine_on_host import DEVICES, MOUNT_POINTS, EngineOnHost, RunningEngine, install
 from bench.prewarm.methods import fio_line, start
 from localcloud.dataplane import DataPlaneError, HostSpec, VolumeLimits
 from localcloud.hosts import NamespaceHosts, NetworkPlan
@@ -138,6 +138,7 @@ class DatabaseBench:
         limits = _warm_limits() if kind == "warm volume" else VolumeLimits()
         with contextlib.ExitStack() as stack:
             instance_id, address = stack.enter_context(self._host(()))
+            install(self._hosts, instance_id)
             started = time.monotonic()
             volumes = [
                 stack.enter_context(self._lab.restored(snapshot, limits)) for snapshot in database.snapshots

@@ -19,15 +19,20 @@ _PLACE = "opt/peaker-bench"
 _COMMAND_SECONDS, _ENGINE_SECONDS = 120.0, 3600.0
 
 
+def install(hosts: NamespaceHosts, instance_id: str) -> None:
+    """Put the host package there, as a run does before it makes the volumes (InstallOnReplica)."""
+    place = hosts.root(instance_id) / _PLACE
+    shutil.copytree(HOST_PACKAGES, place, ignore=shutil.ignore_patterns("__pycache__"))
+
+
 class EngineOnHost:
-    """The engine of one host; data and log volume as they are plugged in at DEVICES."""
+    """The engine of one host with the package; data and log volume as they are plugged in at DEVICES."""
 
     def __init__(self, hosts: NamespaceHosts, instance_id: str, volumes: Sequence[Restored]) -> None:
         self._hosts = hosts
         self._instance_id = instance_id
         self._volumes = volumes
         self._root = hosts.root(instance_id)
-        shutil.copytree(HOST_PACKAGES, self._root / _PLACE, ignore=shutil.ignore_patterns("__pycache__"))
 
     @property
     def progress_path(self) -> Path:

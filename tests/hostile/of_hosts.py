@@ -221,8 +221,8 @@ DEBUGFS = (
 )
 XFS_DB = (
     "   from      to extents  blocks    pct\n         0         12        100\n"
-    "1  131  directory 0x0000002e 1 . (good)\n2  133  directory 0x1f2c2e0d 5 mysql (good)\n"
-    "3  134  regular   0x1f2c2e0e 14 ib_buffer_pool (good)\n@0\ndata offset 0 startblock 12 (0/12) count 8 flag 0\npct\n"
+    "@0\n1  131  directory 0x0000002e 1 . (good)\n2  133  directory 0x1f2c2e0d 5 mysql (good)\n"
+    "3  134  regular   0x1f2c2e0e 14 ib_buffer_pool (good)\ndata offset 0 startblock 12 (0/12) count 8 flag 0\npct\n"
 )
 
 
@@ -617,12 +617,12 @@ def _programs() -> Iterator[EntryPoint]:
         (f"{room}.ExtMap.used_ranges",),
     )  # fmt: skip
     yield EntryPoint(
-        "debugfs", TEXT, lambda case: _walked(filesystem_maps.ExtMap, ext, case), (DEBUGFS,), own, (f"{room}.ExtMap.entries",),
+        "debugfs", TEXT, lambda case: _walked(filesystem_maps.ExtMap, ext, case), (DEBUGFS,), own, (f"{room}.ExtMap._listings",),
         _no_command_slipped_in,
     )  # fmt: skip
     yield EntryPoint(
         "xfs_db", TEXT, lambda case: _walked(filesystem_maps.XfsMap, xfs, case), (XFS_DB,), own,
-        (f"{room}.XfsMap.entries", f"{room}.XfsMap.used_ranges"), _no_command_slipped_in,
+        (f"{room}.XfsMap._listings", f"{room}.XfsMap.used_ranges"), _no_command_slipped_in,
     )  # fmt: skip
 
 

@@ -80,8 +80,8 @@ def test_a_directory_named_like_a_command_is_not_asked_for(name: str) -> None:
     """debugfs can write files of this host; whoever may make directories on the volume chooses their names."""
     programs = saying(f'debugfs: ls -p "/"\n/12/040755/0/0/{name}//\n/13/040755/0/0/mysql//\n')
     reader = ExtMap(file_with(_ext4(), "ext4"), programs)
-    directories, _ = reader.entries()
-    assert [entry.path for entry in directories] == ["mysql"]
+    (found,) = reader.listings([""])
+    assert [entry.path for entry in found.directories] == ["mysql"]
     assert reader.unreadable == 1
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Dict, Iterable, Iterator, List, Tuple
 
-from peaker_host.blocks.filesystem_maps import FileEntry, FileExtents, FilesystemMap
+from peaker_host.blocks.filesystem_maps import FileEntry, FileExtents, FilesystemMap, Listing
 from peaker_host.blocks.ranges import Range, blocks_of_bytes
 
 PAGE_LIST_FILE = "ib_buffer_pool"
@@ -65,27 +65,27 @@ class DatabaseFiles:
 def find_database(filesystem: FilesystemMap) -> DatabaseFiles:
     """Look through the volume from its root; a data or log directory may lie some directories down."""
     entries: List[FileEntry] = []
-    for root in _database_roots(filesystem):
-        for entry in filesystem.files(root):
+    for root, listing in _database_roots(filesystem):
+        for entry in filesystem.files(listing):
             relative = os.path.relpath(entry.path, root) if root else entry.path
             if _matters(relative):
                 entries.append(FileEntry(relative, entry.inode))
     return DatabaseFiles(entries, filesystem.file_extents(entries))
 
 
-def _database_roots(filesystem: FilesystemMap) -> List[str]:
+def _database_roots(filesystem: FilesystemMap) -> List[Tuple[str, Listing]]:
     """Directories that a server keeps files in: the first on each way down that holds one of its own."""
-    found: List[str] = []
+    found: List[Tuple[str, Listing]] = []
     level = [""]
     for _ in range(_DEPTH):
         below: List[str] = []
-        for directory in level[:_DIRECTORIES_AT_MOST]:
-            directories, files = filesystem.entries(directory)
-            names = {os.path.basename(entry.path) for entry in [*directories, *files]}
+        asked = level[:_DIRECTORIES_AT_MOST]
+        for directory, listing in zip(asked, filesystem.listings(asked)):
+            names = {os.path.basename(entry.path) for entry in [*listing.directories, *listing.files]}
             if any(_is_own(name) for name in names):
-                found.append(directory)
+                found.append((directory, listing))
             else:
-                below += [entry.path for entry in directories]
+                below += [entry.path for entry in listing.directories]
         level = below
     return found
 

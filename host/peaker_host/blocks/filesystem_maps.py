@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import struct
-from dataclasses import dataclass
-from typing import Dict, Iterable, List, Tuple
+from dataclasses import dataclass, field
+from typing import Dict, Iterable, List, Sequence, Tuple
 
 from peaker_host.blocks.ranges import Range, complement
 from peaker_host.machine.errors import CommandFailed, ToolMissing, UnreadableFilesystem
@@ -44,6 +44,14 @@ class FileEntry:
     inode: int
 
 
+@dataclass(frozen=True)
+class Listing:
+    """Directories and regular files right in a directory, by their paths from the root."""
+
+    directories: List[FileEntry] = field(default_factory=list)
+    files: List[FileEntry] = field(default_factory=list)
+
+
 class FilesystemMap:
     """What one unmounted filesystem holds where. `unreadable` counts the answers that the debugger could not give."""
 
@@ -53,16 +61,20 @@ class FilesystemMap:
         """Allocated byte ranges of the device: data, metadata and journal."""
         raise NotImplementedError
 
-    def entries(self, directory: str = "") -> Tuple[List[FileEntry], List[FileEntry]]:
-        """Directories and regular files right in a directory, by their paths from the root."""
+    def listings(self, directories: Sequence[str]) -> List[Listing]:
+        """Of each directory, in their order. Many are asked for at once: a server has one for each schema."""
+        found: List[Listing] = []
+        for start in range(0, len(directories), _FILES_PER_CALL):
+            found += self._listings(directories[start : start + _FILES_PER_CALL])
+        return found
+
+    def _listings(self, directories: Sequence[str]) -> List[Listing]:
         raise NotImplementedError
 
-    def files(self, directory: str = "") -> List[FileEntry]:
+    def files(self, listing: Listing) -> List[FileEntry]:
         """Regular files of a directory and of the directories right in it."""
-        directories, found = self.entries(directory)
-        for entry in directories:
-            found.extend(self.entries(entry.path)[1])
-        return found
+        below = self.listings([entry.path for entry in listing.directories])
+        return [*listing.files, *(entry for one in below for entry in one.files)]
 
     def file_extents(self, entries: Iterable[FileEntry]) -> Dict[str, FileExtents]:
         """Where the files' data lies, by path. Holes have no extent, nor has a file whose map is not written out."""
@@ -122,22 +134,34 @@ class XfsMap(FilesystemMap):
         return result
 
     @understood(UnreadableFilesystem, "a directory listed by xfs_db")
-    def entries(self, directory: str = "") -> Tuple[List[FileEntry], List[FileEntry]]:
-        directories: List[FileEntry] = []
-        files: List[FileEntry] = []
-        path = "/" + directory
-        place = f'path "{path}"' if " " in path else f"path {path}"
-        for line in self._query([place, "ls"], check=False).splitlines():
-            found = _XFS_ENTRY_LINE.match(line)
-            if not found or found.group(3) in (".", ".."):
-                continue
-            name = os.path.join(directory, found.group(3))
-            if not _can_be_asked_for(found.group(3)):
-                self.unreadable += 1
-                continue
-            target = directories if found.group(2) == "directory" else files
-            target.append(FileEntry(name, int(found.group(1))))
-        return directories, files
+    def _listings(self, directories: Sequence[str]) -> List[Listing]:
+        queries = []
+        for position, directory in enumerate(directories):
+            path = "/" + directory
+            place = f'path "{path}"' if " " in path else f"path {path}"
+            # A path that is not found leaves the debugger where it was: on the superblock, which lists nothing.
+            queries += [f"echo @{position}", "sb 0", place, "ls"]
+        found: List[Listing] = []
+        for line in self._query(queries, check=False).splitlines():
+            if line.rstrip() == f"@{len(found)}":
+                found.append(Listing())
+            elif found:
+                self._add(found[-1], directories[len(found) - 1], line)
+        if len(found) != len(directories):
+            raise UnreadableFilesystem(
+                f"{self._path}: xfs_db listed {len(found)} of {len(directories)} directories"
+            )
+        return found
+
+    def _add(self, listing: Listing, directory: str, line: str) -> None:
+        found = _XFS_ENTRY_LINE.match(line)
+        if not found or found.group(3) in (".", ".."):
+            return
+        if not _can_be_asked_for(found.group(3)):
+            self.unreadable += 1
+            return
+        target = listing.directories if found.group(2) == "directory" else listing.files
+        target.append(FileEntry(os.path.join(directory, found.group(3)), int(found.group(1))))
 
     @understood(UnreadableFilesystem, "the block maps of xfs_db")
     def _parse_extents(self, batch: List[FileEntry], output: str) -> Dict[str, FileExtents]:
@@ -212,10 +236,13 @@ class ExtMap(FilesystemMap):
         return extents
 
     @understood(UnreadableFilesystem, "a directory listed by debugfs")
-    def entries(self, directory: str = "") -> Tuple[List[FileEntry], List[FileEntry]]:
-        directories: List[FileEntry] = []
-        files: List[FileEntry] = []
-        for line in self._query(f'ls -p "/{directory}"\n')[0]:
+    def _listings(self, directories: Sequence[str]) -> List[Listing]:
+        sections = self._query("".join(f'ls -p "/{directory}"\n' for directory in directories))
+        return [self._listing(name, sections[number]) for number, name in enumerate(directories)]
+
+    def _listing(self, directory: str, lines: List[str]) -> Listing:
+        listing = Listing()
+        for line in lines:
             found = _EXT_ENTRY_LINE.match(line)
             if not found or found.group(3) in (".", "..") or found.group(1) == "0":
                 continue
@@ -225,10 +252,10 @@ class ExtMap(FilesystemMap):
             entry = FileEntry(os.path.join(directory, found.group(3)), int(found.group(1)))
             kind = int(found.group(2), 8) & 0o170000
             if kind == 0o040000:
-                directories.append(entry)
+                listing.directories.append(entry)
             elif kind == 0o100000:
-                files.append(entry)
-        return directories, files
+                listing.files.append(entry)
+        return listing
 
     def _query(self, commands: str) -> List[List[str]]:
         """The output lines of each command; debugfs repeats every command after its prompt."""

@@ -6,14 +6,16 @@ import os
 import random
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from host_bench import MIB, Host, ScriptedProcesses, Volume
+from peaker_host.blocks.database_files import find_database
 from peaker_host.blocks.filesystem_maps import open_map, used_or_all
 from peaker_host.blocks.ranges import difference, total
 from peaker_host.donor.prepare_donor import freeze_for_a_moment
 from peaker_host.machine.errors import UnreadableFilesystem
-from peaker_host.machine.processes import Processes
+from peaker_host.machine.processes import Completed, Processes
 
 pytestmark = pytest.mark.real
 
@@ -86,6 +88,46 @@ def test_ext4_s_lost_and_found_and_journal_count_as_used(host: Host) -> None:
     assert total(open_map("ext4", volume.path, Processes()).used_ranges()) > 4 * MIB
 
 
+class Counted(Processes):
+    """Programs that run, and how many did."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def run(self, *arguments: Any, **options: Any) -> Completed:
+        self.runs += 1
+        return super().run(*arguments, **options)
+
+
+@pytest.mark.parametrize("kind", ["xfs", "ext4"])
+def test_many_schemas_are_looked_through_at_once(host: Host, kind: str) -> None:
+    volume = host.volume(320 * MIB, kind)
+    with host.mounted(volume) as point:
+        (point / "ib_buffer_pool").write_text("9,1\n")
+        for number in range(30):
+            (point / f"shop_{number}").mkdir()
+            (point / f"shop_{number}" / "t.ibd").write_bytes(bytes(16384))
+        (point / "empty").mkdir()
+    programs = Counted()
+    found = find_database(open_map(kind, volume.path, programs))
+    assert {entry.path for entry in found.entries} == {
+        "ib_buffer_pool", *(f"shop_{number}/t.ibd" for number in range(30))
+    }  # fmt: skip
+    assert programs.runs == 3, "the root, all directories, all files"
+
+
+@pytest.mark.parametrize("kind", ["xfs", "ext4"])
+def test_a_directory_that_is_not_there_is_empty_and_takes_nobody_else_s_files(host: Host, kind: str) -> None:
+    volume = host.volume(320 * MIB, kind)
+    with host.mounted(volume) as point:
+        for name in ("a", "b"):
+            (point / name).mkdir()
+            (point / name / f"{name}.ibd").write_bytes(bytes(16384))
+    listings = open_map(kind, volume.path, Processes()).listings(["a", "gone", "b"])
+    found = [[entry.path for entry in one.files] for one in listings]
+    assert found == [["a/a.ibd"], [], ["b/b.ibd"]]
+
+
 def test_a_filesystem_of_another_kind_is_unreadable(host: Host) -> None:
     volume = host.volume(300 * MIB, "xfs")
     with pytest.raises(UnreadableFilesystem, match="no ext4 superblock"):
@@ -138,7 +180,8 @@ def test_the_map_of_a_snapshot_taken_after_a_freeze_covers_what_was_written(host
 def covered(kind: str, volume: Volume, content: dict[str, bytes]) -> None:
     filesystem = open_map(kind, volume.path, Processes())
     used = filesystem.used_ranges()
-    found = filesystem.file_extents(filesystem.files())
+    (root,) = filesystem.listings([""])
+    found = filesystem.file_extents(filesystem.files(root))
     assert set(found) >= set(content)
     for path, data in content.items():
         assert difference([(start, length) for _, start, length in found[path]], used) == []

@@ -37,14 +37,17 @@ def test_fewer_blocks_than_wanted_are_all_read_and_none_is_nothing(image: Path) 
 def test_what_was_measured_is_kept_with_the_run(tmp_path: Path) -> None:
     settings = Settings(state_dir=str(tmp_path))
     assert cold_probe.kept(settings, RUN_ID) == {}
-    probes = {"vol-1": ColdProbe([3, 9], 31.25, 0.75), "vol-2": ColdProbe([4], 31.25)}
+    probes = {"vol-1": ColdProbe([3, 9], 31.25, 28.5, 0.75), "vol-2": ColdProbe([4], 31.25)}
     cold_probe.keep(settings, RUN_ID, probes)
     assert cold_probe.kept(settings, RUN_ID) == probes
     assert cold_probe.kept(settings, "another-run") == {}
 
 
 def probed(
-    monkeypatch: pytest.MonkeyPatch, fetched_bytes: int, slow: frozenset[int] = frozenset()
+    monkeypatch: pytest.MonkeyPatch,
+    fetched_bytes: int,
+    slow: frozenset[int] = frozenset(),
+    fetch_ms: float = 30.0,
 ) -> ColdProbe:
     """Of a volume where a read of a cold page fetches so much around it; reads of these numbers take long besides."""
     fetched: set[int] = set()
@@ -52,7 +55,8 @@ def probed(
     def latencies(_path: str, offsets: list[int]) -> list[float]:
         taken = []
         for number, offset in enumerate(offsets):
-            taken.append(0.8 if offset // fetched_bytes in fetched and number not in slow else 30.0)
+            known = offset // fetched_bytes in fetched
+            taken.append(30.0 if number in slow else 0.8 if known else fetch_ms)
             fetched.add(offset // fetched_bytes)
         return taken
 
@@ -64,7 +68,8 @@ def probed(
 
 def test_where_a_page_brings_its_block_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     found = probed(monkeypatch, BLOCK)
-    assert (found.await_ms, found.within_ms, found.brings_blocks) == (30.0, 0.8, True)
+    assert (found.await_ms, found.first_ms, found.within_ms) == (30.0, 30.0, 0.8)
+    assert found.brings_blocks
 
 
 @pytest.mark.parametrize("fetched_bytes", [16 * 1024, 128 * 1024, 256 * 1024])
@@ -79,6 +84,18 @@ def test_a_few_reads_that_the_machine_held_up_are_not_taken_for_fetches(
     assert not probed(monkeypatch, BLOCK, frozenset({1, 6, 11, 13})).brings_blocks
 
 
-def test_where_nothing_is_cold_a_read_brings_nothing() -> None:
-    assert not ColdProbe([1], 0.8, 0.8).brings_blocks
+def test_a_warm_volume_s_first_reads_that_the_machine_held_up_are_no_fetches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not probed(monkeypatch, BLOCK, frozenset({0, 4, 8}), fetch_ms=0.8).brings_blocks
+
+
+@pytest.mark.parametrize(("fetch_ms", "brings"), [(2.7, False), (3.1, False), (3.3, True)])
+def test_a_fetch_takes_four_times_as_long_as_a_warm_read_and_two_milliseconds_more(
+    monkeypatch: pytest.MonkeyPatch, fetch_ms: float, brings: bool
+) -> None:
+    assert probed(monkeypatch, BLOCK, fetch_ms=fetch_ms).brings_blocks is brings
+
+
+def test_what_nobody_measured_brings_nothing() -> None:
     assert not ColdProbe([1], 30.0).brings_blocks
