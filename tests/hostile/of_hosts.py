@@ -12,7 +12,14 @@ from typing import Any
 
 from peaker_host import cli
 from peaker_host.aws import direct_api, instance_role
-from peaker_host.blocks import block_list, database_files, filesystem_maps, live_blocks, mount_blocks
+from peaker_host.blocks import (
+    block_list,
+    cold_probe,
+    database_files,
+    filesystem_maps,
+    live_blocks,
+    mount_blocks,
+)
 from peaker_host.clone.request import parse_clone
 from peaker_host.database import channels, data_paths, gtid_sets, mysql_client, page_list, replica_status
 from peaker_host.database.client_statements import read_counters
@@ -32,7 +39,7 @@ from peaker_host.machine.settings import load_settings
 from peaker_host.prove import knee_meter, load_test
 from peaker_host.replicate import channel_record, identity, mounts, replication, source_login
 from peaker_host.result_line import MAX_CHARACTERS, result_line
-from peaker_host.warm import cold_probe, control
+from peaker_host.warm import control
 from peaker_host.warm.progress import logged_samples
 from peaker_host.warm.record import RunRecord
 from peaker_host.warm.request import PrewarmRequest
@@ -394,7 +401,7 @@ def _files() -> Iterator[EntryPoint]:
     )  # fmt: skip
     yield of(
         "cold_probe.json", lambda: cold_probe.kept(settings, RUN), f"{run}/cold_probe.json",
-        {"vol-1": {"blocks": [1, 2], "await_ms": 3.5}}, covers=(*read, "peaker_host.warm.cold_probe.kept"),
+        {"vol-1": {"blocks": [1, 2], "await_ms": 3.5}}, covers=(*read, "peaker_host.blocks.cold_probe.kept"),
     )  # fmt: skip
     yield of(
         "donor-settings.json", _dump_settings_put_back, "state/donor-settings.json",

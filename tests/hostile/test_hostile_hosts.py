@@ -146,7 +146,7 @@ def test_a_superblock_with_absurd_blocks_takes_no_memory() -> None:
     path = file_with(bytes(head), "absurd")
     with pytest.raises(NoFilesystem, match="damaged"):
         read_superblock(path)
-    assert mount_blocks("ext4", path, 1 << 40) == MountBlocks()
+    assert mount_blocks("ext4", path, 1 << 40) == MountBlocks([], [])
 
 
 def test_a_damaged_health_policy_is_stored_anew() -> None:

@@ -16,7 +16,7 @@ from peaker_host.fill.volume_fill import VolumeFill
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.engine import Engine
-from peaker_host.warm.plan import PlannedVolume
+from peaker_host.warm.planned import PlannedVolume
 from peaker_host.warm.volume_work import VolumeWork
 
 # Of blocks of which 2 % were wrong, all of so many are right in 6 of 1,000 fills; each carried its checksum on its way.

@@ -42,7 +42,8 @@ from peaker_host.machine.errors import CommandFailed, ToolMissing, UnreadableFil
 from peaker_host.machine.manifest import Member
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
-from peaker_host.warm.plan import NO_PAGE_LIST, PageList, PlannedVolume, first_page_list, with_files
+from peaker_host.warm.plan import NO_PAGE_LIST, PageList, first_page_list, with_files
+from peaker_host.warm.planned import PlannedVolume
 from peaker_host.warm.reading_orders import READING_ORDERS, REMAINDER, Tier, Volume, tiers_of
 
 REST = "rest"

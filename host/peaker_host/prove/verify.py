@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Callable, Dict, List, Optional
 
+from peaker_host.blocks import cold_probe
 from peaker_host.blocks.live_blocks import LiveBlocks, kept_live_blocks, live_blocks_of
 from peaker_host.blocks.ranges import Range, difference, intersection
 from peaker_host.layouts.mounts import Mount, let_resync, open_mounts
@@ -25,7 +26,6 @@ from peaker_host.prove import knee
 from peaker_host.prove.load_test import run_load_test
 from peaker_host.prove.read_again import blocks_to_read, keep_slow_blocks, read_again
 from peaker_host.prove.storage_proof import after_reading_all, sample_warmth
-from peaker_host.warm import cold_probe
 from peaker_host.warm.plan import urgent_blocks
 
 

@@ -17,7 +17,8 @@ from peaker_host.machine.manifest import load_manifest
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.engine_lock import take_lock
-from peaker_host.warm.plan import PlannedVolume, Planner
+from peaker_host.warm.plan import Planner
+from peaker_host.warm.planned import PlannedVolume
 from peaker_host.warm.record import Record, RunRecord
 from peaker_host.warm.request import PrewarmRequest, check_request
 from peaker_host.warm.volume_work import VolumeWork

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
@@ -18,14 +17,13 @@ from peaker_host.blocks.database_files import (
     read_tablespaces,
     recovery_blocks,
 )
-from peaker_host.blocks.filesystem_maps import FileExtents, FilesystemMap, open_map
+from peaker_host.blocks.filesystem_maps import FileExtents, open_map
 from peaker_host.blocks.live_blocks import LiveBlocks, keep_live_blocks, kept_live_blocks
 from peaker_host.blocks.mount_blocks import mount_blocks
 from peaker_host.blocks.ranges import (
     BLOCK_BYTES,
     Range,
     blocks_of_bytes,
-    difference,
     intersection,
     merged,
     total,
@@ -38,14 +36,13 @@ from peaker_host.machine.manifest import Manifest, Member
 from peaker_host.machine.processes import Processes
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.stacks import Stack
-from peaker_host.warm.cold_probe import ColdProbe, kept, probe
 from peaker_host.warm.first_touch import READERS, FirstTouch
 from peaker_host.warm.journal import Journal
+from peaker_host.warm.planned import PlannedFilesystem, PlannedVolume, Prober, on_volumes
 from peaker_host.warm.progress import MIB
 from peaker_host.warm.reader_pool import RateLimiter, ReaderPool, requests_of
 from peaker_host.warm.reading_orders import (
     READING_ORDERS,
-    REMAINDER,
     URGENT_TIERS,
     Tier,
     Volume,
@@ -58,50 +55,6 @@ PageList = Callable[[], Iterable[bytes]]
 """Reads the donor's page list anew."""
 
 NO_PAGE_LIST = "no volume holds a page list (ib_buffer_pool): nothing is known to be hot"
-
-
-@dataclass
-class PlannedVolume:
-    """One volume: its tiers, and the journal of what has been read.
-
-    `untouched`: nothing had been read of it before this engine. `bytes_read` were read for the plan itself, and of
-    each block of `touched` a page. `top` is the device that is mounted: the volume's own, or that of its set. `probe`:
-    how slow it is while it is cold; None where an earlier engine knows it, or nothing is left that could be cold.
-    """
-
-    member: Member
-    device: BlockDevice
-    journal: Journal
-    untouched: bool
-    listed: Optional[List[Range]]
-    tiers: List[Tier]
-    top: BlockDevice
-    note: str = ""
-    bytes_read: int = 0
-    touched: Sequence[Range] = ()
-    probe: Optional[ColdProbe] = None
-
-    @property
-    def knows_hot(self) -> bool:
-        """Without a page list nothing is known to be hot."""
-        return any(tier.name == "hot" and tier.ranges for tier in self.tiers)
-
-
-@dataclass
-class PlannedFilesystem:
-    """One filesystem: its volumes, and what was found out about it. Blocks of `used` are of the mounted device."""
-
-    mount: Mount
-    volumes: List[PlannedVolume]
-    used: Optional[List[Range]] = None
-    used_unreadable: bool = False
-    map: Optional[FilesystemMap] = None
-    files: Optional[DatabaseFiles] = None
-
-    def note(self, text: str) -> None:
-        """What the progress of each of its volumes says."""
-        for volume in self.volumes:
-            volume.note = text
 
 
 class Planner:
@@ -121,7 +74,7 @@ class Planner:
         self._needs = READING_ORDERS[request.method]
         self._stop = stop
         self._say = say
-        self._probed_before = kept(settings, request.run_id)
+        self._prober = Prober(settings, request.run_id)
         self.hot_unknown = ""
 
     def plan(self, manifest: Manifest) -> List[PlannedVolume]:
@@ -134,7 +87,7 @@ class Planner:
             self._find_out(filesystems)
         planned = {volume.member.volume_id: volume for one in filesystems for volume in one.volumes}
         volumes = [planned[member.volume_id] for member in manifest.members]
-        self._probe_all(volumes)
+        self._prober.probe_all(volumes)
         for volume in volumes:
             shown = ", ".join(f"{tier.name} {total(tier.ranges)}" for tier in volume.tiers)
             self._say(f"{volume.member.name}: {shown}")
@@ -154,7 +107,7 @@ class Planner:
                 self._replay(one)
                 # Of the same replayed log, so it need not wait for the files; nothing reads the volume fast yet.
                 looks.append(beside.submit(self._live_blocks, one))
-                probes.append(beside.submit(self._probe_used, one))
+                probes.append(beside.submit(self._prober.probe_used, one))
                 self._find_files(one)
 
             for done in [each.submit(recover, one) for one in filesystems]:
@@ -164,35 +117,6 @@ class Planner:
             for probed in probes:
                 probed.result()
         self._keep_live_blocks(filesystems, live)
-
-    def _probe_used(self, filesystem: PlannedFilesystem) -> None:
-        """Volumes of which it is known what is used, so that the order need not wait for it."""
-        used = _on_volumes(filesystem.mount, filesystem.used or ())
-        for volume in filesystem.volumes:
-            blocks = used[volume.member.volume_id]
-            self._probe(volume, blocks if volume.listed is None else intersection(blocks, volume.listed))
-
-    def _probe_all(self, volumes: Sequence[PlannedVolume]) -> None:
-        """Those of which no map took part; all at the same time, for each is slow for itself."""
-        with ThreadPoolExecutor(max(1, len(volumes))) as each:
-            # The remainder stays cold for now.
-            asked = [
-                each.submit(
-                    self._probe,
-                    volume,
-                    [part for tier in volume.tiers if tier.name != REMAINDER for part in tier.ranges],
-                )
-                for volume in volumes
-            ]
-            for done in asked:
-                done.result()
-
-    def _probe(self, volume: PlannedVolume, blocks: Sequence[Range]) -> None:
-        """Before the first read of the volume's data; blocks that the plan needed are warm."""
-        if volume.probe is not None or not volume.untouched or volume.member.volume_id in self._probed_before:
-            return
-        cold = difference(merged(blocks), merged([*volume.journal.done.ranges(), *volume.touched]))
-        volume.probe = probe(volume.device.path, volume.device.size_bytes, cold, random.SystemRandom())
 
     def _go_on_behind_database(self, filesystems: List[PlannedFilesystem]) -> bool:
         """The order of an engine that died behind the database: all that was live before. True where that is known.
@@ -274,7 +198,7 @@ class Planner:
     def _read_first(self, filesystem: PlannedFilesystem) -> None:
         mount = filesystem.mount
         wanted = mount_blocks(mount.top.filesystem, mount.device.path, mount.device.size_bytes)
-        whole, touched = _on_volumes(mount, wanted.whole), _on_volumes(mount, wanted.touched)
+        whole, touched = on_volumes(mount, wanted.whole), on_volumes(mount, wanted.touched)
         with ThreadPoolExecutor(len(filesystem.volumes)) as each:
             reads = [
                 each.submit(self._read, volume, *(of[volume.member.volume_id] for of in (whole, touched)))
@@ -339,13 +263,6 @@ class Planner:
         self._say(
             f"{filesystem.mount.top.name}: read in plain order, because its files cannot be found: {error}"
         )
-
-
-def _on_volumes(mount: Mount, blocks: Sequence[Range]) -> Dict[str, List[Range]]:
-    """Blocks of the mounted device, by volume id."""
-    if mount.stack is None:
-        return {mount.top.volume_id: list(blocks)}
-    return block_orders(mount.stack, blocks)
 
 
 SetTiers = List[Tuple[str, Dict[str, List[Range]]]]

@@ -13,12 +13,12 @@ import resource
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from peaker_host.blocks import cold_probe
+from peaker_host.blocks.cold_probe import ColdProbe
 from peaker_host.machine.errors import HostError, UnreadableFile
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood
-from peaker_host.warm import cold_probe
-from peaker_host.warm.cold_probe import ColdProbe
 from peaker_host.warm.first_touch import first_rate_mib_per_s
 from peaker_host.warm.progress import MIB, MeanRate, eta_seconds, rate_by_cold_await, sentence
 from peaker_host.warm.request import PrewarmRequest

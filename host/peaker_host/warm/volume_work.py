@@ -17,7 +17,7 @@ from peaker_host.machine.devices import mount_points
 from peaker_host.machine.proven import is_proven
 from peaker_host.machine.settings import Settings
 from peaker_host.warm.first_touch import FirstTouch
-from peaker_host.warm.plan import PlannedVolume
+from peaker_host.warm.planned import PlannedVolume
 from peaker_host.warm.progress import MIB, MeanRate
 from peaker_host.warm.reader_pool import PoolProgress, RateLimiter, ReaderPool, Request, requests_of
 from peaker_host.warm.reading_orders import REMAINDER, URGENT_TIERS

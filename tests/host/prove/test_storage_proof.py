@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from host_bench import MIB, RUN_ID, Host
+from peaker_host.blocks import cold_probe
 from peaker_host.prove.storage_proof import COLD_SHARE_LIMIT, Warmth, slow_limit_ms
-from peaker_host.warm import cold_probe
 from simulated_volumes import MACHINES, SimulatedVolume, judge, prove_simulated
 
 from localcloud.blockstore import ColdBlockStore

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from host_bench import BLOCK, RUN_ID
+from peaker_host.blocks import cold_probe
+from peaker_host.blocks.cold_probe import ColdProbe
 from peaker_host.machine.settings import Settings
-from peaker_host.warm import cold_probe
-from peaker_host.warm.cold_probe import ColdProbe
 
 
 @pytest.fixture
