@@ -401,7 +401,7 @@ def _files() -> Iterator[EntryPoint]:
     )  # fmt: skip
     yield of(
         "cold_probe.json", lambda: cold_probe.kept(settings, RUN), f"{run}/cold_probe.json",
-        {"vol-1": {"blocks": [1, 2], "await_ms": 3.5}}, covers=(*read, "peaker_host.blocks.cold_probe.kept"),
+        {"vol-1": {"blocks": [1, 2], "await_ms": 3.5, "first_ms": 3.0, "within_ms": 0.7}}, covers=(*read, "peaker_host.blocks.cold_probe.kept"),
     )  # fmt: skip
     yield of(
         "donor-settings.json", _dump_settings_put_back, "state/donor-settings.json",

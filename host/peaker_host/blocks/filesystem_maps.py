@@ -21,7 +21,7 @@ FileExtents = List[Tuple[int, int, int]]
 """(offset in the file, offset on the device, length), bytes, ascending by file offset."""
 
 _READ_TIMEOUT_SECONDS = 1800.0
-_FILES_PER_CALL = 200
+_ASKED_PER_CALL = 200
 # 64 KiB (EXT4_MAX_BLOCK_LOG_SIZE).
 _BLOCK_BITS_AT_MOST = 6
 _XFS_FREE_LINE = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\d+)\s*$")
@@ -64,8 +64,8 @@ class FilesystemMap:
     def listings(self, directories: Sequence[str]) -> List[Listing]:
         """Of each directory, in their order. Many are asked for at once: a server has one for each schema."""
         found: List[Listing] = []
-        for start in range(0, len(directories), _FILES_PER_CALL):
-            found += self._listings(directories[start : start + _FILES_PER_CALL])
+        for start in range(0, len(directories), _ASKED_PER_CALL):
+            found += self._listings(directories[start : start + _ASKED_PER_CALL])
         return found
 
     def _listings(self, directories: Sequence[str]) -> List[Listing]:
@@ -125,8 +125,8 @@ class XfsMap(FilesystemMap):
     def file_extents(self, entries: Iterable[FileEntry]) -> Dict[str, FileExtents]:
         wanted = list(entries)
         result: Dict[str, FileExtents] = {}
-        for start in range(0, len(wanted), _FILES_PER_CALL):
-            batch = wanted[start : start + _FILES_PER_CALL]
+        for start in range(0, len(wanted), _ASKED_PER_CALL):
+            batch = wanted[start : start + _ASKED_PER_CALL]
             queries = []
             for position, entry in enumerate(batch):
                 queries += [f"echo @{position}", f"inode {entry.inode}", "bmap -d"]

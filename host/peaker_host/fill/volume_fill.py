@@ -57,11 +57,11 @@ class VolumeFill(VolumeWork):
         assert self.planned.filled is not None
         return self.planned.filled
 
-    def progress(self, await_cold_ms: Optional[float]) -> Dict[str, Any]:
+    def progress(self) -> Dict[str, Any]:
         """As of a volume that is warmed, and what was asked of the direct APIs."""
         source = self.filled.source
         return {
-            **super().progress(await_cold_ms),
+            **super().progress(),
             "snapshot_id": source.snapshot_id,
             "requests": source.requests,
             "requests_again": source.again,

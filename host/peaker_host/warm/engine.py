@@ -73,13 +73,9 @@ class Engine:
     def _run_locked(self) -> Dict[str, Any]:
         self._record.publish("running")
         self._planned = self._plan()
-        for volume in self._planned:
-            if volume.probe is not None:
-                self._record.keep_await_cold(volume.member.volume_id, volume.probe)
+        self._record.keep_probes(self._planned)
         depths = self._record.depths
         self._works = [self._work(volume, depths.get(volume.member.volume_id)) for volume in self._planned]
-        for work in self._works:
-            work.may_touch = self._record.brings_blocks(work.volume_id)
         bytes_read = sum(volume.bytes_read for volume in self._planned)
         self._record.planned(self._works, bytes_read, self._planner.hot_unknown)
         self._threads = [threading.Thread(target=self._warm, args=(work,)) for work in self._works]

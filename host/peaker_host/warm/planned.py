@@ -26,7 +26,7 @@ class PlannedVolume:
 
     `untouched`: nothing had been read of it before this engine. `bytes_read` were read for the plan itself, and of
     each block of `touched` a page. `top` is the device that is mounted: the volume's own, or that of its set. `probe`:
-    how slow it is while it is cold; None where an earlier engine knows it, or nothing is left that could be cold.
+    how slow it was while it was cold, by this engine or an earlier one; None where nobody could know.
     """
 
     member: Member
@@ -65,7 +65,7 @@ class PlannedFilesystem:
 
 
 class Prober:
-    """Probes the volumes of a run that no engine of it has probed, and nothing was read of."""
+    """Probes the volumes of a run of which nothing was read yet; of others it knows what an earlier engine found."""
 
     def __init__(self, settings: Settings, run_id: str) -> None:
         self._before = kept(settings, run_id)
@@ -94,7 +94,8 @@ class Prober:
 
     def _probe(self, volume: PlannedVolume, blocks: Sequence[Range]) -> None:
         """Before the first read of the volume's data; blocks that the plan needed are warm."""
-        if volume.probe is not None or not volume.untouched or volume.member.volume_id in self._before:
+        volume.probe = volume.probe or self._before.get(volume.member.volume_id)
+        if volume.probe is not None or not volume.untouched:
             return
         cold = difference(merged(blocks), merged([*volume.journal.done.ranges(), *volume.touched]))
         volume.probe = probe(volume.device.path, volume.device.size_bytes, cold, random.SystemRandom())

@@ -14,13 +14,12 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from peaker_host.blocks import cold_probe
-from peaker_host.blocks.cold_probe import ColdProbe
 from peaker_host.machine.errors import HostError, UnreadableFile
 from peaker_host.machine.files import read_json, write_json
 from peaker_host.machine.settings import Settings
 from peaker_host.machine.understanding import understood
-from peaker_host.warm.first_touch import first_rate_mib_per_s
-from peaker_host.warm.progress import MIB, MeanRate, eta_seconds, rate_by_cold_await, sentence
+from peaker_host.warm.planned import PlannedVolume
+from peaker_host.warm.progress import MIB, MeanRate, eta_seconds, sentence
 from peaker_host.warm.request import PrewarmRequest
 from peaker_host.warm.volume_work import VolumeWork
 
@@ -94,7 +93,6 @@ class RunRecord(Record):
             found = dict(self.earlier.get("depths", {})).items()
             self.depths = {str(name): int(depth) for name, depth in found}
         self._used_warm_seconds: Optional[float] = None
-        self._probes = cold_probe.kept(settings, request.run_id)
         self._planning_seconds = 0.0
         self._hot_unknown = ""
         self._rate = MeanRate(self._started)
@@ -108,16 +106,12 @@ class RunRecord(Record):
         self._planning_seconds = round(time.monotonic() - self._started, 3)
         self._rate = MeanRate(time.monotonic())
 
-    def keep_await_cold(self, volume_id: str, probe: ColdProbe) -> None:
-        """Note how slow a volume was before anything warmed it."""
-        self._probes[volume_id] = probe
-        with self._despite_full_disk():
-            cold_probe.keep(self._settings, self._request.run_id, self._probes)
-
-    def brings_blocks(self, volume_id: str) -> bool:
-        """Whether the read of a page was seen to bring its whole block on this volume."""
-        probe = self._probes.get(volume_id)
-        return probe is not None and probe.brings_blocks
+    def keep_probes(self, planned: Sequence[PlannedVolume]) -> None:
+        """Note how slow volumes were before anything warmed them."""
+        probes = {one.member.volume_id: one.probe for one in planned if one.probe is not None}
+        if probes:
+            with self._despite_full_disk():
+                cold_probe.keep(self._settings, self._request.run_id, probes)
 
     @property
     def is_used_warm(self) -> bool:
@@ -160,7 +154,7 @@ class RunRecord(Record):
             "cpu_seconds": round(used.ru_utime + used.ru_stime, 3),
             "restarts": self._restarts,
             "depths": self._depths_found(),
-            "volumes": [work.progress(self._await_cold_ms(work.volume_id)) for work in works],
+            "volumes": [work.progress() for work in works],
         }
 
     def _rooms_left(self) -> List[Tuple[str, str]]:
@@ -202,24 +196,9 @@ class RunRecord(Record):
         if not self._knows_hot():
             return None
         left = [work.left(urgent_only=True) for work in self._works]
-        rates = [
-            self._touch_rate_mib_per_s(work)
-            or rate
-            or rate_by_cold_await(self._await_cold_ms(work.volume_id))
-            for work, rate in zip(self._works, rates_mib_per_s)
-        ]
+        now = time.monotonic()
+        rates = [work.urgent_rate_mib_per_s(now, rate) for work, rate in zip(self._works, rates_mib_per_s)]
         return eta_seconds(zip(left, rates), "running")
-
-    def _touch_rate_mib_per_s(self, work: VolumeWork) -> float:
-        """Of the urgent tiers where they are touched first; 0 where they are read whole."""
-        probe = self._probes.get(work.volume_id)
-        if not work.is_touched_first or probe is None:
-            return 0.0
-        return work.touch_rate_mib_per_s(time.monotonic()) or first_rate_mib_per_s(probe.await_ms)
-
-    def _await_cold_ms(self, volume_id: str) -> Optional[float]:
-        probe = self._probes.get(volume_id)
-        return None if probe is None else probe.await_ms
 
     def _depths_found(self) -> Dict[str, int]:
         """Per volume, for the engine that may have to go on; kept while there is nothing newer."""

@@ -16,9 +16,9 @@ from peaker_host.blocks.ranges import total
 from peaker_host.machine.devices import mount_points
 from peaker_host.machine.proven import is_proven
 from peaker_host.machine.settings import Settings
-from peaker_host.warm.first_touch import FirstTouch
+from peaker_host.warm.first_touch import FirstTouch, rate_of_touches
 from peaker_host.warm.planned import PlannedVolume
-from peaker_host.warm.progress import MIB, MeanRate
+from peaker_host.warm.progress import MIB, MeanRate, rate_by_cold_await
 from peaker_host.warm.reader_pool import PoolProgress, RateLimiter, ReaderPool, Request, requests_of
 from peaker_host.warm.reading_orders import REMAINDER, URGENT_TIERS
 from peaker_host.warm.request import PrewarmRequest
@@ -34,11 +34,7 @@ _DATABASE_WAIT_SECONDS = 86400.0
 
 
 class VolumeWork:
-    """`depth`: how many readers an earlier engine found best, so that a restart does not probe the device again.
-
-    `may_touch`: the read of one page brings its whole block here. What is urgent is then warm once it was touched,
-    and read whole with the rest.
-    """
+    """`depth`: how many readers an earlier engine found best, so that a restart does not probe the device again."""
 
     def __init__(
         self,
@@ -63,7 +59,6 @@ class VolumeWork:
         self._tier_blocks = [total(tier.ranges) for tier in planned.tiers]
         self.mean_rate = MeanRate(time.monotonic())
         self.room = LeavingRoom(self._looks(), self._hold)
-        self.may_touch = False
         self._first_touch: Optional[FirstTouch] = None
         self._urgent = threading.Lock()
         self._is_urgent = True
@@ -88,12 +83,14 @@ class VolumeWork:
 
     @property
     def is_touched_first(self) -> bool:
-        """Whether what is urgent is warm by touches, or will be.
+        """Whether what is urgent is warm by touches, or will be: where the read of one page brings its whole block.
 
         Nothing is touched under a limit that somebody has said: a read of a page brings more than it is counted.
         """
-        has_failed = self._first_touch is not None and self._first_touch.has_failed
-        return self.may_touch and not self._request.rate_limit_mib_per_s and not has_failed
+        probe, touch = self.planned.probe, self._first_touch
+        if probe is None or not probe.brings_blocks or self._request.rate_limit_mib_per_s:
+            return False
+        return touch is None or not touch.has_failed
 
     def left(self, urgent_only: bool) -> int:
         """Blocks that have not been read, of the urgent tiers or of all but the remainder; of the urgent ones those
@@ -127,11 +124,20 @@ class VolumeWork:
         if self.planned.tiers[-1].name == REMAINDER:
             self._warm_remainder()
 
-    def touch_rate_mib_per_s(self, now: float) -> float:
-        """Of urgent blocks, whole; 0 before the first was touched."""
-        return 0.0 if self._first_touch is None else self._first_touch.rate_mib_per_s(now)
+    def urgent_rate_mib_per_s(self, now: float, read_mib_per_s: float) -> float:
+        """At which what is urgent gets warm: as it is touched or, without touches, as blocks are read. Before the first
+        of either, what the look at the cold volume lets expect; 0 where that is not known."""
+        await_ms = self._await_cold_ms
+        if not self.is_touched_first:
+            return read_mib_per_s or rate_by_cold_await(await_ms)
+        touched = 0.0 if self._first_touch is None else self._first_touch.rate_mib_per_s(now)
+        return touched or rate_of_touches(await_ms)
 
-    def progress(self, await_cold_ms: Optional[float]) -> Dict[str, Any]:
+    @property
+    def _await_cold_ms(self) -> Optional[float]:
+        return None if self.planned.probe is None else self.planned.probe.await_ms
+
+    def progress(self) -> Dict[str, Any]:
         """What the engine's progress says of this volume."""
         progress = self.pool.progress
         return {
@@ -150,7 +156,7 @@ class VolumeWork:
                 )
             ],
             "map_unreadable": self.planned.note,
-            "await_cold_ms": await_cold_ms,
+            "await_cold_ms": self._await_cold_ms,
             "touched": 0 if self._first_touch is None else self._first_touch.touched,
             "room": self.room.progress(),
         }

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,13 @@ from peaker_host.blocks.database_files import find_database
 from peaker_host.blocks.filesystem_maps import open_map
 from peaker_host.blocks.timed_reads import PAGE_BYTES, read_latencies_ms
 from peaker_host.machine.processes import Processes
+from peaker_host.warm import first_touch
+from peaker_host.warm.engine import Engine
 from peaker_host.warm.first_touch import FirstTouch
+from peaker_host.warm.request import PrewarmRequest
 from test_cold_snapshots import Capture, restored
-from test_prewarm import HOT_TENTH, assemble, engine, tier_of, with_database
+from test_prewarm import HOT_TENTH, assemble, tier_of, with_database
+from test_prewarm import engine as started
 
 from localcloud.blockstore import ColdBlockStore
 from localcloud.dataplane import VolumeLimits
@@ -75,20 +79,25 @@ def urgent_blocks(volume: dict[str, Any]) -> int:
 
 def told_hot(host: Host, *arguments: str) -> dict[str, Any]:
     """What the engine has published when it says that the hot set is warm; it is killed then."""
-    child = engine(host, "--method", "hot", *arguments)
-    path = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
-    deadline = time.monotonic() + 240
+    child = started(host, "--method", "hot", *arguments)
     try:
-        while True:
-            progress: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-            if progress.get("hot_warm_seconds") is not None:
-                return progress
-            assert child.poll() is None, "the engine ended by itself"
-            assert time.monotonic() < deadline, progress
-            time.sleep(0.05)
+        return await_told_hot(host, lambda: child.poll() is None)
     finally:
         child.kill()
         child.communicate()
+
+
+def await_told_hot(host: Host, is_at_work: Callable[[], bool]) -> dict[str, Any]:
+    path = Path(host.settings.run_path(RUN_ID, "prewarm.json"))
+    deadline = time.monotonic() + 240
+    while True:
+        at_work = is_at_work()
+        progress: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        if progress.get("hot_warm_seconds") is not None:
+            return progress
+        assert at_work, "the engine ended by itself"
+        assert time.monotonic() < deadline, progress
+        time.sleep(0.05)
 
 
 @pytest.mark.real
@@ -128,6 +137,26 @@ def test_on_a_volume_that_is_not_cold_nothing_is_touched(host: Host, capsys: Cap
     assert assemble(host, capsys, with_database(host, HOT_TENTH))["ok"]
     result = host.call(capsys, "prewarm", "--run-id", RUN_ID, "--method", "hot")
     assert result["volumes"][0]["touched"] == 0
+
+
+@pytest.mark.real
+def test_should_touches_bring_nothing_after_all_the_proof_says_so_and_what_it_reads_then_is_warm(
+    host: Host, capsys: Capture, cold: Cold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(first_touch._TouchPool, "_read_fully", lambda *_: None)
+    request = PrewarmRequest(RUN_ID, "hot", background_rate_mib_per_s=1.0)
+    engine = Engine(host.settings, Processes(), request, lambda _: None)
+    thread = threading.Thread(target=engine.run)
+    thread.start()
+    try:
+        await_told_hot(host, thread.is_alive)
+    finally:
+        engine.stop()
+        thread.join()
+
+    scope = ("--load-seconds", "0", "--scope", "hot")
+    assert host.call(capsys, "verify_storage", "--run-id", RUN_ID, *scope)["verdict"] != "warm"
+    assert host.prove(capsys, *scope, "--remedy", "all")["verdict"] == "warm"
 
 
 def touch(path: Path, blocks: int, stop: threading.Event | None = None) -> FirstTouch:
