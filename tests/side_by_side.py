@@ -111,7 +111,7 @@ def program(name: str, *arguments: str) -> tuple[str, ...]:
 
 # What waits longest first, then what computes, so that the last ones to end are short. A folder that no part names is
 # one of `decisions`, which comes after the longest ones.
-LONGEST = 6
+LONGEST = 7
 NAMED = (
     Part("images", ((sys.executable, "-m", "localcloud", "images"),)),
     Part("workflows", (pytest("tests/statemachines", "--ignore", PARKING, "--ignore", FAULTS),)),
@@ -126,11 +126,11 @@ NAMED = (
         (pytest(LOCAL_CLOUD, *(f"--ignore={LOCAL_CLOUD}/{room}" for room in WITHOUT_MACHINE)),),
         after="images",
     ),
+    Part("mariadb", (pytest("tests/mariadb"),), after="images"),
     Part("clone", (pytest("tests/clone"),), after="images", own_mounts=True),
     Part("simulation", (pytest("tests/simulation"),), plain=True),
     Part("workflow-faults", (pytest(FAULTS),)),
     Part("parking", (pytest(PARKING),)),
-    Part("mariadb", (pytest("tests/mariadb"),), after="images"),
     Part("installation", (pytest("tests/installation"),)),
     Part("templates", (pytest("tests/infrastructure"),), plain=True),
     Part("model", (pytest("tests/model"),)),

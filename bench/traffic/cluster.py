@@ -26,6 +26,7 @@ from lab.local_cloud import CloudTime, RunningCloud, await_end_of_earlier, local
 from lab.prepare import prepare
 from localcloud.cleanup import clean
 from localcloud.deploy import deploy
+from peaker_contract.catalogue import state_of
 from peaker_contract.errors import LeaseHeld
 from peaker_contract.names import cluster_parameter
 
@@ -62,6 +63,7 @@ SQL
 # that all volumes of this machine share. A newcomer has it in memory only when its buffer pool was loaded.
 WORKING_SET_ROWS = 10_000
 SERVING_PROCESSES = ("mysqld", "haproxy")
+VOLUME_STORE = "coldvol"
 # What the pools ask for, in queries per second: each of their connections queries once per pause.
 OFFERED_QUERIES_PER_S = sum(pool.size / pool.pause_seconds for pool in POOLS)
 
@@ -77,6 +79,7 @@ class Stage:
     cluster: RunningCluster
     clock: CloudTime
     readers: Endpoint
+    readers_first: ReadersFirst
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -136,11 +139,12 @@ def stage(scale: float, say: Say) -> Iterator[Stage]:
         )  # fmt: skip
         clock = CloudTime(STATE / "clock.json")
         demand = Demand(control, clock, settings["load_metric"], say)
-        background = (demand, ReadersFirst(cloud.process.pid))
+        readers_first = ReadersFirst(cloud.process.pid)
+        background = (demand, readers_first)
         for thread in background:
             thread.start()
         try:
-            yield Stage(cloud, control, cluster, clock, readers)
+            yield Stage(cloud, control, cluster, clock, readers, readers_first)
         finally:
             for thread in background:
                 thread.stop()
@@ -152,31 +156,53 @@ class ReadersFirst(threading.Thread):
     On AWS the base replica, a newcomer that prewarms and starts, and the workflows' functions are machines of their
     own. Here they share one, and without this the latency of reads would show a neighbour that starts: what serves
     when the bench begins keeps the first half of the processors, everything that comes later has the others, and
-    there the control plane gets what the servers leave.
+    there the control plane gets what the servers leave. A newcomer's MySQL has the first half too from its
+    registration until it is drained: no machine of its own would run the functions that watch it.
     """
 
     def __init__(self, control_plane_pid: int) -> None:
         super().__init__(name="readers-first", daemon=True)
         self._control_plane = control_plane_pid
         self._stopping = threading.Event()
+        self._newcomers_serve = False
+        self._drains = False
 
     def run(self) -> None:
-        # What the control plane starts from now on inherits both; the servers among that are preferred again below.
+        first = self._part()
+        while not self._stopping.wait(0.25):
+            for process in Path("/proc").glob("[0-9]*"):
+                if process.name not in first and _name_of(process) in SERVING_PROCESSES:
+                    _for_each_thread(process, self._take_newcomer)
+
+    def _part(self) -> set[str]:
+        """Give each side its processors, and return what serves from the beginning, by process id."""
         serving, others = processors()
+        first: set[str] = set()
+        # What the control plane starts from now on inherits both; the servers among that are preferred again later.
         _for_each_thread(Path("/proc/self"), lambda thread: os.sched_setaffinity(thread, others))
-        known: set[str] = set()
         for process in Path("/proc").glob("[0-9]*"):
             if _is_python_of(process, self._control_plane):
                 _for_each_thread(process, _only_when_idle)
                 _for_each_thread(process, lambda thread: os.sched_setaffinity(thread, others))
+            elif _name_of(process).startswith(VOLUME_STORE):
+                _for_each_thread(process, lambda thread: os.sched_setaffinity(thread, others))
             elif _name_of(process) in SERVING_PROCESSES:
+                first.add(process.name)
                 _for_each_thread(process, lambda thread: os.sched_setaffinity(thread, serving))
-        while not self._stopping.wait(0.25):
-            present = {entry.name for entry in Path("/proc").glob("[0-9]*")}
-            for process in (Path("/proc", name) for name in present - known):
-                if _name_of(process) in SERVING_PROCESSES:
-                    _for_each_thread(process, _before_others)
-            known = present
+        return first
+
+    def _take_newcomer(self, thread: int) -> None:
+        serving, others = processors()
+        _before_others(thread)
+        os.sched_setaffinity(thread, serving if self._newcomers_serve else others)
+
+    def entered(self, state: str) -> None:
+        """Follow a workflow: a newcomer serves once it registers, and no more once it is drained."""
+        if state == state_of("register_replica"):
+            self._newcomers_serve = True
+        elif self._drains and state != state_of("drain_replica"):
+            self._newcomers_serve = False
+        self._drains = state == state_of("drain_replica")
 
     def stop(self) -> None:
         """End it."""
@@ -300,6 +326,7 @@ def run_workflow(
 
         def note(state: str, entered: dict[str, float] = entered) -> None:
             entered.setdefault(state, time.time())
+            stage_.readers_first.entered(state)
 
         execution = stage_.control.wait(arn, limit_seconds, note, poll_seconds=0.25)
         if not execution.is_refused or execution.output["error"] != LeaseHeld.__name__:
