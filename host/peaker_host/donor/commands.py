@@ -83,7 +83,7 @@ COMMANDS = (
                 "where the volumes that will be snapshotted are mounted, separated by commas",
                 absolute_paths,
             ),
-            Parameter("--dump-percent", "share of the buffer pool to list", percent, 100),
+            Parameter("--dump-percent", "share of the buffer pool to list at most", percent, 75),
             Parameter("--timeout-seconds", "for the dump", positive, 120.0),
         ),
     ),
