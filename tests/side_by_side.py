@@ -127,7 +127,7 @@ NAMED = (
         after="images",
     ),
     Part("mariadb", (pytest("tests/mariadb"),), after="images"),
-    Part("clone", (pytest("tests/clone"),), after="images", own_mounts=True),
+    Part("clone", (pytest("tests/clone", "tests/page_load"),), after="images", own_mounts=True),
     Part("simulation", (pytest("tests/simulation"),), plain=True),
     Part("workflow-faults", (pytest(FAULTS),)),
     Part("parking", (pytest(PARKING),)),

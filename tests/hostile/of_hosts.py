@@ -21,7 +21,15 @@ from peaker_host.blocks import (
     mount_blocks,
 )
 from peaker_host.clone.request import parse_clone
-from peaker_host.database import channels, data_paths, gtid_sets, mysql_client, page_list, replica_status
+from peaker_host.database import (
+    channels,
+    data_paths,
+    gtid_sets,
+    mysql_client,
+    page_list,
+    page_load,
+    replica_status,
+)
 from peaker_host.database.client_statements import read_counters
 from peaker_host.donor import base_checks
 from peaker_host.fill.request import parse_fill
@@ -410,6 +418,12 @@ def _files() -> Iterator[EntryPoint]:
         covers=(*read, "peaker_host.database.page_list.restore_dump_settings"), after=_no_payload_in_statements,
     )  # fmt: skip
     yield of(
+        "load-settings.json", _load_settings_put_back, "state/load-settings.json",
+        {"set": {"innodb_io_capacity": 20000}, "was": {"innodb_io_capacity": 200}},
+        covers=(*read, "peaker_host.database.borrowed_variables.BorrowedVariables.give_back"),
+        after=_no_payload_in_statements,
+    )  # fmt: skip
+    yield of(
         "replication.json",
         lambda: source_login.read_credentials(settings, server(LOGIN)),
         "replication.json", {"user": "repl", "password": "secret", "port": 3307},
@@ -439,6 +453,14 @@ def _dump_settings_put_back() -> list[str]:
     programs = answering(SERVER)
     client = mysql_client.MysqlClient(programs, "mysql", "/defaults")
     page_list.restore_dump_settings(client, host_settings())
+    return programs.told
+
+
+def _load_settings_put_back() -> list[str]:
+    programs = answering(SERVER)
+    page_load.borrowed_capacities(host_settings()).give_back(
+        mysql_client.MysqlClient(programs, "mysql", "/defaults")
+    )
     return programs.told
 
 

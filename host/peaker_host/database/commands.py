@@ -9,11 +9,12 @@ from peaker_host.machine.command import Command, Context, Parameter
 
 
 def _load_buffer_pool(context: Context) -> Dict[str, Any]:
-    from peaker_host.database import page_list
     from peaker_host.database.mysql_client import admin_client
+    from peaker_host.database.page_load import load_buffer_pool
 
-    client = admin_client(context.settings, context.processes)
-    return page_list.load_buffer_pool(client, context.arguments.timeout_seconds, context.say)
+    settings = context.settings
+    client = admin_client(settings, context.processes)
+    return load_buffer_pool(client, settings, context.arguments.timeout_seconds, context.say)
 
 
 def _measure_service(context: Context) -> Dict[str, Any]:

@@ -190,3 +190,9 @@ def _unescaped(value: str) -> Optional[str]:
             result.append(value[index])
             index += 1
     return "".join(result)
+
+
+def status_text(client: MysqlClient, name: str) -> str:
+    """A global status variable; empty where the server has none of that name."""
+    rows = client.rows(f"SHOW GLOBAL STATUS LIKE '{name}'")
+    return (rows[0].get("Value") or "") if rows else ""

@@ -1,4 +1,4 @@
-"""The buffer pool's page list: written by the donor before the snapshot, loaded by its copy.
+"""The buffer pool's page list, which the donor writes before the snapshot.
 
 The donor serves meanwhile, so its settings are put back: at the end of the dump, also a failed one; and when the
 dump was killed, by the next prepare_donor or report_health (every `health.check_minutes`), which find the note that
@@ -12,14 +12,13 @@ import fcntl
 import os
 import shutil
 import time
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Iterator
 
 from peaker_host.blocks.database_files import PAGE_LIST_FILE
-from peaker_host.database.mysql_client import MysqlClient, sql_text
-from peaker_host.machine.errors import BufferPoolTimeout, DatabaseUnreachable, UnreadableFile
-from peaker_host.machine.files import read_json, write_json
+from peaker_host.database.borrowed_variables import BorrowedVariables
+from peaker_host.database.mysql_client import MysqlClient, status_text
+from peaker_host.machine.errors import BufferPoolTimeout, DatabaseUnreachable
 from peaker_host.machine.settings import Settings
-from peaker_host.machine.understanding import understood
 
 _PERCENT = "innodb_buffer_pool_dump_pct"
 _FILENAME = "innodb_buffer_pool_filename"
@@ -38,13 +37,10 @@ def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, time
         # MariaDB cannot be told another name while it runs: its own list is copied.
         name = str(facts[_FILENAME]) if settings.engine == "mariadb" else PAGE_LIST_FILE
         path = os.path.join(str(facts["datadir"]), name)
-        wanted: Dict[str, Any] = {_PERCENT: percent, _FILENAME: name}
-        changed = {name: value for name, value in wanted.items() if str(facts[name]) != str(value)}
-        if changed:
-            write_json(_note_path(settings), {"set": changed, "was": {name: facts[name] for name in changed}})
         before = os.stat(path).st_mtime_ns if os.path.exists(path) else 0
+        assignments = _borrowed(settings).note({_PERCENT: percent, _FILENAME: name}, facts)
         try:
-            client.execute(*_assignments(changed), "SET GLOBAL innodb_buffer_pool_dump_now = ON")
+            client.execute(*assignments, "SET GLOBAL innodb_buffer_pool_dump_now = ON")
             pages = _await_dump(client, path, before, timeout_seconds)
             _copy_list(path, os.path.join(str(facts["datadir"]), PAGE_LIST_FILE))
             return pages
@@ -57,7 +53,7 @@ def dump_buffer_pool(client: MysqlClient, settings: Settings, percent: int, time
 def restore_dump_settings(client: MysqlClient, settings: Settings) -> bool:
     """Put back what a dump that was killed has left changed; says whether there was anything. One that runs is left
     alone, and a server that does not answer keeps its note."""
-    if not os.path.exists(_note_path(settings)):
+    if not _borrowed(settings).noted:
         return False
     with _locked(settings, wait=False) as held:
         if not held:
@@ -68,44 +64,10 @@ def restore_dump_settings(client: MysqlClient, settings: Settings) -> bool:
             return False
 
 
-def begin_buffer_pool_load(client: MysqlClient) -> None:
-    """Let the server load the pages named in ib_buffer_pool while other things go on; once per start of the server."""
-    status = _status_text(client, "Innodb_buffer_pool_load_status")
-    if not status or "not started" in status:
-        # A replica that Peaker launched reads the name at its start. MariaDB cannot be told it later.
-        own = str(client.json({"name": f"@@GLOBAL.{_FILENAME}"})["name"])
-        naming = [] if own == PAGE_LIST_FILE else [f"SET GLOBAL {_FILENAME} = {sql_text(PAGE_LIST_FILE)}"]
-        client.execute(*naming, "SET GLOBAL innodb_buffer_pool_load_now = ON")
-
-
-def load_buffer_pool(
-    client: MysqlClient, timeout_seconds: float, say: Callable[[str], None]
-) -> Dict[str, Any]:
-    """Wait until the pages named in ib_buffer_pool are loaded; begin it where nobody did."""
-    started = time.monotonic()
-    begin_buffer_pool_load(client)
-    deadline = started + timeout_seconds
-    said = started
-    while time.monotonic() < deadline:
-        status = _status_text(client, "Innodb_buffer_pool_load_status")
-        if "completed" in status or "Cannot open" in status:
-            pages = _status_text(client, "Innodb_buffer_pool_pages_data")
-            return {
-                "pages": int(pages or 0),
-                "seconds": round(time.monotonic() - started, 3),
-                "page_list_found": "completed" in status,
-            }
-        if time.monotonic() - said >= 2:
-            said = time.monotonic()
-            say(status)
-        time.sleep(0.2)
-    raise BufferPoolTimeout(f"the buffer pool was not loaded within {timeout_seconds:g} s")
-
-
 def _await_dump(client: MysqlClient, path: str, before_ns: int, timeout_seconds: float) -> int:
     deadline = time.monotonic() + timeout_seconds
     while time.monotonic() < deadline:
-        status = _status_text(client, "Innodb_buffer_pool_dump_status")
+        status = status_text(client, "Innodb_buffer_pool_dump_status")
         fresh = os.path.exists(path) and os.stat(path).st_mtime_ns > before_ns
         if fresh and "completed" in status:
             with open(path, "rb") as file:
@@ -131,38 +93,11 @@ def _copy_list(path: str, place: str) -> None:
 
 
 def _restore(client: MysqlClient, settings: Settings) -> bool:
-    note = read_json(_note_path(settings))
-    if note is None:
-        return False
-    changed, was = _noted(note, _note_path(settings))
-    now = client.json({name: f"@@GLOBAL.{name}" for name in changed})
-    ours = {name: was[name] for name, value in changed.items() if str(now[name]) == str(value)}
-    if ours:
-        client.execute(*_assignments(ours))
-    os.unlink(_note_path(settings))
-    return True
+    return _borrowed(settings).give_back(client)
 
 
-def _noted(note: Dict[str, Any], path: str) -> Tuple[Dict[str, Any], Dict[str, Any]]:
-    """What was set and what it was before; of no other variables than a dump's, for their names go into statements."""
-    with understood(UnreadableFile, path, f"put {_PERCENT} and {_FILENAME} back yourself and delete it"):
-        changed, was = note["set"], note["was"]
-        if not set(changed) <= set(was) or not set(was) <= {_PERCENT, _FILENAME}:
-            raise ValueError(f"it names other variables than {_PERCENT} and {_FILENAME}")
-        if not all(type(value) in (int, str) for value in (*changed.values(), *was.values())):
-            raise ValueError("a value in it is neither a number nor a text")
-        return dict(changed), dict(was)
-
-
-def _assignments(values: Dict[str, Any]) -> List[str]:
-    return [
-        f"SET GLOBAL {name} = {value if isinstance(value, int) else sql_text(str(value))}"
-        for name, value in values.items()
-    ]
-
-
-def _note_path(settings: Settings) -> str:
-    return os.path.join(settings.state_dir, "donor-settings.json")
+def _borrowed(settings: Settings) -> BorrowedVariables:
+    return BorrowedVariables(os.path.join(settings.state_dir, "donor-settings.json"), (_PERCENT, _FILENAME))
 
 
 @contextlib.contextmanager
@@ -176,8 +111,3 @@ def _locked(settings: Settings, wait: bool) -> Iterator[bool]:
             yield False
             return
         yield True
-
-
-def _status_text(client: MysqlClient, name: str) -> str:
-    rows = client.rows(f"SHOW GLOBAL STATUS LIKE '{name}'")
-    return (rows[0].get("Value") or "") if rows else ""

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict
 
 from peaker_host.blocks.live_blocks import kept_live_blocks
 from peaker_host.database.mysql_client import MysqlClient, admin_client
-from peaker_host.database.page_list import begin_buffer_pool_load
+from peaker_host.database.page_load import begin_buffer_pool_load
 from peaker_host.database.replica_status import DIALECTS
 from peaker_host.health.account import ensure_health_account
 from peaker_host.health.policy import store_policy
@@ -83,7 +83,7 @@ def start_database(
     _refuse_torn(settings, client, log_path, log_offset)
     say("the database answers")
     # The hot pages come while replication starts and the replica catches up: their blocks are read by now.
-    begin_buffer_pool_load(client)
+    begin_buffer_pool_load(client, settings)
     ensure_health_account(settings, processes, client)
     store_policy(settings, health)
     install_health_service(settings, processes)

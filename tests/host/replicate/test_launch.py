@@ -61,7 +61,14 @@ class TestStartDatabase:
         programs.on("SET GLOBAL super_read_only = ON").on("CREATE USER")
         programs.on("'on', @@GLOBAL.super_read_only", answer=json_row(on=1))
         programs.on("performance_schema.error_log", answer=json_row(torn=0))
-        programs.on("@@GLOBAL.innodb_buffer_pool_filename", answer=json_row(name="ib_buffer_pool"))
+        programs.on(
+            "@@GLOBAL.innodb_buffer_pool_filename",
+            answer=json_row(
+                innodb_buffer_pool_filename="ib_buffer_pool",
+                innodb_io_capacity=20_000,
+                innodb_io_capacity_max=20_000,
+            ),
+        )
         programs.on("load_now").on("load_status", answer=table({"n": "x", "Value": "not started"}))
         programs.on("server_version", answer=self.server_says(host))
         yield programs

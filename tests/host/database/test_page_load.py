@@ -1,0 +1,168 @@
+"""The pages of the donor's list, loaded into a copy before it serves."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from host_bench import Host, ScriptedProcesses, json_row, table
+from peaker_host.database import page_load
+from peaker_host.database.mysql_client import admin_client
+from peaker_host.machine.errors import BufferPoolTimeout
+
+NOT_STARTED = "Loading of buffer pool not started"
+LOADING = "Loaded 10/90 pages"
+FIRST_END, SECOND_END, THIRD_END = (
+    f"Buffer pool(s) load completed at 261126  6:30:{second}" for second in ("08", "11", "13")
+)
+MISSING = "Cannot open '/var/lib/mysql/ib_buffer_pool' for reading: No such file or directory"
+
+
+def quiet(_text: str) -> None:
+    pass
+
+
+class Copy:
+    """A server that was started on a copy, and what it says of its loads, one answer after the other."""
+
+    def __init__(self, host: Host, programs: ScriptedProcesses, *statuses: str, **variables: Any) -> None:
+        self.host, self.programs, self.statuses = host, programs, list(statuses)
+        self.client = admin_client(host.settings, programs)
+        self.variables: dict[str, Any] = {
+            "innodb_buffer_pool_filename": "ib_buffer_pool",
+            "innodb_io_capacity": 200,
+            "innodb_io_capacity_max": 2000,
+            **variables,
+        }
+        self.capacity_of_loads: list[Any] = []
+        self.counts = {
+            "pages_free": ["1000"],
+            "pages_total": ["8192"],
+            "pages_data": ["7000"],
+            "pages_read": ["0"],
+        }
+        programs.on("JSON_OBJECT", "@@GLOBAL", answer=lambda _: json_row(**self.variables))
+        programs.on("SET GLOBAL", answer=self._set)
+        programs.on("load_status", answer=lambda _: table({"n": "x", "Value": self._next(self.statuses)}))
+        for name, counts in self.counts.items():
+            programs.on(name, answer=lambda _, counts=counts: table({"n": "x", "Value": self._next(counts)}))
+
+    def load(self, timeout_seconds: float = 5) -> dict[str, Any]:
+        return page_load.load_buffer_pool(self.client, self.host.settings, timeout_seconds, quiet)
+
+    def begin(self) -> None:
+        page_load.begin_buffer_pool_load(self.client, self.host.settings)
+
+    @property
+    def capacities(self) -> tuple[int, int]:
+        return self.variables["innodb_io_capacity"], self.variables["innodb_io_capacity_max"]
+
+    @staticmethod
+    def _next(answers: list[str]) -> str:
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    def _set(self, text: str) -> str:
+        for name, value in re.findall(r"SET GLOBAL (\w+) = ([^;\n]+)", text):
+            self.variables[name] = int(value) if value.isdigit() else value.strip("'")
+            if name == "innodb_buffer_pool_load_now":
+                self.capacity_of_loads.append(self.variables["innodb_io_capacity"])
+            assert self.variables["innodb_io_capacity"] <= self.variables["innodb_io_capacity_max"]
+        return ""
+
+
+def test_it_waits_for_the_end_and_loads_what_the_catch_up_evicted(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    copy = Copy(host, programs, NOT_STARTED, LOADING, FIRST_END, LOADING, SECOND_END)
+    found = copy.load()
+    assert (found["pages"], found["page_list_found"], found["loads"]) == (7000, True, 2)
+    assert len(copy.capacity_of_loads) == 2
+
+
+def test_it_loads_until_a_load_reads_next_to_nothing(host: Host, programs: ScriptedProcesses) -> None:
+    """What a load reads evicts others in a full pool, fewer each time."""
+    copy = Copy(host, programs, NOT_STARTED, FIRST_END, SECOND_END, SECOND_END, THIRD_END)
+    copy.counts["pages_read"][:] = ["7000", "7600", "7600", "7670"]
+    assert copy.load()["loads"] == 3
+
+
+def test_a_pool_with_room_is_loaded_once(host: Host, programs: ScriptedProcesses) -> None:
+    """Nothing was evicted from it."""
+    copy = Copy(host, programs, NOT_STARTED, FIRST_END)
+    copy.counts["pages_free"][:] = ["2500"]
+    assert copy.load()["loads"] == 1
+
+
+def test_the_end_of_the_first_load_is_not_taken_for_the_second_ones(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    """InnoDB tells the second in which a load ended, and goes on telling it until the next one is at work."""
+    copy = Copy(host, programs, NOT_STARTED, FIRST_END, FIRST_END, FIRST_END, SECOND_END)
+    assert copy.load()["loads"] == 2
+    assert copy.statuses == [SECOND_END]
+
+
+def test_a_load_beside_the_applier_is_not_held_to_what_a_serving_server_may_read(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    """At innodb_io_capacity = 200 the pages of a pool of 100 GB would take seven hours."""
+    copy = Copy(host, programs, NOT_STARTED, FIRST_END, SECOND_END)
+    copy.load()
+    assert copy.capacity_of_loads == [20_000, 20_000]
+    assert copy.capacities == (200, 2000), "and is put back before it serves"
+
+
+def test_a_server_that_may_read_more_keeps_its_limits(host: Host, programs: ScriptedProcesses) -> None:
+    copy = Copy(
+        host,
+        programs,
+        NOT_STARTED,
+        FIRST_END,
+        SECOND_END,
+        innodb_io_capacity=30_000,
+        innodb_io_capacity_max=60_000,
+    )
+    copy.load()
+    assert copy.capacity_of_loads == [30_000, 30_000]
+    assert copy.capacities == (30_000, 60_000)
+
+
+def test_the_list_is_found_whatever_the_image_calls_its_own(host: Host, programs: ScriptedProcesses) -> None:
+    copy = Copy(host, programs, NOT_STARTED, innodb_buffer_pool_filename="of the image")
+    copy.begin()
+    assert copy.variables["innodb_buffer_pool_filename"] == "ib_buffer_pool"
+
+
+def test_a_server_that_calls_the_list_so_already_is_not_told(host: Host, programs: ScriptedProcesses) -> None:
+    """MariaDB could not be: its variable is read only (ERROR 1238)."""
+    Copy(host, programs, NOT_STARTED).begin()
+    [begun] = programs.said("load_now")
+    assert "SET GLOBAL innodb_buffer_pool_filename" not in begun
+
+
+def test_a_load_that_runs_already_is_not_begun_again(host: Host, programs: ScriptedProcesses) -> None:
+    Copy(host, programs, LOADING).begin()
+    assert not programs.said("load_now")
+
+
+def test_a_copy_without_a_list_is_not_asked_twice(host: Host, programs: ScriptedProcesses) -> None:
+    copy = Copy(host, programs, NOT_STARTED, MISSING)
+    found = copy.load()
+    assert (found["page_list_found"], found["loads"]) == (False, 1)
+    assert len(copy.capacity_of_loads) == 1
+    assert copy.capacities == (200, 2000)
+
+
+def test_it_gives_up_in_time_and_puts_the_limits_back(host: Host, programs: ScriptedProcesses) -> None:
+    copy = Copy(host, programs, NOT_STARTED, LOADING)
+    with pytest.raises(BufferPoolTimeout):
+        copy.load(0.5)
+    assert copy.capacities == (200, 2000)
+
+
+def test_a_second_load_that_takes_too_long_costs_no_build(host: Host, programs: ScriptedProcesses) -> None:
+    copy = Copy(host, programs, NOT_STARTED, FIRST_END, LOADING)
+    found = copy.load(0.5)
+    assert (found["page_list_found"], found["loads"]) == (True, 2)
+    assert programs.said("innodb_buffer_pool_load_abort = ON")
