@@ -17,11 +17,13 @@ BEGINNINGS = (
 # These may stand in a statement as they are: constants of the package, numbers, and what sql_text has quoted.
 QUOTED_BY = ("sql_text", "int", "for_channel", "_mariadb_options")
 CONSTANTS = {
-    "peaker_host.database.mysql_client": {"pairs"},
+    "peaker_host.database.mysql_client": {"pairs", "name"},
     "peaker_host.database.client_statements": {"_SUMS"},
     "peaker_host.database.data_paths": {"names"},
-    # The names are checked against two constants (test_a_note_that_names_other_variables_is_no_statement).
-    "peaker_host.database.page_list": {"name", "n", "_FILENAME", "_PERCENT"},
+    # The names are checked against constants (test_a_note_that_names_other_variables_is_no_statement).
+    "peaker_host.database.borrowed_variables": {"name"},
+    "peaker_host.database.page_list": {"n"},
+    "peaker_host.database.page_load": {"name", "_FILENAME"},
     # What a person is told to run.
     "peaker_host.donor.administrator": {"who"},
     "peaker_host.donor.base_checks": {"name"},
