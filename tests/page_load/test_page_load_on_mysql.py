@@ -112,7 +112,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
 def test_what_the_catch_up_evicted_is_loaded_again_before_readers_come(host: Host) -> None:
     with donor_and_copy(host) as shop, shop.start(free_port()) as copy:
         client = shop.client(copy)
-        begin_buffer_pool_load(client, host.settings)
+        begin_buffer_pool_load(client)
         copy.ask("UPDATE shop.replayed SET text = REPEAT('b', 1600) WHERE id <= 3000")
         assert load_buffer_pool(client, host.settings, 60, quiet)["loads"] > 1
         before = pages_read(copy)

@@ -9,8 +9,9 @@ of the listed ones lacked before the second load, 419, 125 and 45 after the seco
 were asked for all the time 329, and none after the second.
 
 While a server is at work InnoDB loads no more than innodb_io_capacity pages a second (200 by default up to MySQL 8.0
-and in MariaDB: 2,710 pages took 11.6 s, and 0.5 s without that limit), which for a pool of 100 GB is seven hours. A
-copy that does not serve yet has nobody to spare, so the limit is raised until its pages are there.
+and in MariaDB: 2,710 pages took 11.6 s, and 0.5 s without that limit), which for a pool of 100 GB is seven hours. Where
+a copy has caught up and waits for its pages alone, the limit is raised until they are there; not before, for changed
+pages would be written sooner, hence oftener, in hours of catch-up.
 """
 
 from __future__ import annotations
@@ -35,22 +36,15 @@ _CAPACITIES = ("innodb_io_capacity_max", "innodb_io_capacity")
 _LOAD_NOW = "SET GLOBAL innodb_buffer_pool_load_now = ON"
 
 
-def begin_buffer_pool_load(client: MysqlClient, settings: Settings) -> None:
-    """Let the server load the pages named in ib_buffer_pool while other things go on; once per start of the server.
-
-    `load_buffer_pool` ends it and puts the server's limits back.
-    """
+def begin_buffer_pool_load(client: MysqlClient) -> None:
+    """Let the server load the pages named in ib_buffer_pool while other things go on; once per start of the server."""
     status = _load_status(client)
-    if status and "not started" not in status:
+    if status and "not started" not in status and "aborted" not in status:
         return
-    now = client.json({name: f"@@GLOBAL.{name}" for name in (_FILENAME, *_CAPACITIES)})
     # A replica that Peaker launched reads the name at its start. MariaDB cannot be told it later.
-    named = str(now[_FILENAME]) == PAGE_LIST_FILE
+    named = str(client.json({_FILENAME: f"@@GLOBAL.{_FILENAME}"})[_FILENAME]) == PAGE_LIST_FILE
     naming = [] if named else [f"SET GLOBAL {_FILENAME} = {sql_text(PAGE_LIST_FILE)}"]
-    borrowed = borrowed_capacities(settings)
-    borrowed.give_back(client)
-    wanted = {name: max(LOADED_PAGES_PER_S, int(now[name])) for name in _CAPACITIES}
-    client.execute(*naming, *borrowed.note(wanted, now), _LOAD_NOW)
+    client.execute(*naming, _LOAD_NOW)
 
 
 def load_buffer_pool(
@@ -62,9 +56,10 @@ def load_buffer_pool(
     """
     started = time.monotonic()
     deadline = started + timeout_seconds
-    begin_buffer_pool_load(client, settings)
+    begin_buffer_pool_load(client)
     loads = 1
     try:
+        _raise_limits(client, settings)
         ended = _await_end(client, deadline, say)
         found = "completed" in ended
         again = found
@@ -110,13 +105,25 @@ def _await_end(client: MysqlClient, deadline: float, say: Callable[[str], None],
     started = said = time.monotonic()
     while (now := time.monotonic()) < deadline:
         status = _load_status(client)
-        if status != after and ("completed" in status or "Cannot open" in status):
+        if status != after and _has_ended(status):
             return status
         if now - said >= 2:
             said = now
             say(status)
         time.sleep(0.2)
     raise BufferPoolTimeout(f"the buffer pool was not loaded within {deadline - started:g} s")
+
+
+def _raise_limits(client: MysqlClient, settings: Settings) -> None:
+    now = client.json({name: f"@@GLOBAL.{name}" for name in _CAPACITIES})
+    wanted = {name: max(LOADED_PAGES_PER_S, int(now[name])) for name in _CAPACITIES}
+    # Where a command that was killed has raised them already, its note stays.
+    if assignments := borrowed_capacities(settings).note(wanted, now):
+        client.execute(*assignments)
+
+
+def _has_ended(status: str) -> bool:
+    return "completed" in status or "Cannot open" in status
 
 
 def _load_status(client: MysqlClient) -> str:

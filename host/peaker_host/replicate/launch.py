@@ -83,7 +83,7 @@ def start_database(
     _refuse_torn(settings, client, log_path, log_offset)
     say("the database answers")
     # The hot pages come while replication starts and the replica catches up: their blocks are read by now.
-    begin_buffer_pool_load(client, settings)
+    begin_buffer_pool_load(client)
     ensure_health_account(settings, processes, client)
     store_policy(settings, health)
     install_health_service(settings, processes)

@@ -52,7 +52,7 @@ class Copy:
         return page_load.load_buffer_pool(self.client, self.host.settings, timeout_seconds, quiet)
 
     def begin(self) -> None:
-        page_load.begin_buffer_pool_load(self.client, self.host.settings)
+        page_load.begin_buffer_pool_load(self.client)
 
     @property
     def capacities(self) -> tuple[int, int]:
@@ -103,13 +103,13 @@ def test_the_end_of_the_first_load_is_not_taken_for_the_second_ones(
     assert copy.statuses == [SECOND_END]
 
 
-def test_a_load_beside_the_applier_is_not_held_to_what_a_serving_server_may_read(
+def test_a_copy_that_waits_for_its_pages_alone_is_not_held_to_what_a_serving_server_may_read(
     host: Host, programs: ScriptedProcesses
 ) -> None:
     """At innodb_io_capacity = 200 the pages of a pool of 100 GB would take seven hours."""
     copy = Copy(host, programs, NOT_STARTED, FIRST_END, SECOND_END)
     copy.load()
-    assert copy.capacity_of_loads == [20_000, 20_000]
+    assert copy.capacity_of_loads == [200, 20_000], "beside the catch-up, then alone"
     assert copy.capacities == (200, 2000), "and is put back before it serves"
 
 
@@ -166,3 +166,18 @@ def test_a_second_load_that_takes_too_long_costs_no_build(host: Host, programs: 
     found = copy.load(0.5)
     assert (found["page_list_found"], found["loads"]) == (True, 2)
     assert programs.said("innodb_buffer_pool_load_abort = ON")
+
+
+def test_what_a_killed_command_raised_is_put_back_by_the_next_one(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    copy = Copy(host, programs, FIRST_END, FIRST_END, SECOND_END)
+    page_load._raise_limits(copy.client, host.settings)
+    assert copy.capacities == (20_000, 20_000)
+    copy.load()
+    assert copy.capacities == (200, 2000)
+
+
+def test_a_load_that_was_given_up_is_begun_anew(host: Host, programs: ScriptedProcesses) -> None:
+    Copy(host, programs, "Buffer pool(s) load aborted on request").begin()
+    assert programs.said("load_now")
