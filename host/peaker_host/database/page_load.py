@@ -31,7 +31,7 @@ LOADED_PAGES_PER_S = 20_000
 # Each comes closer, and takes a second and what it reads.
 MOST_LOADS = 5
 _FILENAME = "innodb_buffer_pool_filename"
-# Neither may be set above the second at any moment.
+# The second is never above the first: they are raised in this order, and put back in the other.
 _CAPACITIES = ("innodb_io_capacity_max", "innodb_io_capacity")
 _LOAD_NOW = "SET GLOBAL innodb_buffer_pool_load_now = ON"
 
