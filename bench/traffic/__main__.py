@@ -23,6 +23,8 @@ from bench.traffic.cluster import ROOT, SETTINGS, WORKFLOW_SCALE, Say, Stage, st
 from bench.traffic.faults import FaultRound, break_things
 from bench.traffic.figures import (
     FAILED_QUERIES,
+    JOINS_AGAINST_BASE,
+    LEAVES_AGAINST_BASE,
     Window,
     by_server,
     failed,
@@ -101,9 +103,10 @@ def _round_figures(
     last = undone[-1].touched[1] if undone else rounds.changes[-1].ended_at
     whole = (rounds.changes[0].started_at, last)
     interval_seconds = 0.5  # the health interval at the workflows' clock
+    joins, leaves = rounds.windows("build", "return"), rounds.windows("park", "retire")
+    of_base, _ = by_server(traffic.reads, first_to_answer(traffic.reads))
     steady = p99_ms(traffic.reads, rounds.steady)
-    joining = p99_ms(traffic.reads, rounds.windows("build", "return"))
-    leaving = p99_ms(traffic.reads, rounds.windows("park", "retire"))
+    joining, leaving = p99_ms(traffic.reads, joins), p99_ms(traffic.reads, leaves)
     lost = failed(traffic.reads, [whole])
     stale = too_stale(traffic.reads, whole, interval_seconds, lag_gate_seconds)
     unopened = [one for one in traffic.attempts if one.server is None and whole[0] <= one.at <= whole[1]]
@@ -113,6 +116,12 @@ def _round_figures(
         "stale reads beyond the gate, joins and retirements": _at_most(len(stale), 0),
         "p99 during joins against steady": _at_most(joining / steady, 1.25),
         "p99 during retirements against steady": _at_most(leaving / steady, 1.25),
+        # A join changes nothing of the base replica: what it has of the rise is the machine's, which all share.
+        JOINS_AGAINST_BASE: _at_most(joining / p99_ms(of_base, joins), 1.25),
+        LEAVES_AGAINST_BASE: _at_most(leaving / p99_ms(of_base, leaves), 1.25),
+        "p99 of the base replica during joins against steady": _stated(
+            p99_ms(of_base, joins) / p99_ms(of_base, rounds.steady)
+        ),
     }
     if rounds.seconds("return") and rounds.seconds("build"):
         ratio = statistics.median(rounds.seconds("return")) / statistics.median(rounds.seconds("build"))
@@ -134,6 +143,10 @@ def _faults(running: Stage, console: Console, say: Say) -> Figures:
         "failed queries that were not in flight, faults": _at_most(sum(one.others for one in detections), 0),
         "reads too stale, faults": _at_most(sum(one.reads_too_stale for one in detections), 0),
     }
+
+
+def _stated(value: float) -> dict[str, object]:
+    return {"value": round(value, 3), "must": "stated", "holds": True}
 
 
 def _at_most(value: float, must: float) -> dict[str, object]:
