@@ -115,10 +115,12 @@ def _await_end(client: MysqlClient, deadline: float, say: Callable[[str], None],
 
 
 def _raise_limits(client: MysqlClient, settings: Settings) -> None:
+    borrowed = borrowed_capacities(settings)
+    # A command that was killed may have raised one of them: its note knows what that was.
+    borrowed.give_back(client)
     now = client.json({name: f"@@GLOBAL.{name}" for name in _CAPACITIES})
     wanted = {name: max(LOADED_PAGES_PER_S, int(now[name])) for name in _CAPACITIES}
-    # Where a command that was killed has raised them already, its note stays.
-    if assignments := borrowed_capacities(settings).note(wanted, now):
+    if assignments := borrowed.note(wanted, now):
         client.execute(*assignments)
 
 

@@ -178,6 +178,16 @@ def test_what_a_killed_command_raised_is_put_back_by_the_next_one(
     assert copy.capacities == (200, 2000)
 
 
+def test_what_a_command_raised_that_was_killed_between_the_two_is_put_back(
+    host: Host, programs: ScriptedProcesses
+) -> None:
+    copy = Copy(host, programs, FIRST_END, FIRST_END, SECOND_END)
+    page_load._raise_limits(copy.client, host.settings)
+    copy.variables["innodb_io_capacity"] = 200
+    copy.load()
+    assert copy.capacities == (200, 2000)
+
+
 def test_a_load_that_was_given_up_is_begun_anew(host: Host, programs: ScriptedProcesses) -> None:
     Copy(host, programs, "Buffer pool(s) load aborted on request").begin()
     assert programs.said("load_now")
