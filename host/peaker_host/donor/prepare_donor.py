@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Sequence
 
 from peaker_host.database.channels import only_channel
 from peaker_host.database.data_paths import refuse_outside
-from peaker_host.database.mysql_client import MysqlClient, admin_client
+from peaker_host.database.mysql_client import MysqlClient, admin_client, status_text
 from peaker_host.database.page_list import dump_buffer_pool
 from peaker_host.database.replica_status import DIALECTS, ReplicaStatus, read_status
 from peaker_host.database.table_files import tables_not_innodb
@@ -64,6 +64,8 @@ def prepare_donor(
         "lag_seconds": status.lag_seconds,
         "source_host": status.source_host,
         "buffer_pool_pages": pages,
+        # The list has three quarters of a full pool: what fits an instance is judged by what the donor holds.
+        "buffer_pool_held_pages": int(status_text(client, "Innodb_buffer_pool_pages_data") or pages),
         "data_bytes": sum(_used_bytes(path) for path in freezes),
         "frozen_seconds": {path: round(one.seconds or 0.0, 3) for path, one in freezes.items()},
         "not_frozen": not_frozen,

@@ -57,6 +57,7 @@ class TestPrepareDonor:
             programs.on("dump_status", answer=table({"n": "x", "Value": "completed"}))
             programs.on("SET GLOBAL")
             programs.on("dump_now", answer=dump)
+            programs.on("pages_data", answer=table({"n": "x", "Value": "3"}))
             (point / "shop").mkdir()
             (point / "shop" / "old.MYD").touch()
             found = prepare_donor.prepare_donor(host.settings, programs, [str(point)], 100, 5, quiet)
@@ -66,6 +67,7 @@ class TestPrepareDonor:
             2,
             2,
         )
+        assert found["buffer_pool_held_pages"] == 3, "more than are listed"
         assert 0 < found["data_bytes"] < 300 * MIB
         assert 0 < found["frozen_seconds"][str(point)] < 5
         [layout] = found["layout"]

@@ -318,6 +318,21 @@ def returning_plan() -> ScaleOutPlan:
     return plan_scale_out(fleet, orders(), US_EAST_1, NOW, ways=[Way(method=method)])
 
 
+@pytest.mark.parametrize(
+    ("numbers", "pages"),
+    [({"buffer_pool_pages": 75, "buffer_pool_held_pages": 100}, 100), ({"buffer_pool_pages": 75}, 75)],
+    ids=["held", "of an older host package"],
+)
+def test_a_pool_is_as_large_as_what_the_donor_holds_not_as_its_list(
+    records: DynamoForecastRecords, numbers: dict[str, object], pages: int
+) -> None:
+    """A list has three quarters of a full pool: by it no pool would ever take 80 % of an instance's memory."""
+    ledger = DynamoDbLedger(LedgerTable(boto3.client("dynamodb"), "ledger"))
+    member = Member(batch="run-0", number=1, method=Method.RETURN, state="in_service")
+    finish(ledger, kept(ledger, 0, member, returning_plan()), "PrepareDonor", 0, 1, numbers)
+    assert list(records.past_steps("orders").pool_bytes) == [pages * 16384]
+
+
 def test_the_set_of_a_batch_teaches_once_also_where_its_first_member_returned(
     records: DynamoForecastRecords,
 ) -> None:

@@ -316,9 +316,9 @@ def _copied(steps: Sequence[StepRow]) -> list[CopiedBytes]:
 
 
 def _pools(steps: Sequence[StepRow]) -> list[float]:
-    """Bytes in the donor's buffer pool, where the run has asked it."""
+    """Bytes in the donor's buffer pool, where the run has asked it; of older host packages, those listed: all."""
     ended = [one for one in steps if one.step == "PrepareDonor" and one.finished_at is not None]
-    pages = [one.numbers.get("buffer_pool_pages") for one in ended]
+    pages = [one.numbers.get("buffer_pool_held_pages", one.numbers.get("buffer_pool_pages")) for one in ended]
     return [float(one) * _PAGE_BYTES for one in pages if is_amount(one)]
 
 
