@@ -12,8 +12,6 @@ Window = tuple[float, float]
 RESPONDER_SECONDS = 2.0
 
 FAILED_QUERIES = "failed queries, joins, retirements and undos"
-JOINS_AGAINST_BASE = "p99 during joins against the base replica's in the same minutes"
-LEAVES_AGAINST_BASE = "p99 during retirements against the base replica's in the same minutes"
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -50,15 +49,8 @@ def quiet(_text: str) -> None:
     pass
 
 
-@dataclass(frozen=True)
-class Shop:
-    """A donor's data directory with a page list, and a way to start a server on it."""
-
-    start: partial[AbstractContextManager[Server]]
-
-    @staticmethod
-    def client(server: Server) -> MysqlClient:
-        return MysqlClient(Processes(), str(server.programs.client), "", [f"--socket={server.socket}"])
+def client_of(server: Server) -> MysqlClient:
+    return MysqlClient(Processes(), str(server.programs.client), "", [f"--socket={server.socket}"])
 
 
 def ask_for_the_hot_table(server: Server, seed: int) -> None:
@@ -77,7 +69,8 @@ def pages_read(server: Server) -> int:
 
 
 @contextmanager
-def donor_and_copy(host: Host) -> Iterator[Shop]:
+def copied(host: Host) -> Iterator[Server]:
+    """A server that starts on the data directory of a donor, which has listed its pages and is gone."""
     with place() as folder:
         options = folder / "my.cnf"
         options.write_text(OPTIONS)
@@ -96,11 +89,12 @@ def donor_and_copy(host: Host) -> Iterator[Shop]:
             for round_ in range(3):
                 ask_for_the_hot_table(donor, round_)
                 donor.ask("DO SLEEP(1.1)")
-            listed = dump_buffer_pool(Shop.client(donor), host.settings, PERCENT, 30)
+            listed = dump_buffer_pool(client_of(donor), host.settings, PERCENT, 30)
             assert 0.6 * 4096 <= listed <= 0.75 * 4096, (
                 "a quarter of the pool is left for what the copy reads by itself"
             )
-        yield Shop(start)
+        with start(free_port()) as copy:
+            yield copy
 
 
 @pytest.fixture
@@ -110,8 +104,8 @@ def host(tmp_path: Path) -> Iterator[Host]:
 
 
 def test_what_the_catch_up_evicted_is_loaded_again_before_readers_come(host: Host) -> None:
-    with donor_and_copy(host) as shop, shop.start(free_port()) as copy:
-        client = shop.client(copy)
+    with copied(host) as copy:
+        client = client_of(copy)
         begin_buffer_pool_load(client)
         copy.ask("UPDATE shop.replayed SET text = REPEAT('b', 1600) WHERE id <= 3000")
         assert load_buffer_pool(client, host.settings, 60, quiet)["loads"] > 1
