@@ -103,16 +103,22 @@ _GROWTH = 1.05
 
 
 def _growing(
-    errors: tuple[str, ...], hours: float, reason: str, *, first_seconds: int = 3, most_seconds: int = 120
+    errors: tuple[str, ...],
+    hours: float,
+    reason: str,
+    *,
+    first_seconds: int = 3,
+    most_seconds: int = 120,
+    growth: float = _GROWTH,
 ) -> Retrier:
-    """Soon at first, then after a twentieth of the time that has passed, so that long waits cost few events.
+    """Soon at first, then after a share (`growth` - 1) of the time that has passed: long waits cost few events.
 
     It lasts for `hours` at least. Each call is three events of the 25,000 that an execution may have.
     """
     attempts, waited, interval = 0, 0.0, float(first_seconds)
     while waited < hours * 3600:
-        attempts, waited, interval = attempts + 1, waited + min(interval, most_seconds), interval * _GROWTH
-    return Retrier(errors, first_seconds, attempts, reason, _GROWTH, most_seconds)
+        attempts, waited, interval = attempts + 1, waited + min(interval, most_seconds), interval * growth
+    return Retrier(errors, first_seconds, attempts, reason, growth, most_seconds)
 
 
 # Attempts are counted by entry, over all calls of a state. A state that sends one command after the other waits on one
@@ -140,8 +146,8 @@ WAITS: Mapping[str, Retrier] = {
         ("InstanceNotOnline",),
         1,
         "1 hour: boot and the agent's registration take minutes.",
-        first_seconds=10,
-        most_seconds=15,
+        first_seconds=5,
+        most_seconds=10,
     ),
     "reservation": _growing(
         ("ReservationNotDue",),
@@ -157,7 +163,7 @@ WAITS: Mapping[str, Retrier] = {
         ("SnapshotsPending",),
         12,
         "12 hours: a first snapshot copies every block of the volumes.",
-        first_seconds=15,
+        first_seconds=8,
     ),
     "volumes_attached": Retrier(
         ("VolumesAttaching",),
@@ -169,14 +175,16 @@ WAITS: Mapping[str, Retrier] = {
         ("TargetNotHealthy",),
         2,
         "2 hours: health checks need minutes; a replica that lags is given time.",
-        first_seconds=10,
-        most_seconds=15,
+        first_seconds=5,
+        most_seconds=10,
     ),
-    "ramp": Retrier(
-        ("RampInProgress", "HostCommandRunning", "TargetNotHealthy"),
-        15,
-        2040,
+    # Its steps are short, and each begins anew: what has passed before says nothing of how long the next one takes.
+    "ramp": _growing(
+        ("RampInProgress", "TargetNotHealthy"),
+        8.5,
         "8.5 hours: longer than all steps of a ramp may take by the settings.",
+        first_seconds=8,
+        growth=1.001,
     ),
     "undo": _growing(
         ("UndoInProgress",),

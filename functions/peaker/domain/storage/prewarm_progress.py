@@ -9,7 +9,9 @@ from peaker.domain.host_results import PrewarmReport
 
 # A poll costs one command and about 12 of the 25,000 events of an execution. A hundredth of the time that has
 # passed keeps two days under that limit also where the remaining time is never known, and is noticed 1 % late at most.
-SHORTEST_PAUSE_SECONDS = 20
+SHORTEST_PAUSE_SECONDS = 10
+# Until another look has said so: the shortest pause, and as long for its command to be sent, run and read.
+NEXT_LOOK_SECONDS = 2 * SHORTEST_PAUSE_SECONDS
 LONGEST_PAUSE_SECONDS = 600
 PASSED_SHARE = 0.01
 
@@ -33,7 +35,7 @@ def is_hot_by_next_look(report: PrewarmReport) -> bool:
     """
     if report.hot_warm_seconds is not None:
         return True
-    return report.hot_eta_seconds is not None and report.hot_eta_seconds <= SHORTEST_PAUSE_SECONDS
+    return report.hot_eta_seconds is not None and report.hot_eta_seconds <= NEXT_LOOK_SECONDS
 
 
 def pause_seconds(eta_seconds: float | None, elapsed_seconds: float | None = None) -> int:
@@ -43,6 +45,11 @@ def pause_seconds(eta_seconds: float | None, elapsed_seconds: float | None = Non
     """
     least = max(SHORTEST_PAUSE_SECONDS, PASSED_SHARE * (elapsed_seconds or 0.0))
     return int(min(LONGEST_PAUSE_SECONDS, max(least, (eta_seconds or 0.0) / 4)))
+
+
+def second_look_seconds(elapsed_seconds: float | None) -> int:
+    """The pause after a report by which the deadline is missed: a moment that was slow is over by the next one."""
+    return max(NEXT_LOOK_SECONDS, pause_seconds(None, elapsed_seconds))
 
 
 def noticed_after_seconds(eta_seconds: float, elapsed_seconds: float | None = None) -> float:

@@ -14,6 +14,7 @@ from peaker.domain.storage.prewarm_progress import (
     is_hot_by_next_look,
     pause_seconds,
     remaining_seconds,
+    second_look_seconds,
 )
 from peaker.ports import Ports
 from peaker.usecases.run.run_host_command import run_host_command
@@ -57,13 +58,14 @@ def report_prewarm(ports: Ports, step: PrewarmStep) -> PrewarmProgress:
         left = remaining_seconds(serve_when, report)
         missed_by = _check_deadline(ports, step, serve_when, report, left)
     remaining = remaining_seconds(waits_for, report)
+    passed = report.elapsed_seconds
     kept = {key: value for key, value in numbers.items() if key != "samples"}
     return PrewarmProgress(
         text=_text(state, report),
         numbers=kept if missed_by is None else {**kept, MISSED_BY: round(missed_by, 1)},
         measured=measurements(report, ports.clock.now(), earlier),
         state=state,
-        pause_seconds=pause_seconds(remaining if missed_by is None else None, report.elapsed_seconds),
+        pause_seconds=pause_seconds(remaining, passed) if missed_by is None else second_look_seconds(passed),
     )
 
 

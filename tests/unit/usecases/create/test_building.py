@@ -471,11 +471,11 @@ def test_a_prewarm_past_its_deadline_fails() -> None:
 
 
 def test_a_long_prewarm_is_asked_more_rarely() -> None:
-    assert [pause_seconds(None, passed) for passed in (0, 6000, 20_000, 90_000)] == [20, 60, 200, 600]
+    assert [pause_seconds(None, passed) for passed in (0, 6000, 20_000, 90_000)] == [10, 60, 200, 600]
     assert pause_seconds(30, 20_000) == 200
 
 
-@pytest.mark.parametrize(("eta", "pause"), [(None, 20), (0, 20), (1000, 250), (1e9, LONGEST_PAUSE_SECONDS)])
+@pytest.mark.parametrize(("eta", "pause"), [(None, 10), (0, 10), (1000, 250), (1e9, LONGEST_PAUSE_SECONDS)])
 def test_the_pause_follows_the_remaining_time(eta: float | None, pause: int) -> None:
     assert pause_seconds(eta) == pause
 
