@@ -146,8 +146,8 @@ WAITS: Mapping[str, Retrier] = {
         ("InstanceNotOnline",),
         1,
         "1 hour: boot and the agent's registration take minutes.",
-        first_seconds=5,
-        most_seconds=10,
+        first_seconds=10,
+        most_seconds=15,
     ),
     "reservation": _growing(
         ("ReservationNotDue",),
@@ -163,7 +163,7 @@ WAITS: Mapping[str, Retrier] = {
         ("SnapshotsPending",),
         12,
         "12 hours: a first snapshot copies every block of the volumes.",
-        first_seconds=8,
+        first_seconds=15,
     ),
     "volumes_attached": Retrier(
         ("VolumesAttaching",),
