@@ -560,12 +560,10 @@ def test_what_may_be_waited_for_is_waited_for() -> None:
 
 def _retried_seconds(rule: dict[str, Any]) -> float:
     most = rule.get("MaxDelaySeconds", float("inf"))
-    waits = (
-        rule["IntervalSeconds"] * rule["BackoffRate"] ** attempt
-        for attempt in range(min(rule["MaxAttempts"], 50))
-    )
-    first = [min(most, wait) for wait in waits]
-    return sum(first) + (rule["MaxAttempts"] - len(first)) * first[-1]
+    waited, wait = 0.0, min(most, rule["IntervalSeconds"])
+    for _ in range(rule["MaxAttempts"]):
+        waited, wait = waited + wait, min(most, wait * rule["BackoffRate"])
+    return waited
 
 
 def test_search_for_the_knee_leaves_the_storage_proof_half_of_its_time() -> None:
